@@ -46,6 +46,8 @@ if TYPE_CHECKING:
     from skcalib._arguments import Label
     from skcalib.scores import ProperScore
 
+_BLOCK = 1 << 18  # entries of a block of rows
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -93,7 +95,16 @@ class Problem:
         """Weighted mean of the losses."""
         if self.losses is not None and type(score) in self.losses:
             return self.losses[type(score)]
-        return float(weighted_mean(score.loss(self.target, self.forecast), self.weight))
+        if self._given.ndim == 2:
+            return float(weighted_mean(score.loss(self.target, self.forecast), self.weight))
+        n_samples, n_classes = self.forecast.shape
+        losses, step = np.empty(n_samples), max(1, _BLOCK // n_classes)
+        for start in range(0, n_samples, step):
+            rows = slice(start, start + step)
+            losses[rows] = score.loss(
+                one_hot_rows(self._given[rows], n_classes), self.forecast[rows]
+            )
+        return float(weighted_mean(losses, self.weight))
 
     @property
     def outcome(self) -> np.ndarray:
@@ -325,62 +336,6 @@ def problem_of(
     codes = check_groups(groups, len(y))
     weight, forecast, column, codes = drop_zero_weights(sample_weight, *rows, codes)
     return Problem(forecast, column, weight, classes, cluster=number_clusters(codes))
-
-
-# --- Many forecasts of many classes ---------------------------------------------------------------
-
-
-_LARGE = 1 << 22  # entries of forecasts that are not copied
-_BLOCK = 1 << 18  # entries of a block of rows
-
-
-@dataclass(frozen=True)
-class LabeledForecasts:
-    """Forecasts (n, K) of the caller without a copy, columns of the labels and weights (n,).
-
-    For functions that read a large matrix of forecasts once: a `Problem` holds a copy of it and a
-    target of the same size.
-    """
-
-    forecast: np.ndarray
-    column: np.ndarray
-    weight: np.ndarray
-
-    def mean_loss(self, score: ProperScore) -> float:
-        """Weighted mean of the losses, by blocks of rows."""
-        n_samples, n_classes = self.forecast.shape
-        losses, step = np.empty(n_samples), max(1, _BLOCK // n_classes)
-        for start in range(0, n_samples, step):
-            rows = slice(start, start + step)
-            column = self.column[rows]
-            losses[rows] = score.loss(one_hot_rows(column, n_classes), self.forecast[rows])
-        return float(weighted_mean(losses, self.weight))
-
-
-def labeled_forecasts(
-    y_true: ArrayLike | Problem | ForecastSummary,
-    y_proba: ArrayLike | None,
-    *,
-    sample_weight: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-    pos_label: Label = None,
-) -> LabeledForecasts | None:
-    """As `check_problem`, for more than four million probabilities of several classes.
-
-    None for everything else: fewer, two columns, soft labels, a `Problem` or a summary.
-    """
-    shape: tuple[int, ...] = getattr(y_proba, "shape", ())
-    if len(shape) != 2 or shape[1] < 3 or shape[0] * shape[1] <= _LARGE or has_columns(y_true):
-        return None
-    if isinstance(y_true, (Problem, ForecastSummary)):
-        return None
-    check_indices(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight)
-    columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
-    columns |= {"name": "y_proba", "remedy": "pos_label"}
-    y, raw, classes = _labels_and_columns(y_true, y_proba, columns)
-    rows = _check_simplex(raw, "y_proba", copy=False), class_columns(y, classes)
-    weight, forecast, column = drop_zero_weights(sample_weight, *rows)
-    return LabeledForecasts(forecast, column, weight)
 
 
 # --- Labels with several columns ------------------------------------------------------------------

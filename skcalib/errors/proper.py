@@ -36,8 +36,7 @@ from skcalib.errors.terms import (
 )
 from skcalib.events import only_problem, over_problems, problem_of_notion
 from skcalib.notions import Canonical
-from skcalib.problem import labeled_forecasts
-from skcalib.scores import Divergence, ProperScore
+from skcalib.scores import Brier, Divergence, LogLoss, ProperScore, Spherical
 from skcalib.smoothers import DirichletKernel
 from skcalib.tower import weighted_mean
 
@@ -586,12 +585,10 @@ def calibration_upper_bound(
 
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     notion = resolve_notion(notion)
-    data |= {"pos_label": pos_label}
-    if isinstance(notion, Canonical):
-        many = labeled_forecasts(y_true, y_proba, **data)
-        if many is not None:
-            return many.mean_loss(score) - score.infimum
-    return over_problems(y_true, y_proba, notion, bound, soft=True, **data)
+    data |= {"pos_label": pos_label, "soft": True}
+    # Scores and notions of others may write into the forecasts.
+    own = type(notion) is Canonical and type(score) in (Brier, LogLoss, Spherical)
+    return over_problems(y_true, y_proba, notion, bound, copy=not own, **data)
 
 
 @checks_parameters
@@ -632,8 +629,7 @@ def root_brier_score(
 
     Notes
     -----
-    Cost: O(n K) in one pass. More than four million probabilities are read by blocks of rows and
-    not copied.
+    Cost: O(n K) in one pass by blocks of rows. Probabilities of type float64 are not copied.
 
     Examples
     --------

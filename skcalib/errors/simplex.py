@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from skcalib._parameters import checks_parameters
 from skcalib._validation import look_up
-from skcalib.problem import check_problem, labeled_forecasts
+from skcalib.problem import check_problem
 from skcalib.scores import Brier, Divergence, Lp, TotalVariation
 from skcalib.smoothers import MedianCells, UniformBins
 from skcalib.smoothers.partition import PartitionSmoother
@@ -94,8 +94,7 @@ def simplex_calibration_error(
 
     Notes
     -----
-    Cost: O(n K) for each level of cuts of "median". More than four million probabilities are not
-    copied.
+    Cost: O(n K) for each level of cuts of "median". Probabilities of type float64 are not copied.
 
     Examples
     --------
@@ -110,17 +109,16 @@ def simplex_calibration_error(
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     data |= {"pos_label": pos_label}
     cells = clone(look_up(bins, BINS, "bins", kind=PartitionSmoother))
-    # Cells of the library do not depend on the labels, so a large target need not exist.
+    # Cells of the library do not depend on the labels, so the target need not exist.
     own = type(cells) in (MedianCells, UniformBins)
-    many = labeled_forecasts(y_true, y_proba, **data) if own else None
-    problem: Any = check_problem(y_true, y_proba, **data) if many is None else many
+    problem = check_problem(y_true, y_proba, copy=not own, **data)
     if isinstance(distance, type) or not hasattr(distance, "divergence"):
         distance = look_up(distance, DISTANCES, "distance", kind=Divergence)
     measure: Any = distance
-    if many is None:
-        target = cells.fit(problem.forecast, problem.target, problem.weight).cell_means()
+    if own:
+        cells.fit(problem.forecast, problem.weight[:, None], problem.weight)
+        target = cells.label_means(problem.column, problem.forecast.shape[1])
     else:
-        cells.fit(many.forecast, many.weight[:, None], many.weight)
-        target = cells.label_means(many.column, many.forecast.shape[1])
+        target = cells.fit(problem.forecast, problem.target, problem.weight).cell_means()
     forecast = cells.cell_means(problem.forecast)
     return expected_divergence(measure, target, forecast, cells.mass_)

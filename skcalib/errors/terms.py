@@ -246,7 +246,7 @@ def reads_only(loss: object, notion: Notion, smoother: SmootherLike, method: Met
 
     That is so for averaged maps of all classes, and a score of the library.
     """
-    own = isinstance(loss, str) or type(loss) in (Brier, LogLoss)
+    own = loss in ("brier", "log") if isinstance(loss, str) else type(loss) in (Brier, LogLoss)
     automatic = isinstance(method, str) and method == "auto"
     return own and type(notion) is Canonical and smoother is None and automatic
 

@@ -269,13 +269,12 @@ def test_upper_bound_is_the_loss_above_its_infimum(multiclass):
 
 
 @pytest.mark.parametrize("loss", ["brier", "log", "spherical"])
-def test_losses_of_large_forecasts_come_from_blocks(loss, multiclass, monkeypatch):
+def test_losses_come_from_blocks(loss, multiclass, monkeypatch):
     """Without a copy or a one-hot target; to the last bit, also where a block is cut."""
     y, proba = multiclass
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
     arguments = {"loss": loss, "sample_weight": weight, "labels": np.arange(3)}
     expected = calibration_upper_bound(y, proba, **arguments)
-    monkeypatch.setattr("skcalib.problem._LARGE", 10)
     monkeypatch.setattr("skcalib.problem._BLOCK", 60)
     assert calibration_upper_bound(y, proba, **arguments) == expected
     with pytest.raises(ValueError, match="must sum to 1"):

@@ -184,20 +184,19 @@ def test_refusals(multiclass):
             simplex_calibration_error(*multiclass, bins=bins)
 
 
-@pytest.mark.parametrize("bins", ["median", "uniform"])
-def test_large_forecasts_without_a_copy_have_the_same_error(bins, multiclass, monkeypatch):
+@pytest.mark.parametrize("bins", [MedianCells, UniformBins])
+def test_forecasts_without_a_copy_have_the_same_error(bins, multiclass):
     """Without a one-hot target; weights of zero and labels that lack a class; to the last bit."""
     y, proba = multiclass
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
-    arguments = {"bins": bins, "sample_weight": weight, "labels": np.arange(3)}
+    arguments = {"sample_weight": weight, "labels": np.arange(3)}
     y = np.where(y == 2, 1, y)
-    expected = simplex_calibration_error(y, proba, **arguments)
-    monkeypatch.setattr("skcalib.problem._LARGE", 10)
-    assert simplex_calibration_error(y, proba, **arguments) == expected
+    others = type("Others", (bins,), {})  # not of the library: fitted to a copy and a target
+    expected = simplex_calibration_error(y, proba, bins=others(), **arguments)
+    assert simplex_calibration_error(y, proba, bins=bins(), **arguments) == expected
 
 
-def test_large_forecasts_are_checked_and_left_unchanged(multiclass, monkeypatch):
-    monkeypatch.setattr("skcalib.problem._LARGE", 10)
+def test_forecasts_are_checked_and_left_unchanged(multiclass):
     y, proba = multiclass
     before = proba.copy()
     proba.flags.writeable = False
