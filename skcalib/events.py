@@ -216,7 +216,7 @@ def check_events(
         return IndicatorEvents(problem.forecast, problem.target == 1, own, scale, notion)
     if isinstance(y_true, Problem):
         check_problem(y_true, None)  # raises for soft labels and for an indicator matrix
-        column, weight = y_true.target.argmax(axis=1), y_true.sample_weight
+        column, weight = y_true.column, y_true.sample_weight
         weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
         n_classes = len(y_true.classes)
         notion = notion.for_columns(n_classes)

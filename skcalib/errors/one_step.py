@@ -98,7 +98,9 @@ class OneStepProblem(AveragedProblem):
         part = AveragedProblem.of(problem.take(_drawn(*forecast.shape)))
         average = PartAverage(part.average, forecast, problem.outcome, weight, square)
         models = average.identity, average.start
-        information = [_information(part.average, one, average.size) for one in models]
+        information = [_information(part.average, models[0], average.size)] * 2
+        if average.start is not average.identity:
+            information[1] = _information(part.average, models[1], average.size)
         moments = _moments(part, average.start.proba)
         for directions in (part.average.every, part.average.directions):
             directions.forget()  # before there are arrays of all samples
