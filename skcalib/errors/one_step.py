@@ -51,9 +51,7 @@ from skcalib.links.basis import CONFUSION, Directions
 from skcalib.scores import Brier
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
 
-    from skcalib.links.averaging import AveragedMap
     from skcalib.links.basis import BasisBlock
     from skcalib.problem import Problem
     from skcalib.scores import ProperScore
@@ -97,18 +95,12 @@ class OneStepProblem(AveragedProblem):
         forecast, weight, square = problem.forecast, problem.weight, problem.square
         part = AveragedProblem.of(problem.take(_drawn(*forecast.shape)))
         average = PartAverage(part.average, forecast, problem.outcome, weight, square)
-        models = average.identity, average.start
-        information = [_information(part.average, models[0], average.size)] * 2
-        if average.start is not average.identity:
-            information[1] = _information(part.average, models[1], average.size)
-        moments = _moments(part, average.start.proba)
-        for directions in (part.average.every, part.average.directions):
-            directions.forget()  # before there are arrays of all samples
+        models, information, moments = _ends(part, average.size)
+        del part  # its directions, before there are arrays of all samples
         whole = AveragedProblem(forecast, weight, average, square, problem.cluster)
         gains, gradients, tangent = _sums(average.start, whole)
         identity, start = (
-            _Scores(part.average, *rest, average.size)
-            for rest in zip(models, information, gradients, strict=True)
+            _Scores(average, *rest) for rest in zip(models, information, gradients, strict=True)
         )
         logs = np.array(list(identity.evidence.values()))
         average.log_odds = float(logsumexp(logs[1:]) - np.log(len(logs) - 1))
@@ -143,7 +135,7 @@ def _drawn(n_samples, n_classes):
 
 
 class PartAverage(ModelAverage):
-    """The models of a part of the samples, at all samples; nothing is fitted.
+    """The models of a part, without corrected forecasts, and all samples; nothing is fitted.
 
     Parameters
     ----------
@@ -165,53 +157,53 @@ class PartAverage(ModelAverage):
         weight: np.ndarray,
         square: np.ndarray | None = None,
     ) -> None:
-        self.part, self.basis, self.dispersion = part, part.basis, part.dispersion
+        self.basis, self.dispersion, self._names = (
+            part.basis,
+            part.dispersion,
+            part.directions.names,
+        )
         self.shares, self.log_odds = part.shares, part.log_odds
         self._set_samples(forecast, target, weight, square)
         if self.dispersion < 1:
             self.weight, self.unit = self.weight / self.dispersion, self.unit / self.dispersion
         elif square is None and self.size == weight.sum():  # no copy of weights that are one
             self.weight = self.unit = weight
+        none, ratio = np.empty((0, part.basis.n_classes)), part.size / self.size
+        self.models = [
+            replace(model, proba=none, covariance=ratio * model.covariance) for model in part.models
+        ]
 
     @cached_property
     def directions(self) -> Directions:  # type: ignore[override]
         """The directions of the part, at all samples."""
-        return Directions(self.basis, self.forecast).only(self.part.directions.names)
-
-    @cached_property
-    def models(self) -> list[Model]:  # type: ignore[override]
-        """The models of the part, without corrected forecasts."""
-        none, ratio = np.empty((0, self.basis.n_classes)), self.part.size / self.size
-        return [
-            replace(model, proba=none, covariance=ratio * model.covariance)
-            for model in self.part.models
-        ]
-
-    @cached_property
-    def identity(self) -> Model:
-        """The identity, with the forecasts of the part."""
-        return identity_model(np.exp(self.basis.log_proba(self.part.forecast)))
+        return Directions(self.basis, self.forecast).only(self._names)
 
     @property
     def start(self) -> Model:
-        """The model of the largest weight, which may be the identity, at the part."""
-        best = int(np.argmax(self.shares))
-        return self.part.models[best - 1] if best else self.identity
-
-    @property
-    def evidence(self) -> Mapping[str, float]:
-        """As of the part."""
-        return self.part.evidence
-
-    @property
-    def map(self) -> AveragedMap:
-        """The averaged map of the part."""
-        return self.part.map
+        """The model of the largest weight, which may be the identity."""
+        identity = identity_model(np.empty((0, self.basis.n_classes)))
+        return [identity, *self.models][int(np.argmax(self.shares))]
 
     @property
     def averaged(self) -> np.ndarray:
         """The averaged forecasts (n, K)."""
         return self.map(self.forecast)
+
+
+def _ends(part, size):
+    """The identity and the model of the largest weight of a part, and what follows from it there.
+
+    The information of each, of all samples of effective number `size`, and the `_moments` at the
+    second.
+    """
+    average = part.average
+    identity = identity_model(np.exp(average.basis.log_proba(average.forecast)))
+    start = [identity, *average.models][int(np.argmax(average.shares))]
+    scale = average.dispersion * size / average.size
+    information = [scale * average._score(identity.proba, average.every)[1]] * 2
+    if start is not identity:
+        information[1] = scale * average._score(start.proba, average.every)[1]
+    return (identity, start), information, _moments(part, start.proba)
 
 
 def _sums(start, problem):
@@ -241,27 +233,24 @@ class _Scores:
 
     Parameters
     ----------
-    average : ModelAverage
-        The models of the part of the samples.
+    average : PartAverage
+        The models, and the effective number of all samples.
     start : Model
         The model, fitted to the part.
     information : ndarray of shape (J, J)
         Information of all samples.
     gradient : ndarray of shape (J,)
-        Sums of the scores over all samples, whose weights sum to `size`.
-    size : float
-        Effective number of all samples.
+        Sums of the scores over all samples, whose weights sum to their effective number.
     """
 
     def __init__(
         self,
-        average: ModelAverage,
+        average: PartAverage,
         start: Model,
         information: np.ndarray,
         gradient: np.ndarray,
-        size: float,
     ) -> None:
-        self._average, self._own, self._size = average, frozenset(start.groups), size
+        self._average, self._own, self._size = average, frozenset(start.groups), average.size
         self._information, self._gradient = information, gradient
         self._gains = dict[frozenset[str], float]()
 
@@ -314,12 +303,6 @@ class _Scores:
 
     def _hessian(self, at):
         return self._information[at] + _RIDGE * np.eye(len(at[0]))
-
-
-def _information(average, model, size):
-    """Information of all samples, of effective number `size`, at a model of their part."""
-    _, information = average._score(model.proba, average.every)
-    return information * (average.dispersion * size / average.size)
 
 
 def _moments(part, proba):

@@ -560,10 +560,6 @@ class Directions:
             return _Repeated(self.basis, self.forecast, self._rows, names)
         return [(rows, self.basis.part(block, names)) for rows, block in self._kept]
 
-    def forget(self) -> None:
-        """Give up the blocks; later passes compute them again."""
-        self._kept = None
-
     def rescale(self) -> None:
         """Apply the scales of the basis, where the blocks are older than these."""
         if self._kept is not None:

@@ -92,10 +92,11 @@ def test_miscalibration_that_the_part_does_not_show_is_found(small_parts):
     chance /= chance.sum(axis=1, keepdims=True)
     y = (chance.cumsum(axis=1) > rng.random((60_000, 1))).argmax(axis=1)
     truth = np.mean(np.sum((chance - forecast) ** 2, axis=1))
-    ours = OneStepProblem.of(problem_of(y, forecast))
+    problem = problem_of(y, forecast)
+    ours = OneStepProblem.of(problem)
     assert ours.average.start.groups == ()
     found = ours.share @ ours.calibration(Brier())[0]
-    in_part = ours.average.part
+    in_part = AveragedProblem.of(problem.take(one_step._drawn(60_000, 4))).average
     alone = np.mean(np.sum((in_part.averaged - in_part.forecast) ** 2, axis=1))
     assert abs(found - truth) < 0.15 * truth
     assert abs(alone - truth) > 0.3 * truth
