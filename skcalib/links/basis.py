@@ -132,9 +132,36 @@ class BasisBlock:
         r""":math:`\sum_i w_i (\sum_k p_{ik} g_{ik} g_{ik}^\top - m_i m_i^\top)`, (J, J)."""
         if self._binary:
             return self._weighted_squares(weight * p[:, 0] * p[:, 1])
-        mean = self._project(p) * np.sqrt(weight)[:, None]
-        found = self._gram(weight[:, None] * p) - mean.T @ mean
+        found = self._gram(weight[:, None] * p) - self._mean_gram(p, weight)
         return found if self.mix is None else self.mix.T @ found @ self.mix
+
+    def information_diagonal(self, p: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Diagonal of `information`, (J,)."""
+        if self._binary:
+            return (weight * p[:, 0] * p[:, 1]) @ self.top**2
+        q, parts = weight[:, None] * p, []
+        if self.dense is not None:
+            parts.append(q.ravel() @ (self.dense**2).reshape(q.size, -1))
+        parts += [(q if f is None else q * f**2).sum(axis=0) for f in self.factors]
+        if self.top is not None:
+            parts.append(self._at_column(q) @ self.top**2)
+        if self.confusion:
+            parts.append(self._sum_by_column(q).ravel())
+        end = self._layout()[2]
+        mean = self._project(p, confusion=False)
+        if self.mix is None:
+            return np.concatenate(parts) - weight @ mean**2
+        # What is combined has its value at different classes, so there are no products of these.
+        found, cut = np.concatenate(parts) @ self.mix**2, self.mix.shape[1]
+        if self.confusion:
+            own, free = self._confusion_rows(), p.shape[1] - 1
+            cut -= len(own) * free
+            for k, rows in enumerate(self._rows_by_column):
+                columns = slice(cut + k * free, cut + (k + 1) * free)
+                combined = p[rows] @ self.mix[own[k], columns]
+                found[columns] -= weight[rows] @ combined**2
+        found[:cut] -= weight @ (mean @ self.mix[:end, :cut]) ** 2
+        return found
 
     def leverage(self, p: np.ndarray, matrix: np.ndarray) -> np.ndarray:
         """Trace of `matrix` times the information of each sample, (n,)."""
@@ -172,7 +199,22 @@ class BasisBlock:
     def _binary(self):
         return self.log.shape[1] == 2
 
-    def _project(self, q):
+    def _mean_gram(self, p, weight):
+        """Weighted sum of the products m m' of mean directions before mixing, (J0, J0)."""
+        mean = self._project(p, confusion=False) * np.sqrt(weight)[:, None]
+        if not self.confusion:
+            return mean.T @ mean
+        end, size = self._layout()[2:]
+        found = np.zeros((size, size))
+        found[:end, :end] = mean.T @ mean
+        for own, rows in zip(self._confusion_rows(), self._rows_by_column, strict=True):
+            at = p[rows] * np.sqrt(weight[rows])[:, None]
+            found[np.ix_(own, own)] = at.T @ at
+            found[own, :end] = at.T @ mean[rows]
+            found[:end, own] = found[own, :end].T
+        return found
+
+    def _project(self, q, *, confusion=True):
         """Projections on the directions before they are combined, (n, J0)."""
         parts = []
         if self.dense is not None:
@@ -180,10 +222,12 @@ class BasisBlock:
         parts += [q if f is None else q * f for f in self.factors]
         if self.top is not None:
             parts.append(self._at_column(q)[:, None] * self.top)
-        if self.confusion:
+        if confusion and self.confusion:
             spread = np.zeros((len(q), q.shape[1], q.shape[1]))
             spread[np.arange(len(q)), self.column] = q
             parts.append(spread.reshape(len(q), -1))
+        if not parts:
+            return np.empty((len(q), 0))
         return parts[0] if len(parts) == 1 else np.hstack(parts)
 
     def _before_mix(self, matrix):
@@ -199,7 +243,7 @@ class BasisBlock:
         n_classes, at_column = q.shape[1], self._at_column(q)
         d, start, end, size = self._layout()
         total = np.zeros((size, size))
-        own = end + np.arange(size - end).reshape(-1, n_classes)  # (column, class) of confusion
+        own = self._confusion_rows()
         if self.dense is not None:
             rows = (self.dense * np.sqrt(q)[:, :, None]).reshape(-1, d)
             total[:d, :d] = rows.T @ rows
@@ -244,12 +288,17 @@ class BasisBlock:
         start = d + n_classes * len(self.factors)
         return d, start, start + t, start + t + n_classes**2 * self.confusion
 
+    def _confusion_rows(self):
+        """Numbers (K, K) of the constants by column and class, before mixing; (0, K) without."""
+        end, size = self._layout()[2:]
+        return end + np.arange(size - end).reshape(-1, self.log.shape[1])
+
     def _quadratic(self, q, matrix):
         """Sum of q g' P g over classes, (n,), with a symmetric P of directions before mixing."""
         n_classes = q.shape[1]
         d, start, end, size = self._layout()
         blocks = [d + j * n_classes + np.arange(n_classes) for j in range(len(self.factors))]
-        own = end + np.arange(size - end).reshape(-1, n_classes)
+        own = self._confusion_rows()
         each = np.zeros_like(q)
         if self.dense is not None:
             each += _squares(self.dense.reshape(-1, d), matrix[:d, :d]).reshape(each.shape)
@@ -288,6 +337,11 @@ class BasisBlock:
     def _sum_by_column(self, values):
         """Sums (K, t) of the rows of values (n, t) with the same column."""
         return self._columns @ values
+
+    @cached_property
+    def _rows_by_column(self):
+        """The samples of each column."""
+        return [np.flatnonzero(self.column == k) for k in range(self.log.shape[1])]
 
     @cached_property
     def _columns(self):
@@ -340,7 +394,7 @@ class LogitBasis:
         self.learn_curves(self.curve_sums(forecast, weight))
         information, directions = np.zeros(len(self.scale)), Directions(self, forecast)
         for rows, block in directions:
-            information += np.diag(block.information(np.exp(block.log), weight[rows]))
+            information += block.information_diagonal(np.exp(block.log), weight[rows])
         self.learn_scale(information / weight.sum())
         directions.rescale()
         return directions
