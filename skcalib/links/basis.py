@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.linalg import block_diag
-from scipy.sparse import csr_matrix
+from scipy.sparse import csr_array
 
 from skcalib._rows import centred, log_softmax, row_max
 from skcalib.links._base import detection_limit, log_forecast
@@ -78,7 +78,7 @@ class BasisBlock:
         That column.
     confusion : bool
         Whether there is a constant for each class and each value of ``column``.
-    mix : ndarray of shape (J0, J) or None
+    mix : ndarray or sparse array of shape (J0, J), or None
         The directions of the basis as combinations of those above, in this order; None if they are
         the same.
     """
@@ -89,7 +89,7 @@ class BasisBlock:
     top: np.ndarray | None
     column: np.ndarray
     confusion: bool
-    mix: np.ndarray | None
+    mix: Any
 
     def logits(self, theta: np.ndarray) -> np.ndarray:
         r"""Logarithms plus :math:`\sum_j \theta_j g_{ikj}`, (n, K)."""
@@ -348,7 +348,7 @@ class BasisBlock:
         """Indicators (K, n) of the column of each sample."""
         n_samples, n_classes = self.log.shape
         parts = (np.ones(n_samples), self.column, np.arange(n_samples + 1))
-        return csr_matrix(parts, shape=(n_samples, n_classes)).T
+        return csr_array(parts, shape=(n_samples, n_classes)).T
 
 
 def _squares(rows, matrix):
@@ -574,7 +574,8 @@ class LogitBasis:
         if "confusion" in names:
             every = np.kron(np.eye(self.n_classes), contrasts)
             parts.append(every * self.scale[self.groups["confusion"]])
-        return block_diag(*[np.eye(n_dense)] * (n_dense > 0), *parts)
+        found = block_diag(*[np.eye(n_dense)] * (n_dense > 0), *parts)
+        return csr_array(found) if "confusion" in names else found
 
     def _degrees(self, names, name, first, last):
         """Degrees of the polynomials of a curve that are wanted, between the first and the last."""
