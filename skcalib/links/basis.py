@@ -296,7 +296,7 @@ class BasisBlock:
     def _quadratic(self, q, matrix):
         """Sum of q g' P g over classes, (n,), with a symmetric P of directions before mixing."""
         n_classes = q.shape[1]
-        d, start, end, size = self._layout()
+        d, start, end, _ = self._layout()
         blocks = [d + j * n_classes + np.arange(n_classes) for j in range(len(self.factors))]
         own = self._confusion_rows()
         each = np.zeros_like(q)
