@@ -64,6 +64,28 @@ def test_the_step_goes_nearly_all_of_the_way(kind, n_classes, weighted):
     assert root_mean_square(np.concatenate(left)) < 0.1 * root_mean_square(np.concatenate(far))
 
 
+def test_the_prior_is_in_the_step(monkeypatch):
+    """With a precision as large as the information, where it changes the step by half."""
+    for module in ("averaging", "leave_out"):
+        monkeypatch.setattr(f"skcalib.links.{module}._RIDGE", 5000.0)
+    y, forecast, _ = world("slope", 6000, 3, 3)
+    whole, test = average_of(y, forecast, np.ones(6000)), np.arange(0, 6000, 5)
+    rest = np.setdiff1d(np.arange(6000), test)
+    without = AverageWithout(whole, test)
+    exact = fit_in(whole.basis, y[rest], forecast[rest], np.ones(4800))
+    for model in exact.models:
+        start, found = (
+            next(one for one in average.models if one.groups == model.groups)
+            for average in (whole, without)
+        )
+        far, left = (root_mean_square(one.theta - model.theta) for one in (start, found))
+        assert left < 0.1 * far
+        near = 1e-3 * abs(model.gain)
+        assert found.gain == pytest.approx(model.gain, abs=0.01 + near)
+        assert found.evidence == pytest.approx(model.evidence, abs=0.02 + near)
+        assert found.covariance == pytest.approx(model.covariance, rel=0.05, abs=1e-6)
+
+
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_held_out_losses_of_calibrated_forecasts_are_not_optimistic(n_classes):
     """Models without the evidence of the identity: gains of one step are those of separate fits."""
