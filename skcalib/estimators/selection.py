@@ -231,15 +231,16 @@ def held_out_losses(
             "two of them: choose another cv, or a recalibrator."
         )
     data, n_folds = (proba, y, weight, classes), len(folds)
+    pairs = [(_others(used, test, len(y)), test) for test in folds]
     tasks = []
     for candidate in candidates:
         known = average if isinstance(candidate, ModelAverageScaling) else None
         every = [None] * n_folds
         if len(used) == len(y):
             every = fit_without_each(candidate, *data, folds, known) or every
-        tasks += [(candidate, fitted, test) for fitted, test in zip(every, folds, strict=True)]
+        tasks += [(candidate, fitted, *pair) for fitted, pair in zip(every, pairs, strict=True)]
     parts = Parallel(n_jobs=n_jobs)(
-        delayed(_of_fold)(*task, used, *data, scores, forecasts) for task in tasks
+        delayed(_of_fold)(*task, *data, scores, forecasts) for task in tasks
     )
     starts = range(0, len(parts), n_folds)
     found = [join_folds(parts[start : start + n_folds], folds, len(y)) for start in starts]
@@ -309,13 +310,19 @@ def one_standard_error(
     )
 
 
-def _of_fold(candidate, fitted, test, used, proba, y, weight, classes, scores, forecasts):
+def _others(used, test, n_samples):
+    """The used rows that are not in the test fold."""
+    kept = np.zeros(n_samples, dtype=bool)
+    kept[used], kept[test] = True, False
+    return np.flatnonzero(kept)
+
+
+def _of_fold(candidate, fitted, train, test, proba, y, weight, classes, scores, forecasts):
     """Losses (m, scores) of the test rows, after a fit to the other rows, and its forecasts.
 
     `fitted` is the candidate fitted to the other rows, where it is known.
     """
     if fitted is None:
-        train = np.setdiff1d(used, test)
         with warnings.catch_warnings():
             # If the chosen one does not converge, its final fit warns.
             warnings.simplefilter("ignore", ConvergenceWarning)
