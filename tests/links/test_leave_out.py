@@ -88,7 +88,7 @@ def test_the_prior_is_in_the_step(monkeypatch):
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_held_out_losses_of_calibrated_forecasts_are_not_optimistic(n_classes):
-    """Models without the evidence of the identity: gains of one step are those of separate fits."""
+    """Gains of models and the weight of the identity are those of separate fits."""
     y, forecast, _ = world("calibrated", 5000, n_classes, 1)
     weight, folds = np.ones(5000), np.array_split(np.random.default_rng(0).permutation(5000), 5)
     whole = average_of(y, forecast, weight)
@@ -97,12 +97,35 @@ def test_held_out_losses_of_calibrated_forecasts_are_not_optimistic(n_classes):
         rest = np.setdiff1d(np.arange(5000), test)
         fitted = average_of(y[rest], forecast[rest], weight[rest])
         without = AverageWithout(whole, test)
+        assert fitted.shares[0] > 0.5
+        assert without.shares[0] == pytest.approx(fitted.shares[0], abs=0.05)
         for k, one in enumerate((fitted, without)):
             gains[k, test] = gain_of(one, "slope", y[test], forecast[test])
     optimistic = gain_of(whole, "slope", y, forecast).mean()
     exact, found = gains.mean(axis=1)
     assert optimistic - exact > 5e-5  # about one parameter: two halves of 1 / n
     assert found == pytest.approx(exact, abs=0.05 * (optimistic - exact))
+
+
+def test_constants_by_most_likely_class_keep_their_cost():
+    """Forecasts that are calibrated but for two classes confused where a third one leads."""
+    _, forecast, posterior = world("calibrated", 6000, 3, 1)
+    first = forecast.argmax(axis=1) == 0
+    moved = 0.5 * posterior[first, 1]
+    posterior = posterior.copy()
+    posterior[first, 1] -= moved
+    posterior[first, 2] += moved
+    y, weight = labels_from(posterior, np.random.default_rng(0)), np.ones(6000)
+    whole, test = average_of(y, forecast, weight), np.arange(0, 6000, 5)
+    rest = np.setdiff1d(np.arange(6000), test)
+    exact, without = (
+        fit_in(whole.basis, y[rest], forecast[rest], weight[rest]),
+        AverageWithout(whole, test),
+    )
+    models = [one.models[-1] for one in (exact, without)]
+    assert models[0].groups == models[1].groups == ("confusion",)
+    assert models[1].evidence == pytest.approx(models[0].evidence, abs=0.5)
+    assert without.shares == pytest.approx(exact.shares, abs=0.01) and without.shares[-1] > 0.9
 
 
 def gain_of(average, group, y, forecast):
