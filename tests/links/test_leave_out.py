@@ -108,13 +108,14 @@ def test_held_out_losses_of_calibrated_forecasts_are_not_optimistic(n_classes):
 
 
 def test_constants_by_most_likely_class_keep_their_cost():
-    """Forecasts that are calibrated but for two classes confused where a third one leads."""
+    """Where a class leads, one of the others is too high and the third too low: no map without
+    these constants helps.
+    """
     _, forecast, posterior = world("calibrated", 6000, 3, 1)
-    first = forecast.argmax(axis=1) == 0
-    moved = 0.5 * posterior[first, 1]
-    posterior = posterior.copy()
-    posterior[first, 1] -= moved
-    posterior[first, 2] += moved
+    rows, top, posterior = np.arange(6000), forecast.argmax(axis=1), posterior.copy()
+    moved = 0.6 * np.minimum(forecast[rows, (top + 1) % 3], forecast[rows, (top + 2) % 3])
+    posterior[rows, (top + 1) % 3] -= moved
+    posterior[rows, (top + 2) % 3] += moved
     y, weight = labels_from(posterior, np.random.default_rng(0)), np.ones(6000)
     whole, test = average_of(y, forecast, weight), np.arange(0, 6000, 5)
     rest = np.setdiff1d(np.arange(6000), test)
@@ -125,7 +126,7 @@ def test_constants_by_most_likely_class_keep_their_cost():
     models = [one.models[-1] for one in (exact, without)]
     assert models[0].groups == models[1].groups == ("confusion",)
     assert models[1].evidence == pytest.approx(models[0].evidence, abs=0.5)
-    assert without.shares == pytest.approx(exact.shares, abs=0.01) and without.shares[-1] > 0.9
+    assert without.shares[-1] > 0.99
 
 
 def gain_of(average, group, y, forecast):
