@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
+from skcalib._rows import row_sum
 from skcalib._values import is_finite, shown
 
 # --- Labels ---------------------------------------------------------------------------------------
@@ -220,10 +221,44 @@ def put_positive_last(classes, pos_label, *, reorder):
 
 def unique_labels(y):
     """Sorted distinct labels; raises for mixed types."""
+    if _range(y) is not None:
+        return table_of(y)[0]
     try:
         return np.unique(y)
     except TypeError as error:
         raise ValueError("y_true mixes labels of types that cannot be ordered.") from error
+
+
+_TABLE = 1 << 16  # range of integer labels up to which they are counted, not sorted
+
+
+def table_of(y):
+    """Sorted distinct labels, and the index of every label in a table.
+
+    -> (distinct, place of each of them in the table, length of the table, index of each label)
+    """
+    span = _range(y)
+    if span is not None:
+        low, high = span
+        index = y.astype(np.intp, copy=low != 0)
+        if low:
+            index -= low
+        place = np.flatnonzero(np.bincount(index))
+        return (place + low).astype(y.dtype), place, high - low + 1, index
+    try:
+        distinct, index = np.unique(y, return_inverse=True)
+    except TypeError:
+        unique_labels(y)  # raises with a clear message
+        raise
+    return distinct, np.arange(len(distinct)), len(distinct), index.ravel()
+
+
+def _range(y):
+    """The smallest and the largest of labels that are counted; None for others."""
+    if y.dtype.kind not in "biu" or not len(y):
+        return None
+    low, high = int(y.min()), int(y.max())
+    return (low, high) if high - low < _TABLE and high < 2**62 else None
 
 
 def check_label_list(labels):
@@ -250,8 +285,17 @@ def one_hot(y, classes):
 
 def class_columns(y, classes):
     """Labels (n,) and the classes of the K columns -> the column of each label, (n,)."""
-    distinct, which = np.unique(y, return_inverse=True)
-    return one_hot(distinct, classes).argmax(axis=1)[which.ravel()]
+    distinct, place, length, index = table_of(y)
+    table = np.zeros(length, dtype=np.intp)
+    table[place] = one_hot(distinct, classes).argmax(axis=1)
+    return table.take(index)
+
+
+def one_hot_rows(column, n_columns):
+    """The columns of labels (n,) -> float64 array (n, n_columns) with a one in each row."""
+    target = np.zeros((len(column), n_columns))
+    target[np.arange(len(column)), column] = 1
+    return target
 
 
 def is_one_hot(target):
@@ -260,7 +304,9 @@ def is_one_hot(target):
 
 
 def labels_or_shares(target):
-    """Columns of labels (n,) for one-hot targets (n, K); label distributions as they are."""
+    """Columns of labels (n,) of one-hot targets; other targets and columns as they are."""
+    if target.ndim == 1:
+        return target
     return target.argmax(axis=1) if is_one_hot(target) else target
 
 
@@ -385,6 +431,9 @@ def check_finite(array, name):
     """At least one sample, and no NaN or infinity."""
     if len(array) == 0:
         raise ValueError(f"{name} is empty: at least one sample is needed.")
+    with np.errstate(invalid="ignore", over="ignore"):
+        if np.isfinite(array.sum()):  # without an array of truth values
+            return
     if not np.isfinite(array).all():
         what = "NaN" if np.isnan(array).any() else "infinity"
         raise ValueError(f"{name} contains {what}: remove or correct these rows first.")
@@ -399,7 +448,9 @@ def _check_simplex(array, name, *, copy=True):
         raise _outside(array, name)
     # A copy, so that the caller's array is not changed; callers that only read can do without.
     p = (np.array if copy else np.asarray)(array, dtype=np.float64, order="C")
-    off = np.abs(p.sum(axis=1) - 1)
+    if high <= 1 + ROW_SUM_TOLERANCE and _off(row_sum(p)).max() <= ROW_SUM_TOLERANCE:
+        return p
+    off = _off(p.sum(axis=1))
     row = int(off.argmax())
     tolerance = _tolerance(array, off[row])
     if high > 1 + tolerance:
@@ -411,6 +462,12 @@ def _check_simplex(array, name, *, copy=True):
             "sum first if that is intended."
         )
     return p
+
+
+def _off(total):
+    """Absolute differences of sums from one, in place of the sums."""
+    total -= 1
+    return np.abs(total, out=total)
 
 
 def _outside(array, name):

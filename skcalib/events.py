@@ -23,7 +23,7 @@ from skcalib._validation import (
     check_weight,
     check_y,
     one_hot,
-    unique_labels,
+    table_of,
 )
 from skcalib.notions import NOTIONS, Auto, Canonical, Classwise, Multilabel, Notion, TopLabel
 from skcalib.problem import ForecastSummary, Problem, ScoredRows, check_problem, event_last
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 
 _CHUNK = 1 << 16  # entries per chunk, which fits into the cache
-_TABLE = 1 << 16  # range of integer labels up to which they are counted, not sorted
 
 
 @dataclass(frozen=True)
@@ -225,7 +224,7 @@ def check_events(
     check_indices(**{"y_true": y_true, name: y_proba, "sample_weight": sample_weight})
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
-    distinct, place, length, index = _look_up(y)
+    distinct, place, length, index = table_of(y)
     columns: dict[str, Any] = {
         "labels": labels,
         "pos_label": pos_label,
@@ -247,27 +246,6 @@ def _scaled(weight):
     scale = float(np.ldexp(1.0, int(np.frexp(weight.max())[1]) - 1))
     weight /= scale
     return weight, scale
-
-
-def _look_up(y):
-    """Sorted distinct labels, and the index of every label in a table.
-
-    -> (distinct, place of each of them in the table, length of the table, index of each label)
-    """
-    if y.dtype.kind in "biu":
-        low, high = int(y.min()), int(y.max())
-        if high - low < _TABLE and high < 2**62:
-            index = y.astype(np.intp, copy=low != 0)
-            if low:
-                index -= low
-            place = np.flatnonzero(np.bincount(index))
-            return (place + low).astype(y.dtype), place, high - low + 1, index
-    try:
-        distinct, index = np.unique(y, return_inverse=True)
-    except TypeError:
-        unique_labels(y)  # raises with a clear message
-        raise
-    return distinct, np.arange(len(distinct)), len(distinct), index.ravel()
 
 
 def _scores(notion, forecast, hit):
@@ -375,11 +353,16 @@ def over_problems(
     estimate: Callable[[Problem, Notion], float],
     *,
     soft: bool = False,
+    copy: bool = True,
     **options: Any,
 ) -> float:
-    """An estimate of the samples; of a summary its value for each event, reduced by the notion."""
+    """An estimate of the samples; of a summary its value for each event, reduced by the notion.
+
+    `copy` is that of `check_problem`.
+    """
     if not isinstance(y_true, ForecastSummary):
-        return estimate(problem_of_notion(y_true, y_proba, notion, soft=soft, **options), notion)
+        given: dict[str, Any] = {"soft": soft, "copy": copy, **options}
+        return estimate(problem_of_notion(y_true, y_proba, notion, **given), notion)
     events = named_events(y_true, y_proba, notion, **options)
     values = [estimate(one, Canonical()) for _, one in events]
     return float(np.mean(values) if notion.reduce == "mean" else np.sum(values))
@@ -391,11 +374,16 @@ def only_problem(
     notion: Notion,
     *,
     soft: bool = False,
+    copy: bool = True,
     **options: Any,
 ) -> tuple[Problem, Notion]:
-    """The samples and their notion; or the binary problem of a summary, which has one event."""
+    """The samples and their notion; or the binary problem of a summary, which has one event.
+
+    `copy` is that of `check_problem`.
+    """
     if not isinstance(y_true, ForecastSummary):
-        return problem_of_notion(y_true, y_proba, notion, soft=soft, **options), notion
+        given: dict[str, Any] = {"soft": soft, "copy": copy, **options}
+        return problem_of_notion(y_true, y_proba, notion, **given), notion
     events = named_events(y_true, y_proba, notion, **options)
     if len(events) > 1:
         raise ValueError(

@@ -3,7 +3,8 @@
 Forecasts are float64 arrays of shape (n, K) with K >= 2, targets are one-hot arrays of the same
 shape and weights are positive float64 arrays of shape (n,). The class of each column follows from
 the arguments and from the names of the columns. For functions that ask for it, targets may also be
-label distributions, or an indicator matrix whose columns are separate labels.
+label distributions, or an indicator matrix whose columns are separate labels. A target takes as
+much memory as the forecasts, so it is made from the labels where it is first read.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from skcalib._validation import (
     class_columns,
     drop_zero_weights,
     has_columns,
+    labels_or_shares,
     listed,
-    one_hot,
+    one_hot_rows,
     put_positive_last,
     to_numpy,
     weighted_rows,
@@ -50,13 +52,15 @@ class Problem:
     """Validated forecasts, targets and weights of the same samples.
 
     ``forecast`` and ``target`` have shape (n, K), K >= 2; ``weight`` has shape (n,) and is
-    positive; ``classes`` names the K columns. A row is one sample, or stands for ``count`` samples
-    (n,) with equal labels and forecasts whose squared weights sum to ``square`` (n,). ``losses``
-    has mean losses by the type of the score, where they are known more precisely than from the
-    rows. With soft labels the rows of ``target`` are label distributions, and ``votes`` (n,) has
-    the number of labels behind each of them, infinite where the distribution itself is known. With
-    ``indicator`` the columns are labels of which a sample may have several. ``cluster`` (n,) are
-    the numbers of the clusters of dependent samples, from 0; None if all samples are independent.
+    positive; ``classes`` names the K columns. For labels ``target`` may be given as their columns
+    (n,): it is made from them where it is first read. A row is one sample, or stands for ``count``
+    samples (n,) with equal labels and forecasts whose squared weights sum to ``square`` (n,).
+    ``losses`` has mean losses by the type of the score, where they are known more precisely than
+    from the rows. With soft labels the rows of ``target`` are label distributions, and ``votes``
+    (n,) has the number of labels behind each of them, infinite where the distribution itself is
+    known. With ``indicator`` the columns are labels of which a sample may have several. ``cluster``
+    (n,) are the numbers of the clusters of dependent samples, from 0; None if all samples are
+    independent.
     """
 
     forecast: np.ndarray
@@ -92,9 +96,20 @@ class Problem:
         return float(weighted_mean(score.loss(self.target, self.forecast), self.weight))
 
     @property
+    def outcome(self) -> np.ndarray:
+        """Columns of the labels (n,), or label distributions (n, K)."""
+        return labels_or_shares(self._given)
+
+    @property
+    def column(self) -> np.ndarray:
+        """Columns of the labels (n,); of label distributions those of the largest value."""
+        outcome = self.outcome
+        return outcome if outcome.ndim == 1 else outcome.argmax(axis=1)
+
+    @property
     def labels(self) -> np.ndarray:
         """Labels (n,)."""
-        return self.classes[self.target.argmax(axis=1)]
+        return self.classes[self.column]
 
     @property
     def sample_weight(self) -> np.ndarray | None:
@@ -114,7 +129,7 @@ class Problem:
             count = np.bincount(rng.choice(len(count), most, p=share), minlength=len(count))
         rows = np.repeat(np.arange(len(count)), count)
         weight = (self.weight / self.count)[rows]
-        return Problem(self.forecast[rows], self.target[rows], weight, self.classes)
+        return Problem(self.forecast[rows], self._given[rows], weight, self.classes)
 
     def split(self, n_parts: int, random_state: int) -> tuple[Problem, list[np.ndarray]]:
         """Rows whose samples are divided at random into parts, and the rows of each part."""
@@ -136,8 +151,32 @@ class Problem:
         names = ("square", "count", "votes", "cluster")
         kept = {name: getattr(self, name) for name in names}
         kept = {name: None if array is None else array[rows] for name, array in kept.items()}
-        arrays = self.forecast[rows], self.target[rows], self.weight[rows]
+        arrays = self.forecast[rows], self._given[rows], self.weight[rows]
         return Problem(*arrays, self.classes, indicator=self.indicator, **kept)
+
+    @property
+    def _given(self):
+        """The target as it was set."""
+        column = self.__dict__.get("_column")
+        return self.target if column is None else column
+
+
+class _Target:
+    """The target (n, K) of a `Problem`, set as such or as columns of labels (n,)."""
+
+    def __get__(self, problem: Problem | None, owner: type) -> np.ndarray:
+        if problem is None:
+            raise AttributeError("target")
+        held = problem.__dict__
+        if "_target" not in held:
+            held["_target"] = one_hot_rows(held["_column"], problem.forecast.shape[1])
+        return held["_target"]
+
+    def __set__(self, problem: Problem, values: np.ndarray) -> None:
+        problem.__dict__["_target" if values.ndim == 2 else "_column"] = values
+
+
+Problem.target = _Target()  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
@@ -216,13 +255,16 @@ def check_problem(
     name: str = "y_proba",
     remedy: Literal["pos_label", "labels"] | None = "pos_label",
     takes: Literal["labels", "soft", "indicator"] = "labels",
+    copy: bool = True,
 ) -> Problem:
     """Arguments of a public function -> `Problem`.
 
     A `Problem` in place of the labels is returned as it is: it is validated already, and the other
     arguments are ignored. `remedy` is the argument that messages recommend: "labels" if there is no
     `pos_label`. `takes` is what `y_true` may be: labels; soft labels too; an indicator matrix only.
-    `groups` are the labels of the clusters of dependent samples.
+    `groups` are the labels of the clusters of dependent samples. Without `copy` the forecasts of
+    labels may be a view of the caller's array, which cannot be written to: for functions that only
+    read it, and return nothing that refers to it.
     """
     if isinstance(y_true, Problem):
         _check_kind(y_true, takes)
@@ -254,7 +296,11 @@ def check_problem(
         found = _soft_problem(y_true, y_proba, sample_weight, columns)
         return _with_clusters(found, groups, sample_weight, y_true)
     y, raw, classes = _labels_and_columns(y_true, y_proba, columns)
-    return problem_of(y, _check_simplex(raw, name), classes, sample_weight, groups)
+    forecast = _check_simplex(raw, name, copy=copy)
+    if not copy:
+        forecast = forecast.view()
+        forecast.flags.writeable = False
+    return problem_of(y, forecast, classes, sample_weight, groups)
 
 
 def _labels_and_columns(y_true, y_proba, columns):
@@ -272,13 +318,13 @@ def problem_of(
     groups: ArrayLike | None = None,
 ) -> Problem:
     """Labels and validated forecasts (n, K) of known classes -> `Problem`."""
-    rows = forecast, one_hot(y, classes)
+    rows = forecast, class_columns(y, classes)
     if groups is None:
-        weight, forecast, target = drop_zero_weights(sample_weight, *rows)
-        return Problem(forecast, target, weight, classes)
+        weight, forecast, column = drop_zero_weights(sample_weight, *rows)
+        return Problem(forecast, column, weight, classes)
     codes = check_groups(groups, len(y))
-    weight, forecast, target, codes = drop_zero_weights(sample_weight, *rows, codes)
-    return Problem(forecast, target, weight, classes, cluster=number_clusters(codes))
+    weight, forecast, column, codes = drop_zero_weights(sample_weight, *rows, codes)
+    return Problem(forecast, column, weight, classes, cluster=number_clusters(codes))
 
 
 # --- Many forecasts of many classes ---------------------------------------------------------------
@@ -307,9 +353,7 @@ class LabeledForecasts:
         for start in range(0, n_samples, step):
             rows = slice(start, start + step)
             column = self.column[rows]
-            target = np.zeros((len(column), n_classes))
-            target[np.arange(len(column)), column] = 1
-            losses[rows] = score.loss(target, self.forecast[rows])
+            losses[rows] = score.loss(one_hot_rows(column, n_classes), self.forecast[rows])
         return float(weighted_mean(losses, self.weight))
 
 

@@ -16,6 +16,7 @@ ROOT = Path(skcalib.__file__).parent
 # layers: begin
 LAYERS = (
     {
+        "_rows": "maxima, sums and softmax of rows",
         "_values": "what an argument is, and its text in messages",
     },
     {
@@ -24,7 +25,6 @@ LAYERS = (
         "_formatting": "numbers as text",
         "_packing": "objects as bytes",
         "_parallel": "loops through joblib",
-        "_rows": "maxima, sums and softmax of rows",
         "_ties": "forecasts that are equal up to rounding",
         "_validation": "arrays, labels, weights, counts and levels",
         "kernels": "kernels on the simplex",

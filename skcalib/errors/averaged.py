@@ -18,15 +18,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skcalib._validation import one_hot_rows
 from skcalib.links._base import row_blocks
 from skcalib.links.averaging import ModelAverage
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers._base import check_at_least_two
 from skcalib.smoothers.logit import warn_few_per_class
+from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.problem import Problem
@@ -43,10 +45,9 @@ _TINY = np.finfo(np.float64).tiny
 
 @dataclass(frozen=True)
 class AveragedProblem:
-    """One problem of a notion with its averaged recalibration map."""
+    """One problem of a notion with its averaged recalibration map, which has the labels."""
 
     forecast: np.ndarray
-    target: np.ndarray
     weight: np.ndarray
     average: ModelAverage
     square: np.ndarray | None = None
@@ -57,9 +58,31 @@ class AveragedProblem:
         """Fit the models to the rows of a problem."""
         check_at_least_two(problem.n_samples)
         warn_few_per_class(problem.n_samples, problem.forecast.shape[1])
-        rows = problem.forecast, problem.target, problem.weight
-        average = ModelAverage().fit(*rows, problem.square)
-        return cls(*rows, average, problem.square, problem.cluster)
+        forecast, weight, square = problem.forecast, problem.weight, problem.square
+        average = ModelAverage().fit(forecast, problem.outcome, weight, square)
+        return cls(forecast, weight, average, square, problem.cluster)
+
+    @cached_property
+    def target(self) -> np.ndarray:
+        """One-hot labels or label distributions (n, K)."""
+        return self.targets(slice(None))
+
+    def targets(self, rows: Any) -> np.ndarray:
+        """Some rows of the target (m, K)."""
+        label = self.average.label[rows]
+        return label if label.ndim == 2 else one_hot_rows(label, self.forecast.shape[1])
+
+    def residual(self, rows: slice, proba: np.ndarray) -> np.ndarray:
+        """Some rows of the target minus probabilities (m, K)."""
+        return self.average._residual(rows, proba)
+
+    @property
+    def mean_target(self) -> np.ndarray:
+        """Weighted mean of the target (K,)."""
+        label, weight = self.average.label, self.weight
+        if label.ndim == 2:
+            return weighted_mean(label, weight)
+        return np.bincount(label, weight, minlength=self.forecast.shape[1]) / weight.sum()
 
     @cached_property
     def share(self) -> np.ndarray:
@@ -90,23 +113,31 @@ class AveragedProblem:
 
     def calibration(self, score: ProperScore) -> tuple[np.ndarray, np.ndarray]:
         """Terms whose mean is the error, and paired differences of losses; both (n,)."""
-        brier, log = self._terms
-        return brier if isinstance(score, Brier) else log
+        return self.errors(score), self.differences(score)
+
+    def errors(self, score: ProperScore) -> np.ndarray:
+        """Terms whose mean is the error (n,)."""
+        return self._terms[0 if isinstance(score, Brier) else 1, 0]
+
+    def differences(self, score: ProperScore) -> np.ndarray:
+        """Paired differences of losses (n,)."""
+        return self._terms[0 if isinstance(score, Brier) else 1, 1]
 
     def loss(self, score: ProperScore) -> np.ndarray:
         """Loss of each sample (n,)."""
         found = np.empty(len(self.weight))
         for rows in row_blocks(self.forecast):
-            found[rows] = score.loss(self.target[rows], self.forecast[rows])
+            found[rows] = score.loss(self.targets(rows), self.forecast[rows])
         return found
 
     def refinement(self, score: ProperScore, loss: np.ndarray) -> np.ndarray:
         """Loss minus calibration; where the loss is infinite, the loss of the averaged forecast."""
         possible = np.isfinite(loss)
         if possible.all():
-            return loss - self.calibration(score)[0]
-        found = score.loss(self.target, np.maximum(self.conditional, _TINY))
-        found[possible] = loss[possible] - self.calibration(score)[0][possible]
+            return loss - self.errors(score)
+        found, rows = np.empty(len(loss)), np.flatnonzero(~possible)
+        found[rows] = score.loss(self.targets(rows), np.maximum(self.conditional[rows], _TINY))
+        found[possible] = loss[possible] - self.errors(score)[possible]
         return found
 
     def gain(self, group: str) -> np.ndarray:
@@ -126,16 +157,11 @@ class AveragedProblem:
         """Log loss of some of the forecasts minus that of corrected ones (m, K), (m,)."""
         label = self.average.label
         if label.ndim == 2:
-            forecast, target = self.forecast[rows], self.target[rows]
-            changed = LogLoss().loss(target, np.maximum(proba, _TINY))
-            return LogLoss().loss(target, forecast) - changed
-        of_label = proba[np.arange(len(proba)), label[rows]]
-        return np.log(np.maximum(of_label, _TINY)) - self._log_of_label[rows]
-
-    @cached_property
-    def _log_of_label(self):
+            changed = LogLoss().loss(label[rows], np.maximum(proba, _TINY))
+            return LogLoss().loss(label[rows], self.forecast[rows]) - changed
+        here = np.arange(len(proba)), label[rows]
         with np.errstate(divide="ignore"):
-            return np.log(self.forecast[np.arange(len(self.forecast)), self.average.label])
+            return np.log(np.maximum(proba[here], _TINY)) - np.log(self.forecast[rows][here])
 
     @property
     def target_text(self) -> str:
@@ -148,13 +174,14 @@ class AveragedProblem:
 
     @cached_property
     def _terms(self):
-        """Those of `calibration` for both scores (2, 2, n): they share nearly all of the work."""
+        """Those of `calibration` by score (2, 2, n): both share nearly all of the work."""
         found = np.zeros((2, 2, len(self.weight)))
         for share, model in self.average.weighted_models:
             for rows, block in self.average.directions.of(model.groups):
-                p, s, y = model.proba[rows], self.forecast[rows], self.target[rows]
+                p, s = model.proba[rows], self.forecast[rows]
                 brier, log = self._optimism(model, rows, block)
-                gain, both = np.einsum("ik,ik->i", y - s, p - s), self.log_gain(rows, p)
+                gain = np.einsum("ik,ik->i", self.residual(rows, s), p - s)
+                both = self.log_gain(rows, p)
                 squares = np.einsum("ik,ik->i", p - s, p - s)
                 found[0, 0, rows] += share * (self.half * (gain - brier))
                 found[0, 1, rows] += share * (self.half * (2 * gain - squares))
@@ -168,7 +195,7 @@ class AveragedProblem:
         The products with the score are divided by one minus the leverage of the sample.
         """
         p, unit = model.proba[rows], self.average.unit[rows]
-        residual = self.target[rows] - p
+        residual = self.residual(rows, p)
         if p.shape[1] == 2:  # all are multiples of the directions of the second class
             size = np.einsum("ij,ij->i", block.top @ model.covariance, block.top)
             chance, event = p[:, 0] * p[:, 1], residual[:, 1] ** 2 * size

@@ -82,7 +82,7 @@ def squared_norms(
     """The `squared_norm` of each score; the second test is the same for all."""
     share, calibrated, norms = 1 / len(problems) if reduce == "mean" else 1.0, None, []
     for score in scores:
-        if not all(np.isfinite(problem.calibration(score)[0]).all() for problem in problems):
+        if not all(np.isfinite(problem.errors(score)).all() for problem in problems):
             norms.append(ErrorNorm(np.inf, _LEAST, 0.0, 0.0))
             continue
         if calibrated is None:
@@ -250,7 +250,7 @@ class ScoreProjection(_Projection):
         problem = self.problem
         for rows, block in problem.average.directions:
             forecast = problem.forecast[rows]
-            residual = problem.target[rows] - forecast
+            residual = problem.residual(rows, forecast)
             noise, leverage = _whitened_scores(block, forecast, residual, self.root)
             expected = problem.root[rows] ** 2 * leverage
             yield noise, problem.average.dispersion * expected, rows
@@ -284,7 +284,7 @@ class _BrierProjection(_Projection):
         for rows, block in problem.average.directions:
             p, share = np.exp(block.log), problem.share[rows]
             changes = _changes(problem, fits, rows)
-            residual = problem.target[rows] - problem.forecast[rows]
+            residual = problem.residual(rows, problem.forecast[rows])
             weighted = share[:, None] * p
             *own, mean_part = (block.total(weighted * centred(p, d)) for d in [*changes, residual])
             cross = np.column_stack(own)
@@ -303,7 +303,7 @@ class _BrierProjection(_Projection):
         inner = self.root @ self.root.T
         for rows, block in problem.average.directions:
             p, changes = np.exp(block.log), _changes(problem, self.fits, rows)
-            residual = problem.target[rows] - self.fits[0][rows]
+            residual = problem.residual(rows, self.fits[0][rows])
             if p.shape[1] == 2:  # the columns of the first class have the opposite sign
                 tangents = (p[:, 0] * p[:, 1])[:, None] * block.top
                 columns = np.column_stack([tangents, *(d[:, 1] for d in changes)]) @ self.root
@@ -358,7 +358,7 @@ class _LogProjection(_Projection):
         problem = self.problem
         for rows, block in problem.average.directions:
             p = self.fits[0][rows]
-            noise, leverage = _whitened_scores(block, p, problem.target[rows] - p, self.root)
+            noise, leverage = _whitened_scores(block, p, problem.residual(rows, p), self.root)
             leverage *= 2 * problem.one[rows] / (p.shape[1] - 1)
             gain = problem.log_gain(rows, p)
             yield noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], gain, rows
@@ -386,7 +386,7 @@ def _scores(problem, fit=None):
         p, share = np.exp(block.log) if fit is None else fit[rows], problem.share[rows]
         predicted = problem.forecast[rows] if fit is None else p
         information = information + block.information(p, share)
-        mean = mean + block.total(share[:, None] * (problem.target[rows] - predicted))
+        mean = mean + block.total(share[:, None] * problem.residual(rows, predicted))
     return information, mean
 
 

@@ -191,7 +191,7 @@ class ChunkProblem(AveragedProblem):
 def _no_samples(average, total):
     """The problem without samples, with the attributes that all samples share."""
     none = np.empty((0, average.basis.n_classes))
-    return ChunkProblem(none, none, np.empty(0), average.at(none, none, np.empty(0)), total=total)
+    return ChunkProblem(none, np.empty(0), average.at(none, none, np.empty(0)), total=total)
 
 
 def _scores_of(fit, problem):
@@ -269,8 +269,9 @@ class _Pass:
             rows = slice(start, start + step)
             problems = []
             for (forecast, target), average in zip(pairs, self.averages, strict=True):
-                part = forecast[rows], target[rows], weight[rows]
-                problems.append(ChunkProblem(*part, average.at(*part), total=self.total))
+                part, own = forecast[rows], weight[rows]
+                found = average.at(part, target[rows], own)
+                problems.append(ChunkProblem(part, own, found, total=self.total))
             yield self.function(problems, self.averages)
 
 

@@ -31,12 +31,12 @@ def merged(problem: Problem) -> Problem:
     several = problem.square is not None or problem.votes is not None
     if len(problem.weight) <= _MANY or problem.forecast.shape[1] != 2 or several:
         return problem
-    event = problem.target[:, 1]
-    if problem.cluster is not None or not np.all((event == 0) | (event == 1)):
+    event = problem.outcome
+    if problem.cluster is not None or event.ndim == 2:
         return problem
     key = _cells(problem.forecast)
     key *= 2
-    key += event.astype(np.intp)
+    key += event
     count = np.bincount(key)
     kept = np.flatnonzero(count)
 
@@ -45,11 +45,10 @@ def merged(problem: Problem) -> Problem:
 
     weight = sums(problem.weight)
     columns = [sums(problem.weight * column) / weight for column in problem.forecast.T]
-    hit = (kept % 2).astype(np.float64)
     return replace(
         problem,
         forecast=np.column_stack(columns),
-        target=np.column_stack([1 - hit, hit]),
+        target=kept % 2,
         weight=weight,
         square=sums(problem.weight**2),
         count=count[kept].astype(np.float64),

@@ -25,7 +25,7 @@ of all samples, and multiplies the estimates.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -45,12 +45,14 @@ from skcalib.links.averaging import (
     tree_of,
 )
 from skcalib.links.basis import CONFUSION, Directions
+from skcalib.scores import Brier
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skcalib.links.averaging import AveragedMap
     from skcalib.problem import Problem
+    from skcalib.scores import ProperScore
 
 _PART, _SHARE, _PER_CLASS = 20_000, 0.02, 40  # of a part: least size, share, samples per class
 _TIMES = 2  # sizes of a part above which there is one
@@ -81,36 +83,53 @@ class OneStepProblem(AveragedProblem):
     is the weight of all models other than the identity.
     """
 
-    gains: np.ndarray | None = None
-    steps: tuple[float, float] = (0.0, 0.0)
-    changed: float = 1.0
+    gains: np.ndarray = field(kw_only=True)
+    steps: tuple[float, float] = field(kw_only=True)
+    changed: float = field(kw_only=True)
 
     @classmethod
     def of(cls, problem: Problem) -> Self:
         """Fit the models to a random part of the rows, with a fixed seed, and take the step."""
-        order = np.random.RandomState(0).permutation(len(problem.weight))
-        drawn = np.sort(order[: n_fitted(*problem.forecast.shape)])
-        part = AveragedProblem.of(problem.take(drawn))
-        rows = problem.forecast, problem.target, problem.weight
-        average = PartAverage(part.average, *rows, problem.square)
-        whole = AveragedProblem(*rows, average, problem.square, problem.cluster)
+        forecast, weight, square = problem.forecast, problem.weight, problem.square
+        part = AveragedProblem.of(problem.take(_drawn(*forecast.shape)))
+        average = PartAverage(part.average, forecast, problem.outcome, weight, square)
+        models = average.identity, average.start
+        information = [_information(part.average, one, average.size) for one in models]
+        moments = _moments(part, average.start.proba)
+        for directions in (part.average.every, part.average.directions):
+            directions.forget()  # before there are arrays of all samples
+        whole = AveragedProblem(forecast, weight, average, square, problem.cluster)
         gains, gradients, tangent = _sums(average.start, whole)
-        evidence = _Scores(part, average.identity, gradients[0], average.size).evidence
-        logs = np.array(list(evidence.values()))
+        identity, start = (
+            _Scores(part.average, *rest, average.size)
+            for rest in zip(models, information, gradients, strict=True)
+        )
+        logs = np.array(list(identity.evidence.values()))
         average.log_odds = float(logsumexp(logs[1:]) - np.log(len(logs) - 1))
         changed = 1 - float(softmax(logs)[0])
         if np.isinf(gains[0]).any():  # a label had the probability 0
             average.log_odds, changed = np.inf, 1.0
-        steps = _Scores(part, average.start, gradients[1], average.size).gains(tangent)
-        steps = tuple(steps / average.size)
-        return cls(*rows, average, problem.square, problem.cluster, gains, steps, changed)
+        steps = tuple(start.gains(tangent, *moments) / average.size)
+        found = {"gains": gains, "steps": steps, "changed": changed}
+        return cls(forecast, weight, average, square, problem.cluster, **found)
 
-    @cached_property
-    def _terms(self):
+    def errors(self, score: ProperScore) -> np.ndarray:
+        """Terms whose mean is the error (n,)."""
+        log, gain, _ = self.gains
+        if isinstance(score, Brier):
+            return self.half * self.changed * (gain + self.steps[1])
+        return self.changed * (log + self.steps[0])
+
+    def differences(self, score: ProperScore) -> np.ndarray:
+        """Paired differences of losses (n,)."""
         log, gain, square = self.gains
-        brier = self.half * self.changed * (gain + self.steps[1])
-        difference = self.half * (2 * gain - square)
-        return (brier, difference), (self.changed * (log + self.steps[0]), log)
+        return self.half * (2 * gain - square) if isinstance(score, Brier) else log
+
+
+def _drawn(n_samples, n_classes):
+    """Rows of the part in order, drawn with a fixed seed."""
+    order = np.random.RandomState(0).permutation(n_samples)
+    return np.sort(order[: n_fitted(n_samples, n_classes)])
 
 
 class PartAverage(ModelAverage):
@@ -139,7 +158,10 @@ class PartAverage(ModelAverage):
         self.part, self.basis, self.dispersion = part, part.basis, part.dispersion
         self.shares, self.log_odds = part.shares, part.log_odds
         self._set_samples(forecast, target, weight, square)
-        self.weight, self.unit = self.weight / self.dispersion, self.unit / self.dispersion
+        if self.dispersion < 1:
+            self.weight, self.unit = self.weight / self.dispersion, self.unit / self.dispersion
+        elif square is None and self.size == weight.sum():  # no copy of weights that are one
+            self.weight = self.unit = weight
 
     @cached_property
     def directions(self) -> Directions:  # type: ignore[override]
@@ -197,20 +219,19 @@ def _sums(start, problem):
     """
     average, basis = problem.average, problem.average.basis
     gains = np.empty((3, len(problem.weight)))
-    gradients, tangent = np.zeros((2, len(basis.scale))), np.zeros(len(basis.scale))
-    weight = average.weight * average.dispersion
-    for rows in basis.blocks(len(weight)):
-        s, y, w = problem.forecast[rows], problem.target[rows], weight[rows, None]
-        block = basis(s)
+    totals = np.zeros((3, len(basis.scale)))
+    for rows in basis.blocks(len(problem.weight)):
+        s, w = problem.forecast[rows], average.dispersion * average.weight[rows, None]
+        block = basis(s, order="F")
         p = softmax_parts(basis.part(block, start.groups).logits(start.theta))[1]
-        residual, change = y - s, p - s
+        residual, change = problem.residual(rows, s), p - s
         gains[0, rows] = problem.log_gain(rows, p)
         gains[1, rows] = np.einsum("ik,ik->i", residual, change)
         gains[2, rows] = np.einsum("ik,ik->i", change, change)
-        gradients[0] += block.total(w * residual)
-        gradients[1] += block.total(w * (y - p))
-        tangent += block.total(w * p * centred(p, residual))
-    return gains, gradients, tangent
+        own = np.stack([residual, residual - change, p * centred(p, residual)])
+        own *= w
+        totals += block.total(own)
+    return gains, totals[:2], totals[2]
 
 
 class _Scores:
@@ -218,10 +239,12 @@ class _Scores:
 
     Parameters
     ----------
-    part : AveragedProblem
-        The part of the samples.
+    average : ModelAverage
+        The models of the part of the samples.
     start : Model
         The model, fitted to the part.
+    information : ndarray of shape (J, J)
+        Information of all samples.
     gradient : ndarray of shape (J,)
         Sums of the scores over all samples, whose weights sum to `size`.
     size : float
@@ -229,13 +252,16 @@ class _Scores:
     """
 
     def __init__(
-        self, part: AveragedProblem, start: Model, gradient: np.ndarray, size: float
+        self,
+        average: ModelAverage,
+        start: Model,
+        information: np.ndarray,
+        gradient: np.ndarray,
+        size: float,
     ) -> None:
-        self._part, self._start, self._size = part, start, size
-        self._average, self._own = part.average, frozenset(start.groups)
-        self._gradient, self._gains = gradient, dict[frozenset[str], float]()
-        _, information = self._average._score(start.proba, self._average.every)
-        self._information = information * (self._average.dispersion * size / self._average.size)
+        self._average, self._own, self._size = average, frozenset(start.groups), size
+        self._information, self._gradient = information, gradient
+        self._gains = dict[frozenset[str], float]()
 
     @cached_property
     def evidence(self) -> dict[frozenset[str], float]:
@@ -252,12 +278,12 @@ class _Scores:
             found[best | CONFUSION] = found[best] + more
         return found
 
-    def gains(self, tangent: np.ndarray) -> np.ndarray:
-        """Gains by the averaged step, without its optimism, from the sums b.
+    def gains(self, tangent: np.ndarray, squares: np.ndarray, crossed: np.ndarray) -> np.ndarray:
+        """Gains by the averaged step, without its optimism, from the sums b and the `_moments`.
 
         Those of the log likelihood, and of the sum of the Brier score without its factor.
         """
-        squares, crossed = (self._size * one for one in _moments(self._part, self._start.proba))
+        squares, crossed = self._size * squares, self._size * crossed
         found = np.zeros(2)
         for share, groups in zip(softmax(list(self.evidence.values())), self.evidence, strict=True):
             rows = self._average.basis.select(groups)
@@ -288,12 +314,18 @@ class _Scores:
         return self._information[at] + _RIDGE * np.eye(len(at[0]))
 
 
+def _information(average, model, size):
+    """Information of all samples, of effective number `size`, at a model of their part."""
+    _, information = average._score(model.proba, average.every)
+    return information * (average.dispersion * size / average.size)
+
+
 def _moments(part, proba):
     """Means over a part of x x' and of (h' e) x', at corrected forecasts (n, K)."""
     squares, crossed = 0.0, 0.0
     weight = part.share * part.one * part.average.size
     for rows, block in part.average.every:
-        p, residual = proba[rows], part.target[rows] - proba[rows]
+        p, residual = proba[rows], part.residual(rows, proba[rows])
         score = block.project(residual)
         weighted = score * weight[rows, None]
         squares = squares + score.T @ weighted

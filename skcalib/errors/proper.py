@@ -6,7 +6,7 @@ each sample, which `skcalib.errors.terms` defines.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -28,7 +28,9 @@ from skcalib._values import shown
 from skcalib.errors.terms import (
     ProperTerms,
     mean_distance,
+    problems_of,
     proper_terms,
+    reads_only,
     refuse_infinite,
     smooth_held_out,
 )
@@ -195,6 +197,7 @@ def proper_calibration_error(
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     notion = resolve_notion(notion)
     data |= {"pos_label": pos_label, "soft": True}
+    data["copy"] = not reads_only(loss, notion, smoother, method)
     return over_problems(y_true, y_proba, notion, error, **data)
 
 
@@ -263,6 +266,7 @@ def refinement_loss(
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     notion = resolve_notion(notion)
     data |= {"pos_label": pos_label, "soft": True}
+    data["copy"] = not reads_only(loss, notion, smoother, method)
     return over_problems(y_true, y_proba, notion, refinement, **data)
 
 
@@ -496,7 +500,9 @@ def score_decomposition(
         )
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     data |= {"pos_label": pos_label, "soft": True}
-    problem, notion = only_problem(y_true, y_proba, resolve_notion(notion), **data)
+    notion = resolve_notion(notion)
+    data["copy"] = not reads_only(loss, notion, smoother, method)
+    problem, notion = only_problem(y_true, y_proba, notion, **data)
     return decompose(
         proper_terms(
             problem, loss=loss, notion=notion, smoother=smoother, method=method, n_jobs=n_jobs
@@ -573,8 +579,7 @@ def calibration_upper_bound(
         )
 
     def bound(problem, notion):
-        pairs = notion.problems(problem.forecast, problem.target)
-        own = (replace(problem, forecast=forecast, target=target) for forecast, target in pairs)
+        own = problems_of(problem, notion)
         bounds = [one.mean_loss(score) - score.infimum for one in own]
         return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))
 

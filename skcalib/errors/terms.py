@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
@@ -35,12 +36,15 @@ from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.merged import merged
 from skcalib.errors.one_step import OneStepProblem, is_large, n_fitted
 from skcalib.links.averaging import ModelAverage
+from skcalib.notions import Canonical
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother
 from skcalib.smoothers._base import smooth_other_clusters
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from skcalib._arguments import LossLike, Method, NotionLike, SmootherLike
     from skcalib.notions import Notion
     from skcalib.problem import Problem
@@ -50,28 +54,63 @@ if TYPE_CHECKING:
 SLOW = 1_000_000  # probabilities of more than two classes whose averaged maps take ten seconds
 
 
-@dataclass(frozen=True)
 class ProperTerms:
-    """Arrays over samples, already reduced over the problems of the notion.
+    """Arrays over samples, reduced over the problems of the notion; computed where they are read.
 
     ``square`` has the sums of squared weights where a row stands for several samples.
     ``cluster`` has the numbers of the clusters of dependent samples, or is None.
-    ``influence`` is a paired difference of losses. With a smoother, its spread gives the standard
-    error of the calibration estimate; None where no standard error is known (method "direct").
+
+    Parameters
+    ----------
+    parts : list of SmoothedTerms or of AveragedTerms
+        The terms of each problem.
+    reduce : {"mean", "sum"}
+        How they are combined.
     """
 
-    loss: np.ndarray
-    calibration: np.ndarray
-    refinement: np.ndarray
-    influence: np.ndarray | None
-    uncertainty: float
-    weight: np.ndarray
-    square: np.ndarray | None = None
-    cluster: np.ndarray | None = None
+    def __init__(self, parts: Sequence[SmoothedTerms | AveragedTerms], reduce: str) -> None:
+        self._parts, one = parts, parts[0].solved
+        self._share = 1 / len(parts) if reduce == "mean" else 1.0
+        self.weight, self.square, self.cluster = one.weight, one.square, one.cluster
+
+    @cached_property
+    def loss(self) -> np.ndarray:
+        """Loss of the forecast (n,)."""
+        return self._total("loss")
+
+    @cached_property
+    def calibration(self) -> np.ndarray:
+        """Calibration error (n,)."""
+        return self._total("calibration")
+
+    @cached_property
+    def refinement(self) -> np.ndarray:
+        """Refinement (n,)."""
+        return self._total("refinement")
+
+    @cached_property
+    def influence(self) -> np.ndarray | None:
+        """Paired differences of losses (n,), or None.
+
+        With a smoother, their spread gives the standard error of the calibration estimate; None
+        where no standard error is known (method "direct").
+        """
+        return self._total("influence")
+
+    @cached_property
+    def uncertainty(self) -> float:
+        """Entropy of the mean label."""
+        return self._total("uncertainty")
 
     def mean(self, name: str) -> float:
         """Weighted mean of a term."""
         return float(weighted_mean(getattr(self, name), self.weight))
+
+    def _total(self, name):
+        values = [getattr(part, name) for part in self._parts]
+        if values[0] is None or len(values) == 1:
+            return values[0]
+        return self._share * sum(values)
 
 
 @dataclass(frozen=True)
@@ -129,9 +168,8 @@ def solve_notion(
     With `merge` the rows of the only problem may stand for several samples, see `merged`; rows of
     several problems belong to the same samples.
     """
-    pairs = notion.problems(problem.forecast, problem.target)
+    own = problems_of(problem, notion)
     if smoother is None:
-        own = (replace(problem, forecast=forecast, target=target) for forecast, target in pairs)
         first = list(islice(own, 2))
         _warn_if_slow(first[0].forecast.shape)
         if merge and len(first) == 1:
@@ -145,11 +183,19 @@ def solve_notion(
                 "sketch: leave out smoother=."
             )
         seed = smoother.random_state
-        divided = ((replace(problem, forecast=s, target=y), seed) for s, y in pairs)
-        return run_each(_smooth_divided, divided, n_jobs=n_jobs)
+        return run_each(_smooth_divided, ((one, seed) for one in own), n_jobs=n_jobs)
     rows = problem.weight, smoother, problem.cluster
-    tasks = ((forecast, target, *rows) for forecast, target in pairs)
+    tasks = ((one.forecast, one.target, *rows) for one in own)
     return run_each(smooth_held_out, tasks, n_jobs=n_jobs)
+
+
+def problems_of(problem: Problem, notion: Notion) -> Iterator[Problem]:
+    """The problems of a notion; that of all classes is the problem itself."""
+    if type(notion) is Canonical:
+        yield problem
+        return
+    for forecast, target in notion.problems(problem.forecast, problem.target):
+        yield replace(problem, forecast=forecast, target=target)
 
 
 def _averaged(problem):
@@ -179,7 +225,7 @@ def _smooth_divided(problem, seed):
     conditional = np.empty_like(rows.forecast)
     for part in parts:
         rest = rows.take(np.setdiff1d(np.arange(len(rows.weight)), part))
-        average = ModelAverage().fit(rest.forecast, rest.target, rest.weight, rest.square)
+        average = ModelAverage().fit(rest.forecast, rest.outcome, rest.weight, rest.square)
         conditional[part] = average.map(rows.forecast[part])
     own = rows.forecast, rows.target, conditional, rows.weight
     return SmoothedProblem(*own, by_entropy=False, square=rows.square)
@@ -193,6 +239,16 @@ def resolve_estimate(
     if smoother is None and automatic and type(score) in (Brier, LogLoss):
         return None, "auto"
     return resolve_smoother(smoother).for_loss(score), resolve_method(method, score)
+
+
+def reads_only(loss: object, notion: Notion, smoother: SmootherLike, method: Method) -> bool:
+    """Whether an estimate certainly does not write into the forecasts: no code of others sees them.
+
+    That is so for averaged maps of all classes, and a score of the library.
+    """
+    own = isinstance(loss, str) or type(loss) in (Brier, LogLoss)
+    automatic = isinstance(method, str) and method == "auto"
+    return own and type(notion) is Canonical and smoother is None and automatic
 
 
 def proper_terms(
@@ -245,26 +301,62 @@ def reduce_terms(
     method: str,
 ) -> ProperTerms:
     """Terms of the problems of a notion, reduced to one record."""
-    terms = [_terms_of_one(one, score, method) for one in solved]
-    share = 1 / len(terms) if notion.reduce == "mean" else 1.0
-
-    def total(name):
-        parts = [getattr(term, name) for term in terms]
-        return None if parts[0] is None else share * sum(parts)
-
-    names = ("loss", "calibration", "refinement", "influence", "uncertainty")
-    reduced = {name: total(name) for name in names}
-    one = solved[0]
-    return ProperTerms(**reduced, weight=one.weight, square=one.square, cluster=one.cluster)
+    parts = [
+        AveragedTerms(one, score)
+        if isinstance(one, AveragedProblem)
+        else _smoothed_terms(one, score, method)
+        for one in solved
+    ]
+    return ProperTerms(parts, notion.reduce)
 
 
-def _terms_of_one(solved, score, method):
+class AveragedTerms:
+    """Terms of one problem with averaged maps, computed where they are read."""
+
+    def __init__(self, solved: AveragedProblem, score: ProperScore) -> None:
+        self.solved, self._score = solved, score
+
+    @cached_property
+    def loss(self) -> np.ndarray:
+        """Loss of the forecast (n,)."""
+        return self.solved.loss(self._score)
+
+    @property
+    def calibration(self) -> np.ndarray:
+        """Calibration error (n,)."""
+        return self.solved.errors(self._score)
+
+    @property
+    def influence(self) -> np.ndarray:
+        """Paired differences of losses (n,)."""
+        return self.solved.differences(self._score)
+
+    @property
+    def refinement(self) -> np.ndarray:
+        """Refinement (n,)."""
+        return self.solved.refinement(self._score, self.loss)
+
+    @property
+    def uncertainty(self) -> float:
+        """Entropy of the mean label."""
+        return float(self._score.entropy(self.solved.mean_target))
+
+
+@dataclass(frozen=True)
+class SmoothedTerms:
+    """Terms of one problem with a smoother; as those of `ProperTerms`."""
+
+    solved: SmoothedProblem
+    loss: np.ndarray
+    calibration: np.ndarray
+    refinement: np.ndarray
+    influence: np.ndarray | None
+    uncertainty: float
+
+
+def _smoothed_terms(solved, score, method):
     target, forecast = solved.target, solved.forecast
     uncertainty = float(score.entropy(weighted_mean(target, solved.weight)))
-    if isinstance(solved, AveragedProblem):
-        loss, (calibration, influence) = solved.loss(score), solved.calibration(score)
-        refinement = solved.refinement(score, loss)
-        return ProperTerms(loss, calibration, refinement, influence, uncertainty, solved.weight)
     loss, refinement = score.loss(target, forecast), solved.refinement(score)
     if method == "direct":
         calibration, influence = score.divergence(solved.conditional, forecast), None
@@ -275,7 +367,7 @@ def _terms_of_one(solved, score, method):
         influence = loss - score.loss(target, solved.conditional)
         calibration = 0.5 * (score.divergence(solved.conditional, forecast) + influence)
         refinement = loss - calibration
-    return ProperTerms(loss, calibration, refinement, influence, uncertainty, solved.weight)
+    return SmoothedTerms(solved, loss, calibration, refinement, influence, uncertainty)
 
 
 def refuse_infinite(refinement: np.ndarray) -> None:

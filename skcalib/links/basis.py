@@ -32,7 +32,7 @@ from scipy.sparse import csr_array
 
 from skcalib._rows import log_softmax, row_max
 from skcalib.links._base import detection_limit, log_forecast
-from skcalib.links.basis_block import BasisBlock
+from skcalib.links.basis_block import FEW_CLASSES, BasisBlock
 from skcalib.links.distribution import DistributionFunction, cell_sums
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ BY_CLASS = {"bias", "class_slopes"}  # groups with one direction for each class
 TOP = {"top", "top_high"}  # groups that change the most likely class only
 #: The group of constants for each class and each most likely class.
 CONFUSION = {"confusion"}
-_CONFUSED = 20, 10  # most classes for this group, and least samples for each of its directions
+_CONFUSED = FEW_CLASSES, 10  # of this group: most classes, and least samples for each direction
 
 
 class LogitBasis:
@@ -148,13 +148,19 @@ class LogitBasis:
         spans = [span for name, span in self.groups.items() if name in names]
         return np.concatenate([np.empty(0, int), *(np.arange(s.start, s.stop) for s in spans)])
 
-    def __call__(self, forecast: np.ndarray, names: Collection[str] | None = None) -> BasisBlock:
-        """The directions of some groups, by default of all, at forecasts (n, K)."""
+    def __call__(
+        self, forecast: np.ndarray, names: Collection[str] | None = None, order: Any = "C"
+    ) -> BasisBlock:
+        """The directions of some groups, by default of all, at forecasts (n, K).
+
+        With the order "F" the values of one dense direction are adjacent: it takes less time to
+        compute them, and more to use them, except for `total` and `logits`.
+        """
         names = tuple(self.groups) if names is None else tuple(names)
         log = self.log_proba(forecast)
         if self.n_classes == 2:
             return self._of_two(log, names)
-        return self._of_more(log, names)
+        return self._of_more(log, names, order)
 
     @property
     def width(self) -> int:
@@ -174,7 +180,7 @@ class LogitBasis:
             sizes = {"class_slopes": 1, "slope": 1, "bias": 1, "curve": simple, "curve_high": high}
         else:
             free = self.n_classes - 1
-            sizes = {"slope": 1, "common": 4, "shared": simple, "shared_high": high - 1}
+            sizes = {"common": 4, "slope": 1, "shared": simple, "shared_high": high - 1}
             sizes |= {"bias": free, "class_slopes": free} if self.by_class else {}
             sizes |= {"top": _SIMPLE, "top_high": high}
             sizes |= {"confusion": self.n_classes * free} if self.confusion else {}
@@ -194,24 +200,24 @@ class LogitBasis:
         top = _scaled(columns, self.scale[self.select(names)], len(log))
         return BasisBlock(log, None, (), top, np.ones(len(log), dtype=int), False, None)
 
-    def _of_more(self, log, names):
+    def _of_more(self, log, names, order):
         n_samples, n_classes = log.shape
         columns, every, top = [], None, None
-        if "slope" in names:
-            columns.append(log.reshape(1, -1))
         if "common" in names:
             z = ((log - log.mean(axis=1, keepdims=True)) / self._spread).ravel()
             square = z * z
-            columns.append(np.stack([z * np.abs(z), square * z, square, np.tanh(2 * z)]))
+            columns += [row[None] for row in (z * np.abs(z), square * z, square, np.tanh(2 * z))]
+        if "slope" in names:
+            columns.append(log.reshape(1, -1))
         degrees = self._degrees(names, "shared", 2, self.degree)
         if len(degrees):
             columns.append(_legendre(self._cdf_shared(_log_odds(log).ravel()), degrees))
         if columns:
-            every = _scaled(columns, self.scale[self._select_dense(names)], log.size)
+            every = _scaled(columns, self.scale[self._select_dense(names)], log.size, order)
             every = every.reshape(n_samples, n_classes, -1)
         column, degrees = _top(log), self._degrees(names, "top", 0, self.degree)
         if len(degrees):
-            place = self._cdf(_log_odds(log)[np.arange(n_samples), column])
+            place = self._cdf(_log_odds(log[np.arange(n_samples), column]))
             scale = self.scale[self.select(set(names) & TOP)]
             top = _scaled([_legendre(place, degrees)], scale, n_samples)
         factors, mix = self._factors(names, log)
@@ -302,6 +308,10 @@ class Directions:
             return _Repeated(self.basis, self.forecast, self._rows, names)
         return [(rows, self.basis.part(block, names)) for rows, block in self._kept]
 
+    def forget(self) -> None:
+        """Give up the blocks; later passes compute them again."""
+        self._kept = None
+
     def rescale(self) -> None:
         """Apply the scales of the basis, where the blocks are older than these."""
         if self._kept is not None:
@@ -353,9 +363,9 @@ def _legendre(place, degrees):
     return found[int(degrees[0]) : last + 1]
 
 
-def _scaled(parts, scale, n_rows):
+def _scaled(parts, scale, n_rows, order="C"):
     """Rows of arrays (j, n) as columns (n, J), each multiplied by its scale."""
-    found, start = np.empty((n_rows, len(scale))), 0
+    found, start = np.empty((n_rows, len(scale)), order=order), 0
     for part in parts:
         end = start + len(part)
         np.multiply(part.T, scale[start:end], out=found[:, start:end])

@@ -16,6 +16,8 @@ from scipy.sparse import csr_array
 
 from skcalib._rows import centred
 
+FEW_CLASSES = 20  # up to which there may be constants for each class and each most likely class
+
 
 @dataclass(frozen=True)
 class BasisBlock:
@@ -59,7 +61,7 @@ class BasisBlock:
         found, at, n_classes = self.log.copy(), 0, self.log.shape[1]
         if self.dense is not None:
             at = self.dense.shape[2]
-            found += self.dense @ theta[:at]
+            found += (self.dense.reshape(-1, at) @ theta[:at]).reshape(found.shape)
         for factor in self.factors:
             one = theta[at : at + n_classes]
             found += one if factor is None else factor * one
@@ -78,16 +80,16 @@ class BasisBlock:
         return found if self.mix is None else found @ self.mix
 
     def total(self, q: np.ndarray) -> np.ndarray:
-        r""":math:`\sum_{ik} q_{ik} g_{ik}`, (J,)."""
-        parts = []
+        r""":math:`\sum_{ik} q_{ik} g_{ik}`, (J,), or (r, J) for q of shape (r, n, K)."""
+        parts, start, one = [], q.shape[:-2], np.ones(len(self.log))
         if self.dense is not None:
-            parts.append(q.ravel() @ self.dense.reshape(q.size, -1))
-        parts += [(q if f is None else q * f).sum(axis=0) for f in self.factors]
+            parts.append(q.reshape(*start, -1) @ self.dense.reshape(self.log.size, -1))
+        parts += [one @ (q if f is None else q * f) for f in self.factors]
         if self.top is not None:
-            parts.append(self._at_column(q) @ self.top)
+            parts.append(q[..., np.arange(len(self.log)), self.column] @ self.top)
         if self.confusion:
-            parts.append(self._sum_by_column(q).ravel())
-        found = np.concatenate(parts)
+            parts.append(self._sum_by_column(q).reshape(*start, -1))
+        found = np.concatenate(parts, axis=-1)
         return found if self.mix is None else found @ self.mix
 
     def information(self, p: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -99,14 +101,15 @@ class BasisBlock:
 
     def information_diagonal(self, p: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Diagonal of `information`, (J,)."""
+        top: Any = self.top
         if self._binary:
-            return (weight * p[:, 0] * p[:, 1]) @ self.top**2
+            return (weight * p[:, 0] * p[:, 1]) @ np.square(top)
         q, parts = weight[:, None] * p, []
         if self.dense is not None:
             parts.append(q.ravel() @ (self.dense**2).reshape(q.size, -1))
         parts += [(q if f is None else q * f**2).sum(axis=0) for f in self.factors]
-        if self.top is not None:
-            parts.append(self._at_column(q) @ self.top**2)
+        if top is not None:
+            parts.append(self._at_column(q) @ np.square(top))
         if self.confusion:
             parts.append(self._sum_by_column(q).ravel())
         end = self._layout()[2]
@@ -309,6 +312,8 @@ class BasisBlock:
     def _columns(self):
         """Indicators (K, n) of the column of each sample."""
         n_samples, n_classes = self.log.shape
+        if n_classes <= FEW_CLASSES:  # making a sparse array takes longer than the products
+            return (self.column == np.arange(n_classes)[:, None]).astype(np.float64)
         parts = (np.ones(n_samples), self.column, np.arange(n_samples + 1))
         return csr_array(parts, shape=(n_samples, n_classes)).T
 

@@ -7,11 +7,16 @@ with the absolute value of t. Sums over cells add up over chunks of samples, in 
 
 from __future__ import annotations
 
+from functools import cached_property
+from typing import Any
+
 import numpy as np
 
 _CELLS = 1 << 13  # cells on either side of zero
 _END = 96.0  # log odds of the last cell: `log_forecast` gives none of more than 94
 _KNOTS = 128  # places at which the distribution function is kept
+_TABLE, _LOOKS = 4096, 8  # cells of a table of the knots, and most knots in one of them
+_FEW = 1000  # values for which no table is used
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -61,6 +66,51 @@ class DistributionFunction:
                 np.interp(kept, rank, one) for one in (self.values, self.reached)
             )
 
+    def __getstate__(self) -> dict[str, Any]:
+        """All but the table, which is made where it is needed."""
+        return {"values": self.values, "reached": self.reached}
+
     def __call__(self, log_odds: np.ndarray) -> np.ndarray:
         """Values (n,) -> shares of the mass (n,)."""
-        return np.interp(log_odds, self.values, self.reached)
+        if len(log_odds) < _FEW or self._table is None:
+            return np.interp(log_odds, self.values, self.reached)
+        return self._table(log_odds)
+
+    @cached_property
+    def _table(self):
+        steps = np.diff(self.values)
+        if len(steps) == 0 or not steps.min() > 0:
+            return None
+        table = _Table(self.values, self.reached)
+        return table if table.most <= _LOOKS else None
+
+
+class _Table:
+    """`numpy.interp` without a search, in a third of its time.
+
+    The knot below a value is read from a table of equal cells. In a cell with knots of its own the
+    values are compared with the next knots, as many times as a cell has knots at most.
+    """
+
+    def __init__(self, knots, values):
+        self.knots, self.values = knots, values
+        self.slopes, self.ends = np.diff(values) / np.diff(knots), np.append(knots[1:-1], np.inf)
+        self.scale = _TABLE / (knots[-1] - knots[0])
+        counts = np.bincount(self._cells(knots), minlength=_TABLE)
+        self.most = int(counts.max())
+        last = np.cumsum(counts) - counts - 1  # knot before each cell
+        self.start = np.clip(last, 0, len(knots) - 2)
+
+    def __call__(self, at):
+        knot = self.start.take(self._cells(at), mode="clip")  # other modes make copies
+        for _ in range(self.most):
+            knot += at >= self.ends.take(knot, mode="clip")
+        found = np.clip(at, self.knots[0], self.knots[-1])
+        found -= self.knots.take(knot, mode="clip")
+        found *= self.slopes.take(knot, mode="clip")
+        found += self.values.take(knot, mode="clip")
+        return found
+
+    def _cells(self, at):
+        place = (at - self.knots[0]) * self.scale
+        return np.clip(place, 0, _TABLE - 1, out=place).astype(np.intp)

@@ -93,7 +93,7 @@ def gains_of(solved: AveragedProblem) -> Gains:
     """Gains of the log loss by a shift alone, a slope alone and the averaged map."""
     weight = solved.weight
     shift, slope = _binary_gains(solved) if solved.forecast.shape[1] == 2 else _class_gains(solved)
-    whole = weighted_mean(solved.calibration(LogLoss())[0], weight)
+    whole = weighted_mean(solved.errors(LogLoss()), weight)
     return Gains(float(shift), float(slope), float(whole))
 
 
