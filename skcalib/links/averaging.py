@@ -318,10 +318,14 @@ class ModelAverage:
         return 2 * gain > n_added + np.sqrt(2 * n_added)
 
     def _log_likelihood(self, proba):
+        return float(self.weight @ self._logs(proba))
+
+    def _logs(self, proba):
+        """Log likelihood of each row, without its weight (n,)."""
         with np.errstate(divide="ignore"):
             if self.label.ndim == 2:
-                return float(self.weight @ xlogy(self.label, proba).sum(axis=1))
-            return float(self.weight @ np.log(proba[np.arange(len(self.label)), self.label]))
+                return xlogy(self.label, proba).sum(axis=1)
+            return np.log(proba[np.arange(len(self.label)), self.label])
 
     def _score(self, proba, directions):
         """Gradient and information of directions at some forecasts."""

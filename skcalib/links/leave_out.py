@@ -97,8 +97,8 @@ class AverageWithout(ModelAverage):
             key = frozenset(model.groups)
             parent = parents.get(key, key - CONFUSION)
             fitted[key] = self._without(model, fitted[parent], left_out)
-        own = whole._log_likelihood(whole.forecast) - whole._base
-        own -= self._log_likelihood(self.forecast) - self._base
+        nonzero = np.exp(self.basis.log_proba(whole.forecast))
+        own = weight @ (whole._logs(whole.forecast) - whole._logs(nonzero))[kept]
         self._weigh(fitted, self._factor * own)
 
     def _without(self, model, parent, left_out):

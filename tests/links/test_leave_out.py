@@ -107,6 +107,19 @@ def test_held_out_losses_of_calibrated_forecasts_are_not_optimistic(n_classes):
     assert found == pytest.approx(exact, abs=0.05 * (optimistic - exact))
 
 
+def test_labels_of_probability_zero_count_in_their_fold_only():
+    """The identity has no likelihood where such a label is among the other samples."""
+    y, forecast, _ = world("calibrated", 6000, 2, 1)
+    forecast = forecast.copy()
+    forecast[7] = np.eye(2)[1 - y[7]]
+    whole = average_of(y, forecast, np.ones(6000))
+    assert whole.shares[0] == 0
+    folds = np.arange(0, 6000, 5), np.arange(2, 6000, 5)  # the second has the sample
+    without = [AverageWithout(whole, test) for test in folds]
+    assert without[0].shares[0] == 0 and np.isfinite(without[0].shares).all()
+    assert without[1].shares[0] > 0.5
+
+
 def test_constants_by_most_likely_class_keep_their_cost():
     """Where a class leads, one of the others is too high and the third too low: no map without
     these constants helps.
