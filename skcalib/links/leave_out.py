@@ -12,7 +12,9 @@ with the precision P of the parameters (here for a prior mean of 0) and the fact
 weights of the other samples sum to their number. The log likelihood has the same expansion of
 second order. So one pass over the samples gives the fits of all folds. What remains is of third
 order in :math:`\delta`, which is about half of a standard error of the parameters for a fifth of
-the samples. The parameters depend on the held-out samples only by this remainder.
+the samples. The parameters depend on the held-out samples only by this remainder. The expansion is
+checked at the held-out samples, whose likelihood is known at both ends of the step. Where it fails,
+as it may for forecasts that are nearly all certain, each fold needs a fit of its own.
 
 `AverageWithout` is for averaged maps, `affine_without_each` for vector scaling with several
 strengths of its shrinkage.
@@ -21,11 +23,10 @@ strengths of its shrinkage.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from skcalib._validation import mean_one
 from skcalib.clusters import effective_size
 from skcalib.links.affine import Sums, affine_step, affine_sums, minimise_affine
 from skcalib.links.averaging import (
@@ -34,6 +35,7 @@ from skcalib.links.averaging import (
     PER_CLASS,
     ModelAverage,
     cost,
+    fit_of_block,
     identity_model,
     tree_of,
 )
@@ -48,6 +50,8 @@ _FEWEST, _PER_CLASS = 5_000, 150  # samples from which one step is enough: all, 
 _LARGEST = 0.3  # share of the samples that are left out at most
 _TOLERANCE = 1e-3  # of the log likelihood: a Newton step then gives twice as many digits
 _MAX_VALUES = 100  # passes over the samples for one strength
+#: Largest remainder of an expansion: share of its term of second order, and log likelihood.
+_REMAINDER, _NEGLIGIBLE = 0.1, 0.01
 
 
 def one_step_is_enough(counts: np.ndarray, weight: np.ndarray, folds: Sequence[np.ndarray]) -> bool:
@@ -73,6 +77,11 @@ class AverageWithout(ModelAverage):
         The fit to all samples.
     left_out : ndarray of shape (m,)
         Numbers of the samples to leave out.
+
+    Attributes
+    ----------
+    accurate : bool
+        Whether the expansion holds for all models of positive weight.
     """
 
     def __init__(self, whole: ModelAverage, left_out: np.ndarray) -> None:
@@ -92,7 +101,7 @@ class AverageWithout(ModelAverage):
         }
         identity = identity_model(np.exp(self.basis.log_proba(self.forecast)))
         self._base = self._log_likelihood(identity.proba)
-        fitted = {frozenset(): identity}
+        fitted, self._expansions = {frozenset(): identity}, {}
         for model in whole.models:
             key = frozenset(model.groups)
             parent = parents.get(key, key - CONFUSION)
@@ -100,18 +109,25 @@ class AverageWithout(ModelAverage):
         nonzero = np.exp(self.basis.log_proba(whole.forecast))
         own = weight @ (whole._logs(whole.forecast) - whole._logs(nonzero))[kept]
         self._weigh(fitted, self._factor * own)
+        needed = {one.groups for average in (whole, self) for _, one in average.weighted_models}
+        self.accurate = all(self._follows(model) for model in self.models if model.groups in needed)
 
     def _without(self, model, parent, left_out):
         """A model of all samples -> the model without the rows, with its evidence."""
         proba, n = model.proba[left_out], len(model.theta)
-        gradient, information = self._score(proba, self.directions.of(model.groups))
+        gradient, held_out_information = self._score(proba, self.directions.of(model.groups))
         # The gradient of all samples balances the prior.
         ascent = self._factor * (_RIDGE * model.theta - gradient)
         of_all = np.linalg.inv(model.covariance) - _RIDGE * np.eye(n)
-        information = self._factor * (of_all - information)
+        information = self._factor * (of_all - held_out_information)
         hessian = information + _RIDGE * np.eye(n)
         step = np.linalg.solve(hessian, ascent - _RIDGE * model.theta)
-        gain = model.gain - (self._log_likelihood(proba) - self._base)
+        held_out, half_square = (
+            self._log_likelihood(proba),
+            0.5 * step @ held_out_information @ step,
+        )
+        self._expansions[model.groups] = held_out + gradient @ step - half_square, half_square
+        gain = model.gain - (held_out - self._base)
         gain = self._factor * gain + ascent @ step - 0.5 * step @ information @ step
         more = gain - parent.gain
         evidence = parent.evidence + more - cost(more, n - len(parent.theta), self.size)
@@ -120,13 +136,41 @@ class AverageWithout(ModelAverage):
         found = {"theta": model.theta + step, "gain": gain, "evidence": evidence}
         return replace(model, proba=proba, covariance=np.linalg.inv(hessian), **found)
 
+    def _follows(self, model):
+        """Whether the log likelihood of the left-out samples follows its expansion."""
+        actual = sum(
+            fit_of_block(block, model.theta, self.label[rows], self.weight[rows])[0]
+            for rows, block in self.directions.of(model.groups)
+        )
+        return expansion_holds(actual, *self._expansions[model.groups])
+
+
+def expansion_holds(actual: float, expected: float, half_square: float) -> bool:
+    """Whether a log likelihood equals its expansion of second order, but for a small remainder.
+
+    `half_square` is the absolute value of the term of second order.
+    """
+    return abs(actual - expected) <= _REMAINDER * half_square + _NEGLIGIBLE
+
+
+class PartStep(NamedTuple):
+    """Parameters without a part of the samples.
+
+    ``loss`` is the sum of weighted losses of the part at ``theta`` that the expansion predicts, and
+    ``half_square`` its term of second order.
+    """
+
+    theta: np.ndarray
+    loss: float
+    half_square: float
+
 
 def affine_without_each(
     link: VectorMap,
     parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
     start: np.ndarray,
     strengths: Sequence[float],
-) -> Iterator[list[np.ndarray]]:
+) -> Iterator[list[PartStep]]:
     """Parameters of vector scaling under the log loss without each of several parts.
 
     Parameters
@@ -134,7 +178,8 @@ def affine_without_each(
     link : VectorMap
         The map, prepared.
     parts : list of tuple of ndarray
-        Logits, targets (m, K) and weights (m,) of the parts, which are all samples together.
+        Logits, targets (m, K) and weights (m,) of the parts, which are all samples together. The
+        mean of all weights is one.
     start : ndarray of shape (2 K + 1,)
         Parameters of the fit with infinite shrinkage to all samples.
     strengths : sequence of float
@@ -142,18 +187,16 @@ def affine_without_each(
 
     Yields
     ------
-    list of ndarray of shape (2 K + 1,)
+    list of PartStep
         The parameters without each part, for one strength after the other.
     """
-    sizes = np.array([len(weight) for *_, weight in parts])
-    weights = np.split(mean_one(np.concatenate([w for *_, w in parts])), np.cumsum(sizes)[:-1])
-    masses, size = np.array([w.sum() for w in weights]), sizes.sum()
-    rows = [(z, y, w) for (z, y, _), w in zip(parts, weights, strict=True)]
+    sizes, masses = np.array([(len(weight), weight.sum()) for *_, weight in parts]).T
+    size = sizes.sum()
     known: dict[bytes, list[Sums]] = {}
 
     def sums(theta):
         known.clear()
-        found = known[theta.tobytes()] = [affine_sums(link, *one, theta) for one in rows]
+        found = known[theta.tobytes()] = [affine_sums(link, *one, theta) for one in parts]
         return _total(found)
 
     theta, total = start, sums(start)
@@ -166,10 +209,13 @@ def affine_without_each(
             if theta.tobytes() not in known:  # the last step did not lower the loss
                 sums(theta)
         factors = (size - sizes) / (masses.sum() - masses)
-        yield [
-            affine_step(link, theta, _without(total, part, factor), **options)
-            for part, factor in zip(known[theta.tobytes()], factors, strict=True)
-        ]
+        steps = []
+        for part, factor in zip(known[theta.tobytes()], factors, strict=True):
+            new = affine_step(link, theta, _without(total, part, factor), **options)
+            (loss, gradient, hessian), step = part, new - theta
+            half_square = 0.5 * step @ hessian @ step
+            steps.append(PartStep(new, loss + gradient @ step + half_square, half_square))
+        yield steps
 
 
 def _total(sums):

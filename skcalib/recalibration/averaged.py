@@ -88,9 +88,13 @@ class ModelAverageScaling(TwoClassesFromSketch):
             return None
         if whole is None:
             whole = ModelAverage().fit(forecast, np.eye(len(counts))[columns], weight)
-        found = [copy(self) for _ in folds]
-        for one, test in zip(found, folds, strict=True):
-            one._take(AverageWithout(whole, test))
+        found = []
+        for test in folds:
+            average = AverageWithout(whole, test)
+            if not average.accurate:
+                return None
+            found.append(copy(self))
+            found[-1]._take(average)
         return found
 
     def _take(self, average):

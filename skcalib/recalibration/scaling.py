@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from itertools import islice
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal
 
@@ -29,7 +30,7 @@ from skcalib.links import (
     fit_link,
 )
 from skcalib.links.affine import affine_sums, minimise_affine
-from skcalib.links.leave_out import affine_without_each, one_step_is_enough
+from skcalib.links.leave_out import affine_without_each, expansion_holds, one_step_is_enough
 from skcalib.recalibration._base import LogitRecalibrator, softmax_of, warn_if_slow
 from skcalib.recalibration._chunked import FittedFromChunks
 from skcalib.recalibration._chunked_folds import choose_strength
@@ -311,18 +312,28 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
         return replace(fit, theta=found.refined, n_iter=fit.n_iter + found.n_iter)
 
     def _losses_by_strength(self, score, logits, target, weight):
-        """As of the base class; of many samples by one Newton step from the fit to all of them."""
+        """As of the base class; of many samples by one Newton step from the fit to all of them.
+
+        From the first strength on where a step is not accurate, each fold has fits of its own.
+        """
         folds = [test for _, test in check_folds(5, target, random_state=0)]
         few = not isinstance(score, LogLoss) or target.shape[1] > _FEW_CLASSES
         if few or not one_step_is_enough(target.sum(axis=0), weight, folds):
             yield from super()._losses_by_strength(score, logits, target, weight)
             return
-        parts = [(logits[test], target[test], weight[test]) for test in folds]
+        share = mean_one(weight)
+        parts = [(logits[test], target[test], share[test]) for test in folds]
         link, start = self._path(score, logits, target, weight)
-        for thetas in affine_without_each(link, parts, start, STRENGTHS):
-            held_out = np.empty(len(target))
-            for test, theta, part in zip(folds, thetas, parts, strict=True):
-                held_out[test] = _held_out_loss(score, link, theta, part)
+        for k, steps in enumerate(affine_without_each(link, parts, start, STRENGTHS)):
+            held_out, accurate = np.empty(len(target)), True
+            for test, step, part in zip(folds, steps, parts, strict=True):
+                loss = held_out[test] = _held_out_loss(score, link, step.theta, part)
+                accurate &= expansion_holds(part[2] @ loss, step.loss, step.half_square)
+            if not accurate:
+                yield from islice(
+                    super()._losses_by_strength(score, logits, target, weight), k, None
+                )
+                return
             yield held_out
 
     def _step(self, score, link, start, strength, train, test):

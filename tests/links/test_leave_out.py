@@ -10,7 +10,12 @@ from skcalib.links import VectorMap, leave_out
 from skcalib.links.affine import affine_sums, minimise_affine
 from skcalib.links.averaging import ModelAverage, tree_of
 from skcalib.links.basis import CONFUSION, Directions
-from skcalib.links.leave_out import AverageWithout, affine_without_each, one_step_is_enough
+from skcalib.links.leave_out import (
+    AverageWithout,
+    affine_without_each,
+    expansion_holds,
+    one_step_is_enough,
+)
 from skcalib.recalibration import ModelAverageScaling, scaling
 
 STRENGTHS = (np.inf, 300.0, 10.0, 0.1)
@@ -58,6 +63,7 @@ def test_the_step_goes_nearly_all_of_the_way(kind, n_classes, weighted):
         exact = fit_in(whole.basis, y[rest], forecast[rest], weight[rest])
         expected = exact.map(forecast[test])
         without = AverageWithout(whole, test)
+        assert without.accurate
         far.append(np.log(whole.map(forecast[test]) / expected))
         left.append(np.log(without.map(forecast[test]) / expected))
         assert without.size == pytest.approx(weight[rest].sum() ** 2 / np.sum(weight[rest] ** 2))
@@ -212,7 +218,8 @@ def test_steps_of_vector_scaling_go_nearly_all_of_the_way():
     z, target, weight = overconfident(6000, 4, seed=0)
     link = VectorMap().prepare(z)
     folds = np.array_split(np.random.default_rng(0).permutation(6000), 5)
-    parts = [(z[test], target[test], weight[test]) for test in folds]
+    share = weight / weight.mean()
+    parts = [(z[test], target[test], share[test]) for test in folds]
 
     def fitted(rows, strength):
         share = weight[rows] / weight[rows].mean()
@@ -232,9 +239,11 @@ def test_steps_of_vector_scaling_go_nearly_all_of_the_way():
 
     start = fitted(np.arange(6000), np.inf)
     found = affine_without_each(link, parts, start, STRENGTHS)
-    for strength, thetas in zip(STRENGTHS, found, strict=True):
+    for strength, steps in zip(STRENGTHS, found, strict=True):
         whole, far, left = fitted(np.arange(6000), strength), [], []
-        for test, theta in zip(folds, thetas, strict=True):
+        for test, part, (theta, loss, half_square) in zip(folds, parts, steps, strict=True):
+            actual = affine_sums(link, *part, theta)[0]
+            assert actual == pytest.approx(loss, abs=0.05 * half_square + 1e-6)
             exact = fitted(np.setdiff1d(np.arange(6000), test), strength)
             far.append(link.apply(whole, z[test]) - link.apply(exact, z[test]))
             left.append(link.apply(theta, z[test]) - link.apply(exact, z[test]))
@@ -256,6 +265,24 @@ def test_the_strength_is_that_of_separate_fits(seed, monkeypatch):
     assert fast.coef_ == pytest.approx(slow.coef_, abs=1e-6)
 
 
+def test_the_path_goes_on_with_separate_fits_where_a_step_is_not_accurate(monkeypatch):
+    """The expansion is said to fail at the third strength."""
+    z, target, weight = overconfident(6000, 3, seed=0)
+    score, steps, checks = scaling.LogLoss(), VectorScaling(), []
+
+    def holds(*sums):
+        checks.append(leave_out.expansion_holds(*sums))
+        return len(checks) <= 10
+
+    monkeypatch.setattr(scaling, "expansion_holds", holds)
+    found = steps._held_out_losses(score, z, target, weight)
+    assert all(checks) and len(checks) == 15
+    monkeypatch.setattr(leave_out, "_FEWEST", np.inf)
+    separate = steps._held_out_losses(score, z, target, weight)
+    assert np.array_equal(found[2:], separate[2:]) and not np.array_equal(found[1], separate[1])
+    assert found[:2] == pytest.approx(separate[:2], abs=1e-3)
+
+
 # --- where one step is enough ---------------------------------------------------------------------
 
 
@@ -274,3 +301,23 @@ def test_few_samples_rare_classes_and_large_folds_need_separate_fits():
     heavy = np.ones(10_000)
     heavy[:2000] = 2  # a third of the mass in the first fold
     assert not enough([5000, 5000], weight=heavy)
+
+
+def test_an_expansion_may_have_a_small_remainder():
+    assert expansion_holds(-100.019, -100, 0.1) and not expansion_holds(-100.021, -100, 0.1)
+    assert expansion_holds(-98.991, -100, 10) and not expansion_holds(-98.989, -100, 10)
+
+
+def test_nearly_certain_forecasts_may_need_separate_fits(monkeypatch):
+    """A model overshoots without the first fold, whose likelihood shows it."""
+    rng = np.random.default_rng(4)
+    forecast = rng.dirichlet(np.full(10, 0.05), 5000)
+    chances = np.maximum(forecast, 1e-12) ** 0.6
+    y = labels_from(chances / chances.sum(axis=1, keepdims=True), rng)
+    whole, folds = average_of(y, forecast, np.ones(5000)), [np.arange(k, 5000, 5) for k in range(5)]
+    assert not AverageWithout(whole, folds[0]).accurate and AverageWithout(whole, folds[1]).accurate
+    data = {"classes": np.arange(10), "folds": folds, "scores": [scaling.LogLoss()]}
+    found, *_ = selection.held_out_losses([ModelAverageScaling()], forecast, y, **data)
+    monkeypatch.setattr(leave_out, "_FEWEST", np.inf)
+    separate, *_ = selection.held_out_losses([ModelAverageScaling()], forecast, y, **data)
+    assert np.array_equal(found, separate)
