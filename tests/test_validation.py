@@ -4,6 +4,9 @@ Right answers for odd but valid input are tested here on `check_problem`, and on
 public function, so that nothing on the way changes them.
 """
 
+import pickle
+from dataclasses import FrozenInstanceError, replace
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -20,7 +23,7 @@ from skcalib import (
     proper_calibration_error,
 )
 from skcalib._validation import ROW_SUM_TOLERANCE, check_proba, check_weight, check_y, to_numpy
-from skcalib.problem import check_problem, event_last
+from skcalib.problem import Problem, check_problem, event_last
 
 Y = np.array([0, 1, 1, 2, 0, 2])
 P = np.array(
@@ -574,3 +577,73 @@ def test_what_is_no_tensor_passes():
         assert to_numpy(value, name="x") is value
     sparse = csr_array(np.eye(2))
     assert to_numpy(sparse, name="x") is sparse
+
+
+# --- labels as columns, and forecasts without a copy ----------------------------------------------
+
+
+def test_columns_of_labels_equal_one_hot_targets():
+    column, weight = np.array([0, 1, 1, 2, 0, 2]), np.arange(1.0, 7)
+    of_columns, of_targets = (
+        Problem(P, target, weight, np.array(["a", "b", "c"]))
+        for target in (column, np.eye(3)[column])
+    )
+    assert "_target" not in vars(of_columns)  # made where it is first read
+    rows = [1, 3, 4]
+    pairs = [(of_columns, of_targets), (of_columns.take(rows), of_targets.take(rows))]
+    pairs.append((pickle.loads(pickle.dumps(of_columns)), of_targets))
+    pairs.append(
+        (
+            replace(of_columns, target=column[::-1]),
+            replace(of_targets, target=np.eye(3)[column[::-1]]),
+        )
+    )
+    for first, second in pairs:
+        for name in ("outcome", "column", "labels", "target", "weight", "forecast"):
+            np.testing.assert_array_equal(getattr(first, name), getattr(second, name), name)
+    assert of_columns.target is of_columns.target
+    with pytest.raises(FrozenInstanceError):
+        of_columns.target = column
+
+
+def test_label_distributions_stay_as_they_are():
+    soft = np.array([[0.5, 0.5, 0], [0, 1, 0]])
+    problem = Problem(P[:2], soft, np.ones(2), np.arange(3))
+    assert problem.outcome is problem.target is soft
+    np.testing.assert_array_equal(problem.column, [0, 1])
+
+
+@pytest.mark.parametrize("labels", ["integers", "far apart", "text", "booleans", "objects"])
+def test_columns_of_labels_of_any_type(labels):
+    y = np.array([5, 3, 3, 4, 5, 4])
+    y = {
+        "integers": y - 10,
+        "far apart": y * 10**9,
+        "text": y.astype(str),
+        "booleans": y > 4,
+        "objects": np.array([f"class {label}" for label in y], dtype=object),
+    }[labels]
+    proba = P[:, :2] / P[:, :2].sum(axis=1, keepdims=True) if labels == "booleans" else P
+    problem = check_problem(y, proba)
+    classes, column = np.unique(y, return_inverse=True)
+    np.testing.assert_array_equal(problem.column, column)
+    np.testing.assert_array_equal(problem.classes, classes)
+    np.testing.assert_array_equal(problem.labels, y)
+    turned = check_problem(y, proba, labels=classes[::-1])
+    np.testing.assert_array_equal(turned.column, len(classes) - 1 - column)
+    with pytest.raises(ValueError, match="none of the classes"):
+        check_problem(y[:2], proba[:2], labels=["other", "another", "third"][: len(classes)])
+
+
+def test_forecasts_that_are_only_read_are_not_copied():
+    problem = check_problem(Y, P, copy=False)
+    assert np.shares_memory(problem.forecast, P)
+    assert not problem.forecast.flags.writeable and P.flags.writeable
+    assert not np.shares_memory(check_problem(Y, P).forecast, P)
+    for other in (P.astype(np.float32), np.asfortranarray(P), P.tolist()):
+        found = check_problem(Y, other, copy=False).forecast
+        assert found.dtype == np.float64 and found.flags.c_contiguous
+        np.testing.assert_allclose(found, P, rtol=1e-7)
+    weight = [1, 1, 0, 1, 1, 1]
+    kept = check_problem(Y, P, sample_weight=weight, copy=False)
+    np.testing.assert_array_equal(kept.forecast, np.delete(P, 2, axis=0))

@@ -21,6 +21,9 @@ best model are always in the step. Other groups of directions, which only all sa
 join it by their log evidence, with the gains that a score test predicts and the costs of
 `ModelAverage`. The weight of the identity follows in the same way from the scores at the forecasts
 of all samples, and multiplies the estimates.
+
+The pass reads forecasts and labels by blocks of rows. Beside them there are five arrays of length
+n, and the directions at the part until the pass begins.
 """
 
 from __future__ import annotations

@@ -168,7 +168,8 @@ def proper_calibration_error(
     to about .0004 in the log odds are summed first. This changes the error by about 1e-7 of its
     size. With more than 40,000 samples of three or more classes, the maps are fitted to 20,000 of
     them, drawn with a fixed seed, and one pass over all samples takes a Newton step from there
-    (:ref:`one_step`). This changes the error by much less than its standard error.
+    (:ref:`one_step`). This changes the error by much less than its standard error. For labels and
+    all classes at once, the default reads probabilities of type float64 without a copy.
     `LogitSmoother` fits the maps in each of five folds; `DirichletKernel` is O(n^2 K).
 
     With more than two classes and fewer than 20 samples for each, there are no maps of single

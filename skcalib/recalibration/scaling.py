@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     from skcalib._arguments import LossLike
 
-_SLOW = 10_000_000  # probabilities from which the fit of vector scaling takes long
+_SLOW = 5_000_000  # probabilities from which the fit of vector scaling takes long
 _REFINE = 10  # evaluations after which a fit is not refined further
 _LOOSE = 1e-9  # tolerance of the mean loss where strengths are compared: these differ far more
 _LOOSE_LIKELIHOOD = 1e-3  # the same for a Newton step, which gives twice as many digits
@@ -253,8 +253,8 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
 
     Notes
     -----
-    Cost: O(n K) for each evaluation of the loss, of which there may be some hundred. More than ten
-    million probabilities take over ten seconds, and there is a warning before.
+    Cost: O(n K) for each evaluation of the loss, of which there may be some hundred. More than five
+    million probabilities may take over ten seconds, and there is a warning before.
 
     Examples
     --------

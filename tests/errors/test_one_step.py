@@ -1,5 +1,7 @@
 """Errors of very many samples: models of a part and one Newton step, against fits to all."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from dense_directions import world
@@ -8,8 +10,10 @@ from skcalib import (
     CalibrationErrorEstimator,
     calibration_error_interval,
     proper_calibration_error,
+    refinement_loss,
     score_decomposition,
 )
+from skcalib import problem as problem_module
 from skcalib.errors import one_step
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import squared_norm
@@ -143,6 +147,63 @@ def test_public_functions_take_the_step(small_parts, monkeypatch):
     monkeypatch.setattr(one_step, "_TIMES", 10**9)
     for loss, value in found.items():
         assert proper_calibration_error(y, forecast, loss=loss) == pytest.approx(value, rel=0.02)
+
+
+def test_labels_and_one_hot_targets_give_the_same(small_parts):
+    y, forecast, _ = world("class_slopes", 7000, 3, 4)
+    targets = y, np.eye(3)[y]
+    found = [OneStepProblem.of(Problem(forecast, one, np.ones(7000), None)) for one in targets]
+    for loss in LOSSES.values():
+        terms = [one.calibration(loss) for one in found]
+        np.testing.assert_array_equal(terms[0], terms[1])
+    np.testing.assert_array_equal(found[0].mean_target, np.bincount(y) / 7000)
+
+
+def test_forecasts_are_neither_copied_nor_changed(small_parts):
+    """A quarter of the memory of a copy and a target for each further sample, at most."""
+    y, forecast, _ = world("slope", 60_000, 20, 4)
+    before = forecast.copy()
+    forecast.flags.writeable = False
+    proper_calibration_error(y[:7000], forecast[:7000])  # imports
+    peaks = []
+    for n_samples in (30_000, 60_000):
+        tracemalloc.start()
+        proper_calibration_error(y[:n_samples], forecast[:n_samples])
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] - peaks[0] < 30_000 * 20 * 8 * 0.5
+    np.testing.assert_array_equal(forecast, before)
+
+
+def test_a_smoother_or_a_score_of_others_gets_a_copy(monkeypatch):
+    y, forecast, _ = world("slope", 200, 3, 4)
+    seen, check = [], problem_module.check_problem
+
+    def spy(*arguments, **options):
+        seen.append(check(*arguments, **options))
+        return seen[-1]
+
+    monkeypatch.setattr("skcalib.events.check_problem", spy)
+
+    class Own(Brier):
+        pass
+
+    class OwnNotion(Canonical):
+        pass
+
+    for options, copied in [
+        ({}, False),
+        ({"loss": "log"}, False),
+        ({"loss": Own()}, True),
+        ({"smoother": "kernel"}, True),
+        ({"method": "risk"}, True),
+        ({"notion": OwnNotion()}, True),
+    ]:
+        proper_calibration_error(y, forecast, **options)
+        assert np.shares_memory(seen[-1].forecast, forecast) != copied
+    for function in (refinement_loss, score_decomposition):
+        function(y, forecast)
+        assert np.shares_memory(seen[-1].forecast, forecast)
 
 
 def test_gain_of_one_group_is_that_of_the_model_of_the_part(small_parts):

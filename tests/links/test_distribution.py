@@ -1,5 +1,7 @@
 """The distribution function of log odds from sums over fixed cells."""
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -32,6 +34,21 @@ def test_close_to_the_exact_distribution_function(sample):
     found = DistributionFunction(cell_sums(*sample))(values)
     np.testing.assert_allclose(found, exact(values, mass, values), rtol=0, atol=0.005)
     assert (np.diff(found[np.argsort(values)]) >= 0).all()
+
+
+@pytest.mark.parametrize("spread", [1.0, 0.01])
+def test_values_from_a_table_are_those_of_a_search(sample, spread):
+    """Also beyond the ends and at the knots; most knots in one cell, where there is no table."""
+    values, *rest = sample
+    values = np.append(spread * values[:-1], 60.0)
+    found = DistributionFunction(cell_sums(values, *rest))
+    assert (found._table is None) == (spread < 1)
+    at = np.concatenate([values, found.values, np.linspace(-95, 95, 2001)])
+    expected = np.interp(at, found.values, found.reached)
+    np.testing.assert_allclose(found(at), expected, rtol=1e-15, atol=1e-15)
+    np.testing.assert_array_equal(found(at[:20]), expected[:20])
+    again = pickle.loads(pickle.dumps(found))
+    np.testing.assert_array_equal(again(at), found(at))
 
 
 def test_few_different_values_are_exact():
