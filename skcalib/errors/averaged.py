@@ -31,6 +31,8 @@ from skcalib.smoothers.logit import warn_few_per_class
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
+    from skcalib.links.averaging import Model
+    from skcalib.links.basis import BasisBlock
     from skcalib.problem import Problem
     from skcalib.scores import ProperScore
 
@@ -148,10 +150,18 @@ class AveragedProblem:
         found = np.zeros(len(self.weight))
         for model in self.average.models:
             if model.groups == (group,):
-                for rows, block in self.average.directions.of(model.groups):
-                    found[rows] = self.log_gain(rows, model.proba[rows])
-                    found[rows] -= self._optimism(model, rows, block)[1]
+                for rows, block in self.average.directions:
+                    own, p = self._own(model, block), self.corrected(model, rows, block)
+                    found[rows] = self.log_gain(rows, p) - self._optimism(model, p, rows, own)[1]
         return found
+
+    def corrected(self, model: Model, rows: slice, block: BasisBlock) -> np.ndarray:
+        """Forecasts of a model (m, K) at some rows, whose block has all directions."""
+        return model.proba[rows]
+
+    def _own(self, model, block):
+        """The directions of a model, from the block of all of them."""
+        return self.average.basis.part(block, model.groups)
 
     def log_gain(self, rows: slice, proba: np.ndarray) -> np.ndarray:
         """Log loss of some of the forecasts minus that of corrected ones (m, K), (m,)."""
@@ -179,7 +189,7 @@ class AveragedProblem:
         for share, model in self.average.weighted_models:
             for rows, block in self.average.directions.of(model.groups):
                 p, s = model.proba[rows], self.forecast[rows]
-                brier, log = self._optimism(model, rows, block)
+                brier, log = self._optimism(model, p, rows, block)
                 gain = np.einsum("ik,ik->i", self.residual(rows, s), p - s)
                 both = self.log_gain(rows, p)
                 squares = np.einsum("ik,ik->i", p - s, p - s)
@@ -189,13 +199,12 @@ class AveragedProblem:
                 found[1, 1, rows] += share * both
         return found
 
-    def _optimism(self, model, rows, block):
+    def _optimism(self, model, p, rows, block):
         """Optimism of a model at each sample, for the Brier score without its factor and log loss.
 
         The products with the score are divided by one minus the leverage of the sample.
         """
-        p, unit = model.proba[rows], self.average.unit[rows]
-        residual = self.residual(rows, p)
+        unit, residual = self.average.unit[rows], self.residual(rows, p)
         if p.shape[1] == 2:  # all are multiples of the directions of the second class
             size = np.einsum("ij,ij->i", block.top @ model.covariance, block.top)
             chance, event = p[:, 0] * p[:, 1], residual[:, 1] ** 2 * size

@@ -21,9 +21,10 @@ from skcalib.scores import Brier
 from skcalib.squared_norm import SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from skcalib.errors.averaged import AveragedProblem
+    from skcalib.links.basis import BasisBlock
     from skcalib.scores import ProperScore
 
 _FLAT = 1e-6  # relative eigenvalues of directions that are left out
@@ -80,16 +81,62 @@ def squared_norms(
     problems: Sequence[AveragedProblem], scores: Sequence[ProperScore], reduce: str = "mean"
 ) -> list[ErrorNorm]:
     """The `squared_norm` of each score; the second test is the same for all."""
-    share, calibrated, norms = 1 / len(problems) if reduce == "mean" else 1.0, None, []
-    for score in scores:
-        if not all(np.isfinite(problem.errors(score)).all() for problem in problems):
-            norms.append(ErrorNorm(np.inf, _LEAST, 0.0, 0.0))
-            continue
-        if calibrated is None:
-            calibrated = ScoreNoise([ScoreProjection(problem) for problem in problems]).norm
-        found = [projection_of(score)(problem) for problem in problems]
-        norms.append(error_norm(problems, found, Noise(found, share), share, calibrated))
-    return norms
+    share = 1 / len(problems) if reduce == "mean" else 1.0
+    finite = [
+        all(np.isfinite(problem.errors(score)).all() for problem in problems) for score in scores
+    ]
+    known = [score for score, one in zip(scores, finite, strict=True) if one]
+    norms = iter(_norms(problems, known, share) if known else [])
+    return [next(norms) if one else ErrorNorm(np.inf, _LEAST, 0.0, 0.0) for one in finite]
+
+
+def _norms(problems, scores, share):
+    """Norms of some scores, from two passes: the sums of all projections, and their noise."""
+    kinds = [ScoreProjection, *map(projection_of, scores)]
+    sums = [sums_of(kinds, problem) for problem in problems]
+    at_zero, *found = (
+        [kind(problem, own[k]) for problem, own in zip(problems, sums, strict=True)]
+        for k, kind in enumerate(kinds)
+    )
+    of_zero, noises = noise_of(at_zero, found, share)
+    return [
+        error_norm(problems, one, noise, share, of_zero.norm)
+        for one, noise in zip(found, noises, strict=True)
+    ]
+
+
+def sums_of(kinds: Sequence[type[_Projection]], problem: AveragedProblem) -> list[tuple[Any, ...]]:
+    """Sums of several kinds of projections of a problem, from one pass.
+
+    Directions and means follow from them; those of several sets of samples add up.
+    """
+    totals: Any = None
+    for rows, block in problem.average.directions:
+        parts = [kind.block_sums(problem, rows, block) for kind in kinds]
+        totals = (
+            parts if totals is None else [_added(*two) for two in zip(totals, parts, strict=True)]
+        )
+    return totals
+
+
+def _added(first, second):
+    return tuple(a + b for a, b in zip(first, second, strict=True))
+
+
+def noise_of(
+    at_zero: Sequence[ScoreProjection], found: Sequence[Sequence[_Projection]], share: float
+) -> tuple[ScoreNoise, list[Noise]]:
+    """`ScoreNoise`, and `Noise` of several lists of projections of the same problems, in one pass.
+
+    `share` is the weight of each problem.
+    """
+    of_zero, noises = ScoreNoise(at_zero), [Noise(one, share) for one in found]
+    pairs: list[Any] = [(of_zero, at_zero), *zip(noises, found, strict=True)]
+    every = (one.problem.average.directions for one in at_zero)
+    for blocks in zip(*every, strict=True):
+        for noise, projections in pairs:
+            noise.add(projections, blocks)
+    return of_zero, noises
 
 
 def error_norm(
@@ -121,32 +168,40 @@ class Noise:
     def __init__(self, found: Sequence[_Projection], share: float) -> None:
         mean = np.sqrt(share) * np.concatenate([one.mean for one in found])
         self.traces, self.fitted = _traces(mean, found[0].problem), 0.0
-        own_sums, root_sums = [], []
-        for parts in zip(*(one.blocks() for one in found), strict=True):
-            own, rows = share * sum(value for _, value, _ in parts), parts[0][2]
-            weight, root = found[0].problem.share[rows], found[0].problem.root[rows]
-            noise = np.hstack([noise for noise, _, _ in parts])
-            noise *= (np.sqrt(share) * root)[:, None]
-            self.traces.add(noise, weight / root, rows)
-            self.fitted += float(weight @ own)
-            own_sums.append(root * own)
-            root_sums.append(root)
-        self.fitted_square = self._squares(found[0].problem, own_sums, root_sums)
+        self._share, cluster = share, found[0].problem.cluster
+        self._squares = np.zeros((2, 2))  # products of own values and roots
+        self._sums: Any = None if cluster is None else np.zeros((2, int(cluster.max()) + 1))
 
-    @staticmethod
-    def _squares(problem, own, root):
+    def add(self, found: Sequence[_Projection], blocks: Sequence[tuple[slice, BasisBlock]]) -> None:
+        """Add the samples of one block of each problem."""
+        parts = [one.block(*at) for one, at in zip(found, blocks, strict=True)]
+        problem, rows = found[0].problem, blocks[0][0]
+        own = self._share * sum(value for _, value in parts)
+        weight, root = problem.share[rows], problem.root[rows]
+        noise = np.hstack([noise for noise, _ in parts])
+        noise *= (np.sqrt(self._share) * root)[:, None]
+        self.traces.add(noise, weight / root, rows)
+        self.fitted += float(weight @ own)
+        pair = np.stack([root * own, root])
+        if self._sums is None:
+            self._squares += pair @ pair.T
+        else:
+            cluster: Any = problem.cluster
+            for total, values in zip(self._sums, pair, strict=True):
+                total += np.bincount(cluster[rows], values, minlength=len(total))
+
+    @property
+    def fitted_square(self) -> np.ndarray:
         """Sums of squares of own values, of their products with the roots, and of the roots."""
-        own, root = (
-            cluster_sums(np.concatenate([np.empty(0), *parts]), problem.cluster)
-            for parts in (own, root)
-        )
-        return np.array([own @ own, own @ root, root @ root])
+        squares = self._squares if self._sums is None else self._sums @ self._sums.T
+        return squares[[0, 0, 1], [0, 1, 1]]
 
     def __add__(self, other: Noise) -> Noise:
+        """Of independent samples."""
         found = copy(self)
         found.traces = self.traces + other.traces
         found.fitted = self.fitted + other.fitted
-        found.fitted_square = self.fitted_square + other.fitted_square
+        found._squares = self._squares + other._squares
         return found
 
 
@@ -162,12 +217,17 @@ class ScoreNoise:
     def __init__(self, found: Sequence[_Projection]) -> None:
         mean = np.concatenate([one.mean for one in found])
         self.traces, self.expected = _traces(mean, found[0].problem), 0.0
-        for parts in zip(*(one.blocks() for one in found), strict=True):
-            rows, problem = parts[0][2], found[0].problem
-            noise = np.hstack([noise for noise, _, _ in parts])
-            noise *= problem.root[rows, None]
-            self.traces.add(noise, problem.share[rows] / problem.root[rows], rows)
-            self.expected += sum(float(own.sum()) for _, own, _ in parts)
+
+    def add(
+        self, found: Sequence[ScoreProjection], blocks: Sequence[tuple[slice, BasisBlock]]
+    ) -> None:
+        """Add the samples of one block of each problem."""
+        parts = [one.block(*at) for one, at in zip(found, blocks, strict=True)]
+        problem, rows = found[0].problem, blocks[0][0]
+        noise = np.hstack([noise for noise, _ in parts])
+        noise *= problem.root[rows, None]
+        self.traces.add(noise, problem.share[rows] / problem.root[rows], rows)
+        self.expected += sum(float(own.sum()) for _, own in parts)
 
     def __add__(self, other: ScoreNoise) -> ScoreNoise:
         found = copy(self)
@@ -192,22 +252,24 @@ def projection_of(score: ProperScore) -> type[_Projection]:
 
 
 class _Projection:
-    """Residuals of a problem on orthonormal directions: `sums`, `blocks` and `at`.
+    """Residuals of a problem on orthonormal directions: `block_sums`, `block` and `at`.
 
-    Subclasses set ``root``, ``mean`` and ``most`` from the sums over all samples, by default those
-    of the problem.
+    Subclasses set ``root``, ``mean`` and ``most`` from the `sums_of` all samples. ``fits`` are the
+    models that they use.
     """
 
     root: np.ndarray
     mean: np.ndarray
     most = np.inf
 
-    def __init__(self, problem: AveragedProblem, sums: tuple[Any, ...] | None = None) -> None:
+    def __init__(self, problem: AveragedProblem, sums: tuple[Any, ...]) -> None:
         self.problem, self.fits = problem, self._fits(problem)
 
     @classmethod
-    def sums(cls, problem: AveragedProblem) -> tuple[Any, ...]:
-        """Sums from which the directions and the mean follow; those of several problems add up."""
+    def block_sums(
+        cls, problem: AveragedProblem, rows: slice, block: BasisBlock
+    ) -> tuple[Any, ...]:
+        """Sums over some rows."""
         raise NotImplementedError
 
     @staticmethod
@@ -218,8 +280,8 @@ class _Projection:
         """
         raise NotImplementedError
 
-    def blocks(self) -> Iterator[tuple[Any, ...]]:
-        """Noise (m, J), what belongs to the estimate (m,), and rows, block by block."""
+    def block(self, rows: slice, block: BasisBlock) -> tuple[np.ndarray, np.ndarray]:
+        """Noise (m, J) and what belongs to the estimate (m,), of some rows."""
         raise NotImplementedError
 
     def at(self, problem: AveragedProblem) -> Self:
@@ -236,24 +298,23 @@ class _Projection:
 class ScoreProjection(_Projection):
     """The scores of all directions at the forecasts, whitened by their information."""
 
-    def __init__(self, problem: AveragedProblem, sums: tuple[Any, ...] | None = None) -> None:
-        super().__init__(problem)
-        self.root, self.mean = _whitened(*(self.sums(problem) if sums is None else sums))
+    def __init__(self, problem: AveragedProblem, sums: tuple[Any, ...]) -> None:
+        super().__init__(problem, sums)
+        self.root, self.mean = _whitened(*sums)
 
     @classmethod
-    def sums(cls, problem: AveragedProblem) -> tuple[Any, ...]:
+    def block_sums(
+        cls, problem: AveragedProblem, rows: slice, block: BasisBlock
+    ) -> tuple[Any, ...]:
         """Mean information and mean score at the forecasts."""
-        return _scores(problem)
+        return _scores(problem, rows, block, np.exp(block.log), problem.forecast[rows])
 
-    def blocks(self) -> Iterator[tuple[Any, ...]]:
-        """Noise (m, J), its expected squared norm under calibration (m,), and rows by block."""
-        problem = self.problem
-        for rows, block in problem.average.directions:
-            forecast = problem.forecast[rows]
-            residual = problem.residual(rows, forecast)
-            noise, leverage = _whitened_scores(block, forecast, residual, self.root)
-            expected = problem.root[rows] ** 2 * leverage
-            yield noise, problem.average.dispersion * expected, rows
+    def block(self, rows: slice, block: BasisBlock) -> tuple[np.ndarray, np.ndarray]:
+        """Noise (m, J) and its expected squared norm under calibration (m,)."""
+        problem, forecast = self.problem, self.problem.forecast[rows]
+        residual = problem.residual(rows, forecast)
+        noise, leverage = _whitened_scores(block, forecast, residual, self.root)
+        return noise, problem.average.dispersion * problem.root[rows] ** 2 * leverage
 
 
 class _BrierProjection(_Projection):
@@ -262,9 +323,9 @@ class _BrierProjection(_Projection):
     These are the affine map and the best model. The noise is that of the affine map.
     """
 
-    def __init__(self, problem, sums=None):
-        super().__init__(problem)
-        gram, mean, self.most = self.sums(problem) if sums is None else sums
+    def __init__(self, problem, sums):
+        super().__init__(problem, sums)
+        gram, mean, self.most = np.array(sums[0]), sums[1], sums[2]
         for j in range(len(gram) - len(self.fits), len(gram)):
             if gram[j, j] <= _NO_CHANGE:
                 gram[j], gram[:, j] = 0.0, 0.0
@@ -274,48 +335,41 @@ class _BrierProjection(_Projection):
     @staticmethod
     def _fits(problem):
         average = problem.average
-        models = [average.affine] + [average.best] * (average.best is not average.affine)
-        return [model.proba for model in models]
+        return [average.affine] + [average.best] * (average.best is not average.affine)
 
     @classmethod
-    def sums(cls, problem):
+    def block_sums(cls, problem, rows, block):
         """Products of all directions, those with the residual, and the largest error."""
-        fits, gram, mean, most = cls._fits(problem), 0.0, 0.0, 0.0
-        for rows, block in problem.average.directions:
-            p, share = np.exp(block.log), problem.share[rows]
-            changes = _changes(problem, fits, rows)
-            residual = problem.residual(rows, problem.forecast[rows])
-            weighted = share[:, None] * p
-            *own, mean_part = (block.total(weighted * centred(p, d)) for d in [*changes, residual])
-            cross = np.column_stack(own)
-            own = np.tensordot(share, _products(changes, changes), 1)
-            gram = gram + np.block([[block.tangent_gram(p, share), cross], [cross.T, own]])
-            along = np.tensordot(share, _products(changes, [residual]), 1)
-            mean = mean + np.append(mean_part, along)
-            s = problem.forecast[rows]
-            worst = np.einsum("ik,ik->i", s, s) + 1 - 2 * s.min(axis=1)
-            most += problem.half * float(share @ worst)
-        return gram, mean, most
+        p, share, s = np.exp(block.log), problem.share[rows], problem.forecast[rows]
+        changes = [fit - s for fit in _corrected(problem, cls._fits(problem), rows, block)]
+        residual = problem.residual(rows, s)
+        weighted = share[:, None] * p
+        parts = block.total(np.stack([weighted * centred(p, d) for d in [*changes, residual]]))
+        cross = parts[:-1].T
+        own = np.tensordot(share, _products(changes, changes), 1)
+        gram = np.block([[block.tangent_gram(p, share), cross], [cross.T, own]])
+        along = np.tensordot(share, _products(changes, [residual]), 1)
+        worst = np.einsum("ik,ik->i", s, s) + 1 - 2 * s.min(axis=1)
+        return gram, np.append(parts[-1], along), problem.half * float(share @ worst)
 
-    def blocks(self):
-        """Noise (m, J), the squared change by the affine map (m,) and rows by block."""
+    def block(self, rows, block):
+        """Noise (m, J) and the squared change by the affine map (m,)."""
         problem, half = self.problem, self.problem.half
-        inner = self.root @ self.root.T
-        for rows, block in problem.average.directions:
-            p, changes = np.exp(block.log), _changes(problem, self.fits, rows)
-            residual = problem.residual(rows, self.fits[0][rows])
-            if p.shape[1] == 2:  # the columns of the first class have the opposite sign
-                tangents = (p[:, 0] * p[:, 1])[:, None] * block.top
-                columns = np.column_stack([tangents, *(d[:, 1] for d in changes)]) @ self.root
-                squares = 2 * np.einsum("ij,ij->i", columns, columns)
-                noise = 2 * residual[:, 1:] * columns
-            else:
-                squares = self._squares(block, p, changes, inner)
-                along = _products(changes, [residual])[:, :, 0]
-                noise = np.hstack([block.tangent_project(p, residual), along]) @ self.root
-            leverage = np.clip(half * problem.one[rows] * squares / (p.shape[1] - 1), 0.0, 0.5)
-            change = np.einsum("ik,ik->i", changes[0], changes[0])
-            yield half * noise / np.sqrt(1 - leverage)[:, None], half * change, rows
+        p, fits = np.exp(block.log), _corrected(problem, self.fits, rows, block)
+        changes = [fit - problem.forecast[rows] for fit in fits]
+        residual = problem.residual(rows, fits[0])
+        if p.shape[1] == 2:  # the columns of the first class have the opposite sign
+            tangents = (p[:, 0] * p[:, 1])[:, None] * block.top
+            columns = np.column_stack([tangents, *(d[:, 1] for d in changes)]) @ self.root
+            squares = 2 * np.einsum("ij,ij->i", columns, columns)
+            noise = 2 * residual[:, 1:] * columns
+        else:
+            squares = self._squares(block, p, changes, self.root @ self.root.T)
+            along = _products(changes, [residual])[:, :, 0]
+            noise = np.hstack([block.tangent_project(p, residual), along]) @ self.root
+        leverage = np.clip(half * problem.one[rows] * squares / (p.shape[1] - 1), 0.0, 0.5)
+        change = np.einsum("ik,ik->i", changes[0], changes[0])
+        return half * noise / np.sqrt(1 - leverage)[:, None], half * change
 
     @staticmethod
     def _squares(block, p, changes, inner):
@@ -339,29 +393,29 @@ class _BrierProjection(_Projection):
 class _LogProjection(_Projection):
     """The gain of the best model, and half the whitened mean score at this model."""
 
-    def __init__(self, problem, sums=None):
-        super().__init__(problem)
-        root, mean = _whitened(*(self.sums(problem) if sums is None else sums))
+    def __init__(self, problem, sums):
+        super().__init__(problem, sums)
+        root, mean = _whitened(*sums)
         self.root, self.mean = root / np.sqrt(2), mean / np.sqrt(2)
 
     @staticmethod
     def _fits(problem):
-        return [problem.average.best.proba]
+        return [problem.average.best]
 
     @classmethod
-    def sums(cls, problem):
+    def block_sums(cls, problem, rows, block):
         """Information of all directions, and the mean score, at the best model."""
-        return _scores(problem, cls._fits(problem)[0])
+        (p,) = _corrected(problem, cls._fits(problem), rows, block)
+        return _scores(problem, rows, block, p, p)
 
-    def blocks(self):
-        """Noise (m, J), the gain (m,) and rows by block."""
+    def block(self, rows, block):
+        """Noise (m, J) and the gain (m,)."""
         problem = self.problem
-        for rows, block in problem.average.directions:
-            p = self.fits[0][rows]
-            noise, leverage = _whitened_scores(block, p, problem.residual(rows, p), self.root)
-            leverage *= 2 * problem.one[rows] / (p.shape[1] - 1)
-            gain = problem.log_gain(rows, p)
-            yield noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], gain, rows
+        (p,) = _corrected(problem, self.fits, rows, block)
+        noise, leverage = _whitened_scores(block, p, problem.residual(rows, p), self.root)
+        leverage *= 2 * problem.one[rows] / (p.shape[1] - 1)
+        gain = problem.log_gain(rows, p)
+        return noise / np.sqrt(1 - np.clip(leverage, 0.0, 0.5))[:, None], gain
 
     @staticmethod
     def combine(traces, fitted, variance):
@@ -372,22 +426,16 @@ class _LogProjection(_Projection):
         return ErrorNorm.from_mean(signal, max(raw, floor), raw - traces.first, *traces.noise)
 
 
-def _changes(problem, fits, rows):
-    return [fit[rows] - problem.forecast[rows] for fit in fits]
+def _corrected(problem, fits, rows, block):
+    """Forecasts (m, K) of some models."""
+    return [problem.corrected(model, rows, block) for model in fits]
 
 
-def _scores(problem, fit=None):
-    """Mean information and mean score of all directions.
-
-    Both at the corrected forecasts `fit` (n, K), by default at the forecasts themselves.
-    """
-    information, mean = 0.0, 0.0
-    for rows, block in problem.average.directions:
-        p, share = np.exp(block.log) if fit is None else fit[rows], problem.share[rows]
-        predicted = problem.forecast[rows] if fit is None else p
-        information = information + block.information(p, share)
-        mean = mean + block.total(share[:, None] * problem.residual(rows, predicted))
-    return information, mean
+def _scores(problem, rows, block, p, predicted):
+    """Information at probabilities p, and scores of predictions, of all directions."""
+    share = problem.share[rows]
+    mean = block.total(share[:, None] * problem.residual(rows, predicted))
+    return block.information(p, share), mean
 
 
 def _whitened_scores(block, p, residual, root):

@@ -21,11 +21,11 @@ from skcalib._validation import check_indices, check_weight, check_y
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import (
     ErrorNorm,
-    Noise,
-    ScoreNoise,
     ScoreProjection,
     error_norm,
+    noise_of,
     projection_of,
+    sums_of,
 )
 from skcalib.errors.proper import ScoreDecomposition
 from skcalib.errors.terms import reduce_terms
@@ -231,7 +231,7 @@ class _Terms:
         terms = reduce_terms(problems, score=self.score, notion=self.notion, method="auto")
         names = ("loss", "calibration", "refinement")
         means = np.array([terms.weight @ getattr(terms, name) for name in names])
-        parts = [projection_of(self.score).sums(problem) for problem in problems]
+        parts = [sums_of([projection_of(self.score)], problem)[0] for problem in problems]
         return means, *(value for part in parts for value in part)
 
 
@@ -246,7 +246,8 @@ class _Noises:
     def __call__(self, problems, averages):
         found = [one.at(problem) for one, problem in zip(self.projections, problems, strict=True)]
         scores = [one.at(problem) for one, problem in zip(self.scores, problems, strict=True)]
-        return Noise(found, self.share), ScoreNoise(scores)
+        of_zero, (noise,) = noise_of(scores, [found], self.share)
+        return noise, of_zero
 
 
 @dataclass(frozen=True)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skcalib.links.averaging import AveragedMap
+    from skcalib.links.basis import BasisBlock
     from skcalib.problem import Problem
     from skcalib.scores import ProperScore
 
@@ -116,6 +117,10 @@ class OneStepProblem(AveragedProblem):
         found = {"gains": gains, "steps": steps, "changed": changed}
         return cls(forecast, weight, average, square, problem.cluster, **found)
 
+    def corrected(self, model: Model, rows: slice, block: BasisBlock) -> np.ndarray:
+        """Forecasts of a model (m, K) at some rows, computed anew."""
+        return softmax_parts(self._own(model, block).logits(model.theta))[1]
+
     def errors(self, score: ProperScore) -> np.ndarray:
         """Terms whose mean is the error (n,)."""
         log, gain, _ = self.gains
@@ -173,11 +178,10 @@ class PartAverage(ModelAverage):
 
     @cached_property
     def models(self) -> list[Model]:  # type: ignore[override]
-        """The models of the part, with corrected forecasts where these are needed."""
-        needed = {model.groups for _, model in self.part.weighted_models}
-        needed |= {self.part.best.groups, self.part.affine.groups}
+        """The models of the part, without corrected forecasts."""
+        none, ratio = np.empty((0, self.basis.n_classes)), self.part.size / self.size
         return [
-            self._at_all(model) if model.groups in needed or len(model.groups) == 1 else model
+            replace(model, proba=none, covariance=ratio * model.covariance)
             for model in self.part.models
         ]
 
@@ -206,13 +210,6 @@ class PartAverage(ModelAverage):
     def averaged(self) -> np.ndarray:
         """The averaged forecasts (n, K)."""
         return self.map(self.forecast)
-
-    def _at_all(self, model):
-        proba = np.empty_like(self.forecast)
-        for rows, block in self.directions.of(model.groups):
-            proba[rows] = softmax_parts(block.logits(model.theta))[1]
-        covariance = model.covariance * (self.part.size / self.size)
-        return replace(model, proba=proba, covariance=covariance)
 
 
 def _sums(start, problem):

@@ -15,7 +15,7 @@ from skcalib._validation import check_confidence_level, check_proba
 from skcalib.error_intervals.proper import estimate_proper_error, interval_of_norm
 from skcalib.errors.chunked import solve_chunks
 from skcalib.errors.proper import decompose
-from skcalib.errors.terms import resolve_estimate
+from skcalib.errors.terms import reads_only, resolve_estimate
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.events import problem_of_notion
 from skcalib.notions import Multilabel
@@ -341,7 +341,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
     def _given_forecasts(self, X, y, *, sample_weight, groups):
         try:
             if not isinstance(self.notion, Multilabel):  # whose rows need not sum to one
-                check_proba(X, name="X")
+                check_proba(X, name="X", copy=False)
         except ValueError as error:
             raise ValueError(
                 f"{error} Without an estimator X must be probabilities, one column per class; pass "
@@ -349,6 +349,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
             ) from None
         given = {"sample_weight": sample_weight, "labels": self.labels, "groups": groups}
         notion = resolve_notion(self.notion)
+        given["copy"] = not reads_only(self.loss, notion, self.smoother, self.method)
         problem = problem_of_notion(y, X, notion, soft=True, name="X", remedy="labels", **given)
         if np.ndim(X) == 2:
             validate_data(self, X, skip_check_array=True)

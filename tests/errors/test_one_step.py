@@ -19,6 +19,7 @@ from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import squared_norm
 from skcalib.errors.one_step import OneStepProblem, is_large, n_fitted
 from skcalib.errors.terms import solve_notion
+from skcalib.links.averaging import AveragedMap
 from skcalib.notions import Canonical
 from skcalib.problem import Problem
 from skcalib.scores import Brier, LogLoss
@@ -76,7 +77,8 @@ def test_paired_differences_are_those_of_the_best_model_of_the_part(small_parts,
     (model,) = (one for one in ours.average.models if one.groups == start.groups)
     score = LOSSES[loss]
     before = score.loss(ours.target, ours.forecast)
-    expected = before - score.loss(ours.target, model.proba)
+    map_of_model = AveragedMap(ours.average.basis, 0.0, [(1.0, model.groups, model.theta)])
+    expected = before - score.loss(ours.target, map_of_model(ours.forecast))
     np.testing.assert_allclose(ours.calibration(score)[1], expected, rtol=1e-8, atol=1e-12)
 
 
