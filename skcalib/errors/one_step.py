@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skcalib.links.averaging import AveragedMap
-    from skcalib.links.basis import BasisBlock
+    from skcalib.links.basis_block import BasisBlock
     from skcalib.problem import Problem
     from skcalib.scores import ProperScore
 
