@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from skcalib.links.maps import VectorMap
 
+_NO_CURVATURE = 1e-12  # of the mean loss: forecasts that are certain and right
 #: Log loss, gradient and Hessian.
 Sums = tuple[float, np.ndarray, np.ndarray]
 
@@ -182,11 +183,12 @@ def affine_step(
 ) -> np.ndarray:
     """Parameters after one Newton step of `minimise_affine` from theta, with the sums there.
 
-    Infinite shrinkage leaves the common slope only.
+    Infinite shrinkage leaves the common slope only, and nothing where all losses are constant.
     """
     if np.isinf(shrinkage):
-        found = theta.copy()
-        found[0] -= sums[1][0] / sums[2][0, 0]
+        found, (_, gradient, hessian) = theta.copy(), sums
+        if hessian[0, 0] > _NO_CURVATURE * size:
+            found[0] -= gradient[0] / hessian[0, 0]
         return found
     *_, gradient, hessian = _Penalty(link, (len(theta) - 1) // 2, shrinkage, size)(theta, sums)
     return theta - solve_step(hessian, gradient)

@@ -122,10 +122,8 @@ class AverageWithout(ModelAverage):
         information = self._factor * (of_all - held_out_information)
         hessian = information + _RIDGE * np.eye(n)
         step = np.linalg.solve(hessian, ascent - _RIDGE * model.theta)
-        held_out, half_square = (
-            self._log_likelihood(proba),
-            0.5 * step @ held_out_information @ step,
-        )
+        held_out = self._log_likelihood(proba)
+        half_square = 0.5 * step @ held_out_information @ step
         self._expansions[model.groups] = held_out + gradient @ step - half_square, half_square
         gain = model.gain - (held_out - self._base)
         gain = self._factor * gain + ascent @ step - 0.5 * step @ information @ step

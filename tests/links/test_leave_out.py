@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from dense_directions import labels_from, world
+from sklearn.exceptions import ConvergenceWarning
 
 from skcalib import VectorScaling
 from skcalib.estimators import selection
@@ -263,6 +264,17 @@ def test_the_strength_is_that_of_separate_fits(seed, monkeypatch):
     assert fast.shrinkage_ == slow.shrinkage_
     assert np.isinf(slow.shrinkage_) == (seed == 3)
     assert fast.coef_ == pytest.approx(slow.coef_, abs=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("least", [0.0, 1e-200])
+def test_certain_forecasts_that_are_right_have_no_step(n_classes, least):
+    y = np.random.default_rng(0).integers(0, n_classes, 6000)
+    forecast = np.full((6000, n_classes), least)
+    forecast[np.arange(6000), y] = 1
+    with pytest.warns(ConvergenceWarning, match="separable"):
+        found = VectorScaling().fit(forecast, y)
+    assert found.predict_proba(forecast) == pytest.approx(forecast, abs=1e-6)
 
 
 def test_the_path_goes_on_with_separate_fits_where_a_step_is_not_accurate(monkeypatch):
