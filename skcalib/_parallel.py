@@ -40,22 +40,15 @@ def out_of_fold(predict, folds, n_samples, *, n_jobs=None):
     `test`. Predictions of a sample in several test folds are averaged; they are 0 for samples in
     none.
     """
-    return out_of_fold_each([predict], folds, n_samples, n_jobs=n_jobs)[0]
+    parts = Parallel(n_jobs=n_jobs)(delayed(predict)(*fold) for fold in folds)
+    return join_folds(parts, [test for _, test in folds], n_samples)
 
 
-def out_of_fold_each(predictors, folds, n_samples, *, n_jobs=None):
-    """The list of `out_of_fold` for several predictors; the folds of all of them share the jobs."""
-    run, n_folds = Parallel(n_jobs=n_jobs), len(folds)
-    parts = run(delayed(predict)(*fold) for predict in predictors for fold in folds)
-    starts = range(0, len(parts), n_folds)
-    return [_joined(parts[start : start + n_folds], folds, n_samples) for start in starts]
-
-
-def _joined(parts, folds, n_samples):
+def join_folds(parts, folds, n_samples):
     """Predictions for each test fold -> their means by sample, and the samples that have one."""
     total = np.zeros((n_samples, *np.shape(parts[0])[1:]))
     times = np.zeros(n_samples)
-    for (_, test), part in zip(folds, parts, strict=True):
+    for test, part in zip(folds, parts, strict=True):
         total[test] += part
         times[test] += 1
     tested = times > 0

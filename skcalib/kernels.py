@@ -375,7 +375,8 @@ def median_distance(
     distances = METRICS[metric].outer(forecast, forecast)
     if not RULES[rule]:
         distances = distances[np.triu_indices(len(forecast), 1)]
-    median = np.median(distances) if distances.size else 0.0
+    # In place: the order of the distances does not matter.
+    median = np.median(distances, overwrite_input=True) if distances.size else 0.0
     if median == 0:
         positive = distances[distances > 0]
         median = np.median(positive) if positive.size else 1.0

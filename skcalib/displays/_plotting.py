@@ -167,7 +167,8 @@ def draw_scores(ax, scores, weight, *, color, **kwargs):
     inset = next((child for child in ax.child_axes if child.get_label() == _SCORES), None)
     if inset is None:
         inset = ax.inset_axes([0, 1.02, 1, 0.13], sharex=ax, label=_SCORES)
-        inset.tick_params(bottom=False, labelbottom=False, left=False, labelleft=False)
+        inset.tick_params(left=False, labelleft=False)
+        inset.xaxis.set_visible(False)
         inset.set_ylabel("Share", fontsize=_letters(ax))
         inset.spines[["top", "left", "right"]].set_visible(False)
         inset.patch.set_visible(False)

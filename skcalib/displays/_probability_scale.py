@@ -93,17 +93,17 @@ class PercentLocator(Locator):
     """As many plain percentages as fit on the axis."""
 
     def __init__(self, mapping):
-        self.mapping = mapping
+        halves = [len(percent(tick)) / 2 for tick in _TICKS]
+        self._candidates = list(zip(_TICKS, mapping.forward(_TICKS), halves, strict=True))
 
     def __call__(self):
         """Ticks for the current size of the axes."""
         box = self.axis.axes.get_window_extent()
         inches = min(box.width, box.height) / self.axis.axes.figure.dpi
         placed = []
-        for tick in _TICKS:
-            place, half = inches * float(self.mapping.forward(tick)), len(percent(tick)) / 2
-            if not placed or all(
-                abs(place - other) >= _GAP + _LETTER * (half + half_other)
+        for tick, place, half in self._candidates:
+            if all(
+                inches * abs(place - other) >= _GAP + _LETTER * (half + half_other)
                 for _, other, half_other in placed
             ):
                 placed.append((tick, place, half))

@@ -32,7 +32,7 @@ from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.links.averaging import Model
-    from skcalib.links.basis import BasisBlock
+    from skcalib.links.basis_block import BasisBlock
     from skcalib.problem import Problem
     from skcalib.scores import ProperScore
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skcalib.errors.averaged import AveragedProblem
-    from skcalib.links.basis import BasisBlock
+    from skcalib.links.basis_block import BasisBlock
     from skcalib.scores import ProperScore
 
 _FLAT = 1e-6  # relative eigenvalues of directions that are left out

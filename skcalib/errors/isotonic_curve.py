@@ -10,10 +10,9 @@ from copy import copy
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 from scipy.special import rel_entr
 from scipy.stats import chi2
-from sklearn import config_context
-from sklearn.isotonic import isotonic_regression
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._values import shown
@@ -137,8 +136,7 @@ class IsotonicCurve:
         return (1 + common * (together - 1))[self.block]
 
     def _fit(self, mean):
-        with config_context(skip_parameter_validation=True, assume_finite=True):  # many tiny fits
-            return self.tied.isotonic(mean).clip(0, 1)  # only rounding leaves [0, 1]
+        return self.tied.isotonic(mean).clip(0, 1)  # only rounding leaves [0, 1]
 
 
 def spread(score: np.ndarray, knots: ArrayLike = ()) -> np.ndarray:
@@ -243,9 +241,8 @@ def isotonic_interval(
     low, high : arrays
         Ends of the interval at each point.
     """
-    with config_context(skip_parameter_validation=True, assume_finite=True):  # many tiny fits
-        below = _prefix_pools(mean, mass, points)
-        above = _prefix_pools(1 - mean[::-1], mass[::-1], len(mean) - 1 - points[::-1])[::-1]
+    below = _prefix_pools(mean, mass, points)
+    above = _prefix_pools(1 - mean[::-1], mass[::-1], len(mean) - 1 - points[::-1])[::-1]
     own = zip(mean[points, None], mass[points, None], strict=True)
     pools = [(0.0, *pool) for pool in own]
     # Constraint: pools on the left of t are at most the height, pools on the right at least.
@@ -263,7 +260,7 @@ def isotonic_interval(
         divergence = rel_entr(level, moved) + rel_entr(1 - level, 1 - moved)
         return np.bincount(row, size * divergence, len(points))
 
-    best = isotonic_regression(mean, sample_weight=mass)[points].clip(0, 1)
+    best = isotonic_regression(mean, weights=mass).x[points].clip(0, 1)
     limit = cost(best) + 0.5 * chi2.ppf(confidence_level, 1)
     return tuple(_last_within(cost, limit, best, np.full(len(best), end)) for end in (0.0, 1.0))
 
@@ -275,7 +272,7 @@ def _prefix_pools(mean, mass, ends):
         level = np.concatenate([level, mean[start:end]])
         size = np.concatenate([size, mass[start:end]])
         if len(level):
-            fit = isotonic_regression(level, sample_weight=size).clip(0, 1)
+            fit = isotonic_regression(level, weights=size).x.clip(0, 1)
             first = np.flatnonzero(np.diff(fit, prepend=-np.inf))
             level, size = fit[first], np.add.reduceat(size, first)
         pools.append((level, size))

@@ -51,8 +51,7 @@ from skcalib.links.basis import CONFUSION, Directions
 from skcalib.scores import Brier
 
 if TYPE_CHECKING:
-
-    from skcalib.links.basis import BasisBlock
+    from skcalib.links.basis_block import BasisBlock
     from skcalib.problem import Problem
     from skcalib.scores import ProperScore
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_loss
-from skcalib._parallel import out_of_fold_each
+from skcalib._parallel import join_folds
 from skcalib._records import Record
 from skcalib._validation import one_hot
 from skcalib._values import shown
@@ -33,7 +33,12 @@ from skcalib.recalibration import (
     TemperatureScaling,
     VectorScaling,
 )
-from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba, require_recalibrator
+from skcalib.recalibration._base import (
+    fit_recalibrator,
+    fit_without_each,
+    recalibrated_proba,
+    require_recalibrator,
+)
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -43,6 +48,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from skcalib._arguments import LossLike
+    from skcalib.links.averaging import ModelAverage
     from skcalib.problem import Problem
     from skcalib.scores import ProperScore
 
@@ -146,9 +152,11 @@ def select_recalibrator(
 ) -> tuple[RecalibratorSelection, BaseEstimator]:
     r"""Held-out loss of every candidate, and the one-standard-error rule.
 
-    Each candidate c is fitted on the samples outside a test fold and evaluated on the fold. Let
-    :math:`\ell_i(c)` be the loss of sample i, averaged if several folds test it, and b the
-    candidate with the lowest mean. The choice is the first c in the list with
+    Each candidate c is fitted on the samples outside a test fold and evaluated on the fold. With
+    5,000 samples or more, `ModelAverageScaling` is fitted once to all samples, and one Newton step
+    leaves a fold out where that is accurate (``skcalib.links.leave_out``). Let :math:`\ell_i(c)` be
+    the loss of sample i, averaged if several folds test it, and b the candidate with the lowest
+    mean. The choice is the first c in the list with
 
     .. math:: \bar\ell(c) - \bar\ell(b) \le se\bigl(\ell_i(c) - \ell_i(b)\bigr) .
 
@@ -206,12 +214,14 @@ def held_out_losses(
     weight: np.ndarray | None = None,
     n_jobs: int | None = None,
     forecasts: bool = False,
+    average: ModelAverage | None = None,
 ) -> tuple[np.ndarray, np.ndarray | None, list[np.ndarray] | None]:
     """Losses (scores, candidates, n) of maps on held-out samples, weights (n,) and forecasts.
 
-    Each candidate is fitted once for each fold, and evaluated by all scores. Parameters are those
-    of `select_recalibrator`; samples in no test fold and zero-weight samples are dropped. The
-    held-out forecasts (n, K) of each candidate, of all samples, are None without `forecasts`.
+    Each candidate is fitted without each fold, and evaluated by all scores. Parameters are those of
+    `select_recalibrator`; samples in no test fold and zero-weight samples are dropped. The held-out
+    forecasts (n, K) of each candidate, of all samples, are None without `forecasts`. `average` is
+    the fit of `ModelAverageScaling` to all samples, where it is known.
     """
     used = np.unique(np.concatenate(folds)) if folds else np.empty(0, dtype=int)
     folds = [test for test in folds if 0 < len(test) < len(used)]
@@ -220,10 +230,20 @@ def held_out_losses(
             "recalibrator='auto' compares candidates on the test folds of cv and needs at least "
             "two of them: choose another cv, or a recalibrator."
         )
-    pairs = [(np.setdiff1d(used, test), test) for test in folds]
-    data = proba, y, weight, classes, scores, forecasts
-    predictors = [partial(_of_fold, candidate, *data) for candidate in candidates]
-    found = out_of_fold_each(predictors, pairs, len(y), n_jobs=n_jobs)
+    data, n_folds = (proba, y, weight, classes), len(folds)
+    pairs = [(_others(used, test, len(y)), test) for test in folds]
+    tasks = []
+    for candidate in candidates:
+        known = average if isinstance(candidate, ModelAverageScaling) else None
+        every = [None] * n_folds
+        if len(used) == len(y):
+            every = fit_without_each(candidate, *data, folds, known) or every
+        tasks += [(candidate, fitted, *pair) for fitted, pair in zip(every, pairs, strict=True)]
+    parts = Parallel(n_jobs=n_jobs)(
+        delayed(_of_fold)(*task, *data, scores, forecasts) for task in tasks
+    )
+    starts = range(0, len(parts), n_folds)
+    found = [join_folds(parts[start : start + n_folds], folds, len(y)) for start in starts]
     m, tested = len(scores), found[0][1]
     losses = np.array([columns[:, :m].T for columns, _ in found]).swapaxes(0, 1)
     counts = tested if weight is None else tested & (weight > 0)
@@ -290,14 +310,24 @@ def one_standard_error(
     )
 
 
-def _of_fold(candidate, proba, y, weight, classes, scores, forecasts, train, test):
-    """Losses (m, scores) of the test rows, after a fit to the training rows, and its forecasts."""
-    with warnings.catch_warnings():
-        # If the chosen one does not converge, its final fit warns.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = fit_recalibrator(
-            candidate, proba[train], y[train], None if weight is None else weight[train], classes
-        )
+def _others(used, test, n_samples):
+    """The used rows that are not in the test fold."""
+    kept = np.zeros(n_samples, dtype=bool)
+    kept[used], kept[test] = True, False
+    return np.flatnonzero(kept)
+
+
+def _of_fold(candidate, fitted, train, test, proba, y, weight, classes, scores, forecasts):
+    """Losses (m, scores) of the test rows, after a fit to the other rows, and its forecasts.
+
+    `fitted` is the candidate fitted to the other rows, where it is known.
+    """
+    if fitted is None:
+        with warnings.catch_warnings():
+            # If the chosen one does not converge, its final fit warns.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            own = None if weight is None else weight[train]
+            fitted = fit_recalibrator(candidate, proba[train], y[train], own, classes)
     forecast = recalibrated_proba(fitted, proba[test], classes)
     target = one_hot(y[test], classes)
     losses = [score.loss(target, forecast) for score in scores]

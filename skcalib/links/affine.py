@@ -22,21 +22,21 @@ from skcalib.links._base import (
     newton_steps,
     row_blocks,
     run_steps,
+    solve_step,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
     from skcalib.links.maps import VectorMap
-    from skcalib.scores import LogLoss
 
+_NO_CURVATURE = 1e-12  # of the mean loss: forecasts that are certain and right
 #: Log loss, gradient and Hessian.
 Sums = tuple[float, np.ndarray, np.ndarray]
 
 
 def affine_sums(
     link: VectorMap,
-    score: LogLoss,
     logits: np.ndarray,
     target: np.ndarray,
     weight: np.ndarray,
@@ -48,10 +48,8 @@ def affine_sums(
     ----------
     link : VectorMap
         The map.
-    score : LogLoss
-        The log loss.
     logits, target : ndarray of shape (n, K)
-        Logits and one-hot targets.
+        Logits, and one-hot targets or label distributions.
     weight : ndarray of shape (n,)
         Positive weights.
     theta : ndarray of shape (2 K + 1,)
@@ -66,15 +64,22 @@ def affine_sums(
     value, gradient = 0.0, np.zeros(2 * n_classes + 1)
     inner, outer = np.zeros((3, n_classes)), np.zeros((2 * n_classes, 2 * n_classes))
     for rows in row_blocks(logits):
-        z, y, w = logits[rows], target[rows], weight[rows]
-        loss, slope = score.logit_loss(y, link.apply(theta, z))
-        value += float(w @ loss)
-        gradient += link.vjp(theta, z, w[:, None] * slope)
-        p = slope + y
-        products = np.hstack([p * z, p])
-        inner += np.stack([w @ (products[:, :n_classes] * z), *np.split(w @ products, 2)])
-        products *= np.sqrt(w)[:, None]
-        outer += products.T @ products
+        # One row for each class: numpy is about twice as fast along long rows.
+        z, y, w = logits[rows].T.copy(), target[rows].T.copy(), weight[rows]
+        changed = link.apply(theta, logits[rows]).T.copy()
+        changed -= changed.max(axis=0)
+        p = np.exp(changed)
+        total = p.sum(axis=0)
+        p /= total
+        value += float(w @ (np.log(total) - np.einsum("ki,ki->i", y, changed)))
+        products = np.vstack([p * z, p])
+        inner += np.stack([(products[:n_classes] * z) @ w, *np.split(products @ w, 2)])
+        products *= np.sqrt(w)
+        outer += products @ products.T
+        p -= y
+        p *= w
+        slopes = np.einsum("ki,ki->k", p, z)
+        gradient += np.concatenate([[slopes.sum()], slopes, p.sum(axis=1)])
     square, cross, mass = map(np.diag, inner)
     by_class = np.block([[square, cross], [cross, mass]]) - outer
     # The common slope changes the slopes of all classes.
@@ -92,6 +97,7 @@ def minimise_affine(
     size: float,
     max_values: float,
     tolerance: float | None = None,
+    known: Sums | None = None,
 ) -> Minimum:
     r"""Minimise the sum of weighted log losses plus the penalty of `fit_link`.
 
@@ -112,16 +118,17 @@ def minimise_affine(
         Number of samples.
     max_values : float
         Maximum number of calls of `sums`.
-    tolerance : float, default=None
+    tolerance, known
         As in `affine_steps`.
 
     Returns
     -------
     Minimum
-        As `minimise_convex` returns it.
+        As `minimise_convex` returns it; its ``state`` are the sums at its ``parameters``.
     """
     options = {"shrinkage": shrinkage, "size": size, "max_values": max_values}
-    return run_steps(affine_steps(link, start, tolerance=tolerance, **options), sums)
+    steps = affine_steps(link, start, tolerance=tolerance, known=known, **options)
+    return run_steps(steps, sums)
 
 
 def affine_steps(
@@ -132,6 +139,7 @@ def affine_steps(
     size: float,
     max_values: float,
     tolerance: float | None = None,
+    known: Sums | None = None,
 ) -> Generator[np.ndarray, Sums, Minimum]:
     """`minimise_affine` as a generator, for several fits that share passes over the samples.
 
@@ -141,34 +149,63 @@ def affine_steps(
         As in `minimise_affine`.
     tolerance : float, default=None
         Tolerance of the log likelihood; by default that of a fit to the last digits.
+    known : tuple of float, ndarray, ndarray, default=None
+        The sums at `start`, where these have been computed before.
 
     Returns
     -------
     Minimum
-        As `minimise_convex` returns it.
+        As `minimise_convex` returns it; its ``state`` are the sums at its ``parameters``.
 
     Yields
     ------
     ndarray of shape (2 K + 1,)
         Parameters, at which it is sent the sums of `affine_sums`.
     """
-    n_classes = (len(start) - 1) // 2
-    identity, stiffness = link.start(n_classes), link.stiffness(n_classes)
-    ones = np.ones((n_classes, n_classes))
-    penalty = np.diag(shrinkage * stiffness)
-    for rows in (slice(1, n_classes + 1), slice(n_classes + 1, None)):
-        penalty[rows, rows] += size / n_classes**2 * stiffness[rows][0] * ones
-
+    penalise = _Penalty(link, (len(start) - 1) // 2, shrinkage, size)
     tolerance = likelihood_tolerance(size) if tolerance is None else tolerance
-    steps, answer = newton_steps(start, tolerance=tolerance, max_values=max_values), None
+    first = None if known is None else penalise(start, known)
+    steps = newton_steps(start, known=first, tolerance=tolerance, max_values=max_values)
+    answer = None
     while True:
         try:
             name, (theta, *state) = steps.send(answer)
         except StopIteration as end:
             return end.value
         if name == "slopes":
-            (answer,) = state
-            continue
-        loss, gradient, hessian = yield theta
-        pull = penalty @ (theta - identity)
-        answer = loss + 0.5 * (theta - identity) @ pull, (gradient + pull, hessian + penalty)
+            answer = penalise(theta, *state)[2:]
+        else:
+            answer = penalise(theta, (yield theta))[:2]
+
+
+def affine_step(
+    link: VectorMap, theta: np.ndarray, sums: Sums, *, shrinkage: float, size: float
+) -> np.ndarray:
+    """Parameters after one Newton step of `minimise_affine` from theta, with the sums there.
+
+    Infinite shrinkage leaves the common slope only, and nothing where all losses are constant.
+    """
+    if np.isinf(shrinkage):
+        found, (_, gradient, hessian) = theta.copy(), sums
+        if hessian[0, 0] > _NO_CURVATURE * size:
+            found[0] -= gradient[0] / hessian[0, 0]
+        return found
+    *_, gradient, hessian = _Penalty(link, (len(theta) - 1) // 2, shrinkage, size)(theta, sums)
+    return theta - solve_step(hessian, gradient)
+
+
+class _Penalty:
+    """Adds the penalty of `minimise_affine` to sums."""
+
+    def __init__(self, link, n_classes, shrinkage, size):
+        stiffness = link.stiffness(n_classes)
+        self.identity, self.matrix = link.start(n_classes), np.diag(shrinkage * stiffness)
+        for rows in (slice(1, n_classes + 1), slice(n_classes + 1, None)):
+            self.matrix[rows, rows] += size / n_classes**2 * stiffness[rows][0]
+
+    def __call__(self, theta, sums):
+        """Penalised loss, the sums, and the penalised gradient and Hessian."""
+        loss, gradient, hessian = sums
+        away = theta - self.identity
+        pull = self.matrix @ away
+        return loss + 0.5 * away @ pull, sums, gradient + pull, hessian + self.matrix

@@ -40,6 +40,8 @@ from skcalib.links.basis import BY_CLASS, CONFUSION, LogitBasis
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from skcalib.links.basis_block import BasisBlock
+
 _RIDGE = 1.0  # precision of every parameter; a parameter of scale one has unit information
 _TOLERANCE = 1e-6  # of the fits, in units of the log likelihood
 _FREE = 15.0  # samples up to which a parameter costs least
@@ -318,10 +320,14 @@ class ModelAverage:
         return 2 * gain > n_added + np.sqrt(2 * n_added)
 
     def _log_likelihood(self, proba):
+        return float(self.weight @ self._logs(proba))
+
+    def _logs(self, proba):
+        """Log likelihood of each row, without its weight (n,)."""
         with np.errstate(divide="ignore"):
             if self.label.ndim == 2:
-                return float(self.weight @ xlogy(self.label, proba).sum(axis=1))
-            return float(self.weight @ np.log(proba[np.arange(len(self.label)), self.label]))
+                return xlogy(self.label, proba).sum(axis=1)
+            return np.log(proba[np.arange(len(self.label)), self.label])
 
     def _score(self, proba, directions):
         """Gradient and information of directions at some forecasts."""
@@ -365,7 +371,7 @@ class ModelAverage:
         def value(theta):
             fit, kept = 0.5 * _RIDGE * theta @ theta, []
             for rows, block in blocks:
-                total, p = _fitted(block, theta, self.label[rows], self.weight[rows])
+                total, p = fit_of_block(block, theta, self.label[rows], self.weight[rows])
                 fit -= total
                 kept.append(p)
             return fit, (fit, kept)
@@ -421,7 +427,9 @@ def _confused(model):
     return replace(model, evidence=model.evidence - _CONFUSION_COST)
 
 
-def _fitted(block, theta, label, weight):
+def fit_of_block(
+    block: BasisBlock, theta: np.ndarray, label: np.ndarray, weight: np.ndarray
+) -> tuple[float, np.ndarray]:
     """Log likelihood of corrected forecasts, and these (n, K)."""
     p = block.logits(theta)
     if p.shape[1] == 2 and label.ndim == 1:

@@ -23,7 +23,7 @@ from skcalib.links.averaging import (
     Model,
     ModelAverage,
     _confused,
-    _fitted,
+    fit_of_block,
     identity_model,
     tree_of,
 )
@@ -87,7 +87,7 @@ class ChunkedAverage(ModelAverage):
         for share, model in zip(self.shares[1:], self.models, strict=True):
             if share > 0 or model is best or model is self.affine:
                 parts = [
-                    _fitted(block, model.theta, found.label[rows], found.weight[rows])[1]
+                    fit_of_block(block, model.theta, found.label[rows], found.weight[rows])[1]
                     for rows, block in found.directions.of(model.groups)
                 ]
                 model = replace(model, proba=np.concatenate([model.proba, *parts]))
@@ -116,7 +116,7 @@ class ChunkedAverage(ModelAverage):
         every = dict(_by_rows(average.every.of(request.names)))
         for rows, block in average.every.of(request.groups):
             w = average.weight[rows]
-            own, p = _fitted(block, request.theta, average.label[rows], w)
+            own, p = fit_of_block(block, request.theta, average.label[rows], w)
             likelihood += own
             block = every[rows.start]
             gradient = gradient + block.total(w[:, None] * average._residual(rows, p))

@@ -168,6 +168,13 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         weight, proba, columns = drop_zero_weights(weight, proba, columns)
         return self._learn_validated(score, proba, columns, weight)
 
+    def _fit_without_each(self, proba, columns, weight, folds, whole=None):
+        """Fits to the samples outside of each fold, where one fit to all samples gives them.
+
+        None where each fold needs a fit of its own. The samples are those of `_fit_validated`, with
+        positive weights; `whole` is a fit to all samples that is known.
+        """
+
     def _learn_validated(self, score, values, columns, weight):
         """Learn how to read validated values, and the map, from samples of positive weight."""
         self._learn_reading(values)
@@ -427,16 +434,36 @@ def fit_recalibrator(recalibrator, proba, y, weight, classes, features=None):
     Every parameter ``labels`` and ``*__labels`` is set to `classes`, so that calibration data may
     lack a class.
     """
-    fitted = clone(recalibrator, safe=False)  # objects without get_params are copied
-    if hasattr(fitted, "get_params"):
-        names = [name for name in fitted.get_params() if name.split("__")[-1] == "labels"]
-        fitted.set_params(**dict.fromkeys(names, classes))
+    fitted = _clone_for(recalibrator, classes)
     if _is_plain(fitted, "fit"):
         return fitted._fit_validated(proba, class_columns(y, classes), weight, classes)
     # Weights are passed explicitly here, so metadata routing is disabled.
     with config_context(enable_metadata_routing=False):
         fitted.fit(proba, y, **weight_params(fitted, weight), **_feature_params(fitted, features))
     return fitted
+
+
+def fit_without_each(recalibrator, proba, y, weight, classes, folds, whole=None):
+    """`fit_recalibrator` to the samples outside of each fold, where a single fit gives them.
+
+    A list with one recalibrator for each fold, each within a small part of its standard error; None
+    where each fold needs a fit of its own. `whole` is a fit to all samples that is known.
+    """
+    weight = np.ones(len(y)) if weight is None else weight
+    if not _is_plain(recalibrator, "fit") or weight.min() <= 0:
+        return None
+    fitted = _clone_for(recalibrator, classes)
+    fitted.classes_, fitted.n_features_in_ = classes, proba.shape[1]
+    return fitted._fit_without_each(proba, class_columns(y, classes), weight, folds, whole)
+
+
+def _clone_for(recalibrator, classes):
+    """A clone that knows the class of each column."""
+    cloned = clone(recalibrator, safe=False)  # objects without get_params are copied
+    if hasattr(cloned, "get_params"):
+        names = [name for name in cloned.get_params() if name.split("__")[-1] == "labels"]
+        cloned.set_params(**dict.fromkeys(names, classes))
+    return cloned
 
 
 def _feature_params(recalibrator, features):

@@ -59,7 +59,7 @@ def choose_strength(
     """
     if samples.n_samples < 2 * N_FOLDS:
         return strengths[0], start
-    fitted = _fit_folds(samples, link, score, start, strengths[1:])
+    fitted = _fit_folds(samples, link, start, strengths[1:])
     thetas = np.concatenate([np.broadcast_to(start, (1, N_FOLDS, len(start))), fitted])
     sums = samples.total(_held_out_sums, link, score, thetas)
     at = _first_within_one_standard_error(*sums)
@@ -82,7 +82,7 @@ def _mix(h):
     return h ^ (h >> np.uint64(31))
 
 
-def _fit_folds(samples, link, score, start, strengths):
+def _fit_folds(samples, link, start, strengths):
     """Parameters (strengths, folds, P) of maps that were fitted to the other folds."""
     budget = max(samples.passes_left - _RESERVED, 2)
     size = samples.n_samples * (1 - 1 / N_FOLDS)
@@ -98,7 +98,7 @@ def _fit_folds(samples, link, score, start, strengths):
         # Fits of a fold at the same parameters, as all are at first, share the sums.
         places = {(key[1], theta.tobytes()): theta for key, theta in wanted.items()}
         thetas = [[theta for (k, _), theta in places.items() if k == fold] for fold in FOLDS]
-        total = samples.total(_training_sums, link, score, thetas)
+        total = samples.total(_training_sums, link, thetas)
         keys = [(fold, theta.tobytes()) for fold in FOLDS for theta in thetas[fold]]
         sums = {key: total[3 * at : 3 * at + 3] for at, key in enumerate(keys)}
         still = {}
@@ -111,7 +111,7 @@ def _fit_folds(samples, link, score, start, strengths):
     return found
 
 
-def _training_sums(logits, columns, weight, link, score, thetas):
+def _training_sums(logits, columns, weight, link, thetas):
     """Sums of `affine_sums` at the parameters of each fold, over the rows outside of it."""
     fold, target = folds_of(logits, columns), np.eye(logits.shape[1])[columns]
     found: list[Any] = []
@@ -119,7 +119,7 @@ def _training_sums(logits, columns, weight, link, score, thetas):
         rows = fold != k
         data = logits[rows], target[rows], weight[rows]
         for theta in thetas[k]:
-            found += affine_sums(link, score, *data, theta)
+            found += affine_sums(link, *data, theta)
     return tuple(found)
 
 

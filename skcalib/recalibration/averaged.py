@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
 from skcalib.links.averaging import ModelAverage
+from skcalib.links.leave_out import AverageWithout, one_step_is_enough
 from skcalib.recalibration._sketched import TwoClassesFromSketch
 
 if TYPE_CHECKING:
@@ -76,7 +80,25 @@ class ModelAverageScaling(TwoClassesFromSketch):
         self._measure(score, one.forecast, one.target, one.weight)
 
     def _fit_map(self, forecast, target, weight, square=None):
-        average = ModelAverage().fit(forecast, target, weight, square)
+        self._take(ModelAverage().fit(forecast, target, weight, square))
+
+    def _fit_without_each(self, forecast, columns, weight, folds, whole=None):
+        counts = np.bincount(columns, minlength=len(self.classes_))
+        if not one_step_is_enough(counts, weight, folds):
+            return None
+        if whole is None:
+            whole = ModelAverage().fit(forecast, np.eye(len(counts))[columns], weight)
+        found = []
+        for test in folds:
+            average = AverageWithout(whole, test)
+            if not average.accurate:
+                return None
+            found.append(copy(self))
+            found[-1]._take(average)
+        return found
+
+    def _take(self, average):
+        """Set the attributes of a fit."""
         self._map = average.map
         self.evidence_, self.identity_weight_ = average.evidence, float(average.shares[0])
         # A mean of increasing maps is the gradient of a convex function, so it is injective.

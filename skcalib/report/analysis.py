@@ -28,6 +28,7 @@ from skcalib.estimators.selection import (
 )
 from skcalib.grouping.by_group import GroupCalibrations
 from skcalib.inference import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
+from skcalib.links.averaging import ModelAverage
 from skcalib.notions import TopLabel
 from skcalib.problem import ProblemSummary
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
@@ -122,7 +123,7 @@ def find(
         with stage("recalibration maps", verbose, name):
             known: dict[str, np.ndarray] = {}
             selection, brier, refused, left_out = compare_maps(
-                divided, folds, confidence_level, n_jobs, known
+                divided, folds, confidence_level, n_jobs, known, solved
             )
         with stage("numbers that others report", verbose, name):
             reported = find_reported(problem, confidence_level, seed, n_jobs)
@@ -381,13 +382,15 @@ def compare_maps(
     confidence_level: float,
     n_jobs: int | None = None,
     known: dict[str, np.ndarray] | None = None,
+    solved: AveragedProblem | None = None,
 ) -> tuple[RecalibratorSelection, BrierChange | None, tuple[BrierChange, ...], tuple[str, ...]]:
     """Held-out log losses of the maps, the identity included, and the choice among them.
 
     The simplest map within a standard error of the best is chosen. A map that raises the held-out
     Brier score is rejected, and the others are compared again: the log loss may decrease because a
     few forecasts near 0 change. The held-out forecasts of each map are added to `known`, by name,
-    unless there are very many.
+    unless there are very many. `solved` is the `AveragedProblem` of the same samples, if there is
+    one.
     """
     candidates, left_out = candidates_of(problem)
     scores = [resolve_loss(name) for name in ("log", "brier")]
@@ -396,6 +399,8 @@ def compare_maps(
         data: dict[str, Any] = {"classes": problem.classes, "folds": folds, "scores": scores}
         data |= {"weight": problem.weight, "n_jobs": n_jobs}
         samples = candidates, problem.forecast, problem.labels
+        if solved is not None and type(solved.average) is ModelAverage:  # not one of a part
+            data["average"] = solved.average if len(solved.weight) == len(problem.weight) else None
         keep = known is not None and problem.forecast.size <= LARGE
         losses, weight, forecasts = held_out_losses(*samples, **data, forecasts=keep)
         if known is not None and forecasts is not None:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 from sklearn.base import clone
-from sklearn.isotonic import isotonic_regression
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
@@ -444,7 +444,7 @@ class TiedScores:
 
     def isotonic(self, means: np.ndarray) -> np.ndarray:
         """The increasing curve (m,) that fits the means by weighted least squares."""
-        return isotonic_regression(means, sample_weight=self.mass)
+        return isotonic_regression(means, weights=self.mass).x
 
 
 class IsotonicSmoother(PartitionSmoother):

@@ -75,7 +75,7 @@ def beta_average(points, forecast, weight, values, bandwidth, *, leave_out=False
     if leave_out:
         return sources.averages(sources.leave_one_out(bandwidth)[0], sources.order)
     t = logits(points)
-    order = np.argsort(t, kind="stable")
+    order = np.argsort(t)
     return sources.averages(sources.sums_at(t[order], bandwidth)[0], order)
 
 
@@ -127,7 +127,7 @@ class Sources:
 
     def __init__(self, forecast, weight, values):
         t = logits(forecast)
-        self.order = np.argsort(t, kind="stable")
+        self.order = np.argsort(t)
         self.t = t[self.order]
         # Averages are clipped to the range of the values, which rounding could leave.
         self.ranges = [(column.min(), column.max()) for column in values.T if len(column)]
@@ -137,14 +137,14 @@ class Sources:
         self.mass = np.empty((len(t), values.shape[1] + 1))
         self.mass[:, 0] = weight[self.order]
         for k in range(values.shape[1]):
-            np.multiply(self.mass[:, 0], values[self.order, k], out=self.mass[:, k + 1])
+            np.multiply(self.mass[:, 0], np.take(values[:, k], self.order), out=self.mass[:, k + 1])
 
     def averages(self, sums, order):
         """Sums at sorted points -> averages in the original order of the points."""
         averages = np.empty((len(sums), self.mass.shape[1] - 1))
         for k in range(averages.shape[1]):
             average = sums[:, k + 1] / sums[:, 0]
-            averages[order, k] = np.clip(average, *self.ranges[k], out=average)
+            averages[:, k][order] = np.clip(average, *self.ranges[k], out=average)
         return averages
 
     def leave_one_out(self, bandwidth):

@@ -1,0 +1,323 @@
+r"""Directions of logits at some forecasts, and sums over samples of their products.
+
+A direction of one class, or of the most likely class, is zero elsewhere. `BasisBlock` uses this:
+with K classes it needs sums of the order :math:`n K^2` where arrays of shape (n, K, J) would need
+:math:`n K^3`. `skcalib.links.basis` defines the directions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from skcalib._rows import centred
+
+FEW_CLASSES = 20  # up to which there may be constants for each class and each most likely class
+
+
+@dataclass(frozen=True)
+class BasisBlock:
+    r"""Directions at some forecasts, and their sums.
+
+    Sample i has the directions :math:`g_i` (K, J), probabilities :math:`p_i` (K,), the mean
+    direction :math:`m_i = \sum_k p_{ik} g_{ik}`, and the tangents
+    :math:`h_{ik} = p_{ik} (g_{ik} - m_i)`, the derivatives of p in the parameters.
+
+    Attributes
+    ----------
+    log : ndarray of shape (n, K)
+        Logarithms of the forecasts.
+    dense : ndarray of shape (n, K, d) or None
+        Directions that are different from zero everywhere.
+    factors : tuple of ndarray of shape (n, K), or of None
+        For each class the direction that is this factor in its own column and zero in the others;
+        None stands for ones.
+    top : ndarray of shape (n, t) or None
+        Directions that are different from zero in the column ``column`` of each sample only.
+    column : ndarray of shape (n,)
+        That column.
+    confusion : bool
+        Whether there is a constant for each class and each value of ``column``.
+    mix : ndarray or sparse array of shape (J0, J), or None
+        The directions of the basis as combinations of those above, in this order; None if they are
+        the same.
+    """
+
+    log: np.ndarray
+    dense: np.ndarray | None
+    factors: tuple
+    top: np.ndarray | None
+    column: np.ndarray
+    confusion: bool
+    mix: Any
+
+    def logits(self, theta: np.ndarray) -> np.ndarray:
+        r"""Logarithms plus :math:`\sum_j \theta_j g_{ikj}`, (n, K)."""
+        theta = theta if self.mix is None else self.mix @ theta
+        found, at, n_classes = self.log.copy(), 0, self.log.shape[1]
+        if self.dense is not None:
+            at = self.dense.shape[2]
+            found += (self.dense.reshape(-1, at) @ theta[:at]).reshape(found.shape)
+        for factor in self.factors:
+            one = theta[at : at + n_classes]
+            found += one if factor is None else factor * one
+            at += n_classes
+        if self.top is not None:
+            end = at + self.top.shape[1]
+            found[np.arange(len(found)), self.column] += self.top @ theta[at:end]
+            at = end
+        if self.confusion:
+            found += theta[at:].reshape(n_classes, n_classes)[self.column]
+        return found
+
+    def project(self, q: np.ndarray) -> np.ndarray:
+        r""":math:`\sum_k q_{ik} g_{ik}`, (n, J)."""
+        found = self._project(q)
+        return found if self.mix is None else found @ self.mix
+
+    def total(self, q: np.ndarray) -> np.ndarray:
+        r""":math:`\sum_{ik} q_{ik} g_{ik}`, (J,), or (r, J) for q of shape (r, n, K)."""
+        parts, start, one = [], q.shape[:-2], np.ones(len(self.log))
+        if self.dense is not None:
+            parts.append(q.reshape(*start, -1) @ self.dense.reshape(self.log.size, -1))
+        parts += [one @ (q if f is None else q * f) for f in self.factors]
+        if self.top is not None:
+            parts.append(q[..., np.arange(len(self.log)), self.column] @ self.top)
+        if self.confusion:
+            parts.append(self._sum_by_column(q).reshape(*start, -1))
+        found = np.concatenate(parts, axis=-1)
+        return found if self.mix is None else found @ self.mix
+
+    def information(self, p: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        r""":math:`\sum_i w_i (\sum_k p_{ik} g_{ik} g_{ik}^\top - m_i m_i^\top)`, (J, J)."""
+        if self._binary:
+            return self._weighted_squares(weight * p[:, 0] * p[:, 1])
+        found = self._gram(weight[:, None] * p) - self._mean_gram(p, weight)
+        return found if self.mix is None else self.mix.T @ found @ self.mix
+
+    def information_diagonal(self, p: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Diagonal of `information`, (J,)."""
+        top: Any = self.top
+        if self._binary:
+            return (weight * p[:, 0] * p[:, 1]) @ np.square(top)
+        q, parts = weight[:, None] * p, []
+        if self.dense is not None:
+            parts.append(q.ravel() @ (self.dense**2).reshape(q.size, -1))
+        parts += [(q if f is None else q * f**2).sum(axis=0) for f in self.factors]
+        if top is not None:
+            parts.append(self._at_column(q) @ np.square(top))
+        if self.confusion:
+            parts.append(self._sum_by_column(q).ravel())
+        end = self._layout()[2]
+        mean = self._project(p, confusion=False)
+        if self.mix is None:
+            return np.concatenate(parts) - weight @ mean**2
+        # What is combined has its value at different classes, so there are no products of these.
+        found, cut = np.concatenate(parts) @ self.mix**2, self.mix.shape[1]
+        if self.confusion:
+            own, free = self._confusion_rows(), p.shape[1] - 1
+            cut -= len(own) * free
+            for k, rows in enumerate(self._rows_by_column):
+                columns = slice(cut + k * free, cut + (k + 1) * free)
+                combined = p[rows] @ self.mix[own[k], columns]
+                found[columns] -= weight[rows] @ combined**2
+        found[:cut] -= weight @ (mean @ self.mix[:end, :cut]) ** 2
+        return found
+
+    def leverage(self, p: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        """Trace of `matrix` times the information of each sample, (n,)."""
+        if self._binary:
+            return p[:, 0] * p[:, 1] * _squares(self.top, matrix)
+        matrix = self._before_mix(matrix)
+        return self._quadratic(p, matrix) - _squares(self._project(p), matrix)
+
+    def tangent_project(self, p: np.ndarray, r: np.ndarray) -> np.ndarray:
+        r""":math:`\sum_k h_{ik} r_{ik}`, (n, J)."""
+        return self.project(p * centred(p, r))
+
+    def tangent_gram(self, p: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        r""":math:`\sum_{ik} w_i h_{ik} h_{ik}^\top`, (J, J)."""
+        if self._binary:
+            return self._weighted_squares(2 * weight * (p[:, 0] * p[:, 1]) ** 2)
+        square, mean = p**2, self._project(p)
+        cross = (self._project(square) * weight[:, None]).T @ mean
+        total = (mean * (weight * square.sum(axis=1))[:, None]).T @ mean
+        found = self._gram(weight[:, None] * square) - cross - cross.T + total
+        return found if self.mix is None else self.mix.T @ found @ self.mix
+
+    def tangent_squares(self, p: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+        r""":math:`\sum_k h_{ik}^\top P h_{ik}` with P = `matrix`, (n,)."""
+        if self._binary:
+            return 2 * (p[:, 0] * p[:, 1]) ** 2 * _squares(self.top, matrix)
+        matrix = self._before_mix(matrix)
+        square, mean = p**2, self._project(p)
+        along = mean @ matrix
+        found = self._quadratic(square, matrix)
+        found -= 2 * np.einsum("ij,ij->i", self._project(square), along)
+        return found + square.sum(axis=1) * np.einsum("ij,ij->i", mean, along)
+
+    @property
+    def _binary(self):
+        return self.log.shape[1] == 2
+
+    def _mean_gram(self, p, weight):
+        """Weighted sum of the products m m' of mean directions before mixing, (J0, J0)."""
+        mean = self._project(p, confusion=False) * np.sqrt(weight)[:, None]
+        if not self.confusion:
+            return mean.T @ mean
+        end, size = self._layout()[2:]
+        found = np.zeros((size, size))
+        found[:end, :end] = mean.T @ mean
+        for own, rows in zip(self._confusion_rows(), self._rows_by_column, strict=True):
+            at = p[rows] * np.sqrt(weight[rows])[:, None]
+            found[np.ix_(own, own)] = at.T @ at
+            found[own, :end] = at.T @ mean[rows]
+            found[:end, own] = found[own, :end].T
+        return found
+
+    def _project(self, q, *, confusion=True):
+        """Projections on the directions before they are combined, (n, J0)."""
+        parts = []
+        if self.dense is not None:
+            parts.append((q[:, None, :] @ self.dense)[:, 0])
+        parts += [q if f is None else q * f for f in self.factors]
+        if self.top is not None:
+            parts.append(self._at_column(q)[:, None] * self.top)
+        if confusion and self.confusion:
+            spread = np.zeros((len(q), q.shape[1], q.shape[1]))
+            spread[np.arange(len(q)), self.column] = q
+            parts.append(spread.reshape(len(q), -1))
+        if not parts:
+            return np.empty((len(q), 0))
+        return parts[0] if len(parts) == 1 else np.hstack(parts)
+
+    def _before_mix(self, matrix):
+        """A quadratic form as one of the directions before they are combined, (J0, J0)."""
+        return matrix if self.mix is None else self.mix @ matrix @ self.mix.T
+
+    def _weighted_squares(self, weight):
+        rows = self.top * np.sqrt(weight)[:, None]
+        return rows.T @ rows  # of one array: BLAS computes half of it
+
+    def _gram(self, q):
+        """Sum of q g g' over samples and classes, before directions are combined, (J0, J0)."""
+        n_classes, at_column = q.shape[1], self._at_column(q)
+        d, start, end, size = self._layout()
+        total = np.zeros((size, size))
+        own = self._confusion_rows()
+        if self.dense is not None:
+            rows = (self.dense * np.sqrt(q)[:, :, None]).reshape(-1, d)
+            total[:d, :d] = rows.T @ rows
+            weighted = self.dense * q[:, :, None] if self.factors or self.confusion else None
+            for j, factor in enumerate(self.factors):
+                rows = slice(d + j * n_classes, d + (j + 1) * n_classes)
+                if factor is None:
+                    total[:d, rows] = weighted.sum(axis=0).T
+                else:
+                    total[:d, rows] = np.einsum("ikd,ik->dk", weighted, factor)
+            if self.top is not None:
+                here = self._at_column(self.dense) * at_column[:, None]
+                total[:d, start:end] = here.T @ self.top
+            if self.confusion:
+                sums = self._sum_by_column(weighted.reshape(len(q), -1))
+                total[:d, end:] = sums.reshape(-1, d).T
+        for j, one in enumerate(self.factors):
+            first = q if one is None else q * one
+            rows = d + j * n_classes + np.arange(n_classes)
+            for i, other in enumerate(self.factors[j:], start=j):
+                columns = d + i * n_classes + np.arange(n_classes)
+                total[rows, columns] = (first if other is None else first * other).sum(axis=0)
+            if self.top is not None:
+                weighted = self._at_column(first)[:, None] * self.top
+                total[rows, start:end] = self._sum_by_column(weighted)
+            if self.confusion:
+                total[rows, own] = self._sum_by_column(first)
+        if self.top is not None:
+            total[start:end, start:end] = self._weighted_squares(at_column)
+            if self.confusion:
+                sums = self._sum_by_column(self.top * at_column[:, None])
+                total[start:end, np.diag(own)] = sums.T
+        if self.confusion:
+            total[own, own] = self._sum_by_column(q)
+        upper = np.triu(total)
+        return upper + np.triu(upper, 1).T
+
+    def _layout(self):
+        """Ends of the dense directions, of the factors, of those of the column, and of all."""
+        n_classes = self.log.shape[1]
+        d, t = (0 if a is None else a.shape[-1] for a in (self.dense, self.top))
+        start = d + n_classes * len(self.factors)
+        return d, start, start + t, start + t + n_classes**2 * self.confusion
+
+    def _confusion_rows(self):
+        """Numbers (K, K) of the constants by column and class, before mixing; (0, K) without."""
+        end, size = self._layout()[2:]
+        return end + np.arange(size - end).reshape(-1, self.log.shape[1])
+
+    def _quadratic(self, q, matrix):
+        """Sum of q g' P g over classes, (n,), with a symmetric P of directions before mixing."""
+        n_classes = q.shape[1]
+        d, start, end, _ = self._layout()
+        blocks = [d + j * n_classes + np.arange(n_classes) for j in range(len(self.factors))]
+        own = self._confusion_rows()
+        each = np.zeros_like(q)
+        if self.dense is not None:
+            each += _squares(self.dense.reshape(-1, d), matrix[:d, :d]).reshape(each.shape)
+            if self.confusion:
+                cross = np.moveaxis(matrix[:d, own], 0, -1)[self.column]
+                each += 2 * np.einsum("ikd,ikd->ik", self.dense, cross)
+        for j, one in enumerate(self.factors):
+            part = np.zeros_like(q)
+            if self.dense is not None:
+                part += 2 * np.einsum("ikd,dk->ik", self.dense, matrix[:d, blocks[j]])
+            part += matrix[blocks[j], blocks[j]] * (1.0 if one is None else one)
+            for i in range(j + 1, len(self.factors)):
+                other = self.factors[i]
+                part += 2 * matrix[blocks[j], blocks[i]] * (1.0 if other is None else other)
+            if self.confusion:
+                part += 2 * matrix[blocks[j], own][self.column]
+            each += part if one is None else part * one
+        if self.confusion:
+            each += matrix[own, own][self.column]
+        found = np.einsum("ik,ik->i", q, each)
+        if self.top is not None:
+            along = self.top @ matrix[start:end, start:end]
+            if self.dense is not None:
+                along += 2 * self._at_column(self.dense) @ matrix[:d, start:end]
+            for j, one in enumerate(self.factors):
+                row = 2 * matrix[blocks[j], start:end][self.column]
+                along += row if one is None else row * self._at_column(one)[:, None]
+            if self.confusion:
+                along += 2 * matrix[np.diag(own), start:end][self.column]
+            found += self._at_column(q) * np.einsum("ij,ij->i", along, self.top)
+        return found
+
+    def _at_column(self, values):
+        return values[np.arange(len(values)), self.column]
+
+    def _sum_by_column(self, values):
+        """Sums (K, t) of the rows of values (n, t) with the same column."""
+        return self._columns @ values
+
+    @cached_property
+    def _rows_by_column(self):
+        """The samples of each column."""
+        return [np.flatnonzero(self.column == k) for k in range(self.log.shape[1])]
+
+    @cached_property
+    def _columns(self):
+        """Indicators (K, n) of the column of each sample."""
+        n_samples, n_classes = self.log.shape
+        if n_classes <= FEW_CLASSES:  # making a sparse array takes longer than the products
+            return (self.column == np.arange(n_classes)[:, None]).astype(np.float64)
+        parts = (np.ones(n_samples), self.column, np.arange(n_samples + 1))
+        return csr_array(parts, shape=(n_samples, n_classes)).T
+
+
+def _squares(rows, matrix):
+    """x' P x of each row x, (n,)."""
+    return np.einsum("ij,ij->i", rows @ matrix, rows)

@@ -1,0 +1,225 @@
+r"""Maps without some of the samples, by one Newton step from the fit to all of them.
+
+Cross-validation fits a map once for each fold. With many samples these fits differ little from the
+fit to all samples. Let G be the gradient of the log likelihood of all samples at the parameters of
+that fit, and I its information; let :math:`G_t` and :math:`I_t` be those of a test fold alone.
+Without the fold the parameters are
+
+.. math:: \theta_{-t} = \theta + \delta, \qquad
+    \delta = (c (I - I_t) + P)^{-1} (c (G - G_t) - P \theta),
+
+with the precision P of the parameters (here for a prior mean of 0) and the factor c that makes the
+weights of the other samples sum to their number. The log likelihood has the same expansion of
+second order. So one pass over the samples gives the fits of all folds. What remains is of third
+order in :math:`\delta`, which is about half of a standard error of the parameters for a fifth of
+the samples. The parameters depend on the held-out samples only by this remainder. The expansion is
+checked at the held-out samples, whose likelihood is known at both ends of the step. Where it fails,
+as it may for forecasts that are nearly all certain, each fold needs a fit of its own.
+
+`AverageWithout` is for averaged maps, `affine_without_each` for vector scaling with several
+strengths of its shrinkage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from skcalib.clusters import effective_size
+from skcalib.links.affine import Sums, affine_step, affine_sums, minimise_affine
+from skcalib.links.averaging import (
+    _CONFUSION_COST,
+    _RIDGE,
+    PER_CLASS,
+    ModelAverage,
+    cost,
+    fit_of_block,
+    identity_model,
+    tree_of,
+)
+from skcalib.links.basis import CONFUSION, Directions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from skcalib.links.maps import VectorMap
+
+_FEWEST, _PER_CLASS = 5_000, 150  # samples from which one step is enough: all, and times classes
+_LARGEST = 0.3  # share of the samples that are left out at most
+_TOLERANCE = 1e-3  # of the log likelihood: a Newton step then gives twice as many digits
+_MAX_VALUES = 100  # passes over the samples for one strength
+#: Largest remainder of an expansion: share of its term of second order, and log likelihood.
+_REMAINDER, _NEGLIGIBLE = 0.1, 0.01
+
+
+def one_step_is_enough(counts: np.ndarray, weight: np.ndarray, folds: Sequence[np.ndarray]) -> bool:
+    """Whether one step is accurate, from the number of labels of each class (K,).
+
+    Every class needs some labels: a step cannot follow a class that disappears.
+    """
+    size = effective_size(weight)
+    enough = size >= max(_FEWEST, _PER_CLASS * len(counts)) and counts.min() >= PER_CLASS
+    largest = max(weight[test].sum() for test in folds)
+    return bool(enough and largest <= _LARGEST * weight.sum())
+
+
+class AverageWithout(ModelAverage):
+    """The average of maps without some samples.
+
+    The directions are those of all forecasts, without labels. Models that a score test on all
+    samples excludes are not considered.
+
+    Parameters
+    ----------
+    whole : ModelAverage
+        The fit to all samples.
+    left_out : ndarray of shape (m,)
+        Numbers of the samples to leave out.
+
+    Attributes
+    ----------
+    accurate : bool
+        Whether the expansion holds for all models of positive weight.
+    """
+
+    def __init__(self, whole: ModelAverage, left_out: np.ndarray) -> None:
+        self.basis, self.dispersion = whole.basis, whole.dispersion
+        kept = np.ones(len(whole.weight), dtype=bool)
+        kept[left_out] = False
+        weight = whole.weight[kept]
+        self.size = float(weight.sum() ** 2 / (weight @ whole.unit[kept]))
+        self._factor = self.size / (self.dispersion * weight.sum())
+        # The rows of the sums are those that are left out.
+        self.forecast, self.label = whole.forecast[left_out], whole.label[left_out]
+        self.weight, self.unit = whole.weight[left_out], whole.unit[left_out]
+        every = Directions(self.basis, self.forecast)
+        self.directions = every.only(whole.directions.names)
+        parents = {
+            frozenset(groups): frozenset(parent) for groups, parent in tree_of(self.basis)[0]
+        }
+        identity = identity_model(np.exp(self.basis.log_proba(self.forecast)))
+        self._base = self._log_likelihood(identity.proba)
+        fitted, self._expansions = {frozenset(): identity}, {}
+        for model in whole.models:
+            key = frozenset(model.groups)
+            parent = parents.get(key, key - CONFUSION)
+            fitted[key] = self._without(model, fitted[parent], left_out)
+        nonzero = np.exp(self.basis.log_proba(whole.forecast))
+        own = weight @ (whole._logs(whole.forecast) - whole._logs(nonzero))[kept]
+        self._weigh(fitted, self._factor * own)
+        needed = {one.groups for average in (whole, self) for _, one in average.weighted_models}
+        self.accurate = all(self._follows(model) for model in self.models if model.groups in needed)
+
+    def _without(self, model, parent, left_out):
+        """A model of all samples -> the model without the rows, with its evidence."""
+        proba, n = model.proba[left_out], len(model.theta)
+        gradient, held_out_information = self._score(proba, self.directions.of(model.groups))
+        # The gradient of all samples balances the prior.
+        ascent = self._factor * (_RIDGE * model.theta - gradient)
+        of_all = np.linalg.inv(model.covariance) - _RIDGE * np.eye(n)
+        information = self._factor * (of_all - held_out_information)
+        hessian = information + _RIDGE * np.eye(n)
+        step = np.linalg.solve(hessian, ascent - _RIDGE * model.theta)
+        held_out = self._log_likelihood(proba)
+        half_square = 0.5 * step @ held_out_information @ step
+        self._expansions[model.groups] = held_out + gradient @ step - half_square, half_square
+        gain = model.gain - (held_out - self._base)
+        gain = self._factor * gain + ascent @ step - 0.5 * step @ information @ step
+        more = gain - parent.gain
+        evidence = parent.evidence + more - cost(more, n - len(parent.theta), self.size)
+        if set(model.groups) >= CONFUSION:
+            evidence -= _CONFUSION_COST
+        found = {"theta": model.theta + step, "gain": gain, "evidence": evidence}
+        return replace(model, proba=proba, covariance=np.linalg.inv(hessian), **found)
+
+    def _follows(self, model):
+        """Whether the log likelihood of the left-out samples follows its expansion."""
+        actual = sum(
+            fit_of_block(block, model.theta, self.label[rows], self.weight[rows])[0]
+            for rows, block in self.directions.of(model.groups)
+        )
+        return expansion_holds(actual, *self._expansions[model.groups])
+
+
+def expansion_holds(actual: float, expected: float, half_square: float) -> bool:
+    """Whether a log likelihood equals its expansion of second order, but for a small remainder.
+
+    `half_square` is the absolute value of the term of second order.
+    """
+    return abs(actual - expected) <= _REMAINDER * half_square + _NEGLIGIBLE
+
+
+class PartStep(NamedTuple):
+    """Parameters without a part of the samples.
+
+    ``loss`` is the sum of weighted losses of the part at ``theta`` that the expansion predicts, and
+    ``half_square`` its term of second order.
+    """
+
+    theta: np.ndarray
+    loss: float
+    half_square: float
+
+
+def affine_without_each(
+    link: VectorMap,
+    parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
+    start: np.ndarray,
+    strengths: Sequence[float],
+) -> Iterator[list[PartStep]]:
+    """Parameters of vector scaling under the log loss without each of several parts.
+
+    Parameters
+    ----------
+    link : VectorMap
+        The map, prepared.
+    parts : list of tuple of ndarray
+        Logits, targets (m, K) and weights (m,) of the parts, which are all samples together. The
+        mean of all weights is one.
+    start : ndarray of shape (2 K + 1,)
+        Parameters of the fit with infinite shrinkage to all samples.
+    strengths : sequence of float
+        Strengths of the shrinkage, infinity first.
+
+    Yields
+    ------
+    list of PartStep
+        The parameters without each part, for one strength after the other.
+    """
+    sizes, masses = np.array([(len(weight), weight.sum()) for *_, weight in parts]).T
+    size = sizes.sum()
+    known: dict[bytes, list[Sums]] = {}
+
+    def sums(theta):
+        known.clear()
+        found = known[theta.tobytes()] = [affine_sums(link, *one, theta) for one in parts]
+        return _total(found)
+
+    theta, total = start, sums(start)
+    for strength in strengths:
+        options = {"shrinkage": strength, "size": size}
+        if np.isfinite(strength):
+            run = {"tolerance": _TOLERANCE, "max_values": _MAX_VALUES, "known": total}
+            found = minimise_affine(link, sums, theta, **options, **run)
+            theta, total = found.parameters, found.state
+            if theta.tobytes() not in known:  # the last step did not lower the loss
+                sums(theta)
+        factors = (size - sizes) / (masses.sum() - masses)
+        steps = []
+        for part, factor in zip(known[theta.tobytes()], factors, strict=True):
+            new = affine_step(link, theta, _without(total, part, factor), **options)
+            (loss, gradient, hessian), step = part, new - theta
+            half_square = 0.5 * step @ hessian @ step
+            steps.append(PartStep(new, loss + gradient @ step + half_square, half_square))
+        yield steps
+
+
+def _total(sums):
+    value, gradient, hessian = zip(*sums, strict=True)
+    return sum(value), sum(gradient), sum(hessian)
+
+
+def _without(total, part, factor):
+    return tuple(factor * (one - other) for one, other in zip(total, part, strict=True))

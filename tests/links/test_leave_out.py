@@ -1,0 +1,335 @@
+"""Maps without some of the samples, by one Newton step, against fits to the other samples."""
+
+import numpy as np
+import pytest
+from dense_directions import labels_from, world
+from sklearn.exceptions import ConvergenceWarning
+
+from skcalib import VectorScaling
+from skcalib.estimators import selection
+from skcalib.links import VectorMap, leave_out
+from skcalib.links.affine import affine_sums, minimise_affine
+from skcalib.links.averaging import ModelAverage, tree_of
+from skcalib.links.basis import CONFUSION, Directions
+from skcalib.links.leave_out import (
+    AverageWithout,
+    affine_without_each,
+    expansion_holds,
+    one_step_is_enough,
+)
+from skcalib.recalibration import ModelAverageScaling, scaling
+
+STRENGTHS = (np.inf, 300.0, 10.0, 0.1)
+
+
+def average_of(y, forecast, weight):
+    """The averaged maps of labels, or of label distributions."""
+    target = np.eye(forecast.shape[1])[y] if y.ndim == 1 else y
+    return ModelAverage().fit(forecast, target, weight)
+
+
+def fit_in(basis, y, forecast, weight):
+    """As `average_of`, in directions that were learned before."""
+    average = ModelAverage()
+    average._set_samples(forecast, np.eye(forecast.shape[1])[y], weight, None)
+    average.basis, average.every = basis, Directions(basis, forecast)
+    average.directions = average.every.only(set(basis.groups) - CONFUSION)
+    average._fit_tree(*tree_of(basis))
+    return average
+
+
+def root_mean_square(values):
+    return np.sqrt(np.mean(np.square(values)))
+
+
+# --- averaged maps --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "n_classes"), [("slope", 2), ("curve", 2), ("shift", 3), ("class_slopes", 4)]
+)
+def test_the_step_goes_nearly_all_of_the_way(kind, n_classes, weighted):
+    """From the fit to all samples to that to the others, at the samples that are left out.
+
+    The directions are the same; those of the other samples alone differ a little.
+    """
+    y, forecast, _ = world(kind, 6000, n_classes, 3)
+    rng = np.random.default_rng(0)
+    weight = rng.uniform(0.5, 2, 6000) if weighted else np.full(6000, 1.7)
+    whole = average_of(y, forecast, weight)
+    far, left = [], []
+    for test in np.array_split(rng.permutation(6000), 5):
+        rest = np.setdiff1d(np.arange(6000), test)
+        exact = fit_in(whole.basis, y[rest], forecast[rest], weight[rest])
+        expected = exact.map(forecast[test])
+        without = AverageWithout(whole, test)
+        assert without.accurate
+        far.append(np.log(whole.map(forecast[test]) / expected))
+        left.append(np.log(without.map(forecast[test]) / expected))
+        assert without.size == pytest.approx(weight[rest].sum() ** 2 / np.sum(weight[rest] ** 2))
+    assert root_mean_square(np.concatenate(left)) < 0.1 * root_mean_square(np.concatenate(far))
+
+
+def test_the_prior_is_in_the_step(monkeypatch):
+    """With a precision as large as the information, where it changes the step by half."""
+    for module in ("averaging", "leave_out"):
+        monkeypatch.setattr(f"skcalib.links.{module}._RIDGE", 5000.0)
+    y, forecast, _ = world("slope", 6000, 3, 3)
+    whole, test = average_of(y, forecast, np.ones(6000)), np.arange(0, 6000, 5)
+    rest = np.setdiff1d(np.arange(6000), test)
+    without = AverageWithout(whole, test)
+    exact = fit_in(whole.basis, y[rest], forecast[rest], np.ones(4800))
+    for model in exact.models:
+        start, found = (
+            next(one for one in average.models if one.groups == model.groups)
+            for average in (whole, without)
+        )
+        far, left = (root_mean_square(one.theta - model.theta) for one in (start, found))
+        assert left < 0.1 * far
+        near = 1e-3 * abs(model.gain)
+        assert found.gain == pytest.approx(model.gain, abs=0.01 + near)
+        assert found.evidence == pytest.approx(model.evidence, abs=0.02 + near)
+        assert found.covariance == pytest.approx(model.covariance, rel=0.05, abs=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_held_out_losses_of_calibrated_forecasts_are_not_optimistic(n_classes):
+    """Gains of models and the weight of the identity are those of separate fits."""
+    y, forecast, _ = world("calibrated", 5000, n_classes, 1)
+    weight, folds = np.ones(5000), np.array_split(np.random.default_rng(0).permutation(5000), 5)
+    whole = average_of(y, forecast, weight)
+    gains = np.zeros((2, 5000))
+    for test in folds:
+        rest = np.setdiff1d(np.arange(5000), test)
+        fitted = average_of(y[rest], forecast[rest], weight[rest])
+        without = AverageWithout(whole, test)
+        assert fitted.shares[0] > 0.5
+        assert without.shares[0] == pytest.approx(fitted.shares[0], abs=0.05)
+        for k, one in enumerate((fitted, without)):
+            gains[k, test] = gain_of(one, "slope", y[test], forecast[test])
+    optimistic = gain_of(whole, "slope", y, forecast).mean()
+    exact, found = gains.mean(axis=1)
+    assert optimistic - exact > 5e-5  # about one parameter: two halves of 1 / n
+    assert found == pytest.approx(exact, abs=0.05 * (optimistic - exact))
+
+
+def test_labels_of_probability_zero_count_in_their_fold_only():
+    """The identity has no likelihood where such a label is among the other samples."""
+    y, forecast, _ = world("calibrated", 6000, 2, 1)
+    forecast = forecast.copy()
+    forecast[7] = np.eye(2)[1 - y[7]]
+    whole = average_of(y, forecast, np.ones(6000))
+    assert whole.shares[0] == 0
+    folds = np.arange(0, 6000, 5), np.arange(2, 6000, 5)  # the second has the sample
+    without = [AverageWithout(whole, test) for test in folds]
+    assert without[0].shares[0] == 0 and np.isfinite(without[0].shares).all()
+    assert without[1].shares[0] > 0.5
+
+
+def test_constants_by_most_likely_class_keep_their_cost():
+    """Where a class leads, one of the others is too high and the third too low: no map without
+    these constants helps.
+    """
+    _, forecast, posterior = world("calibrated", 6000, 3, 1)
+    rows, top, posterior = np.arange(6000), forecast.argmax(axis=1), posterior.copy()
+    moved = 0.6 * np.minimum(forecast[rows, (top + 1) % 3], forecast[rows, (top + 2) % 3])
+    posterior[rows, (top + 1) % 3] -= moved
+    posterior[rows, (top + 2) % 3] += moved
+    y, weight = labels_from(posterior, np.random.default_rng(0)), np.ones(6000)
+    whole, test = average_of(y, forecast, weight), np.arange(0, 6000, 5)
+    rest = np.setdiff1d(np.arange(6000), test)
+    exact, without = (
+        fit_in(whole.basis, y[rest], forecast[rest], weight[rest]),
+        AverageWithout(whole, test),
+    )
+    models = [one.models[-1] for one in (exact, without)]
+    assert models[0].groups == models[1].groups == ("confusion",)
+    assert models[1].evidence == pytest.approx(models[0].evidence, abs=0.5)
+    assert without.shares[-1] > 0.99
+
+
+def gain_of(average, group, y, forecast):
+    """Gains of the log loss of samples by the model of one group."""
+    (model,) = (model for model in average.models if model.groups == (group,))
+    logits = average.basis(forecast, model.groups).logits(model.theta)
+    logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    rows = np.arange(len(y)), y
+    return logits[rows] - np.log(forecast[rows])
+
+
+def test_label_distributions_keep_their_dispersion():
+    _, forecast, truth = world("slope", 6000, 3, 2)
+    rng = np.random.default_rng(0)
+    votes = np.array([rng.multinomial(10, row) for row in truth]) / 10
+    whole, test = average_of(votes, forecast, np.ones(6000)), np.arange(0, 6000, 5)
+    rest = np.setdiff1d(np.arange(6000), test)
+    exact = average_of(votes[rest], forecast[rest], np.ones(len(rest)))
+    without = AverageWithout(whole, test)
+    assert whole.dispersion < 0.2 and without.size == pytest.approx(len(rest))
+    far, left = (
+        np.log(one.map(forecast[test]) / exact.map(forecast[test])) for one in (whole, without)
+    )
+    assert root_mean_square(left) < 0.25 * root_mean_square(far)
+    gains = [dict((m.groups, m.gain) for m in one.models) for one in (exact, without)]
+    assert gains[1]["slope",] == pytest.approx(gains[0]["slope",], rel=0.01)
+
+
+def test_a_selection_uses_the_step_and_agrees_with_separate_fits(monkeypatch):
+    y, forecast, _ = world("curve", 6000, 3, 5)
+    folds = np.array_split(np.random.default_rng(1).permutation(6000), 5)
+    data = {"classes": np.arange(3), "folds": folds, "scores": [scaling.LogLoss()]}
+    candidates, fits = [ModelAverageScaling()], []
+    separate = selection.fit_recalibrator
+    monkeypatch.setattr(selection, "fit_recalibrator", lambda *a: fits.append(a) or separate(*a))
+    run = {**data, "forecasts": True}
+    (fast,), _, (proba,) = selection.held_out_losses(candidates, forecast, y, **run)
+    assert not fits
+    whole = average_of(y, forecast, np.ones(6000))
+    (known,), *_ = selection.held_out_losses(candidates, forecast, y, **data, average=whole)
+    assert np.array_equal(known, fast)
+    assert fast[0] == pytest.approx(-np.log(proba[np.arange(6000), y]))
+    # Zero weights, samples in no fold, and few samples need separate fits.
+    weight = np.ones(6000)
+    weight[:10] = 0
+    selection.held_out_losses(candidates, forecast, y, weight=weight, **data)
+    assert len(fits) == 5
+    selection.held_out_losses(candidates, forecast, y, **{**data, "folds": folds[:4]})
+    assert len(fits) == 9
+    monkeypatch.setattr(leave_out, "_FEWEST", 6001)
+    (slow,), *_ = selection.held_out_losses(candidates, forecast, y, **data)
+    assert len(fits) == 14
+    error = np.std(slow[0] + np.log(forecast[np.arange(6000), y])) / np.sqrt(6000)
+    assert fast[0].mean() == pytest.approx(slow[0].mean(), abs=0.1 * error)
+
+
+# --- vector scaling -------------------------------------------------------------------------------
+
+
+def overconfident(n_samples, n_classes, seed):
+    """Logits whose classes need different slopes and biases, targets and weights."""
+    rng = np.random.default_rng(seed)
+    z = np.log(rng.dirichlet(np.ones(n_classes), n_samples))
+    truth = np.exp(z * rng.uniform(0.5, 1, n_classes) + rng.normal(0, 0.3, n_classes))
+    y = labels_from(truth / truth.sum(axis=1, keepdims=True), rng)
+    return z, np.eye(n_classes)[y], rng.uniform(0.5, 2, n_samples)
+
+
+def test_steps_of_vector_scaling_go_nearly_all_of_the_way():
+    z, target, weight = overconfident(6000, 4, seed=0)
+    link = VectorMap().prepare(z)
+    folds = np.array_split(np.random.default_rng(0).permutation(6000), 5)
+    share = weight / weight.mean()
+    parts = [(z[test], target[test], share[test]) for test in folds]
+
+    def fitted(rows, strength):
+        share = weight[rows] / weight[rows].mean()
+        slope_only = np.isinf(strength)
+
+        def sums(theta):
+            return affine_sums(link, z[rows], target[rows], share, theta)
+
+        if slope_only:
+            theta = link.start(4)
+            for _ in range(20):
+                _, gradient, hessian = sums(theta)
+                theta[0] -= gradient[0] / hessian[0, 0]
+            return theta
+        run = {"shrinkage": strength, "size": len(rows), "max_values": 100}
+        return minimise_affine(link, sums, link.start(4), **run).refined
+
+    start = fitted(np.arange(6000), np.inf)
+    found = affine_without_each(link, parts, start, STRENGTHS)
+    for strength, steps in zip(STRENGTHS, found, strict=True):
+        whole, far, left = fitted(np.arange(6000), strength), [], []
+        for test, part, (theta, loss, half_square) in zip(folds, parts, steps, strict=True):
+            actual = affine_sums(link, *part, theta)[0]
+            assert actual == pytest.approx(loss, abs=0.05 * half_square + 1e-6)
+            exact = fitted(np.setdiff1d(np.arange(6000), test), strength)
+            far.append(link.apply(whole, z[test]) - link.apply(exact, z[test]))
+            left.append(link.apply(theta, z[test]) - link.apply(exact, z[test]))
+        assert root_mean_square(np.concatenate(left)) < 0.05 * root_mean_square(np.concatenate(far))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_strength_is_that_of_separate_fits(seed, monkeypatch):
+    z, target, weight = overconfident(6000, 3, seed)
+    if seed == 3:  # one temperature is enough
+        rng = np.random.default_rng(seed)
+        target = np.eye(3)[labels_from(np.exp(z), rng)]
+    data = np.exp(z), target.argmax(axis=1), weight
+    fast = VectorScaling().fit(*data)
+    monkeypatch.setattr(leave_out, "_FEWEST", np.inf)
+    slow = VectorScaling().fit(*data)
+    assert fast.shrinkage_ == slow.shrinkage_
+    assert np.isinf(slow.shrinkage_) == (seed == 3)
+    assert fast.coef_ == pytest.approx(slow.coef_, abs=1e-6)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("least", [0.0, 1e-200])
+def test_certain_forecasts_that_are_right_have_no_step(n_classes, least):
+    y = np.random.default_rng(0).integers(0, n_classes, 6000)
+    forecast = np.full((6000, n_classes), least)
+    forecast[np.arange(6000), y] = 1
+    with pytest.warns(ConvergenceWarning, match="separable"):
+        found = VectorScaling().fit(forecast, y)
+    assert found.predict_proba(forecast) == pytest.approx(forecast, abs=1e-6)
+
+
+def test_the_path_goes_on_with_separate_fits_where_a_step_is_not_accurate(monkeypatch):
+    """The expansion is said to fail at the third strength."""
+    z, target, weight = overconfident(6000, 3, seed=0)
+    score, steps, checks = scaling.LogLoss(), VectorScaling(), []
+
+    def holds(*sums):
+        checks.append(leave_out.expansion_holds(*sums))
+        return len(checks) <= 10
+
+    monkeypatch.setattr(scaling, "expansion_holds", holds)
+    found = steps._held_out_losses(score, z, target, weight)
+    assert all(checks) and len(checks) == 15
+    monkeypatch.setattr(leave_out, "_FEWEST", np.inf)
+    separate = steps._held_out_losses(score, z, target, weight)
+    assert np.array_equal(found[2:], separate[2:]) and not np.array_equal(found[1], separate[1])
+    assert found[:2] == pytest.approx(separate[:2], abs=1e-3)
+
+
+# --- where one step is enough ---------------------------------------------------------------------
+
+
+def test_few_samples_rare_classes_and_large_folds_need_separate_fits():
+    def enough(counts, weight=None, n_folds=5):
+        n_samples = int(np.sum(counts))
+        weight = np.ones(n_samples) if weight is None else weight
+        folds = np.array_split(np.arange(n_samples), n_folds)
+        return one_step_is_enough(np.array(counts), weight, folds)
+
+    assert enough([2500, 2500]) and not enough([2499, 2500])
+    assert enough([4980, 20]) and not enough([4981, 19])
+    assert enough([150] * 40) and not enough([149] * 40)
+    assert not enough([2500, 2500], n_folds=3) and enough([2500, 2500], n_folds=4)
+    assert not enough([3000, 3000], weight=np.linspace(0.01, 2, 6000))
+    heavy = np.ones(10_000)
+    heavy[:2000] = 2  # a third of the mass in the first fold
+    assert not enough([5000, 5000], weight=heavy)
+
+
+def test_an_expansion_may_have_a_small_remainder():
+    assert expansion_holds(-100.019, -100, 0.1) and not expansion_holds(-100.021, -100, 0.1)
+    assert expansion_holds(-98.991, -100, 10) and not expansion_holds(-98.989, -100, 10)
+
+
+def test_nearly_certain_forecasts_may_need_separate_fits(monkeypatch):
+    """A model overshoots without the first fold, whose likelihood shows it."""
+    rng = np.random.default_rng(4)
+    forecast = rng.dirichlet(np.full(10, 0.05), 5000)
+    chances = np.maximum(forecast, 1e-12) ** 0.6
+    y = labels_from(chances / chances.sum(axis=1, keepdims=True), rng)
+    whole, folds = average_of(y, forecast, np.ones(5000)), [np.arange(k, 5000, 5) for k in range(5)]
+    assert not AverageWithout(whole, folds[0]).accurate and AverageWithout(whole, folds[1]).accurate
+    data = {"classes": np.arange(10), "folds": folds, "scores": [scaling.LogLoss()]}
+    found, *_ = selection.held_out_losses([ModelAverageScaling()], forecast, y, **data)
+    monkeypatch.setattr(leave_out, "_FEWEST", np.inf)
+    separate, *_ = selection.held_out_losses([ModelAverageScaling()], forecast, y, **data)
+    assert np.array_equal(found, separate)
