@@ -111,7 +111,7 @@ class OneStepProblem(AveragedProblem):
         return cls(forecast, weight, average, square, problem.cluster, **found)
 
     def corrected(self, model: Model, rows: slice, block: BasisBlock) -> np.ndarray:
-        """Forecasts of a model (m, K) at some rows, computed anew."""
+        """Forecasts of a model (m, K) at some rows, from its parameters."""
         return softmax_parts(self._own(model, block).logits(model.theta))[1]
 
     def errors(self, score: ProperScore) -> np.ndarray:
