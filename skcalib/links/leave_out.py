@@ -16,14 +16,14 @@ the samples. The parameters depend on the held-out samples only by this remainde
 checked at the held-out samples, whose likelihood is known at both ends of the step. Where it fails,
 as it may for forecasts that are nearly all certain, each fold needs a fit of its own.
 
-`AverageWithout` is for averaged maps, `affine_without_each` for vector scaling with several
-strengths of its shrinkage.
+`AverageWithout` is for averaged maps, `affine_path` for vector scaling with several strengths of
+its shrinkage.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -151,25 +151,45 @@ def expansion_holds(actual: float, expected: float, half_square: float) -> bool:
     return abs(actual - expected) <= _REMAINDER * half_square + _NEGLIGIBLE
 
 
-class PartStep(NamedTuple):
-    """Parameters without a part of the samples.
+class AffineFit(NamedTuple):
+    """Vector scaling under the log loss, fitted to all samples, and without parts of them.
 
-    ``loss`` is the sum of weighted losses of the part at ``theta`` that the expansion predicts, and
-    ``half_square`` its term of second order.
+    `sums` are those of `affine_sums` of each part at `theta`, `total` their sum; `sizes` and
+    `masses` are the numbers of samples and the sums of weights of the parts.
     """
 
+    link: VectorMap
     theta: np.ndarray
-    loss: float
-    half_square: float
+    shrinkage: float
+    sums: list[Sums]
+    total: Sums
+    sizes: np.ndarray
+    masses: np.ndarray
+
+    def without(self, left_out: Sequence[int]) -> np.ndarray:
+        """Parameters without some parts, by one Newton step."""
+        size, rest = self.sizes.sum(), np.delete(np.arange(len(self.sizes)), left_out)
+        factor = self.sizes[rest].sum() / self.masses[rest].sum()
+        held_out = _total([self.sums[k] for k in left_out])
+        sums: Any = [
+            factor * (one - other) for one, other in zip(self.total, held_out, strict=True)
+        ]
+        return affine_step(self.link, self.theta, sums, shrinkage=self.shrinkage, size=size)
+
+    def follows(self, theta: np.ndarray, part: int, actual: float) -> bool:
+        """Whether the sum of weighted losses of a part at `theta` follows its expansion."""
+        (loss, gradient, hessian), step = self.sums[part], theta - self.theta
+        half_square = 0.5 * step @ hessian @ step
+        return expansion_holds(actual, loss + gradient @ step + half_square, half_square)
 
 
-def affine_without_each(
+def affine_path(
     link: VectorMap,
     parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
     start: np.ndarray,
     strengths: Sequence[float],
-) -> Iterator[list[PartStep]]:
-    """Parameters of vector scaling under the log loss without each of several parts.
+) -> Iterator[AffineFit]:
+    """Vector scaling under the log loss, fitted to all samples with several strengths.
 
     Parameters
     ----------
@@ -179,17 +199,16 @@ def affine_without_each(
         Logits, targets (m, K) and weights (m,) of the parts, which are all samples together. The
         mean of all weights is one.
     start : ndarray of shape (2 K + 1,)
-        Parameters of the fit with infinite shrinkage to all samples.
+        Parameters of the fit with infinite shrinkage.
     strengths : sequence of float
         Strengths of the shrinkage, infinity first.
 
     Yields
     ------
-    list of PartStep
-        The parameters without each part, for one strength after the other.
+    AffineFit
+        The fit of one strength after the other.
     """
     sizes, masses = np.array([(len(weight), weight.sum()) for *_, weight in parts]).T
-    size = sizes.sum()
     known: dict[bytes, list[Sums]] = {}
 
     def sums(theta):
@@ -199,27 +218,16 @@ def affine_without_each(
 
     theta, total = start, sums(start)
     for strength in strengths:
-        options = {"shrinkage": strength, "size": size}
         if np.isfinite(strength):
             run = {"tolerance": _TOLERANCE, "max_values": _MAX_VALUES, "known": total}
+            options = {"shrinkage": strength, "size": sizes.sum()}
             found = minimise_affine(link, sums, theta, **options, **run)
             theta, total = found.parameters, found.state
             if theta.tobytes() not in known:  # the last step did not lower the loss
                 sums(theta)
-        factors = (size - sizes) / (masses.sum() - masses)
-        steps = []
-        for part, factor in zip(known[theta.tobytes()], factors, strict=True):
-            new = affine_step(link, theta, _without(total, part, factor), **options)
-            (loss, gradient, hessian), step = part, new - theta
-            half_square = 0.5 * step @ hessian @ step
-            steps.append(PartStep(new, loss + gradient @ step + half_square, half_square))
-        yield steps
+        yield AffineFit(link, theta, strength, known[theta.tobytes()], total, sizes, masses)
 
 
 def _total(sums):
     value, gradient, hessian = zip(*sums, strict=True)
     return sum(value), sum(gradient), sum(hessian)
-
-
-def _without(total, part, factor):
-    return tuple(factor * (one - other) for one, other in zip(total, part, strict=True))

@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from dataclasses import replace
-from itertools import islice
+from itertools import combinations, islice
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal
 
@@ -30,7 +31,7 @@ from skcalib.links import (
     fit_link,
 )
 from skcalib.links.affine import affine_sums, minimise_affine
-from skcalib.links.leave_out import affine_without_each, expansion_holds, one_step_is_enough
+from skcalib.links.leave_out import affine_path, one_step_is_enough
 from skcalib.recalibration._base import LogitRecalibrator, softmax_of, warn_if_slow
 from skcalib.recalibration._chunked import FittedFromChunks
 from skcalib.recalibration._chunked_folds import choose_strength
@@ -153,7 +154,7 @@ class LinkRecalibrator(LogitRecalibrator):
         for held_out in self._losses_by_strength(score, logits, target, weight):
             losses.append(held_out)
             means.append(weight @ held_out)
-            if len(means) > 2 and min(means[-2:]) > min(means):
+            if _past_minimum(means):
                 break
         return np.array(losses)
 
@@ -198,6 +199,11 @@ class LinkRecalibrator(LogitRecalibrator):
 
     def _apply_map(self, logits):
         return softmax_of(self._fitted.apply(self._theta, logits))
+
+
+def _past_minimum(means):
+    """Whether the last two mean losses are above the minimum."""
+    return len(means) > 2 and min(means[-2:]) > min(means)
 
 
 def _held_out_loss(score, link, theta, test):
@@ -316,25 +322,69 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
 
         From the first strength on where a step is not accurate, each fold has fits of its own.
         """
-        folds = [test for _, test in check_folds(5, target, random_state=0)]
+        folds, n_done = [test for _, test in check_folds(5, target, random_state=0)], 0
+        each = [(k,) for k in range(len(folds))]
+        for _, losses in self._steps_by_strength(score, logits, target, weight, folds, each):
+            held_out = np.empty(len(target))
+            for (_, k), loss in losses.items():
+                held_out[folds[k]] = loss
+            n_done += 1
+            yield held_out
+        if n_done < len(STRENGTHS):
+            every = super()._losses_by_strength(score, logits, target, weight)
+            yield from islice(every, n_done, None)
+
+    def _steps_by_strength(self, score, logits, target, weight, folds, left_out):
+        """Yield the fit to all samples with each strength, and losses without some folds.
+
+        `left_out` are tuples of folds that are left out together, by one Newton step. The losses on
+        each of these folds have the key (tuple, fold). They end where a step is not accurate.
+        """
         few = not isinstance(score, LogLoss) or target.shape[1] > _FEW_CLASSES
         if few or not one_step_is_enough(target.sum(axis=0), weight, folds):
-            yield from super()._losses_by_strength(score, logits, target, weight)
             return
         share = mean_one(weight)
         parts = [(logits[test], target[test], share[test]) for test in folds]
         link, start = self._path(score, logits, target, weight)
-        for k, steps in enumerate(affine_without_each(link, parts, start, STRENGTHS)):
-            held_out, accurate = np.empty(len(target)), True
-            for test, step, part in zip(folds, steps, parts, strict=True):
-                loss = held_out[test] = _held_out_loss(score, link, step.theta, part)
-                accurate &= expansion_holds(part[2] @ loss, step.loss, step.half_square)
-            if not accurate:
-                yield from islice(
-                    super()._losses_by_strength(score, logits, target, weight), k, None
-                )
-                return
-            yield held_out
+        for fit in affine_path(link, parts, start, STRENGTHS):
+            losses = {}
+            for left in left_out:
+                theta = fit.without(left)
+                for k in left:
+                    loss = losses[left, k] = _held_out_loss(score, link, theta, parts[k])
+                    if not fit.follows(theta, k, parts[k][2] @ loss):
+                        return
+            yield fit, losses
+
+    def _fit_without_each(self, proba, columns, weight, folds, whole=None):
+        """As of the base class. For the strength of a fold two folds are left out at a time."""
+        if not self._is_auto():
+            return None
+        score, target = resolve_training_loss(self.loss), np.eye(len(self.classes_))[columns]
+        self._learn_reading(proba)
+        data, pairs = (
+            (score, self._read(proba), target, weight),
+            [*combinations(range(len(folds)), 2)],
+        )
+        fits, paths = [], [[] for _ in folds]
+        others = [[(pair, sum(pair) - k) for pair in pairs if k in pair] for k in range(len(folds))]
+        weights = [np.concatenate([weight[folds[k]] for _, k in keys]) for keys in others]
+        for fit, losses in self._steps_by_strength(*data, folds, pairs):
+            fits.append(fit)
+            for keys, path in zip(others, paths, strict=True):
+                path.append(np.concatenate([losses[key] for key in keys]))
+            means = ([own @ one for one in path] for own, path in zip(weights, paths, strict=True))
+            if all(map(_past_minimum, means)):
+                break
+        else:
+            if len(fits) < len(STRENGTHS):
+                return None
+        found = [copy(self) for _ in folds]
+        for k, (one, path) in enumerate(zip(found, paths, strict=True)):
+            fit = fits[first_within_one_standard_error(np.array(path), weights[k])[0]]
+            one._fitted, one.shrinkage_ = fit.link, fit.shrinkage
+            one._take(LinkFit(fit.without([k]), len(fits), True, "one step"), 1.0, target.shape[1])
+        return found
 
     def _step(self, score, link, start, strength, train, test):
         """As of the base class. Newton's method continues from the sums of the last fit."""
