@@ -118,13 +118,7 @@ class Classwise(Notion):
     def problems(
         self, forecast: np.ndarray, target: np.ndarray
     ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        rests = _rest(forecast), _rest(target)
-        for k in range(forecast.shape[1]):
-            first, second = (
-                np.column_stack([rest[:, k], array[:, k]])
-                for rest, array in zip(rests, (forecast, target), strict=True)
-            )
-            yield first, second
+        yield from zip(rests_and_classes(forecast), rests_and_classes(target), strict=True)
 
     def column_names(self, classes: np.ndarray) -> Iterable[list[str] | None]:
         return [["rest", f"class {label}"] for label in classes]
@@ -351,6 +345,12 @@ def _checked_reduction(reduce):
     if not isinstance(reduce, str) or reduce not in ("mean", "sum"):
         raise ValueError(f"reduce must be 'mean' or 'sum', got {shown(reduce)}.")
     return reduce
+
+
+def rests_and_classes(array: np.ndarray) -> Iterator[np.ndarray]:
+    """For each column the sum of all others, and the column: arrays (n, 2)."""
+    for rest, column in zip(_rest(array).T, array.T, strict=True):
+        yield np.column_stack([rest, column])
 
 
 def _rest(array):

@@ -327,7 +327,9 @@ def _of_fold(candidate, fitted, train, test, proba, y, weight, classes, scores, 
             # If the chosen one does not converge, its final fit warns.
             warnings.simplefilter("ignore", ConvergenceWarning)
             own = None if weight is None else weight[train]
-            fitted = fit_recalibrator(candidate, proba[train], y[train], own, classes)
+            fitted = fit_recalibrator(
+                candidate, proba[train], y[train], own, classes, measure=False
+            )
     forecast = recalibrated_proba(fitted, proba[test], classes)
     target = one_hot(y[test], classes)
     losses = [score.loss(target, forecast) for score in scores]

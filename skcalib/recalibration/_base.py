@@ -74,6 +74,8 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     takes_features = False
     #: Whether `_fit_map` takes label distributions.
     _takes_soft = True
+    #: Whether a fit computes ``loss_before_`` and ``loss_after_``.
+    _measures = True
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
@@ -274,7 +276,9 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         self._measure(score, forecast, target, weight)
 
     def _measure(self, score, forecast, target, weight):
-        """Mean losses without and with the map."""
+        """Mean losses without and with the map, if they are wanted."""
+        if not self._measures:
+            return
         before, after = self._as_proba(forecast), self._apply_map(forecast)
         self.loss_before_ = float(weighted_mean(score.loss(target, before), weight))
         self.loss_after_ = float(weighted_mean(score.loss(target, after), weight))
@@ -425,17 +429,18 @@ def takes_features(recalibrator):
     return bool(getattr(recalibrator, "takes_features", False))
 
 
-def fit_recalibrator(recalibrator, proba, y, weight, classes, features=None):
+def fit_recalibrator(recalibrator, proba, y, weight, classes, features=None, *, measure=True):
     """Clone and fit a recalibrator, with the weights and features if it accepts them.
 
     Probabilities and weights are validated already, so recalibrators of the library do not validate
     them again.
 
     Every parameter ``labels`` and ``*__labels`` is set to `classes`, so that calibration data may
-    lack a class.
+    lack a class. Without `measure` recalibrators of the library need not compute their losses.
     """
     fitted = _clone_for(recalibrator, classes)
     if _is_plain(fitted, "fit"):
+        fitted._measures = measure
         return fitted._fit_validated(proba, class_columns(y, classes), weight, classes)
     # Weights are passed explicitly here, so metadata routing is disabled.
     with config_context(enable_metadata_routing=False):

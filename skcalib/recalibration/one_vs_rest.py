@@ -20,7 +20,7 @@ from skcalib._validation import mean_one, number_of_samples
 from skcalib._values import shown
 from skcalib.links import BetaMap, PlattMap, QuadraticMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast
-from skcalib.notions import Classwise
+from skcalib.notions import Classwise, rests_and_classes
 from skcalib.recalibration._base import Recalibrator, softmax_of
 from skcalib.recalibration._sketched import FittedFromSketch
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, UniformBins
@@ -65,7 +65,7 @@ class OneVsRestRecalibrator(Recalibrator):
         self.preserves_argmax_ = self.preserves_order_
 
     def _apply_map(self, forecast):
-        problems = [f for f, _ in Classwise().problems(forecast, forecast)]
+        problems = [*rests_and_classes(forecast)]
         if len(problems) == 2:
             p = np.clip(self._maps[0](problems[1]), 0.0, 1.0)
             return np.column_stack([1 - p, p])

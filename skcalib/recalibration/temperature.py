@@ -130,8 +130,9 @@ class TemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
             logits, columns, weight, low=_LOW, high=_HIGH
         )
         self._declare(beta)
-        losses = self._mean_losses(score, logits, columns, weight)
-        self.loss_before_, self.loss_after_ = losses
+        if self._measures:
+            losses = self._mean_losses(score, logits, columns, weight)
+            self.loss_before_, self.loss_after_ = losses
 
     def _fit_map(self, logits, target, weight):
         beta, self.n_iter_ = fit_temperature(

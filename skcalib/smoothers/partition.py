@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from skcalib._arguments import BinCount, Bins
 
 
+_ROUNDING = 1e-5  # of the sums of targets
 _ENTRIES = 1 << 20  # of the forecasts whose variances are computed at a time
 
 
@@ -487,7 +488,7 @@ class IsotonicSmoother(PartitionSmoother):
                 f"{forecast.shape} and a target of shape {self.target_.shape}. Use "
                 "notion='classwise' or 'top_label', which are made of such problems."
             )
-        if self.target_.shape[1] == 2 and not np.allclose(self.target_.sum(axis=1), 1):
+        if self.target_.shape[1] == 2 and np.abs(self.target_ @ [1, 1] - 1).max() > _ROUNDING:
             raise ValueError(
                 "IsotonicSmoother fits one curve: the rows of a target of two columns must sum "
                 "to 1. Pass one column to smooth other values."
