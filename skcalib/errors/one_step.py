@@ -215,7 +215,7 @@ def _sums(start, problem):
     totals = np.zeros((3, len(basis.scale)))
     for rows in basis.blocks(len(problem.weight)):
         s, w = problem.forecast[rows], average.dispersion * average.weight[rows, None]
-        block = basis(s, order="F")
+        block = basis(s)
         p = softmax_parts(basis.part(block, start.groups).logits(start.theta))[1]
         residual, change = problem.residual(rows, s), p - s
         gains[0, rows] = problem.log_gain(rows, p)

@@ -148,19 +148,13 @@ class LogitBasis:
         spans = [span for name, span in self.groups.items() if name in names]
         return np.concatenate([np.empty(0, int), *(np.arange(s.start, s.stop) for s in spans)])
 
-    def __call__(
-        self, forecast: np.ndarray, names: Collection[str] | None = None, order: Any = "C"
-    ) -> BasisBlock:
-        """The directions of some groups, by default of all, at forecasts (n, K).
-
-        With the order "F" the values of one dense direction are adjacent: it takes less time to
-        compute them, and more to use them, except for `total` and `logits`.
-        """
+    def __call__(self, forecast: np.ndarray, names: Collection[str] | None = None) -> BasisBlock:
+        """The directions of some groups, by default of all, at forecasts (n, K)."""
         names = tuple(self.groups) if names is None else tuple(names)
         log = self.log_proba(forecast)
         if self.n_classes == 2:
             return self._of_two(log, names)
-        return self._of_more(log, names, order)
+        return self._of_more(log, names)
 
     @property
     def width(self) -> int:
@@ -197,10 +191,10 @@ class LogitBasis:
         if "curve" in names or "curve_high" in names:
             degrees = self._degrees(names, "curve", 2, self.degree + 1)
             columns.append(_legendre(self._cdf(odds), degrees))
-        top = _scaled(columns, self.scale[self.select(names)], len(log))
+        top = _scaled(columns, self.scale[self.select(names)])
         return BasisBlock(log, None, (), top, np.ones(len(log), dtype=int), False, None)
 
-    def _of_more(self, log, names, order):
+    def _of_more(self, log, names):
         n_samples, n_classes = log.shape
         columns, every, top = [], None, None
         if "common" in names:
@@ -213,13 +207,13 @@ class LogitBasis:
         if len(degrees):
             columns.append(_legendre(self._cdf_shared(_log_odds(log).ravel()), degrees))
         if columns:
-            every = _scaled(columns, self.scale[self._select_dense(names)], log.size, order)
-            every = every.reshape(n_samples, n_classes, -1)
+            every = np.vstack(columns).reshape(-1, n_samples, n_classes)
+            every *= self.scale[self._select_dense(names), None, None]
         column, degrees = _top(log), self._degrees(names, "top", 0, self.degree)
         if len(degrees):
             place = self._cdf(_log_odds(log[np.arange(n_samples), column]))
             scale = self.scale[self.select(set(names) & TOP)]
-            top = _scaled([_legendre(place, degrees)], scale, n_samples)
+            top = _scaled([_legendre(place, degrees)], scale)
         factors, mix = self._factors(names, log)
         return BasisBlock(log, every, factors, top, column, "confusion" in names, mix)
 
@@ -234,7 +228,7 @@ class LogitBasis:
         if self.n_classes == 2:
             return replace(block, top=top[:, as_slice(self.select(names))])
         chosen = self._select_dense(names)
-        dense = dense[:, :, as_slice(chosen)] if len(chosen) else None
+        dense = dense[as_slice(chosen)] if len(chosen) else None
         chosen = self.select(set(names) & TOP) - self.groups["top"].start
         top = top[:, as_slice(chosen)] if len(chosen) else None
         factors, mix = self._factors(names, block.log)
@@ -248,7 +242,7 @@ class LogitBasis:
         if self.n_classes == 2:
             top *= self.scale
             return block
-        dense *= self.scale[self._select_dense(self.groups)]
+        dense *= self.scale[self._select_dense(self.groups), None, None]
         top *= self.scale[self.select(TOP)]
         factors, mix = self._factors(self.groups, block.log)
         return replace(block, factors=factors, mix=mix)
@@ -359,9 +353,9 @@ def _legendre(place, degrees):
     return found[int(degrees[0]) : last + 1]
 
 
-def _scaled(parts, scale, n_rows, order="C"):
+def _scaled(parts, scale):
     """Rows of arrays (j, n) as columns (n, J), each multiplied by its scale."""
-    found, start = np.empty((n_rows, len(scale)), order=order), 0
+    found, start = np.empty((parts[0].shape[1], len(scale))), 0
     for part in parts:
         end = start + len(part)
         np.multiply(part.T, scale[start:end], out=found[:, start:end])

@@ -31,7 +31,7 @@ class BasisBlock:
     ----------
     log : ndarray of shape (n, K)
         Logarithms of the forecasts.
-    dense : ndarray of shape (n, K, d) or None
+    dense : ndarray of shape (d, n, K) or None
         Directions that are different from zero everywhere.
     factors : tuple of ndarray of shape (n, K), or of None
         For each class the direction that is this factor in its own column and zero in the others;
@@ -60,8 +60,8 @@ class BasisBlock:
         theta = theta if self.mix is None else self.mix @ theta
         found, at, n_classes = self.log.copy(), 0, self.log.shape[1]
         if self.dense is not None:
-            at = self.dense.shape[2]
-            found += (self.dense.reshape(-1, at) @ theta[:at]).reshape(found.shape)
+            at = len(self.dense)
+            found += (theta[:at] @ self._flat).reshape(found.shape)
         for factor in self.factors:
             one = theta[at : at + n_classes]
             found += one if factor is None else factor * one
@@ -83,7 +83,7 @@ class BasisBlock:
         r""":math:`\sum_{ik} q_{ik} g_{ik}`, (J,), or (r, J) for q of shape (r, n, K)."""
         parts, start, one = [], q.shape[:-2], np.ones(len(self.log))
         if self.dense is not None:
-            parts.append(q.reshape(*start, -1) @ self.dense.reshape(self.log.size, -1))
+            parts.append(q.reshape(*start, -1) @ self._flat.T)
         parts += [one @ (q if f is None else q * f) for f in self.factors]
         if self.top is not None:
             parts.append(q[..., np.arange(len(self.log)), self.column] @ self.top)
@@ -106,7 +106,7 @@ class BasisBlock:
             return (weight * p[:, 0] * p[:, 1]) @ np.square(top)
         q, parts = weight[:, None] * p, []
         if self.dense is not None:
-            parts.append(q.ravel() @ (self.dense**2).reshape(q.size, -1))
+            parts.append(np.square(self._flat) @ q.ravel())
         parts += [(q if f is None else q * f**2).sum(axis=0) for f in self.factors]
         if top is not None:
             parts.append(self._at_column(q) @ np.square(top))
@@ -183,7 +183,8 @@ class BasisBlock:
         """Projections on the directions before they are combined, (n, J0)."""
         parts = []
         if self.dense is not None:
-            parts.append((q[:, None, :] @ self.dense)[:, 0])
+            products = (self.dense * q).reshape(-1, q.shape[1])
+            parts.append((products @ np.ones(q.shape[1])).reshape(-1, len(q)).T)
         parts += [q if f is None else q * f for f in self.factors]
         if self.top is not None:
             parts.append(self._at_column(q)[:, None] * self.top)
@@ -210,21 +211,16 @@ class BasisBlock:
         total = np.zeros((size, size))
         own = self._confusion_rows()
         if self.dense is not None:
-            rows = (self.dense * np.sqrt(q)[:, :, None]).reshape(-1, d)
-            total[:d, :d] = rows.T @ rows
-            weighted = self.dense * q[:, :, None] if self.factors or self.confusion else None
+            weighted, one = self.dense * q, np.ones(len(q))
+            total[:d, :d] = weighted.reshape(d, -1) @ self._flat.T
+            if self.top is not None:
+                total[:d, start:end] = (self._dense_at_column * at_column) @ self.top
+            if self.confusion:
+                sums = np.stack([self._sum_by_column(row) for row in weighted])
+                total[:d, end:] = sums.reshape(d, -1)
             for j, factor in enumerate(self.factors):
                 rows = slice(d + j * n_classes, d + (j + 1) * n_classes)
-                if factor is None:
-                    total[:d, rows] = weighted.sum(axis=0).T
-                else:
-                    total[:d, rows] = np.einsum("ikd,ik->dk", weighted, factor)
-            if self.top is not None:
-                here = self._at_column(self.dense) * at_column[:, None]
-                total[:d, start:end] = here.T @ self.top
-            if self.confusion:
-                sums = self._sum_by_column(weighted.reshape(len(q), -1))
-                total[:d, end:] = sums.reshape(-1, d).T
+                total[:d, rows] = one @ (weighted if factor is None else weighted * factor)
         for j, one in enumerate(self.factors):
             first = q if one is None else q * one
             rows = d + j * n_classes + np.arange(n_classes)
@@ -249,7 +245,8 @@ class BasisBlock:
     def _layout(self):
         """Ends of the dense directions, of the factors, of those of the column, and of all."""
         n_classes = self.log.shape[1]
-        d, t = (0 if a is None else a.shape[-1] for a in (self.dense, self.top))
+        d = 0 if self.dense is None else len(self.dense)
+        t = 0 if self.top is None else self.top.shape[1]
         start = d + n_classes * len(self.factors)
         return d, start, start + t, start + t + n_classes**2 * self.confusion
 
@@ -266,14 +263,13 @@ class BasisBlock:
         own = self._confusion_rows()
         each = np.zeros_like(q)
         if self.dense is not None:
-            each += _squares(self.dense.reshape(-1, d), matrix[:d, :d]).reshape(each.shape)
+            each += ((matrix[:d, :d] @ self._flat) * self._flat).sum(axis=0).reshape(each.shape)
             if self.confusion:
-                cross = np.moveaxis(matrix[:d, own], 0, -1)[self.column]
-                each += 2 * np.einsum("ikd,ikd->ik", self.dense, cross)
+                each += 2 * (self.dense * matrix[:d, own][:, self.column]).sum(axis=0)
         for j, one in enumerate(self.factors):
             part = np.zeros_like(q)
             if self.dense is not None:
-                part += 2 * np.einsum("ikd,dk->ik", self.dense, matrix[:d, blocks[j]])
+                part += 2 * np.einsum("dik,dk->ik", self.dense, matrix[:d, blocks[j]])
             part += matrix[blocks[j], blocks[j]] * (1.0 if one is None else one)
             for i in range(j + 1, len(self.factors)):
                 other = self.factors[i]
@@ -287,7 +283,7 @@ class BasisBlock:
         if self.top is not None:
             along = self.top @ matrix[start:end, start:end]
             if self.dense is not None:
-                along += 2 * self._at_column(self.dense) @ matrix[:d, start:end]
+                along += 2 * self._dense_at_column.T @ matrix[:d, start:end]
             for j, one in enumerate(self.factors):
                 row = 2 * matrix[blocks[j], start:end][self.column]
                 along += row if one is None else row * self._at_column(one)[:, None]
@@ -295,6 +291,16 @@ class BasisBlock:
                 along += 2 * matrix[np.diag(own), start:end][self.column]
             found += self._at_column(q) * np.einsum("ij,ij->i", along, self.top)
         return found
+
+    @property
+    def _flat(self):
+        """The dense directions as rows (d, n K)."""
+        return self.dense.reshape(len(self.dense), -1)
+
+    @property
+    def _dense_at_column(self):
+        """The dense directions (d, n) at the column of each sample."""
+        return self.dense[:, np.arange(len(self.column)), self.column]
 
     def _at_column(self, values):
         return values[np.arange(len(values)), self.column]

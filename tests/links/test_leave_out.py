@@ -5,7 +5,7 @@ import pytest
 from dense_directions import labels_from, world
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib import VectorScaling
+from skcalib import IdentityRecalibrator, VectorScaling
 from skcalib.estimators import selection
 from skcalib.links import VectorMap, leave_out
 from skcalib.links.affine import affine_sums, minimise_affine
@@ -13,11 +13,12 @@ from skcalib.links.averaging import ModelAverage, tree_of
 from skcalib.links.basis import CONFUSION, Directions
 from skcalib.links.leave_out import (
     AverageWithout,
-    affine_without_each,
+    affine_path,
     expansion_holds,
     one_step_is_enough,
 )
 from skcalib.recalibration import ModelAverageScaling, scaling
+from skcalib.recalibration._base import fit_without_each
 
 STRENGTHS = (np.inf, 300.0, 10.0, 0.1)
 
@@ -181,7 +182,12 @@ def test_a_selection_uses_the_step_and_agrees_with_separate_fits(monkeypatch):
     data = {"classes": np.arange(3), "folds": folds, "scores": [scaling.LogLoss()]}
     candidates, fits = [ModelAverageScaling()], []
     separate = selection.fit_recalibrator
-    monkeypatch.setattr(selection, "fit_recalibrator", lambda *a: fits.append(a) or separate(*a))
+
+    def counted(*data, measure):
+        fits.append(data)
+        return separate(*data, measure=measure)
+
+    monkeypatch.setattr(selection, "fit_recalibrator", counted)
     run = {**data, "forecasts": True}
     (fast,), _, (proba,) = selection.held_out_losses(candidates, forecast, y, **run)
     assert not fits
@@ -215,7 +221,11 @@ def overconfident(n_samples, n_classes, seed):
     return z, np.eye(n_classes)[y], rng.uniform(0.5, 2, n_samples)
 
 
-def test_steps_of_vector_scaling_go_nearly_all_of_the_way():
+@pytest.mark.parametrize(
+    "left_out, most", [([(k,) for k in range(5)], 0.05), ([(0, 1), (1, 2), (0, 4)], 0.08)]
+)
+def test_steps_of_vector_scaling_go_nearly_all_of_the_way(left_out, most):
+    """One fold is left out, or two together."""
     z, target, weight = overconfident(6000, 4, seed=0)
     link = VectorMap().prepare(z)
     folds = np.array_split(np.random.default_rng(0).permutation(6000), 5)
@@ -239,16 +249,17 @@ def test_steps_of_vector_scaling_go_nearly_all_of_the_way():
         return minimise_affine(link, sums, link.start(4), **run).refined
 
     start = fitted(np.arange(6000), np.inf)
-    found = affine_without_each(link, parts, start, STRENGTHS)
-    for strength, steps in zip(STRENGTHS, found, strict=True):
+    for strength, fit in zip(STRENGTHS, affine_path(link, parts, start, STRENGTHS), strict=True):
         whole, far, left = fitted(np.arange(6000), strength), [], []
-        for test, part, (theta, loss, half_square) in zip(folds, parts, steps, strict=True):
-            actual = affine_sums(link, *part, theta)[0]
-            assert actual == pytest.approx(loss, abs=0.05 * half_square + 1e-6)
+        for out in left_out:
+            theta, test = fit.without(out), np.concatenate([folds[k] for k in out])
+            for k in out:
+                assert fit.follows(theta, k, affine_sums(link, *parts[k], theta)[0])
             exact = fitted(np.setdiff1d(np.arange(6000), test), strength)
             far.append(link.apply(whole, z[test]) - link.apply(exact, z[test]))
             left.append(link.apply(theta, z[test]) - link.apply(exact, z[test]))
-        assert root_mean_square(np.concatenate(left)) < 0.05 * root_mean_square(np.concatenate(far))
+        remainder = root_mean_square(np.concatenate(left)) / root_mean_square(np.concatenate(far))
+        assert remainder < most
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -264,6 +275,56 @@ def test_the_strength_is_that_of_separate_fits(seed, monkeypatch):
     assert fast.shrinkage_ == slow.shrinkage_
     assert np.isinf(slow.shrinkage_) == (seed == 3)
     assert fast.coef_ == pytest.approx(slow.coef_, abs=1e-6)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_fits_of_vector_scaling_without_each_fold_are_those_of_separate_fits(seed, monkeypatch):
+    """The held-out losses agree within a twentieth of the standard error of their gain."""
+    z, target, weight = overconfident(6000, 4, seed)
+    proba, y = np.exp(z), target.argmax(axis=1)
+    proba /= proba.sum(axis=1, keepdims=True)
+    folds = np.array_split(np.random.default_rng(seed).permutation(6000), 5)
+    data = {"classes": np.arange(4), "folds": folds, "scores": [scaling.LogLoss()]}
+    maps = [IdentityRecalibrator(), VectorScaling()]
+
+    def losses():
+        return selection.held_out_losses(maps, proba, y, weight=weight, **data)[0][0]
+
+    fast = losses()
+    monkeypatch.setattr(leave_out, "_FEWEST", np.inf)
+    slow = losses()
+    assert np.array_equal(fast[0], slow[0]) and not np.array_equal(fast[1], slow[1])
+    gain, share = slow[0] - slow[1], weight / weight.sum()
+    error = np.sqrt(share**2 @ (gain - share @ gain) ** 2)
+    assert share @ gain > 5 * error
+    assert abs(share @ (fast[1] - slow[1])) < 0.05 * error
+
+
+@pytest.mark.parametrize("scaling_of", [{"shrinkage": 3.0}, {"loss": "brier"}])
+def test_a_given_strength_and_other_losses_have_fits_of_their_own(scaling_of):
+    z, target, weight = overconfident(6000, 3, seed=0)
+    proba, folds = np.exp(z), np.array_split(np.arange(6000), 5)
+    data = proba, target.argmax(axis=1), weight, np.arange(3)
+    assert fit_without_each(VectorScaling(**scaling_of), *data, folds) is None
+    assert len(fit_without_each(VectorScaling(), *data, folds)) == 5
+
+
+def test_the_strength_without_a_fold_does_not_depend_on_its_labels():
+    """Some labels of the first fold change: its own map remains, those of the others change."""
+    z, target, weight = overconfident(8000, 3, seed=1)
+    proba, y = np.exp(z), target.argmax(axis=1)
+    folds = np.array_split(np.arange(8000), 5)
+    other = y.copy()
+    changed = folds[0][:200]
+    other[changed] = (y[changed] + 1) % 3
+    one, two = (
+        fit_without_each(VectorScaling(), proba, labels, weight, np.arange(3), folds)
+        for labels in (y, other)
+    )
+    near = np.abs(one[0].predict_proba(proba) - two[0].predict_proba(proba)).mean()
+    far = np.abs(one[1].predict_proba(proba) - two[1].predict_proba(proba)).mean()
+    assert one[0].shrinkage_ == two[0].shrinkage_
+    assert near < 0.1 * far
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -283,12 +344,12 @@ def test_the_path_goes_on_with_separate_fits_where_a_step_is_not_accurate(monkey
     score, steps, checks = scaling.LogLoss(), VectorScaling(), []
 
     def holds(*sums):
-        checks.append(leave_out.expansion_holds(*sums))
+        checks.append(expansion_holds(*sums))
         return len(checks) <= 10
 
-    monkeypatch.setattr(scaling, "expansion_holds", holds)
+    monkeypatch.setattr(leave_out, "expansion_holds", holds)
     found = steps._held_out_losses(score, z, target, weight)
-    assert all(checks) and len(checks) == 15
+    assert all(checks) and len(checks) == 11
     monkeypatch.setattr(leave_out, "_FEWEST", np.inf)
     separate = steps._held_out_losses(score, z, target, weight)
     assert np.array_equal(found[2:], separate[2:]) and not np.array_equal(found[1], separate[1])
