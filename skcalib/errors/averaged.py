@@ -206,7 +206,7 @@ class AveragedProblem:
         """
         unit, residual = self.average.unit[rows], self.residual(rows, p)
         if p.shape[1] == 2:  # all are multiples of the directions of the second class
-            size = np.einsum("ij,ij->i", block.top @ model.covariance, block.top)
+            size = np.einsum("ji,ji->i", model.covariance @ block.top, block.top)
             chance, event = p[:, 0] * p[:, 1], residual[:, 1] ** 2 * size
             brier, log, leverage = 2 * chance * event, event, chance * size
         else:

@@ -359,7 +359,7 @@ class _BrierProjection(_Projection):
         changes = [fit - problem.forecast[rows] for fit in fits]
         residual = problem.residual(rows, fits[0])
         if p.shape[1] == 2:  # the columns of the first class have the opposite sign
-            tangents = (p[:, 0] * p[:, 1])[:, None] * block.top
+            tangents = (p[:, 0] * p[:, 1] * block.top).T
             columns = np.column_stack([tangents, *(d[:, 1] for d in changes)]) @ self.root
             squares = 2 * np.einsum("ij,ij->i", columns, columns)
             noise = 2 * residual[:, 1:] * columns
@@ -441,7 +441,7 @@ def _scores(problem, rows, block, p, predicted):
 def _whitened_scores(block, p, residual, root):
     """Scores (n, J) of the residuals, times `root`, and the traces (n,) of their variances at p."""
     if p.shape[1] == 2:  # multiples of the directions of the second class
-        columns = block.top @ root
+        columns = block.top.T @ root
         size = np.einsum("ij,ij->i", columns, columns)
         return residual[:, 1:] * columns, p[:, 0] * p[:, 1] * size
     return block.project(residual) @ root, block.leverage(p, root @ root.T)

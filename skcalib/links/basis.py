@@ -191,7 +191,8 @@ class LogitBasis:
         if "curve" in names or "curve_high" in names:
             degrees = self._degrees(names, "curve", 2, self.degree + 1)
             columns.append(_legendre(self._cdf(odds), degrees))
-        top = _scaled(columns, self.scale[self.select(names)])
+        top = np.vstack(columns)
+        top *= self.scale[self.select(names), None]
         return BasisBlock(log, None, (), top, np.ones(len(log), dtype=int), False, None)
 
     def _of_more(self, log, names):
@@ -212,8 +213,7 @@ class LogitBasis:
         column, degrees = _top(log), self._degrees(names, "top", 0, self.degree)
         if len(degrees):
             place = self._cdf(_log_odds(log[np.arange(n_samples), column]))
-            scale = self.scale[self.select(set(names) & TOP)]
-            top = _scaled([_legendre(place, degrees)], scale)
+            top = _legendre(place, degrees) * self.scale[self.select(set(names) & TOP), None]
         factors, mix = self._factors(names, log)
         return BasisBlock(log, every, factors, top, column, "confusion" in names, mix)
 
@@ -226,11 +226,11 @@ class LogitBasis:
         dense: Any = block.dense
         top: Any = block.top
         if self.n_classes == 2:
-            return replace(block, top=top[:, as_slice(self.select(names))])
+            return replace(block, top=top[as_slice(self.select(names))])
         chosen = self._select_dense(names)
         dense = dense[as_slice(chosen)] if len(chosen) else None
         chosen = self.select(set(names) & TOP) - self.groups["top"].start
-        top = top[:, as_slice(chosen)] if len(chosen) else None
+        top = top[as_slice(chosen)] if len(chosen) else None
         factors, mix = self._factors(names, block.log)
         confusion = "confusion" in names
         return BasisBlock(block.log, dense, factors, top, block.column, confusion, mix)
@@ -240,10 +240,10 @@ class LogitBasis:
         dense: Any = block.dense
         top: Any = block.top
         if self.n_classes == 2:
-            top *= self.scale
+            top *= self.scale[:, None]
             return block
         dense *= self.scale[self._select_dense(self.groups), None, None]
-        top *= self.scale[self.select(TOP)]
+        top *= self.scale[self.select(TOP), None]
         factors, mix = self._factors(self.groups, block.log)
         return replace(block, factors=factors, mix=mix)
 
@@ -351,16 +351,6 @@ def _legendre(place, degrees):
         after *= (2 * degree + 1) / (degree + 1)
         after -= degree / (degree + 1) * found[degree - 1]
     return found[int(degrees[0]) : last + 1]
-
-
-def _scaled(parts, scale):
-    """Rows of arrays (j, n) as columns (n, J), each multiplied by its scale."""
-    found, start = np.empty((parts[0].shape[1], len(scale))), 0
-    for part in parts:
-        end = start + len(part)
-        np.multiply(part.T, scale[start:end], out=found[:, start:end])
-        start = end
-    return found
 
 
 def _top(log):

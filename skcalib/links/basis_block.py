@@ -36,7 +36,7 @@ class BasisBlock:
     factors : tuple of ndarray of shape (n, K), or of None
         For each class the direction that is this factor in its own column and zero in the others;
         None stands for ones.
-    top : ndarray of shape (n, t) or None
+    top : ndarray of shape (t, n) or None
         Directions that are different from zero in the column ``column`` of each sample only.
     column : ndarray of shape (n,)
         That column.
@@ -67,8 +67,12 @@ class BasisBlock:
             found += one if factor is None else factor * one
             at += n_classes
         if self.top is not None:
-            end = at + self.top.shape[1]
-            found[np.arange(len(found)), self.column] += self.top @ theta[at:end]
+            end = at + len(self.top)
+            added = theta[at:end] @ self.top
+            if self._binary:
+                found[:, 1] += added
+            else:
+                found[np.arange(len(found)), self.column] += added
             at = end
         if self.confusion:
             found += theta[at:].reshape(n_classes, n_classes)[self.column]
@@ -86,7 +90,7 @@ class BasisBlock:
             parts.append(q.reshape(*start, -1) @ self._flat.T)
         parts += [one @ (q if f is None else q * f) for f in self.factors]
         if self.top is not None:
-            parts.append(q[..., np.arange(len(self.log)), self.column] @ self.top)
+            parts.append(self._at_column(q) @ self.top.T)
         if self.confusion:
             parts.append(self._sum_by_column(q).reshape(*start, -1))
         found = np.concatenate(parts, axis=-1)
@@ -103,13 +107,13 @@ class BasisBlock:
         """Diagonal of `information`, (J,)."""
         top: Any = self.top
         if self._binary:
-            return (weight * p[:, 0] * p[:, 1]) @ np.square(top)
+            return np.square(top) @ (weight * p[:, 0] * p[:, 1])
         q, parts = weight[:, None] * p, []
         if self.dense is not None:
             parts.append(np.square(self._flat) @ q.ravel())
         parts += [(q if f is None else q * f**2).sum(axis=0) for f in self.factors]
         if top is not None:
-            parts.append(self._at_column(q) @ np.square(top))
+            parts.append(np.square(top) @ self._at_column(q))
         if self.confusion:
             parts.append(self._sum_by_column(q).ravel())
         end = self._layout()[2]
@@ -131,7 +135,7 @@ class BasisBlock:
     def leverage(self, p: np.ndarray, matrix: np.ndarray) -> np.ndarray:
         """Trace of `matrix` times the information of each sample, (n,)."""
         if self._binary:
-            return p[:, 0] * p[:, 1] * _squares(self.top, matrix)
+            return p[:, 0] * p[:, 1] * _column_squares(self.top, matrix)
         matrix = self._before_mix(matrix)
         return self._quadratic(p, matrix) - _squares(self._project(p), matrix)
 
@@ -152,7 +156,7 @@ class BasisBlock:
     def tangent_squares(self, p: np.ndarray, matrix: np.ndarray) -> np.ndarray:
         r""":math:`\sum_k h_{ik}^\top P h_{ik}` with P = `matrix`, (n,)."""
         if self._binary:
-            return 2 * (p[:, 0] * p[:, 1]) ** 2 * _squares(self.top, matrix)
+            return 2 * (p[:, 0] * p[:, 1]) ** 2 * _column_squares(self.top, matrix)
         matrix = self._before_mix(matrix)
         square, mean = p**2, self._project(p)
         along = mean @ matrix
@@ -187,7 +191,7 @@ class BasisBlock:
             parts.append((products @ np.ones(q.shape[1])).reshape(-1, len(q)).T)
         parts += [q if f is None else q * f for f in self.factors]
         if self.top is not None:
-            parts.append(self._at_column(q)[:, None] * self.top)
+            parts.append((self._at_column(q) * self.top).T)
         if confusion and self.confusion:
             spread = np.zeros((len(q), q.shape[1], q.shape[1]))
             spread[np.arange(len(q)), self.column] = q
@@ -201,8 +205,7 @@ class BasisBlock:
         return matrix if self.mix is None else self.mix @ matrix @ self.mix.T
 
     def _weighted_squares(self, weight):
-        rows = self.top * np.sqrt(weight)[:, None]
-        return rows.T @ rows  # of one array: BLAS computes half of it
+        return (self.top * weight) @ self.top.T
 
     def _gram(self, q):
         """Sum of q g g' over samples and classes, before directions are combined, (J0, J0)."""
@@ -214,7 +217,7 @@ class BasisBlock:
             weighted, one = self.dense * q, np.ones(len(q))
             total[:d, :d] = weighted.reshape(d, -1) @ self._flat.T
             if self.top is not None:
-                total[:d, start:end] = (self._dense_at_column * at_column) @ self.top
+                total[:d, start:end] = (self._dense_at_column * at_column) @ self.top.T
             if self.confusion:
                 sums = np.stack([self._sum_by_column(row) for row in weighted])
                 total[:d, end:] = sums.reshape(d, -1)
@@ -228,14 +231,14 @@ class BasisBlock:
                 columns = d + i * n_classes + np.arange(n_classes)
                 total[rows, columns] = (first if other is None else first * other).sum(axis=0)
             if self.top is not None:
-                weighted = self._at_column(first)[:, None] * self.top
-                total[rows, start:end] = self._sum_by_column(weighted)
+                weighted = self._at_column(first) * self.top
+                total[rows, start:end] = self._sum_by_column(weighted.T)
             if self.confusion:
                 total[rows, own] = self._sum_by_column(first)
         if self.top is not None:
             total[start:end, start:end] = self._weighted_squares(at_column)
             if self.confusion:
-                sums = self._sum_by_column(self.top * at_column[:, None])
+                sums = self._sum_by_column((self.top * at_column).T)
                 total[start:end, np.diag(own)] = sums.T
         if self.confusion:
             total[own, own] = self._sum_by_column(q)
@@ -246,7 +249,7 @@ class BasisBlock:
         """Ends of the dense directions, of the factors, of those of the column, and of all."""
         n_classes = self.log.shape[1]
         d = 0 if self.dense is None else len(self.dense)
-        t = 0 if self.top is None else self.top.shape[1]
+        t = 0 if self.top is None else len(self.top)
         start = d + n_classes * len(self.factors)
         return d, start, start + t, start + t + n_classes**2 * self.confusion
 
@@ -263,7 +266,7 @@ class BasisBlock:
         own = self._confusion_rows()
         each = np.zeros_like(q)
         if self.dense is not None:
-            each += ((matrix[:d, :d] @ self._flat) * self._flat).sum(axis=0).reshape(each.shape)
+            each += _column_squares(self._flat, matrix[:d, :d]).reshape(each.shape)
             if self.confusion:
                 each += 2 * (self.dense * matrix[:d, own][:, self.column]).sum(axis=0)
         for j, one in enumerate(self.factors):
@@ -281,7 +284,7 @@ class BasisBlock:
             each += matrix[own, own][self.column]
         found = np.einsum("ik,ik->i", q, each)
         if self.top is not None:
-            along = self.top @ matrix[start:end, start:end]
+            along = self.top.T @ matrix[start:end, start:end]
             if self.dense is not None:
                 along += 2 * self._dense_at_column.T @ matrix[:d, start:end]
             for j, one in enumerate(self.factors):
@@ -289,7 +292,7 @@ class BasisBlock:
                 along += row if one is None else row * self._at_column(one)[:, None]
             if self.confusion:
                 along += 2 * matrix[np.diag(own), start:end][self.column]
-            found += self._at_column(q) * np.einsum("ij,ij->i", along, self.top)
+            found += self._at_column(q) * np.einsum("ij,ji->i", along, self.top)
         return found
 
     @property
@@ -303,7 +306,9 @@ class BasisBlock:
         return self.dense[:, np.arange(len(self.column)), self.column]
 
     def _at_column(self, values):
-        return values[np.arange(len(values)), self.column]
+        return (
+            values[..., 1] if self._binary else values[..., np.arange(len(self.log)), self.column]
+        )
 
     def _sum_by_column(self, values):
         """Sums (K, t) of the rows of values (n, t) with the same column."""
@@ -327,3 +332,8 @@ class BasisBlock:
 def _squares(rows, matrix):
     """x' P x of each row x, (n,)."""
     return np.einsum("ij,ij->i", rows @ matrix, rows)
+
+
+def _column_squares(columns, matrix):
+    """x' P x of each column x, (n,), with a symmetric P."""
+    return np.einsum("ji,ji->i", matrix @ columns, columns)
