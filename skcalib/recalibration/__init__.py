@@ -21,13 +21,13 @@ from skcalib.recalibration.scaling import (
     DiagonalOrderPreserving,
     DirichletCalibration,
     MatrixScaling,
-    VectorScaling,
 )
 from skcalib.recalibration.temperature import (
     BiasCorrectedTemperatureScaling,
     EnsembleTemperatureScaling,
     TemperatureScaling,
 )
+from skcalib.recalibration.vector_scaling import VectorScaling
 
 __all__ = [
     "BetaCalibration",

@@ -1,15 +1,13 @@
-"""Vector, matrix, Dirichlet and diagonal scaling: maps of all logits at once.
+"""Matrix, Dirichlet and diagonal scaling: maps of all logits at once.
 
-`LinkRecalibrator` is the base class; it chooses the shrinkage by cross-validation. The affine maps
-`VectorScaling`, `MatrixScaling` and `DirichletCalibration` follow, then `DiagonalOrderPreserving`.
+`LinkRecalibrator` is the base class, also of `VectorScaling`; it chooses the shrinkage by
+cross-validation. The affine maps `MatrixScaling` and `DirichletCalibration` follow, then
+`DiagonalOrderPreserving`.
 """
 
 from __future__ import annotations
 
 import warnings
-from copy import copy
-from dataclasses import replace
-from itertools import combinations, islice
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal
 
@@ -18,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_training_loss
-from skcalib._validation import is_one_hot, mean_one
+from skcalib._validation import is_one_hot
 from skcalib._values import shown
 from skcalib.inference import first_within_one_standard_error
 from skcalib.links import (
@@ -27,32 +25,25 @@ from skcalib.links import (
     MatrixMap,
     MonotoneNetwork,
     MonotonePieces,
-    VectorMap,
     fit_link,
 )
-from skcalib.links.affine import affine_sums, minimise_affine
-from skcalib.links.leave_out import affine_path, one_step_is_enough
-from skcalib.recalibration._base import LogitRecalibrator, softmax_of, warn_if_slow
-from skcalib.recalibration._chunked import FittedFromChunks
-from skcalib.recalibration._chunked_folds import choose_strength
+from skcalib.recalibration._base import LogitRecalibrator, softmax_of
 from skcalib.recalibration.temperature import (
     fit_temperature,
-    fit_temperature_sums,
     warn_at_the_ends,
 )
-from skcalib.scores import LogLoss
 from skcalib.smoothers._base import check_folds
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
 
     from skcalib._arguments import LossLike
+    from skcalib.links import Link
+    from skcalib.scores import ProperScore
 
-_SLOW = 5_000_000  # probabilities from which the fit of vector scaling takes long
-_REFINE = 10  # evaluations after which a fit is not refined further
-_LOOSE = 1e-9  # tolerance of the mean loss where strengths are compared: these differ far more
-_LOOSE_LIKELIHOOD = 1e-3  # the same for a Newton step, which gives twice as many digits
-_FEW_CLASSES = 50  # up to which a Hessian costs about as much as a gradient
+LOOSE = 1e-9  # tolerance of the mean loss where strengths are compared: these differ far more
 #: Strengths of "auto", in samples, from temperature scaling to very weak shrinkage.
 STRENGTHS = (np.inf, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 
@@ -154,7 +145,7 @@ class LinkRecalibrator(LogitRecalibrator):
         for held_out in self._losses_by_strength(score, logits, target, weight):
             losses.append(held_out)
             means.append(weight @ held_out)
-            if _past_minimum(means):
+            if past_minimum(means):
                 break
         return np.array(losses)
 
@@ -190,9 +181,9 @@ class LinkRecalibrator(LogitRecalibrator):
         """Where the next fit of a fold starts, and losses on the held-out samples of the fold."""
         if np.isfinite(strength):
             options = {"max_iter": min(self.max_iter, 100), "tolerance": max(self.tol, 1e-5)}
-            found = self._fit_link(link, score, *train, strength, start, rounding=_LOOSE, **options)
+            found = self._fit_link(link, score, *train, strength, start, rounding=LOOSE, **options)
             start = found.theta
-        return start, _held_out_loss(score, link, start, test)
+        return start, held_out_loss(score, link, start, test)
 
     def _publish(self, n_classes):
         """Set the public names of what was fitted."""
@@ -201,268 +192,20 @@ class LinkRecalibrator(LogitRecalibrator):
         return softmax_of(self._fitted.apply(self._theta, logits))
 
 
-def _past_minimum(means):
+def past_minimum(means: Sequence[float]) -> bool:
     """Whether the last two mean losses are above the minimum."""
     return len(means) > 2 and min(means[-2:]) > min(means)
 
 
-def _held_out_loss(score, link, theta, test):
+def held_out_loss(
+    score: ProperScore, link: Link, theta: np.ndarray, test: tuple[np.ndarray, ...]
+) -> np.ndarray:
+    """Losses (m,) of a map on held-out logits, targets and weights."""
     logits, target, _ = test
     return score.logit_loss(target, link.apply(theta, logits))[0]
 
 
 # --- Affine maps ----------------------------------------------------------------------------------
-
-
-class VectorScaling(FittedFromChunks, LinkRecalibrator):
-    r"""Vector scaling: :math:`softmax(w \odot \log s + b)`, a slope and a bias for each class.
-
-    Written as :math:`w = \beta + \delta`, with :math:`\delta` and b shrunk towards zero (structured
-    shrinkage), so that few samples give temperature scaling. Injective where all slopes are of one
-    sign; the order of the classes may change.
-
-    Parameters
-    ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds; logits are turned into log-probabilities first.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What is minimised.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
-    shrinkage : "auto" or float, default="auto"
-        Strength of the shrinkage, in samples. "auto": five-fold cross-validation over
-        (infinity, 1000, 300, 100, 30, 10, 3, 1, 0.3, 0.1), the strongest within one standard error
-        of the best; infinity, which is temperature scaling, below ten samples. Under the log loss,
-        with at most 50 classes and at least 5,000 samples, one Newton step from the fit to all
-        samples leaves a fold out. `fit_chunks` divides the samples into folds by a hash of the
-        forecast and the label.
-    max_iter : int, default=500
-        Maximum number of iterations.
-    tol : float, default=1e-6
-        Stop where no component of the gradient is larger.
-
-    Attributes
-    ----------
-    coef_ : array of shape (n_classes,)
-        Slopes w.
-    intercept_ : array of shape (n_classes,)
-        Biases b.
-    shrinkage_ : float
-        The strength in use.
-    n_iter_ : int
-        Iterations of the last fit.
-
-    See Also
-    --------
-    BiasCorrectedTemperatureScaling : One scale for all classes.
-    MatrixScaling : A full matrix in place of the scales.
-
-    Notes
-    -----
-    Cost: O(n K) for each evaluation of the loss, of which there may be some hundred. More than five
-    million probabilities may take over ten seconds, and there is a warning before.
-
-    Examples
-    --------
-    >>> from skcalib import VectorScaling
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(2000, 3, random_state=0)
-    >>> scaling = VectorScaling().fit(data.y_proba, data.y)
-    >>> scaling.coef_.shape, scaling.injective_
-    ((3,), True)
-    """
-
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-        shrinkage: float | Literal["auto"] = "auto",
-        max_iter: int = 500,
-        tol: float = 1e-6,
-    ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
-        self.shrinkage = shrinkage
-        self.max_iter = max_iter
-        self.tol = tol
-
-    def _learn_target(self, score, forecast, target, weight):
-        others = "TemperatureScaling or BiasCorrectedTemperatureScaling"
-        warn_if_slow("VectorScaling", forecast.shape, _SLOW, others)
-        super()._learn_target(score, forecast, target, weight)
-
-    def _link(self):
-        return VectorMap()
-
-    def _publish(self, n_classes):
-        deviation, self.intercept_ = np.split(self._theta[1:], 2)
-        self.coef_ = self._theta[0] + deviation
-
-    def _fit_link(self, link, score, logits, target, weight, shrinkage, start, **options):
-        """Newton's method for the log loss; a quasi-Newton method first if it does not converge."""
-        data = logits, target, weight
-        if not isinstance(score, LogLoss):
-            return super()._fit_link(link, score, *data, shrinkage, start, **options)
-        if logits.shape[1] <= _FEW_CLASSES:
-            steps = min(_REFINE, options["max_iter"])
-            found = _newton(link, data, start, shrinkage=shrinkage, max_values=steps)
-            if found.converged:
-                return LinkFit(found.refined, found.n_iter, True, "Newton's method")
-        fit = super()._fit_link(link, score, *data, shrinkage, start, **options)
-        if options["rounding"] == _LOOSE or not fit.converged:
-            return fit
-        found = _newton(link, data, fit.theta, shrinkage=shrinkage, max_values=_REFINE)
-        return replace(fit, theta=found.refined, n_iter=fit.n_iter + found.n_iter)
-
-    def _losses_by_strength(self, score, logits, target, weight):
-        """As of the base class; of many samples by one Newton step from the fit to all of them.
-
-        From the first strength on where a step is not accurate, each fold has fits of its own.
-        """
-        folds, n_done = [test for _, test in check_folds(5, target, random_state=0)], 0
-        each = [(k,) for k in range(len(folds))]
-        for _, losses in self._steps_by_strength(score, logits, target, weight, folds, each):
-            held_out = np.empty(len(target))
-            for (_, k), loss in losses.items():
-                held_out[folds[k]] = loss
-            n_done += 1
-            yield held_out
-        if n_done < len(STRENGTHS):
-            every = super()._losses_by_strength(score, logits, target, weight)
-            yield from islice(every, n_done, None)
-
-    def _steps_by_strength(self, score, logits, target, weight, folds, left_out):
-        """Yield the fit to all samples with each strength, and losses without some folds.
-
-        `left_out` are tuples of folds that are left out together, by one Newton step. The losses on
-        each of these folds have the key (tuple, fold). They end where a step is not accurate.
-        """
-        few = not isinstance(score, LogLoss) or target.shape[1] > _FEW_CLASSES
-        if few or not one_step_is_enough(target.sum(axis=0), weight, folds):
-            return
-        share = mean_one(weight)
-        parts = [(logits[test], target[test], share[test]) for test in folds]
-        link, start = self._path(score, logits, target, weight)
-        for fit in affine_path(link, parts, start, STRENGTHS):
-            losses = {}
-            for left in left_out:
-                theta = fit.without(left)
-                for k in left:
-                    loss = losses[left, k] = _held_out_loss(score, link, theta, parts[k])
-                    if not fit.follows(theta, k, parts[k][2] @ loss):
-                        return
-            yield fit, losses
-
-    def _fit_without_each(self, proba, columns, weight, folds, whole=None):
-        """As of the base class. For the strength of a fold two folds are left out at a time."""
-        if not self._is_auto():
-            return None
-        score, target = resolve_training_loss(self.loss), np.eye(len(self.classes_))[columns]
-        self._learn_reading(proba)
-        data, pairs = (
-            (score, self._read(proba), target, weight),
-            [*combinations(range(len(folds)), 2)],
-        )
-        fits, paths = [], [[] for _ in folds]
-        others = [[(pair, sum(pair) - k) for pair in pairs if k in pair] for k in range(len(folds))]
-        weights = [np.concatenate([weight[folds[k]] for _, k in keys]) for keys in others]
-        for fit, losses in self._steps_by_strength(*data, folds, pairs):
-            fits.append(fit)
-            for keys, path in zip(others, paths, strict=True):
-                path.append(np.concatenate([losses[key] for key in keys]))
-            means = ([own @ one for one in path] for own, path in zip(weights, paths, strict=True))
-            if all(map(_past_minimum, means)):
-                break
-        else:
-            if len(fits) < len(STRENGTHS):
-                return None
-        found = [copy(self) for _ in folds]
-        for k, (one, path) in enumerate(zip(found, paths, strict=True)):
-            fit = fits[first_within_one_standard_error(np.array(path), weights[k])[0]]
-            one._fitted, one.shrinkage_ = fit.link, fit.shrinkage
-            one._take(LinkFit(fit.without([k]), len(fits), True, "one step"), 1.0, target.shape[1])
-        return found
-
-    def _step(self, score, link, start, strength, train, test):
-        """As of the base class. Newton's method continues from the sums of the last fit."""
-        theta, known = start if isinstance(start, tuple) else (start, None)
-        newton = isinstance(score, LogLoss) and len(theta) <= 2 * _FEW_CLASSES + 1
-        if newton and np.isfinite(strength):
-            steps = min(_REFINE, self.max_iter)
-            options = {"shrinkage": strength, "max_values": steps}
-            found = _newton(link, train, theta, known, tolerance=_LOOSE_LIKELIHOOD, **options)
-            if found.converged:
-                loss = _held_out_loss(score, link, found.refined, test)
-                return (found.parameters, found.state), loss
-        return super()._step(score, link, theta, strength, train, test)
-
-    def _check_chunked(self, score):
-        name = type(self).__name__
-        if not self._is_auto():
-            self._strength(score, None, None, None)  # raises for numbers that are none
-        if not isinstance(score, LogLoss):
-            raise ValueError(
-                f"{name} is fitted from chunks for loss='log' only, whose Hessian is known; got "
-                f"{self.loss!r}. Use TemperatureScaling, or fit on a part of the samples."
-            )
-
-    def _fit_sums(self, score, samples):
-        n_classes = len(self.classes_)
-        link = self._fitted = self._link()
-        link.prepare_from(samples.total(_sizes))
-        beta, passes = fit_temperature_sums(score, samples)
-        first = start = self._tempered(link, n_classes, beta)
-        if self._is_auto():
-            chosen = choose_strength(samples, link, score, first, STRENGTHS)
-            self.shrinkage_, start = chosen
-        else:
-            self.shrinkage_ = self._strength(score, None, None, None)
-        if np.isinf(self.shrinkage_):
-            self._fit = LinkFit(first, passes, True, "temperature scaling")
-        else:
-            found = minimise_affine(
-                link,
-                lambda theta: samples.total(_affine_sums_of_chunk, link, theta),
-                start,
-                shrinkage=self.shrinkage_,
-                size=samples.n_samples,
-                max_values=samples.passes_left,
-            )
-            message = "18 passes over the chunks"
-            self._fit = LinkFit(found.refined, found.n_iter, found.converged, message)
-        self._take(self._fit, beta, n_classes)
-
-    def _check_fit(self, least, counts):
-        fit = self.__dict__.pop("_fit")
-        if fit.converged:
-            self._warn(fit, least, counts, remedy="1")
-            return
-        warnings.warn(
-            f"{type(self).__name__} stopped at {fit.message}, before its loss was minimal: the "
-            "parameters are where the fit stopped, and finite, and no worse than temperature "
-            "scaling on the calibration set. Raise shrinkage.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
-
-
-def _newton(link, data, start, known=None, **options):
-    """`minimise_affine` for logits, targets and weights, from `known` sums at the start."""
-    logits, target, weight = data
-    rows = logits, target, mean_one(weight)
-    run = {"size": len(logits), "known": known, **options}
-    return minimise_affine(link, lambda theta: affine_sums(link, *rows, theta), start, **run)
-
-
-def _sizes(logits, columns, weight):
-    return VectorMap.size_sums(logits)
-
-
-def _affine_sums_of_chunk(logits, columns, weight, link, theta):
-    return affine_sums(link, logits, np.eye(logits.shape[1])[columns], weight, theta)
 
 
 class MatrixScaling(LinkRecalibrator):

@@ -17,8 +17,8 @@ from skcalib.links.leave_out import (
     expansion_holds,
     one_step_is_enough,
 )
-from skcalib.recalibration import ModelAverageScaling, scaling
-from skcalib.recalibration._base import fit_without_each
+from skcalib.recalibration import ModelAverageScaling
+from skcalib.scores import LogLoss
 
 STRENGTHS = (np.inf, 300.0, 10.0, 0.1)
 
@@ -179,7 +179,7 @@ def test_label_distributions_keep_their_dispersion():
 def test_a_selection_uses_the_step_and_agrees_with_separate_fits(monkeypatch):
     y, forecast, _ = world("curve", 6000, 3, 5)
     folds = np.array_split(np.random.default_rng(1).permutation(6000), 5)
-    data = {"classes": np.arange(3), "folds": folds, "scores": [scaling.LogLoss()]}
+    data = {"classes": np.arange(3), "folds": folds, "scores": [LogLoss()]}
     candidates, fits = [ModelAverageScaling()], []
     separate = selection.fit_recalibrator
 
@@ -284,7 +284,7 @@ def test_fits_of_vector_scaling_without_each_fold_are_those_of_separate_fits(see
     proba, y = np.exp(z), target.argmax(axis=1)
     proba /= proba.sum(axis=1, keepdims=True)
     folds = np.array_split(np.random.default_rng(seed).permutation(6000), 5)
-    data = {"classes": np.arange(4), "folds": folds, "scores": [scaling.LogLoss()]}
+    data = {"classes": np.arange(4), "folds": folds, "scores": [LogLoss()]}
     maps = [IdentityRecalibrator(), VectorScaling()]
 
     def losses():
@@ -305,8 +305,8 @@ def test_a_given_strength_and_other_losses_have_fits_of_their_own(scaling_of):
     z, target, weight = overconfident(6000, 3, seed=0)
     proba, folds = np.exp(z), np.array_split(np.arange(6000), 5)
     data = proba, target.argmax(axis=1), weight, np.arange(3)
-    assert fit_without_each(VectorScaling(**scaling_of), *data, folds) is None
-    assert len(fit_without_each(VectorScaling(), *data, folds)) == 5
+    assert selection.fit_without_each(VectorScaling(**scaling_of), *data, folds) is None
+    assert len(selection.fit_without_each(VectorScaling(), *data, folds)) == 5
 
 
 def test_the_strength_without_a_fold_does_not_depend_on_its_labels():
@@ -318,7 +318,7 @@ def test_the_strength_without_a_fold_does_not_depend_on_its_labels():
     changed = folds[0][:200]
     other[changed] = (y[changed] + 1) % 3
     one, two = (
-        fit_without_each(VectorScaling(), proba, labels, weight, np.arange(3), folds)
+        selection.fit_without_each(VectorScaling(), proba, labels, weight, np.arange(3), folds)
         for labels in (y, other)
     )
     near = np.abs(one[0].predict_proba(proba) - two[0].predict_proba(proba)).mean()
@@ -341,7 +341,7 @@ def test_certain_forecasts_that_are_right_have_no_step(n_classes, least):
 def test_the_path_goes_on_with_separate_fits_where_a_step_is_not_accurate(monkeypatch):
     """The expansion is said to fail at the third strength."""
     z, target, weight = overconfident(6000, 3, seed=0)
-    score, steps, checks = scaling.LogLoss(), VectorScaling(), []
+    score, steps, checks = LogLoss(), VectorScaling(), []
 
     def holds(*sums):
         checks.append(expansion_holds(*sums))
@@ -389,7 +389,7 @@ def test_nearly_certain_forecasts_may_need_separate_fits(monkeypatch):
     y = labels_from(chances / chances.sum(axis=1, keepdims=True), rng)
     whole, folds = average_of(y, forecast, np.ones(5000)), [np.arange(k, 5000, 5) for k in range(5)]
     assert not AverageWithout(whole, folds[0]).accurate and AverageWithout(whole, folds[1]).accurate
-    data = {"classes": np.arange(10), "folds": folds, "scores": [scaling.LogLoss()]}
+    data = {"classes": np.arange(10), "folds": folds, "scores": [LogLoss()]}
     found, *_ = selection.held_out_losses([ModelAverageScaling()], forecast, y, **data)
     monkeypatch.setattr(leave_out, "_FEWEST", np.inf)
     separate, *_ = selection.held_out_losses([ModelAverageScaling()], forecast, y, **data)

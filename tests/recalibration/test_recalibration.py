@@ -38,7 +38,7 @@ from skcalib.recalibration import (
     QuadraticScaling,
     TemperatureScaling,
     VectorScaling,
-    scaling,
+    vector_scaling,
 )
 from skcalib.recalibration.scaling import STRENGTHS
 from skcalib.scores import Brier, LogLoss, ProperScore, Spherical
@@ -1120,7 +1120,7 @@ def test_temperature_of_large_forecasts_without_their_logarithms(monkeypatch):
 
 @pytest.mark.parametrize(
     ("kind", "module"),
-    [(VectorScaling, "scaling"), (BiasCorrectedTemperatureScaling, "temperature")],
+    [(VectorScaling, "vector_scaling"), (BiasCorrectedTemperatureScaling, "temperature")],
 )
 def test_slow_fits_are_announced(kind, module, multiclass, monkeypatch):
     y, proba = multiclass
@@ -1141,7 +1141,7 @@ def test_vector_scaling_by_newton_is_that_of_the_quasi_newton_method(
     data = make_tempered_simplex(600, 4, score_temperature=temperature, random_state=2)
     fitted = []
     for most in (50, 0):
-        monkeypatch.setattr(scaling, "_FEW_CLASSES", most)
+        monkeypatch.setattr(vector_scaling, "_FEW_CLASSES", most)
         fitted.append(VectorScaling(shrinkage=shrinkage).fit(data.y_proba, data.y))
     newton, other = fitted
     assert newton.shrinkage_ == other.shrinkage_
