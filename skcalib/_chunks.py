@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._validation import check_label_list, is_lazy
+from skcalib._labels import check_label_list
+from skcalib._validation import is_lazy
 
 if TYPE_CHECKING:
     from collections.abc import Callable

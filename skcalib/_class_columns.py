@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from skcalib._column_names import is_numbering, is_plain, match_names, read_name
-from skcalib._validation import (
-    check_classes,
-    listed,
-    unique_labels,
-)
+from skcalib._labels import check_classes, listed, unique_labels
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

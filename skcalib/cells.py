@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from skcalib._validation import check_label_list
+from skcalib._labels import check_label_list
 
 
 def add_pairs(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skcalib._class_columns import classes_of_columns
+from skcalib._labels import check_y, one_hot, table_of
 from skcalib._ties import reach_of, top_class
 from skcalib._validation import (
     check_column,
@@ -21,9 +22,6 @@ from skcalib._validation import (
     check_indices,
     check_proba,
     check_weight,
-    check_y,
-    one_hot,
-    table_of,
 )
 from skcalib.notions import NOTIONS, Auto, Canonical, Classwise, Multilabel, Notion, TopLabel
 from skcalib.problem import ForecastSummary, Problem, ScoredRows, check_problem, event_last

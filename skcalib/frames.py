@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from skcalib._labels import check_label_list, listed
 from skcalib._parameters import checks_parameters
 from skcalib._ties import RESOLUTION
-from skcalib._validation import ROW_SUM_TOLERANCE, check_label_list, in_words, listed
+from skcalib._validation import ROW_SUM_TOLERANCE, in_words
 from skcalib.cells import CellSums
 from skcalib.sketch import N_CELLS, ForecastSketch
 

@@ -16,22 +16,24 @@ import numpy as np
 
 from skcalib._class_columns import check_order, classes_of_columns
 from skcalib._column_names import is_numbering
-from skcalib._validation import (
-    _check_simplex,
-    check_column,
-    check_features,
+from skcalib._labels import (
     check_indicators,
-    check_indices,
     check_label_list,
     check_soft_labels,
     check_y,
     class_columns,
-    drop_zero_weights,
     has_columns,
     labels_or_shares,
     listed,
     one_hot_rows,
     put_positive_last,
+)
+from skcalib._validation import (
+    _check_simplex,
+    check_column,
+    check_features,
+    check_indices,
+    drop_zero_weights,
     to_numpy,
     weighted_rows,
 )

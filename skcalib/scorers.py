@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 from sklearn import metrics
 from sklearn.utils.metadata_routing import MetadataRequest
 
+from skcalib._labels import check_y
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_indices, check_y
+from skcalib._validation import check_indices
 from skcalib._values import shown
 from skcalib.decisions import decision_regret, score_of_decision
 from skcalib.errors import (

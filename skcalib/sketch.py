@@ -14,9 +14,10 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._labels import listed
 from skcalib._packing import plain, seal, unseal
 from skcalib._records import import_pandas
-from skcalib._validation import check_count, check_indices, listed, look_up, to_numpy
+from skcalib._validation import check_count, check_indices, look_up, to_numpy
 from skcalib._values import shown
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
 from skcalib.events import check_events

@@ -26,9 +26,12 @@ LAYERS = (
         "_packing": "objects as bytes",
         "_parallel": "loops through joblib",
         "_ties": "forecasts that are equal up to rounding",
-        "_validation": "arrays, labels, weights, counts and levels",
+        "_validation": "arrays, weights, counts and levels",
         "kernels": "kernels on the simplex",
         "tower": "mean divergences and their bias",
+    },
+    {
+        "_labels": "labels, soft labels, and their columns",
     },
     {
         "_class_columns": "the class of each column of forecasts",
@@ -257,7 +260,7 @@ MAY_IMPORT = {
     "test_formatting.py": ("_formatting",),  # decimals of given numbers
     "test_rows.py": ("_rows",),  # against scipy
     "test_ties.py": ("_ties",),  # levels against a naive loop
-    "test_validation.py": ("_validation",),  # every container, once
+    "test_validation.py": ("_labels", "_validation"),  # every container, once
     "report/test_report.py": ("_validation",),  # how often forecasts are validated
 }
 

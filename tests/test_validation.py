@@ -22,7 +22,8 @@ from skcalib import (
     consistency_test,
     proper_calibration_error,
 )
-from skcalib._validation import ROW_SUM_TOLERANCE, check_proba, check_weight, check_y, to_numpy
+from skcalib._labels import check_y
+from skcalib._validation import ROW_SUM_TOLERANCE, check_proba, check_weight, to_numpy
 from skcalib.problem import Problem, check_problem, event_last
 
 Y = np.array([0, 1, 1, 2, 0, 2])

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
+from skcalib._labels import check_y
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_indices, check_y, take_rows
+from skcalib._validation import check_indices, take_rows
 from skcalib.displays._curves import (
     binary_problems,
     check_options,

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skcalib._validation import one_hot_rows
+from skcalib._labels import one_hot_rows
 from skcalib.links._base import row_blocks
 from skcalib.links.averaging import ModelAverage
 from skcalib.scores import Brier, LogLoss

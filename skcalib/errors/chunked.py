@@ -17,7 +17,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._chunks import Chunks, add, check_same_columns
 from skcalib._class_columns import check_column_names
-from skcalib._validation import check_indices, check_weight, check_y
+from skcalib._labels import check_y
+from skcalib._validation import check_indices, check_weight
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import (
     ErrorNorm,

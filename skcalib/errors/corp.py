@@ -13,10 +13,11 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_loss, resolve_notion
+from skcalib._labels import draw_codes
 from skcalib._parallel import draw_each, run_each
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._validation import check_count, draw_codes
+from skcalib._validation import check_count
 from skcalib._values import shown
 from skcalib.errors.isotonic_curve import (
     BANDS,

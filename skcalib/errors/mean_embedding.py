@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skcalib._arguments import resolve_notion
+from skcalib._labels import check_y, class_columns
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_proba, check_y, class_columns, mean_one
+from skcalib._validation import check_proba, mean_one
 from skcalib.clusters import cluster_sums
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.notions import Canonical

@@ -13,17 +13,10 @@ import numpy as np
 from scipy.special import softmax
 
 from skcalib._arguments import resolve_loss, resolve_notion, resolve_smoother
+from skcalib._labels import check_label_list, check_y, one_hot, unique_labels
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._validation import (
-    check_features,
-    check_indices,
-    check_label_list,
-    check_y,
-    drop_zero_weights,
-    one_hot,
-    unique_labels,
-)
+from skcalib._validation import check_features, check_indices, drop_zero_weights
 from skcalib._values import shown
 from skcalib.errors.terms import (
     ProperTerms,

@@ -24,14 +24,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from skcalib._arguments import resolve_notion
-from skcalib._validation import (
-    check_indices,
-    check_weight,
-    check_y,
-    has_columns,
-    unique_labels,
-    weighted_rows,
-)
+from skcalib._labels import check_y, has_columns, unique_labels
+from skcalib._validation import check_indices, check_weight, weighted_rows
 from skcalib.estimators._response import (
     aligned_proba,
     classes_of,

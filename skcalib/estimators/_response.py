@@ -16,8 +16,9 @@ from sklearn.model_selection import StratifiedGroupKFold, check_cv
 from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._labels import unique_labels
 from skcalib._parallel import out_of_fold
-from skcalib._validation import check_proba, in_words, take_rows, unique_labels
+from skcalib._validation import check_proba, in_words, take_rows
 from skcalib._values import shown
 from skcalib.clusters import check_groups
 from skcalib.problem import problem_of

@@ -11,9 +11,10 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._arguments import resolve_training_loss
+from skcalib._labels import unique_labels
 from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of, instead_of
-from skcalib._validation import check_indices, check_weight, take_rows, unique_labels
+from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib.estimators._base import ClassifierTrainer, check_fold_classes
 from skcalib.estimators._response import aligned_proba
 from skcalib.estimators.selection import candidate_names, select_recalibrator

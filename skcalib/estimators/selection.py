@@ -13,9 +13,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_loss
+from skcalib._labels import one_hot
 from skcalib._parallel import join_folds
 from skcalib._records import Record
-from skcalib._validation import one_hot
 from skcalib._values import shown
 from skcalib.inference import (
     MeanInterval,

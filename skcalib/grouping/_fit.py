@@ -25,8 +25,9 @@ from scipy.stats import norm
 from sklearn.base import clone, is_classifier
 from sklearn.ensemble import HistGradientBoostingRegressor
 
+from skcalib._labels import is_one_hot
 from skcalib._parallel import out_of_fold, run_each
-from skcalib._validation import is_one_hot, mean_one
+from skcalib._validation import mean_one
 from skcalib.grouping.partition import (
     Partitioner,
     Regions,

@@ -12,16 +12,11 @@ from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import printable
+from skcalib._labels import check_y
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties
-from skcalib._validation import (
-    check_indices,
-    check_y,
-    mean_one,
-    take_rows,
-    weighted_rows,
-)
+from skcalib._validation import check_indices, mean_one, take_rows, weighted_rows
 from skcalib.clusters import cluster_sums, effective_size, independent_size
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.events import binary_events, named_events, refuse_data_of_summary

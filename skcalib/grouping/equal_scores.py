@@ -13,10 +13,11 @@ from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
+from skcalib._labels import check_y
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties
-from skcalib._validation import check_indices, check_y, weighted_features
+from skcalib._validation import check_indices, weighted_features
 from skcalib.grouping._candidates import MOST_GROUPS, Pair, encode_features, form_groups
 from skcalib.grouping._statistics import LEAST_SIZE, EqualScores, compare, compare_all
 from skcalib.grouping.partition import check_features

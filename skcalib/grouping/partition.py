@@ -52,8 +52,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._labels import labels_or_shares
 from skcalib._ties import merge_ties
-from skcalib._validation import labels_or_shares
 from skcalib._values import shown
 from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree

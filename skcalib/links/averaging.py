@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from scipy.special import logsumexp, softmax, xlogy
 
+from skcalib._labels import labels_or_shares
 from skcalib._rows import softmax_parts
-from skcalib._validation import labels_or_shares
 from skcalib.links._base import minimise_convex
 from skcalib.links.basis import BY_CLASS, CONFUSION, LogitBasis
 

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import chi2
 
-from skcalib._validation import labels_or_shares, mean_one
+from skcalib._labels import labels_or_shares
+from skcalib._validation import mean_one
 from skcalib.links._base import Link, LinkFit, likelihood_tolerance, minimise_convex, row_blocks
 
 if TYPE_CHECKING:

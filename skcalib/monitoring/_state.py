@@ -9,8 +9,8 @@ import numpy as np
 
 from skcalib import kernels
 from skcalib._arguments import resolve_notion
+from skcalib._labels import check_label_list
 from skcalib._packing import plain, read_arrays, seal, unseal, write_arrays
-from skcalib._validation import check_label_list
 from skcalib.kernels import Kernel
 from skcalib.notions import NOTIONS
 

@@ -13,8 +13,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from skcalib._arguments import resolve_notion
+from skcalib._labels import check_label_list, check_y, listed
 from skcalib._records import Record
-from skcalib._validation import check_count, check_label_list, check_y, listed
+from skcalib._validation import check_count
 from skcalib._values import is_finite, shown
 from skcalib.kernels import Kernel
 from skcalib.monitoring._alternatives import (

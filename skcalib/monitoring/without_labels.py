@@ -12,11 +12,7 @@ from skcalib._class_columns import check_column_names
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties, top_class
-from skcalib._validation import (
-    check_indices,
-    check_proba,
-    drop_zero_weights,
-)
+from skcalib._validation import check_indices, check_proba, drop_zero_weights
 from skcalib.clusters import effective_size, inflation
 from skcalib.error_intervals import ErrorInterval
 from skcalib.inference import MeanInterval

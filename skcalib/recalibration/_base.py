@@ -19,18 +19,14 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_para
 
 from skcalib._arguments import resolve_training_loss
 from skcalib._class_columns import check_column_names, classes_of_columns
+from skcalib._labels import check_label_list, check_soft_labels, check_y, class_columns, has_columns
 from skcalib._parameters import check_parameters_of
 from skcalib._validation import (
     HALF_TOLERANCE,
     check_features,
     check_indices,
-    check_label_list,
     check_proba,
-    check_soft_labels,
-    check_y,
-    class_columns,
     drop_zero_weights,
-    has_columns,
 )
 from skcalib._values import shown
 from skcalib.clusters import outside_level

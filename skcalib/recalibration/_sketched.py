@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, Self
 
 from skcalib._arguments import resolve_training_loss
-from skcalib._validation import check_label_list, listed
+from skcalib._labels import check_label_list, listed
 from skcalib.problem import ForecastSummary
 from skcalib.recalibration._base import Recalibrator
 

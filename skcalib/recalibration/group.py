@@ -11,13 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from skcalib._parameters import check_parameters_of
-from skcalib._validation import (
-    check_indices,
-    drop_zero_weights,
-    mean_one,
-    take_rows,
-    weighted_rows,
-)
+from skcalib._validation import check_indices, drop_zero_weights, mean_one, take_rows, weighted_rows
 from skcalib._values import shown
 from skcalib.inference import MeanInterval, first_within_one_standard_error, mean_interval
 from skcalib.links._base import detection_limit, log_forecast

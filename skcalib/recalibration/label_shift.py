@@ -11,12 +11,8 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skcalib._validation import (
-    check_features,
-    check_label_list,
-    drop_zero_weights,
-    listed,
-)
+from skcalib._labels import check_label_list, listed
+from skcalib._validation import check_features, drop_zero_weights
 from skcalib._values import shown
 from skcalib.recalibration._base import Recalibrator
 from skcalib.tower import weighted_mean

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._arguments import resolve_training_loss
-from skcalib._validation import is_one_hot
+from skcalib._labels import is_one_hot
 from skcalib._values import shown
 from skcalib.inference import first_within_one_standard_error
 from skcalib.links import (

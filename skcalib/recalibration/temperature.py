@@ -11,7 +11,8 @@ from scipy.optimize import brentq, minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import resolve_training_loss
-from skcalib._validation import check_proba, labels_or_shares, mean_one
+from skcalib._labels import labels_or_shares
+from skcalib._validation import check_proba, mean_one
 from skcalib.links import BiasCorrectedTemperature, fit_bias_corrected
 from skcalib.links._base import LogRows
 from skcalib.links.temperature import (

@@ -12,9 +12,9 @@ import numpy as np
 from sklearn.utils import indexable
 
 from skcalib._formatting import printable
+from skcalib._labels import check_y
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record, frame_of
-from skcalib._validation import check_y
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.estimators._response import make_folds
 from skcalib.inference import MeanInterval, mean_interval

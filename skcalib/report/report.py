@@ -9,11 +9,11 @@ import numpy as np
 
 from skcalib._files import check_writable, write_atomically
 from skcalib._formatting import printable
+from skcalib._labels import check_y
 from skcalib._parameters import checks_parameters
 from skcalib._validation import (
     check_indices,
     check_weight,
-    check_y,
     take_rows,
     weighted_features,
     weighted_rows,

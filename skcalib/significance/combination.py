@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import chdtrc, logsumexp
 
+from skcalib._labels import listed
 from skcalib._parameters import checks_parameters
-from skcalib._validation import listed, look_up
+from skcalib._validation import look_up
 from skcalib._values import shown
 from skcalib.pvalues import CalibrationTest, e_value_test
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from skcalib._labels import draw_codes
 from skcalib._parallel import draw_each
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_count, draw_codes
+from skcalib._validation import check_count
 from skcalib._values import shown
 from skcalib.errors import calibration_error
 from skcalib.problem import check_problem

@@ -23,8 +23,9 @@ from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
 from skcalib._arguments import resolve_notion
+from skcalib._labels import draw_codes
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_count, draw_codes
+from skcalib._validation import check_count
 from skcalib._values import shown
 from skcalib.clusters import effective_size
 from skcalib.errors.kernel import (

@@ -13,16 +13,10 @@ import numpy as np
 
 from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text, record_text
+from skcalib._labels import check_y, listed, unique_labels
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._validation import (
-    check_indices,
-    check_y,
-    listed,
-    to_numpy,
-    unique_labels,
-    weighted_rows,
-)
+from skcalib._validation import check_indices, to_numpy, weighted_rows
 from skcalib._values import shown
 from skcalib.clusters import number_clusters
 from skcalib.error_intervals import calibration_error_interval

@@ -12,18 +12,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
+from skcalib._labels import check_classes, check_y, one_hot, unique_labels
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._validation import (
-    check_classes,
-    check_count,
-    check_indices,
-    check_y,
-    look_up,
-    one_hot,
-    take_rows,
-    unique_labels,
-)
+from skcalib._validation import check_count, check_indices, look_up, take_rows
 from skcalib.errors import calibration_error
 from skcalib.estimators._response import classifier_proba, clone_estimator, fit_rows
 from skcalib.notions import Auto

@@ -1,0 +1,306 @@
+"""Validation of labels and of soft labels, and the classes and columns that they name.
+
+Labels may be of any type that can be ordered. Values are never guessed; invalid input raises an
+error with a message of one sentence or two.
+"""
+
+import numpy as np
+from scipy.sparse import issparse
+
+from skcalib._validation import ROW_SUM_TOLERANCE, in_words, refuse_sparse, to_numpy
+from skcalib._values import shown
+
+
+def check_y(y_true, *, name="y_true"):
+    """Labels of any orderable type -> array (n,) without missing or continuous values."""
+    y_true = to_numpy(y_true, name=name)
+    y = None if issparse(y_true) else _as_array(y_true, name)
+    if y is None or y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] != 1):
+        shape = y_true.shape if y is None else y.shape
+        advice = _ADVICE[kind_of_rows(y)]
+        raise ValueError(
+            f"{name} must hold one label per sample, shape (n,); got shape {shape}. {advice}"
+        )
+    y = y.ravel()
+    if len(y) == 0:
+        raise ValueError(f"{name} is empty: at least one sample is needed.")
+    if y.dtype.kind == "O" and any(_is_missing(label) for label in y):
+        raise ValueError(f"{name} contains missing values (NaN or None): remove these rows first.")
+    if y.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} must hold class labels.")
+    if y.dtype.kind == "f":
+        if not np.isfinite(y).all():
+            raise ValueError(f"{name} contains NaN or infinity: remove these rows first.")
+        if np.any(y != np.floor(y)):
+            raise ValueError(f"{name} contains continuous values: class labels are expected.")
+    return y
+
+
+#: What to do about rows of several columns, by their kind.
+_ADVICE = {
+    "one-hot": "Turn one-hot rows into labels with .argmax(axis=1); an indicator matrix of 0 and 1 "
+    "needs notion=Multilabel(), and soft labels are label distributions or annotator counts "
+    "(n, n_classes).",
+    "indicator": "For several labels per sample pass one column at a time, or notion=Multilabel() "
+    "of skcalib.notions to a function that takes it; for counts of annotators divide each row by "
+    "its sum.",
+    "soft": "Label distributions and annotator counts are for proper calibration errors, their "
+    "decomposition, GroupingLossEstimator and recalibrators with fit(P, y): elsewhere pass one "
+    "label per sample, such as .argmax(axis=1).",
+}
+_ADVICE[""] = _ADVICE["one-hot"]
+
+
+def kind_of_rows(y):
+    """What the rows of an array of several columns are, "" for nothing that is known.
+
+    "one-hot" (a single 1), "indicator" (0 and 1), or "soft": label distributions or counts.
+    """
+    if y is None or y.ndim != 2 or y.shape[1] < 2 or not len(y) or y.dtype.kind not in "biuf":
+        return ""
+    binary = bool(((y == 0) | (y == 1)).all())
+    if binary:
+        return "one-hot" if bool((y.sum(axis=1) == 1).all()) else "indicator"
+    with np.errstate(invalid="ignore"):
+        return "soft" if bool((y >= 0).all()) and np.isfinite(y).all() else ""
+
+
+def has_columns(y_true):
+    """Whether labels have several columns: soft labels, or an indicator matrix."""
+    shape = () if issparse(y_true) else getattr(y_true, "shape", ())
+    if isinstance(y_true, (list, tuple)) and len(y_true):
+        shape = (len(y_true), *np.shape(y_true[0]))  # a list of labels is not converted
+    return len(shape) == 2 and shape[1] > 1
+
+
+def check_soft_labels(y_true, *, name="y_true"):
+    """Label distributions or annotator counts (n, K) -> distributions, and votes of each row (n,).
+
+    Rows of distributions have an infinite number of votes.
+    """
+    rows = _as_array(to_numpy(y_true, name=name), name)
+    if kind_of_rows(rows) != "soft":
+        if rows.dtype.kind in "iuf" and len(rows) and not np.all(rows >= 0):
+            raise ValueError(
+                f"{name} has {_first_bad(rows)}, but label distributions are probabilities and "
+                "annotator counts are whole numbers: neither is negative or missing."
+            )
+        check_y(y_true, name=name)  # raises
+    rows = rows.astype(np.float64)
+    total = rows.sum(axis=1)
+    off = np.abs(total - 1)
+    if off.max() <= ROW_SUM_TOLERANCE:
+        return rows, np.full(len(rows), np.inf)
+    if np.any(rows != np.floor(rows)):
+        row = int(off.argmax())
+        raise ValueError(
+            f"{name} must hold label distributions, whose rows sum to 1, or counts of annotators, "
+            f"which are whole numbers; row {row} sums to {total[row]:.6g}."
+        )
+    if total.min() < 1:
+        raise ValueError(
+            f"{name} has no vote in row {int(total.argmin())}: remove rows without annotators."
+        )
+    return rows / total[:, None], total
+
+
+def check_indicators(y_true, *, name="y_true"):
+    """Indicator matrix (n, L) of 0 and 1 -> float64 array."""
+    refuse_sparse(y_true, name)
+    rows = _as_array(to_numpy(y_true, name=name), name)
+    if rows.ndim != 2 or not len(rows):
+        raise ValueError(
+            f"{name} must be an indicator matrix (n, n_labels) with notion=Multilabel(), a column "
+            f"of 0 and 1 for each label; got shape {rows.shape}. For one label per sample use "
+            "notion='classwise'."
+        )
+    if rows.dtype.kind not in "biuf" or not ((rows == 0) | (rows == 1)).all():
+        raise ValueError(
+            f"{name} must be an indicator matrix of 0 and 1 with notion=Multilabel(), and holds "
+            "other values: pass 1 where a sample has the label of the column."
+        )
+    return rows.astype(np.float64)
+
+
+def _first_bad(rows):
+    """The first value that is not a nonnegative number, for a message."""
+    return f"the value {rows[~(rows >= 0)].tolist()[0]!r}"
+
+
+def _as_array(y_true, name):
+    """Labels as an array; NaN among strings is not converted to the string "nan"."""
+    try:
+        y = np.asarray(y_true)
+        if y.dtype.kind in "US" and not hasattr(y_true, "dtype"):
+            objects = np.asarray(y_true, dtype=object)
+            if not all(isinstance(label, (str, bytes)) for label in objects.ravel()):
+                return objects
+    except ValueError as error:
+        raise ValueError(
+            f"{name} must hold one label per sample, shape (n,): {in_words(error)}"
+        ) from error
+    return y
+
+
+def listed(classes):
+    """Classes for a message, abbreviated if there are many."""
+    names = np.asarray(classes).tolist()
+    if len(names) <= 12:
+        return str(names)
+    first = ", ".join(map(repr, names[:5]))
+    return f"[{first}, ..., {names[-1]!r}] ({len(names)} in all)"
+
+
+def _is_missing(label):
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # pandas.NA has no truth value
+        return True
+
+
+def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
+    """Classes of the columns, in order; ``n_columns=1`` is a binary forecast of shape (n,)."""
+    classes = unique_labels(y) if labels is None else check_label_list(labels)
+    if n_columns == 1 and len(classes) == 1:
+        classes = _complete_single_class(classes, pos_label, name)
+    if pos_label is not None:
+        classes = put_positive_last(classes, pos_label, reorder=n_columns == 1)
+    if len(classes) != max(n_columns, 2):
+        holds = "y_true has" if labels is None else "labels lists"
+        columns = "one column (the positive class)" if n_columns == 1 else f"{n_columns} columns"
+        raise ValueError(
+            f"{holds} {len(classes)} classes but {name} has {columns}: pass labels= with the class "
+            f"of each column of {name} (for a scikit-learn classifier: its classes_)."
+        )
+    return classes
+
+
+def _complete_single_class(classes, pos_label, name):
+    """Both classes if y_true has only one, from `pos_label` or from 0/1 coding."""
+    if pos_label is not None:
+        other = None if classes[0] == pos_label else pos_label
+        return np.array([classes[0], other], dtype=object)
+    only = classes.tolist()[0]
+    if isinstance(only, bool):
+        return np.array([False, True])
+    if classes.dtype.kind in "iufO" and isinstance(only, (int, float)) and only in (-1, 0, 1):
+        return np.array([-1, 1]) if only == -1 else np.array([0, 1])
+    raise ValueError(
+        f"y_true has only the class {only!r}, so it is unknown which class {name} of shape "
+        "(n,) is the probability of: pass labels=[negative, positive] or pos_label=."
+    )
+
+
+def put_positive_last(classes, pos_label, *, reorder):
+    """Two classes; with ``reorder``, `pos_label`, which must be one of them, comes last."""
+    if len(classes) > 2:
+        raise ValueError(
+            f"pos_label is for binary problems, but there are {len(classes)} classes: omit it; "
+            "if there is a notion= argument, 'classwise' evaluates every class."
+        )
+    found = [label == pos_label for label in classes]
+    if not any(found):
+        raise ValueError(
+            f"pos_label={shown(pos_label)} is not one of the classes {listed(classes)}."
+        )
+    return classes[::-1] if reorder and found[0] else classes
+
+
+def unique_labels(y):
+    """Sorted distinct labels; raises for mixed types."""
+    if _range(y) is not None:
+        return table_of(y)[0]
+    try:
+        return np.unique(y)
+    except TypeError as error:
+        raise ValueError("y_true mixes labels of types that cannot be ordered.") from error
+
+
+_TABLE = 1 << 16  # range of integer labels up to which they are counted, not sorted
+
+
+def table_of(y):
+    """Sorted distinct labels, and the index of every label in a table.
+
+    -> (distinct, place of each of them in the table, length of the table, index of each label)
+    """
+    span = _range(y)
+    if span is not None:
+        low, high = span
+        index = y.astype(np.intp, copy=low != 0)
+        if low:
+            index -= low
+        place = np.flatnonzero(np.bincount(index))
+        return (place + low).astype(y.dtype), place, high - low + 1, index
+    try:
+        distinct, index = np.unique(y, return_inverse=True)
+    except TypeError:
+        unique_labels(y)  # raises with a clear message
+        raise
+    return distinct, np.arange(len(distinct)), len(distinct), index.ravel()
+
+
+def _range(y):
+    """The smallest and the largest of labels that are counted; None for others."""
+    if y.dtype.kind not in "biu" or not len(y):
+        return None
+    low, high = int(y.min()), int(y.max())
+    return (low, high) if high - low < _TABLE and high < 2**62 else None
+
+
+def check_label_list(labels):
+    """`labels` as an array without repetition, in the order given."""
+    labels = np.asarray(to_numpy(labels, name="labels"))
+    if labels.ndim != 1 or len(labels) < 2:
+        raise ValueError("labels must list at least two classes, one for each column of y_proba.")
+    if len(set(labels.tolist())) != len(labels):
+        raise ValueError(f"labels has a class twice: {listed(labels)}.")
+    return labels
+
+
+def one_hot(y, classes):
+    """Labels (n,) and the classes of the K columns -> float64 array (n, K)."""
+    target = np.asarray(y[:, None] == classes[None, :], dtype=np.float64)
+    unknown = target.sum(axis=1) == 0
+    if unknown.any():
+        raise ValueError(
+            f"y_true contains {y[unknown].tolist()[0]!r}, which is none of the classes "
+            f"{listed(classes)}: pass labels= with the class of each column."
+        )
+    return target
+
+
+def class_columns(y, classes):
+    """Labels (n,) and the classes of the K columns -> the column of each label, (n,)."""
+    distinct, place, length, index = table_of(y)
+    table = np.zeros(length, dtype=np.intp)
+    table[place] = one_hot(distinct, classes).argmax(axis=1)
+    return table.take(index)
+
+
+def one_hot_rows(column, n_columns):
+    """The columns of labels (n,) -> float64 array (n, n_columns) with a one in each row."""
+    target = np.zeros((len(column), n_columns))
+    target[np.arange(len(column)), column] = 1
+    return target
+
+
+def is_one_hot(target):
+    """Whether all rows of label distributions (n, K) are those of labels."""
+    return len(target) == 0 or target.max(axis=1).min() == 1
+
+
+def labels_or_shares(target):
+    """Columns of labels (n,) of one-hot targets; other targets and columns as they are."""
+    if target.ndim == 1:
+        return target
+    return target.argmax(axis=1) if is_one_hot(target) else target
+
+
+def draw_codes(levels, rng):
+    """A column drawn from each row of cumulative probabilities (n, K), never one of probability 0.
+
+    Rows need not end in exactly 1: they are scaled by their last value.
+    """
+    at = rng.random_sample((len(levels), 1)) * levels[:, -1:]
+    return (levels[:, :-1] <= at).sum(axis=1)
