@@ -13,7 +13,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist
 
 from skcalib._values import is_finite, is_whole, shown
 
@@ -372,15 +372,21 @@ def median_distance(
     if max_samples is not None and len(forecast) > max_samples:
         chosen = np.random.default_rng(0).choice(len(forecast), max_samples, replace=False)
         forecast = forecast[any_order(forecast)[chosen]]
-    distances = METRICS[metric].outer(forecast, forecast)
-    if not RULES[rule]:
-        distances = distances[np.triu_indices(len(forecast), 1)]
-    # In place: the order of the distances does not matter.
-    median = np.median(distances, overwrite_input=True) if distances.size else 0.0
+    distances = METRICS[metric].within(forecast)
+    n_zeros, repeats = (len(forecast), 2) if RULES[rule] else (0, 1)
+    median = _median_of_pairs(distances, n_zeros, repeats) if distances.size else 0.0
     if median == 0:
         positive = distances[distances > 0]
         median = np.median(positive) if positive.size else 1.0
     return float(median)
+
+
+def _median_of_pairs(distances, n_zeros, repeats):
+    """Median of some zeros and of each distance, repeated; the distances change their order."""
+    size = n_zeros + repeats * len(distances)
+    places = (np.array([(size - 1) // 2, size // 2]) - n_zeros) // repeats
+    distances.partition(np.maximum(places, 0))
+    return np.where(places < 0, 0.0, distances[places]).mean()
 
 
 def any_order(forecast: np.ndarray) -> np.ndarray:
@@ -581,6 +587,13 @@ class TotalVariation:
         return np.square(distances, out=distances) if squared else distances
 
     @staticmethod
+    def within(x: np.ndarray) -> np.ndarray:
+        """Distances of all pairs of different rows of x (n, K), shape (n (n - 1) / 2,)."""
+        distances = pdist(x, "cityblock")
+        distances *= 0.5
+        return distances
+
+    @staticmethod
     def paired(x: np.ndarray, y: np.ndarray, *, squared: bool = False) -> np.ndarray:
         """Distances of points (..., K) from their partners, shape (...)."""
         distances = 0.5 * np.abs(x - y).sum(axis=-1)
@@ -595,6 +608,13 @@ class Euclidean:
         """Distances of all pairs of the rows of x (n, K) and y (m, K), shape (n, m)."""
         squares = _squared_euclidean(x, y)
         return squares if squared else np.sqrt(squares, out=squares)
+
+    @staticmethod
+    def within(x: np.ndarray) -> np.ndarray:
+        """Distances of all pairs of different rows of x (n, K), shape (n (n - 1) / 2,)."""
+        if x.shape[1] < _PRODUCT:
+            return pdist(x)
+        return Euclidean.outer(x, x)[np.tri(len(x), k=-1, dtype=bool)]
 
     @staticmethod
     def paired(x: np.ndarray, y: np.ndarray, *, squared: bool = False) -> np.ndarray:
