@@ -35,7 +35,7 @@ from skcalib.clusters import outside_level
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.merged import merged
 from skcalib.errors.one_step import OneStepProblem, is_large, n_fitted
-from skcalib.links.averaging import ModelAverage
+from skcalib.links.averaging import PER_CLASS, ModelAverage
 from skcalib.notions import Canonical
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from skcalib.scores import Divergence, ProperScore
     from skcalib.smoothers import Smoother
 
-SLOW = 1_000_000  # probabilities of more than two classes whose averaged maps take ten seconds
+SLOW = 3_300_000  # probabilities of a few classes whose averaged maps take about ten seconds
 
 
 class ProperTerms:
@@ -204,12 +204,18 @@ def _averaged(problem):
 
 
 def _warn_if_slow(shape):
-    """Warn before the averaged maps of several classes take more than about ten seconds."""
+    """Warn before the averaged maps of several classes take about ten seconds or more.
+
+    Slopes and shifts of single classes have products of all pairs of classes.
+    """
     n_samples, n_classes = shape
-    if n_classes > 2 and (n_fitted(n_samples, n_classes) + n_samples / 20) * n_classes > SLOW:
+    time = (n_fitted(n_samples, n_classes) + n_samples / 20) * n_classes
+    if n_samples >= PER_CLASS * n_classes:
+        time *= 1 + (n_classes / 140) ** 2
+    if n_classes > 2 and time > SLOW:
         warnings.warn(
-            f"The default estimate for {n_samples:,} samples of {n_classes:,} classes takes more "
-            "than ten seconds: pass a random part of the samples, or notion='top_label'.",
+            f"The default estimate for {n_samples:,} samples of {n_classes:,} classes takes about "
+            "ten seconds or more: pass a random part of the samples, or notion='top_label'.",
             UserWarning,
             stacklevel=outside_level(),
         )
