@@ -165,10 +165,10 @@ def proper_calibration_error(
     `LogitSmoother` fits the maps in each of five folds; `DirichletKernel` is O(n^2 K).
 
     With more than two classes and fewer than 20 samples for each, there are no maps of single
-    classes; from 20 classes on, there is a warning. Where the fits take about ten seconds or more, as
-    for 40,000 samples of 70 classes, there is a warning before. The default is neither a lower nor
-    an upper bound in expectation; "risk" is a lower bound. The three methods can differ strongly in
-    small samples.
+    classes; from 20 classes on, there is a warning. Where the fits take about ten seconds or more,
+    as for 40,000 samples of 70 classes, there is a warning before. The default is neither a lower
+    nor an upper bound in expectation; "risk" is a lower bound. The three methods can differ
+    strongly in small samples.
 
     Examples
     --------
