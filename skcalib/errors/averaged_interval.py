@@ -366,7 +366,8 @@ class _BrierProjection(_Projection):
         else:
             squares = self._squares(block, p, changes, self.root @ self.root.T)
             along = _products(changes, [residual])[:, :, 0]
-            noise = np.hstack([block.tangent_project(p, residual), along]) @ self.root
+            tangents, fitted = np.split(self.root, [-along.shape[1]])
+            noise = block.tangent_project(p, residual, tangents) + along @ fitted
         leverage = np.clip(half * problem.one[rows] * squares / (p.shape[1] - 1), 0.0, 0.5)
         change = np.einsum("ik,ik->i", changes[0], changes[0])
         return half * noise / np.sqrt(1 - leverage)[:, None], half * change
@@ -444,7 +445,7 @@ def _whitened_scores(block, p, residual, root):
         columns = block.top.T @ root
         size = np.einsum("ij,ij->i", columns, columns)
         return residual[:, 1:] * columns, p[:, 0] * p[:, 1] * size
-    return block.project(residual) @ root, block.leverage(p, root @ root.T)
+    return block.project(residual, root), block.leverage(p, root @ root.T)
 
 
 def _whitened(information, mean):

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from skcalib._rows import centred
 
@@ -78,10 +78,16 @@ class BasisBlock:
             found += theta[at:].reshape(n_classes, n_classes)[self.column]
         return found
 
-    def project(self, q: np.ndarray) -> np.ndarray:
-        r""":math:`\sum_k q_{ik} g_{ik}`, (n, J)."""
-        found = self._project(q)
-        return found if self.mix is None else found @ self.mix
+    def project(self, q: np.ndarray, matrix: np.ndarray | None = None) -> np.ndarray:
+        r""":math:`\sum_k q_{ik} g_{ik}`, (n, J), or its product with a matrix (J, c)."""
+        if self.mix is None:
+            return self._project(q) if matrix is None else self._project(q) @ matrix
+        mixed = self.mix if matrix is None else self.mix @ matrix
+        mixed = mixed.toarray() if issparse(mixed) else mixed
+        found = self._project(q) @ mixed[: self._layout()[2]]
+        for rows, own in self._constants:
+            found[rows] += q[rows] @ mixed[own]
+        return found
 
     def total(self, q: np.ndarray) -> np.ndarray:
         r""":math:`\sum_{ik} q_{ik} g_{ik}`, (J,), or (r, J) for q of shape (r, n, K)."""
@@ -100,7 +106,8 @@ class BasisBlock:
         r""":math:`\sum_i w_i (\sum_k p_{ik} g_{ik} g_{ik}^\top - m_i m_i^\top)`, (J, J)."""
         if self._binary:
             return self._weighted_squares(weight * p[:, 0] * p[:, 1])
-        found = self._gram(weight[:, None] * p) - self._mean_gram(p, weight)
+        mean = np.sqrt(weight)[:, None] * p
+        found = self._gram(weight[:, None] * p) - self._cross_gram(mean, mean)
         return found if self.mix is None else self.mix.T @ found @ self.mix
 
     def information_diagonal(self, p: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -117,18 +124,16 @@ class BasisBlock:
         if self.confusion:
             parts.append(self._sum_by_column(q).ravel())
         end = self._layout()[2]
-        mean = self._project(p, confusion=False)
+        mean = self._project(p)
         if self.mix is None:
             return np.concatenate(parts) - weight @ mean**2
         # What is combined has its value at different classes, so there are no products of these.
-        found, cut = np.concatenate(parts) @ self.mix**2, self.mix.shape[1]
-        if self.confusion:
-            own, free = self._confusion_rows(), p.shape[1] - 1
-            cut -= len(own) * free
-            for k, rows in enumerate(self._rows_by_column):
-                columns = slice(cut + k * free, cut + (k + 1) * free)
-                combined = p[rows] @ self.mix[own[k], columns]
-                found[columns] -= weight[rows] @ combined**2
+        found, free = np.concatenate(parts) @ self.mix**2, p.shape[1] - 1
+        cut = self.mix.shape[1] - len(self._constants) * free
+        for k, (rows, own) in enumerate(self._constants):
+            columns = slice(cut + k * free, cut + (k + 1) * free)
+            combined = p[rows] @ self.mix[own, columns]
+            found[columns] -= weight[rows] @ combined**2
         found[:cut] -= weight @ (mean @ self.mix[:end, :cut]) ** 2
         return found
 
@@ -137,20 +142,21 @@ class BasisBlock:
         if self._binary:
             return p[:, 0] * p[:, 1] * _column_squares(self.top, matrix)
         matrix = self._before_mix(matrix)
-        return self._quadratic(p, matrix) - _squares(self._project(p), matrix)
+        return self._quadratic(p, matrix) - self._form(p, p, matrix)
 
-    def tangent_project(self, p: np.ndarray, r: np.ndarray) -> np.ndarray:
-        r""":math:`\sum_k h_{ik} r_{ik}`, (n, J)."""
-        return self.project(p * centred(p, r))
+    def tangent_project(
+        self, p: np.ndarray, r: np.ndarray, matrix: np.ndarray | None = None
+    ) -> np.ndarray:
+        r""":math:`\sum_k h_{ik} r_{ik}`, (n, J), or its product with a matrix (J, c)."""
+        return self.project(p * centred(p, r), matrix)
 
     def tangent_gram(self, p: np.ndarray, weight: np.ndarray) -> np.ndarray:
         r""":math:`\sum_{ik} w_i h_{ik} h_{ik}^\top`, (J, J)."""
         if self._binary:
             return self._weighted_squares(2 * weight * (p[:, 0] * p[:, 1]) ** 2)
-        square, mean = p**2, self._project(p)
-        cross = (self._project(square) * weight[:, None]).T @ mean
-        total = (mean * (weight * square.sum(axis=1))[:, None]).T @ mean
-        found = self._gram(weight[:, None] * square) - cross - cross.T + total
+        square = p**2
+        rest = self._cross_gram(weight[:, None] * _beyond(p, square), p)
+        found = self._gram(weight[:, None] * square) + rest + rest.T
         return found if self.mix is None else self.mix.T @ found @ self.mix
 
     def tangent_squares(self, p: np.ndarray, matrix: np.ndarray) -> np.ndarray:
@@ -158,33 +164,43 @@ class BasisBlock:
         if self._binary:
             return 2 * (p[:, 0] * p[:, 1]) ** 2 * _column_squares(self.top, matrix)
         matrix = self._before_mix(matrix)
-        square, mean = p**2, self._project(p)
-        along = mean @ matrix
-        found = self._quadratic(square, matrix)
-        found -= 2 * np.einsum("ij,ij->i", self._project(square), along)
-        return found + square.sum(axis=1) * np.einsum("ij,ij->i", mean, along)
+        square = p**2
+        return self._quadratic(square, matrix) + 2 * self._form(_beyond(p, square), p, matrix)
 
     @property
     def _binary(self):
         return self.log.shape[1] == 2
 
-    def _mean_gram(self, p, weight):
-        """Weighted sum of the products m m' of mean directions before mixing, (J0, J0)."""
-        mean = self._project(p, confusion=False) * np.sqrt(weight)[:, None]
+    def _cross_gram(self, q, r):
+        """Sum of the products of the projections of q and r before mixing, (J0, J0)."""
+        first = self._project(q)
+        second = first if r is q else self._project(r)
         if not self.confusion:
-            return mean.T @ mean
+            return first.T @ second
         end, size = self._layout()[2:]
         found = np.zeros((size, size))
-        found[:end, :end] = mean.T @ mean
-        for own, rows in zip(self._confusion_rows(), self._rows_by_column, strict=True):
-            at = p[rows] * np.sqrt(weight[rows])[:, None]
-            found[np.ix_(own, own)] = at.T @ at
-            found[own, :end] = at.T @ mean[rows]
-            found[:end, own] = found[own, :end].T
+        found[:end, :end] = first.T @ second
+        for rows, own in self._constants:
+            found[own, own] = q[rows].T @ r[rows]
+            found[own, :end] = q[rows].T @ second[rows]
+            found[:end, own] = first[rows].T @ r[rows]
         return found
 
-    def _project(self, q, *, confusion=True):
-        """Projections on the directions before they are combined, (n, J0)."""
+    def _form(self, q, r, matrix):
+        """Products of the projections of q and r with a symmetric matrix before mixing, (n,)."""
+        first = self._project(q)
+        second = first if r is q else self._project(r)
+        end = self._layout()[2]
+        found = np.einsum("ij,ij->i", first @ matrix[:end, :end], second)
+        for rows, own in self._constants:
+            cross = first[rows] @ matrix[:end, own] + q[rows] @ matrix[own, own]
+            found[rows] += np.einsum("ik,ik->i", cross, r[rows])
+            cross = second[rows] @ matrix[:end, own]
+            found[rows] += np.einsum("ik,ik->i", cross, q[rows])
+        return found
+
+    def _project(self, q):
+        """Projections (n, j) on the directions before mixing, without those of confusion."""
         parts = []
         if self.dense is not None:
             products = (self.dense * q).reshape(-1, q.shape[1])
@@ -192,10 +208,6 @@ class BasisBlock:
         parts += [q if f is None else q * f for f in self.factors]
         if self.top is not None:
             parts.append((self._at_column(q) * self.top).T)
-        if confusion and self.confusion:
-            spread = np.zeros((len(q), q.shape[1], q.shape[1]))
-            spread[np.arange(len(q)), self.column] = q
-            parts.append(spread.reshape(len(q), -1))
         if not parts:
             return np.empty((len(q), 0))
         return parts[0] if len(parts) == 1 else np.hstack(parts)
@@ -315,9 +327,16 @@ class BasisBlock:
         return self._columns @ values
 
     @cached_property
-    def _rows_by_column(self):
-        """The samples of each column."""
-        return [np.flatnonzero(self.column == k) for k in range(self.log.shape[1])]
+    def _constants(self):
+        """The samples of each column, and the place of its constants before mixing."""
+        if not self.confusion:
+            return []
+        n_classes, start = self.log.shape[1], self._layout()[2]
+        starts = range(start, start + n_classes**2, n_classes)
+        return [
+            (np.flatnonzero(self.column == k), slice(one, one + n_classes))
+            for k, one in enumerate(starts)
+        ]
 
     @cached_property
     def _columns(self):
@@ -329,9 +348,9 @@ class BasisBlock:
         return csr_array(parts, shape=(n_samples, n_classes)).T
 
 
-def _squares(rows, matrix):
-    """x' P x of each row x, (n,)."""
-    return np.einsum("ij,ij->i", rows @ matrix, rows)
+def _beyond(p, square):
+    """p s / 2 - p^2 with the sum s of the squares of each row, (n, K)."""
+    return 0.5 * square.sum(axis=1, keepdims=True) * p - square
 
 
 def _column_squares(columns, matrix):
