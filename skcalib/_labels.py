@@ -224,6 +224,14 @@ def table_of(y):
 
     -> (distinct, place of each of them in the table, length of the table, index of each label)
     """
+    try:
+        return _table(y)
+    except TypeError:
+        unique_labels(y)  # raises with a clear message
+        raise
+
+
+def _table(y):
     span = _range(y)
     if span is not None:
         low, high = span
@@ -232,11 +240,7 @@ def table_of(y):
             index -= low
         place = np.flatnonzero(np.bincount(index))
         return (place + low).astype(y.dtype), place, high - low + 1, index
-    try:
-        distinct, index = np.unique(y, return_inverse=True)
-    except TypeError:
-        unique_labels(y)  # raises with a clear message
-        raise
+    distinct, index = np.unique(y, return_inverse=True)
     return distinct, np.arange(len(distinct)), len(distinct), index.ravel()
 
 
@@ -272,7 +276,10 @@ def one_hot(y, classes):
 
 def class_columns(y, classes):
     """Labels (n,) and the classes of the K columns -> the column of each label, (n,)."""
-    distinct, place, length, index = table_of(y)
+    try:
+        distinct, place, length, index = _table(y)
+    except TypeError:  # labels without an order
+        return one_hot(y, classes).argmax(axis=1)
     table = np.zeros(length, dtype=np.intp)
     table[place] = one_hot(distinct, classes).argmax(axis=1)
     return table.take(index)

@@ -97,15 +97,17 @@ class OneStepProblem(AveragedProblem):
         models, information, moments = _ends(part, average.size)
         del part  # its directions, before there are arrays of all samples
         whole = AveragedProblem(forecast, weight, average, square, problem.cluster)
-        gains, gradients, tangent = _sums(average.start, whole)
+        gains, gradients, tangent, own = _sums(average.start, whole)
         identity, start = (
             _Scores(average, *rest) for rest in zip(models, information, gradients, strict=True)
         )
-        logs = np.array(list(identity.evidence.values()))
-        average.log_odds = float(logsumexp(logs[1:]) - np.log(len(logs) - 1))
-        changed = 1 - float(softmax(logs)[0])
         if np.isinf(gains[0]).any():  # a label had the probability 0
             average.log_odds, changed = np.inf, 1.0
+        else:
+            gain = float(average.weight @ gains[0]) + own
+            others = list(identity.evidence_with(start, gain).values())[1:]
+            average.log_odds = float(logsumexp(others) - own - np.log(len(others)))
+            changed = 1 - float(softmax([own, *others])[0])
         steps = tuple(start.gains(tangent, *moments) / average.size)
         found = {"gains": gains, "steps": steps, "changed": changed}
         return cls(forecast, weight, average, square, problem.cluster, **found)
@@ -209,22 +211,24 @@ def _sums(start, problem):
     """Gains of each sample by the map of a model (3, n), and the sums of all directions.
 
     These are the sums u at the forecasts and at the map, and b, for weights in effective samples.
+    The last sum is the log likelihood of the forecasts, beyond that of forecasts without zeros.
     """
     average, basis = problem.average, problem.average.basis
     gains = np.empty((3, len(problem.weight)))
-    totals = np.zeros((3, len(basis.scale)))
+    totals, own = np.zeros((3, len(basis.scale))), 0.0
     for rows in basis.blocks(len(problem.weight)):
         s, w = problem.forecast[rows], average.dispersion * average.weight[rows, None]
         block = basis(s)
         p = softmax_parts(basis.part(block, start.groups).logits(start.theta))[1]
+        own -= float(average.weight[rows] @ problem.log_gain(rows, np.exp(block.log)))
         residual, change = problem.residual(rows, s), p - s
         gains[0, rows] = problem.log_gain(rows, p)
         gains[1, rows] = np.einsum("ik,ik->i", residual, change)
         gains[2, rows] = np.einsum("ik,ik->i", change, change)
-        own = np.stack([residual, residual - change, p * centred(p, residual)])
-        own *= w
-        totals += block.total(own)
-    return gains, totals[:2], totals[2]
+        scores = np.stack([residual, residual - change, p * centred(p, residual)])
+        scores *= w
+        totals += block.total(scores)
+    return gains, totals[:2], totals[2], own
 
 
 class _Scores:
@@ -266,6 +270,20 @@ class _Scores:
             best = max(found, key=lambda groups: found[groups])
             more = self._difference(best, best | CONFUSION) - _CONFUSION_COST
             found[best | CONFUSION] = found[best] + more
+        return found
+
+    def evidence_with(self, other: _Scores, gain: float) -> dict[frozenset[str], float]:
+        """The `evidence`, with the actual gain of log likelihood by the model of other scores.
+
+        The gain that the step predicts is inaccurate where the model is far away.
+        """
+        found, groups = dict(self.evidence), other._own
+        if groups:
+            simple = groups - CONFUSION
+            evidence = self.evidence[simple]
+            if groups != simple:
+                evidence += self._difference(simple, groups) - _CONFUSION_COST
+            found[groups] = evidence + gain - self._gain(groups) / self._average.dispersion
         return found
 
     def gains(self, tangent: np.ndarray, squares: np.ndarray, crossed: np.ndarray) -> np.ndarray:

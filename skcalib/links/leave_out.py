@@ -14,7 +14,8 @@ second order. So one pass over the samples gives the fits of all folds. What rem
 order in :math:`\delta`, which is about half of a standard error of the parameters for a fifth of
 the samples. The parameters depend on the held-out samples only by this remainder. The expansion is
 checked at the held-out samples, whose likelihood is known at both ends of the step. Where it fails,
-as it may for forecasts that are nearly all certain, each fold needs a fit of its own.
+as it may for forecasts that are nearly all certain, each fold needs a fit of its own. So it does if
+its score is unusual for a random fold, as for folds of groups that differ, or of sorted data.
 
 `AverageWithout` is for averaged maps, `affine_path` for vector scaling with several strengths of
 its shrinkage.
@@ -47,11 +48,13 @@ if TYPE_CHECKING:
     from skcalib.links.maps import VectorMap
 
 _FEWEST, _PER_CLASS = 5_000, 150  # samples from which one step is enough: all, and times classes
-_LARGEST = 0.3  # share of the samples that are left out at most
+_LARGEST = 0.3  # largest share of a fold; two of them may be left out together
 _TOLERANCE = 1e-3  # of the log likelihood: a Newton step then gives twice as many digits
 _MAX_VALUES = 100  # passes over the samples for one strength
 #: Largest remainder of an expansion: share of its term of second order, and log likelihood.
 _REMAINDER, _NEGLIGIBLE = 0.1, 0.01
+_SPREAD = 4.0  # standard deviations above the mean up to which a score is usual
+_FLAT = 1e-9  # of the largest eigenvalue of an information
 
 
 def one_step_is_enough(counts: np.ndarray, weight: np.ndarray, folds: Sequence[np.ndarray]) -> bool:
@@ -91,6 +94,7 @@ class AverageWithout(ModelAverage):
         weight = whole.weight[kept]
         self.size = float(weight.sum() ** 2 / (weight @ whole.unit[kept]))
         self._factor = self.size / (self.dispersion * weight.sum())
+        self._share = 1 - float(weight.sum() / whole.weight.sum())
         # The rows of the sums are those that are left out.
         self.forecast, self.label = whole.forecast[left_out], whole.label[left_out]
         self.weight, self.unit = whole.weight[left_out], whole.unit[left_out]
@@ -101,7 +105,7 @@ class AverageWithout(ModelAverage):
         }
         identity = identity_model(np.exp(self.basis.log_proba(self.forecast)))
         self._base = self._log_likelihood(identity.proba)
-        fitted, self._expansions = {frozenset(): identity}, {}
+        fitted, self._expansions, self._usual = {frozenset(): identity}, {}, {}
         for model in whole.models:
             key = frozenset(model.groups)
             parent = parents.get(key, key - CONFUSION)
@@ -125,6 +129,7 @@ class AverageWithout(ModelAverage):
         held_out = self._log_likelihood(proba)
         half_square = 0.5 * step @ held_out_information @ step
         self._expansions[model.groups] = held_out + gradient @ step - half_square, half_square
+        self._usual[model.groups] = is_usual(gradient, of_all, self._share)
         gain = model.gain - (held_out - self._base)
         gain = self._factor * gain + ascent @ step - 0.5 * step @ information @ step
         more = gain - parent.gain
@@ -135,7 +140,9 @@ class AverageWithout(ModelAverage):
         return replace(model, proba=proba, covariance=np.linalg.inv(hessian), **found)
 
     def _follows(self, model):
-        """Whether the log likelihood of the left-out samples follows its expansion."""
+        """Whether the left-out samples are like the others, and the expansion holds at them."""
+        if not self._usual[model.groups]:
+            return False
         actual = sum(
             fit_of_block(block, model.theta, self.label[rows], self.weight[rows])[0]
             for rows, block in self.directions.of(model.groups)
@@ -151,11 +158,45 @@ def expansion_holds(actual: float, expected: float, half_square: float) -> bool:
     return abs(actual - expected) <= _REMAINDER * half_square + _NEGLIGIBLE
 
 
+def is_usual(
+    excess: np.ndarray, information: np.ndarray, share: float, inflation: float = 1.0
+) -> bool:
+    r"""Whether the score of some samples is usual for samples that are drawn at random.
+
+    Let u be the score of a share s of the samples minus the same share of the score of all, and I
+    the information of all samples. Then :math:`u^\top I^{-1} u / (s (1 - s))` has about a
+    chi-squared distribution for a random share, and must not exceed its mean by much more than four
+    standard deviations.
+
+    Parameters
+    ----------
+    excess : ndarray of shape (J,)
+        The difference u.
+    information : ndarray of shape (J, J)
+        The information I, which may be singular.
+    share : float
+        The share s of the weight.
+    inflation : float, default=1
+        Factor of the variance by weights that are not equal.
+
+    Returns
+    -------
+    bool
+        Whether it is usual.
+    """
+    values, vectors = np.linalg.eigh(information)
+    kept = values > _FLAT * values[-1]
+    n_values = int(kept.sum())
+    size = np.sum((excess @ vectors[:, kept]) ** 2 / values[kept]) / (share * (1 - share))
+    return bool(size <= inflation * (n_values + _SPREAD * (np.sqrt(2 * n_values) + 1)))
+
+
 class AffineFit(NamedTuple):
     """Vector scaling under the log loss, fitted to all samples, and without parts of them.
 
     `sums` are those of `affine_sums` of each part at `theta`, `total` their sum; `sizes` and
-    `masses` are the numbers of samples and the sums of weights of the parts.
+    `masses` are the numbers of samples and the sums of weights of the parts, and `squares` is the
+    sum of all squared weights.
     """
 
     link: VectorMap
@@ -165,6 +206,7 @@ class AffineFit(NamedTuple):
     total: Sums
     sizes: np.ndarray
     masses: np.ndarray
+    squares: float
 
     def without(self, left_out: Sequence[int]) -> np.ndarray:
         """Parameters without some parts, by one Newton step."""
@@ -181,6 +223,12 @@ class AffineFit(NamedTuple):
         (loss, gradient, hessian), step = self.sums[part], theta - self.theta
         half_square = 0.5 * step @ hessian @ step
         return expansion_holds(actual, loss + gradient @ step + half_square, half_square)
+
+    def is_usual(self, part: int) -> bool:
+        """Whether the score of a part is usual for samples drawn at random."""
+        (_, own, _), (_, gradient, hessian) = self.sums[part], self.total
+        share, inflation = self.masses[part] / self.masses.sum(), self.squares / self.masses.sum()
+        return is_usual(own - share * gradient, hessian, share, inflation)
 
 
 def affine_path(
@@ -209,6 +257,7 @@ def affine_path(
         The fit of one strength after the other.
     """
     sizes, masses = np.array([(len(weight), weight.sum()) for *_, weight in parts]).T
+    squares = float(sum(weight @ weight for *_, weight in parts))
     known: dict[bytes, list[Sums]] = {}
 
     def sums(theta):
@@ -225,7 +274,8 @@ def affine_path(
             theta, total = found.parameters, found.state
             if theta.tobytes() not in known:  # the last step did not lower the loss
                 sums(theta)
-        yield AffineFit(link, theta, strength, known[theta.tobytes()], total, sizes, masses)
+        found = known[theta.tobytes()]
+        yield AffineFit(link, theta, strength, found, total, sizes, masses, squares)
 
 
 def _total(sums):

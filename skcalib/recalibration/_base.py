@@ -447,14 +447,22 @@ def fit_recalibrator(recalibrator, proba, y, weight, classes, features=None, *, 
 def fit_without_each(recalibrator, proba, y, weight, classes, folds, whole=None):
     """`fit_recalibrator` to the samples outside of each fold, where a single fit gives them.
 
-    A list with one recalibrator for each fold, each within a small part of its standard error; None
-    where each fold needs a fit of its own. `whole` is a fit to all samples that is known.
+    A list with one recalibrator for each fold; None where each fold needs a fit of its own. `whole`
+    is a fit to all samples that is known. Samples of weight zero are dropped.
     """
     weight = np.ones(len(y)) if weight is None else weight
-    if not _is_plain(recalibrator, "fit") or weight.min() <= 0:
+    if not _is_plain(recalibrator, "fit"):
         return None
-    fitted = _clone_for(recalibrator, classes)
+    fitted, kept = _clone_for(recalibrator, classes), weight > 0
+    resolve_training_loss(fitted.loss)
+    fitted._check_input()
     fitted.classes_, fitted.n_features_in_ = classes, proba.shape[1]
+    if not kept.all():
+        place = np.cumsum(kept) - 1
+        folds = [place[test[kept[test]]] for test in folds]
+        proba, y, weight = proba[kept], y[kept], weight[kept]
+    if not all(map(len, folds)):
+        return None
     return fitted._fit_without_each(proba, class_columns(y, classes), weight, folds, whole)
 
 

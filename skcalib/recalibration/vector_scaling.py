@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _SLOW = 5_000_000  # probabilities from which the fit of vector scaling takes long
 _REFINE = 10  # evaluations after which a fit is not refined further
 _LOOSE_LIKELIHOOD = 1e-3  # the same for a Newton step, which gives twice as many digits
+_MOST_FOLDS = 20  # of which all pairs are left out
 _FEW_CLASSES = 50  # up to which a Hessian costs about as much as a gradient
 
 
@@ -190,7 +191,8 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
 
     def _fit_without_each(self, proba, columns, weight, folds, whole=None):
         """As of the base class. For the strength of a fold two folds are left out at a time."""
-        if not self._is_auto():
+        overlap = sum(map(len, folds)) > len(columns)
+        if not self._is_auto() or overlap or len(folds) > _MOST_FOLDS:
             return None
         score, target = resolve_training_loss(self.loss), np.eye(len(self.classes_))[columns]
         self._learn_reading(proba)
@@ -214,6 +216,8 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
         found = [copy(self) for _ in folds]
         for k, (one, path) in enumerate(zip(found, paths, strict=True)):
             fit = fits[first_within_one_standard_error(np.array(path), weights[k])[0]]
+            if not fit.is_usual(k):
+                return None
             one._fitted, one.shrinkage_ = fit.link, fit.shrinkage
             one._take(LinkFit(fit.without([k]), len(fits), True, "one step"), 1.0, target.shape[1])
         return found
