@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 # The imports make 200,000 objects that stay. By default Python searches them for garbage again and
-# again, also when it ends, which would take a fifth of the time of a report.
-gc.set_threshold(100_000)
-atexit.register(gc.freeze)
+# again, also when it ends, which would take a fifth of the time of a report. Only the command
+# changes that, not an import of this module.
+if __name__ == "__main__" or Path(sys.argv[0]).stem == "skcalib":
+    gc.set_threshold(100_000)
+    atexit.register(gc.freeze)
 try:
     import numpy as np
     from sklearn.datasets import load_digits

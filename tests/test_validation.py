@@ -433,6 +433,15 @@ def test_the_event_of_every_kind_of_label(y):
     np.testing.assert_array_equal(turned.forecast[:, 1], 1 - POSITIVE)
 
 
+def test_labels_without_an_order_need_their_columns():
+    y = np.array([1, "a", "a", 1, 1, "a"], dtype=object)
+    labels = np.array([1, "a"], dtype=object)
+    found = check_problem(y, P[:, 1:] / P[:, 1:].sum(axis=1, keepdims=True), labels=labels)
+    assert found.outcome.tolist() == [0, 1, 1, 0, 0, 1]
+    with pytest.raises(ValueError, match="none of the classes 1, 'a'"):
+        brier(np.array([1, "b", "a", 1, 1, "a"], dtype=object), POSITIVE, labels=labels)
+
+
 def test_labels_name_the_columns():
     """labels= in another order is a permutation of the columns; a class may be missing from y."""
     order = [2, 0, 1]

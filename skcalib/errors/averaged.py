@@ -113,10 +113,6 @@ class AveragedProblem:
         """The factor of the Brier score."""
         return 0.5 if self.forecast.shape[1] == 2 else 1.0
 
-    def calibration(self, score: ProperScore) -> tuple[np.ndarray, np.ndarray]:
-        """Terms whose mean is the error, and paired differences of losses; both (n,)."""
-        return self.errors(score), self.differences(score)
-
     def errors(self, score: ProperScore) -> np.ndarray:
         """Terms whose mean is the error (n,)."""
         return self._terms[0 if isinstance(score, Brier) else 1, 0]

@@ -163,7 +163,7 @@ class PartAverage(ModelAverage):
             part.dispersion,
             part.directions.names,
         )
-        self.shares, self.log_odds = part.shares, part.log_odds
+        self.shares, self.log_odds, self._first = part.shares, part.log_odds, _first(part)
         self._set_samples(forecast, target, weight, square)
         if self.dispersion < 1:
             self.weight, self.unit = self.weight / self.dispersion, self.unit / self.dispersion
@@ -181,9 +181,9 @@ class PartAverage(ModelAverage):
 
     @property
     def start(self) -> Model:
-        """The model of the largest weight, which may be the identity."""
+        """The model from which the step is taken, which may be the identity."""
         identity = identity_model(np.empty((0, self.basis.n_classes)))
-        return [identity, *self.models][int(np.argmax(self.shares))]
+        return [identity, *self.models][self._first]
 
     @property
     def averaged(self) -> np.ndarray:
@@ -191,15 +191,26 @@ class PartAverage(ModelAverage):
         return self.map(self.forecast)
 
 
+def _first(average):
+    """Number of the model from which the step is taken; that of the identity is 0.
+
+    It is the model of the largest weight. The identity of forecasts of 0 is exact, and far from the
+    models, which have no zeros: then it is the best of these.
+    """
+    if average.forecast.min() > 0:
+        return int(np.argmax(average.shares))
+    return 1 + int(np.argmax([model.evidence for model in average.models]))
+
+
 def _ends(part, size):
-    """The identity and the model of the largest weight of a part, and what follows from it there.
+    """The identity and the model from which the step is taken, and what follows from it there.
 
     The information of each, of all samples of effective number `size`, and the `_moments` at the
     second.
     """
     average = part.average
     identity = identity_model(np.exp(average.basis.log_proba(average.forecast)))
-    start = [identity, *average.models][int(np.argmax(average.shares))]
+    start = [identity, *average.models][_first(average)]
     scale = average.dispersion * size / average.size
     information = [scale * average._score(identity.proba, average.every)[1]] * 2
     if start is not identity:

@@ -103,7 +103,7 @@ class LogitBasis:
         self.confusion = self.by_class and few
         self.groups = self._groups()
         self.scale = np.ones(sum(s.stop - s.start for s in self.groups.values()))
-        self._mixes = dict[tuple[str, ...], np.ndarray]()
+        self._mixes = dict[tuple[str, ...], Any]()  # arrays, and sparse arrays with "confusion"
 
     def curve_sums(self, forecast: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, ...]:
         """Sums over samples that the curves need; those of several sets of samples add up.

@@ -85,7 +85,7 @@ class LinkRecalibrator(LogitRecalibrator):
         self._warn(fit, hit.min() if is_one_hot(target) else 0.0, target.sum(axis=0))
 
     def _fit_link(self, link, score, logits, target, weight, shrinkage, start, **options):
-        """`fit_link`; Newton's method where the Hessian is known."""
+        """`fit_link`, unless a subclass has a faster way."""
         data = link, score, logits, target, weight
         return fit_link(*data, shrinkage=shrinkage, start=start, **options)
 
@@ -225,7 +225,9 @@ class MatrixScaling(LinkRecalibrator):
     labels : array-like of shape (n_classes,), default=None
         The class of each column, needed where y may lack a class.
     shrinkage : "auto" or float, default="auto"
-        As for `VectorScaling`.
+        Strength of the shrinkage, in samples. "auto": five-fold cross-validation over
+        (infinity, 1000, 300, 100, 30, 10, 3, 1, 0.3, 0.1), the strongest within one standard error
+        of the best; infinity, which is temperature scaling, below ten samples.
     max_iter : int, default=500
         Maximum number of iterations.
     tol : float, default=1e-6
@@ -296,7 +298,9 @@ class DirichletCalibration(MatrixScaling):
     labels : array-like of shape (n_classes,), default=None
         The class of each column, needed where y may lack a class.
     shrinkage : "auto" or float, default="auto"
-        As for `VectorScaling`.
+        Strength of the shrinkage, in samples. "auto": five-fold cross-validation over
+        (infinity, 1000, 300, 100, 30, 10, 3, 1, 0.3, 0.1), the strongest within one standard error
+        of the best; infinity, which is temperature scaling, below ten samples.
     max_iter : int, default=500
         Maximum number of iterations.
     tol : float, default=1e-6
@@ -362,7 +366,7 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         logits, whose fit is convex under the log loss.
     shrinkage : float or "auto", default=1.0
         Strength, in samples, of the shrinkage of the network's parameters towards temperature
-        scaling. "auto" chooses it by cross-validation, as for `VectorScaling`.
+        scaling. "auto" chooses it by cross-validation, as for `MatrixScaling`.
     max_iter : int, default=1000
         Maximum number of iterations.
     tol : float, default=1e-5

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _SLOW = 5_000_000  # probabilities from which the fit of vector scaling takes long
 _REFINE = 10  # evaluations after which a fit is not refined further
-_LOOSE_LIKELIHOOD = 1e-3  # the same for a Newton step, which gives twice as many digits
+_LOOSE_LIKELIHOOD = 1e-3  # tolerance of the log likelihood where strengths are compared
 _MOST_FOLDS = 20  # of which all pairs are left out
 _FEW_CLASSES = 50  # up to which a Hessian costs about as much as a gradient
 
@@ -66,9 +66,9 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
         Strength of the shrinkage, in samples. "auto": five-fold cross-validation over
         (infinity, 1000, 300, 100, 30, 10, 3, 1, 0.3, 0.1), the strongest within one standard error
         of the best; infinity, which is temperature scaling, below ten samples. Under the log loss,
-        with at most 50 classes and at least 5,000 samples, one Newton step from the fit to all
-        samples leaves a fold out. `fit_chunks` divides the samples into folds by a hash of the
-        forecast and the label.
+        with at most 50 classes, at least 5,000 samples and 150 K, and 20 labels of each class, one
+        Newton step from the fit to all samples leaves a fold out. `fit_chunks` divides the samples
+        into folds by a hash of the forecast and the label.
     max_iter : int, default=500
         Maximum number of iterations.
     tol : float, default=1e-6
@@ -92,8 +92,9 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
 
     Notes
     -----
-    Cost: O(n K) for each evaluation of the loss, of which there may be some hundred. More than five
-    million probabilities may take over ten seconds, and there is a warning before.
+    Cost: about ten evaluations of the log loss of at most 50 classes with its Hessian, O(n K^2)
+    each; else some hundred evaluations in O(n K). More than five million probabilities may take
+    over ten seconds, and there is a warning before.
 
     Examples
     --------

@@ -87,7 +87,7 @@ def test_terms_are_gains_minus_optimism(kind, n_classes, loss):
     for share, model in problem.average.weighted_models:
         gain, optimism = dense_terms(problem, model, loss)
         expected += share * (gain - optimism)
-    found, _ = problem.calibration(LOSSES[loss])
+    found = problem.errors(LOSSES[loss])
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-10)
     assert np.abs(found).max() > 0
 
@@ -102,7 +102,7 @@ def test_paired_differences_are_those_of_losses(n_classes, loss):
         share * (before - score.loss(problem.target, model.proba))
         for share, model in problem.average.weighted_models
     )
-    _, found = problem.calibration(score)
+    found = problem.differences(score)
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -134,7 +134,7 @@ def test_mean_error_is_the_truth_where_the_gain_is_not(monkeypatch, within_stand
         model = problem.average.models[at]
         for loss, score in LOSSES.items():
             truth = score.divergence(data.posterior, data.y_proba).mean()
-            debiased[loss].append(problem.calibration(score)[0].mean() - truth)
+            debiased[loss].append(problem.errors(score).mean() - truth)
             plain[loss].append(dense_terms(problem, model, loss)[0].mean() - truth)
     for loss in LOSSES:
         within_standard_errors(debiased[loss], 0.0)
@@ -157,7 +157,7 @@ def test_the_averaged_error_is_close_to_the_truth(n_classes, kind):
         problem = solve_arrays(forecast, np.eye(n_classes)[y], np.ones(500))
         for loss, score in LOSSES.items():
             truth[loss] = score.divergence(posterior, forecast).mean()
-            distance[loss].append(problem.calibration(score)[0].mean() - truth[loss])
+            distance[loss].append(problem.errors(score).mean() - truth[loss])
     for loss, away in distance.items():
         bias, spread = np.mean(away), np.std(away)
         assert abs(bias) < (0.8 if kind == "calibrated" else 0.4) * spread
@@ -348,7 +348,7 @@ def test_blocks_of_any_size_give_the_same_error_and_norm(n_classes, loss, monkey
     monkeypatch.setattr("skcalib.links.basis._ENTRIES", 40 * whole.average.basis.width)
     monkeypatch.setattr("skcalib.links.basis._KEPT", 0)
     parts = solve("slope", 150, n_classes, seed=8)
-    terms = [problem.calibration(LOSSES[loss])[0] for problem in (whole, parts)]
+    terms = [problem.errors(LOSSES[loss]) for problem in (whole, parts)]
     np.testing.assert_allclose(terms[1], terms[0], rtol=1e-6, atol=1e-10)
     one, other = (squared_norm([problem], LOSSES[loss]) for problem in (whole, parts))
     np.testing.assert_allclose(other.interval(0.95), one.interval(0.95), rtol=1e-6)

@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from dense_directions import world
+from dense_directions import labels_from, world
 
 from skcalib import (
     CalibrationErrorEstimator,
@@ -49,7 +49,7 @@ def solve(kind, n_samples, n_classes, seed):
 
 def mean_and_error(solved, loss):
     """The estimate, and the standard error of the mean of the paired differences."""
-    terms, difference = solved.calibration(LOSSES[loss])
+    terms, difference = solved.errors(LOSSES[loss]), solved.differences(LOSSES[loss])
     return solved.share @ terms, np.sqrt(np.sum((solved.share * difference) ** 2))
 
 
@@ -79,7 +79,7 @@ def test_paired_differences_are_those_of_the_best_model_of_the_part(small_parts,
     before = score.loss(ours.target, ours.forecast)
     map_of_model = AveragedMap(ours.average.basis, 0.0, [(1.0, model.groups, model.theta)])
     expected = before - score.loss(ours.target, map_of_model(ours.forecast))
-    np.testing.assert_allclose(ours.calibration(score)[1], expected, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(ours.differences(score), expected, rtol=1e-8, atol=1e-12)
 
 
 def test_miscalibration_that_the_part_does_not_show_is_found(small_parts):
@@ -95,7 +95,7 @@ def test_miscalibration_that_the_part_does_not_show_is_found(small_parts):
     problem = problem_of(y, forecast)
     ours = OneStepProblem.of(problem)
     assert ours.average.start.groups == ()
-    found = ours.share @ ours.calibration(Brier())[0]
+    found = ours.share @ ours.errors(Brier())
     in_part = AveragedProblem.of(problem.take(one_step._drawn(60_000, 4))).average
     alone = np.mean(np.sum((in_part.averaged - in_part.forecast) ** 2, axis=1))
     assert abs(found - truth) < 0.15 * truth
@@ -115,7 +115,7 @@ def test_mean_over_data_sets_is_the_truth(small_parts, kind, within_standard_err
         ours = OneStepProblem.of(problem_of(y, forecast))
         for loss, score in LOSSES.items():
             truth = np.mean(score.divergence(chance, forecast))
-            errors[loss].append(ours.share @ ours.calibration(score)[0] - truth)
+            errors[loss].append(ours.share @ ours.errors(score) - truth)
         low, high = squared_norm([ours], Brier()).interval(0.95)
         covered += low <= np.mean(Brier().divergence(chance, forecast)) <= high
     for loss in LOSSES:
@@ -152,12 +152,47 @@ def test_public_functions_take_the_step(small_parts, monkeypatch):
         assert proper_calibration_error(y, forecast, loss=loss) == pytest.approx(value, rel=0.02)
 
 
+def rounded(n_samples, seed):
+    """Calibrated forecasts with one decimal, more than half of which are 0."""
+    rng = np.random.default_rng(seed)
+    forecast = np.exp(8 * rng.normal(size=(n_samples, 5)))
+    forecast = np.round(forecast / forecast.sum(axis=1, keepdims=True), 1)
+    forecast /= forecast.sum(axis=1, keepdims=True)
+    return labels_from(forecast, rng), forecast
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_calibrated_forecasts_of_zero_have_no_error(small_parts, seed):
+    """The models start from forecasts without zeros, and the identity is exact."""
+    y, forecast = rounded(8000, seed)
+    problem = problem_of(y, forecast)
+    assert np.mean(forecast == 0) > 0.5 and is_large(problem)
+    ours, full = OneStepProblem.of(problem), AveragedProblem.of(problem)
+    assert ours.average.log_odds < -20 and full.average.log_odds < -20
+    for loss in ("brier", "log"):
+        assert abs(mean_and_error(ours, loss)[0]) < 1e-12
+
+
+def test_certain_forecasts_have_the_error_of_a_fit_to_all(small_parts):
+    """All are right but for some that are too certain; or all are right."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=9000)
+    forecast = np.eye(3)[y]
+    assert abs(proper_calibration_error(y, forecast, loss="log")) < 1e-6
+    forecast[:100] = [0.9, 0.05, 0.05]
+    problem = problem_of(y, forecast)
+    ours, full = OneStepProblem.of(problem), AveragedProblem.of(problem)
+    expected, _ = mean_and_error(full, "log")
+    assert expected > 0.005
+    assert mean_and_error(ours, "log")[0] == pytest.approx(expected, rel=0.02)
+
+
 def test_labels_and_one_hot_targets_give_the_same(small_parts):
     y, forecast, _ = world("class_slopes", 7000, 3, 4)
     targets = y, np.eye(3)[y]
     found = [OneStepProblem.of(Problem(forecast, one, np.ones(7000), None)) for one in targets]
     for loss in LOSSES.values():
-        terms = [one.calibration(loss) for one in found]
+        terms = [(one.errors(loss), one.differences(loss)) for one in found]
         np.testing.assert_array_equal(terms[0], terms[1])
     np.testing.assert_array_equal(found[0].mean_target, np.bincount(y) / 7000)
 
@@ -219,9 +254,9 @@ def test_a_label_of_probability_zero(small_parts):
     y, forecast, _ = world("slope", 7000, 3, 5)
     forecast[:2] = np.eye(3)[(y[:2] + [0, 1]) % 3]
     ours = OneStepProblem.of(problem_of(y, forecast))
-    assert ours.share @ ours.calibration(LogLoss())[0] == np.inf
+    assert ours.share @ ours.errors(LogLoss()) == np.inf
     assert (ours.changed, ours.average.log_odds) == (1.0, np.inf)
-    assert 0 < ours.share @ ours.calibration(Brier())[0] < 1
+    assert 0 < ours.share @ ours.errors(Brier()) < 1
 
 
 def test_soft_labels(small_parts):

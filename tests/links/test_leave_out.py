@@ -15,6 +15,7 @@ from skcalib.links.leave_out import (
     AverageWithout,
     affine_path,
     expansion_holds,
+    is_usual,
     one_step_is_enough,
 )
 from skcalib.recalibration import ModelAverageScaling
@@ -294,6 +295,88 @@ def test_fits_of_vector_scaling_without_each_fold_are_those_of_separate_fits(see
     error = np.sqrt(share**2 @ (gain - share @ gain) ** 2)
     assert share @ gain > 5 * error
     assert abs(share @ (fast[1] - slow[1])) < 0.05 * error
+
+
+def groups_of_samples(shift, seed):
+    """Labels, forecasts and groups, each of which shifts the logits of the classes."""
+    rng = np.random.default_rng(seed)
+    group, z = rng.integers(10, size=6000), 1.5 * rng.normal(size=(6000, 5))
+    chances = np.exp(z + shift * rng.normal(size=(10, 5))[group])
+    proba = np.exp(z)
+    proba /= proba.sum(axis=1, keepdims=True)
+    return labels_from(chances / chances.sum(axis=1, keepdims=True), rng), proba, group
+
+
+@pytest.mark.parametrize("shift, steps", [(0.0, True), (0.3, False), (1.0, False)])
+@pytest.mark.parametrize("candidate", [VectorScaling(), ModelAverageScaling()])
+def test_folds_of_groups_that_differ_have_fits_of_their_own(candidate, shift, steps):
+    y, proba, group = groups_of_samples(shift, seed=0)
+    folds = [np.flatnonzero(group % 5 == k) for k in range(5)]
+    found = selection.fit_without_each(candidate, proba, y, None, np.arange(5), folds)
+    assert (found is not None) == steps
+
+
+def test_overlapping_or_many_folds_have_fits_of_their_own():
+    """With repeated folds, a sample that is left out once is in the fits of other repetitions."""
+    y, proba, _ = groups_of_samples(0.0, seed=1)
+    data, rng = (VectorScaling(), proba, y, None, np.arange(5)), np.random.default_rng(0)
+    folds = np.array_split(rng.permutation(6000), 5)
+    assert selection.fit_without_each(*data, folds) is not None
+    again = folds + np.array_split(rng.permutation(6000), 5)
+    assert selection.fit_without_each(*data, again) is None
+    assert selection.fit_without_each(*data, np.array_split(np.arange(6000), 21)) is None
+    average = (ModelAverageScaling(), *data[1:])
+    assert len(selection.fit_without_each(*average, again)) == 10
+
+
+@pytest.mark.parametrize("candidate", [VectorScaling(), ModelAverageScaling()])
+def test_samples_of_weight_zero_are_as_if_dropped(candidate):
+    y, proba, _ = groups_of_samples(0.0, seed=2)
+    weight = np.random.default_rng(0).uniform(0.5, 2, 6000)
+    weight[::60] = 0
+    kept, folds = weight > 0, [np.arange(k, 6000, 5) for k in range(5)]
+    scores = {"classes": np.arange(5), "scores": [LogLoss()]}
+    found, *_ = selection.held_out_losses(
+        [candidate], proba, y, weight=weight, folds=folds, **scores
+    )
+    place = np.cumsum(kept) - 1
+    folds = [place[test[kept[test]]] for test in folds]
+    assert selection.fit_without_each(candidate, proba[kept], y[kept], None, np.arange(5), folds)
+    expected, *_ = selection.held_out_losses(
+        [candidate], proba[kept], y[kept], weight=weight[kept], folds=folds, **scores
+    )
+    assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize(
+    "candidate, message",
+    [
+        (VectorScaling(max_iter=-3), "max_iter must be"),
+        (VectorScaling(tol=-1.0), "tol must be"),
+        (ModelAverageScaling(loss="nonsense"), "loss must be"),
+    ],
+)
+def test_parameters_are_checked_before_a_step(candidate, message):
+    y, proba, _ = groups_of_samples(0.0, seed=3)
+    folds = np.array_split(np.arange(6000), 5)
+    with pytest.raises(ValueError, match=message):
+        selection.fit_without_each(candidate, proba, y, None, np.arange(5), folds)
+
+
+def test_usual_scores_are_those_of_random_samples():
+    """A chi-squared variable of three degrees of freedom; directions without information drop."""
+    information = np.diag([4.0, 9.0, 1.0, 0.0])
+    most = np.sqrt((3 + 4 * (np.sqrt(6) + 1)) * 0.25 * 9.0)
+    for factor, expected in ((0.99, True), (1.01, False)):
+        excess = np.array([0.0, factor * most, 0.0, 0.0])
+        assert is_usual(excess, information, 0.5) == expected
+        assert is_usual(excess, information, 0.5, 1.1)
+    rng, usual = np.random.default_rng(0), 0
+    for _ in range(2000):
+        usual += is_usual(
+            np.sqrt(0.16 * np.diag(information)) * rng.normal(size=4), information, 0.2
+        )
+    assert usual >= 1985
 
 
 @pytest.mark.parametrize("scaling_of", [{"shrinkage": 3.0}, {"loss": "brier"}])

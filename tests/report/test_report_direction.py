@@ -96,7 +96,7 @@ def test_gains_have_no_optimism():
         problem = check_problem(y, p)
         solved = AveragedProblem.of(problem)
         gains = gains_of(solved)
-        assert gains.whole == pytest.approx(solved.calibration(LogLoss())[0].mean(), abs=1e-12)
+        assert gains.whole == pytest.approx(solved.errors(LogLoss()).mean(), abs=1e-12)
         found.append((gains.shift, gains.slope))
     mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(60)
     assert (np.abs(mean) < 4 * error).all()
