@@ -438,7 +438,7 @@ def test_labels_without_an_order_need_their_columns():
     labels = np.array([1, "a"], dtype=object)
     found = check_problem(y, P[:, 1:] / P[:, 1:].sum(axis=1, keepdims=True), labels=labels)
     assert found.outcome.tolist() == [0, 1, 1, 0, 0, 1]
-    with pytest.raises(ValueError, match="none of the classes 1, 'a'"):
+    with pytest.raises(ValueError, match=r"none of the classes \[1, 'a'\]"):
         brier(np.array([1, "b", "a", 1, 1, "a"], dtype=object), POSITIVE, labels=labels)
 
 
