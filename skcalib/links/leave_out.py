@@ -14,8 +14,9 @@ second order. So one pass over the samples gives the fits of all folds. What rem
 order in :math:`\delta`, which is about half of a standard error of the parameters for a fifth of
 the samples. The parameters depend on the held-out samples only by this remainder. The expansion is
 checked at the held-out samples, whose likelihood is known at both ends of the step. Where it fails,
-as it may for forecasts that are nearly all certain, each fold needs a fit of its own. So it does if
-its score is unusual for a random fold, as for folds of groups that differ, or of sorted data.
+as it may for forecasts that are nearly all certain, each fold needs a fit of its own. The same
+holds where the score of a fold is unusual for random samples, as for groups that differ, or for
+sorted data.
 
 `AverageWithout` is for averaged maps, `affine_path` for vector scaling with several strengths of
 its shrinkage.
@@ -84,7 +85,8 @@ class AverageWithout(ModelAverage):
     Attributes
     ----------
     accurate : bool
-        Whether the expansion holds for all models of positive weight.
+        Whether the expansion holds for all models of positive weight, and the samples are like the
+        others.
     """
 
     def __init__(self, whole: ModelAverage, left_out: np.ndarray) -> None:
