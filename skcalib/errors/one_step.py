@@ -158,11 +158,8 @@ class PartAverage(ModelAverage):
         weight: np.ndarray,
         square: np.ndarray | None = None,
     ) -> None:
-        self.basis, self.dispersion, self._names = (
-            part.basis,
-            part.dispersion,
-            part.directions.names,
-        )
+        self.basis, self.dispersion = part.basis, part.dispersion
+        self._names = part.directions.names
         self.shares, self.log_odds, self._first = part.shares, part.log_odds, _first(part)
         self._set_samples(forecast, target, weight, square)
         if self.dispersion < 1:

@@ -27,6 +27,7 @@ C|^2 / E(1 - |C|^2)`, which is 1 for labels. Their log likelihoods are divided b
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -321,6 +322,12 @@ class ModelAverage:
 
     def _log_likelihood(self, proba):
         return float(self.weight @ self._logs(proba))
+
+    @cached_property
+    def exact(self) -> np.ndarray:
+        """Log likelihood of each forecast beyond that of a forecast without zeros (n,)."""
+        nonzero = np.exp(self.basis.log_proba(self.forecast))
+        return self._logs(self.forecast) - self._logs(nonzero)
 
     def _logs(self, proba):
         """Log likelihood of each row, without its weight (n,)."""

@@ -329,13 +329,9 @@ class BasisBlock:
     @cached_property
     def _constants(self):
         """The samples of each column, and the place of its constants before mixing."""
-        if not self.confusion:
-            return []
-        n_classes, start = self.log.shape[1], self._layout()[2]
-        starts = range(start, start + n_classes**2, n_classes)
         return [
-            (np.flatnonzero(self.column == k), slice(one, one + n_classes))
-            for k, one in enumerate(starts)
+            (np.flatnonzero(self.column == k), slice(own[0], own[-1] + 1))
+            for k, own in enumerate(self._confusion_rows())
         ]
 
     @cached_property

@@ -112,9 +112,7 @@ class AverageWithout(ModelAverage):
             key = frozenset(model.groups)
             parent = parents.get(key, key - CONFUSION)
             fitted[key] = self._without(model, fitted[parent], left_out)
-        nonzero = np.exp(self.basis.log_proba(whole.forecast))
-        own = weight @ (whole._logs(whole.forecast) - whole._logs(nonzero))[kept]
-        self._weigh(fitted, self._factor * own)
+        self._weigh(fitted, self._factor * (weight @ whole.exact[kept]))
         needed = {one.groups for average in (whole, self) for _, one in average.weighted_models}
         self.accurate = all(self._follows(model) for model in self.models if model.groups in needed)
 

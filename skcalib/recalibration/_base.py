@@ -160,11 +160,16 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     def _fit_validated(self, proba, columns, weight, classes):
         """`fit` for validated probabilities (n, K), columns of the labels, weights, and classes."""
+        score = self._check_validated(proba, classes)
+        weight, proba, columns = drop_zero_weights(weight, proba, columns)
+        return self._learn_validated(score, proba, columns, weight)
+
+    def _check_validated(self, proba, classes):
+        """The loss; checks the parameters, and sets the classes and the number of columns."""
         score = resolve_training_loss(self.loss)
         self._check_input()
         self.classes_, self.n_features_in_ = classes, proba.shape[1]
-        weight, proba, columns = drop_zero_weights(weight, proba, columns)
-        return self._learn_validated(score, proba, columns, weight)
+        return score
 
     def _fit_without_each(self, proba, columns, weight, folds, whole=None):
         """Fits to the samples outside of each fold, where one fit to all samples gives them.
@@ -454,9 +459,7 @@ def fit_without_each(recalibrator, proba, y, weight, classes, folds, whole=None)
     if not _is_plain(recalibrator, "fit"):
         return None
     fitted, kept = _clone_for(recalibrator, classes), weight > 0
-    resolve_training_loss(fitted.loss)
-    fitted._check_input()
-    fitted.classes_, fitted.n_features_in_ = classes, proba.shape[1]
+    fitted._check_validated(proba, classes)
     if not kept.all():
         place = np.cumsum(kept) - 1
         folds = [place[test[kept[test]]] for test in folds]

@@ -197,12 +197,10 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
             return None
         score, target = resolve_training_loss(self.loss), np.eye(len(self.classes_))[columns]
         self._learn_reading(proba)
-        data, pairs = (
-            (score, self._read(proba), target, weight),
-            [*combinations(range(len(folds)), 2)],
-        )
+        numbers = range(len(folds))
+        data, pairs = (score, self._read(proba), target, weight), [*combinations(numbers, 2)]
         fits, paths = [], [[] for _ in folds]
-        others = [[(pair, sum(pair) - k) for pair in pairs if k in pair] for k in range(len(folds))]
+        others = [[(pair, sum(pair) - k) for pair in pairs if k in pair] for k in numbers]
         weights = [np.concatenate([weight[folds[k]] for _, k in keys]) for keys in others]
         for fit, losses in self._steps_by_strength(*data, folds, pairs):
             fits.append(fit)
