@@ -45,7 +45,6 @@ _SUBMODULES = (
     "sketch",
     "smoothers",
     "soft_labels",
-    "streaming",
     "summary",
     "testing",
     "theory",

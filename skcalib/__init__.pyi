@@ -65,6 +65,7 @@ from skcalib.recalibration import (
     GroupRecalibrator as GroupRecalibrator,
     HistogramBinning as HistogramBinning,
     IdentityRecalibrator as IdentityRecalibrator,
+    InterceptRecalibrator as InterceptRecalibrator,
     IsotonicRecalibrator as IsotonicRecalibrator,
     KernelRecalibrator as KernelRecalibrator,
     LabelFrequency as LabelFrequency,
@@ -116,9 +117,6 @@ from skcalib.sketch import (
 )
 from skcalib.soft_labels import (
     soft_label_decomposition as soft_label_decomposition,
-)
-from skcalib.streaming import (
-    IncrementalReliability as IncrementalReliability,
 )
 from skcalib.summary import (
     calibration_summary as calibration_summary,

@@ -1,7 +1,6 @@
 """Sums of forecasts that can be added: over cells of the probability, without rounding errors.
 
-`CellSums` are the sums of `ForecastSketch`. `add_pairs` adds sums with their rounding errors, for
-these and for the bins of `IncrementalReliability`.
+`CellSums` are the sums of `ForecastSketch`.
 """
 
 from __future__ import annotations

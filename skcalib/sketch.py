@@ -80,7 +80,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
     See Also
     --------
-    IncrementalReliability : Binned errors only, exact for any edges.
+    calibration_error : One of the functions that take a sketch.
 
     Notes
     -----
@@ -135,7 +135,8 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
     The method ``fit_sketch`` fits these recalibrators to a sketch: `PlattScaling`,
     `BetaCalibration`, `QuadraticScaling`, `IsotonicRecalibrator` and `HistogramBinning`, and for
-    two classes `TemperatureScaling`, `BiasCorrectedTemperatureScaling` and `ModelAverageScaling`.
+    two classes `TemperatureScaling`, `InterceptRecalibrator`, `BiasCorrectedTemperatureScaling` and
+    `ModelAverageScaling`.
 
     Whole-number sums are exact up to :math:`2^{53}`. Sums within a chunk are plain float64 sums.
     Sums over chunks have a second number for the rounding error, so the order of chunks and of

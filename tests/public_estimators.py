@@ -26,7 +26,6 @@ from skcalib import (
     GroupingLossEstimator,
     GroupRecalibrator,
     HistogramBinning,
-    IncrementalReliability,
     IsotonicRecalibrator,
     KernelRecalibrator,
     MatrixScaling,
@@ -179,7 +178,6 @@ NOT_CHECKED = {
     **dict.fromkeys(SMOOTHERS, "an operator on forecasts and targets: it obeys check_smoother"),
     ForecastSketch: "a metric fed by chunks, fit(y_true, y_proba): test_sketch.py",
     MultilabelRecalibrator: "probabilities of indicator matrices: test_multilabel.py",
-    IncrementalReliability: "a metric fed by chunks, fit(y_true, y_proba): test_streaming.py",
     SequentialCalibrationTest: "a test fed by batches: monitoring/test_sequential.py",
     CalibrationMonitor: "alarms, fed by batches: monitoring/test_monitor.py",
 }
@@ -309,6 +307,5 @@ def other_instances():
     needs = {
         CrossFitted: {"estimator": LogisticRegression()},
         ForecastSketch: {"labels": [0, 1]},
-        IncrementalReliability: {"labels": [0, 1]},
     }
     return [other(**needs.get(other, {})) for other in NOT_CHECKED]

@@ -12,8 +12,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skcalib import (
     CalibrationErrorEstimator,
+    ForecastSketch,
     GroupingLossEstimator,
-    IncrementalReliability,
     TemperatureScaling,
     calibration_error,
     calibration_upper_bound,
@@ -150,9 +150,11 @@ def test_evaluators(asarray):
 
 def test_stream(asarray, multiclass):
     y, proba = multiclass
-    stream = IncrementalReliability(n_bins=5, labels=[0, 1, 2])
+    stream = ForecastSketch(labels=[0, 1, 2])
     stream.partial_fit(asarray(y), asarray(proba), asarray(np.ones(len(y))))
-    assert stream.calibration_error() == calibration_error(y, proba, strategy="uniform", n_bins=5)
+    expected = calibration_error(y, proba, strategy="uniform", n_bins=5)
+    found = calibration_error(stream, strategy="uniform", n_bins=5)
+    assert found == pytest.approx(expected, abs=1e-14)
 
 
 def test_single_precision(asarray, multiclass):

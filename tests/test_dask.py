@@ -15,9 +15,9 @@ from sklearn.naive_bayes import GaussianNB
 
 from skcalib import (
     CalibrationErrorEstimator,
+    ForecastSketch,
     GroupingLossEstimator,
     IdentityRecalibrator,
-    IncrementalReliability,
     IsotonicRecalibrator,
     MatrixScaling,
     PlattScaling,
@@ -136,8 +136,7 @@ def stream_parts():
     data = make_tempered_simplex(3000, 3, random_state=0)
 
     def read(rows):
-        stream = IncrementalReliability(labels=[0, 1, 2])
-        return stream.partial_fit(data.y[rows], data.y_proba[rows])
+        return ForecastSketch(labels=[0, 1, 2]).fit(data.y[rows], data.y_proba[rows])
 
     rows = np.array_split(np.arange(3000), 6)
     parts = joblib.Parallel()(joblib.delayed(read)(one) for one in rows)
@@ -145,8 +144,9 @@ def stream_parts():
     for part in parts[1:]:
         total = total.merge(part)
     expected = calibration_error(data.y, data.y_proba, strategy="uniform", n_bins=15)
-    assert total.calibration_error() == pytest.approx(expected, abs=1e-14)
-    return total.calibration_error()
+    found = calibration_error(total, strategy="uniform", n_bins=15)
+    assert found == pytest.approx(expected, abs=1e-14)
+    return found
 
 
 def kernels(**options):
@@ -162,7 +162,7 @@ def kernels(**options):
 def simulated():
     rng = np.random.default_rng(0)
     p = rng.random(5000)
-    test = cumulative_test(rng.random(5000) < p, p, n_resamples=999, random_state=0)
+    test = cumulative_test(rng.random(5000) < p, p, n_resamples=3000, random_state=0)
     assert 0.01 < test.pvalue < 0.99
     return test
 

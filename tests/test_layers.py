@@ -38,6 +38,7 @@ LAYERS = (
         "_parameters": "checks of parameters by their name",
         "_records": "results as tables",
         "clusters": "dependent samples, effective numbers of samples and clusters",
+        "few_events": "uncertain labels, and where they are too few for asymptotic laws",
     },
     {
         "_chunks": "passes over samples in chunks",
@@ -74,7 +75,6 @@ LAYERS = (
     },
     {
         "significance": "tests of calibration, and comparisons",
-        "streaming": "sums over bins, chunk by chunk",
     },
     {
         "estimators": "the same from a classifier and data",
@@ -244,8 +244,8 @@ MAY_IMPORT = {
     "displays/test_reliability_display.py": ("displays._curves",),  # 2,000 curves, undrawn
     "error_intervals/test_error_intervals.py": ("error_intervals._norms",),  # laws of the limits
     "grouping/test_grouping_equal_scores.py": ("grouping._candidates", "grouping._statistics"),
+    "errors/test_drawn_labels.py": ("errors._drawn_labels",),  # p-values by enumeration
     "laws/test_formulas_grouping.py": ("grouping._fit",),  # formulas, for mutation testing
-    "recalibration/test_chunks.py": ("recalibration._chunked_folds",),  # folds by a hash
     "recalibration/test_group.py": (  # the posterior that effects maximise, and codes of categories
         "recalibration._features",
         "recalibration._group_effects",

@@ -27,7 +27,6 @@ from skcalib import (
     GroupingLossEstimator,
     GroupRecalibrator,
     HistogramBinning,
-    IncrementalReliability,
     MultilabelRecalibrator,
     PlattScaling,
     RecalibratedClassifierCV,
@@ -215,7 +214,7 @@ def _estimator_calls():
     yield lambda: RecalibratedClassifierCV().fit(X, y)
     yield lambda: RecalibratedClassifierCV().fit(P, y, w)
     yield lambda: CrossFitProba().fit(X, y)
-    yield lambda: IncrementalReliability([0, 1]).partial_fit(y, X)
+    yield lambda: ForecastSketch([0, 1]).partial_fit(y, X)
     yield lambda: ForecastSketch([0, 1]).partial_fit(y, P, by=w)
     yield lambda: calibration_by_group(y, P, w)
     yield lambda: compare_calibration(Y, series(P, np.arange(N)), X)
@@ -355,12 +354,10 @@ def test_fits_of_one_grouping_estimator_do_not_meet():
     assert other.grouping_loss_ == plain.grouping_loss_ and other.regions_ == plain.regions_
 
 
-@pytest.mark.parametrize("kind", [IncrementalReliability, ForecastSketch])
-def test_threads_may_share_a_stream(kind):
+def test_threads_may_share_a_sketch():
     """Between what a chunk is added to and the sum, another thread adds a chunk."""
-    shared, begun = kind([0, 1]).partial_fit(Y, P), threading.Event()
-    name = "_seen" if kind is IncrementalReliability else "_stored"
-    found = getattr(shared, name)
+    shared, begun = ForecastSketch([0, 1]).partial_fit(Y, P), threading.Event()
+    found = shared._stored
 
     def slow(*arguments):
         before = found(*arguments)
@@ -368,7 +365,7 @@ def test_threads_may_share_a_stream(kind):
         time.sleep(0.02)
         return before
 
-    setattr(shared, name, slow)
+    shared._stored = slow
     threads = [threading.Thread(target=shared.partial_fit, args=(Y, P)) for _ in range(3)]
     for one in threads:
         one.start()

@@ -40,28 +40,23 @@ class ErrorNorm(SquaredNorm):
     """`SquaredNorm` of an error, with a second test of exact calibration and bounds.
 
     ``calibrated`` is the squared norm of the scores at the forecasts. ``odds`` are those of the
-    models against the identity, 0 for samples in clusters. ``size`` is the effective number of
-    samples, for clusters divided by the design effect. ``most`` is the largest error that the
+    models against the identity, 0 for samples in clusters. ``most`` is the largest error that the
     forecasts allow.
     """
 
     calibrated: SquaredNorm | None = None
     odds: float = np.inf
-    size: float = np.inf
     most: float = np.inf
 
     def interval(self, confidence_level: float) -> tuple[float, float]:
         r"""Parameters that are not rejected; zero is one of them unless a second test rejects it.
 
-        The second test is that of ``calibrated``, or odds of at least :math:`1 / (1 - level)`. An
-        event that was never seen may have the probability :math:`q = -\log(1 - level) / n`. The
-        upper limit is at least :math:`q^2`, the error of forecasts that are wrong by q everywhere.
+        The second test is that of ``calibrated``, or odds of at least :math:`1 / (1 - level)`.
         """
         if not np.isfinite(self.estimate):
             return np.inf, np.inf
         low, high = super().interval(confidence_level)
-        unseen = np.log(1 - confidence_level) / self.size
-        high = float(min(max(high, unseen**2), self.most))
+        high = float(min(high, self.most))
         if low > 0 and self.calibrated is not None and self.odds < 1 / (1 - confidence_level):
             low = low if self.calibrated.interval(confidence_level)[0] > 0 else 0.0
         return min(low, high), high
@@ -153,10 +148,9 @@ def error_norm(
     most = share * sum(one.most for one in found)
     with np.errstate(over="ignore"):  # the mean of several odds has their level, however dependent
         odds = float(np.mean(np.exp([problem.average.log_odds for problem in problems])))
-    size = problems[0].average.size
     if problems[0].cluster is not None:  # the evidence is that of independent samples
-        odds, size = 0.0, size * min(1.0, noise.traces.share_of_samples)
-    return replace(norm, calibrated=calibrated, odds=odds, size=size, most=most)
+        odds = 0.0
+    return replace(norm, calibrated=calibrated, odds=odds, most=most)
 
 
 class Noise:
@@ -525,12 +519,11 @@ class _ClusterTraces(_Traces):
     def __init__(self, mean, problem):
         self._mean, self.size, self._cluster = mean, len(mean), problem.cluster
         self._factor = np.sqrt(inflation(independent_size(problem.weight, cluster=problem.cluster)))
-        self._sums, self._samples = np.zeros((int(problem.cluster.max()) + 1, len(mean))), 0.0
+        self._sums = np.zeros((int(problem.cluster.max()) + 1, len(mean)))
 
     def add(self, noise, repeats, rows):
         sums = cluster_sums(noise, self._cluster[rows])
         self._sums[: len(sums)] += self._factor * sums
-        self._samples += float(np.einsum("ij,ij->", noise, noise))
 
     @property
     def first(self):
@@ -539,11 +532,6 @@ class _ClusterTraces(_Traces):
     @property
     def signal(self):
         return float(np.sum((self._sums @ self._mean) ** 2))
-
-    @property
-    def share_of_samples(self):
-        """Variance of independent samples over that of clusters: one over the design effect."""
-        return self._samples / max(self.first, _LEAST)
 
     @property
     def noise(self):

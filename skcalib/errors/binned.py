@@ -368,12 +368,11 @@ def check_options(norm: Literal["l1", "l2", "max"] | float, squared: bool, debia
 
 STRATEGIES = ("quantile", "uniform")
 _CHUNK = 1 << 16  # scores per chunk, which fits into the cache
-_SUMS = ("mass", "score", "label", "square_mass", "square_gap")
 
 
 @dataclass(frozen=True)
 class BinSums:
-    """Sums over the samples of each bin; two records of the same edges add up by `merge`.
+    """Sums over the samples of each bin.
 
     ``edges`` are the B + 1 edges, from 0 to 1; ``mass`` sums the weights, ``score`` and ``label``
     the weighted scores and labels, ``square_mass`` the squared weights, and ``square_gap`` the
@@ -386,14 +385,6 @@ class BinSums:
     label: np.ndarray
     square_mass: np.ndarray | None
     square_gap: np.ndarray | None
-
-    def merge(self, other: BinSums) -> BinSums:
-        """The sums of both sets of samples."""
-        if not np.array_equal(self.edges, other.edges):
-            raise ValueError("Only sums over the same edges can be merged.")
-        pairs = [(getattr(self, name), getattr(other, name)) for name in _SUMS]
-        added: list[Any] = [None if None in map(_none, p) else p[0] + p[1] for p in pairs]
-        return BinSums(self.edges, *added)
 
     def mean_variance(self) -> np.ndarray:
         """Variance of the mean of label - score in each bin; infinite for a single sample.
@@ -408,10 +399,6 @@ class BinSums:
         several = inverse_size < 1 - 1e-9
         rest = np.where(several, 1 - inverse_size, 1.0)
         return np.where(several, spread * inverse_size / rest, np.inf)
-
-
-def _none(array):
-    return None if array is None else True
 
 
 def uniform_edges(n_bins: int) -> np.ndarray:

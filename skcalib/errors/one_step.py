@@ -28,6 +28,7 @@ n, and the directions at the part until the pass begins.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -35,6 +36,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from scipy.special import logsumexp, softmax
 
+from skcalib._labels import labels_or_shares
 from skcalib._rows import centred, softmax_parts
 from skcalib.clusters import effective_size
 from skcalib.errors.averaged import AveragedProblem
@@ -56,14 +58,19 @@ if TYPE_CHECKING:
     from skcalib.scores import ProperScore
 
 _PART, _SHARE, _PER_CLASS = 20_000, 0.02, 40  # of a part: least size, share, samples per class
-_TIMES = 2  # sizes of a part above which there is one
+TIMES = 2  # sizes of a part above which there is one
 _LEAST_SHARE = 0.25  # of effective samples among all; below it, weights differ too much for a part
 
 
 def n_fitted(n_samples: int, n_classes: int) -> int:
     """Number of samples to which the models are fitted."""
-    size = max(_PART, round(_SHARE * n_samples), _PER_CLASS * n_classes)
-    return size if n_classes > 2 and n_samples > _TIMES * size else n_samples
+    size = max(round(_SHARE * n_samples), part_size(n_classes))
+    return size if n_classes > 2 and n_samples > TIMES * size else n_samples
+
+
+def part_size(n_classes: int) -> int:
+    """Least number of samples of a part."""
+    return max(_PART, _PER_CLASS * n_classes)
 
 
 def is_large(problem: Problem) -> bool:
@@ -93,24 +100,16 @@ class OneStepProblem(AveragedProblem):
         """Fit the models to a random part of the rows, with a fixed seed, and take the step."""
         forecast, weight, square = problem.forecast, problem.weight, problem.square
         part = AveragedProblem.of(problem.take(_drawn(*forecast.shape)))
-        average = PartAverage(part.average, forecast, problem.outcome, weight, square)
-        models, information, moments = _ends(part, average.size)
+        average = PartAverage(part.average, effective_size(weight, square))
+        average = average.at(forecast, labels_or_shares(problem.outcome), weight, square)
+        step = Step(part, average)
         del part  # its directions, before there are arrays of all samples
         whole = AveragedProblem(forecast, weight, average, square, problem.cluster)
-        gains, gradients, tangent, own = _sums(average.start, whole)
-        identity, start = (
-            _Scores(average, *rest) for rest in zip(models, information, gradients, strict=True)
-        )
-        if np.isinf(gains[0]).any():  # a label had the probability 0
-            average.log_odds, changed = np.inf, 1.0
-        else:
-            gain = float(average.weight @ gains[0]) + own
-            others = list(identity.evidence_with(start, gain).values())[1:]
-            average.log_odds = float(logsumexp(others) - own - np.log(len(others)))
-            changed = 1 - float(softmax([own, *others])[0])
-        steps = tuple(start.gains(tangent, *moments) / average.size)
-        found = {"gains": gains, "steps": steps, "changed": changed}
-        return cls(forecast, weight, average, square, problem.cluster, **found)
+        gains, gradients, tangent, own = sums_of_step(average.start, whole)
+        gain = float(average.weight @ gains[0])
+        average.log_odds, changed, steps = step(gain, gradients, tangent, own)
+        given = forecast, weight, average, square, problem.cluster
+        return cls(*given, gains=gains, steps=steps, changed=changed)
 
     def corrected(self, model: Model, rows: slice, block: BasisBlock) -> np.ndarray:
         """Forecasts of a model (m, K) at some rows, from its parameters."""
@@ -136,40 +135,43 @@ def _drawn(n_samples, n_classes):
 
 
 class PartAverage(ModelAverage):
-    """The models of a part, without corrected forecasts, and all samples; nothing is fitted.
+    """The models of a part, without corrected forecasts; nothing is fitted to all samples.
 
     Parameters
     ----------
     part : ModelAverage
         The average of the part.
-    forecast, target : ndarray of shape (n, K)
-        All forecasts and targets.
-    weight : ndarray of shape (n,)
-        Their weights.
-    square : ndarray of shape (n,), default=None
-        As in `ModelAverage.fit`.
+    size : float
+        Effective number of all samples.
     """
 
-    def __init__(
-        self,
-        part: ModelAverage,
-        forecast: np.ndarray,
-        target: np.ndarray,
-        weight: np.ndarray,
-        square: np.ndarray | None = None,
-    ) -> None:
-        self.basis, self.dispersion = part.basis, part.dispersion
+    def __init__(self, part: ModelAverage, size: float) -> None:
+        self.basis, self.dispersion, self.size = part.basis, part.dispersion, size
         self._names = part.directions.names
         self.shares, self.log_odds, self._first = part.shares, part.log_odds, _first(part)
-        self._set_samples(forecast, target, weight, square)
-        if self.dispersion < 1:
-            self.weight, self.unit = self.weight / self.dispersion, self.unit / self.dispersion
-        elif square is None and self.size == weight.sum():  # no copy of weights that are one
-            self.weight = self.unit = weight
-        none, ratio = np.empty((0, part.basis.n_classes)), part.size / self.size
+        none, ratio = np.empty((0, part.basis.n_classes)), part.size / size
         self.models = [
             replace(model, proba=none, covariance=ratio * model.covariance) for model in part.models
         ]
+
+    def at(
+        self,
+        forecast: np.ndarray,
+        label: np.ndarray,
+        weight: np.ndarray,
+        square: np.ndarray | None = None,
+        total: float | None = None,
+    ) -> PartAverage:
+        """The same models at samples, as in `ModelAverage.fit`; `total` is the sum of all weights.
+
+        The labels are columns (n,) or label distributions.
+        """
+        found = copy(self)
+        found.forecast, found.label = forecast, label
+        factor = self.size / (weight.sum() if total is None else total) / self.dispersion
+        found.weight = weight if factor == 1 else factor * weight  # no copy of weights of one
+        found.unit = found.weight if square is None else factor * square / weight
+        return found
 
     @cached_property
     def directions(self) -> Directions:  # type: ignore[override]
@@ -199,23 +201,54 @@ def _first(average):
     return 1 + int(np.argmax([model.evidence for model in average.models]))
 
 
-def _ends(part, size):
-    """The identity and the model from which the step is taken, and what follows from it there.
+class Step:
+    """The Newton step from the models of a part, from sums over all samples.
 
-    The information of each, of all samples of effective number `size`, and the `_moments` at the
-    second.
+    Parameters
+    ----------
+    part : AveragedProblem
+        The part, with its fitted models.
+    average : PartAverage
+        These models, and the effective number of all samples.
     """
-    average = part.average
-    identity = identity_model(np.exp(average.basis.log_proba(average.forecast)))
-    start = [identity, *average.models][_first(average)]
-    scale = average.dispersion * size / average.size
-    information = [scale * average._score(identity.proba, average.every)[1]] * 2
-    if start is not identity:
-        information[1] = scale * average._score(start.proba, average.every)[1]
-    return (identity, start), information, _moments(part, start.proba)
+
+    def __init__(self, part: AveragedProblem, average: PartAverage) -> None:
+        own = part.average
+        self._average = average
+        identity = identity_model(np.exp(own.basis.log_proba(own.forecast)))
+        start = [identity, *own.models][_first(own)]
+        self._models = identity, start
+        scale = own.dispersion * average.size / own.size
+        self._information = [scale * own._score(identity.proba, own.every)[1]] * 2
+        if start is not identity:
+            self._information[1] = scale * own._score(start.proba, own.every)[1]
+        self._moments = _moments(part, start.proba)
+
+    def __call__(
+        self, gain: float, gradients: np.ndarray, tangent: np.ndarray, own: float
+    ) -> tuple[float, float, tuple[float, float]]:
+        """Log odds of the models, the weight of all but the identity, and the gains by the step.
+
+        `gain` is the weighted sum of the gains of the log loss; the others are `sums_of_step`. The
+        gains are mean ones of the log loss, and of the Brier score without its factor.
+        """
+        average = self._average
+        identity, start = (
+            _Scores(average, *rest)
+            for rest in zip(self._models, self._information, gradients, strict=True)
+        )
+        log_odds, changed = np.inf, 1.0
+        if np.isfinite(gain):  # else a label had the probability 0
+            others = list(identity.evidence_with(start, gain + own).values())[1:]
+            log_odds = float(logsumexp(others) - own - np.log(len(others)))
+            changed = 1 - float(softmax([own, *others])[0])
+        log, brier = start.gains(tangent, *self._moments) / average.size
+        return log_odds, changed, (float(log), float(brier))
 
 
-def _sums(start, problem):
+def sums_of_step(
+    start: Model, problem: AveragedProblem
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """Gains of each sample by the map of a model (3, n), and the sums of all directions.
 
     These are the sums u at the forecasts and at the map, and b, for weights in effective samples.

@@ -35,8 +35,7 @@ def classifier_proba(estimator, X, *, response_method="auto"):
     if response_method not in RESPONSE_METHODS:
         names = ", ".join(map(repr, RESPONSE_METHODS))
         raise ValueError(f"response_method must be one of {names}, got {shown(response_method)}.")
-    if response_method == "auto":
-        response_method = _response_method(estimator)
+    response_method = response_of(estimator, response_method)
     if not hasattr(estimator, response_method):
         raise ValueError(
             f"{type(estimator).__name__} has no {response_method}: a classifier with predict_proba "
@@ -72,8 +71,10 @@ def label_proba(estimator, X, *, response_method="auto"):
     return np.column_stack(parts)
 
 
-def _response_method(estimator):
+def response_of(estimator, response_method="auto"):
     """The response method of a classifier; raises for regressors and other objects."""
+    if response_method != "auto":
+        return response_method
     for method in ("predict_proba", "decision_function"):
         if hasattr(estimator, method):
             return method
@@ -151,7 +152,7 @@ def held_out_proba(
     """
     if cv is None or isinstance(estimator, FrozenEstimator):
         if not is_fitted(estimator):
-            _response_method(estimator)  # raises another message if it is not a classifier
+            response_of(estimator)  # raises another message if it is not a classifier
             raise NotFittedError(
                 f"{owner} with cv=None needs a fitted classifier: fit it on other data first, or "
                 "pass cv= to evaluate it out of fold. If it was fitted, it has been cloned since "

@@ -9,11 +9,11 @@ from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from skcalib._arguments import resolve_loss, resolve_notion
-from skcalib._chunks import check_chunk_labels
+from skcalib._chunks import Chunks, check_chunk_labels
 from skcalib._parameters import check_parameters_of
 from skcalib._validation import check_confidence_level, check_proba
 from skcalib.error_intervals.proper import estimate_proper_error, interval_of_norm
-from skcalib.errors.chunked import solve_chunks
+from skcalib.errors.chunked import read_part, solve_chunks
 from skcalib.errors.proper import decompose
 from skcalib.errors.terms import reads_only, resolve_estimate
 from skcalib.estimators._base import ClassifierInspector
@@ -228,6 +228,9 @@ class CalibrationErrorEstimator(ClassifierInspector):
         """
         check_parameters_of(self)
         problem, _ = self._forecasts(X, y, sample_weight, fit_params, groups=groups)
+        return self._estimate(problem)
+
+    def _estimate(self, problem):
         found = estimate_proper_error(
             problem,
             loss=self.loss,
@@ -243,11 +246,11 @@ class CalibrationErrorEstimator(ClassifierInspector):
         r"""Estimate the calibration error on samples in chunks, which are never in memory together.
 
         For averaged maps without an estimator: ``estimator=None``, ``smoother=None``,
-        ``method="auto"``, and the Brier score or the log loss. The results are those of `fit` on
-        all samples at once, up to 1e-8. Each pass over the chunks adds up log likelihoods and their
-        derivatives for all maps that are being fitted. The last passes add up the terms of the
-        error. Sums of chunks are added in pairs, so that the number of chunks has no effect on them
-        beyond rounding.
+        ``method="auto"``, and the Brier score or the log loss. The first pass keeps 40,000 samples
+        at random, or 80 per class if that is more. If these are all samples, the results are those
+        of `fit`. Otherwise the maps are fitted to half of them, and two more passes take one Newton
+        step towards the fit to all samples (:ref:`one_step`). The interval then has no exact limits
+        where fewer than 20 events are seen, and may end above that of the mean loss.
 
         Parameters
         ----------
@@ -270,20 +273,16 @@ class CalibrationErrorEstimator(ClassifierInspector):
             list the classes; for parameters other than those above; if a pass has a different
             number of samples than the first.
 
-        Warns
-        -----
-        ConvergenceWarning
-            If 18 passes are not sufficient for maps that may have some weight.
-
         Notes
         -----
-        There are at most 18 passes. In tests there were 8 to 18, one of them only where forecasts
-        are exactly 0. The cost of a pass is that of one Newton step of each map that is being
-        fitted, and of up to four where full steps are too long. Memory: one chunk, or about two for
-        each job of joblib's context, its directions in parts of at most 32 MB, and O(J^2) sums for
-        each map with J functions. For each problem of the notion the first pass adds up 0.4 MB.
-        With ``joblib.parallel_config(verbose=5)`` each pass reports its progress. Dask computes the
-        sums of Dask arrays, on its workers, and only sums are sent to this process. Its own
+        There are 1 or 3 passes. Estimates and limits differ from those of fits to all samples by
+        much less than their standard errors: in tests with 100,000 samples by at most .03 and .1.
+        Without miscalibration the upper limit of the log loss varies more: by a factor of up to 3.
+        The part depends on the numbers of the chunks and on the order of their rows. Memory: the
+        part, one chunk, or about two for each job of joblib's context, its directions in parts of
+        at most 32 MB, and O(J^2) sums for each problem of the notion with J functions. With
+        ``joblib.parallel_config(verbose=5)`` each pass reports its progress. Dask computes the sums
+        of Dask arrays, on its workers; only sums and the part are sent to this process. Its own
         ``dask.diagnostics.ProgressBar`` or dashboard reports the progress.
 
         Examples
@@ -297,10 +296,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
         ... ]
         >>> estimator = CalibrationErrorEstimator(labels=[0, 1, 2]).fit_chunks(chunks)
         >>> whole = CalibrationErrorEstimator().fit(data.y_proba, data.y)
-        >>> abs(estimator.calibration_error_ - whole.calibration_error_) < 1e-8
-        True
-        >>> estimator.n_passes_ <= 18
-        True
+        >>> estimator.calibration_error_ == whole.calibration_error_, estimator.n_passes_
+        (True, 1)
         """
         check_confidence_level(self.confidence_level)
         score = resolve_loss(self.loss)
@@ -316,13 +313,17 @@ class CalibrationErrorEstimator(ClassifierInspector):
             )
         classes = check_chunk_labels(self.labels, type(self).__name__)
         notion = resolve_notion(self.notion).for_columns(len(classes))
-        found = solve_chunks(chunks, score=score, notion=notion, classes=classes)
-        self.classes_, self.n_features_in_ = classes, found.n_columns
-        self.n_passes_ = found.n_passes
-        interval = interval_of_norm(
-            found.terms.calibration, found.norm, float(self.confidence_level)
-        )
-        return self._set(found.terms, interval, found.evidence)
+        source = Chunks(chunks)
+        first = read_part(source, classes)
+        if first.complete:
+            self._estimate(first.part)
+        else:
+            terms, norm, evidence = solve_chunks(source, first, score=score, notion=notion)
+            interval = interval_of_norm(terms.calibration, norm, float(self.confidence_level))
+            self._set(terms, interval, evidence)
+        self.classes_, self.n_features_in_ = classes, first.n_columns
+        self.n_passes_ = source.passes
+        return self
 
     def _set(self, terms, interval, evidence):
         """Set the attributes from a `ScoreDecomposition`, an interval or None, and the evidence."""

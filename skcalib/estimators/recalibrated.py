@@ -103,11 +103,10 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     -----
     **"auto"** compares these candidates, from simple to complex:
 
-    - two classes: `IdentityRecalibrator`, `TemperatureScaling`, `PlattScaling`, `BetaCalibration`,
-      `ModelAverageScaling`, `IsotonicRecalibrator` (strictly increasing);
-    - more classes: `IdentityRecalibrator`, `TemperatureScaling`, `BiasCorrectedTemperatureScaling`,
-      `VectorScaling` (shrunk towards temperature), `ModelAverageScaling`, `IsotonicRecalibrator`
-      (strictly increasing).
+    - `IdentityRecalibrator`, `TemperatureScaling`, `InterceptRecalibrator`;
+    - two classes: `PlattScaling`, `BetaCalibration`; more classes:
+      `BiasCorrectedTemperatureScaling`, `VectorScaling` (shrunk towards temperature);
+    - `ModelAverageScaling`, `IsotonicRecalibrator` (strictly increasing).
 
     Each is fitted to the out-of-fold probabilities of all test folds but one, and evaluated on that
     fold. The choice is the first candidate whose mean loss exceeds the lowest by at most one

@@ -27,6 +27,7 @@ from skcalib.recalibration import (
     BetaCalibration,
     BiasCorrectedTemperatureScaling,
     IdentityRecalibrator,
+    InterceptRecalibrator,
     IsotonicRecalibrator,
     ModelAverageScaling,
     PlattScaling,
@@ -123,9 +124,9 @@ class RecalibratorSelection(Record):
 def default_candidates(n_classes: int, loss: LossLike = "log") -> list[BaseEstimator]:
     """The short list of ``recalibrator="auto"``, from simple to complex, fitted under `loss`.
 
-    Two classes: identity, temperature, Platt, beta, model average, strictly increasing isotonic.
-    More: identity, temperature, bias-corrected temperature, vector scaling shrunk towards
-    temperature by cross-validation, model average, one-vs-rest isotonic.
+    All begin with identity, temperature, and a shift of the log odds. Then two classes: Platt,
+    beta, model average, strictly increasing isotonic. More: bias-corrected temperature, vector
+    scaling shrunk towards temperature by cross-validation, model average, one-vs-rest isotonic.
     """
     binary = (PlattScaling, BetaCalibration)
     several = (BiasCorrectedTemperatureScaling, VectorScaling, ModelAverageScaling)
@@ -133,6 +134,7 @@ def default_candidates(n_classes: int, loss: LossLike = "log") -> list[BaseEstim
     return [
         IdentityRecalibrator(loss=loss),
         TemperatureScaling(loss=loss),
+        InterceptRecalibrator(loss=loss),
         *(kind(loss=loss) for kind in between),
         IsotonicRecalibrator(loss=loss, strict=True),
     ]

@@ -164,7 +164,8 @@ def fit_link(
     theta = found.x * unit if found.fun <= objective(first / unit)[0] else first
 
     # The line search also stops where rounding exceeds the last decrease: this is an optimum too.
-    converged = bool(found.success or np.abs(found.jac).max() < 1e-4)
+    downhill = found.x - found.jac if bounds is None else np.clip(found.x - found.jac, *bounds.T)
+    converged = bool(found.success or np.abs(downhill - found.x).max() < 1e-4)
     return LinkFit(theta, int(found.nit), converged, str(found.message))
 
 
@@ -221,38 +222,13 @@ def minimise_convex(
         The parameters, the number of steps, whether the tolerance was reached, and the state and
         the Hessian at the parameters.
     """
-    steps = newton_steps(
-        start, known=known, tolerance=tolerance, max_iter=max_iter, max_values=max_values
-    )
-    functions = {"value": value, "slopes": slopes}
-    return run_steps(steps, lambda asked: functions[asked[0]](*asked[1]))
-
-
-def run_steps(steps, answer):
-    """Result of a generator that is sent ``answer(asked)`` for each value that it yields."""
-    answered = None
-    while True:
-        try:
-            asked = steps.send(answered)
-        except StopIteration as end:
-            return end.value
-        answered = answer(asked)
-
-
-def newton_steps(start, *, known=None, tolerance=1e-9, max_iter=200, max_values=np.inf):
-    """`minimise_convex` as a generator, which several minimisations with common passes need.
-
-    Yields ("value", (parameters,)) and ("slopes", (parameters, state)), is sent what these
-    functions return, and returns the `Minimum`. The other parameters are those of
-    `minimise_convex`.
-    """
     parameters, n_values = start, int(known is None)
     if known is None:
-        known = (*(yield "value", (start,)), None, None)
+        known = (*value(start), None, None)
     current, state, gradient, hessian = known
     for n_iter in range(max_iter):
         if gradient is None:
-            gradient, hessian = yield "slopes", (parameters, state)
+            gradient, hessian = slopes(parameters, state)
         step = -solve_step(hessian, gradient)
         decrease = -gradient @ step
         if decrease <= tolerance * max(1.0, abs(current) * 1e-6):
@@ -262,7 +238,7 @@ def newton_steps(start, *, known=None, tolerance=1e-9, max_iter=200, max_values=
             if n_values >= max_values:
                 return Minimum(parameters, n_iter, False, state, hessian)
             n_values += 1
-            new, new_state = yield "value", (parameters + scale * step,)
+            new, new_state = value(parameters + scale * step)
             if new <= current - 1e-4 * scale * decrease:
                 break
             scale /= 2
@@ -270,7 +246,7 @@ def newton_steps(start, *, known=None, tolerance=1e-9, max_iter=200, max_values=
                 return Minimum(parameters, n_iter, True, state, hessian)
         parameters, current, state = parameters + scale * step, new, new_state
         gradient = None
-    return Minimum(parameters, max_iter, False, state, (yield "slopes", (parameters, state))[1])
+    return Minimum(parameters, max_iter, False, state, slopes(parameters, state)[1])
 
 
 def solve_step(hessian, gradient):

@@ -19,14 +19,13 @@ import numpy as np
 from skcalib.links._base import (
     Minimum,
     likelihood_tolerance,
-    newton_steps,
+    minimise_convex,
     row_blocks,
-    run_steps,
     solve_step,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
     from skcalib.links.maps import VectorMap
 
@@ -118,35 +117,6 @@ def minimise_affine(
         Number of samples.
     max_values : float
         Maximum number of calls of `sums`.
-    tolerance, known
-        As in `affine_steps`.
-
-    Returns
-    -------
-    Minimum
-        As `minimise_convex` returns it; its ``state`` are the sums at its ``parameters``.
-    """
-    options = {"shrinkage": shrinkage, "size": size, "max_values": max_values}
-    steps = affine_steps(link, start, tolerance=tolerance, known=known, **options)
-    return run_steps(steps, sums)
-
-
-def affine_steps(
-    link: VectorMap,
-    start: np.ndarray,
-    *,
-    shrinkage: float,
-    size: float,
-    max_values: float,
-    tolerance: float | None = None,
-    known: Sums | None = None,
-) -> Generator[np.ndarray, Sums, Minimum]:
-    """`minimise_affine` as a generator, for several fits that share passes over the samples.
-
-    Parameters
-    ----------
-    link, start, shrinkage, size, max_values
-        As in `minimise_affine`.
     tolerance : float, default=None
         Tolerance of the log likelihood; by default that of a fit to the last digits.
     known : tuple of float, ndarray, ndarray, default=None
@@ -156,26 +126,16 @@ def affine_steps(
     -------
     Minimum
         As `minimise_convex` returns it; its ``state`` are the sums at its ``parameters``.
-
-    Yields
-    ------
-    ndarray of shape (2 K + 1,)
-        Parameters, at which it is sent the sums of `affine_sums`.
     """
     penalise = _Penalty(link, (len(start) - 1) // 2, shrinkage, size)
-    tolerance = likelihood_tolerance(size) if tolerance is None else tolerance
-    first = None if known is None else penalise(start, known)
-    steps = newton_steps(start, known=first, tolerance=tolerance, max_values=max_values)
-    answer = None
-    while True:
-        try:
-            name, (theta, *state) = steps.send(answer)
-        except StopIteration as end:
-            return end.value
-        if name == "slopes":
-            answer = penalise(theta, *state)[2:]
-        else:
-            answer = penalise(theta, (yield theta))[:2]
+    return minimise_convex(
+        lambda theta: penalise(theta, sums(theta))[:2],
+        lambda theta, state: penalise(theta, state)[2:],
+        start,
+        known=None if known is None else penalise(start, known),
+        tolerance=likelihood_tolerance(size) if tolerance is None else tolerance,
+        max_values=max_values,
+    )
 
 
 def affine_step(

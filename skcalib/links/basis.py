@@ -64,6 +64,8 @@ class LogitBasis:
         Highest degree of the polynomials, about.
     """
 
+    scale: np.ndarray
+
     def __init__(self, n_classes: int) -> None:
         self.n_classes = n_classes
 
@@ -85,18 +87,20 @@ class LogitBasis:
         self, forecast: np.ndarray, weight: np.ndarray, *, size: float, by_class: bool = True
     ) -> Directions:
         """As `fit`; return the directions at these forecasts, which this computes anyway."""
-        self.declare(detection_limit(forecast), size=size, by_class=by_class)
-        self.learn_curves(self.curve_sums(forecast, weight))
+        self.limit = detection_limit(forecast)
+        self._declare(size, by_class)
+        self._learn_curves(self.log_proba(forecast), weight)
         information, directions = np.zeros(len(self.scale)), Directions(self, forecast)
         for rows, block in directions:
             information += block.information_diagonal(np.exp(block.log), weight[rows])
-        self.learn_scale(information / weight.sum())
+        information /= weight.sum()
+        self.scale = 1 / np.sqrt(np.where(information > _NO_INFORMATION, information, 1.0))
+        self._mixes.clear()
         directions.rescale()
         return directions
 
-    def declare(self, limit: float, *, size: float, by_class: bool = True) -> None:
-        """Set the groups, from the `detection_limit` of the forecasts and the other parameters."""
-        self.limit = limit
+    def _declare(self, size, by_class):
+        """Set the groups, with scales of one."""
         self.degree = int(np.clip(round(size ** (1 / 3)), _FEWEST, _MOST))
         self.by_class = by_class and self.n_classes > 2
         few = self.n_classes <= _CONFUSED[0] and size >= _CONFUSED[1] * self.n_classes**2
@@ -105,36 +109,22 @@ class LogitBasis:
         self.scale = np.ones(sum(s.stop - s.start for s in self.groups.values()))
         self._mixes = dict[tuple[str, ...], Any]()  # arrays, and sparse arrays with "confusion"
 
-    def curve_sums(self, forecast: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Sums over samples that the curves need; those of several sets of samples add up.
-
-        They need the attribute ``limit`` only.
-        """
-        log = self.log_proba(forecast)
+    def _learn_curves(self, log, weight):
+        """Set the arguments of the curves."""
         if self.n_classes == 2:
             mass = weight * np.exp(log.sum(axis=1))
-            return (cell_sums(log[:, 1] - log[:, 0], weight, mass),)
+            self._cdf = DistributionFunction(cell_sums(log[:, 1] - log[:, 0], weight, mass))
+            return
         odds, proba = _log_odds(log), np.exp(log)
         information = weight[:, None] * proba * (1 - proba)
         rows, top = np.arange(len(log)), _top(log)
         of_top = cell_sums(odds[rows, top], weight, information[rows, top])
         repeated = np.repeat(weight, self.n_classes)
         of_all = cell_sums(odds.ravel(), repeated, information.ravel())
+        self._cdf, self._cdf_shared = map(DistributionFunction, (of_top, of_all))
         centred = log - log.mean(axis=1, keepdims=True)
-        spread = np.array([weight @ (centred**2).mean(axis=1), weight.sum()])
-        return of_top, of_all, spread
-
-    def learn_curves(self, sums: tuple[np.ndarray, ...]) -> None:
-        """Set the arguments of the curves from the `curve_sums` of all samples."""
-        self._cdf = DistributionFunction(sums[0])
-        if self.n_classes > 2:
-            self._cdf_shared, (spread, total) = DistributionFunction(sums[1]), sums[2]
-            self._spread = float(np.sqrt(spread / total)) or 1.0
-
-    def learn_scale(self, information: np.ndarray) -> None:
-        """Set the scales from the mean information (J,) of directions with a scale of one."""
-        self.scale = 1 / np.sqrt(np.where(information > _NO_INFORMATION, information, 1.0))
-        self._mixes.clear()
+        spread = weight @ (centred**2).mean(axis=1) / weight.sum()
+        self._spread = float(np.sqrt(spread)) or 1.0
 
     def log_proba(self, forecast: np.ndarray) -> np.ndarray:
         """Logarithms that sum to one as probabilities, without infinite values."""

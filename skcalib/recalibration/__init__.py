@@ -5,7 +5,7 @@ from skcalib.recalibration.averaged import ModelAverageScaling
 from skcalib.recalibration.group import GroupRecalibrator
 from skcalib.recalibration.identity import IdentityRecalibrator, LabelFrequency
 from skcalib.recalibration.improvement import CalibrationImprovement, calibration_improvement
-from skcalib.recalibration.label_shift import LabelShiftRecalibrator
+from skcalib.recalibration.label_shift import InterceptRecalibrator, LabelShiftRecalibrator
 from skcalib.recalibration.multilabel import MultilabelRecalibrator
 from skcalib.recalibration.one_vs_rest import (
     BetaCalibration,
@@ -40,6 +40,7 @@ __all__ = [
     "GroupRecalibrator",
     "HistogramBinning",
     "IdentityRecalibrator",
+    "InterceptRecalibrator",
     "IsotonicRecalibrator",
     "KernelRecalibrator",
     "LabelFrequency",

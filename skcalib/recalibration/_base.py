@@ -8,7 +8,7 @@ given list of classes.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from sklearn import config_context
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.utils import Tags
 
+    from skcalib._arguments import LossLike
+
 
 class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     """Base class of recalibrators: implement `_fit_map` and `_apply_map`.
@@ -45,7 +47,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     ``_fit_map(forecast, target, weight)`` learns from arrays (n, K), (n, K), (n,) and sets the
     declarations ``injective_``, ``preserves_argmax_`` and ``preserves_order_``;
     ``_apply_map(forecast)`` maps forecasts (m, K). Constructors have the parameters ``input``,
-    ``loss`` and ``labels``.
+    ``loss`` and ``labels``; one with more of them sets all itself.
 
     Attributes
     ----------
@@ -72,6 +74,17 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     _takes_soft = True
     #: Whether a fit computes ``loss_before_`` and ``loss_after_``.
     _measures = True
+
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+    ) -> None:
+        self.input = input
+        self.loss = loss
+        self.labels = labels
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,12 +22,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 MAX_PASSES = 18  # over the chunks, in all
-_PILOT = 2000  # samples from which fits start
 
 
 class FittedFromChunks(LogitRecalibrator):
     """Adds `fit_chunks` to a recalibrator of logits."""
 
+    _pilot = 2000  # samples from which a fit starts
     labels: Any
     loss: Any
 
@@ -37,7 +38,8 @@ class FittedFromChunks(LogitRecalibrator):
         chunks adds up losses, gradients and second derivatives, :math:`\sum_i w_i L(y_i, s_i)` and
         its derivatives in the parameters. Sums of chunks are added in pairs, so that the number of
         chunks has no effect on them beyond rounding. The fit starts from the parameters for 2,000
-        to 4,000 samples, which the first pass keeps.
+        to 4,000 samples, which the first pass keeps. For vector scaling these are 20,000 to 40,000,
+        from which cross-validation chooses the shrinkage.
 
         Parameters
         ----------
@@ -70,10 +72,9 @@ class FittedFromChunks(LogitRecalibrator):
         -----
         There are at most 18 passes, and the first chunk is read once more. In tests the number was
         3 or 4 for one temperature and the log loss, and 3 to 12 for other scores. It was 5 to 13
-        with biases and for vector scaling, and 8 to 16 if the shrinkage of vector scaling is chosen
-        by cross-validation. The cost of a pass is O(n K) for one temperature, and O(n K^2)
-        otherwise. Memory: one chunk, or about two for each job of joblib's context, its logits and
-        their products, O(K^2) sums, and at most 4,000 samples. With
+        with biases and for vector scaling. The cost of a pass is O(n K) for one temperature, and
+        O(n K^2) otherwise. Memory: one chunk, or about two for each job of joblib's context, its
+        logits and their products, O(K^2) sums, and the samples from which the fit starts. With
         ``joblib.parallel_config(verbose=5)`` each pass reports its progress. Dask computes the sums
         of Dask arrays, on its workers; only sums and the samples of the start are sent to this
         process. Its own ``dask.diagnostics.ProgressBar`` or dashboard reports the progress.
@@ -97,7 +98,7 @@ class FittedFromChunks(LogitRecalibrator):
         classes = check_chunk_labels(self.labels, type(self).__name__)
         self._check_chunked(score)
         source = Chunks(chunks)
-        found = source.reduce(_first_reading, _combined, self, classes)
+        found = source.reduce(_first_reading, partial(_combined, self._pilot), self, classes)
         if found is None:
             raise ValueError("chunks has no sample of positive weight: at least one is needed.")
         if not np.isfinite(found.weight):
@@ -250,7 +251,8 @@ def _first_reading(number, values, y, *rest):
     with np.errstate(over="ignore"):  # an infinite sum is refused after the pass
         counts = np.bincount(columns, weight, minlength=len(classes))
         total = float(weight.sum())
-    few = np.unique(np.linspace(0, len(found) - 1, min(len(found), _PILOT)).astype(int))
+    n_pilot = min(len(found), recalibrator._pilot)
+    few = np.unique(np.linspace(0, len(found) - 1, n_pilot).astype(int))
     return _First(
         n_columns=1 if np.ndim(values) == 1 else np.shape(values)[1],
         n_samples=len(found),
@@ -262,10 +264,10 @@ def _first_reading(number, values, y, *rest):
     )
 
 
-def _combined(one, two):
+def _combined(n_pilot, one, two):
     check_same_columns(one.n_columns, two.n_columns)
     pilot = tuple(np.concatenate(pair) for pair in zip(one.pilot, two.pilot, strict=True))
-    if len(pilot[0]) > 2 * _PILOT:
+    if len(pilot[0]) > 2 * n_pilot:
         pilot = tuple(part[::2] for part in pilot)
     with np.errstate(over="ignore"):
         counts = one.counts + two.counts

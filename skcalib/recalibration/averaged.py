@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,12 +12,10 @@ from skcalib.links.leave_out import AverageWithout, one_step_is_enough
 from skcalib.recalibration._sketched import TwoClassesFromSketch
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._arguments import LossLike
+    pass
 
 
-class ModelAverageScaling(TwoClassesFromSketch):
+class ModelAverageScaling(TwoClassesFromSketch):  # numpydoc ignore=PR02
     r"""Average of recalibration maps, weighted by their evidence.
 
     This is the map of the default calibration error (:func:`~skcalib.proper_calibration_error`).
@@ -62,17 +60,6 @@ class ModelAverageScaling(TwoClassesFromSketch):
     >>> {name: round(weight, 1) for name, weight in scaling.evidence_.items()}
     {'shift': 0.0, 'slope': 1.0, 'class_slopes': 0.0, 'curve': 0.0, 'confusion': 0.0}
     """
-
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-    ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
 
     def _learn_rows(self, score, problems):
         (one,) = problems

@@ -171,9 +171,7 @@ class GroupRecalibrator(Recalibrator):
         self.max_rounds = max_rounds
         self.cv = cv
         self.confidence_level = confidence_level
-        self.input = input
-        self.loss = loss
-        self.labels = labels
+        super().__init__(input=input, loss=loss, labels=labels)
         self.random_state = random_state
 
     def fit(

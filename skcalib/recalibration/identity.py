@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skcalib.recalibration._base import Recalibrator
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._arguments import LossLike
+    pass
 
 
-class IdentityRecalibrator(Recalibrator):
+class IdentityRecalibrator(Recalibrator):  # numpydoc ignore=PR02
     """Leave probabilities unchanged: a baseline, or the last step of a pipeline.
 
     Parameters
@@ -37,17 +35,6 @@ class IdentityRecalibrator(Recalibrator):
     array([[0.6, 0.4]])
     """
 
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-    ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
-
     def _fit_map(self, forecast, target, weight):
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
 
@@ -55,7 +42,7 @@ class IdentityRecalibrator(Recalibrator):
         return forecast
 
 
-class LabelFrequency(Recalibrator):
+class LabelFrequency(Recalibrator):  # numpydoc ignore=PR02
     """Predict the label frequencies given the predicted class (G22, appendix E.1).
 
     Every forecast with the same predicted class is mapped to the class frequencies among those
@@ -88,17 +75,6 @@ class LabelFrequency(Recalibrator):
     array([[1. , 0. ],
            [0.5, 0.5]])
     """
-
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-    ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
 
     def _fit_map(self, forecast, target, weight):
         top = forecast.argmax(axis=1)

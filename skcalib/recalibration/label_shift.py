@@ -1,4 +1,4 @@
-"""Recalibration for a population with other class frequencies."""
+"""Recalibration for other class frequencies: by Bayes' rule, or by a shift fitted to labels."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import numpy as np
 from scipy.linalg import null_space
 from scipy.optimize import minimize
 from scipy.special import softmax
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from skcalib._arguments import resolve_training_loss
 from skcalib._labels import check_label_list, listed
-from skcalib._validation import check_features, drop_zero_weights
+from skcalib._validation import check_features, drop_zero_weights, number_of_samples
 from skcalib._values import shown
-from skcalib.recalibration._base import Recalibrator
+from skcalib.recalibration._base import LogitRecalibrator, Recalibrator, softmax_of
+from skcalib.recalibration._sketched import TwoClassesFromSketch
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ _EM_STEPS = 20  # after the optimiser, each of which raises the likelihood
 _ABSENT = 1e-8  # share below which a class does not enter the standard errors
 _UNCERTAIN = 0.1  # standard error of a share that is worth a warning
 _SINGULAR = 1e-12  # ratio of eigenvalues of the information
+_WEAK = 1e-2  # shrinkage of shifts, in samples, where a class has no label
 
 
 class LabelShiftRecalibrator(Recalibrator):
@@ -84,6 +88,7 @@ class LabelShiftRecalibrator(Recalibrator):
     See Also
     --------
     BiasCorrectedTemperatureScaling : The recommended recalibrator before this one.
+    InterceptRecalibrator : Fits the ratios of the frequencies to labels of the target.
 
     Examples
     --------
@@ -113,9 +118,7 @@ class LabelShiftRecalibrator(Recalibrator):
     ) -> None:
         self.source_prior = source_prior
         self.target_prior = target_prior
-        self.input = input
-        self.loss = loss
-        self.labels = labels
+        super().__init__(input=input, loss=loss, labels=labels)
 
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
@@ -325,3 +328,89 @@ def _standard_errors(ratio, weight, prior):
     variance = basis @ (inverse @ noise @ inverse) @ basis.T
     errors[present] = np.sqrt(np.maximum(np.diag(variance), 0.0))
     return errors
+
+
+# --- A shift that is fitted to labels -------------------------------------------------------------
+
+
+class InterceptRecalibrator(TwoClassesFromSketch, LogitRecalibrator):  # numpydoc ignore=PR02
+    r"""Shift of the log odds: :math:`softmax(\log s + b)`, one offset for each class.
+
+    The map of a model that was trained with other class frequencies, by undersampling or class
+    weights, where these frequencies are unknown: it is Bayes' rule with the ratios :math:`e^{b_k}`
+    of the frequencies (`LabelShiftRecalibrator`), fitted to labels. For two classes it is an update
+    of the intercept alone (Steyerberg et al., Statistics in Medicine 23, 2004). With the log loss,
+    the mean probability of each class is its frequency in the calibration set. Injective; the
+    ranking by each ratio of two probabilities is kept, and the predicted class may change.
+
+    If a class has no label, its best offset is :math:`-\infty`. All offsets are then shrunk towards
+    0 with the weight of a hundredth of a sample; if all labels are the same, there is a
+    `ConvergenceWarning`.
+
+    Parameters
+    ----------
+    input : {"proba", "logits"}, default="proba"
+        What X holds.
+    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+        What is minimised.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column, needed where y may lack a class.
+
+    Attributes
+    ----------
+    intercept_ : array of shape (n_classes,)
+        Offsets b, which sum to zero.
+    n_iter_ : int
+        Iterations of the fit.
+
+    See Also
+    --------
+    LabelShiftRecalibrator : With known class frequencies, or without labels.
+    BiasCorrectedTemperatureScaling : With a temperature.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import InterceptRecalibrator
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(20_000, 2, random_state=0)
+    >>> odds = 10 * data.posterior[:, 1] / data.posterior[:, 0]  # ten times too high
+    >>> shift = InterceptRecalibrator().fit(odds / (1 + odds), data.y)
+    >>> np.exp(np.diff(shift.intercept_)).round(1)
+    array([0.1])
+    """
+
+    def _learn_rows(self, score, problems):
+        (one,) = problems
+        self._learn_reading(one.forecast)
+        data = self._read(one.forecast), one.target, one.weight
+        self._fit_map(*data, one.count)
+        self._measure(score, *data)
+
+    def _fit_map(self, logits, target, weight, count=None):
+        score, share = resolve_training_loss(self.loss), weight / weight.sum()
+        labelled = target.any(axis=0)
+        pull = 0.0 if labelled.all() else _WEAK / number_of_samples(weight, count)
+
+        def objective(shift):
+            loss, slope = score.logit_loss(target, logits + shift)
+            return share @ loss + pull / 2 * shift @ shift, share @ slope + pull * shift
+
+        options, start = {"gtol": 1e-10, "ftol": 1e-13}, np.zeros(logits.shape[1])
+        fit = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+        converged = fit.success or np.abs(fit.jac).max() < 1e-4  # or rounding ended the search
+        self.intercept_, self.n_iter_ = fit.x - fit.x.mean(), int(fit.nit)
+        self.injective_ = True
+        self.preserves_argmax_ = self.preserves_order_ = bool(np.ptp(self.intercept_) == 0)
+        if labelled.sum() == 1 or not converged:
+            warnings.warn(
+                "InterceptRecalibrator: the labels are all the same, and the best offsets are "
+                f"infinite; they were shrunk towards 0 with the weight of {_WEAK:g} samples."
+                if converged
+                else f"InterceptRecalibrator did not converge: {fit.message}.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _apply_map(self, logits):
+        return softmax_of(logits + self.intercept_)

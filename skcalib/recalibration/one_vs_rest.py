@@ -241,9 +241,7 @@ class PlattScaling(BinaryLinkRecalibrator):
         labels: ArrayLike | None = None,
         smooth_targets: bool = False,
     ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
+        super().__init__(input=input, loss=loss, labels=labels)
         self.smooth_targets = smooth_targets
 
     def _link(self):
@@ -310,9 +308,7 @@ class BetaCalibration(BinaryLinkRecalibrator):
         labels: ArrayLike | None = None,
         parameters: Literal["abm", "am", "ab"] = "abm",
     ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
+        super().__init__(input=input, loss=loss, labels=labels)
         self.parameters = parameters
 
     def _link(self):
@@ -324,7 +320,7 @@ class BetaCalibration(BinaryLinkRecalibrator):
         self.intercept_ = np.array([link.intercept(one) for one in theta])
 
 
-class QuadraticScaling(BinaryLinkRecalibrator):
+class QuadraticScaling(BinaryLinkRecalibrator):  # numpydoc ignore=PR02
     r"""Quadratic scaling: :math:`\sigma(a\, l^2 + b\, l + c)` of the logit l, class by class.
 
     One parameter more than `PlattScaling`, for curved maps. A parabola is not monotone, so the map
@@ -361,17 +357,6 @@ class QuadraticScaling(BinaryLinkRecalibrator):
     >>> QuadraticScaling().fit(data.y_proba, data.y).coef_.shape
     (1, 2)
     """
-
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-    ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
 
     def _link(self):
         return QuadraticMap()
@@ -449,9 +434,7 @@ class IsotonicRecalibrator(SmootherRecalibrator, FittedFromSketch):
         centered: bool = False,
         strict: bool = False,
     ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
+        super().__init__(input=input, loss=loss, labels=labels)
         self.centered = centered
         self.strict = strict
 
@@ -524,9 +507,7 @@ class HistogramBinning(SmootherRecalibrator, FittedFromSketch):
         n_bins: Bins = 15,
         strategy: Strategy = "quantile",
     ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
+        super().__init__(input=input, loss=loss, labels=labels)
         self.n_bins = n_bins
         self.strategy = strategy
 
@@ -579,9 +560,7 @@ class KernelRecalibrator(SmootherRecalibrator):
         labels: ArrayLike | None = None,
         bandwidth: Bandwidth = "risk",
     ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
+        super().__init__(input=input, loss=loss, labels=labels)
         self.bandwidth = bandwidth
 
     def _smoother(self):

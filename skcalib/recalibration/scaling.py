@@ -268,9 +268,7 @@ class MatrixScaling(LinkRecalibrator):
         max_iter: int = 500,
         tol: float = 1e-6,
     ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
+        super().__init__(input=input, loss=loss, labels=labels)
         self.shrinkage = shrinkage
         self.max_iter = max_iter
         self.tol = tol
@@ -407,9 +405,7 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         tol: float = 1e-5,
         random_state: int = 0,
     ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
+        super().__init__(input=input, loss=loss, labels=labels)
         self.variant = variant
         self.shrinkage = shrinkage
         self.max_iter = max_iter

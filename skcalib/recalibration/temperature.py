@@ -46,7 +46,7 @@ _PASSES = 14  # over samples in chunks, for one temperature
 _RESERVED = 5  # passes for the class totals and the fit of biases
 
 
-class TemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
+class TemperatureScaling(TwoClassesFromSketch, FittedFromChunks):  # numpydoc ignore=PR02
     r"""Temperature scaling: :math:`s \mapsto softmax(\log s / T)`, one temperature for all classes.
 
     T minimises the loss over [1e-4, 1e4], exact to about 1e-10. The search is Halley's method for
@@ -97,17 +97,6 @@ class TemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
     >>> round(TemperatureScaling().fit(data.y_proba, data.y).temperature_, 1)
     2.0
     """
-
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-    ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
 
     def _validated(self, X):
         # Probabilities are only read: no copy.
@@ -338,9 +327,7 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
         loss: LossLike = "brier",
         labels: ArrayLike | None = None,
     ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
+        super().__init__(input=input, loss=loss, labels=labels)
 
     def _fit_map(self, logits, target, weight):
         score = resolve_training_loss(self.loss)
@@ -414,7 +401,9 @@ def _convex_weights(score, parts, target, weight):
 # --- Bias-corrected temperature scaling -----------------------------------------------------------
 
 
-class BiasCorrectedTemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
+class BiasCorrectedTemperatureScaling(
+    TwoClassesFromSketch, FittedFromChunks
+):  # numpydoc ignore=PR02
     r"""Bias-corrected temperature scaling: :math:`softmax(\beta \log s + b)`.
 
     The map has one temperature, and a bias for each class. The biases stay at zero unless a
@@ -461,17 +450,6 @@ class BiasCorrectedTemperatureScaling(TwoClassesFromSketch, FittedFromChunks):
     >>> round(scaling.temperature_, 1), scaling.intercept_
     (2.0, array([0., 0., 0.]))
     """
-
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-    ) -> None:
-        self.input = input
-        self.loss = loss
-        self.labels = labels
 
     def _learn_target(self, score, forecast, target, weight):
         name = "BiasCorrectedTemperatureScaling"

@@ -432,18 +432,6 @@ def test_refusals(options, message):
         calibration_error([0, 1, 2], np.eye(3), **options)
 
 
-def test_sums_of_chunks_merge_exactly():
-    rng = np.random.default_rng(0)
-    p, y, edges = rng.random(1000), rng.integers(2, size=1000), uniform_edges(8)
-    whole = bin_sums(p, y, np.ones(1000), edges)
-    parts = [bin_sums(p[i], y[i], np.ones(len(i)), edges) for i in np.split(np.arange(1000), 4)]
-    merged = parts[0].merge(parts[1]).merge(parts[2]).merge(parts[3])
-    np.testing.assert_allclose(merged.mean_variance(), whole.mean_variance())
-    np.testing.assert_allclose(merged.label, whole.label)
-    with pytest.raises(ValueError, match="same edges"):
-        whole.merge(bin_sums(p, y, np.ones(1000), uniform_edges(4)))
-
-
 def test_few_samples_and_one_class():
     for y, p in (([1], [0.7]), ([1, 1], [1.0, 1.0]), ([0, 0], [0.0, 0.5])):
         for notion in ("top_label", "canonical", "classwise"):

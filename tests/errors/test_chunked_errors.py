@@ -1,11 +1,11 @@
-"""Default proper errors from chunks are those in memory, in few passes, one chunk at a time."""
+"""Default proper errors from chunks: in memory for few samples, one step from a part for many."""
 
 import joblib
 import numpy as np
 import pytest
 from conftest import Alive, Counted, cut, lazy, threads_of_dask
 from grids import covering
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib import CalibrationErrorEstimator, proper_calibration_error
@@ -36,7 +36,7 @@ def estimator(n_classes, **options):
 
 
 def assert_same(found, expected, tolerance=1e-8):
-    assert found.n_passes_ <= 18
+    assert found.n_passes_ == 1
     for name in NUMBERS:
         np.testing.assert_allclose(
             getattr(found, name), getattr(expected, name), rtol=0, atol=tolerance, err_msg=name
@@ -99,13 +99,6 @@ def test_the_size_of_chunks_has_no_effect(n_classes, loss):
         assert found.n_passes_ == whole.n_passes_
 
 
-def test_chunks_are_read_in_slices_of_limited_size(monkeypatch):
-    proba, y = samples(900, 3)
-    whole = estimator(3).fit_chunks([(proba, y)])
-    monkeypatch.setattr("skcalib.errors.chunked._ENTRIES", 5000)
-    assert_same(estimator(3).fit_chunks([(proba, y)]), whole, 1e-10)
-
-
 def test_forecasts_of_zero():
     proba, y = samples(1000, 3)
     proba[np.arange(0, 1000, 9), (y[::9] + 1) % 3] = 0
@@ -152,25 +145,67 @@ def test_chunks_without_weight_or_samples_are_skipped():
     assert_same(estimator(3).fit_chunks(chunks), estimator(3).fit(proba, y))
 
 
-@pytest.mark.parametrize(("n_classes", "temperature"), [(2, 0.5), (3, 2.0), (10, 1.0), (10, 2.0)])
-def test_number_of_passes(n_classes, temperature):
-    proba, y = samples(2000, n_classes, temperature=temperature, shift=0.1)
-    source = Counted(cut(450, proba, y))
-    found = estimator(n_classes).fit_chunks(source)
-    assert source.readings == found.n_passes_ <= 18
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts of 1,000 samples."""
+    monkeypatch.setattr("skcalib.errors.one_step._PART", 1000)
 
 
-def test_a_fit_that_needs_more_passes_ends_with_a_warning(monkeypatch):
-    proba, y = samples(1500, 3)
-    whole = estimator(3).fit(proba, y)
-    for most in (4, 10):
-        monkeypatch.setattr("skcalib.errors.chunked.MAX_PASSES", most)
-        with pytest.warns(ConvergenceWarning, match=f"stopped after {most} passes"):
-            found = estimator(3).fit_chunks(cut(400, proba, y))
-        assert found.n_passes_ == most
-        low, high = found.confidence_interval_
-        assert 0 <= low <= high
-    assert abs(found.calibration_error_ - whole.calibration_error_) < whole.standard_error_
+def differences(found, expected):
+    """Differences of the errors and of the limits, in standard errors."""
+    low, high = np.subtract(found.confidence_interval_, expected.confidence_interval_)
+    error = found.calibration_error_ - expected.calibration_error_
+    return np.array([error, low, high]) / expected.standard_error_
+
+
+@pytest.mark.parametrize(
+    ("n_classes", "loss", "notion", "weighted"),
+    covering([2, 3, 10], ["brier", "log"], ["canonical", "top_label", "classwise"], [False, True]),
+)
+def test_one_step_from_a_part(small_parts, n_classes, loss, notion, weighted):
+    """Errors from an eighth of the samples differ by less than a standard error."""
+    proba, y = samples(8000, n_classes)
+    weight = np.linspace(1, 2, 8000) if weighted else None
+    arrays = (proba, y) if weight is None else (proba, y, weight)
+    source = Counted(cut(900, *arrays))
+    options = {"loss": loss, "notion": notion}
+    found = estimator(n_classes, **options).fit_chunks(source)
+    assert source.readings == found.n_passes_ == 3
+    whole = estimator(n_classes, **options).fit_chunks([arrays])  # another part
+    error, low, high = differences(found, whole)
+    assert abs(error) < 0.3 and abs(low) < 0.6 and abs(high) < 0.6
+    options |= {"sample_weight": weight}
+    in_memory = proper_calibration_error(y, proba, **options)
+    assert abs(found.calibration_error_ - in_memory) < 0.3 * found.standard_error_
+    terms = found.calibration_error_ + found.refinement_
+    assert terms == pytest.approx(found.expected_loss_, rel=1e-12)
+    assert found.expected_loss_ == pytest.approx(whole.expected_loss_, rel=1e-12)
+    assert found.uncertainty_ == pytest.approx(whole.uncertainty_, rel=1e-12)
+
+
+def test_chunks_are_read_in_slices_of_limited_size(small_parts, monkeypatch):
+    proba, y = samples(2900, 3)
+    whole = estimator(3).fit_chunks([(proba, y)])
+    monkeypatch.setattr("skcalib.errors.chunked._ENTRIES", 5000)
+    found = estimator(3).fit_chunks([(proba, y)])
+    for name in NUMBERS:
+        np.testing.assert_allclose(getattr(found, name), getattr(whole, name), rtol=0, atol=1e-10)
+
+
+def test_zeros_in_many_samples(small_parts):
+    """Forecasts of 0; with the label 1 the log loss is infinite, and its refinement is not."""
+    proba, y = samples(3000, 3)
+    proba[np.arange(0, 3000, 9), (y[::9] + 1) % 3] = 0
+    proba /= proba.sum(axis=1, keepdims=True)
+    for loss in ("brier", "log"):
+        found = estimator(3, loss=loss).fit_chunks(cut(400, proba, y))
+        expected = estimator(3, loss=loss).fit(proba, y)
+        assert np.abs(differences(found, expected)).max() < 1
+    proba[0] = np.eye(3)[(y[0] + 1) % 3]
+    found = estimator(3, loss="log").fit_chunks(cut(400, proba, y))
+    assert found.calibration_error_ == np.inf and found.confidence_interval_ == (np.inf, np.inf)
+    whole = estimator(3, loss="log").fit(proba, y)
+    assert found.refinement_ == pytest.approx(whole.refinement_, rel=0.01)
 
 
 def test_one_chunk_in_memory():

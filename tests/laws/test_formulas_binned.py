@@ -246,21 +246,6 @@ def test_more_samples_than_a_chunk(edges):
     assert sums.square_gap.sum() == pytest.approx(weight @ (event - score) ** 2, rel=1e-12)
 
 
-def test_merging_adds_every_sum():
-    score, event = PROBLEMS["top_label"][0]
-    edges = np.array(EDGES)
-    parts = [bin_sums(score[r], event[r], WEIGHT[r], edges) for r in (slice(5), slice(5, None))]
-    both, whole_sums = parts[0].merge(parts[1]), bin_sums(score, event, WEIGHT, edges)
-    for name in ("edges", "mass", "score", "label", "square_mass", "square_gap"):
-        np.testing.assert_allclose(getattr(both, name), getattr(whole_sums, name), rtol=1e-14)
-    bare = bin_sums(score, event, WEIGHT, edges, spread=False)
-    for mixed in (bare.merge(parts[0]), parts[0].merge(bare)):
-        assert mixed.square_mass is None and mixed.square_gap is None
-        np.testing.assert_array_equal(mixed.mass, bare.mass + parts[0].mass)
-    with pytest.raises(ValueError, match=whole("Only sums over the same edges can be merged.")):
-        bare.merge(bin_sums(score, event, WEIGHT, uniform_edges(5)))
-
-
 @pytest.mark.parametrize("scale", [1.0, 1000.0, 1e-4])
 def test_variance_of_a_mean_residual(scale):
     """var / n for equal weights; spread q / (1 - q) for others; infinite for one sample or none."""

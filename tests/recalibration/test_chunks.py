@@ -18,15 +18,6 @@ from skcalib import (
     proper_calibration_error,
 )
 from skcalib.datasets import make_tempered_simplex
-from skcalib.inference import first_within_one_standard_error
-from skcalib.links.maps import VectorMap
-from skcalib.recalibration._chunked_folds import (
-    _first_within_one_standard_error,
-    _held_out_sums,
-    folds_of,
-)
-from skcalib.recalibration.scaling import STRENGTHS
-from skcalib.scores import LogLoss
 
 FITS = {
     "temperature": (TemperatureScaling, {}),
@@ -284,53 +275,26 @@ def test_parameters_that_are_refused():
 
 @pytest.mark.parametrize(("n_classes", "weighted"), [(2, True), (3, False), (8, True)])
 def test_a_chosen_shrinkage(n_classes, weighted):
-    """The map of the chosen strength is that in memory, for any chunks."""
+    """Up to 20,000 samples it is that in memory, for any chunks."""
     proba, y = samples(2000, n_classes)
     weight = np.random.default_rng(0).integers(1, 4, 2000) * 0.7 if weighted else np.ones(2000)
-    found, other = (
-        VectorScaling(labels=range(n_classes)).fit_chunks(cut(size, proba, y, weight))
-        for size in (130, 2000)
+    expected = VectorScaling(labels=range(n_classes)).fit(proba, y, sample_weight=weight)
+    for size in (130, 2000):
+        found = VectorScaling(labels=range(n_classes)).fit_chunks(cut(size, proba, y, weight))
+        assert_same(found, expected, proba)
+
+
+def test_a_shrinkage_from_a_part(monkeypatch):
+    """Of more samples it is that of the samples which the first pass keeps."""
+    monkeypatch.setattr(VectorScaling, "_pilot", 500)
+    proba, y = samples(4000, 3, shift=0.1)
+    found = VectorScaling(labels=range(3)).fit_chunks(cut(4000, proba, y))
+    kept = np.unique(np.linspace(0, 3999, 500).astype(int))
+    part = VectorScaling(labels=range(3)).fit(proba[kept], y[kept])
+    assert found.shrinkage_ == part.shrinkage_ > 0
+    assert_same(
+        found, VectorScaling(labels=range(3), shrinkage=part.shrinkage_).fit(proba, y), proba
     )
-    assert found.shrinkage_ == other.shrinkage_
-    expected = VectorScaling(labels=range(n_classes), shrinkage=found.shrinkage_)
-    for one in (found, other):
-        assert_same(one, expected.fit(proba, y, sample_weight=weight), proba)
-
-
-@pytest.mark.parametrize("shift", [0.0, 0.1, 0.6])
-def test_the_strength_is_that_of_the_same_folds_in_memory(shift):
-    proba, y = samples(600, 3, shift=shift, seed=1)
-    found = VectorScaling(labels=range(3)).fit_chunks(cut(100, proba, y))
-    whole = VectorScaling(shrinkage=1.0).fit(proba, y)
-    logits = whole._read(proba)
-    fold, losses = folds_of(logits, y), np.empty((len(STRENGTHS), 600))
-    assert np.array_equal(fold, np.concatenate([folds_of(*one) for one in cut(7, logits, y)]))
-    assert np.bincount(fold, minlength=5).min() > 80  # of 120 expected, standard deviation 10
-    for held_out in range(5):
-        test = fold == held_out
-        for row, strength in zip(losses, STRENGTHS, strict=True):
-            scaling = VectorScaling(shrinkage=strength, labels=range(3)).fit(proba[~test], y[~test])
-            row[test] = -np.log(scaling.predict_proba(proba[test])[np.arange(test.sum()), y[test]])
-    assert found.shrinkage_ == STRENGTHS[first_within_one_standard_error(losses)[0]]
-
-
-def test_one_standard_error_from_sums():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        logits, theta = rng.standard_normal((40, 3)), 0.4 * rng.standard_normal((4, 5, 7))
-        y, weight = rng.integers(3, size=40), rng.uniform(0.5, 2, 40)
-        link, fold = VectorMap().prepare(logits), folds_of(logits, y)
-        theta[:, :, 0] += 1
-        losses = np.array([
-            [
-                LogLoss().logit_loss(np.eye(3)[y[[i]]], link.apply(one[fold[i]], logits[[i]]))[0][0]
-                for i in range(40)
-            ]
-            for one in theta
-        ])  # fmt: skip
-        sums = _held_out_sums(logits, y, weight, link, LogLoss(), theta)
-        expected = first_within_one_standard_error(losses, weight)[0]
-        assert _first_within_one_standard_error(*sums) == expected
 
 
 def test_few_samples_have_one_temperature():

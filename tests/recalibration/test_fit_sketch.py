@@ -1,5 +1,6 @@
 """Fits to a sketch are those of `fit` to its samples: equal for ties, close for other scores."""
 
+import re
 import warnings
 from functools import reduce
 
@@ -14,6 +15,7 @@ from skcalib import (
     BiasCorrectedTemperatureScaling,
     ForecastSketch,
     HistogramBinning,
+    InterceptRecalibrator,
     IsotonicRecalibrator,
     KernelRecalibrator,
     ModelAverageScaling,
@@ -43,6 +45,8 @@ EXACT = {
 }
 #: Fits by a quasi-Newton method, which stops where the loss has 13 digits.
 LINKS = {
+    "shift": (InterceptRecalibrator, {}),
+    "shift, brier": (InterceptRecalibrator, {"loss": "brier"}),
     "platt": (PlattScaling, {}),
     "platt, brier": (PlattScaling, {"loss": "brier"}),
     "platt, smooth": (PlattScaling, {"smooth_targets": True}),
@@ -52,7 +56,7 @@ LINKS = {
     "quadratic": (QuadraticScaling, {}),
 }
 FITS = {**EXACT, **LINKS}
-CLASS_BY_CLASS = [name for name in FITS if "temperature" not in name]
+CLASS_BY_CLASS = [name for name in FITS if not re.match("temperature|shift", name)]
 
 
 def make(name, **options):

@@ -29,6 +29,7 @@ from skcalib.recalibration import (
     EnsembleTemperatureScaling,
     HistogramBinning,
     IdentityRecalibrator,
+    InterceptRecalibrator,
     IsotonicRecalibrator,
     KernelRecalibrator,
     LabelFrequency,
@@ -51,6 +52,8 @@ EVERY = [
     BiasCorrectedTemperatureScaling(),
     EnsembleTemperatureScaling(),
     EnsembleTemperatureScaling(loss="log"),
+    InterceptRecalibrator(),
+    InterceptRecalibrator(loss="brier"),
     PlattScaling(),
     PlattScaling(smooth_targets=True),
     BetaCalibration(),
@@ -77,6 +80,7 @@ EVERY = [pytest.param(r, id=f"{i}-{type(r).__name__}") for i, r in enumerate(EVE
 WITH_IDENTITY = [
     TemperatureScaling,
     EnsembleTemperatureScaling,
+    InterceptRecalibrator,
     PlattScaling,
     BetaCalibration,
     QuadraticScaling,
@@ -85,7 +89,7 @@ WITH_IDENTITY = [
     DirichletCalibration,
     DiagonalOrderPreserving,
 ]
-LINKED = WITH_IDENTITY[5:]
+LINKED = WITH_IDENTITY[6:]
 UNCHANGED = IdentityRecalibrator, LabelShiftRecalibrator  # `fit` with labels gives the identity
 every = pytest.mark.parametrize("recalibrator", EVERY)
 sizes = pytest.mark.parametrize("n_classes", [2, 3, 5])
@@ -907,7 +911,22 @@ def test_corners_only(recalibrator):
     assert np.isfinite(rows).all()
     if not isinstance(recalibrator, UNCHANGED):
         assert np.array_equal(rows[:3].argmax(axis=1), np.arange(3))
+    if not isinstance(recalibrator, (*UNCHANGED, InterceptRecalibrator)):  # which has no slope
         np.testing.assert_allclose(rows[:3].max(axis=1), 0.7, atol=0.12)
+
+
+def test_a_shift_gives_each_class_its_frequency_and_inverts_undersampling():
+    P, y = draw(2000, 3)
+    weight = np.random.default_rng(0).random(2000)
+    fitted = InterceptRecalibrator().fit(P, y, weight)
+    frequency = np.average(np.eye(3)[y], axis=0, weights=weight)
+    means = np.average(fitted.predict_proba(P), axis=0, weights=weight)
+    np.testing.assert_allclose(means, frequency, atol=1e-6)
+    np.testing.assert_allclose(fitted.intercept_.sum(), 0, atol=1e-12)
+    shifted = P * [8, 1, 0.5]
+    again = InterceptRecalibrator().fit(shifted / shifted.sum(axis=1, keepdims=True), y, weight)
+    difference = again.intercept_ - fitted.intercept_ + np.log([8, 1, 0.5])
+    np.testing.assert_allclose(difference, difference.mean(), atol=1e-5)
 
 
 def test_the_limit_of_detection():

@@ -258,25 +258,6 @@ def test_debiasing_by_loops(n_bins, weighted):
         assert np.sum(np.bincount(cells) == 1) > 20
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_merged_sums_are_the_sums(weighted):
-    rng = np.random.default_rng(0)
-    score, y = rng.random(5000), rng.integers(2, size=5000)
-    weight = rng.integers(1, 5, 5000).astype(float) if weighted else None
-    edges = np.array([0, 0.1, 0.5, 0.55, 1])
-    whole = bin_sums(score, y, weight, edges)
-    total = None
-    for rows in np.array_split(rng.permutation(5000), 7):
-        part = bin_sums(score[rows], y[rows], weight[rows] if weighted else None, edges)
-        total = part if total is None else part.merge(total)
-    for name in ("mass", "label", "square_mass"):  # whole numbers: exact
-        np.testing.assert_array_equal(getattr(total, name), getattr(whole, name))
-    np.testing.assert_allclose(total.score, whole.score, rtol=1e-13)
-    np.testing.assert_allclose(total.mean_variance(), whole.mean_variance(), rtol=1e-10)
-    short = bin_sums(score, y, weight, edges, spread=False)
-    assert short.merge(whole).square_gap is None
-
-
 # --- means with known truth -----------------------------------------------------------------------
 
 
