@@ -18,6 +18,8 @@ from skcalib import (
     score_decomposition,
 )
 from skcalib.datasets import make_tempered_simplex
+from skcalib.error_intervals.decision_savings import regret_interval
+from skcalib.errors.terms import SmoothedProblem
 from skcalib.scores import DecisionCost, Elementary
 from skcalib.testing import check_score
 
@@ -279,6 +281,68 @@ def test_the_regret_is_covered(threshold, bend, least):
         found = decision_regret(y, s, threshold=threshold).calibration
         covered.append(found.low <= truth <= found.high)
     assert np.mean(covered) >= least
+
+
+def dip(s):
+    """The curve is below the threshold .2 from .2 to .3, which maps of few parameters miss."""
+    return np.where((s > 0.15) & (s < 0.3), 0.55 * s, s)
+
+
+def both_sides(s):
+    low = np.where(s > 0.1, 0.3, 0.02)
+    return np.where(s < 0.2, low, np.where(s < 0.4, 0.1, 0.6))
+
+
+def rare_both_sides(s):
+    low = np.where(s > 0.02, 0.1, 0.005)
+    return np.where(s < 0.05, low, np.where(s < 0.1, 0.02, 0.2))
+
+
+@pytest.mark.parametrize("kind", ["plain", "weights", "clusters"])
+@pytest.mark.parametrize(
+    ("curve", "threshold", "shape"),
+    [
+        (dip, 0.2, (1.5, 4)),
+        (both_sides, 0.2, (1.5, 4)),
+        (rare_both_sides, 0.05, (0.5, 24.5)),
+        (lambda s: s, 0.05, (0.5, 24.5)),
+    ],
+)
+def test_the_upper_limit_of_the_regret_needs_no_map(curve, threshold, shape, kind):
+    """30 data sets: at .975 four or more misses have probability .007, and it shrinks with n."""
+    s = np.random.default_rng(99).beta(*shape, 400_000)
+    score, mean = Elementary(threshold), []
+    truth = score.divergence(two(curve(s)), two(s)).mean()
+    for size in (300, 3000):
+        limits = []
+        for seed in range(30):
+            rng = np.random.default_rng(seed)
+            s, u = np.clip(rng.beta(*shape, size), 1e-9, 1), rng.random(size)
+            weight = rng.exponential(size=size) if kind == "weights" else np.ones(size)
+            cluster = np.arange(size) // 3 if kind == "clusters" else None
+            u = u[cluster * 3] if kind == "clusters" else u  # labels of a cluster depend strongly
+            target = np.eye(2)[(u < curve(s)).astype(int)]
+            one = SmoothedProblem(two(s), target, two(s), weight, False, cluster=cluster)
+            limits.append(regret_interval(score, [one], 1.0, 0.95).high)
+        assert np.sum(np.array(limits) < truth) < 4
+        mean.append(np.mean(limits) - truth)
+    assert mean[1] < mean[0] / 2
+
+
+def test_sentences_where_no_saving_is_found():
+    """No negative saving is stated, and a maximum only where the limit holds for all maps."""
+    rng = np.random.default_rng(0)
+    p, X = rng.beta(1.5, 4, 800), rng.normal(size=(800, 2))
+    found = decision_regret((rng.random(800) < p).astype(int), p, threshold=0.2, X=X)
+    lines = str(found).splitlines()
+    assert found.calibration.low <= 0 and found.grouping.low <= 0
+    assert lines[1].startswith("  With these samples no saving by recalibration can be shown; it")
+    assert f"would save at most {found.calibration.high:.3g}." in lines[1]
+    assert lines[2].startswith("  No saving by a model of the features was found: the one that was")
+    assert "-" not in str(found)
+    proba = rng.dirichlet(np.ones(3), 300)
+    several = decision_regret([rng.choice(3, p=q) for q in proba], proba, costs=COSTS3)
+    assert several.calibration.low <= 0 and "at most" not in str(several)
 
 
 def test_clusters():

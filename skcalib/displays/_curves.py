@@ -15,7 +15,7 @@ from skcalib._arguments import SMOOTHERS, resolve_notion
 from skcalib._formatting import nonnegative_text
 from skcalib._records import Record
 from skcalib._ties import merge_ties
-from skcalib._validation import check_confidence_level, look_up
+from skcalib._validation import check_confidence_level, check_count, look_up
 from skcalib._values import shown
 from skcalib.clusters import (
     effective_size,
@@ -86,6 +86,7 @@ class CurveOptions:
 
 def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples):
     """Arguments of `ReliabilityDisplay` -> `CurveOptions`."""
+    check_count(n_resamples, "n_resamples")
     size = DEFAULT_BINS if n_bins is None else n_bins
     edges = not np.isscalar(size)  # which leave nothing to the strategy
 

@@ -26,7 +26,7 @@ from skcalib.displays._curves import binary_problems, summarised_problems
 from skcalib.errors.terms import solve_notion
 from skcalib.events import problem_of_notion
 from skcalib.notions import Auto, Canonical
-from skcalib.problem import check_sketch
+from skcalib.problem import ForecastSummary
 from skcalib.scores import Brier
 from skcalib.smoothers import LogitSmoother
 
@@ -74,6 +74,8 @@ class MurphyCurve(DecisionCurve):
 
 def model_events(y_true, y_proba, notion, name, *, pos_label, **options):
     """Name of the model, name of the event, and `Problem` of each curve."""
+    if isinstance(y_true, ForecastSummary):
+        return sketch_events(y_true, name)
     notion = resolve_notion(notion)
     if not isinstance(y_proba, Mapping):
         models = [(single_name(name), y_proba, "y_proba")]
@@ -101,7 +103,6 @@ def single_name(name):
 
 def sketch_events(sketch, name):
     """The events of a sketch, as `model_events`."""
-    check_sketch(sketch)
     return [(single_name(name), *event) for event in summarised_problems(sketch, Auto())]
 
 

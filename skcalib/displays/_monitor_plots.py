@@ -31,7 +31,7 @@ def draw_stream(path, windows, ax, *, alpha, alarms, level, name, legend, style)
         threshold, color=_GREY, linestyle="--", linewidth=1.2, zorder=2, label=_text(alpha)
     )
     drawn = _draw_alarms(top, alarms, label="Alarm" if monitor else "First rejection")
-    top.set_ylabel("Statistic R" if monitor else "e-value")
+    top.set_ylabel("Evidence of a change" if monitor else "e-value")
     top.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     top.yaxis.set_major_formatter(FuncFormatter(_power))
     artists = {"line": line, "threshold": limit, "alarms": drawn, "differences": None}

@@ -276,7 +276,7 @@ def legend_entries(ax, diagrams, *, level, largest):
     ]
     style |= {"marker": "o", "markersize": np.sqrt(_AREA), "markerfacecolor": "none"}
     area = draw.Line2D([], [], markeredgecolor="0.4", **style)
-    entries.append((area, f"Region of {largest:,} samples"))
+    entries.append((area, f"This size: {largest:,} samples"))
     return sorted(entries, key=lambda entry: entry[1] == draw.REFERENCE)
 
 

@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from skcalib._parameters import checks_parameters
-from skcalib.displays._base import held_out
+from skcalib.displays._constructors import Display
 from skcalib.displays._decision_curves import (
     check_thresholds,
     model_events,
     net_benefit_curves,
-    sketch_events,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
 
     from skcalib._arguments import (
-        CV,
         AxesLike,
         Label,
-        MatrixLike,
         NotionLike,
-        ResponseMethod,
     )
     from skcalib.displays._decision_curves import DecisionCurve
-    from skcalib.problem import ForecastSummary
 
 
-class DecisionCurveDisplay:
+class DecisionCurveDisplay(Display):
     r"""Decision curve: the net benefit of treatment against the threshold.
 
     Create one with `from_predictions`, `from_estimator` or `from_sketch`. A sample is treated where
@@ -122,6 +116,11 @@ class DecisionCurveDisplay:
         True
     """
 
+    _constructors: ClassVar = {
+        "from_estimator": {"labels"},
+        "from_sketch": {"notion", "sample_weight", "labels", "pos_label"},
+    }
+
     def __init__(
         self,
         curves: list[DecisionCurve],
@@ -201,135 +200,6 @@ class DecisionCurveDisplay:
         )
         display = cls(curves, standardized=standardized, confidence_level=confidence_level)
         return display.plot(ax=ax, **plot_params)
-
-    @classmethod
-    @checks_parameters
-    def from_sketch(
-        cls,
-        sketch: ForecastSummary,
-        *,
-        thresholds: ArrayLike | None = None,
-        standardized: bool = False,
-        confidence_level: float = 0.95,
-        name: str | None = None,
-        ax: AxesLike | None = None,
-        **plot_params: Any,
-    ) -> Self:
-        """Decision curves of a sketch, without the samples.
-
-        All samples of a cell have the same decision, that of its mean probability.
-
-        Parameters
-        ----------
-        sketch : ForecastSketch
-            Sums over cells of the probability; its notion determines the panels.
-        thresholds, standardized, confidence_level, name, ax, **plot_params
-            As in `from_predictions`.
-
-        Returns
-        -------
-        DecisionCurveDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        ValueError
-            As `from_predictions`, and for anything but a sketch.
-
-        Examples
-        --------
-        >>> from skcalib import DecisionCurveDisplay, ForecastSketch
-        >>> from skcalib.datasets import make_tempered_simplex
-        >>> data = make_tempered_simplex(2000, 2, random_state=0)
-        >>> sketch = ForecastSketch([0, 1]).fit(data.y, data.y_proba)
-        >>> display = DecisionCurveDisplay.from_sketch(sketch, thresholds=[0.2, 0.5])
-        >>> display.curves[0].estimate.round(3)
-        array([0.387, 0.248])
-        """
-        thresholds = check_thresholds(thresholds)
-        curves = net_benefit_curves(
-            sketch_events(sketch, name),
-            thresholds,
-            standardized=standardized,
-            confidence_level=confidence_level,
-        )
-        display = cls(curves, standardized=standardized, confidence_level=confidence_level)
-        return display.plot(ax=ax, **plot_params)
-
-    @classmethod
-    @checks_parameters
-    def from_estimator(
-        cls,
-        estimator: BaseEstimator,
-        X: MatrixLike,
-        y: ArrayLike,
-        *,
-        cv: CV = None,
-        response_method: ResponseMethod = "auto",
-        notion: NotionLike = "auto",
-        thresholds: ArrayLike | None = None,
-        standardized: bool = False,
-        confidence_level: float = 0.95,
-        sample_weight: ArrayLike | None = None,
-        pos_label: Label = None,
-        name: str | None = None,
-        ax: AxesLike | None = None,
-        **plot_params: Any,
-    ) -> Self:
-        """Decision curves of a classifier on held-out data.
-
-        Parameters
-        ----------
-        estimator, X, y, cv, response_method
-            As in `MurphyDisplay.from_estimator`.
-        notion, thresholds, standardized, confidence_level
-            As in `from_predictions`.
-        sample_weight, pos_label, name, ax, **plot_params
-            As in `MurphyDisplay.from_estimator`.
-
-        Returns
-        -------
-        DecisionCurveDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        ValueError
-            As `from_predictions`.
-        NotFittedError
-            For a classifier that is not fitted, without `cv`.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_breast_cancer
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from skcalib import DecisionCurveDisplay
-        >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> display = DecisionCurveDisplay.from_estimator(GaussianNB(), X, y, cv=5, pos_label=0)
-        >>> print(display.line_.get_label(), "|", display.ax_.get_xlabel())
-        GaussianNB | Threshold probability of class 0
-        """
-        problem, _, _ = held_out(
-            estimator,
-            X,
-            y,
-            cv=cv,
-            response_method=response_method,
-            sample_weight=sample_weight,
-            owner=cls.__name__,
-        )
-        return cls.from_predictions(
-            problem,
-            problem.forecast,
-            notion=notion,
-            thresholds=thresholds,
-            standardized=standardized,
-            confidence_level=confidence_level,
-            pos_label=pos_label,
-            name=type(estimator).__name__ if name is None else name,
-            ax=ax,
-            **plot_params,
-        )
 
     def plot(
         self,

@@ -251,7 +251,7 @@ class DecompositionDisplay:
         >>> X, y = load_breast_cancer(return_X_y=True)
         >>> display = DecompositionDisplay.from_estimator(GaussianNB(), X, y, cv=5, grouping=None)
         >>> print(display.terms[0])
-        calibration 0.013 [0.002, 0.028], refinement 0.043
+        calibration 0.013 [0.001, 0.061], refinement 0.043
         """
         name = type(estimator).__name__ if name is None else name
         return cls.from_estimators({name: estimator}, X, y, **params)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sklearn.utils import check_random_state
 
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count
 from skcalib._values import is_finite, shown
-from skcalib.displays._base import held_out
+from skcalib.displays._constructors import Display
 from skcalib.displays._subsamples import check_errors, check_sizes, estimation_curves
 from skcalib.problem import check_problem, event_last
 
@@ -19,13 +19,12 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import CV, Label, MatrixLike, NotionLike, RandomState, ResponseMethod
+    from skcalib._arguments import Label, NotionLike, RandomState
     from skcalib.displays._subsamples import EstimationCurve
 
 
-class EstimationDisplay:
+class EstimationDisplay(Display):
     r"""Plot estimated errors against the number of samples.
 
     Create one with `from_estimator` or `from_predictions`. Every error is evaluated on random
@@ -120,6 +119,8 @@ class EstimationDisplay:
         ECE falls
         Root Brier score stays
     """
+
+    _constructors: ClassVar = {"from_estimator": {"labels"}}
 
     def __init__(
         self,
@@ -239,102 +240,6 @@ class EstimationDisplay:
         )
         display = cls(curves, truth=truth, name=name, confidence_level=confidence_level)
         return display.plot(ax=ax, **plot_params)
-
-    @classmethod
-    @checks_parameters
-    def from_estimator(
-        cls,
-        estimator: BaseEstimator,
-        X: MatrixLike,
-        y: ArrayLike,
-        *,
-        cv: CV = None,
-        response_method: ResponseMethod = "auto",
-        errors: str | Callable[..., float] | Sequence[Any] | Mapping[str, Any] = ("ece", "proper"),
-        notion: NotionLike = "auto",
-        sample_sizes: Sequence[int] | None = None,
-        n_repeats: int = 50,
-        confidence_level: float = 0.95,
-        truth: float | Mapping[str, float] | None = None,
-        random_state: RandomState = 0,
-        n_jobs: int | None = None,
-        sample_weight: ArrayLike | None = None,
-        pos_label: Label = None,
-        name: str | None = None,
-        ax: Axes | None = None,
-        **plot_params: Any,
-    ) -> Self:
-        """Errors of a classifier on random subsamples of held-out data.
-
-        The classifier is fixed; only the number of samples used to estimate its error changes.
-
-        Parameters
-        ----------
-        estimator : classifier
-            Fitted, unless `cv` is given.
-        X : array-like of shape (n_samples, n_features)
-            Features.
-        y : array-like of shape (n_samples,)
-            Labels.
-        cv : None, int or splitter, default=None
-            None: the classifier is fitted and (X, y) is held out. Else it is cloned, and its
-            out-of-fold probabilities are used.
-        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-            Decision values become probabilities through the logistic function or the softmax.
-        errors, notion, sample_sizes, n_repeats, confidence_level, truth, random_state, n_jobs
-            As in `from_predictions`.
-        sample_weight, pos_label, ax, **plot_params
-            As in `from_predictions`; with `cv` weights are also passed to the classifier.
-        name : str, default=None
-            Name of the classifier; its class by default.
-
-        Returns
-        -------
-        EstimationDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        ValueError
-            As `from_predictions`.
-        NotFittedError
-            For a classifier that is not fitted, without `cv`.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_breast_cancer
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from skcalib import EstimationDisplay
-        >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> display = EstimationDisplay.from_estimator(GaussianNB(), X, y, cv=5, errors="ece")
-        >>> print(display.line_.get_label(), display.curves[0].size[-1])
-        GaussianNB: ECE 569
-        """
-        problem, _, _ = held_out(
-            estimator,
-            X,
-            y,
-            cv=cv,
-            response_method=response_method,
-            sample_weight=sample_weight,
-            owner=cls.__name__,
-        )
-        return cls.from_predictions(
-            problem,
-            problem.forecast,
-            errors=errors,
-            notion=notion,
-            sample_sizes=sample_sizes,
-            n_repeats=n_repeats,
-            confidence_level=confidence_level,
-            truth=truth,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            pos_label=pos_label,
-            name=type(estimator).__name__ if name is None else name,
-            ax=ax,
-            **plot_params,
-        )
 
     def plot(
         self,

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from skcalib._parameters import checks_parameters
-from skcalib.displays._base import held_out
+from skcalib.displays._constructors import Display
 from skcalib.displays._decision_curves import (
     check_thresholds,
     model_events,
     murphy_curves,
-    sketch_events,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
 
     from skcalib._arguments import (
-        CV,
         AxesLike,
         Label,
-        MatrixLike,
         NotionLike,
         RandomState,
-        ResponseMethod,
     )
     from skcalib.displays._decision_curves import MurphyCurve
-    from skcalib.problem import ForecastSummary
 
 
-class MurphyDisplay:
+class MurphyDisplay(Display):
     r"""Murphy diagram: the mean cost of decisions against the threshold.
 
     Create one with `from_predictions`, `from_estimator` or `from_sketch`. A decision is positive
@@ -118,6 +112,11 @@ class MurphyDisplay:
         Brier score
         0.168
     """
+
+    _constructors: ClassVar = {
+        "from_estimator": {"labels"},
+        "from_sketch": {"notion", "sample_weight", "labels", "pos_label"},
+    }
 
     def __init__(self, curves: list[MurphyCurve], *, confidence_level: float = 0.95) -> None:
         self.curves = list(curves)
@@ -216,149 +215,6 @@ class MurphyDisplay:
             random_state=random_state,
         )
         return cls(curves, confidence_level=confidence_level).plot(ax=ax, **plot_params)
-
-    @classmethod
-    @checks_parameters
-    def from_sketch(
-        cls,
-        sketch: ForecastSummary,
-        *,
-        thresholds: ArrayLike | None = None,
-        parts: bool = False,
-        confidence_level: float = 0.95,
-        random_state: RandomState = 0,
-        name: str | None = None,
-        ax: AxesLike | None = None,
-        **plot_params: Any,
-    ) -> Self:
-        """Murphy diagram of a sketch, without the samples.
-
-        All samples of a cell have the same decision, that of its mean probability.
-
-        Parameters
-        ----------
-        sketch : ForecastSketch
-            Sums over cells of the probability; its notion determines the panels.
-        thresholds, parts, confidence_level, random_state, name, ax, **plot_params
-            As in `from_predictions`. Folds divide the samples of each cell at random.
-
-        Returns
-        -------
-        MurphyDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        ValueError
-            As `from_predictions`, and for anything but a sketch.
-
-        Examples
-        --------
-        >>> from skcalib import ForecastSketch, MurphyDisplay
-        >>> from skcalib.datasets import make_tempered_simplex
-        >>> data = make_tempered_simplex(2000, 2, random_state=0)
-        >>> sketch = ForecastSketch([0, 1]).fit(data.y, data.y_proba)
-        >>> display = MurphyDisplay.from_sketch(sketch, thresholds=[0.2, 0.5])
-        >>> display.curves[0].estimate.round(3)
-        array([0.083, 0.121])
-        """
-        thresholds = check_thresholds(thresholds)
-        curves = murphy_curves(
-            sketch_events(sketch, name),
-            thresholds,
-            parts=parts,
-            confidence_level=confidence_level,
-            random_state=random_state,
-        )
-        return cls(curves, confidence_level=confidence_level).plot(ax=ax, **plot_params)
-
-    @classmethod
-    @checks_parameters
-    def from_estimator(
-        cls,
-        estimator: BaseEstimator,
-        X: MatrixLike,
-        y: ArrayLike,
-        *,
-        cv: CV = None,
-        response_method: ResponseMethod = "auto",
-        notion: NotionLike = "auto",
-        thresholds: ArrayLike | None = None,
-        parts: bool = False,
-        confidence_level: float = 0.95,
-        random_state: RandomState = 0,
-        sample_weight: ArrayLike | None = None,
-        pos_label: Label = None,
-        name: str | None = None,
-        ax: AxesLike | None = None,
-        **plot_params: Any,
-    ) -> Self:
-        """Murphy diagram of a classifier on held-out data.
-
-        Parameters
-        ----------
-        estimator : classifier
-            Fitted, unless `cv` is given.
-        X : array-like of shape (n_samples, n_features)
-            Features.
-        y : array-like of shape (n_samples,)
-            Labels.
-        cv : None, int or splitter, default=None
-            None: the classifier is fitted and (X, y) is held out. Else it is cloned, and its
-            out-of-fold probabilities are used.
-        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-            Decision values become probabilities through the logistic function or the softmax.
-        notion, thresholds, parts, confidence_level, random_state
-            As in `from_predictions`.
-        sample_weight, pos_label, ax, **plot_params
-            As in `from_predictions`; with `cv` weights are also passed to the classifier.
-        name : str, default=None
-            Name of the classifier; its class by default.
-
-        Returns
-        -------
-        MurphyDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        ValueError
-            As `from_predictions`.
-        NotFittedError
-            For a classifier that is not fitted, without `cv`.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_breast_cancer
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from skcalib import MurphyDisplay
-        >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> display = MurphyDisplay.from_estimator(GaussianNB(), X, y, cv=5, parts=True)
-        >>> bool((display.curves[0].regret > 0).mean() > 0.5)
-        True
-        """
-        problem, _, _ = held_out(
-            estimator,
-            X,
-            y,
-            cv=cv,
-            response_method=response_method,
-            sample_weight=sample_weight,
-            owner=cls.__name__,
-        )
-        return cls.from_predictions(
-            problem,
-            problem.forecast,
-            notion=notion,
-            thresholds=thresholds,
-            parts=parts,
-            confidence_level=confidence_level,
-            random_state=random_state,
-            pos_label=pos_label,
-            name=type(estimator).__name__ if name is None else name,
-            ax=ax,
-            **plot_params,
-        )
 
     def plot(
         self,

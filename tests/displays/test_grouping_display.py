@@ -232,7 +232,7 @@ def test_attributes_labels_and_legend(problem):
         "Region above others with equal scores",
         "Region below others with equal scores",
         "Region without significant difference (95 %)",
-        f"Region of {display.diagrams[0].n_samples.max()} samples",
+        f"This size: {display.diagrams[0].n_samples.max()} samples",
         "Perfectly calibrated",
     ]
 
