@@ -270,13 +270,13 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "input": partial(check_choice, choices=("proba", "logits")),
     "parameters": partial(check_choice, choices=("abm", "am", "ab")),
     "variant": partial(check_choice, choices=("network", "pieces")),
-    **dict.fromkeys(
-        ("max_iter", "max_points", "max_rounds", "n_repeats", "n_resamples"), check_count
-    ),
+    **dict.fromkeys(("max_iter", "max_points", "max_rounds", "n_repeats"), check_count),
+    "n_resamples": partial(check_count, least=0),
     **dict.fromkeys(
         (
             "centered",
             "debiased",
+            "decision_values",
             "ensemble",
             "fit_intercept",
             "has_estimator",

@@ -328,10 +328,10 @@ def _is_default(index):
 # --- Names, counts and levels ---------------------------------------------------------------------
 
 
-def check_count(value, name, kind="a whole number"):
-    """Validate a whole number of at least 1."""
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be {kind} of at least 1, got {shown(value)}.")
+def check_count(value, name, kind="a whole number", least=1):
+    """Validate a whole number of at least 1, or `least`."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be {kind} of at least {least}, got {shown(value)}.")
     if value >= 2**63:
         raise ValueError(f"{name} must be below 2**63, got {shown(value)}.")
     return int(value)

@@ -226,51 +226,6 @@ def clopper_pearson(
     return np.where(some_hits, low, 0.0), np.where(some_misses, high, 1.0)
 
 
-def wilson_interval(
-    mean: float | np.ndarray, size: float | np.ndarray, confidence_level: float
-) -> tuple[np.ndarray, np.ndarray]:
-    r"""Wilson's score interval of a mean of labels, always inside [0, 1].
-
-    It contains the rates :math:`\pi` with :math:`(\bar y - \pi)^2 \le z^2 \pi (1 - \pi) / m`, for
-    the normal quantile z and m samples. It is shorter than the exact interval `clopper_pearson`.
-    Its coverage is the level on average over rates, and may be less for some.
-
-    Parameters
-    ----------
-    mean : array-like
-        Means of labels in {0, 1}.
-    size : array-like
-        Number of samples of each mean, above 0; for weights the effective one,
-        :math:`(\sum w)^2 / \sum w^2`. It need not be whole.
-    confidence_level : float
-        Level of the two-sided interval.
-
-    Returns
-    -------
-    low, high : ndarray
-        Limits in [0, 1]. Exactly 0 where no label is 1, and exactly 1 where all are.
-
-    References
-    ----------
-    .. [1] L. D. Brown, T. T. Cai and A. DasGupta. Interval estimation for a binomial proportion.
-       Statistical Science 16, 2001.
-
-    Examples
-    --------
-    >>> from skcalib.inference import wilson_interval
-    >>> low, high = wilson_interval(0.0, 20, 0.95)
-    >>> float(low), round(float(high), 3)
-    (0.0, 0.161)
-    """
-    check_confidence_level(confidence_level)
-    mean, size = np.clip(np.asarray(mean, dtype=np.float64), 0, 1), np.asarray(size)
-    square = _normal_quantile(confidence_level) ** 2 / size
-    centre = (mean + square / 2) / (1 + square)
-    reach = np.sqrt(square * (mean * (1 - mean) + square / 4)) / (1 + square)
-    low, high = np.maximum(centre - reach, 0), np.minimum(centre + reach, 1)
-    return np.where(mean == 0, 0.0, low), np.where(mean == 1, 1.0, high)
-
-
 def observed_expected_ratio(
     label: ArrayLike,
     forecast: ArrayLike,
@@ -343,7 +298,7 @@ def observed_expected_ratio(
         )
     if cluster is not None:
         residual = label - forecast * (observed / expected)
-        size = _clustered_size(observed, residual, weight, cluster, confidence_level)
+        size = clustered_size(observed, residual, weight, cluster, confidence_level)
     low, high = clopper_pearson(observed, size, confidence_level)
     return _of_limits(observed / expected, low / expected, high / expected, confidence_level)
 
@@ -393,7 +348,7 @@ def rate_interval(
     observed, size = _rate(label, weight, square)
     if cluster is not None:
         residual = np.asarray(label, dtype=np.float64) - observed
-        size = _clustered_size(observed, residual, weight, cluster, confidence_level)
+        size = clustered_size(observed, residual, weight, cluster, confidence_level)
     return _of_limits(
         observed, *clopper_pearson(observed, size, confidence_level), confidence_level
     )
@@ -532,7 +487,13 @@ def _rate(label, weight, square):
     return float(np.clip(weighted_mean(label, weight), 0.0, 1.0)), size
 
 
-def _clustered_size(rate, residual, weight, cluster, confidence_level):
+def clustered_size(
+    rate: float,
+    residual: np.ndarray,
+    weight: np.ndarray | None,
+    cluster: np.ndarray,
+    confidence_level: float,
+) -> float:
     """Number of independent samples whose rate is as uncertain as that of clusters."""
     weight = np.ones(len(residual)) if weight is None else np.asarray(weight, dtype=np.float64)
     samples, clusters = effective_size(weight), independent_size(weight, cluster=cluster)

@@ -160,21 +160,6 @@ def _moment_pair(function):
     return call
 
 
-def _stream(**parameters):
-    """The door of a stream, whose answers are read off: all rows, and the same from elsewhere."""
-
-    def call(y_true, y_proba, *, sample_weight=None, labels=None):
-        known = check_problem(y_true, y_proba).classes if labels is None else labels
-        parts = [skcalib.IncrementalReliability(known, **parameters) for _ in range(2)]
-        for part in parts:
-            part.partial_fit(y_true, y_proba, sample_weight=sample_weight)
-        stream = parts[0].merge(parts[1])
-        return stream.calibration_error(), stream.reliability_bins()
-
-    call.__name__ = "IncrementalReliability"
-    return call
-
-
 def _watched(kind, **parameters):
     """A test or a monitor of a stream, whose numbers are read off; weights are at most 1."""
 
@@ -266,8 +251,6 @@ def _forecast_recipes():
     yield from _recipes(s.calibration_error, {"notion": "canonical"}, binary=True)
     # The variance of a sample that is alone in its bin is infinite, as documented.
     yield from _recipes(s.reliability_bins, {}, classwise, infinite=True)
-    for stream in (_stream(), _stream(notion="classwise", n_bins=[0, 0.25, 1])):
-        yield from _recipes(stream, infinite=True)
     watched = {"order": True, "infinite": True, "one_row": True}
     yield from _recipes(_watched(s.SequentialCalibrationTest, notion="canonical"), **watched)
     yield from _recipes(_watched(s.CalibrationMonitor, window=20, alpha=0.01), **watched)
@@ -317,7 +300,8 @@ def _forecast_recipes():
     few = {"n_resamples": 39}
     yield from _recipes(s.corp_decomposition, top, classwise)
     yield from _recipes(s.corp_decomposition, {**top, **log}, infinite=True)
-    yield from _recipes(s.corp_test, {**top, **few}, {**classwise, **few}, order=True)
+    tested = {**top, **few}, {**classwise, **few}
+    yield from _recipes(s.corp_test, *tested, order=True, infinite=True)
     yield from _recipes(s.corp_bands, {**top, **few}, order=True)
     yield from _recipes(s.corp_bands, {**top, **few, "band": "confidence"}, order=True)
     yield from _recipes(s.corp_decomposition, binary=True)
@@ -417,7 +401,6 @@ SIMULATORS = [getattr(datasets, name) for name in datasets.__all__]
 #: In the tables, but no function of `skcalib` itself: the door of a class, and one of a module.
 BESIDE = {
     "CalibrationMonitor",
-    "IncrementalReliability",
     "SequentialCalibrationTest",
     "dawid_sebastiani_improvement",
     "differences_at_equal_scores",

@@ -11,8 +11,8 @@ from scipy.special import logit
 
 from skcalib import (
     CalibrationErrorEstimator,
+    ForecastSketch,
     GroupingLossEstimator,
-    IncrementalReliability,
     PlattScaling,
     ReliabilityDisplay,
     calibration_error,
@@ -379,8 +379,8 @@ def test_estimators_and_streams_read_names_by_the_same_rule(kind):
         return estimator.fit(X, y, y_proba=proba).grouping_loss_
 
     def stream_of(labels, proba):
-        stream = IncrementalReliability(labels=labels or order, notion="canonical")
-        return stream.partial_fit(y, proba).calibration_error()
+        sketch = ForecastSketch(labels=labels or order, notion="canonical")
+        return calibration_error(sketch.partial_fit(y, proba), strategy="uniform")
 
     def curve_of(labels, proba):
         display = ReliabilityDisplay.from_predictions(y, proba, labels=labels)

@@ -8,7 +8,6 @@ from skcalib.inference import (
     mean_interval,
     observed_expected_ratio,
     rate_interval,
-    wilson_interval,
 )
 
 
@@ -62,20 +61,10 @@ def test_edges():
 def test_rates_are_those_of_scipy(hits):
     label = np.arange(30) < hits
     for level in (0.9, 0.95):
-        wilson = binomtest(hits, 30).proportion_ci(level, method="wilson")
-        assert wilson_interval(hits / 30, 30, level) == pytest.approx((wilson.low, wilson.high))
         exact = binomtest(hits, 30).proportion_ci(level, method="exact")
         found = rate_interval(label, confidence_level=level)
         assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
         assert found.standard_error > 0
-
-
-def test_wilson_takes_arrays_and_parts_of_samples():
-    low, high = wilson_interval([0.0, 0.5, 1.0], [2.5, 1e-3, 1e12], 0.95)
-    assert low[0] == 0 and high[2] == 1
-    assert np.all((low >= 0) & (low < high) & (high <= 1))
-    with pytest.raises(ValueError, match="strictly between 0 and 1"):
-        wilson_interval(0.5, 10, 95)
 
 
 def test_ratio_covers_at_least_its_level_whatever_the_spread_of_the_risks():

@@ -464,10 +464,9 @@ FUNCTIONS = [
     ),
     (
         s.spiegelhalter_test,
-        (Y[:3], P[:3]),
-        {},
-        r"An asymptotic test needs at least 4 samples, got 3: pass n_resamples=999 to simulate the "
-        r"null distribution instead\.",
+        (Y, P),
+        {"n_resamples": -1},
+        r"n_resamples must be a whole number of at least 0, got -1\.",
     ),
     (
         s.hosmer_lemeshow_test,

@@ -93,6 +93,10 @@ VALID_NAMES = {
 
 #: The same for parameters of single callables.
 VALID_HERE = {
+    ("cumulative_test", "n_resamples"): {"0"},  # the asymptotic distribution
+    ("hosmer_lemeshow_test", "n_resamples"): {"0"},
+    ("logistic_calibration_test", "n_resamples"): {"0"},
+    ("spiegelhalter_test", "n_resamples"): {"0"},
     ("CalibrationErrorEstimator", "labels"): {"array"},  # those of the classifier count
     ("GroupingLossEstimator", "labels"): {"array"},
     ("DiagonalOrderPreserving", "random_state"): {"0"},
@@ -194,7 +198,6 @@ FITTED_TO = {
     skcalib.MultilabelRecalibrator: (PAIRS, np.column_stack([1 - Y, Y])),
     skcalib.VarianceScaling: (np.column_stack([P, P]), Y.astype(float)),
     skcalib.ForecastSketch: (Y, PAIRS),
-    skcalib.IncrementalReliability: (Y, PAIRS),
     skcalib.SequentialCalibrationTest: (Y, PAIRS),
     skcalib.CalibrationMonitor: (Y, PAIRS),
     **dict.fromkeys(SMOOTHERS, (PAIRS, PAIRS)),
@@ -203,7 +206,6 @@ FITTED_WITH = {
     skcalib.CalibrationErrorEstimator: {"estimator": CLASSIFIER},
     skcalib.GroupingLossEstimator: {"estimator": CLASSIFIER},
     skcalib.ForecastSketch: {"labels": [0, 1]},
-    skcalib.IncrementalReliability: {"labels": [0, 1]},
     smoothers.CrossFitted: {"estimator": LogisticRegression()},
 }
 

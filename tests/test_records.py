@@ -316,7 +316,7 @@ def test_monitor_has_a_frame_of_its_windows():
 @pytest.mark.parametrize("fitted", [False, True])
 def test_streams_print_as_estimators(fitted):
     """The representation of scikit-learn: the name and the parameters."""
-    for kind in (s.ForecastSketch, s.IncrementalReliability, s.CalibrationMonitor):
+    for kind in (s.ForecastSketch, s.CalibrationMonitor):
         one = kind([0, 1])
         if fitted:
             one.partial_fit([0, 1], [0.25, 0.5])

@@ -13,8 +13,8 @@ from skcalib import (
     CalibrationReport,
     ComparisonReport,
     CrossFitProba,
+    ForecastSketch,
     GroupingLossEstimator,
-    IncrementalReliability,
     PlattScaling,
     RecalibratedClassifierCV,
     RecalibrationDisplay,
@@ -96,7 +96,7 @@ def estimators(X: np.ndarray, y: np.ndarray, proba: np.ndarray) -> None:
     print(GroupingLossEstimator(n_bins=10).fit(X, y, y_proba=proba))
     print(calibration_improvement(y, proba, TemperatureScaling().fit(proba, y)).estimate)
     print(VarianceScaling(fit_intercept=False).fit(proba, y))
-    print(IncrementalReliability(labels=[0, 1]).partial_fit(y, proba).calibration_error())
+    print(calibration_error(ForecastSketch(labels=[0, 1]).partial_fit(y, proba)))
     print(evaluate_supersample(LogisticRegression(), X, y, n_draws=2).gap.mean())
     print(get_scorer("neg_log_calibration_error")(model, X, y))
 

@@ -61,8 +61,8 @@ SCORES = {"brier": Brier(), "log": LogLoss()}
 class World:
     """A simulator with a large sample of its forecasts and their conditional probabilities."""
 
-    def __init__(self, name, n_reference=200_000):
-        self.simulate, self.notion = WORLDS[name]
+    def __init__(self, name, n_reference=200_000, worlds=None):
+        self.simulate, self.notion = (WORLDS if worlds is None else worlds)[name]
         data = self.simulate(n_reference, random_state=10**6)
         self.forecast, self.posterior = data.y_proba, data.posterior
         self.n_classes = self.forecast.shape[1]

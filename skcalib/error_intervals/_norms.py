@@ -1,6 +1,7 @@
 """Mean residuals in cells and in the space of a kernel: their squared norms and other limits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_matrix, diags
@@ -9,6 +10,7 @@ from scipy.stats import t as student
 
 from skcalib._arguments import resolve_notion
 from skcalib.clusters import cluster_sums, independent_size, inflation
+from skcalib.error_intervals.exact import few_labels, is_few
 from skcalib.errors.binned import _any_bins, check_bins, quantile_edges
 from skcalib.errors.kernel import MANY, ResidualKernel, check_pairs, random_blocks, resolve_kernel
 from skcalib.errors.mean_embedding import Embedding, check_components, check_locations, one_problem
@@ -22,11 +24,19 @@ from skcalib.squared_norm import SquaredNorm, noise_cumulants
 _ROWS = 600  # from which the spectrum of the noise is computed
 
 
+def kernel_problem(options):
+    """`Problem`, kernel and notion from all arguments of an error that has a kernel."""
+    notion = resolve_notion(options["notion"])
+    names = "sample_weight", "labels", "pos_label"
+    given = {name: options[name] for name in names}
+    problem = problem_of_notion(options["y_true"], options["y_proba"], notion, **given)
+    return problem, resolve_kernel(options["kernel"]), notion
+
+
 def residual_kernel(options, n_jobs):
     """The function h of two samples, from all arguments of `kernel_calibration_error`."""
-    problem = _problem(options)
-    notion = resolve_notion(options["notion"])
-    h = ResidualKernel.of_problem(problem, resolve_kernel(options["kernel"]), notion, n_jobs)
+    problem, kernel, notion = kernel_problem(options)
+    h = ResidualKernel.of_problem(problem, kernel, notion, n_jobs)
     return h.of_clusters(problem.cluster, MANY if options["statistic"] == "auto" else None)
 
 
@@ -87,14 +97,18 @@ def _noise_cumulants(h, mean, raw, size, rng):
     return noise2, noise3
 
 
-def squared_location_norm(options):
-    """`SquaredNorm` of the error of mean embeddings at locations."""
-    problem, notion = _problem(options), resolve_notion(options["notion"])
+def embedding_at(data, options):
+    """The `Embedding` of the locations of `unconditional_mean_embedding_error`."""
+    problem, kernel, notion = data
     columns = one_problem(problem, notion)[0].shape[1]
     points = check_locations(options["locations"], columns)
     component = check_components(options["location_labels"], problem, notion, points)
-    embedding = Embedding(problem, resolve_kernel(options["kernel"]), notion, points, component)
-    features = embedding._features(slice(None), embedding.target) / np.sqrt(len(points))
+    return Embedding(problem, kernel, notion, points, component)
+
+
+def squared_location_norm(problem, embedding):
+    """`SquaredNorm` of the error of mean embeddings at locations."""
+    features = embedding._features(slice(None), embedding.target) / np.sqrt(len(embedding.points))
     n_samples = len(features)
     mean = features.mean(axis=0)
     noise = features - embedding.weight[:, None] * mean
@@ -107,17 +121,6 @@ def squared_location_norm(options):
     estimate, noise2 = raw - float(np.trace(matrix)), 2 * float(np.sum(matrix**2))
     noise3 = 8 * float(np.sum((matrix @ matrix) * matrix))
     return SquaredNorm.from_mean(float(mean @ matrix @ mean), raw, estimate, noise2, noise3)
-
-
-def _problem(options):
-    return problem_of_notion(
-        options["y_true"],
-        options["y_proba"],
-        resolve_notion(options["notion"]),
-        sample_weight=options["sample_weight"],
-        labels=options["labels"],
-        pos_label=options["pos_label"],
-    )
 
 
 # --- Gaps of cells --------------------------------------------------------------------------------
@@ -135,8 +138,8 @@ class Gaps:
     ----------
     cell : ndarray of shape (P, n)
         For each column the cell of each sample; cells are numbered consecutively over all columns.
-    residual : ndarray of shape (P, n)
-        Label - score.
+    score, event : ndarray of shape (P, n)
+        Forecasts, and the labels or their means.
     weight : ndarray of shape (n,)
         Weights that sum to one.
     root : ndarray of shape (n,)
@@ -152,7 +155,8 @@ class Gaps:
     """
 
     cell: np.ndarray
-    residual: np.ndarray
+    score: np.ndarray
+    event: np.ndarray
     weight: np.ndarray
     root: np.ndarray
     share: np.ndarray
@@ -160,8 +164,8 @@ class Gaps:
     cluster: np.ndarray | None = None
 
     @classmethod
-    def of_columns(cls, cells, residual, weight, share, square=None, cluster=None):
-        """Cells of each column, by any integers, (P, n); residuals (P, n); shares (P,).
+    def of_columns(cls, cells, score, event, weight, share, square=None, cluster=None):
+        """Cells of each column, by any integers, (P, n); scores and events (P, n); shares (P,).
 
         `square` (n,) are the sums of squared weights where a row stands for several samples,
         `cluster` (n,) the numbers of the clusters of dependent ones.
@@ -171,13 +175,18 @@ class Gaps:
             distinct, index = np.unique(one, return_inverse=True)
             numbered.append(index.ravel() + len(column))
             column += [j] * len(distinct)
-        n_samples = np.shape(residual)[1]
+        n_samples = np.shape(score)[1]
         mass = n_samples if weight is None else weight.sum()
         weight = np.full(n_samples, 1 / n_samples) if weight is None else weight / mass
         root = weight if square is None else np.sqrt(square) / mass
         column = np.array(column)
         share = np.asarray(share)[column]
-        return cls(np.array(numbered), residual, weight, root, share, column, cluster)
+        return cls(np.array(numbered), score, event, weight, root, share, column, cluster)
+
+    @cached_property
+    def residual(self):
+        """Label - score, (P, n)."""
+        return self.event - self.score
 
     @property
     def n_cells(self):
@@ -272,16 +281,15 @@ def score_gaps(options, share=None):
     cells = [_any_bins(s, e) for s, e in zip(score, edges, strict=True)]
     if share is None:
         share = np.full(len(score), 1 / len(score) if events.notion.reduce == "mean" else 1.0)
-    return Gaps.of_columns(cells, event - score, weight, share, cluster=cluster)
+    return Gaps.of_columns(cells, score, event, weight, share, cluster=cluster)
 
 
 def _gaps_of_summary(problem, options):
     score, count = problem.forecast[:, 1], problem.count
     bins = check_bins(options["n_bins"], options["strategy"], problem.n_samples)
     edges = quantile_edges(score, bins, count) if isinstance(bins, int) else bins
-    residual = (problem.target[:, 1] - score)[None]
-    cells = [_any_bins(score, edges)]
-    return Gaps.of_columns(cells, residual, problem.weight, np.ones(1), problem.square)
+    columns = score[None], problem.target[None, :, 1], problem.weight
+    return Gaps.of_columns([_any_bins(score, edges)], *columns, np.ones(1), problem.square)
 
 
 def normal_draws(contributions, n_draws, rng, *, total=None, weight=None):
@@ -386,6 +394,44 @@ def largest_gap(gaps, confidence_level):
     low = np.max(size - student.isf(both, degrees) * spread)
     high = np.max(size + student.isf(tail, degrees) * spread)
     return float(low), float(high), float(spread[size.argmax()]), candidates
+
+
+def few_limits(gaps, confidence_level, power, whole):
+    """Exact limits (low, high) of an error where events are few; None where they are not.
+
+    The error is the sum of share times mass times |gap|^power, the largest |gap|, or with the power
+    0 the sum of the largest cumulative differences. With `whole` the columns are the classes of one
+    problem, else each is a problem. Classes of a cell are marked alike, so the mean gap of all
+    cells with one sign each is at most the error. The sign of a cumulative difference changes once:
+    it is at least a third of this mean.
+    """
+    columns = list(zip(gaps.score, gaps.event, gaps.cell, strict=True))
+    data = [(*(np.column_stack([1 - v, v]) for v in (s, y)), cell) for s, y, cell in columns]
+    if whole:
+        data = [(gaps.score.T, gaps.event.T, gaps.cell[0])]
+    rest = gaps.weight, gaps.root**2, gaps.cluster
+    found = [few_labels(s, y, *rest, cell=cell - cell.min()) for s, y, cell in data]
+    marks, numbers = zip(*found, strict=True)
+    if not is_few(numbers):
+        return None
+    level = 1 - (1 - confidence_level) / len(marks)
+    distance = np.array([abs(one.nearest(level) - one.means[0]) for one in marks])
+    # The limit that is farther from the mean forecast.
+    far = [max(m.rates(confidence_level), key=lambda r, m=m: abs(r - m.means[0])) for m in marks]
+    ends = [mark.moved(rate).T for mark, rate in zip(marks, far, strict=True)]
+    gap = replace(gaps, event=ends[0] if whole else np.array([end[1] for end in ends])).gap()
+    size, mass = np.abs(gap), gaps.mass()
+    share = gaps.share[np.searchsorted(gaps.column, np.arange(len(gaps.cell)))]
+    if whole:  # the other classes share the distance of the marked one
+        distance = np.append(distance, np.full(len(share) - 1, distance / (len(share) - 1)))
+    if power == np.inf:
+        return float(distance.max()), float(size.max())
+    if power == 0:
+        turned = [np.ptp(mark.column) > 0 for mark in marks]
+        own = [np.cumsum((mass * gap)[gaps.column == j]) for j in range(len(share))]
+        high = share @ [np.abs(one).max() for one in own]
+        return float(share @ np.where(turned, distance / 3, distance)), float(high)
+    return float(share @ distance**power), float((gaps.share * mass) @ size**power)
 
 
 def gap_variance(gaps, contributions, *, smooth=False):

@@ -8,6 +8,7 @@ from inspect import signature
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.stats import norm as normal
 from sklearn.utils import check_random_state
 
 from skcalib._formatting import record_text
@@ -17,7 +18,7 @@ from skcalib._validation import check_count, meant, weighted_rows
 from skcalib._values import shown
 from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals import methods
-from skcalib.error_intervals.resampling import bootstrap, jackknife, normal_limits, subsampling
+from skcalib.error_intervals.resampling import bootstrap, jackknife, subsampling
 from skcalib.errors import (
     calibration_error,
     calibration_upper_bound,
@@ -115,8 +116,9 @@ def calibration_error_interval(
       maps that the estimate averages and onto the change by the affine map. For "log" T is the gain
       of the map of the highest evidence, plus half of the debiased squared score at this map in
       units of its information. T does not depend on the weights of the maps, so the interval allows
-      for miscalibration to which these give too little weight. It contains the estimate if that is
-      positive. It is the interval of `CalibrationErrorEstimator`, whose notes describe the target.
+      for miscalibration to which these give too little weight. It is the interval of
+      `CalibrationErrorEstimator`, whose notes describe the target. Its upper limit is at most that
+      of the mean loss, of which the error is a part.
     - *limits with the largest bias and with none* for absolute values ("l1", "ece", "ks",
       "simplex"). Noise biases the estimate upward. The lower limit assumes the largest possible
       bias, and the upper limit assumes none.
@@ -128,11 +130,16 @@ def calibration_error_interval(
       limit itself, as Wilson's interval of a rate does. The estimate "risk" is too small on
       average, so its upper limit is centred at the mean of "risk" and "direct".
     - *bounds from the squared distance*, for "ici" by default: between
-      :math:`E x^2 / \max |x|` and :math:`\sqrt{E x^2}` with :math:`x = C - S`. Conservative.
-    - *jackknife*, over twenty random groups, for "ici" with a smoother, a quantile or all classes
-      at once, for ``method="direct"``, and for any other function. For errors of the library the
-      lower limit is 0 unless the exact test of calibration (:func:`consistency_test`) rejects at
-      half of 1 - level.
+      :math:`E x^2 / \max |x|` and :math:`\sqrt{E x^2}` with :math:`x = C - S`, and up to
+      :math:`\sqrt{E x^2 / (1 - q)}` for a quantile (Chebyshev). Conservative.
+    - *jackknife*, over twenty random groups, for "ici" with a smoother or all classes at once,
+      where it is not valid, for ``method="direct"``, and for any other function. For errors of the
+      library the lower limit is 0 unless the test of calibration (:func:`consistency_test`)
+      rejects at half of 1 - level.
+    - *exact limits* where fewer than 20 events (of either class) or wrong predictions are observed,
+      or fewer than 40 and fewer than 20 are expected: binned and cumulative errors, "simplex",
+      "brier", "log", "ici". They follow from Clopper and Pearson's limits of the mean of C, and are
+      conservative (:ref:`error_intervals`).
 
     Parameters
     ----------
@@ -309,7 +316,8 @@ def _by_delta_method(answer, level):
     """The normal interval, with a reason where it is not valid."""
     if answer.method == "delta method":
         return answer
-    low, high = normal_limits(answer, level)
+    reach = float(normal.isf((1 - level) / 2)) * answer.standard_error
+    low, high = answer.estimate - reach, answer.estimate + reach
     far = answer.estimate > 5 * answer.standard_error and not answer.conservative
     reason = "" if far else "the estimate is not normal this close to zero: use method='auto'"
     flags = {"conservative": False, "valid": far, "reason": reason}

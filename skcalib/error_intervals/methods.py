@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from skcalib.error_intervals._norms import (
     NEGLIGIBLE,
     Gaps,
     absolute_gaps,
+    embedding_at,
+    few_limits,
+    kernel_problem,
     largest_difference,
     largest_gap,
     n_thresholds,
@@ -25,8 +29,10 @@ from skcalib.error_intervals._norms import (
     squared_gaps,
     squared_location_norm,
 )
+from skcalib.error_intervals.exact import FEW_REASON
 from skcalib.error_intervals.proper import SMOOTHED, estimate_of_solved, estimate_proper_error
 from skcalib.error_intervals.resampling import jackknife
+from skcalib.errors._drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue, few_labels
 from skcalib.errors.binned import resolve_norm
 from skcalib.errors.cumulative import KS_REDUCTIONS, predicted_share
 from skcalib.errors.kernel import block_estimates, takes_blocks
@@ -40,13 +46,20 @@ from skcalib.smoothers.partition import PartitionSmoother
 if TYPE_CHECKING:
     from skcalib.error_intervals.interval import ErrorInterval, Question
 
+NOISY: dict[str, Any] = {
+    "valid": False,
+    "reason": "noise of the curve biases the distance upward, by an amount that is not known",
+}
 BETWEEN = "a norm lies between those of lower and higher power, whose limits these are"
 MOMENTS = "the limits are bounds from those of the squared distance"
 INVERSION, BOTH_SIDES = "test inversion", "limits for all bias and none"
+FEW: dict[str, Any] = {"method": "exact limits", "conservative": True, "reason": FEW_REASON}
 BINNED = "the {} of E[Y|bin] from E[S|bin], with the bins of this sample"
 #: Estimates of at least this many standard errors are far from zero.
 FAR = 4.0
+FEW_LABELS = "few labels are uncertain, and labels drawn from the forecasts do not refute zero"
 NEAR_ZERO = "the lower limit is zero unless two tests reject calibration"
+_ROUNDING = 1e-15  # of equal losses, relative to their mean
 #: A margin in the standard error that has a visible effect on coverage.
 PADDED = 1.15
 MARGIN = (
@@ -54,8 +67,8 @@ MARGIN = (
     "the standard error {:.1f} times as large"
 )
 BENT = (
-    "the absolute value has a kink at zero, and noise biases the estimate upward by "
-    "up to {:.1f} standard errors: the lower limit allows for this bias, the upper one for none"
+    "noise biases absolute differences upward by up to {:.1f} standard errors: the lower limit "
+    "allows for this bias, the upper one for none"
 )
 
 
@@ -69,13 +82,26 @@ def binned(question: Question) -> ErrorInterval:
     gaps = score_gaps(options)
     ceiling = 1.0 if options["notion"].reduce == "mean" else float(len(gaps.cell))
     if p == np.inf:
-        return _largest(question, gaps)
+        return _with_few(question, _largest(question, gaps), gaps, p)
     if p == 1:
         target = BINNED.format("mean absolute distance")
-        return _absolute(question, gaps, target, ceiling)
+        return _with_few(question, _absolute(question, gaps, target, ceiling), gaps, 1)
     rooted = not options["squared"]
     target = BINNED.format(("root of the " if rooted else "") + "mean squared distance")
-    return _squared(question, gaps, target, ceiling, rooted=rooted)
+    usual = _squared(question, gaps, target, ceiling, rooted=rooted)
+    return _with_few(question, usual, gaps, 2, rooted=rooted)
+
+
+def _with_few(question, usual, gaps, power, *, rooted=False, whole=False):
+    """Exact limits where events are few; the upper one is at least that of the other interval."""
+    limits = few_limits(gaps, question.normal_level, power, whole)
+    if limits is None:
+        return usual
+    low, high = np.sqrt(limits) if rooted else limits
+    if np.isfinite(usual.standard_error):
+        high = max(high, usual.high)
+    error = _error_of(low, high, question.confidence_level)
+    return question.answer(low, high, error, target=usual.target, **FEW)
 
 
 def _between_norms(question, p):
@@ -100,22 +126,17 @@ def simplex(question: Question) -> ErrorInterval:
     options, problem = question.options, question.problem()
     cells = clone(look_up(options["bins"], BINS, "bins", kind=PartitionSmoother))
     cells = cells.fit(problem.forecast, problem.target, problem.weight).cells_
-    residual = (problem.target - problem.forecast).T
-    halved = 0.5 if len(residual) == 2 else 1.0
+    columns = problem.forecast.T, problem.target.T
+    halved = 0.5 if len(columns[0]) == 2 else 1.0
     kind, share = _distance_kind(options["distance"], halved)
     if kind is None:
         return jackknife(question, at_zero=True)
-    gaps = Gaps.of_columns(
-        [cells] * len(residual),
-        residual,
-        problem.weight,
-        [share] * len(residual),
-        cluster=problem.cluster,
-    )
+    shares, rest = [share] * len(columns[0]), {"cluster": problem.cluster}
+    gaps = Gaps.of_columns([cells] * len(shares), *columns, problem.weight, shares, **rest)
     target = f"the mean {kind} distance of E[Y|cell] from E[S|cell], with the cells of this sample"
     ceiling = 2.0 * share
-    make = _squared if kind == "squared" else _absolute
-    return make(question, gaps, target, ceiling)
+    make, power = (_squared, 2) if kind == "squared" else (_absolute, 1)
+    return _with_few(question, make(question, gaps, target, ceiling), gaps, power, whole=True)
 
 
 def _distance_kind(distance, halved):
@@ -147,42 +168,74 @@ def largest_cumulative(question: Question) -> ErrorInterval:
     target = "the largest |E (Y - S) 1{S <= t}| over thresholds t"
     if share is not None:
         target += ", of the class that this sample predicts"
-    if not error > 0:
-        return question.nothing_varies(target=target, ceiling=ceiling)
     flags: dict[str, Any] = {"method": BOTH_SIDES, "target": target, "ceiling": ceiling}
-    return question.answer(low, high, error, **flags, **_bent(bias, error))
+    usual = question.nothing_varies(target=target, ceiling=ceiling)
+    if error > 0:
+        usual = question.answer(low, high, error, **flags, **_bent(bias, error))
+    return _with_few(question, usual, gaps, 0)
 
 
 def kernel(question: Question) -> ErrorInterval:
     """Interval of `kernel_calibration_error`."""
     options = question.options
+    data, statistic, size = kernel_problem(options), options["statistic"], options["block_size"]
     h = residual_kernel(options, question.n_jobs)
     target = "the squared kernel calibration error, with the kernel of this sample"
-    if options["statistic"] in ("linear", "block"):
+    if statistic in ("linear", "block"):
         if question.clustered:
             raise ValueError(
-                f"statistic={options['statistic']!r} takes consecutive samples as independent: use "
+                f"statistic={statistic!r} takes consecutive samples as independent: use "
                 "statistic='unbiased' with groups."
             )
-        size = 2 if options["statistic"] == "linear" else options["block_size"]
+        size = 2 if statistic == "linear" else size
         mean = mean_interval(*block_estimates(h, size), question.confidence_level)
-        limits = mean.low, mean.high, mean.standard_error
-        return question.answer(*limits, method="delta method", target=target)
-    ceiling = np.inf
-    if len(h) < 4:
-        return question.nothing_varies(target=target, ceiling=ceiling)
-    if not question.clustered and takes_blocks(options["statistic"], len(h)):
-        return _inverted(question, squared_block_norm(h, question.rng), target, ceiling)
-    norm = squared_embedding_norm(h, question.rng)
-    return _inverted(question, norm, target, ceiling)
+        norm, limits = None, (mean.low, mean.high, mean.standard_error)
+        found = question.answer(*limits, method="delta method", target=target)
+    elif len(h) < 4:
+        return question.nothing_varies(target=target, ceiling=np.inf)
+    else:
+        blocks = not question.clustered and takes_blocks(statistic, len(h))
+        norm = (squared_block_norm if blocks else squared_embedding_norm)(h, question.rng)
+        found = _inverted(question, norm, target, np.inf)
+    pvalue = partial(drawn_kernel_pvalue, data, statistic, size)
+    return _exact_near_zero(question, found, data, pvalue, norm)
 
 
 def embedding(question: Question) -> ErrorInterval:
     """Interval of `unconditional_mean_embedding_error`."""
     target = "the error of the mean embedding at these locations, with the kernel of this sample"
-    if len(question.problem().weight) < 4:
+    data = kernel_problem(question.options)
+    problem, _, notion = data
+    if len(problem.weight) < 4:
         return question.nothing_varies(target=target, ceiling=np.inf)
-    return _inverted(question, squared_location_norm(question.options), target, np.inf)
+    features = embedding_at(data, question.options)
+    norm = squared_location_norm(problem, features)
+    found = _inverted(question, norm, target, np.inf)
+    pvalue = partial(drawn_embedding_pvalue, problem, features, notion)
+    return _exact_near_zero(question, found, data, pvalue, norm)
+
+
+def _exact_near_zero(question, found, data, pvalue, norm=None):
+    """With few uncertain labels: wider, and from 0 unless labels drawn from forecasts reject it.
+
+    The variance is that of the observed labels or of the forecasts, whichever is larger, and of two
+    more events: a few labels that are equal by chance are not evidence of certainty.
+    """
+    problem, _, notion = data
+    if not few_labels(problem, notion):
+        return found
+    if norm is not None and norm.noise2 > 0:
+        square, forecast = problem.weight**2, problem.forecast
+        drawn = np.sum(forecast * (1 - forecast), axis=1)
+        seen = square @ np.sum((problem.target - forecast) ** 2, axis=1)
+        more = 4 * np.average(square, weights=drawn if drawn.any() else None)
+        ratio = (max(seen, square @ drawn) + more) / seen
+        wider = {"noise2": ratio**2 * norm.noise2, "noise3": ratio**3 * norm.noise3}
+        norm = replace(norm, slope=ratio * norm.slope, **wider)
+        found = _inverted(question, norm, found.target, np.inf)
+    if found.low == 0 or pvalue(question.n_resamples, question.rng) <= 1 - found.confidence_level:
+        return found
+    return replace(found, low=0.0, conservative=True, reason=FEW_LABELS)
 
 
 def proper(question: Question) -> ErrorInterval:
@@ -203,7 +256,9 @@ def proper(question: Question) -> ErrorInterval:
     low, high, error = interval.low, interval.high, interval.standard_error
     flags: dict[str, Any] = {"method": "delta method", "target": found.target}
     flags["estimate"] = interval.estimate
-    if found.norm is not None:
+    if found.few:
+        flags |= FEW
+    elif found.norm is not None:
         flags |= {"method": INVERSION, **_padded(found.norm, low)}
         flags |= {} if low > 0 else {"conservative": True, "reason": NEAR_ZERO}
     elif not np.isfinite(interval.estimate):
@@ -231,36 +286,46 @@ def root_brier(question: Question) -> ErrorInterval:
 def smooth_distance(question: Question) -> ErrorInterval:
     r"""Interval of `integrated_calibration_index`: by that of the squared distance, or a jackknife.
 
-    With :math:`x = C - S` of a problem of two columns,
+    With :math:`x = |C - S|` of a problem of two columns, and the quantile Q of x at the level q,
 
-    .. math:: E x^2 / \max |x| \le E |x| \le \sqrt{E x^2} .
+    .. math:: E x^2 / \max x \le E x \le \sqrt{E x^2} , \qquad
+        (E x^2 - (1 - q) \max x^2) / q \le Q^2 \le E x^2 / (1 - q) .
 
     The interval of :math:`E x^2` is that of the Brier error; the maximum is that of the averaged
     maps. The index itself shrinks to zero near calibration, so neither its spread nor a jackknife
-    shows how large the distance may be.
+    shows how large the distance may be. Where events are few the lower limit of E x is exact.
     """
     options, target = question.options, "the mean distance of S from C, as far as {}"
-    if options["smoother"] is not None or options["quantile"] is not None:
+    quantile, level = options["quantile"], question.confidence_level
+    if quantile is not None:
+        target = f"the quantile {quantile:g} of the distances of S from C, as far as {{}}"
+    if options["smoother"] is not None:
         limit = "the distance of S from the large-sample limit of the smoother's curve"
-        return jackknife(question, at_zero=True, target=limit)
+        return replace(jackknife(question, at_zero=True, target=limit), **NOISY)
     problem, rule = question.problem_of(resolve_notion(options["notion"]))
     solved = solve_notion(problem, notion=rule, smoother=None, n_jobs=question.n_jobs)
-    level = question.confidence_level
     found = estimate_of_solved(solved, loss="brier", notion=rule, confidence_level=level)
-    squared = found.interval
+    squared, shown = found.interval, target.format(found.target.rpartition("as far as ")[2])
     if not found.terms.loss.any() and rule.reduce == "mean":  # every label had probability 1
-        shown = target.format(found.target.rpartition("as far as ")[2])
         return question.nothing_varies(target=shown, ceiling=1.0)
     if solved[0].forecast.shape[1] != 2 or found.norm is None or squared is None:
-        return jackknife(question, at_zero=True, target=target.format("the averaged maps show it"))
-    largest = max(np.abs(one.conditional - one.forecast).max() for one in solved)
-    estimate, many = index_of_solved(solved, rule), 1 if rule.reduce == "mean" else len(solved)
-    low = min(squared.low / largest, estimate) if largest > 0 else 0.0
-    high = max(np.sqrt(many * squared.high), estimate)
-    error = _error_of(low, high, level)
+        limit = target.format("the averaged maps show it")
+        return replace(jackknife(question, at_zero=True, target=limit), **NOISY)
+    most = max(np.abs(one.conditional - one.forecast).max() for one in solved)
+    most, single = 1.0 if found.few else float(most), len(solved) == 1
+    many = 1 if rule.reduce == "mean" else len(solved)
+    low, high = squared.low, many * squared.high
+    if quantile is None:
+        low = np.sqrt(low) if found.few and single else low / (most or 1.0)
+    else:
+        spare = max(low - (1 - quantile) * most**2, 0.0)
+        low = np.sqrt(spare / quantile) if quantile > 0 and single else 0.0
+        high = high / (1 - quantile) if quantile < 1 else np.inf
+    low, high = float(low), float(min(np.sqrt(high), many))
     flags: dict[str, Any] = {"method": INVERSION, "conservative": True, "reason": MOMENTS}
-    flags["target"] = target.format(found.target.rpartition("as far as ")[2])
-    return question.answer(low, high, error, estimate=estimate, ceiling=float(many), **flags)
+    flags |= {"estimate": index_of_solved(solved, rule, quantile), "target": shown}
+    flags |= FEW if found.few else {}
+    return question.answer(min(low, high), high, _error_of(low, high, level), **flags)
 
 
 def _mean_loss(question, score, notion, problem, target, rooted=False):
@@ -277,7 +342,7 @@ def _mean_loss(question, score, notion, problem, target, rooted=False):
     if rooted:
         low, high, error = np.sqrt(low), np.sqrt(high), error / (2 * question.estimate or 1.0)
     flags = {}
-    if error == 0:
+    if error <= _ROUNDING * mean.estimate:
         reason = "every sample has the same loss, so its spread cannot be estimated"
         flags = {"valid": False, "reason": reason}
     return question.answer(low, high, error, method="delta method", target=target, **flags)

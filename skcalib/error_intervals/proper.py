@@ -9,12 +9,15 @@ import numpy as np
 
 from skcalib._arguments import resolve_loss, resolve_method, resolve_notion
 from skcalib.clusters import independent_size, student_level
-from skcalib.error_intervals.decision_savings import missed_saving, saving_interval
+from skcalib.error_intervals.decision_savings import regret_interval
+from skcalib.error_intervals.exact import MarkedLabel, exact_limits, few_labels, is_few
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import squared_norms
 from skcalib.errors.terms import reduce_terms, resolve_estimate, solve_notion
+from skcalib.few_events import FEW_LABELS
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.scores import DecisionCost, ProperScore
+from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
     from skcalib.squared_norm import SquaredNorm
 
 SMOOTHED = "E D(C, S), as far as the smoother can represent C = E[Y|S]"
+_MANY = 20_000_000  # probabilities
 
 
 @dataclass(frozen=True)
@@ -34,7 +38,8 @@ class ProperEstimate:
 
     ``target`` names what the interval covers. ``interval`` is None for the method "direct", whose
     interval needs repetitions. ``norm`` and ``evidence`` are those of averaged maps, and None for
-    smoothers; ``norm`` is None too if the error is infinite.
+    smoothers; ``norm`` is None too if the error is infinite. ``few`` is true if the limits are
+    exact because events or wrong predictions are few.
     """
 
     terms: ProperTerms
@@ -42,6 +47,7 @@ class ProperEstimate:
     target: str
     norm: SquaredNorm | None = None
     evidence: dict[str, float] | None = None
+    few: bool = False
 
 
 def estimate_proper_error(
@@ -73,7 +79,8 @@ def estimate_of_solved(
     """Problems from `solve_notion`, which several losses may share -> `ProperEstimate`.
 
     For averaged maps the interval is that of `squared_norm`, for smoothers that of
-    `interval_of_terms`.
+    `interval_of_terms`. Where events or wrong predictions are few its limits are those of
+    `exact_limits`, and the upper one is at least that of the other interval.
     """
     run: dict[str, Any] = {"method": method, "confidence_level": confidence_level}
     return estimates_of_solved(solved, losses=[loss], notion=notion, **run)[0]
@@ -107,14 +114,55 @@ def estimates_of_solved(
         interval = interval_of_norm(mean, norms.get(score), level)
         target = solved[0].target_text
         found.append(ProperEstimate(one, interval, target, norms.get(score), evidence))
-    return found
+    return _with_few(found, scores, solved, notion, level)
 
 
 def _estimate_of_smoothed(solved, score, notion, method, confidence_level):
     method = resolve_method(method, score)
     terms = reduce_terms(solved, score=score, notion=notion, method=method)
     interval = interval_of_terms(solved, terms, score, notion, method, confidence_level)
-    return ProperEstimate(terms, interval, SMOOTHED)
+    found = [ProperEstimate(terms, interval, SMOOTHED)]
+    return _with_few(found, [score], solved, notion, confidence_level)[0]
+
+
+def _with_few(found, scores, solved, notion, level):
+    """Exact limits where events or wrong predictions are few.
+
+    For several classes the upper limit is also at least that of the class with the fewest labels,
+    unless there are so many probabilities that its share in the error is negligible. No part of a
+    loss exceeds the whole: the upper limit is at most that of the mean loss.
+    """
+    marks, rare, numbers = [], [], []
+    for one in solved:
+        averaged, rest = isinstance(one, AveragedProblem), (one.weight, one.square, one.cluster)
+        label = one.average.label if averaged else one.target
+        mark, number = few_labels(one.forecast, label, *rest)
+        marks.append(mark)
+        numbers.append(number)
+        if one.forecast.shape[1] > 2 and one.forecast.size <= _MANY:
+            mean = one.mean_target if averaged else weighted_mean(label, one.weight)
+            columns = np.full_like(mark.column, np.argmin(mean))
+            mark = MarkedLabel.of(one.forecast, label, columns, *rest)
+        rare += [mark] if mark.fewest < FEW_LABELS else []
+    few, share = is_few(numbers), 1 / len(solved) if notion.reduce == "mean" else 1.0
+
+    def limited(one, score):
+        interval = one.interval
+        known = interval is not None and np.isfinite(interval.estimate) and one.terms.loss.any()
+        if not known or isinstance(score, DecisionCost):
+            return one
+        low, high = interval.low, interval.high
+        if few or rare:
+            exact = exact_limits(marks if few else rare, score, share, level)
+            low, high = exact[0] if few else low, max(high, exact[1])
+        if not few and score.infimum is not None:
+            rows = {"square": one.terms.square, "cluster": one.terms.cluster}
+            whole = mean_interval(one.terms.loss - score.infimum, one.terms.weight, level, **rows)
+            high = min(high, max(whole.high, interval.estimate))
+        interval = replace(interval, low=min(low, high), high=high)
+        return replace(one, interval=interval, few=few)
+
+    return [limited(*pair) for pair in zip(found, scores, strict=True)]
 
 
 def interval_of_norm(
@@ -125,9 +173,7 @@ def interval_of_norm(
         return MeanInterval(estimate, estimate, estimate, 0.0)
     if norm is None:  # every label had probability 1
         return MeanInterval(estimate, 0.0, np.inf, np.inf)
-    low, high = norm.interval(confidence_level)
-    limits = min(low, max(estimate, 0.0)), max(high, estimate)
-    return MeanInterval(estimate, *limits, norm.standard_error)
+    return MeanInterval(estimate, *norm.interval(confidence_level), norm.standard_error)
 
 
 def interval_of_terms(
@@ -152,8 +198,7 @@ def interval_of_terms(
       form.
 
     It is never below Student's limit, and tends to it as the error grows. The spread of a
-    `DecisionCost` does not shrink with the error: its interval is that of `saving_interval`, with
-    `missed_saving` added to the upper limit.
+    `DecisionCost` does not shrink with the error: its interval is that of `regret_interval`.
     """
     if terms.influence is None:
         return None
@@ -166,12 +211,8 @@ def interval_of_terms(
         return found
     if isinstance(score, DecisionCost) and method == "risk" and not smoothed[0].by_entropy:
         share = 1 / len(smoothed) if notion.reduce == "mean" else 1.0
-        missed = share * sum(missed_saving(score, one) for one in smoothed)
-        if len(smoothed) == 1 and len(score.costs) == 2 and terms.cluster is None:
-            (one,) = smoothed
-            forecasts = one.forecast, one.conditional
-            found = saving_interval(score, one, *forecasts, confidence_level)
-        high = max(found.high + missed, 0.0)
+        found = regret_interval(score, smoothed, share, confidence_level)
+        high = max(found.high, 0.0)
         return replace(found, low=min(max(found.low, 0.0), high), high=high)
     direct = reduce_terms(smoothed, score=score, notion=notion, method="direct").mean("calibration")
     centre = (estimate + direct) / 2 if method == "risk" else estimate

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import norm as normal
 from scipy.stats import t as student
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -121,12 +120,6 @@ class _Units:
     def rows(self, units: np.ndarray) -> np.ndarray:
         """The rows of some units, repeated as often as these are."""
         return units if self._rows is None else np.concatenate([self._rows[k] for k in units])
-
-
-def normal_limits(answer: ErrorInterval, level: float) -> tuple[float, float]:
-    """The normal interval of a level from the standard error alone."""
-    reach = float(normal.isf((1 - level) / 2)) * answer.standard_error
-    return answer.estimate - reach, answer.estimate + reach
 
 
 def _bias(bias, error, name):

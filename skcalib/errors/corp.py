@@ -27,6 +27,7 @@ from skcalib.errors.isotonic_curve import (
     label_draws,
 )
 from skcalib.events import binary_events, named_events
+from skcalib.few_events import refutation
 from skcalib.notions import Canonical, Multilabel
 from skcalib.problem import ForecastSummary, check_problem
 from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
@@ -530,8 +531,8 @@ def corp_test(
         zero on average for calibrated forecasts, and may be negative. For other forecasts it is
         nearly unbiased, although the labels are drawn from the forecasts. For over-confident
         forecasts with a Brier calibration error of .0063 it was .0074 with 300 samples and .0065
-        with 5,000. If the log loss is infinite, both are infinite and p is the smallest possible
-        value.
+        with 5,000. A label that occurred at a forecast of exactly 0 refutes the forecasts: the
+        statistic is infinite and p = 0. If the log loss is infinite, so is the estimate.
 
     Raises
     ------
@@ -586,7 +587,7 @@ def corp_test(
     def draw(own):
         return miscalibration(codes[draw_codes(levels, own)])
 
-    return _record_test(observed, draw_each(draw, n_resamples, rng, n_jobs=n_jobs))
+    return _record_test(observed, draw_each(draw, n_resamples, rng, n_jobs=n_jobs), source)
 
 
 def _test_of_summary(events, score, n_resamples, rng):
@@ -609,10 +610,13 @@ def _test_of_summary(events, score, n_resamples, rng):
                 loss = share @ np.where(parts > 0, parts * losses, 0.0).sum(axis=1)
             best = weighted_mean(score.entropy(_two(curve.levels(rate))), curve.tied.mass)
             drawn.append(max(float(loss - best), 0.0))
-    return _record_test(observed, np.array(drawn))
+    return _record_test(observed, np.array(drawn), one)
 
 
-def _record_test(observed, drawn):
-    pvalue = monte_carlo_pvalue(observed, drawn)
-    how = "CORP miscalibration, labels drawn at the given forecasts"
-    return CalibrationTest(observed, pvalue, float(observed - drawn.mean()), how)
+def _record_test(observed, drawn, problem):
+    pvalue, how = monte_carlo_pvalue(observed, drawn), "labels drawn at the given forecasts"
+    statistic, refuted = observed, refutation(problem.forecast, problem.target)
+    if refuted:
+        statistic, pvalue, how = np.inf, 0.0, refuted
+    estimate = float(observed - drawn.mean())
+    return CalibrationTest(statistic, pvalue, estimate, f"CORP miscalibration, {how}")

@@ -316,6 +316,26 @@ class Part:
         return kernel * np.einsum("...k,...k->...", self.left[i], self.residual[j])
 
 
+def kernel_terms(forecast: np.ndarray, kernel: Kernel, notion: Notion) -> list[Any]:
+    """Scalar kernels and matrices of each problem of a notion, with parameters from the data."""
+    columns = (one for one, _ in notion.problems(forecast, forecast))
+    return [kernel.for_data(one).terms(one.shape[1]) for one in columns]
+
+
+def residual_parts(
+    forecast: np.ndarray, target: np.ndarray, weight: np.ndarray, notion: Notion, terms: list[Any]
+) -> list[Part]:
+    """The parts of h for forecasts and targets (n, K), with the `kernel_terms` of all data."""
+    share = 1 / len(terms) if notion.reduce == "mean" else 1.0
+    parts = []
+    for (columns, outcome), own in zip(notion.problems(forecast, target), terms, strict=True):
+        residual = weight[:, None] * (outcome - columns)
+        for scalar, matrix in own:
+            left = share * (residual if matrix is None else residual @ matrix)
+            parts.append(Part(scalar, columns, left, residual))
+    return parts
+
+
 class ResidualKernel:
     """The function h of a sample, as a sum of parts.
 
@@ -347,15 +367,9 @@ class ResidualKernel:
     ) -> Self:
         """Arguments of a public function, validated -> the function h."""
         weight = mean_one(problem.weight)
-        problems = list(notion.problems(problem.forecast, problem.target))
-        share = 1 / len(problems) if notion.reduce == "mean" else 1.0
-        parts = []
-        for forecast, target in problems:
-            residual = weight[:, None] * (target - forecast)
-            for scalar, matrix in kernel.for_data(forecast).terms(forecast.shape[1]):
-                left = share * (residual if matrix is None else residual @ matrix)
-                parts.append(Part(scalar, forecast, left, residual))
-        return cls(parts, weight, len(problems), n_jobs)
+        terms = kernel_terms(problem.forecast, kernel, notion)
+        parts = residual_parts(problem.forecast, problem.target, weight, notion, terms)
+        return cls(parts, weight, len(terms), n_jobs)
 
     def __len__(self) -> int:
         return len(self.weight)

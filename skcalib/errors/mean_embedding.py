@@ -135,8 +135,13 @@ class Embedding:
 
     def error(self) -> float:
         """Mean over the locations of the squared norm of the mean feature."""
-        mean = sum(self._features(rows, self.target[rows]).sum(axis=0) for rows in self._slices())
-        return float(np.sum((mean / len(self.forecast)) ** 2) / len(self.points))
+        mean = self.total(self.target) / len(self.forecast)
+        return float(np.sum(mean**2) / len(self.points))
+
+    def total(self, target: np.ndarray) -> np.ndarray:
+        """Sum of the features of all samples, with their targets."""
+        total: Any = sum(self._features(i, target[i]).sum(axis=0) for i in self._slices())
+        return total
 
     def sums(self, cluster: np.ndarray) -> np.ndarray:
         """Sums of the features over clusters, from the numbers of these (n,)."""

@@ -1,9 +1,9 @@
 """Classical tests of the calibration of binary forecasts.
 
 The null hypothesis is that labels are independent and y_i = 1 with probability p_i. Given the
-forecasts, it has no unknown parameters. So the null distribution of any statistic can also be
-simulated with ``n_resamples=``. That p-value is valid for every sample size, for ties and for
-forecasts near 0 and 1.
+forecasts, it has no unknown parameters. So labels can be drawn from the forecasts, which gives a
+p-value that is valid for every sample size, for ties and for forecasts near 0 and 1. This is the
+default where few labels are uncertain (`few_events`).
 
 Each test is built from forecasts p (n,) and weights, and evaluates many labelings (..., n) at once.
 ``pvalue`` is computed from the survival function of the asymptotic distribution, so it is never
@@ -13,7 +13,6 @@ negative.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,13 +27,17 @@ from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, look_up
 from skcalib._values import shown
 from skcalib.clusters import cluster_sums, independent_size
+from skcalib.errors.isotonic_curve import label_draws
 from skcalib.events import named_events
+from skcalib.few_events import FEW, refutation, uncertain_labels
 from skcalib.notions import Canonical
 from skcalib.problem import ForecastSummary, Problem, check_problem
 from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
 from skcalib.smoothers import QuantileBins, UniformBins
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import ArrayLike
 
     from skcalib._arguments import BinCount, Label, LabelsLike, RandomState, Strategy
@@ -70,8 +73,8 @@ def spiegelhalter_test(
     power against errors for which :math:`E (C - S)(1 - 2S) = 0`, such as a shift of forecasts that
     are symmetric about one half.
 
-    Measured level at .05 (10,000 draws each; forecasts uniform, beta(.5, .5), beta(.1, .1), rare
-    events, ties): .037 to .051 for n = 100, .047 to .057 for n = 1000.
+    Measured level at .05 of the asymptotic law (10,000 draws each; forecasts uniform, beta(.5, .5),
+    beta(.1, .1), rare events, ties): .037 to .051 for n = 100, .047 to .057 for n = 1000.
 
     Parameters
     ----------
@@ -85,9 +88,11 @@ def spiegelhalter_test(
         under-confident. Choose it before you see the data.
     n_resamples : int, default=None
         Number R of labelings drawn from the forecasts. If m of them are at least as extreme as the
-        data, the p-value is (1 + m) / (R + 1), which is valid for every n and every forecast. None
-        uses the asymptotic distribution, which needs at least four samples. For a sketch only None
-        is allowed.
+        data, the p-value is (1 + m) / (R + 1), which is valid for every n and every forecast. 0
+        uses the asymptotic distribution. None draws 999 where fewer than 40 labels are uncertain,
+        :math:`(\sum_i w_i v_i)^2 / \sum_i w_i^2 v_i < 40` with :math:`v_i = p_i (1 - p_i)`: about
+        the expected number of events if these are rare. The p-value is then at least .001. More
+        than 1,000 distinct forecasts of equal weight are merged into levels for the draws.
     random_state : int, RandomState instance or None, default=0
         Seed of the labelings.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -106,14 +111,14 @@ def spiegelhalter_test(
     -------
     CalibrationTest
         ``statistic`` Z, ``pvalue``, ``estimate`` (the numerator over :math:`\sum w`: Brier score
-        minus its expectation under calibration) and ``method``. The variance is 0 if all forecasts
-        are 0, 1/2 or 1. The statistic is then 0 with p = 1 if no forecast of 0 or 1 was wrong.
-        Otherwise it is infinite with p = 0, or p = 1 for ``alternative="less"``.
+        minus its expectation under calibration) and ``method``. A label that occurred at a forecast
+        of exactly 0 refutes the forecasts: the statistic is infinite and p = 0, for every
+        `alternative`. Otherwise the statistic is 0 with p = 1 if all forecasts are 0, 1/2 or 1.
 
     Raises
     ------
     ValueError
-        For more than two classes; for n < 4 without `n_resamples`.
+        For more than two classes.
 
     See Also
     --------
@@ -149,10 +154,10 @@ def spiegelhalter_test(
     0.42
     7e-14
     """
-    side = look_up(alternative, ALTERNATIVES, "alternative")
+    look_up(alternative, SIDES, "alternative")
     given = y_true, y_proba, sample_weight, labels, pos_label, groups
     problem = check_binary(*given, "spiegelhalter_test")
-    return run_test(side(problem), problem, n_resamples, random_state, n_jobs)
+    return run_test(Spiegelhalter(problem, alternative), problem, n_resamples, random_state, n_jobs)
 
 
 @checks_parameters
@@ -186,8 +191,9 @@ def hosmer_lemeshow_test(
     Where the expected counts of a bin are below one, as in the extreme bins of confident forecasts,
     the chi-square distribution is inaccurate. The levels at .05 and .01 were measured with 10
     quantile bins (10,000 draws). They were .056 and .017 for uniform forecasts at n = 100, but .093
-    and .045 for beta(.5, .5) forecasts, and .070 and .055 for rare events even at n = 1000. With
-    `n_resamples` the level is correct everywhere. :func:`cumulative_test` needs no bins.
+    and .045 for beta(.5, .5) forecasts, and .070 and .055 for rare events even at n = 1000. So
+    labels are drawn by default also where some bin has fewer than 3 uncertain labels.
+    :func:`cumulative_test` needs no bins.
 
     Parameters
     ----------
@@ -204,16 +210,16 @@ def hosmer_lemeshow_test(
     n_resamples, random_state, sample_weight, labels, pos_label, groups, n_jobs
         As in :func:`spiegelhalter_test`. With weights the numerator uses the deviation :math:`\sum
         w (y - p)`. In the variance :math:`n_b` becomes :math:`\sum w^2`, and the mean forecast is
-        weighted by :math:`w^2`. Simulation requires ``ddof=0``.
+        weighted by :math:`w^2`. Labels are only drawn for ``ddof=0``.
 
     Returns
     -------
     CalibrationTest
         ``statistic`` H, ``pvalue``, ``estimate`` (the binned squared calibration error
         :math:`\sum_b \frac{n_b}{n} (\bar y_b - \bar p_b)^2`) and ``method``. Bins whose forecasts
-        are all 0 or 1 have no variance and do not count in g. H is infinite and p = 0 if one of
-        these forecasts was wrong: an event at a forecast of 0, or a non-event at a forecast of 1.
-        Such a case is impossible for calibrated forecasts. ``method`` says which case occurred.
+        are all 0 or 1 have no variance and do not count in g. H is infinite and p = 0 if a label
+        occurred at a forecast of exactly 0. ``method`` has H and its degrees of freedom, and says
+        how the p-value was computed.
 
     Raises
     ------
@@ -237,7 +243,7 @@ def hosmer_lemeshow_test(
     >>> for n_bins in (8, 10, 12):
     ...     print(f"{hosmer_lemeshow_test(data.y, data.y_proba, n_bins=n_bins).pvalue:.2f}")
     0.22
-    0.25
+    0.26
     0.48
     """
     given = y_true, y_proba, sample_weight, labels, pos_label, groups
@@ -249,7 +255,7 @@ def hosmer_lemeshow_test(
             "The null distribution is not known for forecasts that were fitted to labels in "
             "clusters: use ddof=0 with held-out samples, or omit groups."
         )
-    if ddof and n_resamples is not None:
+    if ddof and n_resamples:
         raise ValueError(
             "Labels drawn from the forecasts are not valid for forecasts that were fitted to the "
             "labels: use ddof=0 with held-out samples, or n_resamples=None."
@@ -262,10 +268,12 @@ def hosmer_lemeshow_test(
 # --- Statistics of the classical binary tests, and their laws under calibration -------------------
 
 
-MIN_SAMPLES = 4
-#: Draws of the signs of clusters where there is no asymptotic law.
-N_SIGNS = 999
-_BLOCK = 1 << 22  # simulated labels at a time
+#: Labelings that are drawn where no asymptotic law holds.
+N_DRAWS = 999
+_LEVELS = 500  # half of the most levels of forecasts for which labels are drawn
+_TINY = np.finfo(np.float64).tiny
+#: Uncertain labels of a bin from which its squared deviation is nearly chi-square.
+FEW_IN_BIN = 3.0
 
 
 class BinaryTest:
@@ -273,23 +281,40 @@ class BinaryTest:
 
     Subclasses have a ``name`` and the forecasts ``p`` (n,), and implement ``statistic(y)`` of
     labels (..., n), ``estimate(y)`` and ``pvalue(statistic)``. ``robust`` is True if the p-value
-    allows for clusters without drawing their signs.
+    allows for clusters without drawing their signs. ``drawn`` says how labels are drawn.
     """
 
     robust = False
+    options: tuple = ()  # arguments of the constructor besides the problem
+    drawn = "labels drawn from the forecasts"
+
+    def few(self, problem: Problem) -> bool:
+        """Whether there are too few uncertain labels for the asymptotic law."""
+        return uncertain_labels(problem.forecast, problem.weight, problem.square) < FEW
+
+    def draws(
+        self, problem: Problem, n_resamples: int, rng: np.random.RandomState
+    ) -> Iterable[np.ndarray]:
+        """Labels under calibration, in chunks (..., n)."""
+        return label_draws(problem, n_resamples, rng)
 
     def extreme(self, statistic: np.ndarray | float) -> np.ndarray | float:
-        """How extreme statistics are, for the p-value of simulated labels."""
+        """How extreme statistics are, for the p-value of drawn labels."""
         return np.abs(statistic)
+
+    def detail(self, statistic: float) -> str:
+        """What the method says besides the law."""
+        return ""
 
 
 class Spiegelhalter(BinaryTest):
-    """Z = sum w (y - p)(1 - 2p) / sd."""
+    """Z = sum w (y - p)(1 - 2p) / sd; over-confidence is the side "greater"."""
 
-    name = "Spiegelhalter"
     robust = True
 
-    def __init__(self, problem: Problem) -> None:
+    def __init__(self, problem: Problem, side: str = "two-sided") -> None:
+        self.sign, self.options = SIDES[side], (side,)
+        self.name = f"Spiegelhalter, {side}" if self.sign else "Spiegelhalter"
         p = self.p = problem.forecast[:, 1]
         self.weight = problem.weight
         self.tilt = problem.weight * (1 - 2 * p)
@@ -308,41 +333,18 @@ class Spiegelhalter(BinaryTest):
         """Weighted mean of the terms."""
         return (y - self.p) @ self.tilt / self.weight.sum()
 
-    def pvalue(self, statistic: float) -> float:
-        """Two-sided p-value."""
-        return 2 * self.tail(abs(statistic))
-
-    def tail(self, z: float) -> float:
-        """Upper tail of the normal distribution, or of Student's for clusters."""
-        return student.sf(z, max(self.units - 1, 1.0)) if np.isfinite(self.units) else ndtr(-z)
-
-
-class OverConfidence(Spiegelhalter):
-    """Z, large for over-confident forecasts."""
-
-    name = "Spiegelhalter, greater"
-
     def extreme(self, statistic: np.ndarray | float) -> np.ndarray | float:
-        """The statistic itself."""
-        return statistic
+        """The absolute value, or the statistic with the sign of the side."""
+        return np.multiply(self.sign, statistic) if self.sign else np.abs(statistic)
 
     def pvalue(self, statistic: float) -> float:
-        """Upper tail."""
-        return self.tail(statistic)
+        """Tail of the normal distribution, or of Student's for clusters."""
+        z, tails = self.extreme(statistic), 1 if self.sign else 2
+        clustered = np.isfinite(self.units)
+        return tails * (student.sf(z, max(self.units - 1, 1.0)) if clustered else ndtr(-z))
 
 
-class UnderConfidence(Spiegelhalter):
-    """Z, small for under-confident forecasts."""
-
-    name = "Spiegelhalter, less"
-
-    def extreme(self, statistic: np.ndarray | float) -> np.ndarray | float:
-        """Minus the statistic."""
-        return np.negative(statistic)
-
-    def pvalue(self, statistic: float) -> float:
-        """Lower tail."""
-        return self.tail(-statistic)
+SIDES = {"two-sided": 0, "greater": 1, "less": -1}
 
 
 class HosmerLemeshow(BinaryTest):
@@ -350,7 +352,7 @@ class HosmerLemeshow(BinaryTest):
 
     def __init__(self, problem: Problem, bins: PartitionSmoother, ddof: int) -> None:
         p = self.p = problem.forecast[:, 1]
-        self.weight, self.ddof = problem.weight, ddof
+        self.weight, self.ddof, self.options = problem.weight, ddof, (bins, ddof)
         self.name = f"Hosmer-Lemeshow, {bins!r}"
         rows = problem.forecast, problem.target, problem.weight, problem.count
         cells = bins.fit_rows(*rows).cells_
@@ -367,6 +369,19 @@ class HosmerLemeshow(BinaryTest):
                 f"Only {self.freedom + ddof} bins hold forecasts other than 0 and 1, and "
                 f"ddof={ddof}: use more bins, or cumulative_test, which needs none."
             )
+
+    def few(self, problem: Problem) -> bool:
+        """Whether too few labels are uncertain, in all bins or in one; never for fitted ones."""
+        variance = self.p * (1 - self.p)
+        spread = self._sums(problem.squares * variance)
+        labels = ratio(self._sums(problem.weight * variance) ** 2, spread)
+        few = super().few(problem) or ((labels > 0) & (labels < FEW_IN_BIN)).any()
+        return bool(few) and not self.ddof
+
+    def detail(self, statistic: float) -> str:
+        """Chi-squared and its degrees of freedom."""
+        degrees = "degree" if self.freedom == 1 else "degrees"
+        return f"chi-squared {statistic:.4g} with {self.freedom} {degrees} of freedom; "
 
     def _sums(self, values):
         return np.add.reduceat(values[..., self.order], self.starts, axis=-1)
@@ -432,73 +447,68 @@ def check_binary(
 def run_test(
     test: Any,
     problem: Problem,
-    n_resamples: int | None,
-    random_state: RandomState,
-    n_jobs: int | None,
+    n_resamples: int | None = None,
+    random_state: RandomState = 0,
+    n_jobs: int | None = None,
 ) -> CalibrationTest:
-    """A statistic made from forecasts -> `CalibrationTest` of their labels."""
-    y = problem.target[:, 1]
-    statistic = float(test.statistic(y))
-    clustered = problem.cluster is not None
-    if clustered and n_resamples is None and not test.robust:
-        n_resamples = N_SIGNS
-    if np.isinf(statistic) and clustered:
-        pvalue, law = 0.0, "clusters"
-    elif n_resamples is not None:
-        if problem.count is not None:
-            raise ValueError(
-                "Labels cannot be drawn sample by sample for a sketch: omit n_resamples."
-            )
-        n_resamples = check_count(n_resamples, "n_resamples")
-        rng = check_random_state(random_state)
-        pvalue = _simulated_pvalue(test, problem, statistic, n_resamples, rng, n_jobs)
-        law = "random signs of clusters" if clustered else "simulated"
-    elif problem.n_samples < MIN_SAMPLES:
-        raise ValueError(
-            f"An asymptotic test needs at least {MIN_SAMPLES} samples, got {problem.n_samples}: "
-            "pass n_resamples=999 to simulate the null distribution instead."
-        )
-    else:
-        pvalue = float(test.pvalue(statistic))
-        law = "clusters" if clustered else "asymptotic"
-    if np.isinf(statistic):
-        law += _excluded(problem)
-    return CalibrationTest(statistic, pvalue, float(test.estimate(y)), f"{test.name} ({law})")
+    """A statistic made from forecasts -> `CalibrationTest` of their labels.
 
-
-def _excluded(problem):
-    """The reason for an infinite statistic as text: labels that the forecasts excluded."""
-    words = ("; no event where the forecast said 1", "; an event where the forecast said 0")
-    p, y = problem.forecast[:, 1], problem.target[:, 1]
-    wrong = np.any((p == 1) & (y == 0)), np.any((p == 0) & (y == 1))
-    return "".join(word for word, found in zip(words, wrong, strict=True) if found)
-
-
-def _simulated_pvalue(test, problem, statistic, n_resamples, rng, n_jobs):
-    """Share of labelings that are as extreme, the observed one included.
-
-    For clusters the labels are replaced by forecasts plus residuals with the sign of the cluster.
+    Where few labels are uncertain, `N_DRAWS` labelings are drawn unless `n_resamples` is given; 0
+    stands for the asymptotic distribution. A label that the forecasts exclude refutes them.
     """
-    n_samples = len(test.p)
-    draw = partial(_labels, rng, test.p)
-    if problem.cluster is not None:
-        draw = partial(_residuals_of_any_sign, rng, test.p, problem)
-    rows = max(1, _BLOCK // n_samples)
-    sizes = (min(rows, n_resamples - start) for start in range(0, n_resamples, rows))
+    y, clustered = problem.target[:, 1], problem.cluster is not None
+    statistic, estimate = float(test.statistic(y)), float(test.estimate(y))
+    if n_resamples is None:
+        drawn = not test.robust if clustered else test.few(problem)
+        n_resamples = N_DRAWS if drawn else 0
+    n_resamples = check_count(n_resamples, "n_resamples", least=0)
+    if clustered and not (n_resamples or test.robust):
+        raise ValueError("This test has no asymptotic law for clusters: omit n_resamples=0.")
+    law = refutation(problem.forecast, problem.target)
+    if law:
+        statistic, pvalue = np.inf, 0.0
+    elif n_resamples:
+        pvalue = _drawn_pvalue(test, problem, n_resamples, check_random_state(random_state), n_jobs)
+        law = "random signs of clusters" if clustered else test.drawn
+    else:
+        pvalue, law = float(test.pvalue(statistic)), "clusters" if clustered else "asymptotic"
+    method = f"{test.name} ({test.detail(statistic)}{law})"
+    return CalibrationTest(statistic, pvalue, estimate, method)
+
+
+def _drawn_pvalue(test, problem, n_resamples, rng, n_jobs):
+    """Share of labelings that are as extreme, the observed one included."""
+    merged = _merged(problem)
+    if merged is not problem:
+        problem, test = merged, type(test)(merged, *test.options)
     # Drawn here in sequence: the p-value does not depend on parallel execution.
     drawn = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(test.statistic)(draw(size)) for size in sizes
+        delayed(test.statistic)(labels) for labels in test.draws(problem, n_resamples, rng)
     )
-    return monte_carlo_pvalue(test.extreme(statistic), test.extreme(np.concatenate(drawn)))
+    (observed,) = test.statistic(problem.target[:, 1][None])
+    return monte_carlo_pvalue(test.extreme(observed), test.extreme(np.concatenate(drawn)))
 
 
-ALTERNATIVES = {"two-sided": Spiegelhalter, "greater": OverConfidence, "less": UnderConfidence}
-
-
-def _labels(rng, p, size):
-    return rng.random_sample((size, len(p))) < p
-
-
-def _residuals_of_any_sign(rng, p, problem, size):
-    signs = rng.choice([-1.0, 1.0], size=(size, int(problem.cluster.max()) + 1))
-    return p + signs[:, problem.cluster] * (problem.target[:, 1] - p)
+def _merged(problem):
+    """The problem in the order of its forecasts; of many rows, nearly equal ones are merged."""
+    p, weight = problem.forecast[:, 1], problem.weight
+    if problem.cluster is not None:
+        return problem
+    weighted = problem.count is None and problem.sample_weight is not None
+    if len(weight) <= 2 * _LEVELS or weighted:
+        return problem.take(np.lexsort((weight, p)))
+    distinct, level = np.unique(p, return_inverse=True)
+    # Levels of equal weight, divided where they have much of the uncertainty.
+    parts = [np.cumsum(np.bincount(level, one)) for one in (weight, weight * p * (1 - p))]
+    shares = [np.ceil(_LEVELS * (one / max(one[-1], _TINY) - 1e-12)) for one in parts]
+    edge = (distinct == 0) | (distinct == 1)
+    steps = np.diff(np.stack([*shares, edge]), axis=1).any(axis=0)
+    level = np.append(0, np.cumsum(steps))[level]
+    mass = np.bincount(level, weight)
+    forecast, target = (
+        np.stack([np.bincount(level, weight * column) / mass for column in rows.T], axis=1)
+        for rows in (problem.forecast, problem.target)
+    )
+    square = np.bincount(level, problem.squares)
+    count = np.bincount(level, problem.count)
+    return Problem(np.minimum(forecast, 1), target, mass, problem.classes, square, count)

@@ -52,9 +52,9 @@ def combine_tests(
     ----------
     tests : iterable of CalibrationTest
         The tests. Their records must have the same ``method``, which for e-values includes the
-        notion. Data sets are independent if no sample is in two of them and no unit, such as a
-        patient, has samples in two of them. Overlapping data sets, or two models on the same
-        samples, are not independent.
+        notion. Only how the null distribution was computed may differ. Data sets are independent if
+        no sample is in two of them and no unit, such as a patient, has samples in two of them.
+        Overlapping data sets, or two models on the same samples, are not independent.
     method : {"product", "mean", "calibrated", "fisher"}, default="product"
         How to combine. Choose the method before you see the results.
 
@@ -104,7 +104,8 @@ def combine_tests(
     look_up(method, dict.fromkeys(METHODS), "method")
     found = _checked(tests)
     estimate = float(np.mean([test.estimate for test in found]))
-    what = found[0].method
+    whole = {test.method for test in found}
+    what = found[0].method if len(whole) == 1 else _kind(found[0])
     if method == "fisher":
         with np.errstate(divide="ignore"):
             statistic = -2 * float(np.log([test.pvalue for test in found]).sum())
@@ -145,13 +146,18 @@ def _checked(tests: Any) -> Sequence[CalibrationTest]:
             raise ValueError(f"A p-value must be between 0 and 1, got {shown(test.pvalue)}.")
         if test.e_value is not None and not test.e_value >= 0:
             raise ValueError(f"An e-value must not be negative or NaN, got {shown(test.e_value)}.")
-    methods = sorted({test.method for test in found})
+    methods = sorted({_kind(test) for test in found})
     if len(methods) > 1:
         raise ValueError(
             f"The tests have different methods, {listed(methods)}: combine tests of one method, "
             "whose estimates have one unit."
         )
     return found
+
+
+def _kind(test):
+    """The method without its last parentheses, which say how its null distribution is known."""
+    return test.method.partition(" (")[0]
 
 
 def _log_e_value(test, method):

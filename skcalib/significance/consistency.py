@@ -13,6 +13,7 @@ from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count
 from skcalib._values import shown
 from skcalib.errors import calibration_error
+from skcalib.few_events import FEW, refutation, uncertain_labels
 from skcalib.problem import check_problem
 from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
 
@@ -31,7 +32,7 @@ def consistency_test(
     *,
     metric: Callable[..., float] | None = None,
     n_resamples: int = 500,
-    resample_forecasts: bool = True,
+    resample_forecasts: bool | None = None,
     random_state: RandomState = 0,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
@@ -47,15 +48,19 @@ def consistency_test(
     time, and counts how often it is at least the observed one: :math:`p = (1 + \#\{b: E_b \ge E\})
     / (1 + B)`.
 
-    **What is resampled matters.** With ``resample_forecasts=True``, the published procedure, every
-    draw first resamples the forecasts with replacement. A resample repeats forecasts, so its error
-    has a different distribution from that of the data, and the test is not exact. W19 finds that it
+    **What is resampled matters.** With ``resample_forecasts=False`` only the labels are drawn, for
+    the given forecasts, and the test is exact: under the null hypothesis the observed error and the
+    drawn ones are exchangeable, so :math:`P(p \le \alpha) \le \alpha` for every n, every metric and
+    every number of resamples. With ``resample_forecasts=True``, the published procedure, every draw
+    first resamples the forecasts with replacement. A resample repeats forecasts, so its error has a
+    different distribution from that of the data, and the test is not exact. W19 finds that it
     nearly always rejects calibrated forecasts. The same happens here for an error over uniform bins
     of the simplex with K = 10 and n = 250: it rejects 40 of 40 calibrated data sets, and the exact
-    test 3 of 40. For binned confidences and the kernel error the two tests hardly differ. With
-    ``resample_forecasts=False`` only the labels are drawn, for the given forecasts, and the test is
-    exact: under the null hypothesis the observed error and the drawn ones are exchangeable, so
-    :math:`P(p \le \alpha) \le \alpha` for every n, every metric and every number of resamples.
+    test 3 of 40. For binned confidences and the kernel error the two tests hardly differ. By
+    default forecasts are resampled, unless they leave fewer than 40 labels uncertain, the effective
+    number of :math:`(1 - \|S_i\|^2) / 2`, which is the expected number of rare events.
+
+    A label with a forecast of exactly 0 refutes calibration: p = 0 for any metric.
 
     Parameters
     ----------
@@ -69,8 +74,9 @@ def consistency_test(
         :func:`~skcalib.calibration_error`.
     n_resamples : int, default=500
         Number of draws B. The smallest p-value is 1 / (1 + B).
-    resample_forecasts : bool, default=True
-        Resample the forecasts with replacement, as published; False for the exact test.
+    resample_forecasts : bool, default=None
+        Resample the forecasts with replacement, as published; False for the exact test. None
+        resamples them where at least 40 labels are uncertain.
     random_state : int, RandomState instance or None, default=0
         Seed. The result does not depend on `n_jobs`.
     sample_weight : array-like of shape (n_samples,), optional
@@ -87,7 +93,8 @@ def consistency_test(
     Returns
     -------
     CalibrationTest
-        The observed error is both statistic and estimate.
+        The observed error is both statistic and estimate. A label that occurred at a forecast of
+        exactly 0 refutes the forecasts: p = 0.
 
     Raises
     ------
@@ -124,7 +131,9 @@ def consistency_test(
         y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
     rng = check_random_state(random_state)
-    y, codes = problem.target.argmax(axis=1), np.arange(len(problem.classes))
+    if resample_forecasts is None:
+        resample_forecasts = uncertain_labels(problem.forecast, problem.weight) >= FEW
+    y, codes = problem.column, np.arange(len(problem.classes))
     weighted = sample_weight is not None
 
     def error(y, rows):
@@ -145,4 +154,7 @@ def consistency_test(
             "metric that is defined for all labels with positive probability."
         )
     how = "consistency resampling" if resample_forecasts else "labels drawn at the given forecasts"
-    return CalibrationTest(observed, monte_carlo_pvalue(observed, drawn), observed, how)
+    pvalue = monte_carlo_pvalue(observed, drawn)
+    if refuted := refutation(problem.forecast, problem.target):
+        pvalue, how = 0.0, refuted
+    return CalibrationTest(observed, pvalue, observed, how)

@@ -63,7 +63,7 @@ def cumulative_test(
     finite n, and more so with many ties, the maximum over few points is smaller than the maximum of
     the Brownian motion. The test is then conservative. Measured level at .05 (10,000 draws) .044 to
     .052 ("ks") and .041 to .047 ("kuiper") at n = 1000 without ties, .033 and .023 with nine
-    distinct forecasts. With `n_resamples` the level is correct.
+    distinct forecasts. Labels that are drawn give the correct level.
 
     Parameters
     ----------
@@ -78,8 +78,8 @@ def cumulative_test(
     -------
     CalibrationTest
         ``statistic``, ``pvalue``, ``estimate`` (the statistic times :math:`\sigma`: for "ks" the
-        Kolmogorov-Smirnov calibration error) and ``method``. If all forecasts are 0 or 1,
-        the statistic is 0 with p = 1 if all are right, and infinite with p = 0 otherwise.
+        Kolmogorov-Smirnov calibration error) and ``method``. A label that
+        occurred at a forecast of exactly 0 makes the statistic infinite, with p = 0.
 
     Raises
     ------

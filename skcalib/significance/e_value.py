@@ -3,7 +3,8 @@ r"""E-value of calibration for a fixed set of samples, from bets along a kernel.
 Given the forecasts, the labels of calibrated forecasts are independent and follow them. So a bet on
 a label may use the forecasts of all samples, and the order of the samples does not matter. The bets
 here multiply the probabilities by :math:`e^{f_k(p)}`. The functions f have a Gaussian prior, whose
-covariance is the kernel, in a few directions that the forecasts determine.
+covariance is the kernel, in a few directions that the forecasts determine. Batch by batch, bets are
+drawn before the labels of the batch are used.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
 
 _VARIANCES = (4.0, 30.0)  # of the prior, in units of the most informative direction
 _MOST_VARIANCE = 1000.0  # of the prior of a function at a point
-_DRAWS = 200  # of bets, for each variance
+_DRAWS = 200  # of bets, for each variance and batch
+_BATCHES = 2.0 ** np.arange(-6, 0.5, 0.5)  # their ends, relative to the number of samples
 _WIDER = 1.1  # variance of the draws, relative to the normal approximation of the integrand
 _PRIOR_EVERY = 4  # draws, one is from the prior
 
@@ -109,7 +111,8 @@ def calibration_e_value(
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         The notion of calibration. "classwise" takes the average of the e-values of the classes.
     random_state : int, RandomState instance or None, default=0
-        Seed of the 400 draws of bets that estimate the integral. Nothing else is random.
+        Seed of the order of the batches, and of the draws of bets. The expectation under the null
+        is exactly 1 for every seed, at most 1 with weights.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights that do not depend on the labels. They are divided by the largest, so
         that :math:`w_i \le 1`: the e-value is then conservative, and a few large
@@ -141,21 +144,19 @@ def calibration_e_value(
 
     Notes
     -----
-    **What is random.** The integral is estimated by importance sampling, with draws from a normal
-    approximation at the maximum of the integrand and from the prior. The draws may depend on the
-    labels, because for any labels the mean of the estimate over draws is the integral. So the
-    estimate is itself an e-value, not only in the limit of many draws. Its relative standard error
-    is about 5 % for 30 samples or more, and up to 50 % for three or four samples. Do not choose the
-    largest result of several seeds.
+    **What is random.** The integral is a product over 13 batches. The bets of a batch are drawn and
+    weighted by the forecasts, the seed and the labels of earlier batches, not by those of their
+    own. So the result is an e-value for every seed, and teams may use the same. The standard
+    deviation of log e over seeds is .1 to .4. Do not choose the largest of several seeds.
 
-    **Order.** The order of the rows does not matter, up to rounding errors. Another order of the
-    columns acts as another seed.
+    **Order.** Batches come from the sorted forecasts. Another order of the columns, or of rows with
+    equal forecasts, acts as another seed.
 
-    **Dependent samples** (several rows of one patient) are not allowed: take one row of each.
+    **Dependent samples** (several rows of one patient) are not allowed: take one row of each. With
+    every row given twice, 13 % of calibrated data sets of 400 are rejected.
 
-    **Cost**: O(n K) for a fixed number of directions. Measured: .02 s for 400 binary forecasts, and
-    12 s and 0.4 GB for a million. For 2,000 forecasts of 1,000 classes it takes 10 s, or less than
-    .1 s for "top_label".
+    **Cost**: O(n K) for a fixed number of directions. Measured: .05 s for 400 binary forecasts,
+    and 7 s for 100,000.
 
     References
     ----------
@@ -205,7 +206,10 @@ def _log_e_value(forecast, target, weight, kernel, rng):
     forecast = np.clip(forecast, 0, 1)
     if (forecast[np.arange(len(hit)), hit] == 0).any():
         return np.inf
-    bets = _Bets(_Directions(forecast, float(weight.sum()), kernel), forecast, hit, weight)
+    directions = _Directions(forecast, float(weight.sum()), kernel)
+    order = any_order(np.column_stack([forecast, weight]))  # without the labels
+    order = order[rng.permutation(len(order))]
+    bets = _Bets(directions, forecast[order], hit[order], weight[order])
     if not bets.directions.number:
         return 0.0  # certain forecasts that are right
     found = [_log_average(bets, variance, rng) for variance in _VARIANCES]
@@ -329,7 +333,7 @@ def _centred_logs(forecast):
 
 _BLOCK = 1 << 21  # numbers at a time
 _KEPT = 36_000_000  # numbers up to which the values of the directions are stored
-_STEPS, _ENOUGH = 50, 1e-9
+_STEPS, _ENOUGH = 50, 1e-3
 
 
 class _Bets:
@@ -340,25 +344,24 @@ class _Bets:
         self.forecast, self.hit, self.weight = forecast, hit, weight
         n_columns = forecast.shape[1]
         self.rows = max(1, _BLOCK // (n_columns * max(directions.number, _DRAWS)))
-        self.stored: list[np.ndarray] | None = None
+        self.stored: np.ndarray | None = None
         if forecast.size * directions.number <= _KEPT:
-            self.stored = [directions(forecast[rows]) for rows in self._slices()]
+            self.stored = np.concatenate([one[-1] for one in self._blocks(0, len(weight))])
 
-    def _slices(self):
-        starts = range(0, len(self.weight), self.rows)
-        return [slice(start, start + self.rows) for start in starts]
-
-    def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
+    def _blocks(
+        self, start: int, stop: int
+    ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
         """Forecasts, labels, weights and values of the directions, for some rows at a time."""
-        for k, rows in enumerate(self._slices()):
+        for first in range(start, stop, self.rows):
+            rows = slice(first, min(first + self.rows, stop))
             p = self.forecast[rows]
-            values = self.directions(p) if self.stored is None else self.stored[k]
+            values = self.directions(p) if self.stored is None else self.stored[rows]
             yield p, self.hit[rows], self.weight[rows], values
 
-    def log_wealth(self, bets: np.ndarray) -> np.ndarray:
-        """Log wealth (M,) of bets (M, J)."""
+    def log_wealth(self, bets: np.ndarray, start: int, stop: int) -> np.ndarray:
+        """Log wealth (M,) of bets (M, J) on the rows from `start` to `stop`."""
         found = np.zeros(len(bets))
-        for p, hit, weight, values in self._blocks():
+        for p, hit, weight, values in self._blocks(start, stop):
             tilt = values @ bets.T
             won = tilt[np.arange(len(hit)), hit]
             most = tilt.max(axis=1, keepdims=True)
@@ -368,11 +371,11 @@ class _Bets:
             found += weight @ (won - price)
         return found
 
-    def derivatives(self, bet: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
-        """Log wealth of one bet (J,), its gradient, and minus its second derivatives."""
+    def derivatives(self, bet: np.ndarray, stop: int) -> tuple[float, np.ndarray, np.ndarray]:
+        """Log wealth of one bet (J,) on the first rows, its gradient, and minus its Hessian."""
         value, slope = 0.0, np.zeros(len(bet))
         curvature = np.zeros((len(bet), len(bet)))
-        for p, hit, weight, values in self._blocks():
+        for p, hit, weight, values in self._blocks(0, stop):
             tilt, row = values @ bet, np.arange(len(hit))
             most = tilt.max(axis=1, keepdims=True)
             share = p * np.exp(tilt - most)
@@ -389,37 +392,42 @@ class _Bets:
 
 
 def _log_average(bets, variance, rng):
-    """Log of the average wealth over a normal prior, by importance sampling.
+    """Log of the average wealth over a normal prior, batch by batch.
 
-    For any labels the mean of its exponential over the draws is the average wealth. Three in four
-    draws are from the normal approximation at the best bet. One in four is from the prior, which
-    bounds the terms of the mean.
+    The bets of a batch are an average over the posterior of the earlier batches, by importance
+    sampling. Draws and weights depend on earlier labels alone and the weights sum to one, so the
+    expectation of the gain is exactly 1 for any draws. Three in four draws are from the normal
+    approximation at the best bet so far. One in four is from the prior, which bounds the weights.
     """
     most = _MOST_VARIANCE / bets.directions.bound
     variance = min(variance, most * bets.directions.unit) / bets.directions.unit
-    centre, curvature = _best(bets, variance)
-    root = np.linalg.cholesky(curvature)
-    half = rng.standard_normal((_DRAWS // 2, len(centre)))
-    normal, some = np.concatenate([half, -half]), np.arange(_DRAWS) % _PRIOR_EVERY == 0
-    drawn = centre + np.sqrt(_WIDER) * np.linalg.solve(root.T, normal.T).T
-    drawn[some] = np.sqrt(variance) * normal[some]
-    prior = -0.5 * np.sum(drawn**2, axis=1) / variance - 0.5 * len(centre) * np.log(variance)
-    near = -0.5 * np.sum(((drawn - centre) @ root) ** 2, axis=1) / _WIDER
-    near += np.log(np.diag(root)).sum() - 0.5 * len(centre) * np.log(_WIDER)
-    share = some.mean()
-    proposal = np.logaddexp(np.log1p(-share) + near, np.log(share) + prior)
-    return float(logsumexp(bets.log_wealth(drawn) + prior - proposal) - np.log(_DRAWS))
+    centre, some = np.zeros(bets.directions.number), np.arange(_DRAWS) % _PRIOR_EVERY == 0
+    total, start = 0.0, 0
+    for stop in np.unique(np.ceil(_BATCHES * len(bets.weight)).astype(int)).tolist():
+        centre, curvature = _best(bets, variance, start, centre)
+        root = np.linalg.cholesky(curvature)
+        normal = rng.standard_normal((_DRAWS // 2, len(centre)))
+        normal = np.concatenate([normal, -normal])
+        drawn = centre + np.sqrt(_WIDER) * np.linalg.solve(root.T, normal.T).T
+        drawn[some] = np.sqrt(variance) * normal[some]
+        prior = -0.5 * np.sum(drawn**2, axis=1) / variance - 0.5 * len(centre) * np.log(variance)
+        near = -0.5 * np.sum(((drawn - centre) @ root) ** 2, axis=1) / _WIDER
+        near += np.log(np.diag(root)).sum() - 0.5 * len(centre) * np.log(_WIDER)
+        proposal = np.logaddexp(np.log(1 - some.mean()) + near, np.log(some.mean()) + prior)
+        known = bets.log_wealth(drawn, 0, start) + prior - proposal
+        total += float(logsumexp(known + bets.log_wealth(drawn, start, stop)) - logsumexp(known))
+        start = stop
+    return total
 
 
-def _best(bets, variance):
+def _best(bets, variance, stop, bet):
     """The bet of largest wealth times prior, and minus the second derivatives there (Newton)."""
 
     def penalized(bet):
-        value, slope, curvature = bets.derivatives(bet)
+        value, slope, curvature = bets.derivatives(bet, stop)
         value -= 0.5 * float(bet @ bet) / variance
         return value, slope - bet / variance, curvature + np.eye(len(bet)) / variance
 
-    bet = np.zeros(bets.directions.number)
     value, slope, curvature = penalized(bet)
     for _ in range(_STEPS):
         step = np.linalg.solve(curvature, slope)

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.special import expit
+from scipy.optimize import brentq
+from scipy.special import expit, logit
 from scipy.stats import t as student
 
 from skcalib._parameters import checks_parameters
 from skcalib._ties import merge_ties
 from skcalib._validation import look_up
 from skcalib.clusters import cluster_sums, effective_size, inflation
-from skcalib.links._base import likelihood_tolerance, logistic_regression
 from skcalib.pvalues import CalibrationTest
 from skcalib.significance.binary import BinaryTest, check_binary, run_test
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import ArrayLike
 
     from skcalib._arguments import Label, LabelsLike, RandomState
@@ -67,12 +70,11 @@ def logistic_calibration_test(
     errors.
 
     Measured level of "joint" at .05 (2,000 to 6,000 draws each; forecasts uniform, beta(.5, .5),
-    rare events and nine distinct values; equal and exponential weights): .029 to .061 for n = 50,
-    .047 to .057 for n = 500, .046 to .057 for n = 5,000. Where nearly all forecasts are near 0 and
-    1 (beta(.1, .1)), .12 for n = 50 and .058 for n = 500. With `n_resamples` the level is correct
-    everywhere. With 50 clusters of 5 to 40 samples, half of whose labels share their randomness,
-    the level was .05 for "joint" and "intercept" and .09 for "slope" (400 draws). Without `groups`
-    it was .33 to .51.
+    rare events and nine distinct values; equal and exponential weights): .047 to .057 for n = 500,
+    .046 to .057 for n = 5,000. Where few labels are uncertain, labels are drawn and the level is
+    correct. With 50 clusters of 5 to 40 samples, half of whose labels share their randomness, the
+    level was .05 for "joint" and "intercept" and .09 for "slope" (400 draws). Without `groups` it
+    was .33 to .51.
 
     Parameters
     ----------
@@ -84,8 +86,9 @@ def logistic_calibration_test(
         "joint": intercept 0 and slope 1; "intercept": intercept 0, given that the slope is 1;
         "slope": slope 1, for any intercept.
     n_resamples, random_state, n_jobs
-        As in :func:`spiegelhalter_test`. Each labeling takes one fit. Not allowed for "slope",
-        because that hypothesis does not determine the probabilities of the labels.
+        As in :func:`spiegelhalter_test`. For "slope" labels are drawn given the number of events:
+        their distribution then does not depend on the unknown intercept. Few labels are those that
+        are uncertain with the fitted intercept.
     sample_weight, labels, pos_label
         As in :func:`spiegelhalter_test`.
     groups : array-like of shape (n_samples,), default=None
@@ -106,9 +109,8 @@ def logistic_calibration_test(
     Raises
     ------
     ValueError
-        For more than two classes; for n < 4 without `n_resamples`. For "slope" with a single class
-        among the uncertain forecasts, with equal forecasts, or with `n_resamples`; for `groups`
-        with `n_resamples`.
+        For more than two classes. For "slope" with a single class among the uncertain forecasts, or
+        with equal forecasts; for `groups` with labels to be drawn.
 
     See Also
     --------
@@ -139,15 +141,10 @@ def logistic_calibration_test(
     law = look_up(hypothesis, HYPOTHESES, "hypothesis")
     given = y_true, y_proba, sample_weight, labels, pos_label, groups
     problem = check_binary(*given, "logistic_calibration_test")
-    if problem.cluster is not None and n_resamples is not None:
+    if problem.cluster is not None and n_resamples:
         raise ValueError(
             "Labels that depend on each other within clusters cannot be drawn: leave out "
             "n_resamples, or groups."
-        )
-    if hypothesis == "slope" and n_resamples is not None:
-        raise ValueError(
-            "hypothesis='slope' leaves the intercept unknown, so labels cannot be drawn: use "
-            "n_resamples=None, or hypothesis='joint'."
         )
     return run_test(law(problem), problem, n_resamples, random_state, n_jobs)
 
@@ -208,24 +205,19 @@ class JointRatio(BinaryTest):
         """Statistic of labels (..., n)."""
         certain = ~self.uncertain
         wrong = (y[..., certain] != (self.p[certain] > 0.5)).any(axis=-1)
-        rows = np.atleast_2d(y[..., self.uncertain])
-        ratio = np.array([self._ratio(row) for row in rows]).reshape(y.shape[:-1])
-        return np.where(wrong, np.inf, ratio)
+        events = np.atleast_2d(self.weight * y[..., self.uncertain])
+        ratio = 2 * np.maximum(self._gains(events), 0.0)
+        return np.where(wrong, np.inf, ratio.reshape(y.shape[:-1]))
 
-    def _ratio(self, y):
-        return 2 * max(self._loss(y, self.design[:, :0]) - self.least_loss(y), 0.0)
+    def _gains(self, events):
+        return likelihood_gains(self.design, self.log_odds, self.weight, events)
 
     def least_loss(self, y: np.ndarray) -> float:
         """Negative log likelihood of the recalibrated forecast of uncertain labels (m,)."""
-        return self._loss(y, self.design)
-
-    def _loss(self, y, columns):
-        linear = self.log_odds
-        if columns.size:
-            tolerance = likelihood_tolerance(self.size)
-            coef, _ = logistic_regression(columns, linear, y, self.weight, tolerance=tolerance)
-            linear = linear + columns @ coef
-        return float(self.weight @ (np.logaddexp(0, linear) - y * linear))
+        events = self.weight * y
+        loss = self.weight @ np.logaddexp(0, self.log_odds) - events @ self.log_odds
+        (gain,) = likelihood_gains(self.design, self.log_odds, self.weight, events[None])
+        return float(loss - gain)
 
     def estimate(self, y: np.ndarray) -> float:
         """Unreliability index."""
@@ -249,6 +241,7 @@ class SlopeRatio(JointRatio):
     """Likelihood ratio of the slope against 1, with an unknown intercept."""
 
     name = "Likelihood ratio of the slope"
+    drawn = "labels drawn given the number of events"
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
@@ -263,20 +256,96 @@ class SlopeRatio(JointRatio):
                 f"There is no test of the slope: {why}. Use hypothesis='intercept', or more "
                 "samples."
             )
-        tolerance = likelihood_tolerance(self.size)
-        one = self.design[:, :1]
-        coef, _ = logistic_regression(one, self.log_odds, y, self.weight, tolerance=tolerance)
-        linear = self.log_odds + coef[0]
-        variance = expit(linear) * expit(-linear)
+        shifted = self._shifted(self.weight, y)
+        variance = shifted * (1 - shifted)
         design = self._design(self.log_odds, variance)
-        self.law = self._law(design[:, 1:], variance, y - expit(linear))
+        self.law = self._law(design[:, 1:], variance, y - shifted)
+        # Given their number, the events have the same law for every intercept.
+        size = (problem.weight**2 / problem.squares)[self.uncertain]
+        event = self.p.copy()
+        event[self.uncertain] = self._shifted(size, y)
+        self.null = replace(problem, forecast=np.column_stack([1 - event, event]))
+        self.number = size @ y, size
 
-    def _ratio(self, y):
-        return 2 * max(self._loss(y, self.design[:, :1]) - self.least_loss(y), 0.0)
+    def _shifted(self, weight, y):
+        """Forecasts with the intercept that gives the sum of the labels."""
+        mean = np.average(y, weights=weight)
+        ends = logit(mean) - self.log_odds.max() - 1, logit(mean) - self.log_odds.min() + 1
+        shift = brentq(lambda d: weight @ (expit(self.log_odds + d) - mean), *ends)
+        return expit(self.log_odds + shift)
+
+    def _gains(self, events):
+        known = self.design[:, :1], self.log_odds, self.weight
+        return super()._gains(events) - likelihood_gains(*known, events)
+
+    def few(self, problem: Problem) -> bool:
+        """Whether few labels are uncertain with the fitted intercept."""
+        return super().few(self.null)
+
+    def draws(
+        self, problem: Problem, n_resamples: int, rng: np.random.RandomState
+    ) -> Iterable[np.ndarray]:
+        """Labels given the number of events: those labelings that have it are kept."""
+        observed, size = self.number
+        while n_resamples > 0:
+            for labels in super().draws(self.null, 8 * n_resamples, rng):
+                number = labels[:, self.uncertain] @ size
+                kept = labels[np.abs(number - observed) <= 0.5][: max(n_resamples, 0)]
+                n_resamples -= len(kept)
+                yield kept
 
 
 HYPOTHESES = {"joint": JointRatio, "intercept": InterceptRatio, "slope": SlopeRatio}
+_LEAST_CURVATURE = 1e-200  # of a log likelihood whose terms underflow
+_FARTHEST = 2000.0  # change of log odds in a step: those of forecasts are in (-745, 745)
 _ANGLE = (np.arange(2048) + 0.5) / 2048 * np.pi  # the trapezoidal rule of a periodic function
+
+
+def likelihood_gains(
+    columns: np.ndarray, offset: np.ndarray, weight: np.ndarray, events: np.ndarray
+) -> np.ndarray:
+    r"""Maxima of the log likelihoods of many labelings, above those of the forecasts themselves.
+
+    In the model :math:`logit P(Y = 1) = o + X \theta` with columns (n, k), an offset (n,), weights
+    (n,) and weights of the events (m, n), by Newton's method for all labelings at once.
+    """
+    totals, base = events @ columns, np.logaddexp(0, offset)
+    gains, theta = np.zeros(len(totals)), np.zeros(totals.shape)
+    products = np.einsum("ij,ik->ijk", columns, columns).reshape(
+        len(columns), columns.shape[1] ** 2
+    )
+    ridge, widest = 1e-12 * np.eye(columns.shape[1]), np.abs(columns).max(axis=0, initial=0.0)
+    left = np.arange(len(totals) if columns.size else 0)  # labelings without a maximum yet
+    for _ in range(100):
+        linear = offset + theta[left] @ columns.T
+        chance = expit(linear)
+        gradient = totals[left] - (weight * chance) @ columns
+        hessian = (weight * chance * expit(-linear)) @ products
+        hessian = hessian.reshape(len(left), *ridge.shape)
+        trace = np.trace(hessian, axis1=1, axis2=2)[:, None, None]
+        hessian += np.maximum(ridge * trace, _LEAST_CURVATURE * (ridge > 0))
+        step = np.linalg.solve(hessian, gradient[:, :, None])[:, :, 0]
+        rise = np.einsum("rk,rk->r", gradient, step)
+        done = rise <= 1e-10 * np.maximum(1.0, 1e-4 * gains[left])
+        gains[left[done]] += rise[done] / 2
+        left, step, rise = left[~done], step[~done], rise[~done]
+        if len(left) == 0:
+            break
+        scale = np.minimum(1.0, _FARTHEST / (np.abs(step) @ widest))
+        step, rise = scale[:, None] * step, scale * rise
+        scale, short = np.ones(len(left)), np.arange(len(left))
+        while len(short):
+            one = left[short]
+            new = theta[one] + scale[short, None] * step[short]
+            value = np.einsum("rk,rk->r", totals[one], new)
+            value -= (np.logaddexp(0, offset + new @ columns.T) - base) @ weight
+            enough = value >= gains[one] + 1e-4 * scale[short] * rise[short]
+            enough |= scale[short] < 1e-6  # rounding: no step raises the likelihood
+            better = one[enough]
+            theta[better], gains[better] = new[enough], np.maximum(value, gains[one])[enough]
+            short = short[~enough]
+            scale[short] /= 2
+    return gains
 
 
 def weighted_squares_sf(x: float, law: np.ndarray, freedom: float = np.inf) -> float:

@@ -10,7 +10,16 @@ from scipy.integrate import trapezoid
 from scipy.special import expit, logit
 from scipy.stats import chi2, norm
 
-from skcalib import cumulative_test, hosmer_lemeshow_test, spiegelhalter_test
+from skcalib import (
+    ForecastSketch,
+    combine_tests,
+    consistency_test,
+    corp_test,
+    cumulative_test,
+    hosmer_lemeshow_test,
+    ks_calibration_error,
+    spiegelhalter_test,
+)
 from skcalib.problem import Problem
 from skcalib.significance.binary import HosmerLemeshow, Spiegelhalter
 from skcalib.significance.cumulative import (
@@ -24,6 +33,10 @@ from skcalib.smoothers import QuantileBins, UniformBins
 
 def kuiper(*arguments, **keywords):
     return cumulative_test(*arguments, statistic="kuiper", **keywords)
+
+
+ASYMPTOTIC = {"n_resamples": 0}
+DRAWN = "labels drawn from the forecasts"
 
 
 TESTS = {
@@ -63,7 +76,7 @@ def draw(n_samples, seed=0, distort=None):
 def test_spiegelhalter_by_hand():
     y, p = draw(50)
     z = np.sum((y - p) * (1 - 2 * p)) / np.sqrt(np.sum((1 - 2 * p) ** 2 * p * (1 - p)))
-    result = spiegelhalter_test(y, p)
+    result = spiegelhalter_test(y, p, n_resamples=0)
     assert result.statistic == pytest.approx(z)
     assert result.pvalue == pytest.approx(2 * norm.sf(abs(z)))
     brier, announced = np.mean((y - p) ** 2), np.mean(p * (1 - p))
@@ -82,11 +95,12 @@ def test_hosmer_lemeshow_by_hand(ddof):
         mean = p[rows].mean()
         h += (y[rows].sum() - p[rows].sum()) ** 2 / (len(rows) * mean * (1 - mean))
         square += len(rows) / 203 * (y[rows].mean() - mean) ** 2
-    result = hosmer_lemeshow_test(y, p, ddof=ddof)
+    result = hosmer_lemeshow_test(y, p, ddof=ddof, n_resamples=0)
     assert result.statistic == pytest.approx(h)
     assert result.pvalue == pytest.approx(chi2.sf(h, 10 - ddof))
     assert result.estimate == pytest.approx(square)
-    assert result.method == "Hosmer-Lemeshow, QuantileBins(n_bins=10) (asymptotic)"
+    law = f"chi-squared {h:.4g} with {10 - ddof} degrees of freedom; asymptotic"
+    assert result.method == f"Hosmer-Lemeshow, QuantileBins(n_bins=10) ({law})"
 
 
 def test_cumulative_by_hand():
@@ -94,7 +108,7 @@ def test_cumulative_by_hand():
     order = np.argsort(p)
     curve = np.concatenate([[0], np.cumsum((y - p)[order])]) / 60
     sigma = np.sqrt(np.sum(p * (1 - p))) / 60
-    ks, kp = cumulative_test(y, p), kuiper(y, p)
+    ks, kp = cumulative_test(y, p, n_resamples=0), kuiper(y, p, n_resamples=0)
     assert ks.estimate == pytest.approx(np.abs(curve).max())
     assert ks.statistic == pytest.approx(np.abs(curve).max() / sigma)
     assert kp.estimate == pytest.approx(np.ptp(curve))
@@ -158,13 +172,14 @@ def test_pvalues_of_other_packages():
     """
     y, p = forty()
     assert spiegelhalter_test(y, p).statistic == pytest.approx(-0.6352924291152, rel=1e-11)
-    assert spiegelhalter_test(y, p).pvalue == pytest.approx(0.5252377104077, rel=1e-11)
-    one_sided = spiegelhalter_test(y, p, alternative="greater").pvalue
+    asymptotic = spiegelhalter_test(y, p, n_resamples=0).pvalue
+    assert asymptotic == pytest.approx(0.5252377104077, rel=1e-11)
+    one_sided = spiegelhalter_test(y, p, alternative="greater", n_resamples=0).pvalue
     assert one_sided == pytest.approx(0.737381144796174, rel=1e-11)
-    assert cumulative_test(y, p).pvalue == pytest.approx(0.6377291711715198, rel=1e-7)
-    assert kuiper(y, p).pvalue == pytest.approx(0.6932049497373756, rel=1e-7)
+    assert cumulative_test(y, p, **ASYMPTOTIC).pvalue == pytest.approx(0.6377291711715, rel=1e-7)
+    assert kuiper(y, p, **ASYMPTOTIC).pvalue == pytest.approx(0.6932049497373756, rel=1e-7)
     example = [1, 0, 1, 0, 1, 0], [0.8, 0.3, 0.5, 0.5, 0.7, 0.1]  # of MAPIE's documentation
-    found = spiegelhalter_test(*example, alternative="greater").pvalue
+    found = spiegelhalter_test(*example, alternative="greater", n_resamples=0).pvalue
     assert round(found, 4) == 0.8486
 
 
@@ -182,7 +197,7 @@ def test_alternatives_of_spiegelhalter(temper):
     for side, exact in (("greater", greater), ("less", less)):
         drawn = spiegelhalter_test(y, p, alternative=side, n_resamples=2000, random_state=0)
         assert drawn.pvalue == pytest.approx(exact.pvalue, abs=0.04)
-        assert drawn.method == f"Spiegelhalter, {side} (simulated)"
+        assert drawn.method == f"Spiegelhalter, {side} ({DRAWN})"
 
 
 def test_level_of_the_alternatives():
@@ -192,16 +207,16 @@ def test_level_of_the_alternatives():
         p = rng.random(200)
         y = (rng.random(200) < p).astype(int)
         for side, found in pvalues.items():
-            found.append(spiegelhalter_test(y, p, alternative=side).pvalue)
+            found.append(spiegelhalter_test(y, p, alternative=side, n_resamples=0).pvalue)
     for side, found in pvalues.items():
         assert np.mean(np.array(found) <= 0.05) == pytest.approx(0.05, abs=0.02), side
 
 
 def test_alternatives_of_an_impossible_label():
-    """Forecasts of 0 and 1, all wrong: too extreme, and not too moderate."""
+    """Forecasts of 0 and 1, all wrong: refuted on either side."""
     y, p = np.array([1, 1, 0, 0]), np.array([0.0, 0.0, 1.0, 1.0])
     pvalues = [spiegelhalter_test(y, p, alternative=s).pvalue for s in ("greater", "less")]
-    assert pvalues == [0, 1]
+    assert pvalues == [0, 0]
 
 
 # --- level and power ------------------------------------------------------------------------------
@@ -258,7 +273,7 @@ def test_simulated_level_is_right_everywhere(test, n_samples):
         p = np.round(rng.beta(0.5, 2, n_samples), 1)
         y = (rng.random(n_samples) < p).astype(int)
         result = test(y, p, n_resamples=99, random_state=seed, labels=[0, 1])
-        assert result.method.endswith("(simulated)") and 0.01 <= result.pvalue <= 1
+        assert result.method.endswith(f"{DRAWN})") and 0.01 <= result.pvalue <= 1
         pvalues.append(result.pvalue)
     for level in (0.05, 0.2):
         error = np.sqrt(level * (1 - level) / 400)
@@ -305,7 +320,47 @@ def test_asymptotic_and_simulated_agree():
         y, p = draw(1000, seed=seed, distort=lambda p: expit(0.85 * logit(p)))
         for name, test in TESTS.items():
             simulated = test(y, p, n_resamples=2000, random_state=0).pvalue
-            assert simulated == pytest.approx(test(y, p).pvalue, abs=0.06), name
+            assert simulated == pytest.approx(test(y, p, n_resamples=0).pvalue, abs=0.06), name
+
+
+@every_test
+def test_level_of_rare_events(test):
+    """By default, 400 calibrated data sets of 2 or 4 expected events; a standard error of .011."""
+    rng, rejected = np.random.default_rng(11), 0
+    for seed in range(400):
+        n_samples = (100, 200)[seed % 2]
+        p = rng.beta(0.5, 24.5, n_samples)
+        y = (rng.random(n_samples) < p).astype(int)
+        rejected += test(y, p, labels=[0, 1]).rejects()
+    assert rejected <= 400 * 0.05 + 3.5 * 4.4
+
+
+@pytest.mark.parametrize("p", [0.0, 1.0])
+@every_test
+def test_an_impossible_label_refutes(test, p):
+    """Among 2,000 labels that fit the forecasts; a sketch as well."""
+    y, forecast = draw(2000)
+    y, forecast = np.append(y, int(p == 0)), np.append(forecast, p)
+    reason = (
+        "an event where the forecast said 0" if p == 0 else "no event where the forecast said 1"
+    )
+    for data in ((y, forecast), (ForecastSketch([0, 1]).fit(y, forecast),)):
+        found = test(*data)
+        assert (found.statistic, found.pvalue) == (np.inf, 0)
+        assert f"refuted by {reason}" in found.method
+    assert combine_tests([found, test(*draw(50))], method="fisher").pvalue == 0
+    assert corp_test(y, forecast, n_resamples=9).pvalue == 0
+    exact = {"metric": ks_calibration_error, "n_resamples": 9}
+    assert consistency_test(y, forecast, **exact).pvalue == 0
+
+
+@every_test
+def test_labels_are_drawn_for_sketches(test):
+    p = np.random.default_rng(3).choice([0.01, 0.02, 0.05], 300)
+    y = (np.random.default_rng(4).random(300) < p).astype(int)
+    found = test(ForecastSketch([0, 1]).fit(y, p), n_resamples=1999)
+    assert found.method.endswith(f"{DRAWN})")
+    assert found.pvalue == pytest.approx(test(y, p, n_resamples=1999).pvalue, abs=0.06)
 
 
 # --- edges ----------------------------------------------------------------------------------------
@@ -325,9 +380,10 @@ def test_the_order_of_samples_and_of_ties_does_not_matter(test, binary):
 @every_test
 def test_swapping_the_classes_keeps_the_pvalue(test):
     y, p = draw(300, distort=lambda p: p**1.2)
-    same, other = test(y, p), test(1 - y, 1 - p)
+    same, other = test(y, p, **ASYMPTOTIC), test(1 - y, 1 - p, **ASYMPTOTIC)
     if test is hosmer_lemeshow_test:  # quantile bins are closed on the right
-        same, other = (test(*a, strategy="uniform") for a in ((y, p), (1 - y, 1 - p)))
+        options = {"strategy": "uniform", **ASYMPTOTIC}
+        same, other = (test(*a, **options) for a in ((y, p), (1 - y, 1 - p)))
     if test is not cumulative_test:  # read from the other end, the curve has another maximum
         assert same.pvalue == pytest.approx(other.pvalue, rel=1e-9)
     assert test(1 - y, p, labels=[1, 0]).pvalue == pytest.approx(test(y, p).pvalue)
@@ -341,7 +397,7 @@ def test_forecasts_of_exactly_zero_and_one(test):
     wrong = test(1 - right, p)
     assert np.isinf(wrong.statistic) and wrong.pvalue == 0 and wrong.estimate > 0
     assert test(right, p, n_resamples=19).pvalue == 1
-    assert test(1 - right, p, n_resamples=19, random_state=0).pvalue == 1 / 20
+    assert test(1 - right, p, n_resamples=19, random_state=0).pvalue == 0
     y, p = draw(100)
     mixed = test(np.append(y, [0, 1]), np.append(p, [0.0, 1.0]))
     assert 0 < mixed.pvalue <= 1 and np.isfinite(mixed.statistic)
@@ -357,8 +413,7 @@ def test_spiegelhalter_is_blind_at_one_half():
 def test_few_samples(test):
     y, p = np.array([1, 0, 1]), np.array([0.9, 0.2, 0.4])
     for n in (1, 2, 3):
-        with pytest.raises(ValueError, match=f"at least 4 samples, got {n}: pass n_resamples"):
-            test(y[:n], p[:n], labels=[0, 1])
+        assert 0 < test(y[:n], p[:n], labels=[0, 1]).pvalue <= 1
     # one sample with forecast .9: the label 0 is seen with probability .1
     result = test([0], [0.9], labels=[0, 1], n_resamples=4999, random_state=0)
     assert result.pvalue == pytest.approx(0.1, abs=0.02)
@@ -378,6 +433,7 @@ def test_weights(test):
     weight = np.random.default_rng(1).integers(0, 3, 200).astype(float)
     result, scaled = (test(y, p, sample_weight=w) for w in (weight, 7 * weight))
     kept = weight > 0
+    assert scaled.pvalue == pytest.approx(result.pvalue)
     assert scaled.statistic == pytest.approx(result.statistic, rel=1e-12)
     assert scaled.estimate == pytest.approx(result.estimate, rel=1e-12)
     dropped = test(y[kept], p[kept], sample_weight=weight[kept])
@@ -407,16 +463,20 @@ def test_inputs_of_many_kinds(test):
 def test_resampling_is_seeded(test):
     y, p = draw(50)
     one, two, other = (
-        test(y, p, n_resamples=500, random_state=s).pvalue for s in (0, np.random.RandomState(0), 1)
+        test(y, p, n_resamples=500, random_state=s).pvalue for s in (0, np.random.RandomState(0), 3)
     )
     assert one == two and one != other
 
 
-def test_blocks_of_resamples_are_one_stream(monkeypatch):
-    y, p = draw(50)
-    whole = cumulative_test(y, p, n_resamples=500, random_state=0)
-    monkeypatch.setattr("skcalib.significance.binary._BLOCK", 70)
-    assert cumulative_test(y, p, n_resamples=500, random_state=0) == whole
+@every_test
+def test_many_forecasts_are_merged_for_the_draws(test):
+    """20,000 forecasts in at most 1,000 levels: the same p-value up to the error of 4,000 draws."""
+    rng = np.random.default_rng(2)
+    p = rng.beta(0.5, 5, 20_000)
+    y = (rng.random(20_000) < p).astype(int)
+    asymptotic, drawn = test(y, p, n_resamples=0), test(y, p, n_resamples=3999)
+    assert drawn.statistic == asymptotic.statistic
+    assert drawn.pvalue == pytest.approx(asymptotic.pvalue, abs=0.04)
 
 
 @every_test
@@ -430,7 +490,7 @@ def test_more_classes_are_refused(test, multiclass):
     [
         (lambda y, p: cumulative_test(y, p, statistic="max"), "statistic must be one of 'ks', 'k"),
         (lambda y, p: spiegelhalter_test(y, p, alternative="larger"), "alternative must be one"),
-        (lambda y, p: spiegelhalter_test(y, p, n_resamples=0), "n_resamples must be a whole"),
+        (lambda y, p: spiegelhalter_test(y, p, n_resamples=-1), "n_resamples must be a whole"),
         (lambda y, p: hosmer_lemeshow_test(y, p, n_bins=0), "n_bins must be a whole number"),
         (lambda y, p: hosmer_lemeshow_test(y, p, strategy="equal"), "strategy must be one of"),
         (lambda y, p: hosmer_lemeshow_test(y, p, ddof=-1), "ddof must be a whole number"),

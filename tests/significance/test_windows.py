@@ -108,6 +108,26 @@ def test_refusals():
         calibration_curve_equality_test(y[:55], p[:55], by[:55])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [150, 300])
+def test_level_with_few_events(n):
+    """2 windows of 10 n and n samples at a rate of .02, calibrated; a standard error of .015."""
+    rejected = dict.fromkeys(("observed_minus_expected", "in_the_large", "brier", "log_loss"), 0)
+    for seed in range(200):
+        rng = np.random.default_rng([seed, n])
+        p, by = rng.beta(0.5, 24.5, 11 * n), np.repeat([0, 1], [10 * n, n])
+        y = (rng.random(11 * n) < p).astype(int)
+        found = compare_windows(y, p, by, metric="ks", labels=[0, 1])
+        for name in rejected:
+            one = getattr(found, name)
+            rejected[name] += one is not None and one.pvalue <= 0.05
+        if y[10 * n :].sum() < 15:
+            assert (found.slope is None and "rarer class" in found.notes["slope"]) or not y[
+                by == 1
+            ].any()
+    assert max(rejected.values()) <= 10 + 3.5 * 3.1, rejected
+
+
 # --- Weights and clusters -------------------------------------------------------------------------
 
 

@@ -1,0 +1,145 @@
+"""Intervals where events or wrong predictions are few: exact coverage, and laws of the limits."""
+
+import numpy as np
+import pytest
+from scipy.special import expit, logit, softmax
+from scipy.stats import binom
+
+from skcalib import ForecastSketch, calibration_error_interval
+from skcalib.error_intervals.exact import FEW_REASON, few_labels, is_few
+from skcalib.scores import Brier, LogLoss
+
+N_SAMPLES = 100
+#: Metrics and their value for a constant forecast s and a constant probability c.
+ERRORS = {
+    "brier": lambda c, s: (c - s) ** 2,
+    "log": lambda c, s: c * np.log(c / s) + (1 - c) * np.log((1 - c) / (1 - s)),
+    "squared_l2": lambda c, s: (c - s) ** 2,
+    **dict.fromkeys(("l1", "ece", "l2", "max", "ks", "simplex", "ici"), lambda c, s: abs(c - s)),
+}
+
+
+def interval(y, s, metric, **options):
+    options = {"n_resamples": 100, "labels": [0, 1], **options}
+    return calibration_error_interval(y, s, metric=metric, **options)
+
+
+@pytest.mark.parametrize("metric", ERRORS)
+@pytest.mark.parametrize("forecast", [0.02, 0.049])
+def test_exact_coverage_by_enumeration(metric, forecast):
+    """All numbers of events up to 9, beyond which there are 3e-5 of the samples.
+
+    The coverage is .95 at least, and over samples with at most three events .9 at least.
+    """
+    rate, events = 0.02, np.arange(10)
+    covered, chance = [], binom.pmf(events, N_SAMPLES, rate)
+    for k in events:
+        y = np.arange(N_SAMPLES) < k
+        found = interval(y.astype(int), np.full(N_SAMPLES, forecast), metric)
+        covered.append(found.low - 1e-12 <= ERRORS[metric](rate, forecast) <= found.high + 1e-12)
+        assert found.conservative and found.valid and found.reason == FEW_REASON
+    assert chance @ covered >= 0.95
+    assert chance[:4] @ covered[:4] / chance[:4].sum() >= 0.9
+
+
+@pytest.mark.parametrize(("metric", "n_repetitions"), [("brier", 60), ("squared_l2", 200)])
+def test_calibrated_forecasts_seldom_have_a_positive_lower_limit(metric, n_repetitions):
+    """Beta(.5, 49.5) forecasts: at most .05 plus two standard errors (.056 and .031)."""
+    positive = 0
+    for seed in range(n_repetitions):
+        rng = np.random.default_rng(seed)
+        s = rng.beta(0.5, 49.5, 200)
+        found = interval((rng.random(200) < s).astype(int), s, metric)
+        positive += found.low > 0
+    assert positive / n_repetitions <= 0.05 + 2 * np.sqrt(0.05 * 0.95 / n_repetitions)
+
+
+def test_wrong_predictions_that_are_few_count_like_events():
+    """Three classes at a confidence of .99: none wrong is no evidence, ten of 200 are."""
+    rng = np.random.default_rng(0)
+    top = rng.integers(3, size=200)
+    s = np.full((200, 3), 0.005)
+    s[np.arange(200), top] = 0.99
+    y = top.copy()
+    options = {"notion": "canonical", "labels": [0, 1, 2]}
+    for metric, score in {"brier": Brier(), "log": LogLoss()}.items():
+        y[:10] = top[:10]
+        assert interval(y, s, metric, **options).low == 0
+        y[:10] = (top[:10] + 1) % 3
+        found = interval(y, s, metric, **options)
+        c = np.array([[0.95, 0.025, 0.025]])
+        truth = score.divergence(c, np.array([[0.99, 0.005, 0.005]]))[0]
+        assert 0 < found.low < truth < found.high and found.reason == FEW_REASON
+
+
+@pytest.mark.parametrize("how", ["weights", "clusters", "soft", "sketch", "isotonic", "classwise"])
+def test_limits_of_every_kind_of_samples(how):
+    """None of them sees an event: the error lies between that of no event and zero."""
+    s, y, options = np.linspace(0.02, 0.06, 120), np.zeros(120, dtype=int), {}
+    data = y, s
+    if how == "weights":
+        options["sample_weight"] = np.random.default_rng(0).uniform(0.5, 2, 120)
+    elif how == "clusters":
+        options["groups"] = np.repeat(np.arange(60), 2)
+    elif how == "soft":
+        data = np.column_stack([5 - y, y]), np.column_stack([1 - s, s])
+        options["labels"] = None
+    elif how == "sketch":
+        data, options = (ForecastSketch(labels=[0, 1]).fit(y, s), None), {"labels": None}
+    elif how == "isotonic":
+        options["smoother"] = "isotonic"
+    else:
+        options["notion"] = "classwise"
+    found = interval(*data, "brier", **options)
+    assert found.reason == FEW_REASON
+    assert found.low < 0.01**2 and found.high >= np.mean(s**2) - 1e-6
+
+
+def test_marked_labels_are_shifted_to_a_mean():
+    rng = np.random.default_rng(0)
+    forecast = softmax(rng.normal(size=(50, 3)) * 2, axis=1)
+    forecast[0] = [1, 0, 0]
+    label = forecast.argmax(axis=1)
+    mark, number = few_labels(forecast, label, np.ones(50))
+    assert number == 0 and is_few([number])
+    low, high = mark.rates(0.95)
+    assert high == 1 and low == pytest.approx(0.025 ** (1 / mark.size))
+    for rate in (0.0, low, 0.2, 0.9999, 1.0):
+        moved = mark.moved(rate)
+        assert moved[np.arange(50), label].mean() == pytest.approx(rate)
+        np.testing.assert_allclose(moved.sum(axis=1), 1)
+    assert mark.least(Brier(), mark.means[0]) == 0
+    assert mark.least(Brier(), 0.3) < mark.error(Brier(), 0.3)
+
+
+@pytest.mark.parametrize(("world", "n_repetitions"), [("slope", 25), ("wave", 25)])
+def test_coverage_of_quantiles_of_the_distance(world, n_repetitions):
+    """At least .95 less three standard errors; jackknives had .60, .67 and .33."""
+
+    def conditional(p):
+        if world == "slope":
+            return expit(0.9 * logit(p))
+        return p + 0.1 * np.sin(6 * np.pi * p) * np.minimum(1, 4 * np.minimum(p, 1 - p))
+
+    grid = (np.arange(100_000) + 0.5) / 100_000
+    for level in (0.5, 0.9):
+        truth, covered = np.quantile(np.abs(conditional(grid) - grid), level), 0
+        for seed in range(n_repetitions):
+            rng = np.random.default_rng(seed)
+            p = rng.uniform(size=500)
+            y = (rng.uniform(size=500) < conditional(p)).astype(int)
+            found = interval(y, p, "ici", quantile=level)
+            covered += found.low <= truth <= found.high
+            assert found.conservative and found.valid
+        assert covered / n_repetitions >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / n_repetitions)
+
+
+def test_no_part_of_a_loss_exceeds_the_whole():
+    """Labels opposite to the forecasts: the error is nearly the loss."""
+    rng = np.random.default_rng(0)
+    s = rng.uniform(0.6, 1, 300)
+    y = (rng.random(300) < 0.1).astype(int)
+    for metric in ("brier", "log"):
+        found = interval(y, s, metric)
+        assert 0 < found.low < found.high
+        assert found.high <= interval(y, s, "upper_bound", loss=metric).high + 1e-12

@@ -1,0 +1,197 @@
+"""P-values by labels drawn from the forecasts: exact laws, levels, impossible labels."""
+
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+
+from skcalib import calibration_error_interval as interval
+from skcalib import consistency_test, distribution_free_bound
+from skcalib import kernel_calibration_test as kernel_test
+from skcalib.errors import kernel as _errors
+from skcalib.errors._drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue
+from skcalib.errors.kernel import ResidualKernel, estimate
+from skcalib.errors.mean_embedding import Embedding
+from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
+from skcalib.notions import Canonical, Classwise, Multilabel, TopLabel
+from skcalib.problem import Problem
+
+MATRIX = MatrixKernel(GaussianKernel(0.3), [[2.0, 0.5], [0.5, 1.0]])
+#: Statistic, block size, columns, notion, kernel, what is special.
+LAWS = [
+    ("unbiased", None, 2, Canonical(), LaplacianKernel(), ""),
+    ("unbiased", None, 3, Canonical(), LaplacianKernel(), "weights"),
+    ("unbiased", None, 3, TopLabel(), GaussianKernel(), ""),
+    ("unbiased", None, 3, Classwise("sum"), LaplacianKernel(), "weights"),
+    ("unbiased", None, 2, Canonical(), MATRIX, ""),
+    ("unbiased", None, 2, Canonical(), LaplacianKernel(), "clusters"),
+    ("linear", None, 2, Canonical(), LaplacianKernel(), "weights"),
+    ("block", 3, 2, Canonical(), LaplacianKernel(), ""),
+    ("auto", None, 2, Canonical(), LaplacianKernel(), "random blocks"),
+    ("unbiased", None, 2, Multilabel(), LaplacianKernel(), "labels"),
+    ("embedding", None, 3, Canonical(), LaplacianKernel(), "weights"),
+    ("embedding", None, 3, TopLabel(), LaplacianKernel(), ""),
+]
+
+
+def small_problem(n_columns, special, rng):
+    """Six or seven samples of uneven forecasts, or four with two labels each."""
+    n_samples = 4 if special == "labels" else 9 - n_columns
+    forecast = rng.dirichlet(np.full(n_columns, 0.6), n_samples)
+    if special == "labels":
+        forecast = rng.uniform(0.05, 0.6, (n_samples, 2))
+    weight = rng.uniform(0.2, 3, n_samples) if special == "weights" else np.ones(n_samples)
+    cluster = np.arange(n_samples) // 2 if special == "clusters" else None
+    kinds = {"indicator": special == "labels", "cluster": cluster}
+    return Problem(forecast, forecast.copy(), weight, np.arange(n_columns), **kinds)
+
+
+def all_targets(problem):
+    """All labels and their probabilities."""
+    n_samples, n_columns = problem.forecast.shape
+    if problem.indicator:
+        cells = np.array(list(product([0.0, 1.0], repeat=problem.forecast.size)))
+        targets = cells.reshape(-1, n_samples, n_columns)
+        share = np.where(targets > 0, problem.forecast, 1 - problem.forecast)
+        return targets, share.prod(axis=(1, 2))
+    codes = np.array(list(product(range(n_columns), repeat=n_samples)))
+    return np.eye(n_columns)[codes], problem.forecast[np.arange(n_samples), codes].prod(axis=1)
+
+
+@pytest.mark.parametrize(("statistic", "size", "n_columns", "notion", "kernel", "special"), LAWS)
+def test_draws_have_the_law_of_all_labels(
+    statistic, size, n_columns, notion, kernel, special, monkeypatch
+):
+    """P(T* >= T) by enumeration, for three observations: within four standard errors."""
+    if special == "random blocks":
+        monkeypatch.setattr(_errors, "MANY", 5)
+        monkeypatch.setattr(_errors, "_FEWEST", 3)
+    rng, n_draws = np.random.RandomState(3), 4000
+    problem = small_problem(n_columns, special, rng)
+    targets, share = all_targets(problem)
+    points = np.eye(n_columns if isinstance(notion, Canonical) else 2)
+
+    def value(one):
+        if statistic == "embedding":
+            return Embedding(one, kernel, notion, points).error()
+        h = ResidualKernel.of_problem(one, kernel, notion).of_clusters(one.cluster)
+        return estimate(h, statistic, size)
+
+    values = np.array([value(replace(problem, target=target)) for target in targets])
+    for place in np.argsort(values)[[0, len(values) // 2, -(len(values) // 20)]]:
+        one = replace(problem, target=targets[place])
+        if statistic == "embedding":
+            embedding = Embedding(one, kernel, notion, points)
+            found = drawn_embedding_pvalue(one, embedding, notion, n_draws, rng)
+        else:
+            found = drawn_kernel_pvalue((one, kernel, notion), statistic, size, n_draws, rng)
+        exact = min(share[values >= values[place] - 1e-12].sum(), 1.0)
+        assert abs(found - exact) < 4 * np.sqrt(exact * (1 - exact) / n_draws) + 1.1 / n_draws
+
+
+# --- levels of calibrated forecasts that leave few labels uncertain ------------------------------
+
+
+def rare(rate):
+    return lambda rng, n: two_columns(rng.beta(0.5, 0.5 / rate - 0.5, n))
+
+
+def two_columns(score):
+    return np.column_stack([1 - score, score])
+
+
+def confident(rng, n):
+    return np.array([0.99, 0.005, 0.005])[rng.random_sample((n, 3)).argsort(axis=1)]
+
+
+def u_shaped(rng, n):
+    return two_columns(rng.beta(0.3, 0.3, n))
+
+
+LINEAR, BLOCK = {"statistic": "linear"}, {"statistic": "block", "block_size": 10}
+NAMED = [{"method": name} for name in ("bootstrap", "multipliers", "embedding")]
+#: Name, forecasts, sample size, whether weights are very uneven, arguments.
+WORLDS = [
+    ("rare", rare(0.02), 50, False, {}),
+    ("rare", rare(0.005), 100, False, {"method": "embedding"}),
+    ("rare", rare(0.02), 100, False, LINEAR),
+    ("confident", confident, 200, False, {}),
+    ("confident", confident, 100, False, {"notion": "top_label"}),
+    ("confident", confident, 100, False, {"notion": "classwise"}),
+    ("weights", rare(0.3), 100, True, LINEAR),
+    ("u-shaped", u_shaped, 50, False, {}),
+]
+STUDY = [("rare", rare(r), n, False, {}) for r in (0.005, 0.02) for n in (50, 100, 200)]
+STUDY += [("rare", rare(0.02), n, False, a) for n in (50, 200) for a in (LINEAR, BLOCK, *NAMED)]
+STUDY += [("confident", confident, 200, False, a) for a in ({}, LINEAR, BLOCK, *NAMED)]
+STUDY += [("weights", rare(0.3), 200, True, LINEAR), ("u-shaped", u_shaped, 50, False, {})]
+
+
+def share_rejected(make, n_samples, uneven, arguments, n_sets):
+    """Share of calibrated samples that the test rejects at .05."""
+    rng, found = np.random.RandomState(7), []
+    for seed in range(n_sets):
+        proba = make(rng, n_samples)
+        y = (rng.random_sample((n_samples, 1)) > proba.cumsum(axis=1)[:, :-1]).sum(axis=1)
+        weight = np.exp(3 * rng.standard_normal(n_samples)) if uneven else None
+        options = {"labels": range(proba.shape[1]), "sample_weight": weight, "n_resamples": 99}
+        test = kernel_test(y, proba, random_state=seed, **options, **arguments)
+        assert "labels drawn from the forecasts" in test.method
+        found.append(test.rejects())
+    return np.mean(found)
+
+
+@pytest.mark.parametrize(("name", "make", "n_samples", "uneven", "arguments"), WORLDS)
+def test_few_uncertain_labels(name, make, n_samples, uneven, arguments):
+    """60 sets: asymptotic laws reject up to .48; .05 with a standard error of .028."""
+    assert share_rejected(make, n_samples, uneven, arguments, 60) <= 0.05 + 3 * 0.028
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "make", "n_samples", "uneven", "arguments"), STUDY)
+def test_level_with_few_uncertain_labels(name, make, n_samples, uneven, arguments):
+    """400 sets, .05 with a standard error of .011; doc/studies/few_events.py has more."""
+    assert share_rejected(make, n_samples, uneven, arguments, 400) <= 0.05 + 3 * 0.011
+
+
+def test_no_event_is_judged_by_its_exact_tail():
+    """A hundred forecasts of .02: 0 events or 5 and more are as far, .1326 + .0508."""
+    test = kernel_test(np.zeros(100, int), np.full(100, 0.02), labels=[0, 1], n_resamples=2000)
+    assert abs(test.pvalue - 0.1834) < 4 * np.sqrt(0.1834 * 0.8166 / 2000)
+
+
+@pytest.mark.parametrize("arguments", [{}, LINEAR, BLOCK, *NAMED, {"method": "bound"}])
+def test_an_impossible_label_refutes(arguments):
+    """One label among 2,000 with a forecast of exactly 0; 100 for the bootstrap's sake."""
+    score = np.append(np.random.RandomState(0).uniform(0.2, 0.8, 99), 0.0)
+    y = (np.random.RandomState(1).random_sample(100) < score).astype(int)
+    possible = kernel_test(y, score, **arguments)
+    y[-1] = 1
+    assert possible.pvalue > 0 and kernel_test(y, score, **arguments).pvalue == 0
+    assert distribution_free_bound(y, score).pvalue == 0
+    found = consistency_test(y, score, n_resamples=9)
+    assert found.pvalue == 0 and found.statistic > 0
+
+
+def test_consistency_test_keeps_forecasts_that_leave_few_labels_uncertain():
+    rng = np.random.RandomState(0)
+    score = rng.uniform(0.01, 0.05, 300)
+    y = (rng.random_sample(300) < score).astype(int)
+    few = consistency_test(y, score, n_resamples=9)
+    assert few == consistency_test(y, score, n_resamples=9, resample_forecasts=False)
+    many = consistency_test(y, 10 * score, n_resamples=9)
+    assert many == consistency_test(y, 10 * score, n_resamples=9, resample_forecasts=True)
+
+
+@pytest.mark.parametrize("metric", ["kernel", "embedding"])
+def test_lower_limits_of_calibrated_rare_events(metric):
+    """Rate .01, n = 200: .07 at most, of 100 sets (standard error .022); .28 without draws."""
+    rng, above = np.random.RandomState(0), 0
+    options = {"locations": two_columns(np.array([0.01, 0.1]))} if metric == "embedding" else {}
+    for _ in range(100):
+        score = rng.beta(0.5, 49.5, 200)
+        y = (rng.random_sample(200) < score).astype(int)
+        found = interval(y, score, metric=metric, labels=[0, 1], n_resamples=99, **options)
+        above += found.low > 0
+    assert above <= 7

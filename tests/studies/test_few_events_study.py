@@ -1,0 +1,117 @@
+"""The study of few events runs, its worlds are what they say, and it finds what is off."""
+
+import csv
+import importlib
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import skcalib
+
+STUDIES = Path(__file__).parents[2] / "doc" / "studies"
+pytestmark = pytest.mark.skipif(not STUDIES.exists(), reason="needs the folder doc")
+
+
+@pytest.fixture(scope="module")
+def study():
+    """The module of the study, with its helper module importable."""
+    sys.path.insert(0, str(STUDIES))
+    try:
+        yield importlib.import_module("few_events")
+    finally:
+        sys.path.remove(str(STUDIES))
+        for name in ("few_events", "interval_coverage"):
+            sys.modules.pop(name, None)
+
+
+def read(path):
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_worlds_are_calibrated_or_not_as_they_say(study):
+    """Mean residuals within five standard errors of those of the truth; 20,000 samples."""
+    for worlds in (study.LEVELS, study.INTERVALS):
+        for name in worlds:
+            data = study.draw(worlds, name, 20_000, 0)
+            assert data.y_proba.min() >= 0
+            np.testing.assert_allclose(data.y_proba.sum(axis=1), 1)
+            residual = np.eye(data.posterior.shape[1])[data.y] - data.posterior
+            error = np.sqrt(np.mean(data.posterior * (1 - data.posterior), axis=0) / 20_000)
+            assert np.all(np.abs(residual.mean(axis=0)) < 5 * error), name
+            equal = np.array_equal(data.y_proba, data.posterior)
+            off = ("impossible", "odds", "all .049", "slope", "wave")
+            assert equal != any(word in name for word in off), name
+    rates = [
+        study.draw(study.LEVELS, f"rate {r}", 20_000, 1).posterior[:, 1] for r in (".005", ".02")
+    ]
+    assert [p.mean() for p in rates] == pytest.approx([0.005, 0.02], rel=0.1)
+    refuted = study.draw(study.LEVELS, "impossible label", 50, 3)
+    assert ((refuted.y_proba[:, 1] == 0) & (refuted.y == 1)).sum() == 1
+
+
+def test_a_small_run_of_both_parts(study, tmp_path):
+    names = ["--worlds", "rate .02", "K = 3, confidence .99", "impossible label"]
+    options = [*names, "--sizes", "50", "--draws", "3", "--output", str(tmp_path)]
+    study.main([*options, "--part", "levels", "--only", "linear"])
+    rows = read(tmp_path / "few_events_levels.csv")
+    assert [(row["test"], row["wanted"]) for row in rows] == [
+        ("kernel, linear", "0.05"), ("kernel, linear", "0.05"), ("kernel, linear", "1")
+    ]  # fmt: skip
+    study.main([*options, "--part", "intervals", "--only", "root_brier"])
+    rows = read(tmp_path / "few_events_intervals.csv")
+    assert [row["world"] for row in rows] == ["rate .02", "K = 3, confidence .99"]
+    assert all(0 <= float(row["coverage"]) <= 1 and row["refused"] == "0" for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("pvalue", "rejected", "off"),
+    [(lambda data: np.random.default_rng(data.y).random(), 0.05, 0), (lambda data: 0.01, 1, 1)],
+    ids=["uniform", "always"],
+)
+def test_a_level_and_its_standard_error(study, monkeypatch, pvalue, rejected, off):
+    """400 draws: five standard errors of a share of .05 are .054."""
+    monkeypatch.setitem(study.TESTS, "kernel", pvalue)
+    row = study.level("U-shaped", 50, "kernel", 400)
+    assert row["rejected"] == pytest.approx(rejected, abs=0.054) and row["off"] == off
+    share = row["rejected"]
+    assert row["standard_error"] == pytest.approx(np.sqrt(share * (1 - share) / 400))
+
+
+def test_a_test_that_misses_an_impossible_label_is_off_and_one_that_refuses_is_counted(
+    study, monkeypatch
+):
+    monkeypatch.setitem(study.TESTS, "kernel", lambda data: 0.2)
+    assert study.level("impossible label", 50, "kernel", 2)["off"] == 1
+
+    def refuse(data):
+        raise ValueError("one class")
+
+    monkeypatch.setitem(study.TESTS, "kernel", refuse)
+    row = study.level("rate .02", 50, "kernel", 4)
+    assert row["no_pvalue"] == 1 and row["rejected"] == 0 and row["off"] == 0
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "covered", "off"),
+    [(0.0, 1.0, 1, 0), (0.3, 1.0, 0, 1), (0.0, 0.02, 0, 1), (0.028, 0.03, 1, 0)],
+)
+def test_a_coverage(study, monkeypatch, low, high, covered, off):
+    """All .049, rate .02: every distance is .029."""
+    found = SimpleNamespace(low=low, high=high, valid=True, conservative=False)
+    monkeypatch.setattr(skcalib, "calibration_error_interval", lambda *given, **options: found)
+    for error in ("ks", "E90", "ece", "debiased_l2"):
+        row = study.coverage("all .049, rate .02", 50, error, 20)
+        assert row["target"] == pytest.approx(0.029)
+        assert row["coverage"] == covered == row["coverage_few"] and row["off"] == off
+        assert row["above_zero"] == (low > 0) and 0 < row["samples_with_few"] <= 20
+
+
+def test_an_interval_above_zero_of_calibrated_forecasts_is_off(study, monkeypatch):
+    found = SimpleNamespace(low=1e-6, high=1.0, valid=True, conservative=False)
+    monkeypatch.setattr(skcalib, "calibration_error_interval", lambda *given, **options: found)
+    row = study.coverage("rate .02", 50, "squared_l2", 5)
+    assert row["target"] == 0 and row["above_zero"] == 1 and row["off"] == 1
