@@ -36,7 +36,7 @@ def nonnegative_text(interval):
     estimate, low, high = interval.estimate, interval.low, interval.high
     known = np.isfinite(high - low)
     if float(f"{estimate:.{decimals}f}") < 0:
-        limit = f" (upper limit {_limit_of_noise(interval):.{decimals}f})"
+        limit = f" (upper limit {limit_of_noise(interval):.{decimals}f})"
         return f"none detected{limit if known else ''}"
     if not known:
         return f"{estimate:z.{decimals}f}"
@@ -44,9 +44,9 @@ def nonnegative_text(interval):
     return f"{estimate:z.{decimals}f} [{low if float(low) else 0}, {high:z.{decimals}f}]"
 
 
-def _limit_of_noise(interval):
+def limit_of_noise(interval):
     """Upper limit if a nonnegative quantity is estimated below zero, see `nonnegative_text`."""
-    return max(interval.high, interval.high - interval.estimate)
+    return interval.high - min(interval.estimate, 0.0)
 
 
 def class_text(label):
@@ -100,21 +100,28 @@ def numbers(*values):
     return [f"{value:z.{decimals}f}" if np.isfinite(value) else number(value) for value in values]
 
 
-def interval(estimate):
-    """A `MeanInterval` as "estimate [low, high]"."""
+def common_spread(*estimates):
+    """A standard error that gives all estimates of a column or sentence the same decimals."""
+    errors = [one.standard_error for one in estimates if 0 < one.standard_error < np.inf]
+    return max(min(errors), max(errors) / 10) if errors else None
+
+
+def interval(estimate, spread=None):
+    """A `MeanInterval` as "estimate [low, high]", with the decimals of its standard error."""
     if not np.isfinite(estimate.estimate):
         return number(estimate.estimate)
-    parts = (number(v, estimate.standard_error) for v in (estimate.low, estimate.high))
-    return f"{number(estimate.estimate, estimate.standard_error)} [{', '.join(parts)}]"
+    error = spread or estimate.standard_error
+    parts = (number(v, error) for v in (estimate.low, estimate.high))
+    return f"{number(estimate.estimate, error)} [{', '.join(parts)}]"
 
 
-def nonnegative(estimate):
+def nonnegative(estimate, spread=None):
     """A `MeanInterval` of a nonnegative quantity; "none detected" for estimates below zero."""
     if not np.isfinite(estimate.estimate):
         return number(estimate.estimate)
-    error = estimate.standard_error
+    error = spread or estimate.standard_error
     if estimate.estimate < _NOTHING:
-        return f"none detected (upper limit {number(_limit_of_noise(estimate), error)})"
+        return f"none detected (upper limit {number(limit_of_noise(estimate), error)})"
     low = max(estimate.low, 0.0)
     while low > _NOTHING and not float(number(low, error)):  # positive also in print
         error /= 10
@@ -145,9 +152,12 @@ def _points(value):
     return f"{size:.{decimals}f}"
 
 
-def rates(*values, distinct=True):
-    """Rates in percent, with decimals for the rarer side and, if asked, until they differ."""
-    decimals = _rate_decimals(values, distinct)
+def rates(*values, distinct=True, column=()):
+    """Rates in percent, with decimals for the rarer ones and, if asked, until they differ.
+
+    `column` are all rates below and above them in a table.
+    """
+    decimals = _rate_decimals(column or values, distinct)
     return [f"{100 * value:.{decimals}f} %" for value in values]
 
 
@@ -158,10 +168,11 @@ def rate_interval(low, high, *beside):
 
 
 def _rate_decimals(values, distinct):
-    sides = [min(v, 1 - v) for v in values if 0 < v < 1]
-    rarest = 100 * min(sides, default=1.0)
-    first = 1 if rarest >= 1 else int(np.clip(1 - np.floor(np.log10(rarest)), 1, _MOST_DECIMALS))
-    for decimals in range(first, _MOST_DECIMALS + 1 if distinct else first):
+    """Two digits of the rarest rate, one of the rarest other side; rates from 1 % have few."""
+    log = [(2 - (v > 0.5), np.floor(np.log10(100 * min(v, 1 - v)))) for v in values if 0 < v < 1]
+    needed = [digits - 1 - size for digits, size in log] or [1]
+    first = int(np.clip(max(needed), 1, min(max(2, min(needed)), _MOST_DECIMALS)))
+    for decimals in (first, first + 1) if distinct else ():
         if len({f"{100 * value:.{decimals}f}" for value in values}) == len(set(values)):
             return decimals
     return first

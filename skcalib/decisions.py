@@ -12,7 +12,7 @@ The decision is the one with the smallest expected cost at the forecast. Its cos
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from skcalib._arguments import resolve_notion
 from skcalib._parameters import check_estimator, checks_parameters
 from skcalib._records import Record, interval_rows
 from skcalib._validation import check_indices, refuse_sparse, weighted_features
-from skcalib.error_intervals.decision_savings import missed_saving, saving_interval
+from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
 from skcalib.errors.terms import solve_notion
 from skcalib.events import only_problem
 from skcalib.grouping._candidates import encode_features
@@ -40,6 +40,8 @@ from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike
     from pandas import DataFrame
     from sklearn.base import BaseEstimator
@@ -59,7 +61,7 @@ class DecisionRegret(Record):
     expected_cost : MeanInterval
         Mean cost of a sample with the decisions that follow from the forecasts.
     calibration : MeanInterval
-        What recalibration would save.
+        What recalibration saves with the fitted maps, with an upper limit for all maps.
     grouping : MeanInterval or None
         Lower bound of what a model of the features would save beyond recalibration.
     rest : MeanInterval
@@ -102,14 +104,32 @@ class DecisionRegret(Record):
         return super().to_frame()
 
     def __str__(self) -> str:
+        limited, text = np.shape(self.score.costs) == (2, 2), "{:.3g}".format
         words = {
             "expected_cost": "Expected cost",
             "calibration": "  recalibration would save",
             "grouping": "  features would save at least",
             "rest": "  rest",
         }
-        lines = [f"{words[name]:<32}{part}" for name, part in self._parts().items()]
-        return "\n".join([*lines, f"Recalibration changes {self.changed:.1%} of the decisions."])
+        lines = {name: f"{words[name]:<32}{part}" for name, part in self._parts().items()}
+        if self.calibration.low <= 0:
+            lines["calibration"] = f"  {no_saving_shown(self.calibration.high, limited, text)}"
+        if self.grouping is not None and self.grouping.low <= 0:
+            lines["grouping"] = f"  {no_saving_by_features(self.grouping.high, text)}"
+        changed = f"Recalibration changes {self.changed:.1%} of the decisions."
+        return "\n".join([*lines.values(), changed])
+
+
+def no_saving_shown(high: float, limited: bool, text: Callable[[float], str]) -> str:
+    """The sentence where no saving by recalibration is significant, with a limit if it is known."""
+    said = "With these samples no saving by recalibration can be shown"
+    return f"{said}; it would save at most {text(high)}." if limited else f"{said}."
+
+
+def no_saving_by_features(high: float, text: Callable[[float], str]) -> str:
+    """The sentence where a model of the features saves nothing significant."""
+    tried = f"the one that was tried saves {f'at most {text(high)}' if high > 0 else 'nothing'}"
+    return f"No saving by a model of the features was found: {tried}, others may save more."
 
 
 @checks_parameters
@@ -152,7 +172,8 @@ def decision_regret(
     with the maps :math:`\hat C` of :class:`~skcalib.smoothers.LogitSmoother` and the predictions
     :math:`\hat Q` of `model`, both out of fold. The parts add up exactly. The first part and the
     sum of the first two are lower bounds in expectation. Their intervals are for the savings by
-    these maps and this model, and better ones may save more. Each difference may be negative.
+    these maps and this model, and better ones may save more. Each difference may be negative. The
+    upper limit of the first part is for the regret itself.
 
     Parameters
     ----------
@@ -199,10 +220,14 @@ def decision_regret(
     DecisionRegret
         ``expected_cost``, ``calibration``, ``grouping`` (None without `X`) and ``rest``, each with
         ``estimate``, ``low``, ``high`` and ``standard_error``, and ``changed``, the share of the
-        samples whose decision recalibration changes. Intervals of savings use Wilson's intervals of
-        the event rates among the samples whose decision changes. They are Student's for several
-        classes or problems, for clusters, and for the other parts. The upper limit of
-        ``calibration`` allows for the error of the maps.
+        samples whose decision recalibration changes. For two classes, intervals of savings follow
+        from exact limits of the shares of events and non-events whose decision changes. They are
+        Student's for several classes or problems, and for the other parts.
+
+        For two decisions the upper limit of ``calibration`` needs no family of maps. It is the
+        largest upper limit of the mean saving by the other decision over ranges of forecasts beside
+        the threshold. It covers :math:`E\, D(C, S)` where C crosses the threshold at most once on
+        either side of it. For more decisions or classes it allows for the error of the maps.
 
     Raises
     ------
@@ -219,7 +244,7 @@ def decision_regret(
     -----
     Computational cost: the maps of the default calibration error are fitted in each of five folds
     and, with `X`, the model is fitted five times. Where recalibration changes no decision, the
-    first part and its interval are zero.
+    first part is zero, and its upper limit is what other maps may save.
 
     Examples
     --------
@@ -261,32 +286,25 @@ def decision_regret(
         X = weighted_features(X, sample_weight, len(np.asarray(y_true)))
         for own, one in zip(forecasts, solved, strict=True):
             own.append(_predict(model, one, X, seed, n_jobs))
-    losses = [
-        [score.loss(one.target, s) for s in own] for one, own in zip(solved, forecasts, strict=True)
-    ]
-    share = 1 / len(losses) if notion.reduce == "mean" else 1.0
-    costs_of: list[Any] = [share * sum(terms) for terms in zip(*losses, strict=True)]
-    weight, square, cluster = solved[0].weight, solved[0].square, solved[0].cluster
-
-    def mean(values):
-        return mean_interval(values, weight, confidence_level, square=square, cluster=cluster)
-
-    def saving(k):
-        if len(solved) > 1 or len(score.costs) > 2 or cluster is not None:
-            return mean(costs_of[k] - costs_of[k + 1])
-        return saving_interval(score, solved[0], *forecasts[0][k : k + 2], confidence_level)
-
-    calibration = saving(0)
-    missed = share * sum(missed_saving(score, one) for one in solved)
+    share = 1 / len(solved) if notion.reduce == "mean" else 1.0
+    points = list(zip(*forecasts, strict=True))  # S, C and Q, for each problem
+    targets = [one.target for one in solved]
+    costs_of = [share * sum(map(score.loss, targets, own)) for own in (points[0], points[-1])]
+    one = solved[0]
+    weight, rows = one.weight, {"square": one.square, "cluster": one.cluster}
+    expected, rest = (mean_interval(own, weight, confidence_level, **rows) for own in costs_of)
     changed = [
         weighted_mean(score.decisions(one.forecast) != score.decisions(one.conditional), weight)
         for one in solved
     ]
+    grouping = None
+    if X is not None:
+        grouping = saving_interval(score, solved, points[1], points[2], share, confidence_level)
     return DecisionRegret(
-        expected_cost=mean(costs_of[0]),
-        calibration=replace(calibration, high=float(calibration.high + missed)),
-        grouping=saving(1) if X is not None else None,
-        rest=mean(costs_of[-1]),
+        expected_cost=expected,
+        calibration=regret_interval(score, solved, share, confidence_level),
+        grouping=grouping,
+        rest=rest,
         changed=float(np.mean(changed)),
         score=score,
     )

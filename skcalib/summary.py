@@ -30,6 +30,7 @@ from skcalib.inference import (
 )
 from skcalib.notions import Canonical
 from skcalib.scores import Brier, LogLoss, TotalVariation
+from skcalib.significance.binary import run_test
 from skcalib.significance.logistic import JointRatio
 from skcalib.tower import weighted_mean
 
@@ -402,17 +403,12 @@ def _likelihood(problem):
     if label.min() == label.max():
         raise ValueError("Discrimination needs labels of both classes, and all are of one class.")
     test = JointRatio(problem)
-    statistic = float(test.statistic(label))
+    found = run_test(test, problem)
     rate = float(weighted_mean(label, problem.weight))
     mean_loss = test.size * float(entr(rate) + entr(1 - rate))
     gain = 2 * (mean_loss - test.least_loss(label[test.uncertain]))
-    unreliability, discrimination = float(test.estimate(label)), (gain - 1) / test.size
-    return (
-        unreliability,
-        test.pvalue(statistic),
-        discrimination,
-        discrimination - unreliability,
-    )
+    discrimination = (gain - 1) / test.size
+    return found.estimate, found.pvalue, discrimination, discrimination - found.estimate
 
 
 def _curve(problem, confidence_level, notes):

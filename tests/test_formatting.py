@@ -8,6 +8,7 @@ import pytest
 from skcalib import CalibrationReport, cumulative_test, hosmer_lemeshow_test, spiegelhalter_test
 from skcalib._formatting import (
     class_text,
+    common_spread,
     interval,
     nonnegative,
     nonnegative_text,
@@ -97,7 +98,7 @@ EVENT, NONE = "an event where the forecast said 0", "no event where the forecast
 def test_an_infinite_statistic_says_which_label_made_it(test, y, reasons, n_resamples):
     found = test(y, [0.0, 0.0, 1.0, 1.0], n_resamples=n_resamples, random_state=0)
     assert found.statistic in (np.inf, -np.inf)
-    assert found.pvalue == (0 if n_resamples is None else 1 / 20)
+    assert found.pvalue == 0
     assert {words for words in (EVENT, NONE) if words in found.method} == reasons
 
 
@@ -106,7 +107,7 @@ def test_hosmer_lemeshow_says_that_an_excluded_event_occurred():
     found = hosmer_lemeshow_test(y, proba, n_bins=4)
     assert found.statistic == np.inf and found.pvalue == 0
     assert EVENT in found.method and NONE not in found.method
-    assert re.search(rf"p < 1e-16 \(Hosmer.*asymptotic; {EVENT}", str(found))
+    assert re.search(rf"p < 1e-16 \(Hosmer.*refuted by {EVENT}", str(found))
     as_good_as_excluded = np.maximum(proba, 1e-320)
     assert "event" not in hosmer_lemeshow_test(y, as_good_as_excluded, n_bins=4).method
     right = hosmer_lemeshow_test([0, *y[1:]], proba, n_bins=4)
@@ -148,7 +149,15 @@ def test_numbers_have_the_decimals_of_their_error():
     assert [points(v) for v in (0.031, -0.31, 4e-4)] == ["3.1 points", "31 points", "0.04 points"]
     assert points_between(0.031, 0.31) == "3.1 to 31"
     assert rates(0.355, 0.053) == ["35.5 %", "5.3 %"]
-    assert rates(0.995, 0.996) == ["99.50 %", "99.60 %"]
+    assert rates(0.995, 0.996) == ["99.5 %", "99.6 %"]
+    assert rates(0.71049, 0.71051) == ["71.0 %", "71.1 %"]
+    assert rates(0.710501, 0.710502) == ["71.1 %", "71.1 %"]  # they cannot be told apart
+    assert rates(0.0004, 0.00041) == ["0.040 %", "0.041 %"]
+    assert rates(0.99998, 1.0) == ["99.998 %", "100.000 %"]
+    column = (0.003, 0.5, 0.99998, 1.0)  # one number of decimals, and not four of a half
+    assert rates(*column, distinct=False) == ["0.30 %", "50.00 %", "100.00 %", "100.00 %"]
+    assert rates(0.5, distinct=False, column=column) == ["50.00 %"]
+    assert rate_interval(0.881, 1.0, *column) == "[88.10, 100.00]"
     assert rates(0.0, 1.0) == ["0.0 %", "100.0 %"]
     assert rate_interval(0.01234, 0.5, 0.1, 0.2) == "[1.2, 50.0]"
     assert numbers(0.2221, 0.1287) == ["0.222", "0.129"]
@@ -164,6 +173,20 @@ def test_what_cannot_be_negative_is_shown_so():
         "none detected (upper limit 0.019)"
     )
     assert nonnegative(MeanInterval(0.01, -0.01, 0.03, 0.01)) == "0.010 [0.000, 0.030]"
+
+
+def test_estimates_of_a_column_have_the_same_decimals():
+    column = [
+        MeanInterval(0.0043, 0.0018, 0.0073, 0.0014),
+        MeanInterval(0.00420, 0.003, 0.006, 9e-4),
+    ]
+    spread = common_spread(*column)
+    assert [interval(one, spread) for one in column] == [
+        "0.00430 [0.00180, 0.00730]",
+        "0.00420 [0.00300, 0.00600]",
+    ]
+    assert nonnegative(column[0], spread) == "0.00430 [0.00180, 0.00730]"
+    assert common_spread(MeanInterval(1.0, 1.0, 1.0, 0.0)) is None
 
 
 def test_numbers_of_a_finding():

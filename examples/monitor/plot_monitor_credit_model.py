@@ -32,8 +32,8 @@ def three_years(seed, *, drift=True):
 # %%
 # The test of every week
 # ----------------------
-# With this ``alpha`` the probability of any false alarm in 9,360 loans is at most .05. The first
-# alarm describes the change. The model stays in use, so other alarms follow.
+# With this ``alpha`` the probability of any false alarm in 9,360 loans is at most .05. The alarm
+# describes the change. The model stays in use, and the change is reported once.
 y, p = three_years(0)
 alpha = 0.05 / len(y)
 monitor = CalibrationMonitor(alpha=alpha, window=13 * LOANS)  # a window is a quarter

@@ -208,6 +208,15 @@ class ScoreAlternatives(Alternatives):
                 found = (*ends, float(residual[last] / max(count[last], 1.0)))
         return found
 
+    def common_direction(self, earlier: np.ndarray | None = None) -> str | None:
+        """Direction in which low and high scores both err by a standard error; None otherwise."""
+        count, residual, expected = self.cells if earlier is None else self.cells - earlier
+        variance = expected * (1 - expected / np.maximum(count, 1))
+        below = np.cumsum(count) <= count.sum() / 2
+        sides = np.array([[residual[one].sum(), variance[one].sum()] for one in (below, ~below)])
+        least = sides[:, 0] / np.sqrt(np.maximum(sides[:, 1], _TINY))
+        return "too_low" if least.min() > 1 else "too_high" if least.max() < -1 else None
+
     def kind_of(self, number: int) -> tuple[str, float]:
         """Kind of an alternative, and the change of the log odds per unit of its feature."""
         place, size = divmod(number, len(SIGNED))

@@ -111,6 +111,8 @@ class Alarm(Record):
     groups : tuple of str
         Groups whose frequency differs significantly from their mean forecast after the change, at a
         false discovery rate of .05.
+    n_groups : int
+        Number of groups that were compared.
 
     See Also
     --------
@@ -125,6 +127,12 @@ class Alarm(Record):
     before: tuple[float, float] | None
     after: tuple[float, float]
     groups: tuple[str, ...] = ()
+    n_groups: int = 0
+
+    def is_opposite(self, other: Alarm) -> bool:
+        """Whether the forecasts err in the opposite direction: too high after too low, say."""
+        found = {getattr(one.evidence, "direction", None) for one in (self, other)}
+        return found in ({"too_high", "too_low"}, {"too_extreme", "too_moderate"})
 
     def _columns(self):
         columns = {name: [getattr(self, name)] for name in ("at", "since", "log_statistic")}
@@ -135,7 +143,7 @@ class Alarm(Record):
             columns[f"mean_predicted_{name}"], columns[f"observed_{name}"] = (
                 [one] for one in getattr(self, name) or (None, None)
             )
-        return {**columns, "groups": [self.groups]}
+        return {**columns, "groups": [self.groups], "n_groups": [self.n_groups]}
 
     def to_frame(self) -> DataFrame:
         """One row; needs pandas.
@@ -146,7 +154,7 @@ class Alarm(Record):
             Columns: ``at``, ``since`` and ``log_statistic``; from the evidence ``event``,
             ``direction``, ``low``, ``high``, ``difference`` and ``evidence_since``;
             ``mean_predicted_before``, ``observed_before``, ``mean_predicted_after`` and
-            ``observed_after``; and ``groups``. Missing values are None.
+            ``observed_after``; ``groups`` and ``n_groups``. Missing values are None.
         """
         return super().to_frame()
 
@@ -160,7 +168,10 @@ class Alarm(Record):
                 f"Before, mean forecast {p:.3f} and observed {y:.3f}; after, {q:.3f} and {z:.3f}."
             )
         if self.groups:
-            said.append(f"Groups: {', '.join(self.groups)}.")
+            said.append(
+                f"Observed differs from forecast after the change in {len(self.groups)} of "
+                f"{self.n_groups} groups (false discovery rate .05): {', '.join(self.groups)}."
+            )
         return " ".join(said)
 
 
@@ -176,4 +187,5 @@ def alarm_of(record: dict[str, Any], log_statistic: float) -> Alarm:
         before=None if before is None else (before[0], before[1]),
         after=(record["after"][0], record["after"][1]),
         groups=tuple(record["groups"]),
+        n_groups=record["n_groups"],
     )

@@ -243,10 +243,13 @@ def _evidence(event, alternatives, log_values, earlier):
         name = pair[0] if size > 0 else pair[1]
         kinds[name] = kinds.get(name, 0.0) + float(share)
     best = max(kinds, key=lambda name: kinds[name])
+    best = best if kinds[best] >= _HALF else "uneven"
+    if best in ("too_extreme", "too_moderate"):
+        best = alternatives.common_direction(earlier) or best
     low, high, difference = alternatives.worst_range(earlier)
     return Evidence(
         event=event,
-        direction=best if kinds[best] >= _HALF else "uneven",
+        direction=best,
         low=low,
         high=high,
         difference=difference,

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from skcalib._arguments import NotionLike
 
 _BLOCK = 4096  # samples at a time
-_VERSION = 1  # of the state
+_VERSION = 2  # of the state
+_GONE = 4  # delays of an alarm without another one, after which its change is gone
 
 
 class CalibrationMonitor(BaseEstimator):
@@ -50,9 +51,9 @@ class CalibrationMonitor(BaseEstimator):
     .. math:: R_T = \sum_a \pi_a \sum_{s \le T} \prod_{t = s}^T L_{a,t}
 
     is the sum of the e-values of all tests that start at one of the samples. There is an alarm when
-    :math:`R_T \ge 1 / \alpha`. The sum then restarts from zero. For calibrated forecasts
-    :math:`R_T - T` is a martingale, so the mean number of samples up to an alarm is at least
-    :math:`1 / \alpha`.
+    :math:`R_T \ge 1 / \alpha`, once for each change. The sum then restarts at zero. For calibrated
+    forecasts :math:`R_T - T` is a martingale, so the mean number of samples up to an alarm is at
+    least :math:`1 / \alpha`.
 
     Parameters
     ----------
@@ -97,9 +98,10 @@ class CalibrationMonitor(BaseEstimator):
 
     Notes
     -----
-    **Several alarms.** The sum restarts after an alarm, so a lasting change gives repeated alarms.
-    The number of samples between them is about the delay of the first alarm. Count them as one.
-    After a recalibration of the model, make a new monitor.
+    **A change is one alarm.** A lasting change lets the sum reach the threshold again. This is no
+    other alarm until the sum has stayed below it for four times the delay ``at - since`` of the
+    alarm, and for `window` samples, or the direction is the opposite one. After a recalibration of
+    the model, make a new monitor.
 
     **No bound on the probability of an alarm.** A false alarm occurs sooner or later. Its
     probability within n samples is at most :math:`\alpha n`, because the expectation of :math:`R_n`
@@ -251,8 +253,7 @@ class CalibrationMonitor(BaseEstimator):
         Returns
         -------
         str
-            A line of text. For several alarms it gives the first one kept and the last, because a
-            lasting change gives repeated alarms.
+            A line of text. For several alarms it gives the first one kept and the last.
 
         Raises
         ------
@@ -311,6 +312,7 @@ class CalibrationMonitor(BaseEstimator):
                 for one in self.windows_
             ],
             "in_window": self._in_window,
+            "same_until": self._same_until,
             "sources": self.sources_,
         }
         return write_state(self, _VERSION, header, arrays, blobs)
@@ -354,6 +356,7 @@ class CalibrationMonitor(BaseEstimator):
             )
         ]
         monitor._in_window, monitor._current = own["in_window"], arrays["current"]
+        monitor._same_until = own["same_until"]
         monitor._marks = list(zip(arrays["marks_at"].tolist(), arrays["marks"], strict=True))
         if monitor._in_window:
             monitor._sketch = sketches[-1]
@@ -396,7 +399,7 @@ class CalibrationMonitor(BaseEstimator):
         self.alarms_: list[Alarm] = []
         self.windows_: list[Window] = []
         self.sources_: list[str] = []
-        self.n_alarms_ = 0
+        self.n_alarms_ = self._same_until = 0  # samples up to which a change is that of an alarm
         self._empty_window()
         self._marks = [(0, self._streams.cells())]  # at the last start, and at ends of windows
         self._step = 1
@@ -469,7 +472,7 @@ class CalibrationMonitor(BaseEstimator):
         return sums, starts
 
     def _alarm(self, ends):
-        """Record the alarm, and start the sum again; `ends` are the log sums of each stream."""
+        """Record a new alarm, and start the sum again; `ends` are the log sums of each stream."""
         leading = int(np.argmax([own.max() for own in ends]))
         alternatives = self._streams.streams[leading].alternatives
         since = int(alternatives.lowest_at[int(np.argmax(ends[leading]))])
@@ -477,6 +480,7 @@ class CalibrationMonitor(BaseEstimator):
         evidence = self._streams.evidence(ends, earlier)
         before = [_sums_of(one) for one in self.windows_ if one.last <= since]
         after = [one for one in self.windows_ if one.first > since]
+        names, n_groups = _different_groups([*(one.sketch for one in after), self._sketch])
         alarm = Alarm(
             at=self.n_samples_seen_,
             since=since,
@@ -484,10 +488,14 @@ class CalibrationMonitor(BaseEstimator):
             evidence=None if evidence is None else replace(evidence, since=since),
             before=_means(before)[1:] if before else None,
             after=_means([*map(_sums_of, after), self._current])[1:],
-            groups=_different_groups([*(one.sketch for one in after), self._sketch]),
+            groups=names,
+            n_groups=n_groups,
         )
-        self.n_alarms_ += 1
-        self.alarms_ = [*self.alarms_, alarm][-self.n_windows :]
+        if alarm.at > self._same_until or alarm.is_opposite(self.alarms_[-1]):
+            self.n_alarms_ += 1
+            self.alarms_ = [*self.alarms_, alarm][-self.n_windows :]
+        delay = self.alarms_[-1].at - self.alarms_[-1].since
+        self._same_until = alarm.at + max(_GONE * delay, self.window)
         for one in self._streams.streams:
             one.alternatives.forget()
         self._marks = [(self.n_samples_seen_, self._streams.cells())]
@@ -525,13 +533,14 @@ def _means(sums):
 
 
 def _different_groups(sketches):
-    """Names of the groups that differ from their forecasts, in some windows together."""
+    """Names of the groups that differ in some windows together, and the number of groups."""
     if all(one.groups_ == [None] for one in sketches):
-        return ()
+        return (), 0
     sketch = sum(sketches[1:], sketches[0])
     if len(sketch.groups_) > MOST_GROUPS:
-        return ()
-    return tuple(one.name for one in calibration_by_group(sketch).groups if one.detected)
+        return (), 0
+    found = calibration_by_group(sketch).groups
+    return tuple(one.name for one in found if one.detected), len(found)
 
 
 def _number(log_value):

@@ -108,6 +108,8 @@ class SequentialCalibrationTest(BaseEstimator):
     delay does not depend on the label. If labels of one class arrive sooner, wait for all labels of
     a period.
 
+    **Duplicated rows** count twice: with every row given twice, half of calibrated streams reject.
+
     **Weights** are powers of the ratios and must be at most 1: the result is then conservative.
 
     **Batches** do not matter: samples are used one by one in their order, and the alternatives use

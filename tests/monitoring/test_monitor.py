@@ -82,7 +82,10 @@ def test_a_change_is_found_and_described():
     assert first.log_statistic >= np.log(1e5)
     text = str(first)
     assert text.startswith(f"Alarm at sample {first.at:,}. Forecasts are too high")
-    assert text.endswith("Groups: north, south.") and "Before, mean forecast 0.498 and" in text
+    assert (
+        text.endswith("in 2 of 2 groups (false discovery rate .05): north, south.")
+        and "Before, mean forecast 0.498 and" in text
+    )
 
 
 def test_where_the_change_began():
@@ -104,15 +107,41 @@ def test_a_change_in_one_group():
     assert monitor.alarms_[0].groups == ("south",)
 
 
-def test_a_change_that_lasts_gives_one_alarm_after_the_other():
-    y, p = changing(9000, 3000, np.random.default_rng(0))
-    monitor = CalibrationMonitor(n_windows=4).partial_fit(y, p)
-    assert monitor.n_alarms_ > 4 and len(monitor.alarms_) == len(monitor.windows_) == 4
-    said = monitor.summary()
-    assert f"{monitor.n_alarms_} alarms, the last at sample {monitor.alarms_[-1].at:,}." in said
-    assert "9,000 samples, statistic" in said and "(alarm at 100,000)" in said
-    kept = CalibrationMonitor().partial_fit(y, p)
-    assert f"the first at sample {kept.alarms_[0].at:,}, the last at" in kept.summary()
+@pytest.mark.parametrize(
+    ("base", "shift", "slope", "direction"),
+    [
+        (0, 1, 1, "too_low"),
+        (0, -1, 1, "too_high"),
+        (0, 0, 0.6, "too_extreme"),
+        (0, 0, 1.6, "too_moderate"),
+        (-2.5, 1, 1, "too_low"),
+    ],
+)
+def test_a_change_that_lasts_is_one_alarm(base, shift, slope, direction):
+    """The statistic reaches its threshold up to 16 times in 3,000 samples."""
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        z = rng.normal(0, 1.5, 3000)
+        y = rng.random(3000) < expit(base + slope * z + shift)
+        monitor = CalibrationMonitor().partial_fit(y, expit(base + z))
+        assert monitor.n_alarms_ == 1 and monitor.alarms_[0].evidence.direction == direction
+
+
+def test_two_changes_are_two_alarms():
+    """A second one after the first is gone, or at once in the opposite direction."""
+    z = np.random.default_rng(0).normal(0, 1.5, 9000)
+    for second, size in ((-0.8, 2000), (0.8, 0)):
+        shift = np.repeat([0, -0.8, 0, second], [1500, 1500, size, 6000 - size])
+        y = np.random.default_rng(1).random(9000) < expit(z + shift)
+        monitor = CalibrationMonitor(n_windows=4).partial_fit(y, expit(z))
+        first, last = monitor.alarms_
+        assert monitor.n_alarms_ == 2 and len(monitor.windows_) == 4
+        assert 1500 < first.at < 2000 and 0 < last.at - 3000 - size < 600
+        said = monitor.summary()
+        assert (
+            f"2 alarms, the first at sample {first.at:,}, the last at sample {last.at:,}." in said
+        )
+        assert "9,000 samples, statistic" in said and "(alarm at 100,000)" in said
 
 
 def test_the_summary_of_few_alarms():
@@ -298,20 +327,25 @@ def test_pandas_objects_with_different_indices(kind):
 # --- Studies --------------------------------------------------------------------------------------
 
 
-def test_the_mean_run_length():
-    """At least 1 / alpha up to 3 standard errors: about 120 run lengths with a mean of 100."""
-    y, p = changing(15_000, 0, np.random.default_rng(0), shift=0)
-    monitor = CalibrationMonitor(alpha=0.01, window=4096).partial_fit(y, p)
-    at = np.array([one.at for one in monitor.alarms_])
-    length = np.diff(at)
+def run_lengths(n, alpha, seed):
+    """Numbers of samples up to the first alarm of new monitors, one after the other."""
+    y, p = changing(n, 0, np.random.default_rng(seed), shift=0)
+    found, start, cap = [], 0, int(4 / alpha)  # a longer run counts as `cap`
+    while start + cap <= n:
+        monitor = CalibrationMonitor(alpha=alpha, window=cap)
+        for rows in np.split(np.arange(start, start + cap), 16):
+            if monitor.partial_fit(y[rows], p[rows]).n_alarms_:
+                break
+        found.append(monitor.alarms_[0].at if monitor.n_alarms_ else cap)
+        start += found[-1]
+    return np.array(found)
+
+
+@pytest.mark.parametrize(
+    ("n", "alpha"), [(15_000, 0.01), pytest.param(200_000, 1 / 500, marks=pytest.mark.slow)]
+)
+def test_the_mean_run_length(n, alpha):
+    """At least 1 / alpha up to 3 standard errors."""
+    length = run_lengths(n, alpha, 0)
     assert len(length) > 50
-    assert length.mean() > 100 - 3 * length.std() / np.sqrt(len(length))
-
-
-@pytest.mark.slow
-def test_the_mean_run_length_of_many_samples():
-    y, p = changing(200_000, 0, np.random.default_rng(1), shift=0)
-    monitor = CalibrationMonitor(alpha=1 / 500, window=4096, n_windows=10_000)
-    in_batches(monitor, y, p, 256)  # faster: the rest of a batch is computed again after an alarm
-    length = np.diff([one.at for one in monitor.alarms_])
-    assert length.mean() > 500 - 3 * length.std() / np.sqrt(len(length))
+    assert length.mean() > 1 / alpha - 3 * length.std() / np.sqrt(len(length))

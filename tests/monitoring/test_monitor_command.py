@@ -54,7 +54,10 @@ def test_options_of_the_first_call(here, capsys):
     options = ["--alpha", "0.001", "--window", "100", "--by", "site", "--event", "stay"]
     assert main(["monitor", "a.csv", "--state", "s", *options]) == 1
     out = capsys.readouterr().out
-    assert "(alarm at 1,000)" in out and "Groups: north, south" in out
+    assert (
+        "(alarm at 1,000)" in out
+        and "2 of 2 groups (false discovery rate .05): north, south" in out
+    )
     monitor = CalibrationMonitor.from_bytes((here / "s").read_bytes())
     assert (monitor.labels, monitor.window) == (["churn", "stay"], 100)
     assert monitor.windows_[0].observed == pytest.approx(1 - y[:100].mean())

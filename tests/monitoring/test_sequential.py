@@ -1,5 +1,7 @@
 """False alarms at any time, delays, and the same number for any division into batches."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -325,6 +327,20 @@ def test_the_path_has_few_points_and_the_last_one():
     path = test.path_
     assert len(path) <= 2002 and path[0].tolist() == [0, 0]
     assert path[-1].tolist() == [9001, test.log_e_value_] and (np.diff(path[:, 0]) > 0).all()
+
+
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_the_expectation_over_all_labels_is_one(notion):
+    """At a fixed time, exactly, and at most 1 with weights."""
+    p = np.array([[0.9, 0.05, 0.05], [0.02, 0.97, 0.01], [0.5, 0.3, 0.2], [0.3, 0.3, 0.4]])
+    if notion == "top_label":
+        p = np.column_stack([1 - p[:, 0], p[:, 0]])
+    for weight in (None, np.linspace(0.2, 1, 4)):
+        total = 0.0
+        for y in product(range(p.shape[1]), repeat=4):
+            test = SequentialCalibrationTest(notion=notion).partial_fit(np.array(y), p, weight)
+            total += p[np.arange(4), list(y)].prod() * test.to_test().e_value
+        assert total == pytest.approx(1, abs=1e-12) if weight is None else total <= 1
 
 
 # --- Studies --------------------------------------------------------------------------------------
