@@ -4,6 +4,8 @@ import html
 import re
 from itertools import pairwise
 
+from skcalib.report.suspicions import INVALID
+
 #: A verdict is read on one screen.
 MOST_WORDS = 110
 
@@ -130,7 +132,7 @@ _OPPOSITE = {
     "too_moderate": "too_extreme",
 }
 #: Suspicions with which the direction of the forecasts as they are has no meaning.
-_NOT_READ = {"other_class", "column_order", "percent_scale"}
+_NOT_READ = set(INVALID)
 _NOTHING_FOUND = re.compile(r"no evidence of miscalibration", re.I)
 
 
@@ -176,7 +178,7 @@ def _of_advice(found, verdict):
         return told
     if found["recommended"] not in verdict and not re.search(r"recalibrate", verdict, re.I):
         told.append(f"{found['recommended']} is recommended: {found['advice']}")
-    if re.search(r"would not help|leave (?:it|them)|not recommended", verdict, re.I):
+    if re.search(r"does not help|leave (?:it|them)|not recommended", verdict, re.I):
         told.append(f"{found['recommended']} is recommended, and not: {found['advice']}")
     for name, before, after in losses:
         if after is None or not after <= before:
@@ -203,10 +205,14 @@ def _of_errors(found, verdict):
     return told
 
 
+#: What the absence of evidence does not show.
+_NEVER = re.compile(r"would not help|does not help|no group differs|at (?:least|most) -", re.I)
+
+
 def _of_groups(found, verdict):
-    told = []
+    told = [f"said: {words}" for words in _NEVER.findall(verdict)]
     named = found["named_groups"]
-    none = re.search(r"no group differs|no group that differs|no groups? differ", verdict, re.I)
+    none = re.search(r"no group was found that differs", verdict, re.I)
     if named and none:
         told.append(f"{named[0]['rule']} is named, and no group differs")
     if not named and re.search(r"(?:groups|people|samples) with equal scores differ|"

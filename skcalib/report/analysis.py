@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import logit
+from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._arguments import resolve_loss, resolve_notion
+from skcalib._formatting import limit_of_noise
 from skcalib._parallel import out_of_fold
 from skcalib.clusters import effective_size
 from skcalib.error_intervals import calibration_error_interval
@@ -46,7 +49,7 @@ from skcalib.report.findings import (
     stage,
 )
 from skcalib.report.named_groups import find_by_group
-from skcalib.report.subgroups import find_grouping, find_places
+from skcalib.report.subgroups import find_grouping, find_places, worst_places
 from skcalib.report.suspicions import find_suspicions
 from skcalib.scores import Brier
 from skcalib.significance import kernel_calibration_test
@@ -78,9 +81,9 @@ SLOW = (VectorScaling, ModelAverageScaling)
 #: With more classes than this, only temperature scaling is compared with no recalibration.
 MANY_CLASSES = 200
 _PAIRS = 1e9  # most pairs of samples, times classes, in the kernel test
-_SPECTRAL_ROWS, _MULTIPLIER_ROWS = 1_000, 5_000
-_RARE = 0.05  # share of a rare event
 _CLEAR = 2.0  # standard errors by which a shift or slope must differ from none
+_CLEARER = 3.0  # the same, for the second clause of a headline
+_ON_BOTH_SIDES = 0.15  # share of the samples above and below the curve, if too extreme
 
 
 def find(
@@ -95,6 +98,7 @@ def find(
     n_jobs: int | None = None,
     verbose: int = 0,
     name: str = "",
+    decision_values: bool = False,
 ) -> tuple[Findings, GroupingLossEstimator | None, Problem | None]:
     """`Problem`, and features or None -> `Findings`, the split, the recalibrated forecasts.
 
@@ -150,7 +154,7 @@ def find(
         n_clusters=problem.n_clusters,
         n_classes=n_classes,
         **_averages(problem, binary, confidence_level),
-        suspicions=find_suspicions(problem),
+        suspicions=find_suspicions(problem, features, logistic, gains, decision_values),
         errors=errors,
         flexible=flexible,
         direction=None,
@@ -167,7 +171,7 @@ def find(
         by=by,
         decision=decision,
     )
-    found = _decide(found, problem)
+    found = _decide(found, problem, solved)
     recalibrated = None
     if found.advice.recommended is not None:
         with stage("recalibrated forecasts", verbose, name):
@@ -302,24 +306,29 @@ def error_finding(
     confidence_level: float,
     most: float,
 ) -> ErrorFinding:
-    """`ProperEstimate` -> `ErrorFinding`; intervals lie in [0, most]."""
-    terms, calibration = found.terms, _in_range(found.interval, most)
+    """`ProperEstimate` -> `ErrorFinding`; intervals lie in [0, most].
+
+    No interval begins at its estimate, and no part exceeds the limit of the mean loss.
+    """
+    terms, calibration = found.terms, _in_range(_around(found.interval, confidence_level), most)
     rows: dict[str, Any] = {"square": terms.square, "cluster": terms.cluster}
     mean_loss, refinement = (
         _in_range(mean_interval(one, terms.weight, confidence_level, **rows), most)
         for one in (terms.loss, terms.refinement)
     )
-    return ErrorFinding(
-        loss,
-        notion,
-        smoother,
-        decompose(terms),
-        mean_loss,
-        calibration,
-        refinement,
-        found.target,
-        found.evidence,
-    )
+    highest = max(mean_loss.high, limit_of_noise(calibration), refinement.high)
+    mean_loss = replace(mean_loss, high=highest)
+    parts = decompose(terms), mean_loss, calibration, refinement
+    return ErrorFinding(loss, notion, smoother, *parts, found.target, found.evidence)
+
+
+def _around(interval, confidence_level):
+    """An interval that begins at its estimate is longer: normal on that side, for the logarithm."""
+    estimate, low, _, error = astuple(interval)
+    if not (low >= estimate > 0 and 0 < error < np.inf):
+        return interval
+    reach = norm.ppf(0.5 + confidence_level / 2) * error
+    return replace(interval, low=estimate * float(np.exp(-reach / estimate)))
 
 
 def _in_range(interval, most):
@@ -348,20 +357,11 @@ def find_test(
     if min(n_samples, problem.n_clusters or n_samples) < MIN_SAMPLES:
         return None, 0
     most = max(MIN_SAMPLES, int(np.sqrt(_PAIRS / n_classes)))
-    method: Any = "spectral"
-    if n_classes == 2 and n_samples > _SPECTRAL_ROWS and _rarer_labels(problem) < _RARE * n_samples:
-        # A null distribution from a part of the samples is inaccurate if the part has few events.
-        method, most = "multipliers", min(most, _MULTIPLIER_ROWS)
     part: Any = problem.samples(most, random_state)  # time grows as n^2 K
     if np.ptp(part.forecast, axis=0).max() == 0:
         return None, 0  # equal forecasts have distance 0: the kernel has no scale
-    test = kernel_calibration_test(
-        part,
-        part.forecast,
-        method=method,
-        random_state=random_state,
-        n_jobs=n_jobs,
-    )
+    run: dict[str, Any] = {"random_state": random_state, "n_jobs": n_jobs}
+    test = kernel_calibration_test(part, part.forecast, statistic="unbiased", **run)
     return test, len(part.weight)
 
 
@@ -459,9 +459,18 @@ def recalibrate(
     return binary_problem(replace(problem, forecast=forecast))
 
 
-def _decide(found, problem):
+def _decide(found, problem, solved):
     """Direction and advice, which depend on all other findings."""
-    found = replace(found, direction=_direction(found))
+    direction, more = _direction(found), ""
+    if found.n_classes == 2 and direction is not None:
+        gap = (solved.forecast - solved.conditional)[:, 1]
+        above, below = solved.share @ (gap > 0), solved.share @ (gap < 0)
+        if not direction.endswith(("high", "low")) and min(above, below) < _ON_BOTH_SIDES:
+            off = {place.too_high for place in worst_places(found.places, "scores", 99)}
+            sign = 0 if len(off) > 1 else _mean_sign(found)
+            direction = {1: "too_high", -1: "too_low"}.get(sign, "uneven")
+        more = _more_where(found, direction, solved, gap)
+    found = replace(found, direction=direction, more_where=more)
     chosen = found.advice.selection.chosen
     first = found.advice.selection.names[0]
     helps = chosen != first and found.advice.selection.gain.low > 0
@@ -485,36 +494,52 @@ def _direction(found):
     if not found.miscalibrated or found.input_is_suspect:
         return None
     if found.n_classes == 2:
-        observed = found.observed_rate
-        above = found.mean_predicted > observed.high
-        below = found.mean_predicted < observed.low
-        slope = None if found.logistic is None else found.logistic.slope
-        named = direction_of(found.gains, int(above) - int(below), _slope_sign(slope))
-        return named or "uneven"
+        return direction_of(found.gains, _mean_sign(found), _slope_sign(found)) or "uneven"
     named = direction_of(found.gains, 1, _gap_sign(found))
     if named in ("too_high", "too_low"):  # class biases gain more
-        named = "class_shift" if any(_class_is_off(p) for p in found.places) else None
+        named = "class_shift" if worst_places(found.places, "class", 1) else None
     return named or "uneven"
 
 
-def _slope_sign(slope):
+def _mean_sign(found):
+    """+1 if the mean prediction is clearly too high, -1 if it is clearly too low."""
+    observed, predicted = found.observed_rate, found.mean_predicted
+    return int(predicted > observed.high) - int(predicted < observed.low)
+
+
+def _more_where(found, direction, solved, gap):
+    """Whether the "higher" or "lower" predictions of a shifted event are clearly further off.
+
+    The slope must agree with the fitted curve: its mean differences from the predictions in both
+    halves of these, as probabilities and as log odds. Else the text is empty.
+    """
+    sign = {"too_high": 1, "too_low": -1}.get(direction, 0) * _slope_sign(found, _CLEARER)
+    if not sign:
+        return ""
+    forecast = solved.forecast[:, 1]
+    odds = logit(np.clip([forecast, forecast - gap], 1e-9, 1 - 1e-9))
+    upper = forecast > np.quantile(forecast, 0.5)
+    for size in map(np.abs, (gap, odds[0] - odds[1])):
+        high, low = (weighted_mean(size[side], solved.weight[side]) for side in (upper, ~upper))
+        if sign * (high - low) <= 0:
+            return ""
+    return "higher" if sign > 0 else "lower"
+
+
+def _slope_sign(found, clear=_CLEAR):
     """+1 for a slope clearly below 1 (forecasts too extreme), -1 for one clearly above 1."""
-    if slope is None:
+    if found.logistic is None:
         return 0
-    clear = _CLEAR * slope.standard_error
+    slope = found.logistic.slope
+    clear *= slope.standard_error
     return int(slope.estimate < 1 - clear) - int(slope.estimate > 1 + clear)
 
 
 def _gap_sign(found):
     """+1 if the confidence exceeds the accuracy, -1 if it is lower, 0 if the slope disagrees."""
-    gap = int(np.sign(found.confidence_gap.estimate))
-    slope = _slope_sign(None if found.logistic is None else found.logistic.slope)
+    gap, slope = int(np.sign(found.confidence_gap.estimate)), _slope_sign(found)
     clear = found.confidence_gap.low > 0 or found.confidence_gap.high < 0
     return gap if clear or gap == slope else 0
-
-
-def _class_is_off(place):
-    return place.kind == "class" and place.detected
 
 
 def _rarer_labels(problem):
@@ -536,15 +561,15 @@ def _separated(problem):
 
 
 def _omitted(problem, part):
-    """Text on what was omitted, or computed on a part of the samples."""
-    said = []
-    if problem.forecast.shape[1] > 2 and problem.forecast.size > HUGE:
+    """Text on what was omitted, or computed on a part, and on classes without samples."""
+    said, n_classes = [], problem.forecast.shape[1]
+    absent = ", ".join(map(str, problem.classes[~problem.target.any(axis=0)]))
+    if absent and n_classes > 2:
+        said.append(f"No sample is of these classes: {absent}.")
+    if n_classes > 2 and problem.forecast.size > HUGE:
         said.append("Errors by class were omitted: they take too long for so many probabilities.")
-    if len(part.weight) < len(problem.weight):
-        said.append(
-            f"All classes together, direction and recalibration maps: a random "
-            f"{len(part.weight):,} of the samples."
-        )
+    if (size := len(part.weight)) < len(problem.weight):
+        said.append(f"All classes, direction and maps: a random {size:,} of the samples.")
     return tuple(said)
 
 

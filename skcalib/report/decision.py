@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skcalib.decisions import decision_regret
+from skcalib.decisions import decision_regret, no_saving_by_features, no_saving_shown
 from skcalib.links.averaging import ModelAverage
 from skcalib.notions import Canonical, TopLabel
 from skcalib.problem import ProblemSummary
@@ -126,8 +127,8 @@ def _what_to_do(found):
     if found.recalibration_saves:
         return f"Decisions{where}: {recalibrate}."
     if found.model_saves:
-        return f"Decisions{where}: look for a better model; recalibration does not help."
-    return f"Decisions{where}: no saving was detected."
+        return f"Decisions{where}: look for a better model."
+    return f"Decisions{where}: no change is recommended."
 
 
 def _cost(found):
@@ -145,12 +146,11 @@ def _cost(found):
 
 
 def _savings(found):
+    text = partial(_number, found)
+    limited = found.threshold is not None or np.shape(found.costs) == (2, 2)
+    said = [no_saving_shown(found.calibration.high, limited, text)]
     if found.recalibration_saves:
         said = [f"Recalibration would save {_amount(found, found.calibration)}."]
-    elif found.changed == 0:
-        said = ["Recalibration changes no decision."]
-    else:
-        said = [f"Recalibration would save at most {_number(found, found.calibration.high)}."]
     if found.grouping is None:
         said.append("Features are needed to find out what a better model would save.")
     elif found.model_saves:
@@ -160,7 +160,7 @@ def _savings(found):
             f"{_amount(found, found.grouping)}."
         )
     else:
-        said.append("No saving by better use of the features was detected.")
+        said.append(no_saving_by_features(found.grouping.high, text))
     return " ".join(said)
 
 

@@ -12,12 +12,12 @@ classes: the slope is one inverse temperature of all logits, the shift is a bias
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import expit
-from scipy.stats import chi2, norm
-from scipy.stats import f as fisher
+from scipy.stats import norm
 
 from skcalib.clusters import (
     cluster_sums,
@@ -30,6 +30,8 @@ from skcalib.inference import MeanInterval
 from skcalib.links._base import detection_limit, log_forecast, logistic_regression
 from skcalib.report.findings import Gains, LogisticRecalibration
 from skcalib.scores import LogLoss
+from skcalib.significance.binary import run_test
+from skcalib.significance.logistic import JointRatio
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -61,39 +63,34 @@ def logistic_recalibration(
         return None
     design = np.column_stack([np.ones(len(x)), centred])
     theta, information = logistic_regression(design, x, y, size * share, penalty=_WEAK)
-    eta = x + design @ theta
-    p = expit(eta)
-    statistic = 2 * size * share @ (_loss(x, y) - _loss(eta, y))
+    p = expit(x + design @ theta)
     scores = cluster_sums(design * (size * root * (p - y))[:, None], problem.cluster)
     inverse = np.linalg.inv(information)
     sandwich = inverse @ (scores.T @ scores) @ inverse
-    pvalue, level = float(chi2.sf(max(statistic, 0.0), 2)), confidence_level
+    level = confidence_level
     if problem.cluster is not None:  # the likelihood is not that of independent labels
         units = independent_size(weight, cluster=problem.cluster)
         sandwich, level = sandwich * inflation(units), student_level(level, units)
-        statistic, pvalue = _wald_test(theta, sandwich, units)
     errors = np.sqrt(np.maximum(np.diag(inverse), np.diag(sandwich)))
     reach = norm.ppf(0.5 + level / 2)
     shift, slope = (
         MeanInterval(float(v), float(v - reach * e), float(v + reach * e), float(e))
         for v, e in zip(theta + [0.0, 1.0], errors, strict=True)
     )
-    return LogisticRecalibration(shift, slope, pvalue)
-
-
-def _wald_test(theta, covariance, units):
-    """Statistic and p-value of no shift and no slope, from the covariance by clusters."""
-    with np.errstate(all="ignore"):
-        statistic = float(theta @ np.linalg.pinv(covariance) @ theta)
-    freedom = max(units - 2, 1.0)
-    return statistic, float(fisher.sf(statistic * freedom / (2 * (freedom + 1)), 2, freedom))
+    # Rounding may leave forecasts above 1, which would have a negative variance.
+    problem = replace(problem, forecast=np.minimum(problem.forecast, 1))
+    return LogisticRecalibration(shift, slope, run_test(JointRatio(problem), problem).pvalue)
 
 
 def gains_of(solved: AveragedProblem) -> Gains:
-    """Gains of the log loss by a shift alone, a slope alone and the averaged map."""
-    weight = solved.weight
+    """Gains of the log loss by a shift alone, a slope alone and the averaged map.
+
+    That of the averaged map is over labels with a finite log loss.
+    """
     shift, slope = _binary_gains(solved) if solved.forecast.shape[1] == 2 else _class_gains(solved)
-    whole = weighted_mean(solved.errors(LogLoss()), weight)
+    gain = solved.errors(LogLoss())
+    weight = solved.weight * np.isfinite(gain)
+    whole = weighted_mean(np.where(weight > 0, gain, 0.0), weight) if weight.any() else np.inf
     return Gains(float(shift), float(slope), float(whole))
 
 

@@ -11,9 +11,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import norm
 from sklearn.utils import check_random_state
 
-from skcalib._formatting import printable
+from skcalib._formatting import limit_of_noise, printable
 from skcalib.errors import ScoreDecomposition
 from skcalib.estimators.selection import RecalibratorSelection
 from skcalib.inference import MeanInterval
@@ -42,7 +43,7 @@ class LogisticRecalibration:
 
     ``shift`` is the log odds by which the event is more frequent than forecast at the mean logit
     (0 if calibrated), ``slope`` that of the centred logit (1 if calibrated). ``pvalue`` is that of
-    Cox's likelihood-ratio test of both, with two degrees of freedom.
+    Cox's likelihood-ratio test of both.
     """
 
     shift: MeanInterval
@@ -81,13 +82,13 @@ class GroupingFinding:
     """Groups and grouping loss of the event (with more than two classes: of the confidence).
 
     ``named`` are the groups that differ from others with equal scores (`GroupDifference`, the most
-    harmful first, false discovery rate below .05 over the ``n_tried`` groups tested). They do not
-    depend on the lower bounds of the grouping loss: ``grouping_loss`` and ``pvalue`` are by trees,
-    ``model`` is by a model of all features. A lower bound that is not above zero means that no
-    grouping loss was detected. ``rest`` is what calibration and `bound` leave of the Brier score,
-    with a conservative interval. ``correction`` is the held-out gain of the Brier score by a
-    correction that uses the features, beyond recalibration; measured where groups differ. ``note``
-    explains missing or imprecise numbers.
+    harmful first, false discovery rate below .05 over the ``n_tried`` groups tested on
+    ``n_compared`` samples). They do not depend on the lower bounds of the grouping loss:
+    ``grouping_loss`` and ``pvalue`` are by trees, ``model`` is by a model of all features. A lower
+    bound that is not above zero means that no grouping loss was detected. ``rest`` is what
+    calibration and `bound` leave of the Brier score, with a conservative interval. ``correction``
+    is the held-out gain of the Brier score by a correction that uses the features, beyond
+    recalibration; measured where groups differ. ``note`` explains missing or imprecise numbers.
     """
 
     grouping_loss: MeanInterval | None = None
@@ -96,6 +97,7 @@ class GroupingFinding:
     model: ModelBound | None = None
     named: tuple = ()
     n_tried: int = 0
+    n_compared: int = 0
     correction: MeanInterval | None = None
     note: str = ""
 
@@ -221,7 +223,8 @@ class Findings:
     once on ``n_tested`` samples; each is None if it does not exist. ``places`` are the ranges of
     scores and the classes, ``reported`` the commonly reported numbers, ``notes`` the warnings of
     the estimators, ``omitted`` what was omitted or computed on a part of the samples. ``by`` are
-    the groups that the user names, ``decision`` the cost of decisions at the given threshold. With
+    the groups that the user names, ``decision`` the cost of decisions at the given threshold.
+    ``more_where`` is "higher" or "lower" if these predictions are further too high or too low. With
     clusters of dependent samples, of which there are ``n_clusters``, ``effective_size`` is divided
     by the design effect of the mean Brier score.
     """
@@ -253,6 +256,7 @@ class Findings:
     omitted: tuple = ()
     by: GroupCalibrations | None = None
     decision: DecisionFinding | None = None
+    more_where: str = ""
     n_clusters: int | None = None
 
     def error(self, loss: str, notion: str) -> ErrorFinding:
@@ -282,7 +286,12 @@ class Findings:
 
     @property
     def miscalibrated(self) -> bool:
-        """True if a calibration error is significantly above zero, or a test rejects."""
+        """True if a calibration error is significantly above zero, or a test rejects.
+
+        Never with repeated rows, which make all intervals and p-values too small.
+        """
+        if any(one.kind == "repeated_rows" for one in self.suspicions):
+            return False
         tests = self.kernel_test_rejects or self.logistic_test_rejects
         return tests or any(error.detected for error in self.brier_errors)
 
@@ -302,24 +311,39 @@ class Findings:
         """Root mean square of prediction minus calibrated prediction, as a probability.
 
         The root of the Brier calibration error and of the ends of its interval; ends below zero
-        are zero.
+        are zero. Where nothing is found, the upper limit is the error that could be missed.
         """
         found = self.shown_error.calibration
-        ends = np.clip([found.estimate, found.low, found.high], 0.0, 1.0)
+        ends = np.clip([found.estimate, found.low, limit_of_noise(found)], 0.0, 1.0)
         estimate, low, high = np.sqrt(ends).tolist()
         return {"estimate": estimate, "low": low, "high": high}
 
     @property
-    def reach(self) -> float:
-        """Root mean square error of a slope or shift that is detected with probability 95 %.
+    def missed_gain(self) -> float:
+        """Upper limit of what recalibration could save, as a share of the log loss."""
+        found = self.error("log", "canonical")
+        loss = found.terms.loss
+        return limit_of_noise(found.calibration) / loss if 0 < loss < np.inf else np.inf
 
-        With an error of r, the mean of paired differences is r^2 with standard error 2 r sqrt(loss
-        / n). From this r on it is 1.96 + 1.64 standard errors above zero.
+    @property
+    def missed_difference(self) -> float | None:
+        """Difference of a tenth of the samples from others that is found with probability 80 %.
+
+        It is the x with :math:`x^2 = a (v + |1 - 2 r| x)`, where :math:`a = (z_{\\alpha / 2 m} +
+        z_{.2})^2 / (.09\\, n)`, for m groups tested, n samples compared, the event rate r and the
+        Brier score v as variance of the labels. None if there are too few samples.
         """
-        size = self.effective_size
-        # The loss of n labels of one class may be 0 by chance: one more label is added.
-        loss = max(self.confidence.terms.loss, 1 / (size + 1))
-        return min(2 * (1.96 + 1.64) * np.sqrt(loss / size), 1.0)
+        grouping, rate = self.grouping, self.observed_rate.estimate
+        if grouping is None or not grouping.n_tried:
+            return None
+        size = self.effective_size * grouping.n_compared / self.n_samples
+        variance = max(self.confidence.terms.loss, 1 / (size + 1))
+        quantiles = norm.isf([(1 - self.confidence_level) / (2 * grouping.n_tried), 0.2])
+        unit = quantiles.sum() ** 2 / (0.09 * size)
+        half = unit * abs(0.5 - rate)
+        difference = float(half + np.sqrt(half**2 + unit * variance))
+        possible = 0.1 * size * variance >= 1 and difference <= max(rate, 1 - rate)
+        return difference if possible else None
 
     @property
     def named_groups(self) -> tuple[GroupDifference, ...]:

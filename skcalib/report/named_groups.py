@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skcalib._formatting import rates
+from skcalib._formatting import points, rates
 from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
 from skcalib.notions import Auto
 
@@ -50,15 +50,23 @@ def named_group_sentences(found: GroupCalibrations, n_classes: int) -> list[str]
     off = [one for one in found.groups if one.detected]
     beyond = [one for one in found.groups if one.equal_scores_detected]
     if not off and not beyond:
-        return [f"No difference was found in the {n_groups} groups that you named."]
+        most = points(max(max(-one.difference.low, one.difference.high) for one in found.groups))
+        none = f"No difference was found in the {n_groups} groups that you named"
+        return [f"{none}; differences of {most} are not excluded."]
     said = []
     if off:
         verb = "differs from its" if len(off) == 1 else "differ from their"
         listed = _listed(off, lambda one: _rates(one, n_classes), "; ")
+        who = f"Of the {n_groups} groups that you named, {len(off)}"
+        if len(off) == n_groups > 1:
+            who = f"{'Both' if n_groups == 2 else f'All {n_groups}'} groups that you named"
+        said.append(f"{who} {verb} mean prediction: {listed}.")
+    if beyond and n_groups == 2:  # the difference of one is that of the other
         said.append(
-            f"Of the {n_groups} groups that you named, {len(off)} {verb} mean prediction: {listed}."
+            "At equal scores the two groups differ from each other: recalibration of the score "
+            "alone cannot remove this."
         )
-    if beyond:
+    elif beyond:
         verb = "differs" if len(beyond) == 1 else "differ"
         names = _listed(beyond, lambda one: one.name, ", ")
         said.append(

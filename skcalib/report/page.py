@@ -7,19 +7,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skcalib._formatting import (
+    common_spread,
     interval,
     nonnegative,
     number,
     numbers,
     percent,
-    points,
     points_between,
     pvalue,
     rate_interval,
     rates,
     says_nothing,
 )
-from skcalib.inference import MeanInterval
 from skcalib.report import comparison_wording, pictures, wording
 from skcalib.report.named_groups import strongest
 from skcalib.report.rendering import (
@@ -37,14 +36,7 @@ from skcalib.report.rendering import (
     Tile,
 )
 from skcalib.report.subgroups import place_level
-from skcalib.report.wording import (
-    CALIBRATION_PART,
-    GROUPING_PART,
-    LOSS_NAMES,
-    NOTION_NAMES,
-    REST_PART,
-    SECTIONS,
-)
+from skcalib.report.wording import LOSS_NAMES, NOTION_NAMES, SECTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -127,20 +119,18 @@ def _average_note(findings):
 def _signed_points(estimate):
     """A difference of probabilities with its interval."""
     values = (estimate.low, estimate.estimate, estimate.high)
-    low, middle, high = (f"{100 * value:+.1f}" for value in values)
+    low, middle, high = (f"{100 * value:+z.1f}" for value in values)
     return f"{middle} points [{low}, {high}]"
 
 
 def _error_tile(findings):
-    found, level = findings.typical_error, percent(findings.confidence_level)
     what = "typical error" if findings.n_classes == 2 else "typical error of the confidence"
+    if findings.input_is_suspect:
+        return Tile((("Unknown", what),), "check the input first")
+    found, note = wording.typical_parts(findings)
     if not findings.miscalibrated:
-        least = "large" if findings.reach >= 0.5 else f"up to {points(findings.reach)}"
-        return Tile((("No error", "detected"),), f"errors could be missed: {least}")
-    if found["low"] == 0:
-        return Tile(((f"up to {points(found['high'])}", what),), f"{level} upper limit")
-    ends = points_between(found["low"], found["high"])
-    return Tile(((points(found["estimate"]), what),), f"{level} CI {ends}")
+        return Tile((("No error", "detected"),), f"{found} could be missed ({note})")
+    return Tile(((found, what),), note)
 
 
 def _gain_tile(findings):
@@ -156,7 +146,8 @@ def _gain_tile(findings):
 def _ranges(report):
     """The table of ranges of scores."""
     findings = report.findings
-    rows = tuple(_place_row(findings, place) for place in findings.places if place.kind == "scores")
+    places = [place for place in findings.places if place.kind == "scores"]
+    rows = tuple(_place_row(findings, place, places) for place in places)
     names = ("predicted", "observed") if findings.n_classes == 2 else ("confidence", "accuracy")
     table = Table(
         wording.ranges_caption(findings, place_level(report.confidence_level)),
@@ -167,10 +158,11 @@ def _ranges(report):
     return Section(SECTIONS["ranges"], (table, Text(wording.RANGES_NOTE, soft=True)))
 
 
-def _place_row(findings, place):
-    predicted, observed = rates(place.mean_score, place.mean_outcome, distinct=False)
-    ends = rate_interval(place.low, place.high, place.mean_score, place.mean_outcome)
-    cells = (place.label, f"{place.n_samples:,}", predicted, observed, ends)
+def _place_row(findings, place, places):
+    column = [rate for one in places for rate in (one.mean_score, one.mean_outcome)]
+    both = rates(place.mean_score, place.mean_outcome, distinct=False, column=column)
+    ends = rate_interval(place.low, place.high, *column)
+    cells = (place.label, f"{place.n_samples:,}", *both, ends)
     return Row(cells, marked=(3,) if findings.is_off(place) else ())
 
 
@@ -181,7 +173,7 @@ def _classes(report):
     shown = places
     if len(places) > MOST_CLASSES:
         shown = sorted(places, key=lambda one: (not one.detected, -one.squared_gap))[:MOST_CLASSES]
-    rows = tuple(_class_row(findings, place) for place in shown)
+    rows = tuple(_class_row(findings, place, shown) for place in shown)
     caption = wording.classes_caption(place_level(report.confidence_level))
     if len(shown) < len(places):
         caption += f" The {len(shown)} of {len(places):,} classes with the largest differences."
@@ -191,9 +183,9 @@ def _classes(report):
     return Section(SECTIONS["classes"], (*blocks, *drawn))
 
 
-def _class_row(findings, place):
-    label, _, *others = _place_row(findings, place).cells
-    return Row((wording.shorten(label), *others), marked=(2,) if findings.is_off(place) else ())
+def _class_row(findings, place, places):
+    label, _, *others = _place_row(findings, place, places).cells
+    return Row((wording.class_label(label), *others), marked=(2,) if findings.is_off(place) else ())
 
 
 def _groups(report):
@@ -201,9 +193,12 @@ def _groups(report):
     found = report.findings.grouping
     blocks = [Points(tuple(wording.groups(report.findings)))]
     if report.findings.named_groups:
-        rows = tuple(_group_row(one) for one in report.findings.named_groups)
+        column = [rate for one in found.named for rate in (one.observed, one.expected)]
+        rows = tuple(_group_row(one, column) for one in report.findings.named_groups)
         head = ("Group", "samples", "observed", "expected", "difference")
-        blocks.append(Table(wording.GROUPS_CAPTION, head, rows))
+        of = found.n_tried, 1 - report.confidence_level
+        caption = wording.GROUPS_CAPTION.format(*of)
+        blocks.append(Table(caption, head, rows))
     if report.grouping_estimator is not None:
         blocks.append(Pictures((pictures.grouping(report),), wording.FIGURE_OF_GROUPS))
     blocks.append(Points(tuple(wording.grouping_bounds(report.findings))))
@@ -212,41 +207,35 @@ def _groups(report):
     return Section(SECTIONS["groups"], tuple(block for block in blocks if block != Points(())))
 
 
-def _group_row(group):
-    observed, expected = rates(group.observed, group.expected)
-    difference = MeanInterval(group.estimate, group.low, group.high, group.standard_error)
-    cells = (
-        wording.shorten(group.rule),
-        f"{group.n_samples:,}",
-        observed,
-        expected,
-        _signed_points(difference),
-    )
-    return Row(cells)
+def _group_row(group, column):
+    both = rates(group.observed, group.expected, column=column)
+    rule, size = wording.shorten(group.rule), f"{group.n_samples:,}"
+    return Row((rule, size, *both, _signed_points(group)))
 
 
 def _named_groups(report):
     """Groups that the user names: a table and the forest plot."""
     found = report.findings.by
     shown = strongest(found, MOST_CLASSES)
-    caption = wording.NAMED_CAPTION.format(rate=1 - found.confidence_level)
+    caption = wording.NAMED_CAPTION.format(len(found.groups), 1 - found.confidence_level)
     if len(shown) < len(found.groups):
         caption += f" The {len(shown)} of {len(found.groups):,} groups with the smallest p-values."
     names = ("predicted", "observed")
     if report.findings.n_classes > 2:
         names = ("confidence", "accuracy")
     head = ("Group", *names, "difference", "at equal scores")
-    table = Table(caption, head, tuple(_named_row(one) for one in shown))
+    column = [rate for one in shown for rate in (one.mean_predicted, one.observed)]
+    table = Table(caption, head, tuple(_named_row(one, column) for one in shown))
     figure = Pictures((pictures.named_groups(report),), wording.FIGURE_OF_NAMED)
     return Section(SECTIONS["named"], (table, figure))
 
 
-def _named_row(one):
-    predicted, observed = rates(one.mean_predicted, one.observed, distinct=False)
+def _named_row(one, column):
+    both = rates(one.mean_predicted, one.observed, distinct=False, column=column)
     equal = "unknown" if one.equal_scores is None else _signed_points(one.equal_scores)
     name, difference = wording.shorten(one.name), _signed_points(one.difference)
     return Row(
-        (name, predicted, observed, difference, equal),
+        (name, *both, difference, equal),
         note=f"{one.n_samples:,} samples",
         marked=(3,) * one.detected + (4,) * one.equal_scores_detected,
     )
@@ -285,10 +274,11 @@ def _tests(findings):
     """The errors and tests behind the verdict."""
     rows = []
     what = wording.NOTION_NAMES if findings.n_classes > 2 else {"canonical": "the event"}
+    spread = common_spread(*(error.calibration for error in findings.brier_errors))
     for error in findings.brier_errors:
         how = "isotonic" if error is findings.flexible else "averaged maps"
         name = f"Brier calibration error, {what[error.notion]}, {how}"
-        rows.append(_test_row(name, nonnegative(error.calibration), error.detected))
+        rows.append(_test_row(name, nonnegative(error.calibration, spread), error.detected))
     if findings.logistic is not None:
         of = "event" if findings.n_classes == 2 else "confidence"
         name = f"Test of shift and slope of the {of} (Cox)"
@@ -325,10 +315,13 @@ def _reported_value(one):
     """Estimate and interval, the estimate alone if there is no interval, or a dash."""
     if one.value is None:
         return "-"
+    if one.key == "unreliability_pvalue":
+        return pvalue(one.value.estimate).removeprefix("p ").removeprefix("= ")
     if one.value.standard_error == 0:
         return number(one.value.estimate)
     signed = one.key in ("in_the_large", "intercept", "slope", "brier_skill")
-    return interval(one.value) if signed else nonnegative(one.value)
+    plain = signed or one.key.startswith("observed")
+    return interval(one.value) if plain else nonnegative(one.value)
 
 
 # --- Several models ----------------------------------------------------------------------------
@@ -395,10 +388,8 @@ def _short_error(findings):
     found = findings.typical_error
     if not findings.miscalibrated:
         return "none detected"
-    if found["low"] == 0:
-        return f"up to {points(found['high'])}"
-    low, high = points_between(found["low"], found["high"]).split(" to ")
-    return f"{points(found['estimate'])} [{low}, {high}]"
+    ends = f" [{points_between(found['low'], found['high']).replace(' to ', ', ')}]"
+    return wording.typical_parts(findings)[0] + (ends if found["low"] else "")
 
 
 def _average(findings):
@@ -481,10 +472,10 @@ def loss_parts(report: CalibrationReport) -> Section:
     bars = [bar(findings, findings.error(loss, "canonical")) for loss in LOSS_NAMES]
     if findings.n_classes > 2 and findings.grouping is not None:
         bars.append(bar(findings, findings.confidence))
-    rows = [_error_row(findings, error) for error in findings.errors]
-    rows.append(_error_row(findings, findings.flexible, " (isotonic)"))
+    every = [*findings.errors, findings.flexible]
+    spread = common_spread(*(part for one in every for part in (one.calibration, one.refinement)))
+    rows = [_error_row(findings, error, spread) for error in every]
     terms = findings.error("brier", "canonical").terms
-    spread = findings.error("brier", "canonical").refinement.standard_error
     refinement, uncertainty, sharpness = (
         number(getattr(terms, name), spread) for name in ("refinement", "uncertainty", "sharpness")
     )
@@ -501,7 +492,8 @@ def loss_parts(report: CalibrationReport) -> Section:
 def key(bars: Sequence[Bar]) -> Key:
     """Legend of the parts; grouping only if a bar has it."""
     grouped = any(len(bar.parts) > 2 for bar in bars)
-    return Key((CALIBRATION_PART, *([GROUPING_PART] if grouped else []), REST_PART))
+    calibration, grouping, rest = wording.PARTS
+    return Key((calibration, *([grouping] if grouped else []), rest))
 
 
 def bar(
@@ -512,8 +504,9 @@ def bar(
     what = LOSS_NAMES[error.loss]
     if error is not findings.error(error.loss, "canonical"):
         what += " of the confidence"
-    said = f"{name or what} {interval(error.expected_loss)}: calibration "
-    said += nonnegative(error.calibration)
+    spread = common_spread(error.expected_loss, error.calibration, error.refinement)
+    said = f"{name or what} {interval(error.expected_loss, spread)}: calibration "
+    said += nonnegative(error.calibration, spread)
     has_grouping = (
         error is findings.confidence
         and grouped is not None
@@ -524,7 +517,7 @@ def bar(
         said += f", grouping at least {nonnegative(grouped.bound)}"
         said += f", rest at most {interval(grouped.rest)}"
     else:
-        said += f", rest {interval(error.refinement)}"
+        said += f", rest {interval(error.refinement, spread)}"
     parts = [_part("calibration", error.calibration, loss, 0.0, width)]
     if has_grouping and not says_nothing(grouped.bound):
         parts.append(_part("grouping", grouped.bound, loss, parts[0].share, width))
@@ -548,10 +541,11 @@ def _part(kind, estimate, loss, start, width):
     return Part(kind, place(estimate.estimate), *ends)
 
 
-def _error_row(findings, error, note=""):
+def _error_row(findings, error, spread):
     name = LOSS_NAMES[error.loss].removesuffix(" score").removesuffix(" loss")
     if findings.n_classes > 2:
         name += f", {NOTION_NAMES[error.notion]}"
-    loss = number(error.expected_loss.estimate, error.expected_loss.standard_error)
-    cells = (name + note, loss, nonnegative(error.calibration), interval(error.refinement))
+    name += " (isotonic)" if error is findings.flexible else ""
+    loss, calibration = number(error.expected_loss.estimate, spread), error.calibration
+    cells = (name, loss, nonnegative(calibration, spread), interval(error.refinement, spread))
     return Row(cells, marked=(2,) if error.detected else ())

@@ -16,7 +16,7 @@ from skcalib.report.findings import noted
 from skcalib.report.named_groups import strongest
 from skcalib.report.rendering import Picture, Pictures
 from skcalib.report.subgroups import worst_places
-from skcalib.report.wording import N_NAMED, event_name, recalibrator_name, shorten
+from skcalib.report.wording import N_NAMED, class_label, event_name, recalibrator_name, shorten
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -106,7 +106,7 @@ def classes(report: CalibrationReport) -> list[Pictures]:
             for part in (problem.forecast, problem.target)
         )
         one = replace(problem, forecast=forecast, target=target)
-        label = shorten(str(problem.classes[k]))
+        label = class_label(str(problem.classes[k]))
         drawn.append(_picture(report, one, f"class {label}", f"Class {label}", small=True))
     which = "Each class" if len(drawn) == len(places) else "The classes with the largest errors"
     return [Pictures(tuple(drawn), f"{which}, against the rest.")] if drawn else []

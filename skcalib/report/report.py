@@ -19,7 +19,7 @@ from skcalib._validation import (
     weighted_rows,
 )
 from skcalib.decisions import score_of_decision
-from skcalib.estimators._response import held_out_problem
+from skcalib.estimators._response import held_out_problem, response_of
 from skcalib.events import only_problem
 from skcalib.grouping.by_group import calibration_by_group, take_groups
 from skcalib.notions import Auto
@@ -135,9 +135,10 @@ class CalibrationReport(Shown):
       (:class:`~skcalib.GroupingLossEstimator`).
     - **Advice**: a recalibration map, if its held-out log loss is significantly lower and its
       held-out Brier score is not higher.
-    - **Suspicions**, which come first: labels of the other class, columns out of order, hard
-      predictions, training data, constant forecasts, scores divided by 100, labels of one class,
-      and labels with probability 0.
+    - **Suspicions**, which come first: labels of the other class or in another order, columns out
+      of order, repeated rows, missing classes, hard predictions, training data, constant forecasts,
+      scores divided by 100, labels of one class, labels with probability 0, balanced training data
+      and decision values.
 
     Parameters
     ----------
@@ -164,6 +165,8 @@ class CalibrationReport(Shown):
         If above 0, each stage and its time are printed to standard error.
     has_estimator : bool, default=False
         Whether the forecasts come from a classifier; determines the line of code shown.
+    decision_values : bool, default=False
+        Whether the forecasts are decision values that were passed through the logistic function.
     sketched_notion : {"canonical", "top_label"} or None, default=None
         The notion of the sketch that the problem was made from, if any.
 
@@ -221,6 +224,7 @@ class CalibrationReport(Shown):
         n_jobs: int | None = None,
         verbose: int = 0,
         has_estimator: bool = False,
+        decision_values: bool = False,
         sketched_notion: Literal["canonical", "top_label"] | None = None,
     ) -> None:
         if threshold is not None or costs is not None:
@@ -242,6 +246,7 @@ class CalibrationReport(Shown):
             n_jobs=n_jobs,
             verbose=verbose,
             name=self.name,
+            decision_values=decision_values,
         )
 
     @classmethod
@@ -517,6 +522,7 @@ class CalibrationReport(Shown):
             n_jobs=n_jobs,
             verbose=verbose,
             has_estimator=True,
+            decision_values=response_of(estimator, response_method) == "decision_function",
         )
 
     @property

@@ -119,22 +119,14 @@ def equal_information(
     # A small weight for each sample separates the ranges of scores of exactly 0 and 1.
     information = weight[order] * (sorted_score * (1 - sorted_score) + 1e-6)
     size = n_samples * information.sum() / weight.sum()
-    n_ranges = int(
-        np.clip(
-            min(max(size / _INFORMATION_PER_RANGE, _FEW_RANGES), n_samples / _SAMPLES_PER_RANGE),
-            1,
-            _MOST_RANGES,
-        )
-    )
+    informative = max(size / _INFORMATION_PER_RANGE, _FEW_RANGES)
+    n_ranges = int(np.clip(min(informative, n_samples / _SAMPLES_PER_RANGE), 1, _MOST_RANGES))
     before = np.cumsum(information) - information
     which = np.minimum((before / information.sum() * n_ranges + 1e-9).astype(int), n_ranges - 1)
     first = np.searchsorted(sorted_score, sorted_score)  # ties share the range of the first
     starts = np.flatnonzero(np.diff(which[first], prepend=-1))
     parts = _large_enough(np.split(order, starts[1:]), count)
-    groups = []
-    for part in parts:
-        ends = float(score[part].min()), float(score[part].max())
-        groups.append((part, ends))
+    groups = [(part, (float(score[part].min()), float(score[part].max()))) for part in parts]
     return _labelled(groups, score)
 
 
@@ -204,28 +196,10 @@ def find_grouping(
 ) -> tuple[GroupingFinding, GroupingLossEstimator | None]:
     """Groups that differ at equal scores, and lower bounds of the grouping loss.
 
-    Parameters
-    ----------
-    problem : Problem
-        Validated forecasts. The event of two classes is the last one.
-    features : array-like of shape (n_samples, n_features)
-        Numbers; in data frames also categories.
-    refinement : MeanInterval
-        Refinement of the Brier score of the same event.
-    confidence_level : float
-        Confidence level.
-    random_state : int
-        Seed.
-    n_jobs : int, default=None
-        Jobs.
-
-    Returns
-    -------
-    finding : GroupingFinding
-        Only a note if the features cannot be used.
-    split : GroupingLossEstimator or None
-        Regions for `GroupingDisplay`: the most harmful named group against all others, and a
-        balanced split of each level set where no group is named.
+    `features` are numbers, in data frames also categories, and `refinement` that of the Brier score
+    of the same event. The finding is only a note if the features cannot be used. The second is the
+    split for `GroupingDisplay`, or None: the most harmful named group against all others, or a
+    balanced split of each level set.
     """
     features, encoded = encode_features(features)
     try:
@@ -233,24 +207,14 @@ def find_grouping(
     except ValueError as error:  # the rest of the report is unaffected
         return GroupingFinding(note=str(error)), None
     names = feature_names(features, values.shape[1])
-    compared, rows, members = compare_groups(
-        problem,
-        values,
-        names,
-        encoded,
-        confidence_level=confidence_level,
-        random_state=random_state,
-    )
+    run: dict[str, Any] = {"confidence_level": confidence_level, "random_state": random_state}
+    compared, rows, members = compare_groups(problem, values, names, encoded, **run)
     notes = [compared.note] if compared.note else []
-    common: dict[str, Any] = {
-        "notion": "auto",
-        "labels": problem.classes,
-        "confidence_level": confidence_level,
-        "n_jobs": n_jobs,
-        "random_state": random_state,
-    }
+    common: dict[str, Any] = {"notion": "auto", "labels": problem.classes, "n_jobs": n_jobs, **run}
     n_permutations = int(np.clip(20_000_000 // len(problem.weight), 200, 999))
-    finding = GroupingFinding(named=compared.named, n_tried=compared.n_tried)
+    finding = GroupingFinding(
+        named=compared.named, n_tried=compared.n_tried, n_compared=compared.n_samples
+    )
     try:
         with noted() as warned:
             found = GroupingLossEstimator(swap=True, n_permutations=n_permutations, **common).fit(
@@ -269,45 +233,24 @@ def find_grouping(
     if finding.named or finding.detected:
         finding = replace(finding, correction=_correction_gain(problem, values, common))
     if compared.named:
-        split = _named_split(problem.take(rows), members[0], compared.named[0].rule, common)
+        groups = np.where(members[0], compared.named[0].rule, "others")
+        data = np.zeros((len(rows), 1)), problem.take(rows)
+        split = _split(*data, lambda rule: rule.removeprefix("region "), common, groups)
     else:
-        split = _balanced_split(features, problem, encoded, common)
+        split = _split(features, problem, lambda rule: plain_rule(rule, encoded), common)
     return finding, split
 
 
-def _named_split(problem, member, rule, common):
-    """Regions of one named group and of all others, on the compared samples."""
-    estimator = GroupingLossEstimator(
-        partitioner="stump", n_bins=N_LEVEL_SETS, n_permutations=0, **common
-    )
+def _split(features, problem, plain, common, groups=None):
+    """Two regions of each level set: of given groups, or learned on one half of the samples."""
+    how: dict[str, Any] = {"partitioner": "stump", "n_bins": N_LEVEL_SETS, "n_permutations": 0}
+    estimator = GroupingLossEstimator(**how, **common)
     try:
         with noted():
-            estimator.fit(
-                np.zeros((len(member), 1)),
-                problem,
-                regions=np.where(member, rule, "others"),
-            )
-    except ValueError:  # the group is too small for level sets
+            estimator.fit(features, problem, regions=groups)
+    except ValueError:  # too few samples for level sets
         return None
-    estimator.regions_ = [
-        replace(one, rule=one.rule.removeprefix("region ")) for one in estimator.regions_
-    ]
-    return estimator
-
-
-def _balanced_split(features, problem, encoded, common):
-    """Two regions of each level set, learned on one half and measured on the other."""
-    estimator = GroupingLossEstimator(
-        partitioner="stump", n_bins=N_LEVEL_SETS, n_permutations=0, **common
-    )
-    try:
-        with noted():
-            estimator.fit(features, problem)
-    except ValueError:
-        return None
-    estimator.regions_ = [
-        replace(one, rule=plain_rule(one.rule, encoded)) for one in estimator.regions_
-    ]
+    estimator.regions_ = [replace(one, rule=plain(one.rule)) for one in estimator.regions_]
     return estimator
 
 
@@ -341,16 +284,10 @@ def _correction_gain(problem, values, common):
     forecast, target = problem.forecast[rows], problem.target[rows]
     if forecast.shape[1] > 2:
         forecast, target = next(TopLabel().problems(forecast, target))
-    correction = GroupRecalibrator(
-        loss="brier",
-        labels=[0, 1],
-        confidence_level=common["confidence_level"],
-        random_state=common["random_state"],
-    )
+    run = {key: common[key] for key in ("confidence_level", "random_state")}
+    correction, label = GroupRecalibrator(loss="brier", labels=[0, 1], **run), target[:, 1]
     with noted():
-        correction.fit(
-            forecast, target[:, 1].astype(int), problem.weight[rows], features=values[rows]
-        )
+        correction.fit(forecast, label.astype(int), problem.weight[rows], features=values[rows])
     return correction.feature_gain_
 
 

@@ -1,9 +1,7 @@
 """Signs of an invalid input, checked before anything else.
 
-Each check names one kind of mistake: labels of the other class, columns out of order, hard
-predictions, training data, constant forecasts, a wrong scale, labels of one class, and labels that
-were given probability 0. A check that compares two readings of the input requires a difference of
-the Brier score of many standard errors, so that sampling noise does not trigger it.
+Each check names one kind of mistake. A check that compares two readings of the input requires a
+difference of the Brier score of many standard errors, so that sampling noise does not trigger it.
 """
 
 from __future__ import annotations
@@ -13,31 +11,48 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse import issparse
+from scipy.special import logit
+from scipy.stats import poisson
 
-from skcalib.inference import concordance_interval, mean_interval
+from skcalib.inference import concordance_interval, mean_interval, rate_interval
+from skcalib.notions import TopLabel
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
+    from skcalib._arguments import MatrixLike
     from skcalib.problem import Problem
+    from skcalib.report.findings import Gains, LogisticRecalibration
 
 #: Standard errors by which another reading of the input must lower the Brier score.
 _CLEARLY = 5.0
 #: Level of the interval of the concordance that must lie below one half.
 _RANKING_LEVEL = 0.999
+#: Level of the interval that chance lies in, if labels are not related to the forecasts at all.
+_UNRELATED_LEVEL = 0.9
 #: Accuracy that another order of the columns must gain.
 _ADDED_ACCURACY = 0.02
 #: Number of right predictions from which training data are suspected.
 _MANY_RIGHT = 50
 #: With more classes than this, other orders of the columns are not searched.
 _MOST_CLASSES = 2_000
+#: Probability below which chance does not explain repeated rows, or that a class has no label.
+_IMPROBABLE = 1e-4
+#: Share of the rows that repeat others; forecasts beside a repeated one that show how labels vary.
+_REPEATED, _BESIDE = 0.1, 20
+#: Excess over chance of the AUC, or accuracy, that the forecasts claim, from which they vary a lot.
+_CLAIMED = 0.15
+#: Factor of the odds, and its lower limit; difference of the slope from 1; share of the gain.
+_FACTOR, _LEAST_FACTOR, _SLOPE, _BY_SHIFT = 4.0, 2.5, 0.15, 0.9
 
 
 @dataclass(frozen=True)
 class Suspicion:
     """One kind of mistake, with the numbers for its sentence.
 
-    ``kind`` is "other_class", "column_order", "hard_predictions", "every_label_right", "constant",
-    "percent_scale", "one_class" or "infinite_log_loss".
+    ``kind`` is "other_class", "column_order", "percent_scale", "label_order", "absent_class",
+    "repeated_rows", "unrelated_labels", "one_class", "constant", "hard_predictions",
+    "every_label_right", "infinite_log_loss", "balanced_training" or "decision_values".
     """
 
     kind: str
@@ -47,25 +62,45 @@ class Suspicion:
 
     @property
     def invalidates(self) -> bool:
-        """True if the probabilities probably do not belong to these labels."""
-        return self.kind in ("other_class", "column_order", "percent_scale")
+        """True if the probabilities or the samples are probably not what they should be."""
+        return self.kind in INVALID
 
     @property
     def comes_before_advice(self) -> bool:
         """True if the input must be corrected before recalibration."""
-        return self.invalidates or self.kind == "hard_predictions"
+        return self.invalidates or self.kind in ("hard_predictions", "unrelated_labels")
 
 
-def find_suspicions(problem: Problem) -> tuple[Suspicion, ...]:
-    """`Problem` -> tuple of `Suspicion`, the most serious first."""
+#: Kinds with which the verdict is only that the input must be checked.
+INVALID = ("other_class", "column_order", "percent_scale", "label_order", "absent_class",
+           "repeated_rows")  # fmt: skip
+
+
+def find_suspicions(
+    problem: Problem,
+    features: MatrixLike = None,
+    logistic: LogisticRecalibration | None = None,
+    gains: Gains | None = None,
+    decision_values: bool = False,
+) -> tuple[Suspicion, ...]:
+    """`Problem` -> tuple of `Suspicion`, the most serious first.
+
+    `features` tell rows with equal forecasts apart, `logistic` and `gains` show a constant factor
+    of the odds, and `decision_values` says that the forecasts are transformed decision values.
+    """
     checks = (
         _other_order,
         _percent_scale,
+        _label_order,
+        _absent_class,
+        lambda problem: _repeated_rows(problem, features),
         _one_class,
         _constant,
         _hard_predictions,
         _every_label_right,
         _infinite_log_loss,
+        lambda problem: _balanced_training(problem, logistic, gains),
+        lambda problem: Suspicion("decision_values") if decision_values else None,
     )
     found = (check(problem) for check in checks)
     return tuple(one for one in found if one is not None)
@@ -82,7 +117,7 @@ def _other_order(problem):
     _, columns = linear_sum_assignment(-affinity)
     if np.array_equal(columns, np.arange(n_classes)):
         return None
-    if n_classes == 2 and not _ranks_below_chance(problem):
+    if n_classes == 2 and _ranking(problem, problem.column).high >= 0.5:
         return None
     other = forecast[:, columns]
     gain = ((forecast - target) ** 2).sum(axis=1) - ((other - target) ** 2).sum(axis=1)
@@ -97,29 +132,145 @@ def _other_order(problem):
     return Suspicion("column_order", before, after, tuple(str(problem.classes[k]) for k in moved))
 
 
-def _ranks_below_chance(problem):
-    """Whether higher scores of a class clearly mean fewer labels of it."""
-    found = concordance_interval(
-        problem.target[:, 1],
-        problem.forecast[:, 1],
-        problem.weight,
-        _RANKING_LEVEL,
-        square=problem.square,
-        cluster=problem.cluster,
-    )
-    return found.high < 0.5
+def _ranking(problem, column, level=_RANKING_LEVEL):
+    """Interval of the AUC, or for several classes of the accuracy, with these labels (n,)."""
+    rows = {"square": problem.square, "cluster": problem.cluster}
+    if problem.forecast.shape[1] == 2:
+        data = (column == 1).astype(float), problem.forecast[:, 1]
+        return concordance_interval(*data, problem.weight, level, **rows)
+    right = (problem.forecast.argmax(axis=1) == column).astype(float)
+    return rate_interval(right, problem.weight, level, **rows)
+
+
+def _label_order(problem):
+    """Check forecasts that vary, with labels that do not follow them: are they in another order?
+
+    The AUC, or accuracy, that calibrated forecasts would have is compared with that of the labels.
+    A useless model that was fitted to noise looks the same, unless labels in reverse or moved by
+    one row follow the forecasts, or one of both is sorted.
+    """
+    if problem.count is not None or _is_one_class(problem):
+        return None
+    forecast, weight, column = problem.forecast, problem.weight, problem.column
+    what, chance = "AUC", 0.5
+    if forecast.shape[1] == 2:
+        claimed = _claimed_concordance(forecast[:, 1], weight)
+    else:
+        what = "accuracy"
+        top = np.bincount(forecast.argmax(axis=1), weight, forecast.shape[1]) / weight.sum()
+        chance = float(top @ weighted_mean(problem.target, weight))
+        claimed = float(weighted_mean(forecast.max(axis=1), weight))
+    middle = (chance + claimed) / 2
+    if claimed < chance + _CLAIMED:
+        return None
+    seen = _ranking(problem, column)
+    if not seen.low <= chance <= seen.high < middle:
+        return None
+    steps = {"up": -1, "down": 1}
+    moved = {f"moved {how} by one row": np.roll(column, step) for how, step in steps.items()}
+    for how, other in {"in reverse": column[::-1], **moved}.items():
+        again = _ranking(problem, other)
+        if again.low > chance and again.estimate > middle:
+            return Suspicion("label_order", seen.estimate, again.estimate, (how, what))
+    for how, values in {"labels": column, "forecasts": forecast[:, 1]}.items():
+        step = np.diff(values)
+        if (step >= 0).all() or (step <= 0).all():
+            return Suspicion("label_order", seen.estimate, claimed, (how, what))
+    if _ranking(problem, column, _UNRELATED_LEVEL).low > chance:
+        return None
+    return Suspicion("unrelated_labels", seen.estimate, claimed, ("", what))
+
+
+def _claimed_concordance(score, weight):
+    """Expected AUC of calibrated scores: ties count one half."""
+    at = np.unique(score, return_inverse=True)[1]
+    events, others = (np.bincount(at, weight * one) for one in (score, 1 - score))
+    below = np.cumsum(others) - others / 2
+    pairs = events.sum() * others.sum()
+    return float(events @ below / pairs) if pairs > 0 else 0.5
+
+
+def _absent_class(problem):
+    """Check for classes without labels that should have some."""
+    absent = ~problem.target.any(axis=0)
+    if not absent.any() or _is_one_class(problem):
+        return None
+    count = np.ones(len(problem.weight)) if problem.count is None else problem.count
+    with np.errstate(divide="ignore"):
+        chance = np.exp(count @ np.log1p(-problem.forecast))
+    named = np.flatnonzero(absent & (chance * absent.sum() < _IMPROBABLE))
+    expected = count @ problem.forecast[:, named].sum(axis=1)
+    names = tuple(str(problem.classes[k]) for k in named)
+    return Suspicion("absent_class", float(expected), names=names) if names else None
+
+
+def _repeated_rows(problem, features):
+    """Check for rows that are given several times.
+
+    Samples that merely have the same forecast, as of a leaf of a tree, differ in their labels about
+    as often as samples with similar forecasts. Repeated rows never do.
+    """
+    if problem.count is not None or len(problem.weight) < 2:
+        return None
+    forecast, column = problem.forecast, problem.column
+    score, right = forecast[:, 1], column
+    if forecast.shape[1] > 2:
+        ((pair, hit),) = TopLabel().problems(forecast, problem.target)
+        score, right = pair[:, 1], hit[:, 1]
+    most = (1 - _REPEATED) * len(column)
+    if len(np.unique(score)) > most:
+        return None
+    row = np.unique(forecast, axis=0, return_inverse=True)[1].ravel()
+    if features is not None and not issparse(features):
+        for values in np.asarray(features).reshape(len(row), -1).T:
+            row = _together(row, values.astype(str) if values.dtype.kind == "O" else values)
+    distinct = _together(row, column).max() + 1
+    if distinct > most:
+        return None
+    if problem.cluster is not None and _together(row, problem.cluster).max() == row.max():
+        return None  # the clusters tell that these rows belong together
+    size, events = np.bincount(row), np.bincount(row, right)
+    order = np.argsort(np.bincount(row, score) / size, kind="stable")
+    block = np.arange(len(order)) // _BESIDE
+    share, size = (events / size)[order], size[order]
+    share = (np.bincount(block, share) / np.bincount(block))[block]
+    expected = float(np.sum(1 - share**size - (1 - share) ** size))
+    mixed = len(np.unique(_together(row, right))) - len(size)
+    if mixed > expected / 5 or poisson.cdf(mixed, expected) > _IMPROBABLE:
+        return None
+    return Suspicion("repeated_rows", float(distinct), float(len(column)))
+
+
+def _together(codes, values):
+    """Codes (n,) of pairs of a code and a value, from 0."""
+    own = np.unique(values, return_inverse=True)[1].ravel()
+    return np.unique(codes * (own.max() + 1) + own, return_inverse=True)[1]
+
+
+def _balanced_training(problem, logistic, gains):
+    """Check for a constant factor of the odds that brings the mean forecast nearer to one half."""
+    if logistic is None or gains is None or problem.forecast.shape[1] > 2:
+        return None
+    shift, slope = logistic.shift, logistic.slope
+    means = (weighted_mean(one[:, 1], problem.weight) for one in (problem.forecast, problem.target))
+    predicted, observed = np.abs(logit([*means]))
+    least = np.sign(shift.low * shift.high) * min(abs(shift.low), abs(shift.high))
+    large = abs(shift.estimate) >= np.log(_FACTOR) and least >= np.log(_LEAST_FACTOR)
+    straight = max(abs(slope.estimate - 1), slope.standard_error) <= _SLOPE
+    towards_half, alone = predicted < observed < np.inf, gains.shift >= _BY_SHIFT * gains.whole
+    if not (large and straight and towards_half and alone):
+        return None
+    word = "high" if shift.estimate < 0 else "low"
+    return Suspicion("balanced_training", float(np.exp(abs(shift.estimate))), names=(word,))
 
 
 def _percent_scale(problem):
     """Check whether a hundred times the probability of the event fits much better."""
-    score = problem.forecast[:, 1]
+    score, y = problem.forecast[:, 1], problem.target[:, 1]
     if problem.forecast.shape[1] > 2 or not 0 < score.max() <= 0.0101:
         return None
-    y = problem.target[:, 1]
     gain = (score - y) ** 2 - (np.minimum(100 * score, 1.0) - y) ** 2
-    if not _is_clear(gain, problem):
-        return None
-    return Suspicion("percent_scale", float(score.max()))
+    return Suspicion("percent_scale", float(score.max())) if _is_clear(gain, problem) else None
 
 
 def _one_class(problem):
@@ -136,9 +287,8 @@ def _constant(problem):
 
 
 def _hard_predictions(problem):
-    if not np.isin(problem.forecast, (0.0, 1.0)).all():
-        return None
-    return Suspicion("hard_predictions")
+    hard = np.isin(problem.forecast, (0.0, 1.0)).all()
+    return Suspicion("hard_predictions") if hard else None
 
 
 def _every_label_right(problem):

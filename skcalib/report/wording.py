@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from skcalib._formatting import (
     interval,
     nonnegative,
@@ -43,6 +45,7 @@ NOTION_NAMES = {
 }
 RECALIBRATOR_NAMES = {
     "TemperatureScaling": "temperature scaling",
+    "InterceptRecalibrator": "a shift of the log odds",
     "PlattScaling": "Platt scaling",
     "BetaCalibration": "beta calibration",
     "BiasCorrectedTemperatureScaling": "temperature scaling with class biases",
@@ -52,9 +55,11 @@ RECALIBRATOR_NAMES = {
 }
 #: Most ranges, classes or groups named in a sentence or a list.
 N_NAMED = 3
+#: Words of a verdict, which is read on one screen.
+MOST_WORDS = 110
 _GROUPS_IN_VERDICT = 2
-_LARGE_REACH = 0.5
-_WEAK_REACH = 0.1
+_CONCLUSIVE = 0.2  # typical error, in standard deviations of a label
+_LARGE_GAIN = 0.5  # share of the log loss
 _LONGEST_NAME = 60
 
 
@@ -73,21 +78,30 @@ def headline(findings: Findings) -> str:
 
 
 def sentences(findings: Findings) -> list[str]:
-    """The verdict in full: suspicions, size, averages, advice, decisions, groups."""
-    return [
+    """The verdict in full: suspicions, size, averages, advice, decisions, groups.
+
+    It names fewer groups where it would have more than `MOST_WORDS` words.
+    """
+    by = findings.by
+    before = [
         *suspicions(findings),
         *sizes(findings),
         advice(findings),
         *([] if findings.decision is None else decision_advice(findings.decision)),
-        *([] if findings.grouping is None else groups(findings)),
-        *([] if findings.by is None else named_group_sentences(findings.by, findings.n_classes)),
     ]
+    after = [] if by is None else named_group_sentences(by, findings.n_classes)
+    for most in range(_GROUPS_IN_VERDICT, 0, -1):
+        middle = [] if findings.grouping is None else groups(findings, most)
+        said = [*before, *middle, *after]
+        if len(" ".join([headline(findings), *said]).split()) <= MOST_WORDS:
+            break
+    return said
 
 
 def sizes(findings: Findings) -> list[str]:
     """How large the error is, and the averages: a page shows them as tiles."""
-    size = [] if findings.input_is_suspect else [_size(findings)]
-    return [*size, _averages(findings)]
+    size = f"{typical_error(findings)}." if findings.miscalibrated else missed(findings)
+    return [*([] if findings.input_is_suspect else [size]), _averages(findings)]
 
 
 def short_verdict(findings: Findings) -> str:
@@ -105,6 +119,9 @@ _SUSPECT_HEADLINES = {
     "other_class": "Check the labels: the forecasts fit the other class.",
     "column_order": "Check the columns: the forecasts fit another order of the classes.",
     "percent_scale": "Check the scale: the forecasts fit better times 100.",
+    "label_order": "Check the order: labels and forecasts are not in the same one.",
+    "absent_class": "Check the test set: a class has no samples.",
+    "repeated_rows": "Check the rows: many are given several times.",
 }
 _SHORT = {
     None: "none detected",
@@ -120,7 +137,8 @@ _SHORT = {
 def _shifted(word):
     def say(findings):
         predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
-        return f"Predictions are {word}: mean {predicted}, observed {observed}."
+        more = f", and more so the {findings.more_where} they are" if findings.more_where else ""
+        return f"Predictions are {word}{more}: mean {predicted}, observed {observed}."
 
     return say
 
@@ -130,9 +148,7 @@ def _class_shift(findings):
     off.sort(key=lambda place: -place.squared_gap)
     often = [place for place in off if place.too_high]
     word, named = ("often", often) if often else ("rarely", off)
-    more = "" if len(named) <= N_NAMED else f" and {len(named) - N_NAMED} more"
-    names = ", ".join(class_name(place.label) for place in named[:N_NAMED])
-    return f"Some classes are predicted too {word}: {names}{more}."
+    return f"Some classes are predicted too {word}: {_some(place.label for place in named)}."
 
 
 def _uneven(findings):
@@ -143,6 +159,8 @@ def _uneven(findings):
         place = next((place for place in off if place.too_high is too_high), None)
         if place is not None:
             parts.append(f"{word} where {'it' if parts else f'the {what}'} is {place.label}")
+    if not parts and any(one.kind == "infinite_log_loss" for one in findings.suspicions):
+        return "Miscalibrated: some labels were given probability 0."
     if not parts:
         return f"Miscalibrated, but no single range of the {what} is clearly off."
     return f"Miscalibrated, unevenly: {', '.join(parts)}."
@@ -169,12 +187,48 @@ def _accuracies(one):
 
 
 def _column_order(one):
-    names = ", ".join(map(class_name, one.names[:N_NAMED]))
-    more = "" if len(one.names) <= N_NAMED else f" and {len(one.names) - N_NAMED} more"
-    return f"With another order of the columns ({names}{more}): {_accuracies(one)}."
+    return f"With another order of the columns ({_some(one.names)}): {_accuracies(one)}."
+
+
+def _some(labels):
+    """The first classes of a list, and how many more."""
+    names = list(map(class_name, labels))
+    more = f" and {len(names) - N_NAMED} more" if len(names) > N_NAMED else ""
+    return ", ".join(names[:N_NAMED]) + more
+
+
+def _label_order(one):
+    (how, what), before, after = one.names, f"{one.before:.2f}", f"{one.after:.2f}"
+    if how not in ("", "labels", "forecasts"):
+        return f"With the labels {how} the {what} is {after} instead of {before}."
+    start = f"The {how} are sorted, and the" if how else "The"
+    noise = "" if how else ", or was the model fitted to noise"
+    return (
+        f"{start} {what} is {before}, where such forecasts claim {after}: are the labels in "
+        f"another order than the forecasts{noise}?"
+    )
 
 
 _SUSPICIONS = {
+    "absent_class": lambda one: (
+        f"No sample is of {_some(one.names)}, but about {one.before:,.0f} were expected: were "
+        "they left out? Nothing can be said about the probability of a class without samples."
+    ),
+    "label_order": _label_order,
+    "unrelated_labels": _label_order,
+    "repeated_rows": lambda one: (
+        f"Only {one.before:,.0f} of {one.after:,.0f} rows are distinct: all intervals and p-values "
+        "are too small. Drop the repeated rows, or pass groups= with one value for each distinct "
+        "row."
+    ),
+    "balanced_training": lambda one: (
+        f"The odds are about {float(f'{one.before:.2g}'):,g} times too {one.names[0]} in all "
+        "ranges: was the model trained on balanced data? LabelShiftRecalibrator corrects this."
+    ),
+    "decision_values": lambda one: (
+        "The scores are decision values that were passed through the logistic function: the model "
+        "has no probabilities."
+    ),
     "other_class": lambda one: (
         f"Read as probabilities of the other class they fit much better: {_accuracies(one)}."
     ),
@@ -200,35 +254,31 @@ _SUSPICIONS = {
 }
 
 
-def _size(findings):
-    """The size of the error, or of an error that could be missed."""
-    if not findings.miscalibrated:
-        return missed(findings)
-    return f"{typical_error(findings)}."
-
-
 def missed(findings: Findings) -> str:
-    """The size of errors that these samples could not detect."""
-    with_samples = f"With {findings.n_samples:,} samples"
-    if findings.reach >= _LARGE_REACH:
-        return f"{with_samples}, even large errors could be missed."
-    return f"{with_samples}, errors of up to {points(findings.reach)} could be missed."
+    """The upper limit of errors that were not detected."""
+    of = "" if findings.n_classes == 2 else " of the confidence"
+    most = f"of up to {points(findings.typical_error['high'])}"
+    return f"With {findings.n_samples:,} samples, errors{of} {most} could be missed ({_RMS})."
+
+
+_RMS = "percentage points, root mean square"
 
 
 def typical_error(findings: Findings) -> str:
     """The root mean square error in points, with its interval."""
     what = "Typical error" if findings.n_classes == 2 else "Typical error of the confidence"
-    return f"{what}: {typical_points(findings)}"
+    found, note = typical_parts(findings)
+    return f"{what}: {found} ({note})"
 
 
-def typical_points(findings: Findings) -> str:
-    """The typical error in points, with its interval."""
+def typical_parts(findings: Findings) -> tuple[str, str]:
+    """The typical error in points, and what it is with its interval."""
     found, level = findings.typical_error, percent(findings.confidence_level)
     if found["low"] == 0:
-        return f"up to {points(found['high'])} ({level} upper limit)"
+        return f"up to {points(found['high'])}", f"{_RMS}; {level} upper limit"
     how = ", isotonic" if findings.shown_error is findings.flexible else ""
     ends = points_between(found["low"], found["high"])
-    return f"{points(found['estimate'])} ({level} CI {ends}{how})"
+    return points(found["estimate"]), f"{_RMS}; {level} CI {ends}{how}"
 
 
 def _averages(findings):
@@ -262,8 +312,15 @@ def event_name(findings: Findings) -> str:
 
 def class_name(label: str) -> str:
     """A class in a sentence."""
+    label = class_label(label)
     plain = label.replace(".", "", 1).lstrip("-").isdigit() or label in ("True", "False")
-    return f"class {label}" if plain else shorten(label)
+    return f"class {label}" if plain else label
+
+
+def class_label(label: str) -> str:
+    """A class in a table: "1" for the number 1.0, and a shortened name."""
+    whole = label.removesuffix(".0")
+    return whole if whole.lstrip("-").isdigit() else shorten(label)
 
 
 def shorten(name: str) -> str:
@@ -293,19 +350,17 @@ def advice(findings: Findings) -> str:
 
 
 def _few_labels(findings):
-    if findings.n_classes > 2:
-        return (
-            f"Fewer than {FEWEST_LABELS} right or wrong predictions are too few to choose a "
-            "recalibration map."
-        )
-    return (
-        f"Fewer than {FEWEST_LABELS} labels of one class are too few to choose a recalibration map."
-    )
+    what = "labels of one class" if findings.n_classes == 2 else "right or wrong predictions"
+    return f"Fewer than {FEWEST_LABELS} {what} are too few to choose a recalibration map."
 
 
-def _no_need(findings):
-    verb = "would not help" if is_conclusive(findings) else "is not recommended"
-    return f"Recalibration {verb}: no map is reliably better on held-out samples."
+def _no_gain(findings):
+    share, shown = findings.missed_gain, "no gain can be shown"
+    if findings.advice.reason == "no_gain":
+        shown = "no map lowers both log loss and Brier score reliably"
+    gain = f"a gain of up to {rates(share)[0]} of the log loss"
+    gain = gain if share < _LARGE_GAIN else "even a large gain"
+    return f"Recalibration is not recommended: with these samples {shown}; {gain} could be missed."
 
 
 _NO_ADVICE = {
@@ -315,17 +370,15 @@ _NO_ADVICE = {
         "The scores separate the labels completely, so these samples cannot determine a "
         "recalibration map."
     ),
-    "calibrated": _no_need,
-    "no_gain": lambda findings: (
-        "Recalibration would not help: no map lowers both log loss and Brier score reliably on "
-        "held-out samples."
-    ),
+    "calibrated": _no_gain,
+    "no_gain": _no_gain,
 }
 
 
 def is_conclusive(findings: Findings) -> bool:
-    """Whether there are enough samples to interpret the absence of evidence."""
-    return findings.reach < _WEAK_REACH
+    """Whether no large error could be missed, compared with the spread of the labels."""
+    rate = findings.observed_rate.estimate
+    return findings.typical_error["high"] < _CONCLUSIVE * np.sqrt(rate * (1 - rate))
 
 
 def recalibrator_name(name: str) -> str:
@@ -360,15 +413,16 @@ def _constructor(findings, *options):
 # --- Groups ------------------------------------------------------------------------------------
 
 
-def groups(findings: Findings) -> list[str]:
-    """The sentences of the verdict on groups with equal scores."""
+def groups(findings: Findings, most: int = _GROUPS_IN_VERDICT) -> list[str]:
+    """The sentences of the verdict on groups with equal scores, with at most so many names."""
     found = findings.grouping
     named = findings.named_groups
-    if found.grouping_loss is None and not named:
-        return [f"Groups were not compared: {found.note}"]
+    if not found.n_tried:
+        note = found.note or "each has too few samples or too few labels of one kind."
+        return [f"Groups were not compared: {note.removeprefix('Groups were not compared: ')}"]
     if named:
-        said = "; ".join(group_difference(findings, one) for one in named[:_GROUPS_IN_VERDICT])
-        rest = len(named) - _GROUPS_IN_VERDICT
+        said = "; ".join(group_difference(findings, one) for one in named[:most])
+        rest = len(named) - most
         more = f"; {rest} more in the details" if rest > 0 else ""
         return [f"Groups with equal scores differ: {said}{more}. {better_model(findings)}"]
     if found.detected:
@@ -376,7 +430,10 @@ def groups(findings: Findings) -> list[str]:
             f"Samples with equal scores differ (grouping loss at least {number(found.bound.low)}), "
             f"but no simple group explains it. {better_model(findings)}"
         ]
-    return ["No group differs from others with equal scores."]
+    missed, least = "these samples are too few to find one of 10 %", findings.missed_difference
+    if least is not None:
+        missed = f"a group of 10 % would have to differ by about {points(least)} to be found"
+    return [f"No group was found that differs from others with equal scores; {missed}."]
 
 
 def better_model(findings: Findings) -> str:
@@ -395,10 +452,8 @@ def better_model(findings: Findings) -> str:
 def group_difference(findings: Findings, group: GroupDifference) -> str:
     """One group: observed against expected at equal scores."""
     observed, expected = rates(group.observed, group.expected)
-    rule = shorten(group.rule)
-    if findings.n_classes > 2:
-        return f"where {rule}, accuracy {observed}, {expected} expected at equal scores"
-    return f"where {rule}, observed {observed}, {expected} expected at equal scores"
+    what = "observed" if findings.n_classes == 2 else "accuracy"
+    return f"where {shorten(group.rule)}, {what} {observed}, {expected} expected"
 
 
 def grouping_bounds(findings: Findings) -> list[str]:
@@ -406,12 +461,15 @@ def grouping_bounds(findings: Findings) -> list[str]:
     found = findings.grouping
     if found.grouping_loss is None:
         return []
-    said = [f"Trees: {_bound(found.grouping_loss)}, {pvalue(found.pvalue)}."]
+    said = [
+        f"Regions of a tree at equal scores, against each other: {_bound(found.grouping_loss)}, "
+        f"{pvalue(found.pvalue)} (one test of all regions, by permutation)."
+    ]
     if found.model is not None:
         model = found.model
         said.append(
-            f"Gradient boosting on all features: {_bound(model.grouping_loss)}, "
-            f"{pvalue(model.pvalue)}."
+            f"Gradient boosting on score and features, against the score alone: "
+            f"{_bound(model.grouping_loss)}, {pvalue(model.pvalue)} (one test)."
         )
     if found.correction is not None:
         gain = "no significant gain on held-out samples"
@@ -446,13 +504,14 @@ SECTIONS = {
 }
 RANGES_NOTE = "The ranges are about equally informative: equal sums of p (1 - p)."
 GROUPS_CAPTION = (
-    "Rates of each group against the rate expected at its scores. Intervals account for the number "
-    "of groups that were tested."
+    "Rates of each group against the rate of all samples with equal scores. {:,} groups "
+    "were tested at the false discovery rate {:.2g} (Benjamini and Hochberg), which the "
+    "intervals allow for."
 )
 NAMED_CAPTION = (
-    "Mean prediction and observed frequency of each group, their difference in points, and the "
-    "difference from all samples with equal scores. Intervals hold for all groups at once (*: "
-    "found at the false discovery rate {rate:.2g})."
+    "Mean prediction and observed frequency of each group, their difference in percentage points, "
+    "and the difference from all samples with equal scores. {:,} groups were compared; "
+    "intervals hold for all at once (*: found at the false discovery rate {:.2g})."
 )
 FIGURE_OF_NAMED = (
     "Observed frequency minus mean prediction of each group: left of zero, predictions are too "
@@ -462,9 +521,11 @@ FIGURE_OF_GROUPS = (
     "Two regions in each of five ranges of scores, at equal scores. Colour and marker show regions "
     "that differ significantly; area shows the number of samples."
 )
-CALIBRATION_PART = ("calibration", "calibration error: recalibration can remove it")
-GROUPING_PART = ("grouping", "grouping loss, at least: better use of the features can remove it")
-REST_PART = ("rest", "rest: irreducible, or due to missing features or an imperfect model")
+PARTS = (
+    ("calibration", "calibration error: recalibration can remove it"),
+    ("grouping", "grouping loss, at least: better use of the features can remove it"),
+    ("rest", "rest: irreducible, or due to missing features or an imperfect model"),
+)
 
 
 def ranges_caption(findings: Findings, level: float) -> str:
@@ -518,8 +579,10 @@ def evidence(findings: Findings) -> str:
     found = findings.error("brier", "canonical").evidence
     if not findings.miscalibrated or not found:
         return ""
-    said = ", ".join(f"with {_EVIDENCE[name]} {100 * share:.0f} %" for name, share in found.items())
-    return f"Weights of the averaged recalibration maps: {said}."
+    two = {"class_slopes": "other slopes of high than of low forecasts", "confusion": ""}
+    names = _EVIDENCE | (two if findings.n_classes == 2 else {})
+    said = [f"with {names[k]} {100 * share:.0f} %" for k, share in found.items() if names[k]]
+    return f"Weights of the averaged recalibration maps: {', '.join(said)}."
 
 
 def caption_of_tests() -> str:
@@ -569,12 +632,16 @@ def method(report: CalibrationReport, *, of_several: bool = False) -> tuple[str,
     """How the numbers of a report were computed: samples, estimators, units, seed, versions."""
     findings = report.findings
     level = percent(report.confidence_level)
+    target = findings.error("brier", "canonical").target
+    maps = target.partition(" as far as ")[2].partition(" represent ")[0]  # without the symbols
     said = [
         _samples(findings),
         "Calibration error: the default of proper_calibration_error, an average of recalibration "
-        f"maps weighted by their evidence. The {level} intervals cover "
-        f"{findings.error('brier', 'canonical').target}. Typical error: the root of the Brier "
-        "calibration error, in points of probability.",
+        f"maps weighted by their evidence. The {level} intervals are of errors that these maps can "
+        f"express: {maps}. Typical error: the root of the Brier "
+        "calibration error, in percentage points. The error that could be missed is the upper "
+        "limit of its interval, the gain that could be missed that of the calibration error of "
+        "the log loss.",
         "Direction: gains of the log loss by a shift, a slope and the average of all maps, without "
         "the optimism of their fits" + ("." if of_several else f"; {_gains(findings)}."),
         "Recalibration maps: held-out losses on five folds. A map is recommended if the interval "
@@ -594,10 +661,13 @@ def method(report: CalibrationReport, *, of_several: bool = False) -> tuple[str,
     if findings.grouping is not None and findings.grouping.grouping_loss is not None:
         said.append(
             "Groups: each is compared with the calibrated frequency at its scores; false discovery "
-            "rate below 0.05 over all groups tested. Grouping loss: lower bounds, by trees that "
+            f"rate below {1 - findings.confidence_level:.2g} over all groups tested "
+            f"({findings.grouping.n_tried:,}). The difference of a group of 10 % that would be "
+            "found: with probability 80 %, by the standard error of a tenth of the samples and the "
+            "correction for the number of groups. Grouping loss: lower bounds, by trees that "
             "are fitted on one half of the samples and measured on the other, and by gradient "
-            "boosting on held-out folds. Where groups differ, the gain of a correction by the "
-            "features is measured on held-out folds."
+            "boosting on held-out folds; detected if above zero with p < 0.05. Where groups "
+            "differ, the gain of a correction by the features is measured on held-out folds."
         )
     said += list(findings.omitted)
     said += [f"Note: {note}" for note in findings.notes]

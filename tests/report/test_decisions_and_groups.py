@@ -1,6 +1,7 @@
 """Decisions and groups that the user names in a report: sentences that are true, and inputs."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -64,7 +65,8 @@ def test_nothing_to_save():
         y, p, _ = world(1500, seed, slope=1.0)
         if seed == 0:
             found = report(y, p, threshold=0.3)
-            said = sentence(found, "Decisions at the threshold 0.3: no saving was detected.")
+            said = sentence(found, "Decisions at the threshold 0.3: no change is")
+            assert "With these samples no saving by recalibration can be shown; it" in said
             assert "Features are needed" in said and "would save at most" in said
         wrong += decided(y, p, 0.3).recalibration_saves
     assert wrong / 60 <= 0.05 + 0.056
@@ -132,10 +134,24 @@ def test_groups_that_differ_are_named():
     assert any(section.title == "Groups that you named" for section in page.sections)
 
 
+def test_two_groups_that_differ_are_one_difference():
+    y, p, site = world(6000, slope=1.0, groups=True)
+    two = site != "east"
+    said = report(y[two], p[two], by=site[two]).verdict
+    assert "At equal scores the two groups differ from each other: recalibration" in said
+    assert "Both groups that you named differ from their mean prediction: " in said
+
+
 def test_groups_without_a_difference():
     y, p, site = world(4000, slope=1.0)
     found = report(y, p, by=site)
-    assert "No difference was found in the 3 groups that you named." in found.verdict
+    said = r"No difference was found in the 3 groups that you named; differences of ([\d.]+) points"
+    limits = [
+        abs(end)
+        for one in found.findings.by.groups
+        for end in (one.difference.low, one.difference.high)
+    ]
+    assert float(re.search(said, found.verdict)[1]) == pytest.approx(100 * max(limits), rel=0.05)
     assert found.verdict.startswith("No evidence of miscalibration.")
     off = report(*world(6000)[:2], by=world(6000)[2])
     assert "None was found to differ from all samples with equal scores." in off.verdict

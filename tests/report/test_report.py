@@ -55,7 +55,7 @@ def test_verdict(n_classes, temperature, found, headline):
     shown = report(n_classes=n_classes, temperature=temperature)
     assert shown.miscalibrated is found
     assert shown.verdict.splitlines()[0] == headline
-    advice = "Recalibrate with" if found else "Recalibration would not help"
+    advice = "Recalibrate with" if found else "Recalibration is not recommended: with these"
     assert any(line.startswith(advice) for line in shown.verdict.splitlines())
     assert (shown.findings.advice.recommended is not None) is found
     assert len(shown.verdict.split()) <= 110
@@ -64,10 +64,13 @@ def test_verdict(n_classes, temperature, found, headline):
 def test_few_samples_are_said():
     shown = report(30, temperature=1.0)
     assert shown.verdict.splitlines()[0] == "No evidence of miscalibration."
-    assert "With 30 samples, even large errors could be missed." in shown.verdict
-    more = report(300, temperature=1.0)
-    said = r"With 300 samples, errors of up to \d+ points could be missed\."
-    assert re.search(said, more.verdict)
+    said = r"With {} samples, errors of up to ([\d.]+) points could be missed \(percentage points"
+    for one in (shown, report(300, temperature=1.0)):
+        missed = re.search(said.format(one.findings.n_samples), one.verdict)[1]
+        limit = 100 * one.findings.typical_error["high"]
+        assert float(missed) == pytest.approx(limit, abs=0.5)
+        limit = one.findings.error("brier", "canonical").calibration.high
+        assert one.findings.typical_error["high"] >= np.sqrt(limit)
     fewer = report(10, temperature=1.0)
     assert "too few to choose a recalibration map" in fewer.verdict
 
@@ -94,8 +97,9 @@ def stub_losses(log, brier):
 
 
 LOG = {
-    "IdentityRecalibrator": 0.9, "TemperatureScaling": 0.7, "BiasCorrectedTemperatureScaling": 0.5,
-    "VectorScaling": 0.65, "ModelAverageScaling": 0.75, "IsotonicRecalibrator": 0.8,
+    "IdentityRecalibrator": 0.9, "TemperatureScaling": 0.7, "InterceptRecalibrator": 0.85,
+    "BiasCorrectedTemperatureScaling": 0.5, "VectorScaling": 0.65, "ModelAverageScaling": 0.75,
+    "IsotonicRecalibrator": 0.8,
 }  # fmt: skip
 
 
@@ -130,7 +134,7 @@ def test_a_map_that_raises_a_loss_is_not_recommended(monkeypatch, brier, log, re
     for text in (shown._repr_html_(), " ".join(shown.to_text(details=True).split())):
         assert ("it raises the held-out Brier score from 0.314" in text) == bool(refused)
     if recommended is None:
-        assert "Recalibration would not help" in shown.verdict and ".fit(" not in str(shown)
+        assert "Recalibration is not recommended" in shown.verdict and ".fit(" not in str(shown)
     else:
         assert "Brier score 0.314 -> 0.300" in shown.verdict
         assert f"{recommended}(" in str(shown)
@@ -197,7 +201,11 @@ def test_no_grouping_loss_where_there_is_none():
     data = make_grouping_problem(4000, heterogeneity=0.0, random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, data.X)
     assert shown.verdict.splitlines()[0] == "No evidence of miscalibration."
-    assert "No group differs from others with equal scores." in shown.verdict
+    said = (
+        r"No group was found that differs .* a group of 10 % would have to differ by about ([\d.]+)"
+    )
+    missed = 100 * shown.findings.missed_difference
+    assert float(re.search(said, shown.verdict)[1]) == pytest.approx(missed, rel=0.05)
 
 
 def test_features_that_cannot_be_cut_do_not_stop_the_report():
@@ -362,7 +370,7 @@ def test_held_out_forecasts_of_the_comparison_are_those_of_new_fits(n_classes, m
     found = analysis.compare_maps(problem, folds, 0.95, known=known)
     monkeypatch.setattr(analysis, "LARGE", problem.forecast.size - 1)
     kept = dict(known)
-    assert len(kept) == 6
+    assert len(kept) == 7
     for name in ("TemperatureScaling", "IsotonicRecalibrator"):
         once = analysis.recalibrate(problem, name, folds, kept)
         again = analysis.recalibrate(problem, name, folds)

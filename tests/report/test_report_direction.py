@@ -1,5 +1,7 @@
 """Which way forecasts are off, and signs that the input is not what it should be."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy.special import expit, logit, softmax
@@ -46,6 +48,25 @@ def test_direction_of_an_event(parameters, direction, headline):
     assert report.direction == direction
     assert report.verdict.startswith(headline)
     assert report.miscalibrated is (direction is not None)
+
+
+@pytest.mark.parametrize(
+    ("mean", "forecast", "direction", "headline"),
+    [
+        (-4.0, (-3.2, 1.3), "too_high", r"Predictions are too high, and more so the higher they "
+         r"are: mean 7\.\d %, observed [23]\.\d %\."),
+        (-4.4, (-4.4, 2.2), "too_extreme", r"Over-confident: predictions are too extreme\."),
+        (-1.0, (-2.0, 1.4), "too_low", r"Predictions are too low: mean 18"),
+    ],
+)  # fmt: skip
+def test_too_extreme_needs_samples_on_both_sides(mean, forecast, direction, headline):
+    """Logits mean + x, forecasts a + b x: nearly all above the curve, half of them, few."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=8000)
+    y = (rng.random(8000) < expit(mean + x)).astype(int)
+    report = CalibrationReport.from_predictions(y, expit(forecast[0] + forecast[1] * x))
+    assert report.direction == direction
+    assert re.match(headline, report.verdict)
 
 
 @pytest.mark.parametrize(

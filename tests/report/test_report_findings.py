@@ -15,8 +15,9 @@ from skcalib import (
     root_brier_score,
 )
 from skcalib.datasets import make_tempered_simplex
+from skcalib.inference import MeanInterval
 from skcalib.problem import check_problem
-from skcalib.report.analysis import find_errors, find_test, isotonic_error
+from skcalib.report.analysis import _around, find_errors, find_test, isotonic_error
 from skcalib.report.direction import logistic_recalibration
 from skcalib.report.findings import TEST_LEVEL
 from skcalib.report.subgroups import find_places, worst_places
@@ -169,3 +170,18 @@ def test_rates_stay_in_their_range():
         error = found.findings.typical_error
         assert 0 <= error["low"] <= error["estimate"] <= error["high"] <= 1
         assert not any(int(points) > 100 for points in re.findall(r"(\d+) points", str(found)))
+
+
+@pytest.mark.parametrize("limits", [(0.0972, 0.0972, 0.1209, 0.0062), (1e-4, 1e-4, 8e-4, 3e-4)])
+def test_no_interval_begins_at_its_estimate(limits):
+    found = _around(MeanInterval(*limits), 0.95)
+    assert 0 < found.low < found.estimate == limits[0] and found.high == limits[2]
+    assert _around(found, 0.95) == found
+
+
+def test_no_part_exceeds_the_limit_of_the_whole():
+    y = np.zeros(300, dtype=int)
+    y[:2] = 1  # the spread of two events says little about the mean loss
+    proba = np.r_[0.1, 0.17, np.random.default_rng(0).beta(0.5, 25, 298)]
+    for error in CalibrationReport.from_predictions(y, proba).findings.errors:
+        assert max(error.calibration.high, error.refinement.high) <= error.expected_loss.high

@@ -2,7 +2,8 @@
 
 Run it as ``python tests/studies/verdict_bench.py --seeds 5 --only rare --n-jobs 2``, with
 ``PYTHONPATH=tests``: a table of scenarios, their claims, the wrong and the missing ones, and then
-each of these with its seed.
+each of these with its seed. ``--only "rare, rate" --seeds 13`` are 312 calibrated draws of a rare
+event, ``--mixed`` the 75 worlds of a shift times a slope.
 """
 
 import argparse
@@ -22,23 +23,26 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.special import logit
 from scipy.stats import binom
 from verdict_claims import judge
-from verdict_scenarios import SCENARIOS, built_in_directions
+from verdict_scenarios import SCENARIOS, built_in_directions, mixed_directions
 from verdict_texts import text_of_page
 from verdict_truth import LARGE, Truth
+from verdict_worlds import Decisions
 
 from skcalib import CalibrationReport
 from skcalib.__main__ import _parser, _report
 
-#: Of all claims, this share may be wrong.
+#: Of all claims, this share may be wrong; of the verdicts of a scenario, this share.
 MOST_WRONG = 0.01
+MOST_FALSE_VERDICTS = 0.05
 
 
 @cache
 def scenarios():
-    """All scenarios by name, those of the forty directions included."""
-    return {**SCENARIOS, **built_in_directions()}
+    """All scenarios by name, those of the forty directions and of the mixed ones included."""
+    return {**SCENARIOS, **built_in_directions(), **mixed_directions()}
 
 
 @cache
@@ -49,10 +53,10 @@ def truth_of(name):
 
 
 def draw_of(name, seed):
-    """The data set of a scenario and a seed."""
+    """The data set of a scenario and a seed, whatever other scenarios there are."""
     scenario = scenarios()[name]
-    place = list(scenarios()).index(name)
-    return scenario.draw(scenario.n_samples, np.random.default_rng([seed, place]))
+    rng = np.random.default_rng([seed, *name.encode()])
+    return scenario.draw(scenario.n_samples, rng)
 
 
 def report_of(name, draw):
@@ -63,6 +67,10 @@ def report_of(name, draw):
         return CalibrationReport.from_predictions(
             draw.y, draw.p, draw.X, sample_weight=draw.weight, **options
         )
+    if by == "decision values":
+        values = logit(draw.p)[:, None]
+        model = Decisions().fit(values, draw.y)
+        return CalibrationReport.from_estimator(model, values, draw.y, name="model")
     import pandas as pd
 
     if by.startswith("frame:"):
@@ -110,9 +118,38 @@ def run_all(names, seeds, page=False, n_jobs=None):
 
 
 def wrong_rate(judgements):
-    """Wrong claims, and claims."""
-    claims = [claim for one in judgements for claim in one.claims]
-    return sum(claim.wrong for claim in claims), len(claims)
+    """Wrong claims, and claims; a verdict without any counts as one: that nothing was found."""
+    wrong = sum(len(one.wrong) for one in judgements)
+    return wrong, sum(max(1, len(one.claims)) for one in judgements)
+
+
+def accused(one):
+    """Whether a verdict has a wrong claim about the forecasts, its groups or its advice.
+
+    Sentences that are not as they must be, or numbers outside their range, accuse nobody.
+    """
+    kinds = ("miscalibrated", "direction", "place", "group", "recommended", "suspicion")
+    return any(claim.kind in kinds for claim in one.wrong)
+
+
+def too_often_false(judgements, level=1e-3):
+    """Whether more claims, or more verdicts of a scenario, are false than may be, beyond chance.
+
+    At most `MOST_WRONG` of all claims; in each scenario, at most `MOST_FALSE_VERDICTS` of the
+    verdicts may have one, and at most so many of all verdicts.
+    """
+    told = []
+    wrong, claims = wrong_rate(judgements)
+    counts = {"all claims": (wrong, claims, MOST_WRONG)}
+    false = Counter(one.scenario for one in judgements if accused(one))
+    verdicts = Counter(one.scenario for one in judgements)
+    for name, n in verdicts.items():
+        counts[name] = false[name], n, MOST_FALSE_VERDICTS
+    counts["all verdicts"] = false.total(), verdicts.total(), MOST_FALSE_VERDICTS
+    for name, (k, n, share) in counts.items():
+        if k and binom.sf(k - 1, n, share) < level:
+            told.append(f"{name}: {k} of {n} false, at most {share:.0%} expected")
+    return told
 
 
 def too_often_missing(judgements, level=1e-3):
@@ -187,10 +224,12 @@ def main(arguments=None):
     parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--only", default="", help="part of the names of scenarios")
     parser.add_argument("--directions", action="store_true", help="the forty directions instead")
+    parser.add_argument("--mixed", action="store_true", help="shifts times slopes instead")
     parser.add_argument("--page", action="store_true", help="read the pages as well")
     parser.add_argument("--n-jobs", type=int, default=1)
     options = parser.parse_args(arguments)
     pool = built_in_directions() if options.directions else SCENARIOS
+    pool = mixed_directions() if options.mixed else pool
     names = [name for name in pool if options.only in name]
     seeds = range(options.first, options.first + options.seeds)
     judgements = run_all(names, seeds, options.page, options.n_jobs)
@@ -203,8 +242,10 @@ def main(arguments=None):
         print(f"  {kind}: {kinds[kind, True]} of {kinds[kind, True] + kinds[kind, False]}")
     for name, (held, n) in coverage(judgements).items():
         print(f"interval of the {name}: holds the truth in {held} of {n}")
-    print("\n".join(too_often_missing(judgements)))
-    return int(wrong > MOST_WRONG * claims)
+    false = sum(map(accused, judgements))
+    print(f"{false} of {len(judgements)} verdicts have a false claim about the model")
+    print("\n".join([*too_often_false(judgements), *too_often_missing(judgements)]))
+    return int(wrong > MOST_WRONG * claims or bool(too_often_false(judgements)))
 
 
 if __name__ == "__main__":

@@ -14,6 +14,23 @@ from skcalib.estimators.selection import default_candidates
 
 #: Standard errors by which a recommended map must be worse to be a wrong advice.
 _NOISE = 4.0
+#: Share of the Brier score that an infinite log loss which becomes finite outweighs.
+_OUTWEIGHED = 0.01
+
+#: What no text says: that nothing is there where nothing was found, and limits below zero.
+NEVER = re.compile(
+    r"\b(?:would|does|will|did) not help\b|\bNo group differs\b|\bat (?:least|most) [-\u2212]\.?\d",
+    re.IGNORECASE,
+)
+_NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
+_MISSED_ERROR = re.compile(rf"errors?[^.]* of up to {_NUMBER} points? could be missed")
+_MISSED_GROUP = re.compile(rf"a group of 10 % would have to differ by about {_NUMBER} points?")
+_MISSED_GAIN = re.compile(
+    rf"(?:gain|reduction|improvement)(?: of the log loss)?(?: of| by)? up to {_NUMBER}( %)?"
+    r"(?: of the log loss)? could be missed"
+)
+_MEANS = re.compile(rf"mean {_NUMBER} %, observed {_NUMBER} %")
+_MORE_SO = re.compile(r"and more so the (higher|lower) they are")
 
 
 @dataclass(frozen=True)
@@ -52,6 +69,7 @@ class Judgement:
 def judge(scenario, seed, draw, found, shown, truth, seconds=0.0):
     """The claims of a report: `found` is its dictionary, `shown` its texts by name."""
     claims = [*_numbers(draw, found), *_texts(found, shown), *_suspicions(scenario, found)]
+    claims += _sentences(found, truth)
     covered = {}
     if truth is not None and truth.known:
         claims += [*_direction(found, truth), *_places(draw, found), *_groups(found, truth)]
@@ -144,18 +162,19 @@ def _recommended(draw, found, truth):
         )
         after = np.asarray(fitted.predict_proba(world.matrix))
     posterior = columns(world.truth)
-    worse = []
+    worse, allowed = [], 1e-7
     for loss in (_log_loss, _brier):
         before, then = loss(world.matrix, posterior), loss(after, posterior)
-        if not np.isfinite(before).all():
-            continue  # it was infinite: nothing is worse
+        if not np.isfinite(before).all():  # it was infinite: nothing is worse
+            allowed = _OUTWEIGHED * world.share @ _brier(world.matrix, posterior)
+            continue
         if not np.isfinite(then).all():
             worse.append((True, np.inf))
             continue
         change = then - before
         error = np.sqrt(world.share**2 @ (change - world.share @ change) ** 2)
         mean = world.share @ change
-        worse.append((mean > _NOISE * error and mean > 1e-7, float(mean)))
+        worse.append((mean > _NOISE * error and mean > allowed, float(mean)))
     said = f"{name}: true change of the losses {[f'{change:+.6f}' for _, change in worse]}"
     yield Claim("recommended", any(bad for bad, _ in worse), said)
 
@@ -238,13 +257,90 @@ def _texts(found, shown):
     for what, text in shown.items():
         if what.startswith("warning"):
             yield Claim("warning", True, text)
-        for words in texts.forbidden_words(text):
+        never = [text[max(0, m.start() - 30) : m.end() + 30] for m in NEVER.finditer(text)]
+        for words in [*texts.forbidden_words(text), *never]:
             yield Claim("words", True, f"{what}: {words}")
         if what != "page":  # a page has no lines
             for line in texts.impossible_numbers(text):
                 yield Claim("number", True, f"{what}: {line}")
     for pair in texts.contradictions(found, shown.get("first screen", "")):
         yield Claim("contradiction", True, pair)
+
+
+def _verdict(found):
+    sentences = [said for said in found["verdict"] if said != found["headline"]]
+    return re.sub(r"\s+", " ", " ".join([found["headline"], *sentences]))
+
+
+def _value(text):
+    return float(text.replace(",", ""))
+
+
+def _rounding(text, unit=100.0):
+    """Half a unit of the last decimal of a number, as a fraction of `unit`."""
+    return 0.5001 * 10.0 ** -len(text.partition(".")[2]) / unit
+
+
+def _same(text, value):
+    """Whether a number of percent, or of points, is this value, rounded."""
+    return abs(_value(text) / 100 - value) <= _rounding(text)
+
+
+def _sentences(found, truth):
+    """Sentences whose words are fixed: whether they stand where they must, and their numbers."""
+    said = _verdict(found)
+    for name, (needed, pattern, holds) in STATED.items():
+        stated = [match.groups() for match in pattern.finditer(said)]
+        if not stated and needed(found, said):
+            yield Claim("sentence", True, f"not said: {name}: {said}")
+        for groups in stated:
+            if not holds(found, groups):
+                yield Claim("number", True, f"{name}: {groups}: {said}")
+    for more in _MORE_SO.finditer(said):
+        if found["direction"] not in ("too_high", "too_low"):
+            yield Claim("sentence", True, f"more so, of {found['direction']}: {said}")
+        elif truth is not None and truth.known:
+            yield Claim("direction", not truth.grows(more[1]), more[0])
+
+
+def _nothing_found(found, said):
+    return not (found["miscalibrated"] or found["suspicions"] or "even large errors" in said)
+
+
+def _no_group_found(found, said):
+    return "No group was found that differs" in said and "too few to find one of 10 %" not in said
+
+
+def _not_recommended(found, said):
+    return "Recalibration is not recommended" in said and "even a large gain" not in said
+
+
+#: Sentence -> (whether it has to be said, its words, whether its numbers are right).
+STATED = {
+    "errors of up to X points could be missed": (
+        _nothing_found,
+        _MISSED_ERROR,
+        lambda found, groups: _same(groups[0], found["typical_error"]["high"]),
+    ),
+    "a group of 10 % would have to differ by about x points": (
+        _no_group_found,
+        _MISSED_GROUP,
+        lambda found, groups: 0 < _value(groups[0]) <= 100,
+    ),
+    "a gain of up to X % of the log loss could be missed": (
+        _not_recommended,
+        _MISSED_GAIN,
+        lambda found, groups: 0 < _value(groups[0]) <= (100 if groups[1] else np.inf),
+    ),
+    "mean a %, observed b %": (
+        lambda found, said: found["direction"] in ("too_high", "too_low"),
+        _MEANS,
+        lambda found, groups: (
+            _same(groups[0], found["mean_predicted"])
+            and _same(groups[1], found["observed_rate"]["estimate"])
+        ),
+    ),
+}
 
 
 def _coverage(draw, found, truth):
@@ -260,11 +356,21 @@ def _coverage(draw, found, truth):
     if not found["suspicions"]:
         low = error["low"] or 0.0
         held["typical error"] = bool(low - 1e-9 <= truth.rms <= error["high"] + 1e-9)
-        said = " ".join([found["headline"], *found["verdict"]])
-        missed = re.search(r"up to ([\d.]+) points? could be missed", said)
-        if missed:
-            held["error that could be missed"] = truth.rms <= float(missed[1]) / 100 + 5e-3
+    missed = _MISSED_GAIN.search(_verdict(found))
+    if missed:
+        held["gain that could be missed"] = _gain_is_within(missed, found, truth)
     return held
+
+
+def _gain_is_within(missed, found, truth):
+    """Whether no map, not even the truth, gains more of the log loss than could be missed."""
+    world = truth.draw
+    posterior = columns(world.truth)
+    gain = world.share @ (_log_loss(world.matrix, posterior) - _log_loss(posterior, posterior))
+    stated, before = _value(missed[1]), 1.0
+    if missed[2]:  # a share of the loss
+        stated, before = stated / 100, found["log_loss"]["before"]
+    return bool(gain <= (stated + _rounding(missed[1], 100 if missed[2] else 1)) * before)
 
 
 def _holds(interval, value):

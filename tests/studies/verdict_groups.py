@@ -90,6 +90,16 @@ def many_categories(n, rng):
     return replace(found, X=pd.DataFrame({"place": place, "noise": rng.standard_normal(n)}))
 
 
+def overlooked_rare(n, rng):
+    """The odds are exp(-4 + x + z); the model, without z, says exp(-3.2 + 1.3 x): 7 % for 4 %.
+
+    .86 of the forecasts are too high, and more so the higher they are.
+    """
+    x = rng.standard_normal(n)
+    truth = expit(-4 + x[:, None] + _NODES) @ (_WEIGHTS / _WEIGHTS.sum())
+    return binary(expit(-3.2 + 1.3 * x), truth, rng)
+
+
 def overlooked_feature(n, rng):
     """A model that knows x but not z, and is too high for everybody; the region is a coin."""
     import pandas as pd

@@ -11,6 +11,7 @@ A key of `must` is a claim; its value is the share of data sets in which it has 
 - "event:NAME": the event is of that name.
 """
 
+import numpy as np
 import verdict_groups as groups
 import verdict_worlds as worlds
 from verdict_worlds import Scenario, bent, simplex
@@ -174,7 +175,8 @@ def _mistakes():
 def _reproductions():
     """What users met first."""
     yield Scenario("balanced class weights, rare event", worlds.odds_multiplied, 4000,
-                   {"too_high": USUALLY, "recommended": USUALLY, "event:1": ALWAYS})  # fmt: skip
+                   {"too_high": USUALLY, "recommended": USUALLY, "event:1": ALWAYS},
+                   frozenset({"balanced_training"}))  # fmt: skip
     yield Scenario("confidence of a network as two classes", worlds.network_confidence, 2000,
                    {"miscalibrated": ALWAYS, "recommended": USUALLY})  # fmt: skip
     yield Scenario("very rare event", worlds.very_rare, 20_000,
@@ -187,13 +189,69 @@ def _reproductions():
     yield Scenario("frame with the column p_churn", churn, 2000, must, by="frame:p_churn")
 
 
+def _samples():
+    """Samples that are not what they should be, and what may pass for it."""
+    for name, draw in (("rows ten times", worlds.repeated(bent(0.3), 10)),
+                       ("rows twice, rare event", worlds.repeated(bent(0.05), 2))):  # fmt: skip
+        must = {"suspicion:repeated_rows": ALWAYS, "none": ALWAYS, "leave": ALWAYS}
+        yield Scenario(name, draw, 2000, must)
+    orders = {
+        "in reverse": lambda rows, rng: rows[::-1],
+        "moved by a row": lambda rows, rng: np.roll(rows, 1),
+    }
+    for name, order in orders.items():
+        yield Scenario(f"labels {name}", worlds.reordered(bent(0.3), order), 1000,
+                       {"suspicion:label_order": ALWAYS, "leave": ALWAYS})  # fmt: skip
+    shuffled = worlds.reordered(bent(0.3), lambda rows, rng: rng.permutation(rows))
+    yield Scenario("labels shuffled", shuffled, 1000,
+                   {"suspicion:unrelated_labels": USUALLY, "leave": USUALLY})  # fmt: skip
+    yield Scenario("odds ten times too high", worlds.odds_of(bent(0.05), 10), 4000,
+                   {"suspicion:balanced_training": OFTEN, "too_high": USUALLY,
+                    "recommended": USUALLY})  # fmt: skip
+    yield Scenario("decision values", bent(0.4, slope=2.0, spread=0.8), 1000,
+                   {"suspicion:decision_values": ALWAYS, "too_moderate": USUALLY,
+                    "recommended": USUALLY}, by="decision values")  # fmt: skip
+    yield Scenario("three classes, one without samples", worlds.without_class(simplex(3), 2), 1000,
+                   {"suspicion:absent_class": ALWAYS, "leave": ALWAYS})  # fmt: skip
+
+
+def _rare():
+    """Calibrated forecasts of a rare event, with no event or some: 13 seeds are 312 draws."""
+    one_class = frozenset({"one_class"})
+    for rate in (0.005, 0.01, 0.02, 0.05):
+        for n in (50, 100, 200, 500, 1000, 2000):
+            must = {"none": USUALLY, "leave": USUALLY}
+            yield Scenario(f"rare, rate {rate:g}, n = {n:,}", worlds.rare(rate), n, must, one_class)
+    must = {"miscalibrated": USUALLY, "recommended": OFTEN}
+    yield Scenario("rare event, overlooked feature", groups.overlooked_rare, 8000, must)
+
+
 SCENARIOS = {
     scenario.name: scenario
     for make in (
-        _base_rates, _sizes, _several_classes, _groups, _odd_data, _mistakes, _reproductions,
+        _base_rates, _sizes, _rare, _several_classes, _groups, _odd_data, _mistakes, _reproductions,
+        _samples,
     )
     for scenario in make()
 }  # fmt: skip
+
+
+def mixed_directions():
+    """75 worlds of a shift times a slope at base rates of .5, .1 and .03.
+
+    Three of them are calibrated. Of the others nothing has to be found: what is said is held to
+    the shares of samples with a score above and below the truth.
+    """
+    found = {}
+    for rate, n in ((0.5, 2000), (0.1, 4000), (0.03, 8000)):
+        for shift in (-1.0, -0.5, 0.0, 0.5, 1.0):
+            for slope in (0.5, 0.75, 1.0, 1.4, 2.0):
+                calibrated = shift == 0 and slope == 1
+                name = f"mixed, shift {shift:g}, slope {slope:g}, rate {rate:g}"
+                world = bent(rate, shift=shift, slope=slope)
+                must = {"none": USUALLY} if calibrated else {"miscalibrated": OFTEN}
+                found[name] = Scenario(name, world, n, must)
+    return found
 
 
 def built_in_directions():

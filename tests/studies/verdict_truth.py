@@ -6,12 +6,14 @@ from functools import cached_property
 
 import numpy as np
 from scipy.special import expit
-from verdict_worlds import Draw
+from verdict_worlds import Draw, columns
 
 #: Samples of a world by which it is judged.
 LARGE = 40_000
 #: Differences of probabilities below this are rounding of the truth.
 NIL = 1e-4
+#: A direction that says so of both sides, or of one, needs this share of the samples there.
+SIDE = 0.1
 _CLIP = 1e-12
 
 
@@ -55,6 +57,13 @@ class Truth:
         return float(self.draw.share @ (score - truth))
 
     @cached_property
+    def least_gap(self):
+        """A mean gap below this, three standard errors of the large draw, may be none."""
+        score, truth = self.pair
+        spread = np.sqrt(self.draw.share**2 @ (score - truth - self.gap) ** 2)
+        return max(NIL, 3 * float(spread))
+
+    @cached_property
     def rms(self):
         """Root mean square error of the event, or of the confidence."""
         return float(np.sqrt(self.draw.share @ self.curve**2))
@@ -72,9 +81,14 @@ class Truth:
 
     @cached_property
     def sides(self):
-        """Shares of samples with a score above, and below, the truth."""
+        """Shares of samples with a score above, and below, the truth.
+
+        Of two classes the truth is not rounded: half of the forecasts of a rare event lie below
+        `NIL`.
+        """
         gap = self.curve
-        return float(self.draw.share @ (gap > NIL)), float(self.draw.share @ (gap < -NIL))
+        nil = 1e-9 if self.draw.n_classes == 2 and self.draw.exact else NIL
+        return float(self.draw.share @ (gap > nil)), float(self.draw.share @ (gap < -nil))
 
     @cached_property
     def line(self):
@@ -82,20 +96,46 @@ class Truth:
         score, truth = self.pair
         return line(score, truth, self.draw.share)
 
+    @property
+    def excludes(self):
+        """Whether forecasts of exactly 0 exclude labels that occur."""
+        return bool(((self.draw.matrix == 0) & (columns(self.draw.truth) > 0)).any())
+
     def is_false(self, direction):
-        """Whether the direction is wrong of this world."""
+        """Whether the direction is wrong of this world.
+
+        "too_high" needs a mean that is, and samples on that side; "too_extreme" of two classes a
+        slope, and samples on both sides: where the curve is below the diagonal for nearly all, the
+        forecasts are too high. Of the confidence of several classes it is the mean. Labels that the
+        forecasts exclude have no other direction than "uneven".
+        """
         if self.calibrated:
             return True
         above, below = self.sides
-        slope = self.line[2]
+        slope, two = self.line[2], self.draw.n_classes == 2
+        one_sided = min(above, below) < SIDE
         return {
-            "too_high": self.gap < NIL,
-            "too_low": self.gap > -NIL,
-            "too_extreme": slope > 0.999 if self.draw.n_classes == 2 else self.gap < NIL,
-            "too_moderate": slope < 1.001 if self.draw.n_classes == 2 else self.gap > -NIL,
+            "too_high": self.gap < self.least_gap or above < SIDE,
+            "too_low": self.gap > -self.least_gap or below < SIDE,
+            "too_extreme": slope > 0.999 or one_sided if two else self.gap < NIL,
+            "too_moderate": slope < 1.001 or one_sided if two else self.gap > -NIL,
             "class_shift": np.abs(self.class_gaps).max() < 10 * NIL,
-            "uneven": min(above, below) < 0.02,
+            "uneven": min(above, below) < 0.02 and not self.excludes,
         }[direction]
+
+    def grows(self, where):
+        """Whether forecasts are more too high, or too low, the "higher" or "lower" they are.
+
+        On the logit, or in points of probability: of a rare event a shift of the logit is an error
+        in points that grows with the forecast.
+        """
+        score, share = self.pair[0], self.draw.share
+        side = np.sign(self.gap)
+        wrong = side * self.curve
+        in_points = share @ ((score - share @ score) * wrong)
+        on_logit = side * (1 - self.line[2])
+        wanted = 1 if where == "higher" else -1
+        return bool(wanted * in_points > 1e-9 or wanted * on_logit > 1e-3)
 
     def is_gravely_false(self, direction):
         """Whether shift or slope have the other sign by four standard errors."""
@@ -112,7 +152,7 @@ class Truth:
 
     def difference_of(self, rule):
         """Mean of posterior less truth where the rule holds, and its standard error."""
-        rows = matches(rule, self.draw.X)
+        rows = matches(rule, self.draw.X, self.pair[0])
         gap = posterior_gap(self.draw)[rows]
         if len(gap) < 2:
             return 0.0, np.inf
@@ -178,8 +218,8 @@ _WORD_CUT = re.compile(r"^(.+?) (above|below|at most|at least|over|under) (\S+)$
 _RANGE = re.compile(r"^(.+?) (?:from|between) (\S+) (?:to|and) (\S+)$")
 
 
-def matches(rule, X):
-    """Rows of X, a frame or an array, where a rule of the report holds.
+def matches(rule, X, score=None):
+    """Rows of X, a frame or an array, where a rule of the report holds, with their scores (n,).
 
     Understood are "z > 0.3", "-1 < z <= 0.3", "z above 0.3", "z from -1 to 0.3", "region = east",
     "region is not east", and these joined by "and" or a comma.
@@ -189,26 +229,26 @@ def matches(rule, X):
     rule = re.sub(r"(\bbetween \S+) and ", r"\1 to ", rule.strip().removeprefix("where "))
     rule = re.sub(r"\bbetween (\S+) to ", r"from \1 to ", rule)
     for part in re.split(r" and |, ", rule):
-        held &= _part(part.strip().strip("()"), X)
+        held &= _part(part.strip().strip("()"), X, score)
     return held
 
 
-def _part(part, X):
+def _part(part, X, score):
     if part == "all":
         return np.ones(len(X), dtype=bool)
     if found := _BETWEEN.match(part):
-        values = _column(X, found[2])
+        values = _column(X, score, found[2])
         return (values > float(found[1])) & (values <= float(found[3]))
     if found := _CUT.match(part):
-        values, cut = _column(X, found[1]), float(found[3])
+        values, cut = _column(X, score, found[1]), float(found[3])
         return {"<=": values <= cut, "<": values < cut, ">": values > cut, ">=": values >= cut}[
             found[2]
         ]
     if found := _RANGE.match(part):
-        values = _column(X, found[1])
+        values = _column(X, score, found[1])
         return (values >= float(found[2])) & (values <= float(found[3]))
     if found := _WORD_CUT.match(part):
-        values, cut = _column(X, found[1]), float(found[3])
+        values, cut = _column(X, score, found[1]), float(found[3])
         return values > cut if found[2] in ("above", "over", "at least") else values <= cut
     for word, same in ((" is not ", False), (" != ", False), (" = ", True), (" is ", True)):
         if word in part:
@@ -217,7 +257,9 @@ def _part(part, X):
     raise ValueError(f"The rule {part!r} cannot be read.")
 
 
-def _column(X, name):
+def _column(X, score, name):
+    if name in ("score", "confidence"):
+        return score
     if hasattr(X, "columns"):
         return np.asarray(X[name], dtype=float)
     return np.asarray(X)[:, int(name.removeprefix("x"))]

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, log_softmax, logit
 from scipy.stats import norm
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
 
 #: Coordinates of a standard normal variable in equal shares.
@@ -58,8 +59,8 @@ class Scenario:
     """A world, how many samples are drawn of it, and what its report must and may say.
 
     ``must`` maps a claim to the share of data sets in which it has to be made, ``may`` are the
-    suspicions that are true besides. ``by`` is "predictions", or the name of a column of
-    probabilities in a file of comma-separated values.
+    suspicions that are true besides. ``by`` is "predictions", "decision values", or the name of a
+    column of probabilities in a file of comma-separated values.
     """
 
     name: str
@@ -115,6 +116,17 @@ def binary(score, truth, rng, posterior=None, **rest):
     """Labels 0 and 1, drawn from the posterior."""
     code = draw_codes(truth if posterior is None else posterior, rng)
     return Draw(code, score, score, code, truth, posterior, **rest)
+
+
+def rare(rate):
+    """Calibrated; the probability of the event is Beta(.5, .) with this mean."""
+
+    def draw(n, rng):
+        risk = rng.beta(0.5, 0.5 / rate - 0.5, n)
+        code = draw_codes(risk, rng)
+        return Draw(code, risk, risk, code, risk, options={"labels": [0, 1]})
+
+    return draw
 
 
 def odds_multiplied(n, rng):
@@ -379,3 +391,65 @@ def forest(n_classes):
         return Draw(code, score, score[:, 1], code, truth)
 
     return draw
+
+
+# Samples that are not what they should be
+
+
+def repeated(draw, times):
+    """Every row several times: no interval holds its truth."""
+
+    def again(n, rng):
+        found = draw(n // times, rng)
+        rows = np.tile(np.arange(n // times), times)
+        parts = (found.y, found.p, found.score, found.code)
+        return Draw(*(part[rows] for part in parts))
+
+    return again
+
+
+def reordered(draw, order):
+    """Labels in another order than the forecasts, which say nothing of them."""
+
+    def other(n, rng):
+        found = draw(n, rng)
+        rows = order(np.arange(n), rng)
+        truth = np.full(n, found.truth.mean())
+        return Draw(found.y[rows], found.p, found.score, found.code[rows], truth)
+
+    return other
+
+
+def odds_of(draw, factor):
+    """Calibrated forecasts whose odds were multiplied, as by balanced training data."""
+
+    def multiplied(n, rng):
+        risk = draw(n, rng).score
+        return binary(factor * risk / (1 - risk + factor * risk), risk, rng)
+
+    return multiplied
+
+
+def without_class(draw, k):
+    """No sample of class k."""
+
+    def absent(n, rng):
+        found = draw(n, rng)
+        kept = found.code != k
+        truth = found.truth[kept] * (np.arange(found.n_classes) != k)
+        truth /= truth.sum(axis=1, keepdims=True)
+        score, code = found.score[kept], found.code[kept]
+        return Draw(code, score, score, code, truth, options=found.options)
+
+    return absent
+
+
+class Decisions(ClassifierMixin, BaseEstimator):
+    """A classifier with decision values alone, which are its only feature."""
+
+    def fit(self, X, y):
+        self.classes_ = np.array([0, 1])
+        return self
+
+    def decision_function(self, X):
+        return X[:, 0]
