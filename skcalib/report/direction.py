@@ -85,22 +85,24 @@ def logistic_recalibration(
 def gains_of(solved: AveragedProblem) -> Gains:
     """Gains of the log loss by a shift alone, a slope alone and the averaged map.
 
-    That of the averaged map is over labels with a finite log loss.
+    They are means over the labels whose log loss is finite.
     """
     shift, slope = _binary_gains(solved) if solved.forecast.shape[1] == 2 else _class_gains(solved)
-    gain = solved.errors(LogLoss())
-    weight = solved.weight * np.isfinite(gain)
-    whole = weighted_mean(np.where(weight > 0, gain, 0.0), weight) if weight.any() else np.inf
-    return Gains(float(shift), float(slope), float(whole))
+    whole = solved.errors(LogLoss())
+    kept = np.isfinite(whole) & (solved.weight > 0)
+    if not kept.any():
+        return Gains(0.0, 0.0, np.inf)
+    weight = solved.weight[kept]
+    return Gains(*(float(weighted_mean(one[kept], weight)) for one in (shift, slope, whole)))
 
 
 def _class_gains(solved):
-    """Gains of biases of the classes alone, and of one temperature."""
-    return (weighted_mean(solved.gain(name), solved.weight) for name in ("bias", "slope"))
+    """Gains (n,) of biases of the classes alone, and of one temperature."""
+    return (solved.gain(name) for name in ("bias", "slope"))
 
 
 def _binary_gains(solved):
-    """Gains of a shift and of a slope about the mean logit, without the optimism of the fit."""
+    """Gains (n,) of a shift and of a slope about the mean logit, without the optimism of the fit."""
     x, y = _logit(solved.forecast), solved.target[:, 1]
     size, weight, unit = solved.average.size, solved.average.weight, solved.average.unit
     for column in (np.ones(len(x)), x - weight @ x / size):
@@ -108,7 +110,7 @@ def _binary_gains(solved):
         p = expit(x + theta[0] * column)
         leverage = np.clip(unit * p * (1 - p) * column**2 / information, 0.0, 0.5)
         optimism = 0.5 * unit * (column * (y - p)) ** 2 / information / (1 - leverage)
-        yield weight @ (_loss(x, y) - _loss(x + theta[0] * column, y) - optimism) / size
+        yield _loss(x, y) - _loss(x + theta[0] * column, y) - optimism
 
 
 def direction_of(gains: Gains, shift_up: float, slope_down: float) -> str | None:
