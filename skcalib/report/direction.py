@@ -102,7 +102,7 @@ def _class_gains(solved):
 
 
 def _binary_gains(solved):
-    """Gains (n,) of a shift and of a slope about the mean logit, without the optimism of the fit."""
+    """Gains (n,) of a shift and of a slope about the mean logit, without the fit's optimism."""
     x, y = _logit(solved.forecast), solved.target[:, 1]
     size, weight, unit = solved.average.size, solved.average.weight, solved.average.unit
     for column in (np.ones(len(x)), x - weight @ x / size):
