@@ -14,13 +14,7 @@ from skcalib._parameters import checks_parameters
 from skcalib._validation import check_indices
 from skcalib._values import shown
 from skcalib.decisions import decision_regret, score_of_decision
-from skcalib.errors import (
-    calibration_error,
-    kernel_calibration_error,
-    ks_calibration_error,
-    proper_calibration_error,
-    root_brier_score,
-)
+from skcalib.error_intervals.quantities import by
 from skcalib.estimators._response import (
     align_classes,
     classes_of,
@@ -288,30 +282,17 @@ class DecisionRegretScorer(Scorer):
         return f"{type(self).__name__}(neg decision_regret, {cost}{event})"
 
 
-neg_brier_calibration_error = ProbaScorer(proper_calibration_error, loss="brier")
-neg_log_calibration_error = ProbaScorer(proper_calibration_error, loss="log")
-neg_l1_calibration_error = ProbaScorer(calibration_error, norm="l1")
-neg_l2_calibration_error = ProbaScorer(calibration_error, norm="l2")
-neg_max_calibration_error = ProbaScorer(calibration_error, norm="max")
-neg_kernel_calibration_error = ProbaScorer(kernel_calibration_error)
-neg_ks_calibration_error = ProbaScorer(ks_calibration_error)
-neg_root_brier_score = ProbaScorer(root_brier_score)
-neg_decision_regret = DecisionRegretScorer(threshold=0.5)
-
-neg_grouping_loss = GroupingScorer()
-
 _SCORERS = {
-    "neg_brier_calibration_error": neg_brier_calibration_error,
-    "neg_log_calibration_error": neg_log_calibration_error,
-    "neg_l1_calibration_error": neg_l1_calibration_error,
-    "neg_l2_calibration_error": neg_l2_calibration_error,
-    "neg_max_calibration_error": neg_max_calibration_error,
-    "neg_kernel_calibration_error": neg_kernel_calibration_error,
-    "neg_ks_calibration_error": neg_ks_calibration_error,
-    "neg_root_brier_score": neg_root_brier_score,
-    "neg_decision_regret": neg_decision_regret,
-    "neg_grouping_loss": neg_grouping_loss,
+    **{name: ProbaScorer(one.function, **one.options) for name, one in by("scorer").items()},
+    "neg_decision_regret": DecisionRegretScorer(threshold=0.5),
+    "neg_grouping_loss": GroupingScorer(),
 }
+
+
+globals().update(_SCORERS)  # each is an attribute of the module
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Scorer: ...
 
 
 @checks_parameters

@@ -15,7 +15,8 @@ def test_every_protocol_has_an_example():
     if not FOLDER.exists():
         pytest.skip("the examples are not here")
     names = {path.stem.removeprefix("add_a_") for path in FILES}
-    assert names == {"display", "kernel", "link", "notion", "recalibrator", "score", "smoother"}
+    protocols = {"display", "kernel", "link", "notion", "recalibrator", "score", "smoother"}
+    assert names == protocols | {"calibration_error"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -45,4 +46,4 @@ def test_one_of_each_can_be_added_to_the_library():
         pytest.skip("the documentation is not here")
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.count("tests passed") == len(FILES) + 2  # the laws of each; completeness
+    assert done.stdout.count("tests passed") == len(FILES) + 3  # the laws of each; completeness

@@ -1,14 +1,14 @@
-"""Add a score, a smoother, a recalibrator, a display, ... to a copy of skcalib, and run the laws.
+"""Add a score, a calibration error, a display, ... to a copy of skcalib, and run the laws.
 
     python doc/extend/add_one_of_each.py            # everything
     python doc/extend/add_one_of_each.py score      # one of them
 
-The classes are those of ``examples/extend/add_a_*.py``. Each becomes a part of a fresh copy of the
-working tree as a contributor would add it: the class, its name among the public ones, a line of
-documentation, and a line of test where the tests do not find it by themselves. Then the laws run
-in the copy. The tests that public names are complete run in two copies, to which half of them each
-were added: the number of names at the root is limited. The table says what was added, and what
-passed; the exit status is 1 if anything failed.
+The classes and the function are those of ``examples/extend/add_a_*.py``. Each becomes a part of a
+fresh copy of the working tree as a contributor would add it: the class, its name among the public
+ones, a line of documentation, and a line of test where the tests do not find it by themselves. Then
+the laws run in the copy. The tests that public names are complete run in three copies, to which a
+third of them each were added: the number of names at the root is limited. The table says what was
+added, and what passed; the exit status is 1 if anything failed.
 """
 
 import ast
@@ -42,7 +42,7 @@ COMPLETE = [
 
 @dataclass(frozen=True)
 class Addition:
-    """A class of an example and the places that have to know it.
+    """A class or function of an example and the places that have to know it.
 
     ``lines`` are triples: a file, a pattern, and a line to add before the first one that the
     pattern matches. ``laws`` are the tests to run, beside those of completeness.
@@ -92,26 +92,50 @@ def in_suites(name, facts):
     return "tests/public_functions.py", r"^    small = ", line
 
 
+def in_quantities(name, entry):
+    """The three lines of the table of errors: two imports, and the entry."""
+    file = "skcalib/error_intervals/quantities.py"
+    home = f"from skcalib.errors.{name.removesuffix('_error')} import {name}"
+    method = "from skcalib.error_intervals.resampling import subsampling"
+    return (
+        (file, "^from skcalib.errors.logistic", home),
+        (file, r"^from skcalib.errors import \(", method),
+        (file, r'^    Quantity\("ici"', f"    {entry},"),
+    )
+
+
 ADDITIONS = (
     Addition(
-        "score",
-        "Tsallis",
-        "skcalib/scores.py",
+        "calibration_error",
+        "cumulative_range_error",
+        "skcalib/errors/cumulative_range.py",
         (
-            listed("skcalib/scores.py", "Tsallis", "TotalVariation"),
-            in_reference("scores.Tsallis", "scores.TotalVariation"),
+            *exported(
+                "errors",
+                "cumulative_range",
+                "cumulative_range_error",
+                "integrated_calibration_index",
+            ),
+            *in_quantities(
+                "cumulative_range_error",
+                'Quantity("cumulative_range", cumulative_range_error, subsampling, '
+                'label="Cumulative range", scorer="neg_cumulative_range_error", curve="range")',
+            ),
+            at_root("cumulative_range_error", "ks_calibration_error"),
+            in_reference("cumulative_range_error", "ks_calibration_error"),
+            (
+                "tests/public_functions.py",
+                r"^    yield from _recipes\(s.smooth_calibration_error",
+                "    yield from _recipes(s.cumulative_range_error, {}, classwise, one_row=True)",
+            ),
         ),
-        ("tests/test_scores.py", "-k", "Tsallis"),
-    ),
-    Addition(
-        "smoother",
-        "HellingerKernel",
-        "skcalib/smoothers/hellinger.py",
         (
-            *exported("smoothers", "hellinger", "HellingerKernel", "IsotonicSmoother"),
-            in_reference("smoothers.HellingerKernel", "smoothers.NearestNeighborsSmoother"),
+            "tests/laws/test_quantities.py",
+            "tests/test_inputs.py",
+            "tests/test_determinism.py",
+            "-k",
+            "cumulative_range or distinct",
         ),
-        ("tests/smoothers/test_smoothers.py", "tests/test_conformance.py", "-k", "HellingerKernel"),
     ),
     Addition(
         "recalibrator",
@@ -153,6 +177,26 @@ ADDITIONS = (
         ),
     ),
     Addition(
+        "score",
+        "Tsallis",
+        "skcalib/scores.py",
+        (
+            listed("skcalib/scores.py", "Tsallis", "TotalVariation"),
+            in_reference("scores.Tsallis", "scores.TotalVariation"),
+        ),
+        ("tests/test_scores.py", "-k", "Tsallis"),
+    ),
+    Addition(
+        "smoother",
+        "HellingerKernel",
+        "skcalib/smoothers/hellinger.py",
+        (
+            *exported("smoothers", "hellinger", "HellingerKernel", "IsotonicSmoother"),
+            in_reference("smoothers.HellingerKernel", "smoothers.NearestNeighborsSmoother"),
+        ),
+        ("tests/smoothers/test_smoothers.py", "tests/test_conformance.py", "-k", "HellingerKernel"),
+    ),
+    Addition(
         "kernel",
         "RationalQuadratic",
         "skcalib/kernels.py",
@@ -186,10 +230,11 @@ ADDITIONS = (
 
 
 def append_class(example, name, target):
-    """Put a class of an example at the end of a module, or into a new one -> the lines added."""
+    """Put a class or function at the end of a module, or into a new one -> the lines added."""
     source = example.read_text(encoding="utf-8")
     body = ast.parse(source).body
-    node = next(one for one in body if isinstance(one, ast.ClassDef) and one.name == name)
+    kinds = ast.ClassDef | ast.FunctionDef
+    node = next(one for one in body if isinstance(one, kinds) and one.name == name)
     first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     before = target.read_text(encoding="utf-8") if target.exists() else ""
     old = before or f'"""{name}."""\n'
@@ -228,7 +273,7 @@ def import_lines(body, names):
             for alias in node.names:
                 if alias.name in names:
                     home = node.module
-                    if home.startswith("skcalib."):
+                    if home.partition(".")[0] == "skcalib":
                         found = getattr(importlib.import_module(home), alias.name)
                         home = found.__module__
                     lines.append(f"from {home} import {alias.name}")
@@ -299,8 +344,8 @@ def main(kinds):
     if not set(kinds) <= set(known):
         raise SystemExit(f"{sorted(set(kinds) - set(known))} is none of {sorted(known)}.")
     additions = [known[kind] for kind in kinds or known]
-    halves = [half for half in (additions[::2], additions[1::2]) if half]
-    return 0 if all([*map(try_out, additions), *map(try_out_together, halves)]) else 1
+    parts = [part for k in range(3) if (part := additions[k::3])]
+    return 0 if all([*map(try_out, additions), *map(try_out_together, parts)]) else 1
 
 
 if __name__ == "__main__":

@@ -11,13 +11,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._arguments import resolve_notion
 from skcalib._records import Record
 from skcalib._values import shown
-from skcalib.errors import (
-    calibration_error,
-    calibration_upper_bound,
-    kernel_calibration_error,
-    ks_calibration_error,
-    proper_calibration_error,
-)
+from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by
+from skcalib.errors import calibration_error
 from skcalib.errors.binned import (
     check_bins,
     expected_errors_of_subsamples,
@@ -47,18 +42,8 @@ class NamedError:
 
 #: Names of errors for `EstimationDisplay`.
 ERRORS = {
-    "ece": NamedError("ECE", partial(calibration_error, strategy="uniform", n_bins=15)),
-    "debiased": NamedError(
-        "Debiased l2 error",
-        partial(
-            calibration_error, norm="l2", squared=True, debiased=True, strategy="uniform", n_bins=15
-        ),
-        squared=True,
-    ),
-    "ks": NamedError("Kolmogorov-Smirnov error", ks_calibration_error),
-    "proper": NamedError("Brier calibration error, root", proper_calibration_error, squared=True),
-    "kernel": NamedError("Kernel error, root", kernel_calibration_error, squared=True),
-    "rbs": NamedError("Root Brier score", calibration_upper_bound, squared=True),
+    name: NamedError(one.label, one.metric, one.squared)
+    for name, one in by("curve", (*QUANTITIES, DEBIASED)).items()
 }
 
 

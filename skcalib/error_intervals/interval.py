@@ -17,20 +17,9 @@ from skcalib._records import Record
 from skcalib._validation import check_count, meant, weighted_rows
 from skcalib._values import shown
 from skcalib.clusters import independent_size, student_level
-from skcalib.error_intervals import methods
+from skcalib.error_intervals.quantities import QUANTITIES, by
 from skcalib.error_intervals.resampling import bootstrap, jackknife, subsampling
-from skcalib.errors import (
-    calibration_error,
-    calibration_upper_bound,
-    kernel_calibration_error,
-    ks_calibration_error,
-    proper_calibration_error,
-    root_brier_score,
-    simplex_calibration_error,
-    unconditional_mean_embedding_error,
-)
 from skcalib.errors.density import kde_calibration_error
-from skcalib.errors.logistic import integrated_calibration_index
 from skcalib.events import only_problem
 from skcalib.notions import Multilabel
 from skcalib.problem import ForecastSummary, Problem, check_problem
@@ -43,36 +32,10 @@ if TYPE_CHECKING:
     from skcalib._arguments import Label, LabelsLike, RandomState
     from skcalib.notions import Notion
 
-#: Public names of metrics -> functions.
-METRICS = {
-    "l1": partial(calibration_error, norm="l1"),
-    "ece": partial(calibration_error, norm="l1", strategy="uniform", n_bins=15),
-    "l2": partial(calibration_error, norm="l2"),
-    "debiased_l2": partial(calibration_error, norm="l2", debiased=True),
-    "squared_l2": partial(calibration_error, norm="l2", squared=True, debiased=True),
-    "max": partial(calibration_error, norm="max"),
-    "ks": ks_calibration_error,
-    "simplex": simplex_calibration_error,
-    "kernel": kernel_calibration_error,
-    "embedding": unconditional_mean_embedding_error,
-    "brier": partial(proper_calibration_error, loss="brier"),
-    "log": partial(proper_calibration_error, loss="log"),
-    "upper_bound": calibration_upper_bound,
-    "root_brier_score": root_brier_score,
-    "ici": integrated_calibration_index,
-}
+#: Public names of metrics -> functions with their options.
+METRICS = {name: one.metric for name, one in by("name").items()}
 #: The method that "auto" selects for each function.
-INTERVALS = {
-    calibration_error: methods.binned,
-    ks_calibration_error: methods.largest_cumulative,
-    simplex_calibration_error: methods.simplex,
-    kernel_calibration_error: methods.kernel,
-    unconditional_mean_embedding_error: methods.embedding,
-    proper_calibration_error: methods.proper,
-    calibration_upper_bound: methods.upper_bound,
-    root_brier_score: methods.root_brier,
-    integrated_calibration_index: methods.smooth_distance,
-}
+INTERVALS = {one.function: one.interval for one in QUANTITIES}
 RESAMPLING = {"jackknife": jackknife, "subsampling": subsampling, "bootstrap": bootstrap}
 METHODS = ("auto", "delta", *RESAMPLING)
 

@@ -18,6 +18,7 @@ from skcalib._parallel import out_of_fold
 from skcalib.clusters import effective_size
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.proper import ProperEstimate, estimate_of_solved, estimates_of_solved
+from skcalib.error_intervals.quantities import by
 from skcalib.errors.proper import decompose
 from skcalib.errors.terms import SmoothedProblem, solve_notion
 from skcalib.estimators.selection import (
@@ -576,22 +577,6 @@ def _omitted(problem, part):
 # --- The numbers that others report ---------------------------------------------------------------
 
 
-_ERRORS = {
-    "ece": (
-        "ECE, 15 bins of equal width",
-        "Biased upward, most where forecasts are calibrated; the interval is for these bins.",
-    ),
-    "ks": (
-        "Kolmogorov-Smirnov error",
-        "The largest cumulative difference, without bins; biased upward by noise.",
-    ),
-    "root_brier_score": (
-        "Root Brier score",
-        "An upper bound of the typical error, as it includes the irreducible loss.",
-    ),
-}
-
-
 def find_reported(
     problem: Problem, confidence_level: float, random_state: int, n_jobs: int | None = None
 ) -> tuple[ReportedNumber, ...]:
@@ -604,7 +589,7 @@ def find_reported(
     run = {"random_state": random_state, "n_jobs": n_jobs}
     binary = len(problem.classes) == 2
     summary = _summary(data) if binary else []
-    return tuple(summary + [_error(key, data, run, binary) for key in _ERRORS])
+    return tuple(summary + [_error(one, data, run, binary) for one in by("note").values()])
 
 
 def _summary(data):
@@ -622,18 +607,17 @@ def _summary(data):
     return numbers
 
 
-def _error(key, data, run, binary):
-    """An error by name, of the confidence, or of the event for two classes."""
-    name, note = _ERRORS[key]
-    notion = {}
-    if key != "root_brier_score":
+def _error(one, data, run, binary):
+    """An error, of the confidence, or of the event for two classes."""
+    notion, label, note = {}, one.label + one.detail, one.note
+    if one.binary:
         notion = {"notion": "auto"}
-        name += "" if binary else ", of the confidence"
+        label += "" if binary else ", of the confidence"
     try:
-        found = calibration_error_interval(**data, metric=key, **run, **notion)
+        found = calibration_error_interval(**data, metric=one.name, **run, **notion)
     except ValueError as error:
-        return ReportedNumber(key, name, str(error), None)
+        return ReportedNumber(one.name, label, str(error), None)
     value = MeanInterval(found.estimate, found.low, found.high, found.standard_error)
     if not found.valid:
         note += f" It may not hold: {found.reason}."
-    return ReportedNumber(key, name, note, value, found.target, found.valid)
+    return ReportedNumber(one.name, label, note, value, found.target, found.valid)

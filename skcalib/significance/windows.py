@@ -29,6 +29,7 @@ from skcalib.clusters import (
     number_clusters,
 )
 from skcalib.error_intervals import calibration_error_interval
+from skcalib.error_intervals.quantities import by
 from skcalib.errors.logistic import (
     _logistic_fit,
     _uncertain_logits,
@@ -66,7 +67,7 @@ _TINY = 1e-300
 INFINITE = "Infinite: a class that occurred has the forecast 0."
 LINES = ("in_the_large", "intercept", "slope")
 #: Calibration errors of one event that have an interval.
-METRICS = ("brier", "log", "l1", "ece", "l2", "debiased_l2", "squared_l2", "max", "ks", "ici")
+METRICS = tuple(name for name, one in by("name").items() if one.binary)
 
 
 @dataclass(frozen=True)

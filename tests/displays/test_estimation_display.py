@@ -312,7 +312,7 @@ def test_errors_of_every_form(world):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"errors": "brier"}, "errors must be among 'ece', 'debiased'.*got 'brier'"),
+        ({"errors": "brier"}, "errors must be among 'proper', 'ece'.*got 'brier'"),
         ({"errors": ["ece", 3]}, "errors must be among .* got 3"),
         ({"errors": []}, "at least one error"),
         ({"errors": [calibration_error, calibration_error]}, "with distinct names"),

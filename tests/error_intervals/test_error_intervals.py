@@ -159,7 +159,7 @@ def mean_confidence(y_true, y_proba):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"metric": "brierr"}, "metric must be one of 'l1'"),
+        ({"metric": "brierr"}, "metric must be one of 'brier'"),
         ({"metric": None}, "or a function"),
         ({"metric": partial(calibration_error, None)}, "may only have keyword arguments"),
         ({"metric": "l1", "method": "magic"}, "method must be one of 'auto'"),

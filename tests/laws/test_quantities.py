@@ -1,0 +1,151 @@
+"""Every error of the table is the same number from every source, and under each of its names."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot as plt
+
+from skcalib import (
+    EstimationDisplay,
+    ForecastSketch,
+    calibration_error_interval,
+    compare_windows,
+    get_scorer,
+    get_scorer_names,
+)
+from skcalib.datasets import make_tempered_simplex
+from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by
+from skcalib.problem import check_problem
+
+WORLDS = {"two classes": 2, "three classes": 3}
+QUICK = {"n_resamples": 20}
+
+
+def data_of(n_classes, n_samples=300):
+    data = make_tempered_simplex(n_samples, n_classes, score_temperature=0.7, random_state=0)
+    return data.y, data.y_proba
+
+
+def needed(quantity, n_classes):
+    """Arguments that an error needs beside labels and forecasts."""
+    if quantity.name != "embedding":
+        return {}
+    rows = np.arange(8)
+    return {"locations": data_of(n_classes)[1][rows], "location_labels": rows % n_classes}
+
+
+class Known:
+    """A fitted classifier whose probabilities are its features."""
+
+    _estimator_type = "classifier"
+
+    def __init__(self, n_classes):
+        self.classes_ = np.arange(n_classes)
+
+    def fit(self, X, y):
+        return self
+
+    def predict_proba(self, X):
+        return X
+
+
+#: Name -> (y, P) in another form, which every error reads as it reads arrays.
+SOURCES = {
+    "lists": lambda y, p: (y.tolist(), p.tolist(), {}),
+    "names": lambda y, p: (np.array(list("abc"))[y], p, {}),
+    "frame": lambda y, p: (pd.Series(y), pd.DataFrame(p), {}),
+    "problem": lambda y, p: (check_problem(y, p), p, {}),
+    "equal weights": lambda y, p: (y, p, {"sample_weight": np.full(len(y), 3.0)}),
+    "rows without weight": lambda y, p: (
+        np.append(y, [0, 1]), np.vstack([p, p[:2]]), {"sample_weight": [1.0] * len(y) + [0, 0]}
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("n_classes", WORLDS.values(), ids=WORLDS)
+@pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda one: one.name)
+def test_the_same_number_from_every_source(quantity, n_classes, source):
+    y, p = data_of(n_classes)
+    labels, proba, options = SOURCES[source](y, p)
+    own, read = needed(quantity, n_classes), needed(quantity, n_classes)
+    if source == "names" and own:
+        read["location_labels"] = np.array(list("abc"))[own["location_labels"]]
+    found = quantity.metric(labels, proba, **options, **read)
+    assert found == pytest.approx(quantity.metric(y, p, **own), rel=1e-10)
+
+
+@pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda one: one.name)
+def test_one_column_is_the_event(quantity):
+    y, p = data_of(2)
+    own = needed(quantity, 2)
+    expected = quantity.metric(y, p, **own)
+    assert quantity.metric(y, p[:, 1], **own) == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("quantity", [q for q in QUANTITIES if q.binary], ids=lambda q: q.name)
+def test_a_sketch_has_the_error_of_its_samples(quantity):
+    """Of one event, up to the width of the cells; an error of all classes needs the samples."""
+    y, p = data_of(2, 3000)
+    sketch = ForecastSketch([0, 1]).fit(y, p)
+    found = calibration_error_interval(sketch, metric=quantity.name, **QUICK)
+    exact = quantity.metric(y, p, notion="auto")
+    assert found.estimate == pytest.approx(exact, rel=0.02, abs=2e-4)
+    assert quantity.metric(sketch) == pytest.approx(exact, rel=0.02, abs=2e-4)
+
+
+@pytest.mark.parametrize("n_classes", WORLDS.values(), ids=WORLDS)
+@pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda one: one.name)
+def test_an_interval_by_name_is_that_of_the_function(quantity, n_classes):
+    (y, p), own = data_of(n_classes, 120), needed(quantity, n_classes)
+    named, given = (
+        calibration_error_interval(y, p, metric=metric, **QUICK, **own)
+        for metric in (quantity.name, quantity.metric)
+    )
+    assert named == given
+    assert named.low <= named.high and np.isfinite(named.estimate)
+    if quantity.function.__name__ != "integrated_calibration_index":  # that of the averaged maps
+        assert named.estimate == pytest.approx(quantity.metric(y, p, **own), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", by("scorer"))
+def test_a_scorer_is_the_negative_error(name):
+    y, p = data_of(3)
+    quantity = by("scorer")[name]
+    assert name in get_scorer_names()
+    assert get_scorer(name)(Known(3), p, y) == pytest.approx(-quantity.metric(y, p), rel=1e-12)
+
+
+@pytest.mark.parametrize("name", by("curve", (*QUANTITIES, DEBIASED)))
+def test_a_curve_ends_at_the_error(name):
+    """A single subset that has all samples."""
+    y, p = data_of(2)
+    quantity = by("curve", (*QUANTITIES, DEBIASED))[name]
+    options = {"sample_sizes": [150, len(y)], "n_repeats": 2, "notion": "canonical"}
+    try:
+        display = EstimationDisplay.from_predictions(y, p, errors=name, **options)
+        (curve,) = display.curves
+        assert quantity.label in display.line_.get_label()
+        exact = quantity.metric(y, p)
+        exact = np.sqrt(max(exact, 0)) if quantity.squared else exact
+        assert curve.mean[-1] == pytest.approx(exact, rel=1e-9, abs=1e-12)
+    finally:
+        plt.close("all")
+
+
+@pytest.mark.parametrize("name", [one.name for one in QUANTITIES if one.binary])
+def test_windows_compare_errors_of_one_event(name):
+    y, p = data_of(2, 600)
+    window = np.repeat(["a", "b"], 300)
+    found = compare_windows(y, p, window, metric=name).calibration_error
+    for one, rows in ((found.first, window == "a"), (found.second, window == "b")):
+        exact = calibration_error_interval(y[rows], p[rows], metric=name)
+        assert (one.estimate, one.low, one.high) == (exact.estimate, exact.low, exact.high)
+    with pytest.raises(ValueError, match="metric must be one of"):
+        compare_windows(y, p, window, metric="kernel")
+
+
+def test_names_are_distinct():
+    for attribute in ("name", "scorer", "curve"):
+        names = [found for one in QUANTITIES if (found := getattr(one, attribute))]
+        assert len(names) == len(set(names)) == len(by(attribute))
