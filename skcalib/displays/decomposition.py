@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -17,13 +17,14 @@ from skcalib._records import Record
 from skcalib._validation import check_confidence_level, check_indices, weighted_features
 from skcalib._values import shown
 from skcalib.displays._base import held_out, unit
+from skcalib.displays._constructors import Display
 from skcalib.displays._regions import grouping_interval
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator
 from skcalib.events import problem_of_notion
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.inference import MeanInterval
 from skcalib.notions import Classwise, TopLabel
-from skcalib.problem import event_last
+from skcalib.problem import Problem, event_last
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,10 +41,9 @@ if TYPE_CHECKING:
         ResponseMethod,
         SmootherLike,
     )
-    from skcalib.problem import Problem
 
 
-class DecompositionDisplay:
+class DecompositionDisplay(Display):
     r"""Parts of the loss of several models, as stacked bars with intervals.
 
     Create one with `from_estimator`, `from_estimators` or `from_predictions`. The mean loss of a
@@ -110,6 +110,8 @@ class DecompositionDisplay:
         >>> print(display.terms[0])
         calibration 0.000..., grouping ≥ 0.00..., rest ≤ 0.07...
     """
+
+    _constructors: ClassVar = {"from_estimator": {"labels"}}
 
     def __init__(
         self, terms: list[LossTerms], *, confidence_level: float = 0.95, unit: str = "Brier score"
@@ -202,59 +204,21 @@ class DecompositionDisplay:
         options = check_options(loss, notion, smoother, grouping, confidence_level, random_state)
         check_indices(y_true=y_true, X=X, **y_proba)
         if X is not None:
-            X = weighted_features(X, sample_weight, np.shape(y_true)[0])
+            n_samples = len(y_true.weight) if isinstance(y_true, Problem) else np.shape(y_true)[0]
+            X = weighted_features(X, sample_weight, n_samples)
         terms, columns = [], 0
         for model, proba in y_proba.items():
             data = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
             problem = problem_of_notion(y_true, proba, options.shared["notion"], soft=True, **data)
+            problem = event_last(problem, pos_label) if problem is y_true else problem
             columns = len(problem.classes)
             terms.append(loss_terms(model, problem, X, options))
         display = cls(terms, confidence_level=confidence_level, unit=options.unit(columns))
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
-    @checks_parameters
-    def from_estimator(
-        cls,
-        estimator: BaseEstimator,
-        X: MatrixLike,
-        y: ArrayLike,
-        *,
-        name: str | None = None,
-        **params: Any,
-    ) -> Self:
-        """Parts of the loss of one classifier on held-out data.
-
-        Parameters
-        ----------
-        estimator : classifier
-            Fitted, unless `cv` is given.
-        X : array-like of shape (n_samples, n_features)
-            Features.
-        y : array-like of shape (n_samples,)
-            Labels.
-        name : str, default=None
-            Name of the model; the class of the estimator by default.
-        **params : dict
-            As in `from_estimators`.
-
-        Returns
-        -------
-        DecompositionDisplay
-            The display, drawn.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_breast_cancer
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from skcalib import DecompositionDisplay
-        >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> display = DecompositionDisplay.from_estimator(GaussianNB(), X, y, cv=5, grouping=None)
-        >>> print(display.terms[0])
-        calibration 0.013 [0.001, 0.061], refinement 0.043
-        """
-        name = type(estimator).__name__ if name is None else name
-        return cls.from_estimators({name: estimator}, X, y, **params)
+    def _for_rows(cls, options, X, rows, n_samples):
+        return options | {"X": X}
 
     @classmethod
     @checks_parameters

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count
-from skcalib.displays._base import held_out
+from skcalib.displays._constructors import Display
 from skcalib.grouping.by_group import calibration_by_group, take_groups
-from skcalib.problem import check_sketch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike
     from pandas import DataFrame
-    from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import CV, AxesLike, Label, MatrixLike, NotionLike, ResponseMethod
+    from skcalib._arguments import AxesLike, Label, NotionLike
     from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
-    from skcalib.problem import ForecastSummary
 
 
-class GroupCalibrationDisplay:
+class GroupCalibrationDisplay(Display):
     """Forest plot: observed frequency minus mean prediction of each group, with intervals.
 
     Create one with `from_predictions`, `from_estimator` or `from_sketch`. Or pass the result of
@@ -83,6 +80,11 @@ class GroupCalibrationDisplay:
         ['south']
     """
 
+    _constructors: ClassVar = {
+        "from_estimator": {"labels"},
+        "from_sketch": {"by", "sample_weight", "labels", "pos_label", "groups"},
+    }
+
     def __init__(self, calibrations: GroupCalibrations) -> None:
         self.calibrations = calibrations
 
@@ -92,7 +94,7 @@ class GroupCalibrationDisplay:
         cls,
         y_true: ArrayLike,
         y_proba: ArrayLike,
-        by: ArrayLike | Mapping[str, ArrayLike] | DataFrame,
+        by: ArrayLike | Mapping[str, ArrayLike] | DataFrame | None = None,
         *,
         notion: NotionLike = "auto",
         confidence_level: float = 0.95,
@@ -152,129 +154,8 @@ class GroupCalibrationDisplay:
         return cls(found).plot(ax=ax, **plot_params)
 
     @classmethod
-    @checks_parameters
-    def from_sketch(
-        cls,
-        sketch: ForecastSummary,
-        *,
-        notion: NotionLike = "auto",
-        confidence_level: float = 0.95,
-        ax: AxesLike | None = None,
-        **plot_params: Any,
-    ) -> Self:
-        """Forest plot of the groups of a sketch.
-
-        Parameters
-        ----------
-        sketch : ForecastSketch
-            Sums over cells, of several groups.
-        notion, confidence_level, ax, **plot_params
-            As in `from_predictions`.
-
-        Returns
-        -------
-        GroupCalibrationDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        ValueError
-            For anything but a sketch, and for one without groups.
-
-        Examples
-        --------
-        >>> from skcalib import ForecastSketch, GroupCalibrationDisplay
-        >>> sketch = ForecastSketch([0, 1])
-        >>> sketch = sketch.partial_fit([0, 1, 1, 0], [0.2, 0.4, 0.9, 0.3], by=["a", "a", "b", "b"])
-        >>> display = GroupCalibrationDisplay.from_sketch(sketch)
-        >>> [one.name for one in display.groups_]
-        ['a', 'b']
-        """
-        check_sketch(sketch)
-        found = calibration_by_group(sketch, notion=notion, confidence_level=confidence_level)
-        return cls(found).plot(ax=ax, **plot_params)
-
-    @classmethod
-    @checks_parameters
-    def from_estimator(
-        cls,
-        estimator: BaseEstimator,
-        X: MatrixLike,
-        y: ArrayLike,
-        by: ArrayLike | Mapping[str, ArrayLike] | DataFrame,
-        *,
-        cv: CV = None,
-        response_method: ResponseMethod = "auto",
-        notion: NotionLike = "auto",
-        confidence_level: float = 0.95,
-        sample_weight: ArrayLike | None = None,
-        pos_label: Label = None,
-        groups: ArrayLike | None = None,
-        ax: AxesLike | None = None,
-        **plot_params: Any,
-    ) -> Self:
-        """Forest plot of a classifier on held-out data.
-
-        Parameters
-        ----------
-        estimator : classifier
-            Fitted, unless `cv` is given.
-        X : array-like of shape (n_samples, n_features)
-            Features of the classifier.
-        y : array-like of shape (n_samples,)
-            Labels.
-        by : array-like, data frame or dict of masks
-            The groups, such as ``X[["site", "sex"]]``.
-        cv : None, int or splitter, default=None
-            None: the classifier is fitted and (X, y) is held out. Else it is cloned, and its
-            out-of-fold probabilities are used.
-        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-            Decision values become probabilities through the logistic function or the softmax.
-        notion, confidence_level, sample_weight, pos_label, groups, ax, **plot_params
-            As in `from_predictions`; with `cv` weights are also passed to the classifier, and
-            clusters to the splitter.
-
-        Returns
-        -------
-        GroupCalibrationDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        ValueError
-            As :func:`~skcalib.calibration_by_group`.
-        NotFittedError
-            For a classifier that is not fitted, without `cv`.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_breast_cancer
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from skcalib import GroupCalibrationDisplay
-        >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> display = GroupCalibrationDisplay.from_estimator(GaussianNB(), X, y, X[:, 0] > 13, cv=5)
-        >>> [one.name for one in display.groups_]
-        ['False', 'True']
-        """
-        problem, _, rows = held_out(
-            estimator,
-            X,
-            y,
-            cv=cv,
-            response_method=response_method,
-            sample_weight=sample_weight,
-            groups=groups,
-            owner=cls.__name__,
-        )
-        found = calibration_by_group(
-            problem,
-            problem.forecast,
-            take_groups(by, rows, np.shape(y)[0]),
-            notion=notion,
-            confidence_level=confidence_level,
-            pos_label=pos_label,
-        )
-        return cls(found).plot(ax=ax, **plot_params)
+    def _for_rows(cls, options, X, rows, n_samples):
+        return options | {"by": take_groups(options.get("by"), rows, n_samples)}
 
     def plot(
         self,

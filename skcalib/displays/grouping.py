@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from skcalib._arguments import resolve_notion
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_indices, weighted_features, weighted_rows
-from skcalib.displays._base import held_out, unit
+from skcalib.displays._base import unit
+from skcalib.displays._constructors import Display
 from skcalib.displays._curves import binary_problems
 from skcalib.displays._regions import (
     RegionStyles,
@@ -23,7 +24,6 @@ from skcalib.displays._regions import (
     title,
     write_rules,
 )
-from skcalib.estimators._base import ClassifierInspector
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping._candidates import encode_features, plain_rule
 from skcalib.grouping.estimator import check_regions
@@ -31,10 +31,8 @@ from skcalib.problem import check_problem
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
 
     from skcalib._arguments import (
-        CV,
         AxesLike,
         Label,
         LossLike,
@@ -42,14 +40,13 @@ if TYPE_CHECKING:
         NotionLike,
         PartitionerLike,
         RandomState,
-        ResponseMethod,
         SmootherLike,
         Strategy,
     )
     from skcalib.displays._regions import GroupingDiagram
 
 
-class GroupingDisplay:
+class GroupingDisplay(Display):
     r"""Grouping diagram: differences between samples with equal scores (L23, figure 5).
 
     Create one with `from_estimator`, `from_predictions`, or `from_grouping_estimator`.
@@ -136,6 +133,11 @@ class GroupingDisplay:
         Grouping loss ≥ 0.00...
         Calibration error... (Brier score)
     """
+
+    _constructors: ClassVar = {"from_estimator": {"labels"}}
+    _instead: ClassVar = (
+        ", or draw a fitted GroupingLossEstimator with GroupingDisplay.from_grouping_estimator"
+    )
 
     def __init__(
         self,
@@ -294,113 +296,12 @@ class GroupingDisplay:
         return display.plot(ax=ax, **plot_params)
 
     @classmethod
-    @checks_parameters
-    def from_estimator(
-        cls,
-        estimator: BaseEstimator,
-        X: MatrixLike,
-        y: ArrayLike,
-        *,
-        cv: CV = None,
-        response_method: ResponseMethod = "auto",
-        regions: ArrayLike | None = None,
-        partitioner: PartitionerLike = "stump",
-        n_bins: int = 10,
-        strategy: Strategy = "quantile",
-        region_ratio: int = 12,
-        notion: NotionLike = "auto",
-        loss: LossLike = "brier",
-        smoother: SmootherLike = None,
-        confidence_level: float = 0.95,
-        random_state: RandomState = 0,
-        sample_weight: ArrayLike | None = None,
-        pos_label: Label = None,
-        name: str | None = None,
-        ax: AxesLike | None = None,
-        **plot_params: Any,
-    ) -> Self:
-        """Grouping diagram of a classifier on held-out data.
-
-        Parameters
-        ----------
-        estimator : classifier
-            Fitted, unless `cv` is given.
-        X : array-like of shape (n_samples, n_features)
-            Features, dense numbers unless `regions` are given. For another representation, or
-            features that the classifier does not take, see `from_predictions`.
-        y : array-like of shape (n_samples,)
-            Labels.
-        cv : None, int or splitter, default=None
-            None: the classifier is fitted and (X, y) is held out. Else it is cloned, and its
-            out-of-fold probabilities are drawn.
-        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-            Decision values become probabilities through the logistic function or the softmax.
-        regions, partitioner, n_bins, strategy, region_ratio, notion, loss, smoother
-            As in `from_predictions`.
-        confidence_level, random_state, sample_weight, pos_label, ax, **plot_params
-            As in `from_predictions`; with `cv` weights are also passed to the classifier.
-        name : str, default=None
-            Name in the title; the class of the estimator by default.
-
-        Returns
-        -------
-        GroupingDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        ValueError
-            As `from_predictions`, for classifiers that are not fitted, and for a fitted
-            `GroupingLossEstimator`, for which use `from_grouping_estimator`.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_breast_cancer
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from skcalib import GroupingDisplay
-        >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-        >>> display = GroupingDisplay.from_estimator(GaussianNB(), X, y, cv=5)
-        >>> print(display.ax_.get_xlabel(), "|", display.name)
-        Predicted probability of class 1 | GaussianNB
-        """
-        if isinstance(estimator, ClassifierInspector):
-            raise ValueError(
-                f"{type(estimator).__name__} is not a classifier: pass the classifier, or draw "
-                "a fitted GroupingLossEstimator with GroupingDisplay.from_grouping_estimator."
-            )
-        n_samples = np.shape(y)[0]
-        problem, features, rows = held_out(
-            estimator,
-            X,
-            y,
-            cv=cv,
-            response_method=response_method,
-            sample_weight=sample_weight,
-            owner=f"{cls.__name__}.from_estimator",
-        )
-        if regions is not None:
-            regions = np.asarray(regions)
-            if regions.shape == (n_samples,):
-                regions = regions[rows]
-        return cls.from_predictions(
-            problem,
-            problem.forecast,
-            None if regions is not None else features,
-            regions=regions,
-            partitioner=partitioner,
-            n_bins=n_bins,
-            strategy=strategy,
-            region_ratio=region_ratio,
-            notion=notion,
-            loss=loss,
-            smoother=smoother,
-            confidence_level=confidence_level,
-            random_state=random_state,
-            pos_label=pos_label,
-            name=type(estimator).__name__ if name is None else name,
-            ax=ax,
-            **plot_params,
-        )
+    def _for_rows(cls, options, X, rows, n_samples):
+        regions = options.get("regions")
+        if regions is None:
+            return options | {"X": X}
+        regions = np.asarray(regions)
+        return options | {"regions": regions[rows] if regions.shape == (n_samples,) else regions}
 
     @classmethod
     @checks_parameters

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sklearn.utils import check_random_state
 
-from skcalib._arguments import resolve_notion
 from skcalib._labels import check_y
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_indices, take_rows
+from skcalib.displays._constructors import Display
 from skcalib.displays._curves import (
     binary_problems,
     check_options,
@@ -17,16 +17,15 @@ from skcalib.displays._curves import (
     reliability_curves,
     summarised_problems,
 )
-from skcalib.estimators._response import align_classes, classifier_proba, label_proba
+from skcalib.estimators._response import align_classes, classifier_proba
 from skcalib.events import problem_of_notion
 from skcalib.notions import Multilabel
-from skcalib.problem import check_problem, check_sketch
+from skcalib.problem import ForecastSummary, check_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
 
     from skcalib._arguments import (
         AxesLike,
@@ -38,11 +37,10 @@ if TYPE_CHECKING:
         ResponseMethod,
     )
     from skcalib.displays._curves import ReliabilityCurve
-    from skcalib.problem import ForecastSummary
     from skcalib.smoothers import Smoother
 
 
-class ReliabilityDisplay:
+class ReliabilityDisplay(Display):
     r"""Reliability diagram: observed frequency against forecast.
 
     Create one with `from_estimator`, `from_predictions` or `from_cv_results`. A classifier is
@@ -161,6 +159,11 @@ class ReliabilityDisplay:
         0.004 [0.001, 0.009]
     """
 
+    _constructors: ClassVar = {
+        "from_estimator": {"labels"},
+        "from_sketch": {"notion", "sample_weight", "labels", "pos_label", "groups"},
+    }
+
     def __init__(
         self,
         curves: list[ReliabilityCurve],
@@ -261,63 +264,13 @@ class ReliabilityDisplay:
         array([0. , 0. , 0.5, 0.5, 1. , 1. ])
         """
         options = check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
-        data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-        data |= {"pos_label": pos_label, "groups": groups}
-        problem = problem_of_notion(y_true, y_proba, options.notion, **data)
-        events = binary_problems(problem, pos_label, options.notion)
-        return cls._of(events, options, name, random_state).plot(ax=ax, **plot_params)
-
-    @classmethod
-    @checks_parameters
-    def from_sketch(
-        cls,
-        sketch: ForecastSummary,
-        *,
-        strategy: Literal["isotonic", "quantile", "uniform", "smooth"] | Smoother = "isotonic",
-        n_bins: Bins | None = None,
-        band: Literal["auto", "consistency", "confidence"] | None = "auto",
-        confidence_level: float = 0.95,
-        n_resamples: int = 500,
-        random_state: RandomState = 0,
-        name: str | None = None,
-        ax: AxesLike | None = None,
-        **plot_params: Any,
-    ) -> Self:
-        """Reliability diagram of a sketch, without the samples.
-
-        Parameters
-        ----------
-        sketch : ForecastSketch
-            Sums over cells of the probability; its notion determines the panels.
-        strategy : {"isotonic", "quantile", "uniform", "smooth"} or Smoother, default="isotonic"
-            The curve; a smoother must be one of those of these names.
-        n_bins, band, confidence_level, n_resamples, random_state, name, ax, **plot_params
-            As in `from_predictions`.
-
-        Returns
-        -------
-        ReliabilityDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        ValueError
-            As `from_predictions`, and for a kernel or another curve that needs the samples.
-
-        Examples
-        --------
-        >>> from skcalib import ForecastSketch, ReliabilityDisplay
-        >>> from skcalib.datasets import make_tempered_simplex
-        >>> data = make_tempered_simplex(1000, 2, random_state=0)
-        >>> sketch = ForecastSketch([0, 1]).fit(data.y, data.y_proba)
-        >>> print(ReliabilityDisplay.from_sketch(sketch, name="Over-confident").line_.get_label())
-        Over-confident
-        Brier calibration error
-        0.004 [0.001, 0.009]
-        """
-        check_sketch(sketch)
-        options = check_options(strategy, n_bins, "auto", band, confidence_level, n_resamples)
-        events = summarised_problems(sketch, options.notion)
+        if isinstance(y_true, ForecastSummary):
+            events = summarised_problems(y_true, options.notion)
+        else:
+            data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+            data |= {"pos_label": pos_label, "groups": groups}
+            problem = problem_of_notion(y_true, y_proba, options.notion, **data)
+            events = binary_problems(problem, pos_label, options.notion)
         return cls._of(events, options, name, random_state).plot(ax=ax, **plot_params)
 
     @classmethod
@@ -327,98 +280,6 @@ class ReliabilityDisplay:
         curves = reliability_curves(events, options, rng, errors=errors)
         level = options.confidence_level
         return cls(curves, name=name, confidence_level=level, band=options.band)
-
-    @classmethod
-    @checks_parameters
-    def from_estimator(
-        cls,
-        estimator: BaseEstimator,
-        X: MatrixLike,
-        y: ArrayLike,
-        *,
-        response_method: ResponseMethod = "auto",
-        strategy: Literal["isotonic", "quantile", "uniform", "kernel", "smooth"]
-        | Smoother = "isotonic",
-        n_bins: Bins | None = None,
-        notion: NotionLike = "auto",
-        band: Literal["auto", "consistency", "confidence"] | None = "auto",
-        confidence_level: float = 0.95,
-        n_resamples: int = 500,
-        random_state: RandomState = 0,
-        sample_weight: ArrayLike | None = None,
-        pos_label: Label = None,
-        groups: ArrayLike | None = None,
-        name: str | None = None,
-        ax: AxesLike | None = None,
-        **plot_params: Any,
-    ) -> Self:
-        """Reliability diagram of a fitted classifier on held-out data.
-
-        Parameters
-        ----------
-        estimator : classifier
-            Fitted.
-        X : array-like of shape (n_samples, n_features)
-            Features.
-        y : array-like of shape (n_samples,)
-            Labels.
-        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-            Decision values become probabilities through the logistic function or the softmax;
-            "auto" does so only where there is no predict_proba.
-        strategy, n_bins, notion, band, confidence_level, n_resamples, random_state
-            As in `from_predictions`.
-        sample_weight, pos_label, groups, ax, **plot_params
-            As in `from_predictions`.
-        name : str, default=None
-            Name in the legend; the class of the estimator by default.
-
-        Returns
-        -------
-        ReliabilityDisplay
-            The display, drawn.
-
-        Raises
-        ------
-        ValueError
-            As `from_predictions`, and for estimators without probabilities or decision values.
-
-        Examples
-        --------
-        >>> from sklearn.datasets import load_breast_cancer
-        >>> from sklearn.naive_bayes import GaussianNB
-        >>> from skcalib import ReliabilityDisplay
-        >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> classifier = GaussianNB().fit(X[::2], y[::2])
-        >>> display = ReliabilityDisplay.from_estimator(classifier, X[1::2], y[1::2])
-        >>> print(display.ax_.get_xlabel(), "|", display.name)
-        Predicted probability of class 1 | GaussianNB
-        """
-        classes: Any = None
-        if isinstance(resolve_notion(notion), Multilabel):
-            proba = label_proba(estimator, X, response_method=response_method)
-        else:
-            check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups)
-            y = check_y(y, name="y")
-            proba = classifier_proba(estimator, X, response_method=response_method)
-            proba, classes = align_classes(proba, estimator.classes_, y)
-        return cls.from_predictions(
-            y,
-            proba,
-            strategy=strategy,
-            n_bins=n_bins,
-            notion=notion,
-            band=band,
-            confidence_level=confidence_level,
-            n_resamples=n_resamples,
-            random_state=random_state,
-            sample_weight=sample_weight,
-            labels=classes,
-            pos_label=pos_label,
-            groups=groups,
-            name=type(estimator).__name__ if name is None else name,
-            ax=ax,
-            **plot_params,
-        )
 
     @classmethod
     @checks_parameters

@@ -552,7 +552,7 @@ def test_estimators_that_have_no_picture(problem):
         make(LogisticRegression())
     with pytest.raises(ValueError, match="from_grouping_estimator"):
         GroupingDisplay.from_estimator(GroupingLossEstimator(), X, y)
-    with pytest.raises(NotFittedError, match="from_estimator with cv=None needs a fitted"):
+    with pytest.raises(NotFittedError, match="GroupingDisplay with cv=None needs a fitted"):
         GroupingDisplay.from_estimator(LogisticRegression(), X, y)
 
 

@@ -1,0 +1,151 @@
+"""Every constructor of a display draws the same data."""
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib import pyplot as plt
+from public_functions import numbers
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import cross_val_predict
+from sklearn.naive_bayes import GaussianNB
+
+import skcalib
+from skcalib import ForecastSketch
+from skcalib.datasets import make_tempered_simplex
+from skcalib.notions import Multilabel
+from skcalib.problem import check_problem
+
+#: Display -> data beside labels and forecasts, of every sample; and quick options.
+DISPLAYS = {
+    "DecisionCurveDisplay": ({}, {"thresholds": [0.2, 0.5]}),
+    "DecompositionDisplay": ({}, {"grouping": None}),
+    "EstimationDisplay": ({}, {"n_repeats": 3, "sample_sizes": [50, 150]}),
+    "GroupCalibrationDisplay": ({"by": np.arange(400) % 3}, {}),
+    "GroupingDisplay": ({"regions": np.arange(400) % 2}, {}),
+    "MurphyDisplay": ({}, {"thresholds": [0.2, 0.5], "parts": True}),
+    "ReliabilityDisplay": ({}, {"n_resamples": 99}),
+}
+WITH_SKETCH = [name for name in DISPLAYS if hasattr(getattr(skcalib, name), "from_sketch")]
+
+
+class Known(ClassifierMixin, BaseEstimator):
+    """A fitted classifier whose probabilities are its features."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        return np.asarray(X)
+
+
+@pytest.fixture(scope="module")
+def data():
+    found = make_tempered_simplex(400, 2, score_temperature=0.7, random_state=0)
+    return found.y, found.y_proba
+
+
+@pytest.fixture(autouse=True)
+def close():
+    yield
+    plt.close("all")
+
+
+def drawn(display):
+    """The numbers of the records that a display draws."""
+    for name in ("curves", "terms", "diagrams", "calibrations"):
+        if hasattr(display, name):
+            found = getattr(display, name)
+            return numbers([[vars(one) for one in getattr(found, "groups", found)]])
+    raise AssertionError(f"{display!r} has no records")
+
+
+def of(name, constructor, *given, **options):
+    return getattr(getattr(skcalib, name), constructor)(*given, **options)
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+@pytest.mark.parametrize("source", ["frame", "column", "problem", "estimator"])
+def test_every_constructor_has_the_same_data(name, source, data):
+    (y, p), (rows, quick) = data, DISPLAYS[name]
+    options = {**rows, **quick}
+    expected = drawn(of(name, "from_predictions", y, p, **options))
+    assert expected.size and np.isfinite(expected).any()
+    if source == "estimator":
+        found = of(name, "from_estimator", Known().fit(p, y), p, y, **options)
+    else:
+        form = {
+            "frame": (pd.Series(y), pd.DataFrame(p)),
+            "column": (y, p[:, 1]),
+            "problem": (check_problem(y, p), p),
+        }
+        found = of(name, "from_predictions", *form[source], **options)
+    np.testing.assert_allclose(drawn(found), expected, rtol=1e-9, atol=1e-12)
+    assert found.figure_ is not None
+
+
+@pytest.mark.parametrize("name", WITH_SKETCH)
+def test_a_sketch_has_nearly_the_same_data(name, data):
+    """Groups and decisions are those of the samples up to the width of the cells."""
+    (y, p), (rows, quick) = data, DISPLAYS[name]
+    options = {} if name == "GroupCalibrationDisplay" else quick
+    sketch = ForecastSketch([0, 1]).partial_fit(y, p, by=rows.get("by"))
+    found = of(name, "from_sketch", sketch, **options)
+    again = of(name, "from_predictions", sketch, None, **options)
+    np.testing.assert_array_equal(drawn(found), drawn(again))
+    if name in ("DecisionCurveDisplay", "MurphyDisplay", "ReliabilityDisplay"):
+        samples = of(name, "from_predictions", y, p, **options).curves[0]
+        (curve,) = found.curves
+        event = "estimate" if hasattr(curve, "estimate") else "error"
+        one, other = (getattr(c, event) for c in (curve, samples))
+        one, other = (getattr(c, "estimate", c) for c in (one, other))
+        np.testing.assert_allclose(one, other, atol=0.01)
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+def test_out_of_fold_probabilities_are_those_of_cross_val_predict(name, data):
+    (y, _), (rows, quick) = data, DISPLAYS[name]
+    X = np.random.default_rng(0).standard_normal((400, 2)) + y[:, None]
+    proba = cross_val_predict(GaussianNB(), X, y, cv=3, method="predict_proba")
+    options = {**rows, **quick}
+    found = of(name, "from_estimator", GaussianNB(), X, y, cv=3, **options)
+    expected = of(name, "from_predictions", y, proba, **options)
+    np.testing.assert_allclose(drawn(found), drawn(expected), rtol=1e-9, atol=1e-12)
+    assert getattr(found, "name", None) in (None, "GaussianNB")
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+def test_signatures_and_docstrings_follow(name, data):
+    cls, (y, p) = getattr(skcalib, name), data
+    given = {"from_estimator": (Known().fit(p, y), p, y), "from_sketch": (ForecastSketch([0, 1]),)}
+    written = inspect.signature(cls.from_predictions).parameters
+    for constructor, without in cls._constructors.items():
+        method = getattr(cls, constructor)
+        taken, words = inspect.signature(method).parameters, inspect.getdoc(method)
+        expected = written.keys() - {"y_true", "y_proba", *without}
+        assert expected <= taken.keys()
+        for parameter in taken:
+            assert parameter.removeprefix("**") in words, (constructor, parameter)
+        for lost in without:
+            with pytest.raises(TypeError, match=lost):
+                method(*given[constructor], **{lost: None})
+
+
+def test_several_labels_need_a_fitted_classifier(data):
+    """Probabilities of labels have no columns of classes, and there are no folds of them."""
+    y = np.random.default_rng(0).integers(2, size=(60, 2))
+    y[:2] = [[0, 1], [1, 0]]
+
+    class Labels(Known):
+        def predict_proba(self, X):
+            return np.full((len(X), 2), 0.4)
+
+    model = Labels()
+    display = skcalib.ReliabilityDisplay.from_estimator(
+        model, y, y, notion=Multilabel(), band=None
+    )
+    assert len(display.curves) == 2
+    with pytest.raises(ValueError, match="leave out cv"):
+        skcalib.ReliabilityDisplay.from_estimator(model, y, y, notion=Multilabel(), cv=3)
