@@ -226,12 +226,12 @@ def cell_starts(n_cells: int) -> np.ndarray:
 def sum_events(
     events: Any, plan: CellPlan, codes: np.ndarray | None = None, n_groups: int = 1
 ) -> list[CellSums]:
-    """Sums of each group of `Events`; `codes` (n,) are the groups of samples of positive weight."""
+    """Sums of each group of `Samples`; `codes` (n,) are groups of those of positive weight."""
     n_problems, n_slots, starts = plan.n_problems, plan.n_slots, cell_starts(plan.n_cells)
     width, at, n_samples = 2 * n_problems, 0, np.zeros(n_groups, dtype=np.int64)
-    n_fields = 2 if events.weight is None else 4
+    n_fields = 2 if events.part.weight is None else 4
     cells, totals = _Tally(n_fields, n_groups * width * n_slots), np.zeros((2, n_groups * width))
-    for score, event, weight in events.chunks():
+    for score, event, weight in events.part.blocks(events.notion):
         group = None if codes is None else codes[at : at + len(score)]
         at += len(score)
         n_samples += len(score) if group is None else np.bincount(group, minlength=n_groups)

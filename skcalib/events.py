@@ -1,9 +1,9 @@
-"""Events of a notion: their scores by chunks, their problems, and the same from a summary.
+"""Samples of a notion: their scores in blocks, their problems, and the same from a summary.
 
-`check_events` and `Events` are for errors of one score at a time. They read the scores chunk by
-chunk, because a one-hot target and the problems of a notion take several times the memory of a
-binary forecast. `binary_events` lists the events that have one calibration curve each. The other
-functions also take a `ForecastSummary` in place of the samples.
+`Samples` are for errors of one score at a time. Scores are read in blocks, because a one-hot target
+and the problems of a notion take several times the memory of a binary forecast. `binary_events`
+lists the events that have one calibration curve each. The other functions also take a
+`ForecastSummary` in place of the samples.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from skcalib._chunks import Chunks, check_chunk_labels
 from skcalib._class_columns import classes_of_columns
 from skcalib._labels import check_y, one_hot, table_of
 from skcalib._ties import reach_of, top_class
@@ -34,26 +35,23 @@ if TYPE_CHECKING:
     from skcalib._arguments import Label
 
 
-# --- Scores of events, read by chunks -------------------------------------------------------------
+# --- Samples: rows of any source, read in blocks --------------------------------------------------
 
 
-_CHUNK = 1 << 16  # entries per chunk, which fits into the cache
+_BLOCK = 1 << 16  # entries per block, which fits into the cache
 
 
 @dataclass(frozen=True)
-class Events:
-    """Forecasts (n, columns), the column of each label, and a notion that maps them to scores.
+class Part:
+    """Rows that are in memory: forecasts (n, columns), and columns (n,) or indicators (n, L).
 
-    ``weight`` is None for equal weights, and otherwise divided by ``scale``, a power of two, so
-    that squares of weights neither overflow nor vanish.
+    ``weight`` is None for equal weights; rows of weight zero do not count.
     """
 
     raw: np.ndarray
-    column: np.ndarray
-    n_classes: int
+    outcome: np.ndarray
     weight: np.ndarray | None
-    scale: float
-    notion: Notion
+    classes: np.ndarray
     validated: bool = False
 
     @property
@@ -61,40 +59,31 @@ class Events:
         """Number of samples of positive weight."""
         return len(self.raw) if self.weight is None else int(np.count_nonzero(self.weight))
 
-    def chunks(
-        self, size: int = _CHUNK
+    def blocks(
+        self, notion: Notion, size: int = _BLOCK
     ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray | None]]:
-        """Yield scores (m, P), events (m, P) and weights (m,) of the P problems of the notion."""
-        step = max(1, max(size, _CHUNK) // self.n_classes)
-        columns = np.arange(self.n_classes, dtype=self.column.dtype)
-        if type(self.notion) is Canonical and self.raw.shape[1] == 1:
+        """Yield scores (m, P), events (m, P) and weights (m,) of the P problems of a notion."""
+        step = max(1, max(size, _BLOCK) // len(self.classes))
+        columns = np.arange(len(self.classes)).astype(self.outcome.dtype)
+        if type(notion) is Canonical and self.raw.shape[1] == 1:
             columns = columns[1:]  # one score of one event: the column itself
         for start in range(0, len(self.raw), step):
             rows = slice(start, start + step)
-            forecast, weight = self._forecast(rows, len(columns)), None
-            hit = (columns[:, None] == self.column[rows]).T  # far faster than untransposed
+            forecast, weight, hit = self._forecast(rows, len(columns)), None, self.outcome[rows]
+            if hit.ndim == 1:
+                hit = (columns[:, None] == hit).T  # far faster than untransposed
             if self.weight is not None:
                 counts = self.weight[rows] > 0
                 forecast, hit, weight = forecast[counts], hit[counts], self.weight[rows][counts]
             if len(forecast):
-                scores = (
-                    (forecast, hit) if len(columns) == 1 else _scores(self.notion, forecast, hit)
-                )
-                yield *scores, weight
+                both = (forecast, hit) if len(columns) == 1 else _scores(notion, forecast, hit)
+                yield *both, weight
 
-    def scored(self) -> Iterator[ScoredRows]:
-        """The samples of positive weight, for each problem of the notion."""
-        score, event, weight = self.columns()
-        for one, hit in zip(score, event, strict=True):
-            yield ScoredRows(one, hit, weight)
-
-    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    def columns(self, notion: Notion) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """Scores (P, n), events (P, n) and weights (n,): a row for each problem."""
-        score: Any = None
-        event: Any = None
-        at = 0
-        for s, e, _ in self.chunks():
-            if score is None:
+        score, event, at = np.empty((0, 0)), np.empty((0, 0)), 0
+        for s, e, _ in self.blocks(notion):
+            if at == 0:
                 shape = (s.shape[1], self.n_samples)
                 score, event = np.empty(shape), np.empty(shape, dtype=bool)
             score[:, at : at + len(s)], event[:, at : at + len(s)] = s.T, e.T
@@ -113,73 +102,164 @@ class Events:
 
 
 @dataclass(frozen=True)
-class IndicatorEvents:
-    """Scores (n, L) and events (n, L) of labels of which a sample may have several.
+class Samples:
+    """Labels and forecasts of a notion: in memory, in chunks, or the rows of a summary.
 
-    Weights and scale are those of `Events`.
+    Weights are divided by ``scale``, a power of two, so that squares of weights neither overflow
+    nor vanish.
     """
 
-    score: np.ndarray
-    event: np.ndarray
-    weight: np.ndarray | None
-    scale: float
+    classes: np.ndarray
     notion: Notion
+    n_samples: int
+    scale: float = 1.0
+    part: Part | None = None
+    chunks: Chunks | None = None
+    kept: list[ScoredRows] | None = None
 
-    @property
-    def n_samples(self) -> int:
-        """Number of samples, all of positive weight."""
-        return len(self.score)
+    @classmethod
+    def of(
+        cls,
+        y_true: Any,
+        y_proba: Any,
+        notion: Notion,
+        *,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        pos_label: Label = None,
+        name: str = "y_proba",
+        remedy: Literal["pos_label", "labels"] | None = "pos_label",
+    ) -> Samples:
+        """Arguments of a public function; forecasts are validated as they are read.
 
-    def scored(self) -> Iterator[ScoredRows]:
-        """The samples, for each label."""
-        for one, hit in zip(*self.columns()[:2], strict=True):
-            yield ScoredRows(one, hit, self.weight)
+        In place of the labels a `Problem`, whose other arguments are ignored, a summary, or samples
+        in chunks.
+        """
+        columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
+        if isinstance(y_true, (ForecastSummary, Samples)):
+            refuse_data_of_summary(y_true, y_proba, sample_weight=sample_weight, **columns)
+            return (
+                y_true.per(notion) if isinstance(y_true, Samples) else _of_summary(y_true, notion)
+            )
+        columns |= {"name": name}
+        if isinstance(y_true, Problem) or isinstance(notion, Multilabel):
+            columns |= {"sample_weight": sample_weight}
+            problem = problem_of_notion(y_true, y_proba, notion, **columns)
+            weight, classes = problem.sample_weight, problem.classes
+            outcome = problem.target == 1 if problem.indicator else problem.column
+            weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
+            part = Part(problem.forecast, outcome, weight, classes, validated=True)
+            return cls(classes, notion.for_columns(len(classes)), part.n_samples, scale, part)
+        if y_proba is None:
+            raise ValueError(f"{name} is missing: pass labels and forecasts, or a ForecastSketch.")
+        check_indices(**{"y_true": y_true, name: y_proba, "sample_weight": sample_weight})
+        y = check_y(y_true)
+        raw = check_features(y_proba, name=name, n_samples=len(y))
+        distinct, place, length, index = table_of(y)
+        classes = classes_of_columns(distinct, y_proba, raw.shape[1], **columns, remedy=remedy)
+        table = np.zeros(length, dtype=np.uint8 if len(classes) <= 256 else np.intp)
+        table[place] = one_hot(distinct, classes).argmax(axis=1)
+        weight, scale = None, 1.0
+        if sample_weight is not None:
+            weight, scale = _scaled(check_weight(sample_weight, len(y)))
+        part = Part(raw, table.take(index), weight, classes)
+        return cls(classes, notion.for_columns(len(classes)), part.n_samples, scale, part)
+
+    @classmethod
+    def of_chunks(cls, chunks: Any, *, labels: ArrayLike) -> Samples:
+        """Chunks ``(y_proba, y)`` or with weights, read again in every pass; one pass now."""
+        classes, source = check_chunk_labels(labels, "Samples.of_chunks"), Chunks(chunks)
+        sizes = source.reduce(_Read(classes, Auto(), 1.0, _size))
+        if not sizes[0]:
+            raise ValueError("chunks has no sample of positive weight: at least one is needed.")
+        return cls(classes, Auto(), sizes[0], float(max(sizes[1])), chunks=source)
+
+    def per(self, notion: Notion) -> Samples:
+        """The same under another notion."""
+        return replace(self, notion=notion.for_columns(len(self.classes)))
+
+    def total(self, read: Callable[..., tuple[Any, ...]], *args: Any) -> Any:
+        """``read(part, notion, *args)``, a tuple, added over all parts."""
+        if self.part is not None:
+            return read(self.part, self.notion, *args)
+        assert self.chunks is not None
+        return self.chunks.reduce(_Read(self.classes, self.notion, self.scale, read, args))
 
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Scores (L, n), events (L, n) and weights (n,): a row for each label."""
-        return np.array(self.score.T), np.array(self.event.T), self.weight
+        """Scores (P, n), events (P, n) and weights (n,): a row for each problem."""
+        if self.part is not None:
+            return self.part.columns(self.notion)
+        (parts,) = self.total(_listed)
+        score, event, weight = zip(*parts, strict=True)
+        given = None if weight[0] is None else np.concatenate(weight)
+        return np.concatenate(score, axis=1), np.concatenate(event, axis=1), given
+
+    def scored(self) -> list[ScoredRows]:
+        """The rows of positive weight, for each problem of the notion."""
+        if self.kept is not None:
+            return self.kept
+        score, event, weight = self.columns()
+        return [ScoredRows(one, hit, weight) for one, hit in zip(score, event, strict=True)]
+
+
+def _of_summary(summary, notion):
+    """The rows of a summary, which has its own notion."""
+    own, n_samples, classes = summary.summarised_notion()
+    kept = NOTIONS[own]()
+    if isinstance(notion, Auto):
+        notion = kept
+    if type(notion.for_columns(len(classes))) is not type(kept):
+        raise ValueError(
+            f"The {type(summary).__name__} was made for notion={own!r}, got notion="
+            f"{notion!r}: pass notion={own!r} if the function has it, or make another one."
+        )
+    return Samples(classes, notion, n_samples, kept=summary.scored())
 
 
 @dataclass(frozen=True)
-class SummaryEvents:
-    """Rows of a `ForecastSummary` that stand for the samples, in place of `Events`."""
+class _Read:
+    """Validates a chunk, and reads its `Part` with weights divided by a power of two."""
 
-    rows: list[ScoredRows]
-    n_samples: int
+    classes: np.ndarray
     notion: Notion
-    scale: float = 1.0
+    scale: float
+    read: Callable[..., tuple[Any, ...]]
+    args: tuple[Any, ...] = ()
 
-    def scored(self) -> list[ScoredRows]:
-        """The rows, for each problem of the notion."""
-        return self.rows
+    def __call__(self, number, y_proba, y, sample_weight=None):
+        if sample_weight is not None and not np.any(sample_weight):
+            return None
+        try:
+            given: dict[str, Any] = {"sample_weight": sample_weight, "labels": self.classes}
+            found = Samples.of(y, y_proba, self.notion, **given, remedy="labels")
+        except ValueError as error:
+            raise ValueError(f"Chunk {number}: {error}") from error
+        part = found.part
+        if part.weight is None:
+            part = replace(part, weight=np.full(len(part.raw), 1.0))
+        part.weight[:] *= found.scale / self.scale
+        return self.read(part, self.notion, *self.args)
 
 
-def events_or_summary(
-    y_true: ArrayLike | Problem | ForecastSummary,
-    y_proba: ArrayLike | None,
-    notion: Notion,
-    **options: Any,
-) -> Events | IndicatorEvents | SummaryEvents:
-    """As `check_events`, for functions that also take a summary in place of the samples."""
-    if isinstance(y_true, ForecastSummary):
-        refuse_data_of_summary(y_true, y_proba, **options)
-        own, n_samples, classes = y_true.summarised_notion()
-        kept = NOTIONS[own]()
-        if isinstance(notion, Auto):
-            notion = kept
-        if type(notion.for_columns(len(classes))) is not type(kept):
-            raise ValueError(
-                f"The {type(y_true).__name__} was made for notion={own!r}, got notion="
-                f"{notion!r}: pass notion={own!r} if the function has it, or make another one."
-            )
-        return SummaryEvents(y_true.scored(), n_samples, notion)
-    if y_proba is None:
-        raise ValueError("y_proba is missing: pass labels and forecasts, or a ForecastSketch.")
-    return check_events(y_true, y_proba, notion, **options)
+def _size(part, notion):
+    """Number of samples, and the largest weight."""
+    return part.n_samples, (float(part.weight.max()),)
+
+
+def _listed(part, notion):
+    """The columns of a part, in a list."""
+    return ([part.columns(notion)],)
+
+
+def _scaled(weight):
+    """Weights divided in place by a power of two, and this power."""
+    scale = float(np.ldexp(1.0, int(np.frexp(weight.max())[1]) - 1))
+    weight /= scale
+    return weight, scale
 
 
 def refuse_data_of_summary(
-    summary: ForecastSummary, y_proba: ArrayLike | None, **options: Any
+    summary: ForecastSummary | Samples, y_proba: ArrayLike | None, **options: Any
 ) -> None:
     """Raise if forecasts or other data are given beside a summary."""
     given = [name for name, value in options.items() if value is not None]
@@ -191,65 +271,10 @@ def refuse_data_of_summary(
         )
 
 
-def check_events(
-    y_true: ArrayLike | Problem,
-    y_proba: ArrayLike,
-    notion: Notion,
-    *,
-    sample_weight: ArrayLike | None = None,
-    labels: ArrayLike | None = None,
-    pos_label: Label = None,
-    name: str = "y_proba",
-    remedy: Literal["pos_label", "labels"] | None = "pos_label",
-) -> Events | IndicatorEvents:
-    """Arguments of a public function -> `Events`; forecasts are validated as they are read.
-
-    A `Problem` in place of the labels is validated already, and the other arguments are ignored.
-    """
-    if isinstance(notion, Multilabel):
-        given: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "name": name}
-        problem = problem_of_notion(y_true, y_proba, notion, sample_weight=sample_weight, **given)
-        own = problem.sample_weight
-        own, scale = (None, 1.0) if own is None else _scaled(own.copy())
-        return IndicatorEvents(problem.forecast, problem.target == 1, own, scale, notion)
-    if isinstance(y_true, Problem):
-        check_problem(y_true, None)  # raises for soft labels and for an indicator matrix
-        column, weight = y_true.column, y_true.sample_weight
-        weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
-        n_classes = len(y_true.classes)
-        notion = notion.for_columns(n_classes)
-        return Events(y_true.forecast, column, n_classes, weight, scale, notion, validated=True)
-    check_indices(**{"y_true": y_true, name: y_proba, "sample_weight": sample_weight})
-    y = check_y(y_true)
-    raw = check_features(y_proba, name=name, n_samples=len(y))
-    distinct, place, length, index = table_of(y)
-    columns: dict[str, Any] = {
-        "labels": labels,
-        "pos_label": pos_label,
-        "name": name,
-        "remedy": remedy,
-    }
-    classes = classes_of_columns(distinct, y_proba, raw.shape[1], **columns)
-    table = np.zeros(length, dtype=np.uint8 if len(classes) <= 256 else np.intp)
-    table[place] = one_hot(distinct, classes).argmax(axis=1)
-    column = table.take(index)
-    weight, scale = None, 1.0
-    if sample_weight is not None:
-        weight, scale = _scaled(check_weight(sample_weight, len(y)))
-    return Events(raw, column, len(classes), weight, scale, notion.for_columns(len(classes)))
-
-
-def _scaled(weight):
-    """Weights divided in place by a power of two, and this power."""
-    scale = float(np.ldexp(1.0, int(np.frexp(weight.max())[1]) - 1))
-    weight /= scale
-    return weight, scale
-
-
 def _scores(notion, forecast, hit):
     """Second columns of the problems of a notion, (m, P); for built-in notions without copies."""
     kind = type(notion)
-    if kind is Classwise:
+    if kind in (Classwise, Multilabel):
         return forecast, hit
     if kind is Canonical and forecast.shape[1] == 2:
         return np.ascontiguousarray(forecast[:, 1:]), np.ascontiguousarray(hit[:, 1:])
@@ -334,11 +359,10 @@ def named_events(
     if not isinstance(y_true, ForecastSummary):
         problem = problem_of_notion(y_true, y_proba, notion, pos_label=pos_label, **options)
         return binary_events(problem, pos_label, notion)
-    found = events_or_summary(y_true, y_proba, notion, pos_label=pos_label, **options)
-    classes = y_true.summarised_notion()[2]
-    names = _event_names(found.notion.for_columns(len(classes)), classes)
+    found = Samples.of(y_true, y_proba, notion, pos_label=pos_label, **options)
+    names = _event_names(found.notion.for_columns(len(found.classes)), found.classes)
     rows = zip(names, found.scored(), strict=False)
-    return [(name, one.problem(classes)) for name, one in rows]
+    return [(name, one.problem(found.classes)) for name, one in rows]
 
 
 # --- One estimate from samples, or from each event of a summary -----------------------------------

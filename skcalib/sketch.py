@@ -20,7 +20,7 @@ from skcalib._records import import_pandas
 from skcalib._validation import check_count, check_indices, look_up, to_numpy
 from skcalib._values import shown
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
-from skcalib.events import check_events
+from skcalib.events import Samples
 from skcalib.notions import NOTIONS
 from skcalib.problem import ForecastSummary, ScoredRows
 from skcalib.scores import Brier, LogLoss
@@ -487,7 +487,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     def _read(self, plan, y_true, y_proba, sample_weight, by):
         """Sums over one chunk, by group."""
         check_indices(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight, by=by)
-        events = check_events(
+        events = Samples.of(
             y_true,
             y_proba,
             NOTIONS[plan.notion](),
@@ -497,9 +497,9 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         )
         if by is None:
             return {None: sum_events(events, plan)[0]}
-        keys, codes = _number_groups(by, len(events.raw))
-        if events.weight is not None:
-            codes = codes[events.weight > 0]
+        keys, codes = _number_groups(by, len(events.part.raw))
+        if events.part.weight is not None:
+            codes = codes[events.part.weight > 0]
         sums = sum_events(events, plan, codes, len(keys))
         return {key: one for key, one in zip(keys, sums, strict=True) if one.n_samples}
 

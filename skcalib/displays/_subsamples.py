@@ -17,7 +17,7 @@ from skcalib.errors.binned import (
     check_bins,
     expected_errors_of_subsamples,
 )
-from skcalib.events import check_events
+from skcalib.events import Samples
 from skcalib.notions import Classwise
 
 _POINTS = 9  # sample sizes, by default
@@ -181,7 +181,7 @@ def _expected(problem, function, sizes, weighted):
     n_bins, strategy = options.pop("n_bins", "auto"), options.pop("strategy", "quantile")
     y, weight = problem.target.argmax(axis=1), problem.weight if weighted else None
     labels = np.arange(len(problem.classes))
-    events = check_events(y, problem.forecast, notion, sample_weight=weight, labels=labels)
+    events = Samples.of(y, problem.forecast, notion, sample_weight=weight, labels=labels)
     score, event, weight = events.columns()
     weight = np.ones(score.shape[1]) if weight is None else weight
     share = 1 / len(score) if notion.reduce == "mean" else 1.0

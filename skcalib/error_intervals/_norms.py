@@ -14,7 +14,7 @@ from skcalib.error_intervals.exact import few_labels, is_few
 from skcalib.errors.binned import _any_bins, check_bins, quantile_edges
 from skcalib.errors.kernel import MANY, ResidualKernel, check_pairs, random_blocks, resolve_kernel
 from skcalib.errors.mean_embedding import Embedding, check_components, check_locations, one_problem
-from skcalib.events import check_events, only_problem, problem_of_notion
+from skcalib.events import Samples, only_problem, problem_of_notion
 from skcalib.problem import ForecastSummary, Problem
 from skcalib.squared_norm import SquaredNorm, noise_cumulants
 
@@ -272,7 +272,7 @@ def score_gaps(options, share=None):
     data = options["y_true"], options["y_proba"], options["notion"]
     if isinstance(options["y_true"], ForecastSummary):
         return _gaps_of_summary(only_problem(*data, **columns)[0], options)
-    events = check_events(*data, **columns)
+    events = Samples.of(*data, **columns)
     bins = check_bins(options["n_bins"], options["strategy"], events.n_samples)
     score, event, weight = events.columns()
     problem = options["y_true"]

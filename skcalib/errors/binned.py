@@ -19,7 +19,7 @@ from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import reach_of
 from skcalib._values import is_finite, shown
-from skcalib.events import Events, events_or_summary
+from skcalib.events import Samples
 from skcalib.smoothers.partition import quantile_cuts
 from skcalib.theory.bounds import parse_bins
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from skcalib._arguments import Bins, Label, LabelsLike, NotionLike, Strategy
-    from skcalib.events import IndicatorEvents, SummaryEvents
     from skcalib.notions import Notion
 
 NORMS = {"l1": 1.0, "l2": 2.0, "max": np.inf}  # the power of a gap
@@ -216,7 +215,7 @@ def calibration_error(
     0.114
     """
     check_options(norm, squared, debiased)
-    events = events_or_summary(
+    samples = Samples.of(
         y_true,
         y_proba,
         resolve_reduced(notion, reduce),
@@ -224,8 +223,8 @@ def calibration_error(
         labels=labels,
         pos_label=pos_label,
     )
-    sums = list_bins(events, n_bins, strategy, spread=debiased)
-    return error_of_bins(sums, events.notion, norm=norm, squared=squared, debiased=debiased)
+    sums = list_bins(samples, n_bins, strategy, spread=debiased)
+    return error_of_bins(sums, samples.notion, norm=norm, squared=squared, debiased=debiased)
 
 
 def error_of_bins(
@@ -297,7 +296,7 @@ def reliability_bins(
     >>> bins.edges.tolist(), bins.mean_score.round(2).tolist(), bins.mean_label.tolist()
     ([0.0, 0.4, 1.0], [0.3, 0.75], [0.5, 1.0])
     """
-    events = events_or_summary(
+    samples = Samples.of(
         y_true,
         y_proba,
         resolve_notion(notion),
@@ -305,7 +304,7 @@ def reliability_bins(
         labels=labels,
         pos_label=pos_label,
     )
-    return [record_of_bins(one, events.scale) for one in list_bins(events, n_bins, strategy)]
+    return [record_of_bins(one, samples.scale) for one in list_bins(samples, n_bins, strategy)]
 
 
 def record_of_bins(sums: BinSums, scale: float) -> ReliabilityBins:
@@ -317,19 +316,20 @@ def record_of_bins(sums: BinSums, scale: float) -> ReliabilityBins:
 
 
 def list_bins(
-    events: Events | IndicatorEvents | SummaryEvents,
+    samples: Samples,
     n_bins: Bins,
     strategy: Strategy,
     *,
     spread: bool = True,
 ) -> list[BinSums]:
-    """`BinSums` of each problem of `Events`, of weights divided by their scale."""
-    edges = check_bins(n_bins, strategy, events.n_samples)
-    if isinstance(events, Events) and not isinstance(edges, int):
+    """`BinSums` of each problem of `Samples`, of weights divided by their scale."""
+    edges = check_bins(n_bins, strategy, samples.n_samples)
+    if samples.kept is None and not isinstance(edges, int):
         # Known edges: one pass, without storing scores.
-        return sum_chunks(events.chunks(4 * len(edges) * events.n_classes), edges, spread=spread)
+        unknown = () if spread else (None, None)
+        return [BinSums(edges, *one, *unknown) for one in samples.total(_sums_of, edges, spread)[0]]
     found = []
-    for one in events.scored():
+    for one in samples.scored():
         own = quantile_edges(one.score, edges, one.count) if isinstance(edges, int) else edges
         sums = bin_sums(one.score, one.event, one.weight, own, spread=spread)
         if spread and one.square is not None:
@@ -401,6 +401,12 @@ class BinSums:
         return np.where(several, spread * inverse_size / rest, np.inf)
 
 
+def _sums_of(part, notion, edges, spread):
+    """Sums (P, 3 or 5, B) of a part."""
+    blocks = part.blocks(notion, 4 * len(edges) * len(part.classes))
+    return (sum_blocks(blocks, edges, spread=spread),)
+
+
 def uniform_edges(n_bins: int) -> np.ndarray:
     """Edges i / B of bins ((i - 1) / B, i / B]."""
     return np.arange(n_bins + 1) / n_bins
@@ -438,24 +444,24 @@ def bin_sums(
     step = max(_CHUNK, 4 * len(edges))
     rows = (slice(start, start + step) for start in range(0, len(score), step))
     chunks = ((score[r, None], event[r, None], None if weight is None else weight[r]) for r in rows)
-    return sum_chunks(chunks, edges, spread=spread)[0]
+    unknown = () if spread else (None, None)
+    return BinSums(edges, *sum_blocks(chunks, edges, spread=spread)[0], *unknown)
 
 
-def sum_chunks(
+def sum_blocks(
     chunks: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
     edges: np.ndarray,
     *,
     spread: bool = True,
-) -> list[BinSums]:
-    """Chunks of scores (m, P), events (m, P) and weights (m,) or None -> P records `BinSums`."""
+) -> np.ndarray:
+    """Blocks of scores (m, P), events (m, P) and weights (m,) or None -> sums (P, 3 or 5, B)."""
     n_bins = len(edges) - 1
     place = _uniform_bins if np.array_equal(edges, uniform_edges(n_bins)) else _any_bins
     total: Any = 0.0
     for score, event, weight in chunks:
         total = total + _tallies(place(score, edges), score, event, weight, n_bins + 2, spread)
     total[..., -2] += total[..., -1]  # probabilities above 1 by rounding
-    unknown = () if spread else (None, None)
-    return [BinSums(edges, *one, *unknown) for one in total[..., 1:-1].transpose(1, 0, 2)]
+    return total[..., 1:-1].transpose(1, 0, 2)
 
 
 def _tallies(bins, score, event, weight, n_slots, spread):

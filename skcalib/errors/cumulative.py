@@ -11,8 +11,8 @@ from skcalib._arguments import resolve_notion, resolve_reduced
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import level_starts, top_class
-from skcalib.events import events_or_summary
-from skcalib.problem import check_problem
+from skcalib._validation import check_proba
+from skcalib.events import Samples
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -130,14 +130,23 @@ def ks_calibration_error(
     >>> round(ks_calibration_error(data.y, data.y_proba), 3)
     0.112
     """
-    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    data["pos_label"] = pos_label
     rule = resolve_reduced(notion, reduce, KS_REDUCTIONS)
-    curves = cumulative_curve(y_true, y_proba, notion=rule, **data)
+    columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
+    samples = Samples.of(y_true, y_proba, rule, sample_weight=sample_weight, **columns)
+    curves = [_curve(one.score, one.event, one.weight) for one in samples.scored()]
     largest = [float(np.abs(curve.difference).max()) for curve in curves]
     if reduce == "predicted":
-        return float(predicted_share(check_problem(y_true, y_proba, **data)) @ largest)
+        if samples.kept is not None:
+            raise ValueError("A sketch has no predicted classes: pass labels and forecasts.")
+        (mass,) = samples.total(_predicted)
+        return float(mass / mass.sum() @ largest)
     return sum(largest) / (len(largest) if rule.reduce == "mean" else 1)
+
+
+def _predicted(part, notion):
+    """Weight (K,) of the samples for which each class is predicted."""
+    top, n_classes = top_class(check_proba(part.raw, copy=False)), len(part.classes)
+    return (np.bincount(top, part.weight, minlength=n_classes),)
 
 
 def predicted_share(problem: Problem) -> np.ndarray:
@@ -179,7 +188,7 @@ def cumulative_curve(
     >>> curve.score.tolist(), curve.difference.round(3).tolist()
     ([0.25, 0.5], [0.167, 0.333])
     """
-    events = events_or_summary(
+    samples = Samples.of(
         y_true,
         y_proba,
         resolve_notion(notion),
@@ -187,7 +196,7 @@ def cumulative_curve(
         labels=labels,
         pos_label=pos_label,
     )
-    return [_curve(one.score, one.event, one.weight) for one in events.scored()]
+    return [_curve(one.score, one.event, one.weight) for one in samples.scored()]
 
 
 def _curve(score, event, weight):

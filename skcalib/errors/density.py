@@ -16,7 +16,7 @@ from skcalib._parameters import checks_parameters
 from skcalib._values import shown
 from skcalib.clusters import effective_size
 from skcalib.errors.binned import resolve_norm
-from skcalib.events import events_or_summary
+from skcalib.events import Samples
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def kde_calibration_error(
         raise ValueError(
             f"bandwidth must be 'scott' or a number in (0, 1/3], got {shown(bandwidth)}."
         )
-    events = events_or_summary(
+    samples = Samples.of(
         y_true,
         y_proba,
         resolve_notion(notion),
@@ -149,8 +149,8 @@ def kde_calibration_error(
         labels=labels,
         pos_label=pos_label,
     )
-    means = [_mean_power(one, bandwidth, power) for one in events.scored()]
-    mean = sum(means) / (len(means) if events.notion.reduce == "mean" else 1)
+    means = [_mean_power(one, bandwidth, power) for one in samples.scored()]
+    mean = sum(means) / (len(means) if samples.notion.reduce == "mean" else 1)
     return float(mean ** (1 / power))
 
 

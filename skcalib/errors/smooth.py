@@ -16,7 +16,7 @@ from scipy.optimize import brentq
 from skcalib._arguments import resolve_notion
 from skcalib._parameters import checks_parameters
 from skcalib._values import shown
-from skcalib.events import events_or_summary
+from skcalib.events import Samples
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -129,7 +129,7 @@ def smooth_calibration_error(
         raise ValueError(
             f"bandwidth must be None or a number from {_NARROWEST:g} to 1, got {shown(bandwidth)}."
         )
-    events = events_or_summary(
+    samples = Samples.of(
         y_true,
         y_proba,
         resolve_notion(notion),
@@ -137,8 +137,8 @@ def smooth_calibration_error(
         labels=labels,
         pos_label=pos_label,
     )
-    errors = [_smooth_error(one, bandwidth) for one in events.scored()]
-    return float(sum(errors) / (len(errors) if events.notion.reduce == "mean" else 1))
+    errors = [_smooth_error(one, bandwidth) for one in samples.scored()]
+    return float(sum(errors) / (len(errors) if samples.notion.reduce == "mean" else 1))
 
 
 _NARROWEST = 1e-4  # bandwidth that may be asked for

@@ -109,6 +109,7 @@ def optimal_n_bins(
     n_samples, lipschitz = check_count(n_samples, "n_samples"), check_lipschitz(lipschitz)
     look_up(strategy, STRATEGIES, "strategy")
     function, keywords = look_up(bound, _MINIMISED, "bound")
+    statistical, binning = STRATEGIES[strategy]
     if (bound, strategy) == ("bias", "uniform"):
         cube = 2 * n_samples * (1 + lipschitz) ** 2 / LOG2
         n_bins = floor(cube ** (1 / 3))
@@ -117,6 +118,9 @@ def optimal_n_bins(
         return max(1, n_bins)
 
     def value(n_bins):
+        if bound == "bias":  # its terms, without checking the same arguments again
+            known = statistical(n_samples, n_bins, None)
+            return known + binning(n_samples, n_bins, lipschitz, None)
         return function(n_samples, n_bins, strategy=strategy, lipschitz=lipschitz, **keywords)
 
     # The bounds fall and then rise with the number of bins: find the first that is not above its

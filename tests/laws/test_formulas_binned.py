@@ -12,7 +12,7 @@ from skcalib.errors.binned import (
     bin_sums,
     check_bins,
     quantile_edges,
-    sum_chunks,
+    sum_blocks,
     uniform_edges,
 )
 from skcalib.notions import Classwise
@@ -190,8 +190,7 @@ def test_sums_of_several_problems_and_chunks_at_once():
     for cuts in ([], [1], [3, 4, 9]):
         rows = np.split(np.arange(14), cuts)
         chunks = [(P3[r].copy(), hit[r], WEIGHT[r]) for r in rows]
-        for k, sums in enumerate(sum_chunks(chunks, edges)):
-            found = [sums.mass, sums.score, sums.label, sums.square_mass, sums.square_gap]
+        for k, found in enumerate(sum_blocks(chunks, edges)):
             expected = sums_by_loops(P3[:, k], hit[:, k], WEIGHT, edges)
             np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
 

@@ -8,13 +8,16 @@ from matplotlib import pyplot as plt
 from skcalib import (
     EstimationDisplay,
     ForecastSketch,
+    calibration_error,
     calibration_error_interval,
     compare_windows,
     get_scorer,
     get_scorer_names,
+    ks_calibration_error,
 )
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by
+from skcalib.events import Samples
 from skcalib.problem import check_problem
 
 WORLDS = {"two classes": 2, "three classes": 3}
@@ -73,6 +76,30 @@ def test_the_same_number_from_every_source(quantity, n_classes, source):
         read["location_labels"] = np.array(list("abc"))[own["location_labels"]]
     found = quantity.metric(labels, proba, **options, **read)
     assert found == pytest.approx(quantity.metric(y, p, **own), rel=1e-10)
+
+
+ONE_SCORE = [one for one in QUANTITIES if one.function in (calibration_error, ks_calibration_error)]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("n_classes", WORLDS.values(), ids=WORLDS)
+@pytest.mark.parametrize("quantity", ONE_SCORE, ids=lambda one: one.name)
+def test_chunks_have_the_error_of_their_samples(quantity, n_classes, weighted):
+    """An error of one score at a time, for every notion; a chunk may lack a class."""
+    y, p = data_of(n_classes)
+    order = np.argsort(y, kind="stable")
+    y, p = y[order], p[order]
+    weight = np.random.default_rng(0).integers(3, size=len(y)) if weighted else None
+    rows = np.split(np.arange(len(y)), [1, 20, 170, 172])
+    if weighted:
+        weight[170:172] = 0  # a chunk without samples
+    parts = [(p[r], y[r]) if weight is None else (p[r], y[r], weight[r]) for r in rows]
+    chunks = Samples.of_chunks(parts, labels=np.arange(n_classes))
+    notions = ["auto", "top_label", "classwise"] + ["canonical"] * (n_classes == 2)
+    for notion in notions:
+        found = quantity.metric(chunks, notion=notion)
+        exact = quantity.metric(y, p, sample_weight=weight, notion=notion)
+        assert found == pytest.approx(exact, rel=1e-11)
 
 
 @pytest.mark.parametrize("quantity", QUANTITIES, ids=lambda one: one.name)

@@ -24,7 +24,7 @@ from skcalib.errors.binned import (
     quantile_edges,
     uniform_edges,
 )
-from skcalib.events import check_events
+from skcalib.events import Samples
 from skcalib.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
 from skcalib.problem import check_problem
 from skcalib.scores import Lp, TotalVariation
@@ -62,11 +62,11 @@ def test_events_are_the_second_columns_of_the_problems(n_classes, notion, weight
         pytest.skip("one score needs two columns")
     y, proba = forecasts(500, n_classes)
     weight = np.random.default_rng(0).integers(3, size=500) if weighted else None
-    events = check_events(y, proba, notion, sample_weight=weight)
+    events = Samples.of(y, proba, notion, sample_weight=weight)
     problem = check_problem(y, proba, sample_weight=weight)
     expected = list(notion.problems(problem.forecast, problem.target))
     for size in (1 << 16, 256, 1):  # chunks as small as a row
-        chunks = list(events.chunks(size))
+        chunks = list(events.part.blocks(events.notion, size))
         assert events.n_samples == len(problem.weight) == sum(len(s) for s, _, _ in chunks)
     score, event, found = events.columns()
     np.testing.assert_array_equal(score, [s[:, 1] for s, _ in expected])
