@@ -336,7 +336,7 @@ def binary_events(problem: Problem, pos_label: Label, notion: Notion) -> list[tu
         )
     names = _event_names(notion, problem.classes)
     return [
-        (name, replace(problem, forecast=forecast, target=target))
+        (name, replace(problem, forecast=forecast, given=target))
         for name, (forecast, target) in zip(names, pairs, strict=False)
     ]
 

@@ -10,6 +10,7 @@ much memory as the forecasts, so it is made from the labels where it is first re
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -56,9 +57,9 @@ class Problem:
     """Validated forecasts, targets and weights of the same samples.
 
     ``forecast`` and ``target`` have shape (n, K), K >= 2; ``weight`` has shape (n,) and is
-    positive; ``classes`` names the K columns. For labels ``target`` may be given as their columns
-    (n,): it is made from them where it is first read. A row is one sample, or stands for ``count``
-    samples (n,) with equal labels and forecasts whose squared weights sum to ``square`` (n,).
+    positive; ``classes`` names the K columns. ``given`` is the target, or for labels their columns
+    (n,), from which it is made. A row is one sample, or stands for ``count`` samples (n,) with
+    equal labels and forecasts whose squared weights sum to ``square`` (n,).
     ``losses`` has mean losses by the type of the score, where they are known more precisely than
     from the rows. With soft labels the rows of ``target`` are label distributions, and ``votes``
     (n,) has the number of labels behind each of them, infinite where the distribution itself is
@@ -68,7 +69,7 @@ class Problem:
     """
 
     forecast: np.ndarray
-    target: np.ndarray
+    given: np.ndarray
     weight: np.ndarray
     classes: np.ndarray
     square: np.ndarray | None = None
@@ -77,6 +78,12 @@ class Problem:
     votes: np.ndarray | None = None
     indicator: bool = False
     cluster: np.ndarray | None = None
+
+    @cached_property
+    def target(self) -> np.ndarray:
+        """One-hot labels (n, K), label distributions or indicators."""
+        given = self.given
+        return given if given.ndim == 2 else one_hot_rows(given, self.forecast.shape[1])
 
     @property
     def squares(self) -> np.ndarray:
@@ -97,21 +104,21 @@ class Problem:
         """Weighted mean of the losses."""
         if self.losses is not None and type(score) in self.losses:
             return self.losses[type(score)]
-        if self._given.ndim == 2:
+        if self.given.ndim == 2:
             return float(weighted_mean(score.loss(self.target, self.forecast), self.weight))
         n_samples, n_classes = self.forecast.shape
         losses, step = np.empty(n_samples), max(1, _BLOCK // n_classes)
         for start in range(0, n_samples, step):
             rows = slice(start, start + step)
             losses[rows] = score.loss(
-                one_hot_rows(self._given[rows], n_classes), self.forecast[rows]
+                one_hot_rows(self.given[rows], n_classes), self.forecast[rows]
             )
         return float(weighted_mean(losses, self.weight))
 
     @property
     def outcome(self) -> np.ndarray:
         """Columns of the labels (n,), or label distributions (n, K)."""
-        return labels_or_shares(self._given)
+        return labels_or_shares(self.given)
 
     @property
     def column(self) -> np.ndarray:
@@ -142,7 +149,7 @@ class Problem:
             count = np.bincount(rng.choice(len(count), most, p=share), minlength=len(count))
         rows = np.repeat(np.arange(len(count)), count)
         weight = (self.weight / self.count)[rows]
-        return Problem(self.forecast[rows], self._given[rows], weight, self.classes)
+        return Problem(self.forecast[rows], self.given[rows], weight, self.classes)
 
     def split(self, n_parts: int, random_state: int) -> tuple[Problem, list[np.ndarray]]:
         """Rows whose samples are divided at random into parts, and the rows of each part."""
@@ -164,32 +171,8 @@ class Problem:
         names = ("square", "count", "votes", "cluster")
         kept = {name: getattr(self, name) for name in names}
         kept = {name: None if array is None else array[rows] for name, array in kept.items()}
-        arrays = self.forecast[rows], self._given[rows], self.weight[rows]
+        arrays = self.forecast[rows], self.given[rows], self.weight[rows]
         return Problem(*arrays, self.classes, indicator=self.indicator, **kept)
-
-    @property
-    def _given(self):
-        """The target as it was set."""
-        column = self.__dict__.get("_column")
-        return self.target if column is None else column
-
-
-class _Target:
-    """The target (n, K) of a `Problem`, set as such or as columns of labels (n,)."""
-
-    def __get__(self, problem: Problem | None, owner: type) -> np.ndarray:
-        if problem is None:
-            raise AttributeError("target")
-        held = problem.__dict__
-        if "_target" not in held:
-            held["_target"] = one_hot_rows(held["_column"], problem.forecast.shape[1])
-        return held["_target"]
-
-    def __set__(self, problem: Problem, values: np.ndarray) -> None:
-        problem.__dict__["_target" if values.ndim == 2 else "_column"] = values
-
-
-Problem.target = _Target()  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
@@ -500,4 +483,4 @@ def event_last(problem: Problem, pos_label: Label = None) -> Problem:
     if classes is problem.classes:
         return problem
     forecast, target = (a[:, ::-1].copy() for a in (problem.forecast, problem.target))
-    return replace(problem, forecast=forecast, target=target, classes=classes)
+    return replace(problem, forecast=forecast, given=target, classes=classes)

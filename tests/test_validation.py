@@ -598,14 +598,14 @@ def test_columns_of_labels_equal_one_hot_targets():
         Problem(P, target, weight, np.array(["a", "b", "c"]))
         for target in (column, np.eye(3)[column])
     )
-    assert "_target" not in vars(of_columns)  # made where it is first read
+    assert "target" not in vars(of_columns)  # made where it is first read
     rows = [1, 3, 4]
     pairs = [(of_columns, of_targets), (of_columns.take(rows), of_targets.take(rows))]
     pairs.append((pickle.loads(pickle.dumps(of_columns)), of_targets))
     pairs.append(
         (
-            replace(of_columns, target=column[::-1]),
-            replace(of_targets, target=np.eye(3)[column[::-1]]),
+            replace(of_columns, given=column[::-1]),
+            replace(of_targets, given=np.eye(3)[column[::-1]]),
         )
     )
     for first, second in pairs:

@@ -214,7 +214,7 @@ def _recalibrated(problem, seed):
     return replace(
         problem,
         forecast=solved.conditional,
-        target=solved.target,
+        given=solved.target,
         weight=solved.weight,
         square=solved.square,
         count=None,

@@ -48,7 +48,7 @@ def merged(problem: Problem) -> Problem:
     return replace(
         problem,
         forecast=np.column_stack(columns),
-        target=kept % 2,
+        given=kept % 2,
         weight=weight,
         square=sums(problem.weight**2),
         count=count[kept].astype(np.float64),

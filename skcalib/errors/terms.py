@@ -195,7 +195,7 @@ def problems_of(problem: Problem, notion: Notion) -> Iterator[Problem]:
         yield problem
         return
     for forecast, target in notion.problems(problem.forecast, problem.target):
-        yield replace(problem, forecast=forecast, target=target)
+        yield replace(problem, forecast=forecast, given=target)
 
 
 def _averaged(problem):

@@ -105,7 +105,7 @@ def classes(report: CalibrationReport) -> list[Pictures]:
             np.column_stack([1 - part[:, k], part[:, k]])
             for part in (problem.forecast, problem.target)
         )
-        one = replace(problem, forecast=forecast, target=target)
+        one = replace(problem, forecast=forecast, given=target)
         label = class_label(str(problem.classes[k]))
         drawn.append(_picture(report, one, f"class {label}", f"Class {label}", small=True))
     which = "Each class" if len(drawn) == len(places) else "The classes with the largest errors"
