@@ -13,7 +13,7 @@ from skcalib._labels import check_classes, listed, unique_labels
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Label
+    from skcalib._types import Label
 
 _READ_ONE_BY_ONE = 20  # up to this number, column names are also read one by one
 

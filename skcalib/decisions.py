@@ -23,7 +23,6 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import cross_val_predict
 from sklearn.utils import check_random_state
 
-from skcalib._arguments import resolve_notion
 from skcalib._parameters import check_estimator, checks_parameters
 from skcalib._records import Record, interval_rows
 from skcalib._validation import check_indices, refuse_sparse, weighted_features
@@ -32,7 +31,7 @@ from skcalib.errors.terms import solve_notion
 from skcalib.events import only_problem
 from skcalib.grouping._candidates import encode_features
 from skcalib.inference import MeanInterval, mean_interval
-from skcalib.notions import Canonical
+from skcalib.notions import Canonical, resolve_notion
 from skcalib.problem import ForecastSummary, event_last
 from skcalib.scores import DecisionCost, Elementary
 from skcalib.smoothers import LogitSmoother
@@ -46,7 +45,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import Label, LabelsLike, MatrixLike, NotionLike, RandomState
+    from skcalib._types import Label, MatrixLike, RandomState
+    from skcalib.notions import NotionLike
+    from skcalib.problem import LabelsLike
 
 
 @dataclass(frozen=True)

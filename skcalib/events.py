@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Label
+    from skcalib._types import Label
 
 
 # --- Samples: rows of any source, read in blocks --------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
@@ -639,3 +639,6 @@ def _squared_euclidean(x, y):
 
 
 METRICS: dict[str, Any] = {"total_variation": TotalVariation, "euclidean": Euclidean}
+
+
+KernelLike: TypeAlias = Literal["laplacian", "gaussian"] | Kernel | None

@@ -8,11 +8,12 @@ target.
 from __future__ import annotations
 
 from itertools import repeat
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
 from skcalib._ties import ranked_classes, top_class
+from skcalib._validation import look_up
 from skcalib._values import is_whole, shown
 
 if TYPE_CHECKING:
@@ -372,3 +373,43 @@ NOTIONS = {
     "classwise": Classwise,
     "top_label": TopLabel,
 }
+
+
+# --- Notions by name ------------------------------------------------------------------------------
+
+#: Notions that take a parameter, or have another name here.
+GUESSED_NOTIONS = {
+    "top_k": "notion=TopK(k) of skcalib.notions",
+    "multilabel": "notion=Multilabel() of skcalib.notions",
+    "groups": "notion=ClassGroups(groups) of skcalib.notions",
+    "confidence": "notion='top_label'",
+    "marginal": "notion='classwise'",
+    "strong": "notion='canonical'",
+}
+NotionLike: TypeAlias = Literal["auto", "canonical", "classwise", "top_label"] | Notion
+
+
+def resolve_notion(notion: NotionLike) -> Notion:
+    """A notion, by its name or as an object."""
+    if isinstance(notion, str) and notion in GUESSED_NOTIONS:
+        raise ValueError(
+            f"notion must be one of {', '.join(map(repr, NOTIONS))} or a Notion, got "
+            f"{shown(notion)}: use {GUESSED_NOTIONS[notion]}."
+        )
+    return look_up(notion, NOTIONS, "notion", kind=Notion)
+
+
+def resolve_reduced(
+    notion: NotionLike, reduce: str, choices: Sequence[str] = ("mean", "sum")
+) -> Notion:
+    """The notion with `reduce`, which is for "classwise" only; what is not "sum" is a mean."""
+    if not isinstance(reduce, str) or reduce not in choices:
+        names = ", ".join(map(repr, choices[:-1]))
+        raise ValueError(f"reduce must be {names} or {choices[-1]!r}, got {shown(reduce)}.")
+    if isinstance(notion, str) and notion == "classwise":
+        return Classwise("sum" if reduce == "sum" else "mean")
+    if reduce != "mean":
+        raise ValueError(
+            f"reduce={reduce!r} is for notion='classwise', got notion={notion!r}: leave it out."
+        )
+    return resolve_notion(notion)

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skcalib._class_columns import check_order, classes_of_columns
 from skcalib._column_names import is_numbering
@@ -44,9 +45,7 @@ from skcalib.tower import weighted_mean
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from numpy.typing import ArrayLike
-
-    from skcalib._arguments import Label
+    from skcalib._types import Label
     from skcalib.scores import ProperScore
 
 _BLOCK = 1 << 18  # entries of a block of rows
@@ -484,3 +483,7 @@ def event_last(problem: Problem, pos_label: Label = None) -> Problem:
         return problem
     forecast, target = (a[:, ::-1].copy() for a in (problem.forecast, problem.target))
     return replace(problem, forecast=forecast, given=target, classes=classes)
+
+
+#: Labels, or sums that stand for labels and forecasts.
+LabelsLike: TypeAlias = ArrayLike | ForecastSummary

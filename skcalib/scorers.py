@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import Label, MatrixLike, ResponseMethod
+    from skcalib._types import Label, MatrixLike, ResponseMethod
 
 
 class Scorer:

@@ -17,14 +17,14 @@ divergence of :math:`-H`. Both are losses: lower is better.
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 from scipy.special import entr, softmax
 
 from skcalib._rows import log_softmax, row_sum
 from skcalib._ties import reach_of
-from skcalib._validation import to_numpy
+from skcalib._validation import look_up, to_numpy
 from skcalib._values import is_finite, shown
 
 if TYPE_CHECKING:
@@ -614,3 +614,44 @@ class Elementary(DecisionCost):
 
 #: Scores by the names that arguments accept.
 SCORES = {"brier": Brier, "log": LogLoss, "spherical": Spherical}
+
+
+# --- Scores and methods by name -------------------------------------------------------------------
+
+METHODS = ("auto", "risk", "direct", "cross")
+LossLike: TypeAlias = Literal["brier", "log", "spherical"] | ProperScore
+
+
+def resolve_loss(loss: LossLike) -> ProperScore:
+    """A proper score for class probabilities."""
+    score = look_up(loss, SCORES, "loss", kind=ProperScore)
+    if score.domain != "simplex":
+        raise ValueError(
+            f"{score!r} scores means and variances, not class probabilities: use 'brier', 'log', "
+            "'spherical' or a ProperScore on the simplex."
+        )
+    return score
+
+
+def resolve_training_loss(loss: LossLike) -> ProperScore:
+    """A proper score by which a map can be fitted."""
+    score = resolve_loss(loss)
+    if not score.strictly_proper:
+        raise ValueError(
+            f"{score!r} is the same for all forecasts with the same decision, so no map can be "
+            "fitted by it: fit with loss='log' or 'brier', and evaluate the decisions afterwards."
+        )
+    return score
+
+
+def resolve_method(method, score):
+    """The method with a smoother: "auto" is "cross" if the score supports it, else "risk"."""
+    look_up(method, dict.fromkeys(METHODS), "method")
+    if method == "auto":
+        return "cross" if score.separable else "risk"
+    if method == "cross" and not score.separable:
+        raise ValueError(
+            f"method='cross' needs a score that is a fixed quadratic form, such as 'brier'; "
+            f"{score!r} is not: use method='risk'."
+        )
+    return method

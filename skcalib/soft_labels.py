@@ -17,22 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record, interval_rows
 from skcalib._validation import weighted_rows
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.events import problem_of_notion
 from skcalib.inference import MeanInterval, mean_interval
-from skcalib.notions import Multilabel
+from skcalib.notions import Multilabel, resolve_notion
+from skcalib.scores import resolve_loss
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, LossLike, NotionLike
-    from skcalib.scores import ProperScore
+    from skcalib._types import Label
+    from skcalib.notions import NotionLike
+    from skcalib.scores import LossLike, ProperScore
 
 _BLOCK = 2_000_000  # entries of one block of counts without one vote
 _WHOLE = 1e-3  # largest difference of counts from whole numbers that rounding of shares can cause

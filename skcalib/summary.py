@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, LabelsLike
+    from skcalib._types import Label
+    from skcalib.problem import LabelsLike
 
 #: Field -> (name, perfect value, explanation), in the order of the table.
 ROWS = {

@@ -11,7 +11,8 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 import skcalib
-from skcalib import _arguments, kernels, notions, scores
+from skcalib import _types, kernels, notions, scores
+from skcalib.smoothers import named
 
 #: Tells what a class inherits from its own library apart from what it inherits from others.
 OURS = "skcalib"
@@ -92,11 +93,11 @@ def test_the_walk_finds_what_it_looks_for():
 @pytest.mark.parametrize(
     ("alias", "names"),
     [
-        (_arguments.LossLike, scores.SCORES),
-        (_arguments.NotionLike, notions.NOTIONS),
-        (_arguments.SmootherLike, _arguments.SMOOTHERS),
-        (_arguments.KernelLike, kernels.KERNELS),
-        (_arguments.Method, _arguments.METHODS),
+        (scores.LossLike, scores.SCORES),
+        (notions.NotionLike, notions.NOTIONS),
+        (named.SmootherLike, named.SMOOTHERS),
+        (kernels.KernelLike, kernels.KERNELS),
+        (_types.Method, scores.METHODS),
     ],
 )
 def test_the_names_in_types_are_those_in_tables(alias, names):

@@ -18,7 +18,7 @@ from skcalib._values import is_finite, shown
 from skcalib.scores import Brier, LogLoss
 
 if TYPE_CHECKING:
-    from skcalib._arguments import RandomState
+    from skcalib._types import RandomState
 
 
 @checks_parameters

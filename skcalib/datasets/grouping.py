@@ -18,7 +18,7 @@ from skcalib.scores import Brier, LogLoss
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skcalib._arguments import RandomState
+    from skcalib._types import RandomState
 
 #: Links of `make_grouping_problem`: odd functions bounded by 1.
 LINKS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

@@ -1,10 +1,9 @@
 """Shared by the displays: held-out probabilities, units of losses, and legend texts."""
 
-from skcalib._arguments import resolve_loss
 from skcalib._labels import check_y
 from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib.estimators._response import held_out_problem
-from skcalib.scores import Brier, LogLoss, Spherical
+from skcalib.scores import Brier, LogLoss, Spherical, resolve_loss
 
 UNCHANGED = "Unchanged"  # legend text for the diagonal of a map
 

@@ -15,19 +15,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from skcalib._arguments import resolve_notion
 from skcalib._parameters import checks_parameters
 from skcalib.displays._base import held_out
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.estimators._response import label_proba
-from skcalib.notions import Multilabel
+from skcalib.notions import Multilabel, resolve_notion
 from skcalib.problem import ForecastSummary, check_sketch
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import CV, MatrixLike, ResponseMethod
+    from skcalib._types import CV, MatrixLike, ResponseMethod
 
 
 class Display:

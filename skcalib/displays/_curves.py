@@ -11,7 +11,6 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 
-from skcalib._arguments import SMOOTHERS, resolve_notion
 from skcalib._formatting import nonnegative_text
 from skcalib._records import Record
 from skcalib._ties import merge_ties
@@ -34,7 +33,7 @@ from skcalib.errors.isotonic_curve import (
 )
 from skcalib.events import binary_events, named_events
 from skcalib.inference import MeanInterval, clopper_pearson, rate_interval
-from skcalib.notions import Classwise, Multilabel, Notion
+from skcalib.notions import Classwise, Multilabel, Notion, resolve_notion
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,
@@ -43,6 +42,7 @@ from skcalib.smoothers import (
     SplineSmoother,
     UniformBins,
 )
+from skcalib.smoothers.named import SMOOTHERS
 from skcalib.smoothers.partition import PartitionSmoother
 from skcalib.smoothers.spline import SplineCurve
 

@@ -17,7 +17,6 @@ import numpy as np
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
-from skcalib._arguments import resolve_notion
 from skcalib._records import Record
 from skcalib._ties import reach_of
 from skcalib._values import shown
@@ -25,7 +24,7 @@ from skcalib.clusters import effective_size
 from skcalib.displays._curves import binary_problems, summarised_problems
 from skcalib.errors.terms import solve_notion
 from skcalib.events import problem_of_notion
-from skcalib.notions import Auto, Canonical
+from skcalib.notions import Auto, Canonical, resolve_notion
 from skcalib.problem import ForecastSummary
 from skcalib.scores import Brier
 from skcalib.smoothers import LogitSmoother

@@ -8,7 +8,6 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._arguments import resolve_notion
 from skcalib._records import Record
 from skcalib._values import shown
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by
@@ -18,7 +17,7 @@ from skcalib.errors.binned import (
     expected_errors_of_subsamples,
 )
 from skcalib.events import Samples
-from skcalib.notions import Classwise
+from skcalib.notions import Classwise, resolve_notion
 
 _POINTS = 9  # sample sizes, by default
 _FIRST = 100  # the smallest size, if the data are at least ten times larger

@@ -17,12 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import (
-        AxesLike,
-        Label,
-        NotionLike,
-    )
+    from skcalib._types import AxesLike, Label
     from skcalib.displays._decision_curves import DecisionCurve
+    from skcalib.notions import NotionLike
 
 
 class DecisionCurveDisplay(Display):

@@ -10,7 +10,6 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._formatting import decimals_of, nonnegative_text
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
@@ -23,24 +22,19 @@ from skcalib.estimators.calibration_error import CalibrationErrorEstimator
 from skcalib.events import problem_of_notion
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.inference import MeanInterval
-from skcalib.notions import Classwise, TopLabel
+from skcalib.notions import Classwise, TopLabel, resolve_notion
 from skcalib.problem import Problem, event_last
+from skcalib.scores import resolve_loss
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import (
-        CV,
-        Label,
-        LossLike,
-        MatrixLike,
-        NotionLike,
-        RandomState,
-        ResponseMethod,
-        SmootherLike,
-    )
+    from skcalib._types import CV, Label, MatrixLike, RandomState, ResponseMethod
+    from skcalib.notions import NotionLike
+    from skcalib.scores import LossLike
+    from skcalib.smoothers.named import SmootherLike
 
 
 class DecompositionDisplay(Display):

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Label, NotionLike, RandomState
+    from skcalib._types import Label, RandomState
     from skcalib.displays._subsamples import EstimationCurve
+    from skcalib.notions import NotionLike
 
 
 class EstimationDisplay(Display):

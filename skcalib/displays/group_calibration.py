@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import AxesLike, Label, NotionLike
+    from skcalib._types import AxesLike, Label
     from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
+    from skcalib.notions import NotionLike
 
 
 class GroupCalibrationDisplay(Display):

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._arguments import resolve_notion
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_indices, weighted_features, weighted_rows
 from skcalib.displays._base import unit
@@ -27,23 +26,17 @@ from skcalib.displays._regions import (
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping._candidates import encode_features, plain_rule
 from skcalib.grouping.estimator import check_regions
+from skcalib.notions import resolve_notion
 from skcalib.problem import check_problem
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import (
-        AxesLike,
-        Label,
-        LossLike,
-        MatrixLike,
-        NotionLike,
-        PartitionerLike,
-        RandomState,
-        SmootherLike,
-        Strategy,
-    )
+    from skcalib._types import AxesLike, Label, MatrixLike, PartitionerLike, RandomState, Strategy
     from skcalib.displays._regions import GroupingDiagram
+    from skcalib.notions import NotionLike
+    from skcalib.scores import LossLike
+    from skcalib.smoothers.named import SmootherLike
 
 
 class GroupingDisplay(Display):

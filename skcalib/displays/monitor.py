@@ -14,7 +14,7 @@ from skcalib.monitoring import CalibrationMonitor, SequentialCalibrationTest
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skcalib._arguments import AxesLike
+    from skcalib._types import AxesLike
     from skcalib.monitoring import Alarm, Window
 
 

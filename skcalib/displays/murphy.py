@@ -17,13 +17,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import (
-        AxesLike,
-        Label,
-        NotionLike,
-        RandomState,
-    )
+    from skcalib._types import AxesLike, Label, RandomState
     from skcalib.displays._decision_curves import MurphyCurve
+    from skcalib.notions import NotionLike
 
 
 class MurphyDisplay(Display):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import AxesLike, Label, MatrixLike
+    from skcalib._types import AxesLike, Label, MatrixLike
     from skcalib.displays._maps import RecalibrationMap
 
 

@@ -27,16 +27,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import (
-        AxesLike,
-        Bins,
-        Label,
-        MatrixLike,
-        NotionLike,
-        RandomState,
-        ResponseMethod,
-    )
+    from skcalib._types import AxesLike, Bins, Label, MatrixLike, RandomState, ResponseMethod
     from skcalib.displays._curves import ReliabilityCurve
+    from skcalib.notions import NotionLike
     from skcalib.smoothers import Smoother
 
 

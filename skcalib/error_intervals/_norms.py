@@ -8,13 +8,13 @@ from scipy.sparse import csr_matrix, diags
 from scipy.stats import norm as normal
 from scipy.stats import t as student
 
-from skcalib._arguments import resolve_notion
 from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.error_intervals.exact import few_labels, is_few
 from skcalib.errors.binned import _any_bins, check_bins, quantile_edges
 from skcalib.errors.kernel import MANY, ResidualKernel, check_pairs, random_blocks, resolve_kernel
 from skcalib.errors.mean_embedding import Embedding, check_components, check_locations, one_problem
 from skcalib.events import Samples, only_problem, problem_of_notion
+from skcalib.notions import resolve_notion
 from skcalib.problem import ForecastSummary, Problem
 from skcalib.squared_norm import SquaredNorm, noise_cumulants
 

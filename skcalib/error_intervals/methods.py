@@ -10,7 +10,6 @@ import numpy as np
 from scipy.stats import norm as normal
 from sklearn.base import clone
 
-from skcalib._arguments import resolve_loss, resolve_notion, resolve_reduced
 from skcalib._validation import look_up
 from skcalib.error_intervals._norms import (
     NEGLIGIBLE,
@@ -40,11 +39,12 @@ from skcalib.errors.logistic import index_of_solved
 from skcalib.errors.simplex import BINS, DISTANCES
 from skcalib.errors.terms import solve_notion
 from skcalib.inference import mean_interval
-from skcalib.scores import Brier, Divergence, Lp, ProperScore, TotalVariation
+from skcalib.notions import resolve_notion, resolve_reduced
+from skcalib.scores import Brier, Divergence, Lp, ProperScore, TotalVariation, resolve_loss
 from skcalib.smoothers.partition import PartitionSmoother
 
 if TYPE_CHECKING:
-    from skcalib.error_intervals.interval import ErrorInterval, Question
+    from skcalib.error_intervals.question import ErrorInterval, Question
 
 NOISY: dict[str, Any] = {
     "valid": False,

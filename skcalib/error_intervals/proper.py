@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skcalib._arguments import resolve_loss, resolve_method, resolve_notion
 from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals.decision_savings import regret_interval
 from skcalib.error_intervals.exact import MarkedLabel, exact_limits, few_labels, is_few
@@ -16,16 +15,19 @@ from skcalib.errors.averaged_interval import squared_norms
 from skcalib.errors.terms import reduce_terms, resolve_estimate, solve_notion
 from skcalib.few_events import FEW_LABELS
 from skcalib.inference import MeanInterval, mean_interval
-from skcalib.scores import DecisionCost, ProperScore
+from skcalib.notions import resolve_notion
+from skcalib.scores import DecisionCost, ProperScore, resolve_loss, resolve_method
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skcalib._arguments import LossLike, Method, NotionLike, SmootherLike
+    from skcalib._types import Method
     from skcalib.errors.terms import ProperTerms, SmoothedProblem
-    from skcalib.notions import Notion
+    from skcalib.notions import Notion, NotionLike
     from skcalib.problem import Problem
+    from skcalib.scores import LossLike
+    from skcalib.smoothers.named import SmootherLike
     from skcalib.squared_norm import SquaredNorm
 
 SMOOTHED = "E D(C, S), as far as the smoother can represent C = E[Y|S]"

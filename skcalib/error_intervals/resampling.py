@@ -14,7 +14,7 @@ from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.pvalues import monte_carlo_pvalue
 
 if TYPE_CHECKING:
-    from skcalib.error_intervals.interval import ErrorInterval, Question
+    from skcalib.error_intervals.question import ErrorInterval, Question
     from skcalib.problem import Problem
 
 GROUPS = 20  # of the jackknife, at most

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import erf
 
-from skcalib._arguments import resolve_notion, resolve_reduced
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import reach_of
 from skcalib._values import is_finite, shown
 from skcalib.events import Samples
+from skcalib.notions import resolve_notion, resolve_reduced
 from skcalib.smoothers.partition import quantile_cuts
 from skcalib.theory.bounds import parse_bins
 
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Bins, Label, LabelsLike, NotionLike, Strategy
-    from skcalib.notions import Notion
+    from skcalib._types import Bins, Label, Strategy
+    from skcalib.notions import Notion, NotionLike
+    from skcalib.problem import LabelsLike
 
 NORMS = {"l1": 1.0, "l2": 2.0, "max": np.inf}  # the power of a gap
 

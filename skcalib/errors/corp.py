@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._labels import draw_codes
 from skcalib._parallel import draw_each, run_each
 from skcalib._parameters import checks_parameters
@@ -28,18 +27,20 @@ from skcalib.errors.isotonic_curve import (
 )
 from skcalib.events import binary_events, named_events
 from skcalib.few_events import refutation
-from skcalib.notions import Canonical, Multilabel
+from skcalib.notions import Canonical, Multilabel, resolve_notion
 from skcalib.problem import ForecastSummary, check_problem
 from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
+from skcalib.scores import resolve_loss
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, LabelsLike, LossLike, NotionLike, RandomState
-    from skcalib.problem import Problem
-    from skcalib.scores import ProperScore
+    from skcalib._types import Label, RandomState
+    from skcalib.notions import NotionLike
+    from skcalib.problem import LabelsLike, Problem
+    from skcalib.scores import LossLike, ProperScore
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from skcalib._arguments import resolve_notion, resolve_reduced
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import level_starts, top_class
 from skcalib._validation import check_proba
 from skcalib.events import Samples
+from skcalib.notions import resolve_notion, resolve_reduced
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, LabelsLike, NotionLike
-    from skcalib.problem import Problem
+    from skcalib._types import Label
+    from skcalib.notions import NotionLike
+    from skcalib.problem import LabelsLike, Problem
 
 #: How the errors of classes are combined.
 KS_REDUCTIONS = ("mean", "sum", "predicted")

@@ -22,21 +22,22 @@ import numpy as np
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
-from skcalib._arguments import resolve_notion
 from skcalib._parameters import checks_parameters
 from skcalib._validation import look_up, mean_one
 from skcalib._values import shown
 from skcalib.clusters import cluster_sums
 from skcalib.events import problem_of_notion
 from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
+from skcalib.notions import resolve_notion
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import KernelLike, Label, NotionLike, RowIndex
-    from skcalib.notions import Notion
+    from skcalib._types import Label, RowIndex
+    from skcalib.kernels import KernelLike
+    from skcalib.notions import Notion, NotionLike
     from skcalib.problem import Problem
 
 STATISTICS = ("auto", "biased", "unbiased", "linear", "block")

@@ -9,7 +9,6 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import t as student
 
-from skcalib._arguments import resolve_notion, resolve_smoother
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record, interval_rows
 from skcalib._values import is_finite, shown
@@ -18,18 +17,21 @@ from skcalib.errors.terms import solve_notion
 from skcalib.events import only_problem, over_problems
 from skcalib.inference import MeanInterval
 from skcalib.links._base import likelihood_tolerance, logistic_regression
-from skcalib.notions import Auto
+from skcalib.notions import Auto, resolve_notion
 from skcalib.scores import TotalVariation
+from skcalib.smoothers.named import resolve_smoother
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, LabelsLike, NotionLike, SmootherLike
+    from skcalib._types import Label
     from skcalib.errors.averaged import AveragedProblem
     from skcalib.errors.terms import SmoothedProblem
-    from skcalib.notions import Notion
+    from skcalib.notions import Notion, NotionLike
+    from skcalib.problem import LabelsLike
+    from skcalib.smoothers.named import SmootherLike
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import softmax
 
-from skcalib._arguments import resolve_loss, resolve_notion, resolve_smoother
 from skcalib._labels import check_label_list, check_y, one_hot, unique_labels
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
@@ -28,16 +27,21 @@ from skcalib.errors.terms import (
     smooth_held_out,
 )
 from skcalib.events import only_problem, over_problems, problem_of_notion
-from skcalib.notions import Canonical
-from skcalib.scores import Brier, Divergence, LogLoss, ProperScore, Spherical
+from skcalib.notions import Canonical, resolve_notion
+from skcalib.scores import Brier, Divergence, LogLoss, ProperScore, Spherical, resolve_loss
 from skcalib.smoothers import DirichletKernel
+from skcalib.smoothers.named import resolve_smoother
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, LabelsLike, LossLike, Method, NotionLike, SmootherLike
+    from skcalib._types import Label, Method
+    from skcalib.notions import NotionLike
+    from skcalib.problem import LabelsLike
+    from skcalib.scores import LossLike
+    from skcalib.smoothers.named import SmootherLike
 
 
 @checks_parameters

@@ -18,7 +18,7 @@ from skcalib.tower import expected_divergence
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Label
+    from skcalib._types import Label
 
 
 class Euclidean(Divergence):

@@ -13,16 +13,17 @@ import numpy as np
 from scipy.fft import dct
 from scipy.optimize import brentq
 
-from skcalib._arguments import resolve_notion
 from skcalib._parameters import checks_parameters
 from skcalib._values import shown
 from skcalib.events import Samples
+from skcalib.notions import resolve_notion
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Label, LabelsLike, NotionLike
-    from skcalib.problem import ScoredRows
+    from skcalib._types import Label
+    from skcalib.notions import NotionLike
+    from skcalib.problem import LabelsLike, ScoredRows
 
 
 @checks_parameters

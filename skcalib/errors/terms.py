@@ -29,27 +29,28 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.base import clone
 
-from skcalib._arguments import resolve_loss, resolve_method, resolve_notion, resolve_smoother
 from skcalib._parallel import run_each
 from skcalib.clusters import outside_level
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.merged import merged
 from skcalib.errors.one_step import OneStepProblem, is_large, n_fitted
 from skcalib.links.averaging import PER_CLASS, ModelAverage
-from skcalib.notions import Canonical
-from skcalib.scores import Brier, LogLoss
+from skcalib.notions import Canonical, resolve_notion
+from skcalib.scores import Brier, LogLoss, resolve_loss, resolve_method
 from skcalib.smoothers import LogitSmoother
 from skcalib.smoothers._base import smooth_other_clusters
+from skcalib.smoothers.named import resolve_smoother
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from skcalib._arguments import LossLike, Method, NotionLike, SmootherLike
-    from skcalib.notions import Notion
+    from skcalib._types import Method
+    from skcalib.notions import Notion, NotionLike
     from skcalib.problem import Problem
-    from skcalib.scores import Divergence, ProperScore
+    from skcalib.scores import Divergence, LossLike, ProperScore
     from skcalib.smoothers import Smoother
+    from skcalib.smoothers.named import SmootherLike
 
 SLOW = 3_300_000  # probabilities of a few classes whose averaged maps take about ten seconds
 

@@ -23,7 +23,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from skcalib._arguments import resolve_notion
 from skcalib._labels import check_y, has_columns, unique_labels
 from skcalib._validation import check_indices, check_weight, weighted_rows
 from skcalib.estimators._response import (
@@ -38,7 +37,7 @@ from skcalib.estimators._response import (
     label_proba,
 )
 from skcalib.events import problem_of_notion
-from skcalib.notions import Multilabel
+from skcalib.notions import Multilabel, resolve_notion
 from skcalib.problem import Problem
 from skcalib.recalibration._base import warn_without_weight, weight_params
 

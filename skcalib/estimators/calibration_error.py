@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
-from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._chunks import Chunks, check_chunk_labels
 from skcalib._parameters import check_parameters_of
 from skcalib._validation import check_confidence_level, check_proba
@@ -18,8 +17,9 @@ from skcalib.errors.proper import decompose
 from skcalib.errors.terms import reads_only, resolve_estimate
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.events import problem_of_notion
-from skcalib.notions import Multilabel
+from skcalib.notions import Multilabel, resolve_notion
 from skcalib.problem import Problem
+from skcalib.scores import resolve_loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,16 +28,10 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
     from sklearn.utils import Tags
 
-    from skcalib._arguments import (
-        CV,
-        LossLike,
-        MatrixLike,
-        Method,
-        NotionLike,
-        RandomState,
-        ResponseMethod,
-        SmootherLike,
-    )
+    from skcalib._types import CV, MatrixLike, Method, RandomState, ResponseMethod
+    from skcalib.notions import NotionLike
+    from skcalib.scores import LossLike
+    from skcalib.smoothers.named import SmootherLike
 
 
 class CalibrationErrorEstimator(ClassifierInspector):

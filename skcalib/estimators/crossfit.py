@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
     from sklearn.utils import Tags
 
-    from skcalib._arguments import CV, MatrixLike, ResponseMethod
+    from skcalib._types import CV, MatrixLike, ResponseMethod
 
 
 class CrossFitProba(TransformerMixin, ClassifierTrainer):

@@ -10,7 +10,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._arguments import resolve_training_loss
 from skcalib._labels import unique_labels
 from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of, instead_of
@@ -25,6 +24,7 @@ from skcalib.recalibration._base import (
     warn_without_weight,
 )
 from skcalib.recalibration._names import resolve_recalibrator
+from skcalib.scores import resolve_training_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
     from sklearn.utils.metadata_routing import MetadataRouter
 
-    from skcalib._arguments import CV, LossLike, MatrixLike, RecalibratorLike, ResponseMethod
+    from skcalib._types import CV, MatrixLike, RecalibratorLike, ResponseMethod
+    from skcalib.scores import LossLike
 
 
 class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):

@@ -12,7 +12,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._arguments import resolve_loss
 from skcalib._labels import one_hot
 from skcalib._parallel import join_folds
 from skcalib._records import Record
@@ -40,6 +39,7 @@ from skcalib.recalibration._base import (
     recalibrated_proba,
     require_recalibrator,
 )
+from skcalib.scores import resolve_loss
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -48,10 +48,9 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import LossLike
     from skcalib.links.averaging import ModelAverage
     from skcalib.problem import Problem
-    from skcalib.scores import ProperScore
+    from skcalib.scores import LossLike, ProperScore
 
 
 @dataclass(frozen=True)

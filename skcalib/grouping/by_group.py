@@ -10,7 +10,6 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from skcalib._arguments import resolve_notion
 from skcalib._formatting import printable
 from skcalib._labels import check_y
 from skcalib._parameters import checks_parameters
@@ -22,7 +21,7 @@ from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.events import binary_events, named_events, refuse_data_of_summary
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
 from skcalib.inference import MeanInterval, observed_expected_ratio, rate_interval
-from skcalib.notions import Canonical
+from skcalib.notions import Canonical, resolve_notion
 from skcalib.problem import ForecastSummary, Problem, check_problem
 from skcalib.pvalues import benjamini_hochberg
 from skcalib.tower import weighted_mean
@@ -31,7 +30,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, LabelsLike, NotionLike
+    from skcalib._types import Label
+    from skcalib.notions import NotionLike
+    from skcalib.problem import LabelsLike
 
 #: Most groups of one call.
 MOST_GROUPS = 1000

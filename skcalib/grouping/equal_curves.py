@@ -10,7 +10,6 @@ from numpy.polynomial.legendre import legvander
 from scipy.linalg import solve_triangular
 from sklearn.utils import check_random_state
 
-from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text
 from skcalib._parameters import checks_parameters
 from skcalib._ties import merge_ties
@@ -19,6 +18,7 @@ from skcalib.clusters import cluster_sums, number_clusters
 from skcalib.events import binary_events
 from skcalib.grouping._statistics import EqualScores
 from skcalib.grouping.by_group import join, split_and_join
+from skcalib.notions import resolve_notion
 from skcalib.problem import ForecastSummary, Problem, check_problem
 from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
 from skcalib.significance.chi_square_mixture import SMALLEST, chi_square_mixture_sf
@@ -27,7 +27,9 @@ from skcalib.significance.windows import two_windows
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Label, LabelsLike, NotionLike, RandomState
+    from skcalib._types import Label, RandomState
+    from skcalib.notions import NotionLike
+    from skcalib.problem import LabelsLike
 
 DEGREE = 7  # of the largest polynomial
 #: Samples of each window, and clusters, at least.

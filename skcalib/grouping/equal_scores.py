@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, MatrixLike, RandomState
+    from skcalib._types import Label, MatrixLike, RandomState
     from skcalib.grouping._candidates import Candidates
     from skcalib.grouping._statistics import Tested
     from skcalib.problem import Problem

@@ -13,7 +13,6 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from skcalib._arguments import resolve_loss, resolve_notion, resolve_smoother
 from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of
 from skcalib._validation import check_count
@@ -22,28 +21,29 @@ from skcalib.estimators._base import ClassifierInspector
 from skcalib.events import problem_of_notion
 from skcalib.grouping._fit import GroupingProblem, default_model, fit_problem
 from skcalib.grouping.partition import allows_nan, check_features
+from skcalib.notions import resolve_notion
 from skcalib.problem import Problem
 from skcalib.pvalues import bonferroni
+from skcalib.scores import resolve_loss
+from skcalib.smoothers.named import resolve_smoother
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
     from sklearn.utils import Tags
 
-    from skcalib._arguments import (
+    from skcalib._types import (
         CV,
-        LossLike,
         MatrixLike,
-        NotionLike,
         PartitionerLike,
         RandomState,
         ResponseMethod,
-        SmootherLike,
         Strategy,
     )
     from skcalib.grouping._fit import GroupingFit
-    from skcalib.notions import Notion
-    from skcalib.scores import ProperScore
+    from skcalib.notions import Notion, NotionLike
+    from skcalib.scores import LossLike, ProperScore
+    from skcalib.smoothers.named import SmootherLike
 
 #: Held by `fit` while it stores the attributes.
 _STORING = threading.Lock()

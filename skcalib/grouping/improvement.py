@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skcalib._arguments import resolve_loss
 from skcalib._formatting import nonnegative_text, pvalue_text
 from skcalib._records import Record
 from skcalib._validation import check_indices, weighted_features
@@ -18,13 +17,15 @@ from skcalib.problem import check_problem
 from skcalib.recalibration import CalibrationImprovement
 from skcalib.recalibration._base import recalibrated_proba
 from skcalib.recalibration.improvement import check_after, improvement_of_losses
+from skcalib.scores import resolve_loss
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import Label, LossLike, MatrixLike, RandomState
+    from skcalib._types import Label, MatrixLike, RandomState
+    from skcalib.scores import LossLike
 
 
 @dataclass(frozen=True)

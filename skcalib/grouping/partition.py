@@ -63,7 +63,7 @@ from skcalib.tower import weighted_mean
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skcalib._arguments import MatrixLike, PartitionerLike, Strategy
+    from skcalib._types import MatrixLike, PartitionerLike, Strategy
     from skcalib.scores import ProperScore
 
 STRATEGIES = {"quantile": QuantileBins, "uniform": UniformBins}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, MatrixLike
+    from skcalib._types import Label, MatrixLike
 
 PROBA_NAMES = ("y_proba", "predictions")
 #: Readers of tables, block by block, and what counts their rows.

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skcalib import kernels
-from skcalib._arguments import resolve_notion
 from skcalib._labels import check_label_list
 from skcalib._packing import plain, read_arrays, seal, unseal, write_arrays
 from skcalib.kernels import Kernel
-from skcalib.notions import NOTIONS
+from skcalib.notions import NOTIONS, resolve_notion
 
 if TYPE_CHECKING:
     from collections.abc import Callable

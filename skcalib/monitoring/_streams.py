@@ -12,7 +12,6 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from skcalib._arguments import resolve_notion
 from skcalib._labels import check_label_list, check_y, listed
 from skcalib._records import Record
 from skcalib._validation import check_count
@@ -26,7 +25,7 @@ from skcalib.monitoring._alternatives import (
     ScoreAlternatives,
     TemperatureAlternatives,
 )
-from skcalib.notions import Auto, Canonical, Classwise, TopLabel
+from skcalib.notions import Auto, Canonical, Classwise, TopLabel, resolve_notion
 from skcalib.problem import Problem, check_problem
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import NotionLike
+    from skcalib.notions import NotionLike
 
 _NOTIONS = (Auto, Canonical, Classwise, TopLabel)
 _MOST_POINTS = 2000  # of a path

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import NotionLike
+    from skcalib.notions import NotionLike
 
 _BLOCK = 4096  # samples at a time
 _VERSION = 2  # of the state

@@ -27,7 +27,7 @@ from skcalib.pvalues import e_value_test
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import NotionLike
+    from skcalib.notions import NotionLike
     from skcalib.pvalues import CalibrationTest
 
 _BLOCK = 4096  # samples at a time

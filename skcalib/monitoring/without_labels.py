@@ -26,7 +26,7 @@ from skcalib.scores import Brier, LogLoss
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Label
+    from skcalib._types import Label
 
 _FEWEST_PAIRS = 1e-100  # as a share of all pairs; below it there is no area
 #: Field -> (name, smallest and largest value).

@@ -17,7 +17,6 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
-from skcalib._arguments import resolve_training_loss
 from skcalib._class_columns import check_column_names, classes_of_columns
 from skcalib._labels import check_label_list, check_soft_labels, check_y, class_columns, has_columns
 from skcalib._parameters import check_parameters_of
@@ -32,13 +31,14 @@ from skcalib._values import shown
 from skcalib.clusters import outside_level
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.problem import check_not_swapped, soft_classes
+from skcalib.scores import resolve_training_loss
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.utils import Tags
 
-    from skcalib._arguments import LossLike
+    from skcalib.scores import LossLike
 
 
 class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):

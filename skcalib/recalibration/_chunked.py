@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from skcalib._arguments import resolve_training_loss
 from skcalib._chunks import Chunks, check_chunk_labels, check_same_columns
 from skcalib._labels import check_y, class_columns
 from skcalib._validation import check_features, check_indices, check_weight
 from skcalib.recalibration._base import LogitRecalibrator
+from skcalib.scores import resolve_training_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

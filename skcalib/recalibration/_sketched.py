@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from skcalib._arguments import resolve_training_loss
 from skcalib._labels import check_label_list, listed
 from skcalib.problem import ForecastSummary
 from skcalib.recalibration._base import Recalibrator
+from skcalib.scores import resolve_training_loss
 
 
 class FittedFromSketch(Recalibrator):

@@ -34,7 +34,8 @@ from skcalib.tower import weighted_mean
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import LossLike, MatrixLike, RandomState, RecalibratorLike
+    from skcalib._types import MatrixLike, RandomState, RecalibratorLike
+    from skcalib.scores import LossLike
 
 _FEWEST = 20  # samples, to learn anything
 _PATIENCE = 2  # levels without a lower held-out loss

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._arguments import resolve_loss
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
@@ -18,14 +17,16 @@ from skcalib.clusters import independent_size, outside_level
 from skcalib.inference import mean_interval
 from skcalib.problem import check_problem
 from skcalib.recalibration._base import is_injective, recalibrated_proba
+from skcalib.scores import resolve_loss
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import Label, LossLike
+    from skcalib._types import Label
     from skcalib.problem import Problem
+    from skcalib.scores import LossLike
 
 
 @dataclass(frozen=True)

@@ -12,18 +12,18 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skcalib._arguments import resolve_training_loss
 from skcalib._labels import check_label_list, listed
 from skcalib._validation import check_features, drop_zero_weights, number_of_samples
 from skcalib._values import shown
 from skcalib.recalibration._base import LogitRecalibrator, Recalibrator, softmax_of
 from skcalib.recalibration._sketched import TwoClassesFromSketch
+from skcalib.scores import resolve_training_loss
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import LossLike
+    from skcalib.scores import LossLike
 
 _EM_STEPS = 20  # after the optimiser, each of which raises the likelihood
 _ABSENT = 1e-8  # share below which a class does not enter the standard errors

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.utils import Tags
 
-    from skcalib._arguments import MatrixLike, RecalibratorLike
+    from skcalib._types import MatrixLike, RecalibratorLike
 
 _ABSENT_PRESENT = np.array([0, 1])
 

@@ -15,7 +15,6 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._arguments import resolve_training_loss
 from skcalib._validation import mean_one, number_of_samples
 from skcalib._values import shown
 from skcalib.links import BetaMap, PlattMap, QuadraticMap, fit_link
@@ -23,13 +22,15 @@ from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import Classwise, rests_and_classes
 from skcalib.recalibration._base import Recalibrator, softmax_of
 from skcalib.recalibration._sketched import FittedFromSketch
+from skcalib.scores import resolve_training_loss
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, UniformBins
 from skcalib.smoothers.partition import interpolate
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Bandwidth, Bins, LossLike, Strategy
+    from skcalib._types import Bandwidth, Bins, Strategy
+    from skcalib.scores import LossLike
 
 
 class OneVsRestRecalibrator(Recalibrator):

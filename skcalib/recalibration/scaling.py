@@ -15,7 +15,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._arguments import resolve_training_loss
 from skcalib._labels import is_one_hot
 from skcalib._values import shown
 from skcalib.inference import first_within_one_standard_error
@@ -32,6 +31,7 @@ from skcalib.recalibration.temperature import (
     fit_temperature,
     warn_at_the_ends,
 )
+from skcalib.scores import resolve_training_loss
 from skcalib.smoothers._base import check_folds
 
 if TYPE_CHECKING:
@@ -39,9 +39,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import LossLike
     from skcalib.links import Link
-    from skcalib.scores import ProperScore
+    from skcalib.scores import LossLike, ProperScore
 
 LOOSE = 1e-9  # tolerance of the mean loss where strengths are compared: these differ far more
 #: Strengths of "auto", in samples, from temperature scaling to very weak shrinkage.

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.optimize import brentq, minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._arguments import resolve_training_loss
 from skcalib._labels import labels_or_shares
 from skcalib._validation import check_proba, mean_one
 from skcalib.links import BiasCorrectedTemperature, fit_bias_corrected
@@ -26,15 +25,14 @@ from skcalib.links.temperature import (
 from skcalib.recalibration._base import LogitRecalibrator, softmax_of, warn_if_slow
 from skcalib.recalibration._chunked import FittedFromChunks
 from skcalib.recalibration._sketched import TwoClassesFromSketch
-from skcalib.scores import Brier, LogLoss
+from skcalib.scores import Brier, LogLoss, resolve_training_loss
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import LossLike
     from skcalib.recalibration._chunked import ChunkedLogits
-    from skcalib.scores import ProperScore
+    from skcalib.scores import LossLike, ProperScore
 
 _SLOW = 30_000_000  # probabilities from which the fit of biases takes long
 _LARGE = 1 << 22  # probabilities whose logarithms are not stored

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._arguments import resolve_training_loss
 from skcalib._validation import mean_one
 from skcalib.inference import first_within_one_standard_error
 from skcalib.links import LinkFit, VectorMap
@@ -31,13 +30,13 @@ from skcalib.recalibration.scaling import (
     past_minimum,
 )
 from skcalib.recalibration.temperature import fit_temperature_sums
-from skcalib.scores import LogLoss
+from skcalib.scores import LogLoss, resolve_training_loss
 from skcalib.smoothers._base import check_folds
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import LossLike
+    from skcalib.scores import LossLike
 
 _SLOW = 5_000_000  # probabilities from which the fit of vector scaling takes long
 _REFINE = 10  # evaluations after which a fit is not refined further

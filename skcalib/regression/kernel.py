@@ -28,7 +28,7 @@ from skcalib.significance.kernel import run_test
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import RandomState, RowIndex
+    from skcalib._types import RandomState, RowIndex
     from skcalib.pvalues import CalibrationTest
 
 _SUBSAMPLE = 2000  # forecasts used to choose a bandwidth

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import CV, MatrixLike
+    from skcalib._types import CV, MatrixLike
 
 
 class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):

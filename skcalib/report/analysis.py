@@ -12,7 +12,6 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._arguments import resolve_loss, resolve_notion
 from skcalib._formatting import limit_of_noise
 from skcalib._parallel import out_of_fold
 from skcalib.clusters import effective_size
@@ -33,7 +32,7 @@ from skcalib.estimators.selection import (
 from skcalib.grouping.by_group import GroupCalibrations
 from skcalib.inference import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
 from skcalib.links.averaging import ModelAverage
-from skcalib.notions import TopLabel
+from skcalib.notions import TopLabel, resolve_notion
 from skcalib.problem import ProblemSummary
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
 from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
@@ -52,7 +51,7 @@ from skcalib.report.findings import (
 from skcalib.report.named_groups import find_by_group
 from skcalib.report.subgroups import find_grouping, find_places, worst_places
 from skcalib.report.suspicions import find_suspicions
-from skcalib.scores import Brier
+from skcalib.scores import Brier, resolve_loss
 from skcalib.significance import kernel_calibration_test
 from skcalib.significance.kernel import MIN_SAMPLES
 from skcalib.smoothers import IsotonicSmoother
@@ -66,11 +65,12 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import LossLike, NotionLike
     from skcalib.errors.averaged import AveragedProblem
     from skcalib.grouping import GroupingLossEstimator
+    from skcalib.notions import NotionLike
     from skcalib.problem import Problem
     from skcalib.pvalues import CalibrationTest
+    from skcalib.scores import LossLike
     from skcalib.smoothers import Smoother
 
 #: Losses of a report, in the order of its table.

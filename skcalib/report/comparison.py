@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import CV, MatrixLike, RandomState
+    from skcalib._types import CV, MatrixLike, RandomState
     from skcalib.problem import ForecastSummary, Problem
 
 

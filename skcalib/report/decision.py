@@ -16,7 +16,7 @@ from skcalib.problem import ProblemSummary
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import MatrixLike
+    from skcalib._types import MatrixLike
     from skcalib.inference import MeanInterval
     from skcalib.problem import Problem
     from skcalib.scores import DecisionCost

@@ -23,11 +23,10 @@ from skcalib.pvalues import CalibrationTest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skcalib._arguments import RandomState
+    from skcalib._types import RandomState
     from skcalib.grouping import GroupDifference
     from skcalib.grouping.by_group import GroupCalibrations
     from skcalib.report.decision import DecisionFinding
-    from skcalib.report.subgroups import Place
 
 #: Level of each test that enters the verdict besides the intervals; strict, as there are several.
 TEST_LEVEL = 0.005
@@ -35,6 +34,43 @@ TEST_LEVEL = 0.005
 FEWEST_LABELS = 10
 #: Level of the tests of grouping loss, which count only if the interval is also above zero.
 GROUPING_LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Place:
+    """A range of scores, or a class: mean prediction against observed frequency.
+
+    ``low_score`` and ``high_score`` are the ends of a range; a class has 0 and 1. [low, high] is
+    the Clopper-Pearson interval of ``mean_outcome``, widened so that the intervals of all places of
+    the ``kind`` ("scores" or "class") hold simultaneously. ``share`` is the weighted share of the
+    samples.
+    """
+
+    kind: str
+    label: str
+    low_score: float
+    high_score: float
+    n_samples: int
+    share: float
+    mean_score: float
+    mean_outcome: float
+    low: float
+    high: float
+
+    @property
+    def detected(self) -> bool:
+        """True if the interval does not contain the mean score."""
+        return not self.low <= self.mean_score <= self.high
+
+    @property
+    def too_high(self) -> bool:
+        """True if the mean prediction exceeds the observed frequency."""
+        return self.mean_score > self.mean_outcome
+
+    @property
+    def squared_gap(self) -> float:
+        """Share of the weight times the squared gap, noise included."""
+        return self.share * (self.mean_score - self.mean_outcome) ** 2
 
 
 @dataclass(frozen=True)

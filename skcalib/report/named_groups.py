@@ -13,7 +13,7 @@ from skcalib.notions import Auto
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import MatrixLike
+    from skcalib._types import MatrixLike
     from skcalib.grouping.by_group import GroupCalibration
     from skcalib.problem import Problem
 

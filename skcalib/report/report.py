@@ -39,14 +39,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import (
-        CV,
-        GroupsLike,
-        Label,
-        MatrixLike,
-        RandomState,
-        ResponseMethod,
-    )
+    from skcalib._types import CV, GroupsLike, Label, MatrixLike, RandomState, ResponseMethod
     from skcalib.grouping.by_group import GroupCalibrations
     from skcalib.problem import ForecastSummary, Problem
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,12 +16,12 @@ from skcalib.grouping.partition import check_features
 from skcalib.inference import MeanInterval, rate_interval
 from skcalib.notions import TopLabel
 from skcalib.recalibration import GroupRecalibrator
-from skcalib.report.findings import GroupingFinding, ModelBound, noted
+from skcalib.report.findings import GroupingFinding, ModelBound, Place, noted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skcalib._arguments import MatrixLike
+    from skcalib._types import MatrixLike
     from skcalib.problem import Problem
 
 _MOST_RANGES = 10
@@ -29,43 +29,6 @@ _FEWEST_SAMPLES = 10
 _FEW_RANGES = 4  # for any information: overconfident scores underestimate it
 _SAMPLES_PER_RANGE = 20
 _INFORMATION_PER_RANGE = 4.0  # sum of p (1 - p)
-
-
-@dataclass(frozen=True)
-class Place:
-    """A range of scores, or a class: mean prediction against observed frequency.
-
-    ``low_score`` and ``high_score`` are the ends of a range; a class has 0 and 1. [low, high] is
-    the Clopper-Pearson interval of ``mean_outcome``, widened so that the intervals of all places of
-    the ``kind`` ("scores" or "class") hold simultaneously. ``share`` is the weighted share of the
-    samples.
-    """
-
-    kind: str
-    label: str
-    low_score: float
-    high_score: float
-    n_samples: int
-    share: float
-    mean_score: float
-    mean_outcome: float
-    low: float
-    high: float
-
-    @property
-    def detected(self) -> bool:
-        """True if the interval does not contain the mean score."""
-        return not self.low <= self.mean_score <= self.high
-
-    @property
-    def too_high(self) -> bool:
-        """True if the mean prediction exceeds the observed frequency."""
-        return self.mean_score > self.mean_outcome
-
-    @property
-    def squared_gap(self) -> float:
-        """Share of the weight times the squared gap, noise included."""
-        return self.share * (self.mean_score - self.mean_outcome) ** 2
 
 
 def find_places(problem: Problem, level: float) -> tuple[Place, ...]:

@@ -20,7 +20,7 @@ from skcalib.notions import TopLabel
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from skcalib._arguments import MatrixLike
+    from skcalib._types import MatrixLike
     from skcalib.problem import Problem
     from skcalib.report.findings import Gains, LogisticRecalibration
 

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import BinCount, Label, LabelsLike, RandomState, Strategy
+    from skcalib._types import BinCount, Label, RandomState, Strategy
+    from skcalib.problem import LabelsLike
     from skcalib.smoothers import PartitionSmoother
 
 STRATEGIES = {"uniform": UniformBins, "quantile": QuantileBins}

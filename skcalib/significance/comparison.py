@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
@@ -20,6 +19,7 @@ from skcalib.errors.kernel import (
     check_statistic,
     resolve_kernel,
 )
+from skcalib.notions import resolve_notion
 from skcalib.problem import ForecastSummary, Problem, check_problem
 from skcalib.significance.windows import WindowComparison, compare_windows
 
@@ -27,9 +27,10 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import KernelLike, Label, LabelsLike, NotionLike
-    from skcalib.kernels import Kernel
-    from skcalib.notions import Notion
+    from skcalib._types import Label
+    from skcalib.kernels import Kernel, KernelLike
+    from skcalib.notions import Notion, NotionLike
+    from skcalib.problem import LabelsLike
 
 MIN_BLOCKS = 5
 PER_SAMPLE = ("forecast", "target", "weight")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Label, RandomState
+    from skcalib._types import Label, RandomState
 
 
 @checks_parameters

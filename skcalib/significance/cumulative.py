@@ -17,7 +17,8 @@ from skcalib.significance.binary import BinaryTest, check_binary, ratio, run_tes
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Label, LabelsLike, RandomState
+    from skcalib._types import Label, RandomState
+    from skcalib.problem import LabelsLike
 
 
 @checks_parameters

@@ -16,12 +16,11 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 
-from skcalib._arguments import resolve_notion
 from skcalib._parameters import checks_parameters
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.events import problem_of_notion
 from skcalib.kernels import any_order
-from skcalib.notions import NOTIONS
+from skcalib.notions import NOTIONS, resolve_notion
 from skcalib.pvalues import e_value_test
 
 if TYPE_CHECKING:
@@ -29,8 +28,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import KernelLike, Label, NotionLike, RandomState
-    from skcalib.kernels import Kernel
+    from skcalib._types import Label, RandomState
+    from skcalib.kernels import Kernel, KernelLike
+    from skcalib.notions import NotionLike
     from skcalib.pvalues import CalibrationTest
 
 _VARIANCES = (4.0, 30.0)  # of the prior, in units of the most informative direction

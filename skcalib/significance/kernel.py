@@ -22,7 +22,6 @@ import numpy as np
 from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
-from skcalib._arguments import resolve_notion
 from skcalib._labels import draw_codes
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count
@@ -49,7 +48,7 @@ from skcalib.errors.kernel import (
 )
 from skcalib.errors.mean_embedding import Embedding, check_locations, one_problem
 from skcalib.events import problem_of_notion
-from skcalib.notions import Canonical
+from skcalib.notions import Canonical, resolve_notion
 from skcalib.problem import check_problem
 from skcalib.pvalues import CalibrationTest, at_least, monte_carlo_pvalue
 from skcalib.significance.chi_square_mixture import SMALLEST, chi_square_mixture_sf
@@ -57,9 +56,9 @@ from skcalib.significance.chi_square_mixture import SMALLEST, chi_square_mixture
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import KernelLike, Label, NotionLike, RandomState
-    from skcalib.kernels import Kernel
-    from skcalib.notions import Notion
+    from skcalib._types import Label, RandomState
+    from skcalib.kernels import Kernel, KernelLike
+    from skcalib.notions import Notion, NotionLike
 
 MIN_SAMPLES = 4
 DRAWN = "labels drawn from the forecasts"

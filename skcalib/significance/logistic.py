@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Label, LabelsLike, RandomState
-    from skcalib.problem import Problem
+    from skcalib._types import Label, RandomState
+    from skcalib.problem import LabelsLike, Problem
 
 
 @checks_parameters

@@ -14,7 +14,6 @@ from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import t as student
 
-from skcalib._arguments import resolve_notion
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._labels import check_y, listed, unique_labels
 from skcalib._parameters import checks_parameters
@@ -38,6 +37,7 @@ from skcalib.errors.logistic import (
 from skcalib.events import named_events
 from skcalib.few_events import FEW, uncertain_labels
 from skcalib.inference import MeanInterval, difference_interval, interval_pvalue, mean_interval
+from skcalib.notions import resolve_notion
 from skcalib.problem import ForecastSummary, Problem, ProblemSummary
 from skcalib.scores import Brier, LogLoss
 from skcalib.tower import weighted_mean
@@ -46,8 +46,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._arguments import Label, LabelsLike, NotionLike
-    from skcalib.notions import Notion
+    from skcalib._types import Label
+    from skcalib.notions import Notion, NotionLike
+    from skcalib.problem import LabelsLike
 
 #: Field -> its name in the table.
 QUANTITIES = {

@@ -29,7 +29,7 @@ from skcalib._values import shown
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import CV, RandomState
+    from skcalib._types import CV, RandomState
     from skcalib.scores import ProperScore
 
 

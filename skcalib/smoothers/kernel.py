@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import Bandwidth, LossLike, RandomState
+    from skcalib._types import Bandwidth, RandomState
+    from skcalib.scores import LossLike
 
 CRITERIA = ("loo", "risk", "scott")
 _MANY_CLASSES = 5  # from this number of classes on, the neighbours are counted

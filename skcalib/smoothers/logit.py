@@ -14,7 +14,7 @@ from skcalib.smoothers._base import OutOfFoldSmoother
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import CV, RandomState
+    from skcalib._types import CV, RandomState
 
 _MANY_CLASSES = 20  # from which few samples per class give a warning
 

@@ -24,7 +24,7 @@ from skcalib.theory.bounds import parse_bins
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import BinCount, Bins
+    from skcalib._types import BinCount, Bins
 
 
 _ROUNDING = 1e-5  # of the sums of targets

@@ -21,7 +21,7 @@ from skcalib.smoothers._base import OutOfFoldSmoother
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from skcalib._arguments import CV, RandomState
+    from skcalib._types import CV, RandomState
 
 #: Quantiles of the scores at which the knots lie (Harrell, table 2.3).
 _PLACES = {3: (0.1, 0.5, 0.9), 4: (0.05, 0.35, 0.65, 0.95), 5: (0.05, 0.275, 0.5, 0.725, 0.95)}

@@ -35,7 +35,7 @@ from skcalib._values import is_whole, shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skcalib._arguments import Strategy
+    from skcalib._types import Strategy
 
 LOG2 = log(2)
 

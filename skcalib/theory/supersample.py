@@ -27,14 +27,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
     from sklearn.base import BaseEstimator
 
-    from skcalib._arguments import (
-        BinCount,
-        Label,
-        MatrixLike,
-        RandomState,
-        ResponseMethod,
-        Strategy,
-    )
+    from skcalib._types import BinCount, Label, MatrixLike, RandomState, ResponseMethod, Strategy
 
 NOTE = (
     "A plug-in estimate from k draws cannot exceed ln k for any information, and is not an "

@@ -40,7 +40,8 @@ from skcalib.error_intervals._norms import (
     squared_embedding_norm,
     squared_gaps,
 )
-from skcalib.error_intervals.interval import METRICS, all_options
+from skcalib.error_intervals.interval import METRICS
+from skcalib.error_intervals.question import all_options
 from skcalib.errors.kernel import random_blocks
 from skcalib.kernels import LaplacianKernel
 from skcalib.notions import NOTIONS, Classwise

@@ -1,0 +1,42 @@
+"""Smoothers by name."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from sklearn.base import BaseEstimator
+
+from skcalib._validation import look_up
+from skcalib.smoothers._base import CrossFitted, Smoother
+from skcalib.smoothers.kernel import DirichletKernel
+from skcalib.smoothers.logit import LogitSmoother
+from skcalib.smoothers.partition import IsotonicSmoother, QuantileBins, UniformBins
+from skcalib.smoothers.spline import SplineSmoother
+
+#: Smoothers by name, for the errors and for the curves of diagrams; "binning" is "quantile".
+SMOOTHERS = {
+    "isotonic": IsotonicSmoother,
+    "quantile": QuantileBins,
+    "uniform": UniformBins,
+    "smooth": SplineSmoother,
+    "kernel": DirichletKernel,
+    "binning": QuantileBins,
+}
+SmootherLike: TypeAlias = (
+    Literal["isotonic", "quantile", "uniform", "smooth", "kernel", "binning"]
+    | Smoother
+    | BaseEstimator
+    | None
+)
+
+
+def resolve_smoother(smoother: SmootherLike) -> Smoother:
+    """A smoother from None, a string, a smoother or a scikit-learn classifier.
+
+    None is `LogitSmoother`. `resolve_estimate` decides where no smoother is needed at all.
+    """
+    if smoother is None:
+        return LogitSmoother()
+    if hasattr(smoother, "predict_proba") and not isinstance(smoother, (Smoother, type)):
+        return CrossFitted(smoother)
+    return look_up(smoother, SMOOTHERS, "smoother", kind=Smoother)
