@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,15 +14,15 @@ from sklearn.utils import indexable
 from skcalib._formatting import printable
 from skcalib._labels import check_y
 from skcalib._parameters import checks_parameters
-from skcalib._records import Record, frame_of
+from skcalib._records import frame_of
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.estimators._response import make_folds
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.notions import Canonical, TopLabel
 from skcalib.report.analysis import LOSSES, estimate_errors
 from skcalib.report.as_json import as_json
-from skcalib.report.comparison_wording import QUANTITIES, ROUNDING, headline, sentences
-from skcalib.report.findings import check_seed, noted, versions
+from skcalib.report.comparison_wording import QUANTITIES, headline, sentences
+from skcalib.report.findings import PairedDifference, check_seed, noted, versions
 from skcalib.report.page import comparison_page
 from skcalib.report.report import CalibrationReport, Shown
 from skcalib.significance.comparison import compare_problems
@@ -399,31 +399,6 @@ def _check_reports(reports):
 
 
 # --- Differences of models ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class PairedDifference(Record):
-    """First model minus second, with an interval; negative if the first one is better."""
-
-    quantity: str
-    first: str
-    second: str
-    difference: MeanInterval
-
-    _intervals = ("difference",)
-
-    @property
-    def detected(self) -> bool:
-        """True if the interval excludes zero, by more than rounding."""
-        found = self.difference
-        return (found.low > 0 or found.high < 0) and abs(found.estimate) > ROUNDING
-
-    @property
-    def better(self) -> str:
-        """The better model, or "" if the difference is not significant."""
-        if not self.detected:
-            return ""
-        return self.first if self.difference.estimate < 0 else self.second
 
 
 def find_differences(

@@ -8,10 +8,11 @@ import numpy as np
 
 from skcalib._formatting import interval
 from skcalib.inference import MeanInterval
+from skcalib.report.findings import ROUNDING
 from skcalib.report.wording import short_verdict
 
 if TYPE_CHECKING:
-    from skcalib.report.comparison import ComparisonReport
+    from skcalib.report.findings import Compared
 
 QUANTITIES = {
     "log": "Log loss",
@@ -21,11 +22,9 @@ QUANTITIES = {
     "errors": "Error rate",
     "kernel": "Squared kernel calibration error",
 }
-#: Differences of losses up to this are rounding errors.
-ROUNDING = 1e-12
 
 
-def headline(comparison: ComparisonReport) -> str:
+def headline(comparison: Compared) -> str:
     """Which models are best, in one line."""
     predicts, tied, higher = _standing(comparison, "brier")
     calibrated, _, worse = _standing(comparison, "calibration")
@@ -65,7 +64,7 @@ def _standing(comparison, quantity):
     return best, [name for name in others if name not in higher], higher
 
 
-def leader(comparison: ComparisonReport, quantity: str) -> tuple[str, bool]:
+def leader(comparison: Compared, quantity: str) -> tuple[str, bool]:
     """The model with the lowest estimate, and whether all others are significantly higher."""
     against = {name: _against(comparison, quantity, name) for name in comparison.reports}
     for name, others in against.items():
@@ -74,7 +73,7 @@ def leader(comparison: ComparisonReport, quantity: str) -> tuple[str, bool]:
     return next(iter(against)), False  # with rounding errors, no model may be below all others
 
 
-def ranks(comparison: ComparisonReport, quantity: str) -> dict[str, tuple[int, int, int]]:
+def ranks(comparison: Compared, quantity: str) -> dict[str, tuple[int, int, int]]:
     """{model: (rank, lowest, highest)}; the last two follow from the simultaneous intervals."""
     found = {}
     for name in comparison.reports:
@@ -86,7 +85,7 @@ def ranks(comparison: ComparisonReport, quantity: str) -> dict[str, tuple[int, i
     return found
 
 
-def sentences(comparison: ComparisonReport) -> list[str]:
+def sentences(comparison: Compared) -> list[str]:
     """A sentence for each loss and the calibration error, and a list of miscalibrated models."""
     said = [_lowest(comparison, quantity) for quantity in ("log", "brier", "calibration")]
     off = [

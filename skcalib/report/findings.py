@@ -8,24 +8,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from scipy.stats import norm
 from sklearn.utils import check_random_state
 
 from skcalib._formatting import limit_of_noise, printable
+from skcalib._records import Record
 from skcalib.errors import ScoreDecomposition
 from skcalib.estimators.selection import RecalibratorSelection
 from skcalib.inference import MeanInterval
 from skcalib.pvalues import CalibrationTest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from skcalib._types import RandomState
-    from skcalib.grouping import GroupDifference
+    from skcalib.grouping import GroupDifference, GroupingLossEstimator
     from skcalib.grouping.by_group import GroupCalibrations
+    from skcalib.problem import Problem
     from skcalib.report.decision import DecisionFinding
 
 #: Level of each test that enters the verdict besides the intervals; strict, as there are several.
@@ -34,6 +36,8 @@ TEST_LEVEL = 0.005
 FEWEST_LABELS = 10
 #: Level of the tests of grouping loss, which count only if the interval is also above zero.
 GROUPING_LEVEL = 0.05
+#: Differences of losses up to this are rounding errors.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -400,6 +404,67 @@ class Findings:
         by = self.by is not None and any(one.equal_scores_detected for one in self.by.groups)
         loss = self.grouping is not None and self.grouping.detected
         return bool(self.named_groups) or loss or by
+
+
+@dataclass(frozen=True)
+class PairedDifference(Record):
+    """First model minus second, with an interval; negative if the first one is better."""
+
+    quantity: str
+    first: str
+    second: str
+    difference: MeanInterval
+
+    _intervals = ("difference",)
+
+    @property
+    def detected(self) -> bool:
+        """True if the interval excludes zero, by more than rounding."""
+        found = self.difference
+        return (found.low > 0 or found.high < 0) and abs(found.estimate) > ROUNDING
+
+    @property
+    def better(self) -> str:
+        """The better model, or "" if the difference is not significant."""
+        if not self.detected:
+            return ""
+        return self.first if self.difference.estimate < 0 else self.second
+
+
+class Reported(Protocol):
+    """What the page of a report reads: its findings, and the samples behind the figures."""
+
+    findings: Findings
+    problem: Problem
+    name: str
+    confidence_level: float
+    random_state: int
+    has_estimator: bool
+    sketched_notion: Literal["canonical", "top_label"] | None
+    grouping_estimator: GroupingLossEstimator | None
+    recalibrated: Problem | None
+
+    @property
+    def binary(self) -> Problem:
+        """The problem of the event or, for several classes, of the confidence."""
+        ...
+
+
+class Compared(Protocol):
+    """What the page of a comparison reads."""
+
+    confidence_level: float
+    paired: bool
+
+    @property
+    def reports(self) -> Mapping[str, Reported]:
+        """The report of each model."""
+        ...
+
+    @property
+    def differences(self) -> Sequence[PairedDifference]:
+        """All differences."""
+        ...
 
 
 # --- Versions, seed, warnings and progress of a report --------------------------------------------

@@ -41,16 +41,14 @@ from skcalib.report.wording import LOSS_NAMES, NOTION_NAMES, SECTIONS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skcalib.report.comparison import ComparisonReport
-    from skcalib.report.findings import ErrorFinding, Findings
-    from skcalib.report.report import CalibrationReport
+    from skcalib.report.findings import Compared, ErrorFinding, Findings, Reported
 
 #: Most classes in a table, the most harmful first.
 MOST_CLASSES = 20
 
 
-def report_page(report: CalibrationReport) -> Document:
-    """`CalibrationReport` -> `Document`."""
+def report_page(report: Reported) -> Document:
+    """`Reported` -> `Document`."""
     findings = report.findings
     sections = [
         _ranges(report),
@@ -327,8 +325,8 @@ def _reported_value(one):
 # --- Several models ----------------------------------------------------------------------------
 
 
-def comparison_page(comparison: ComparisonReport) -> Document:
-    """`ComparisonReport` -> `Document`."""
+def comparison_page(comparison: Compared) -> Document:
+    """`Compared` -> `Document`."""
     reports = comparison.reports
     first = next(iter(reports.values()))
     found = [report.findings for report in reports.values()]
@@ -466,7 +464,7 @@ def _one_model(name, report):
 # --- The parts of a loss, as bars and as a table --------------------------------------------------
 
 
-def loss_parts(report: CalibrationReport) -> Section:
+def loss_parts(report: Reported) -> Section:
     """The loss as bars and as a table: calibration, grouping if known, and the rest."""
     findings = report.findings
     bars = [bar(findings, findings.error(loss, "canonical")) for loss in LOSS_NAMES]

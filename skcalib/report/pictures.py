@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
-    from skcalib.report.report import CalibrationReport
+    from skcalib.report.findings import Reported
+
 
 #: Most groups in a forest plot.
 MOST_ROWS = 25
@@ -50,7 +51,7 @@ _COLOR = re.compile(r"(stroke|fill): (#[0-9a-f]{6}|black|white)\b")
 _NUMBER = re.compile(r"(\d+\.\d\d)\d+")
 
 
-def reliability(report: CalibrationReport) -> Pictures:
+def reliability(report: Reported) -> Pictures:
     """The diagram of the event or confidence, next to that after the recommended map."""
     findings = report.findings
     binary = findings.n_classes == 2
@@ -73,7 +74,7 @@ def reliability(report: CalibrationReport) -> Pictures:
     return Pictures(drawn, caption)
 
 
-def overlaid(reports: Mapping[str, CalibrationReport]) -> Pictures:
+def overlaid(reports: Mapping[str, Reported]) -> Pictures:
     """The diagrams of several models on one pair of axes."""
     first = next(iter(reports.values()))
     binary = first.findings.n_classes == 2
@@ -92,7 +93,7 @@ def overlaid(reports: Mapping[str, CalibrationReport]) -> Pictures:
     return Pictures((Picture(draw, alt),), caption)
 
 
-def classes(report: CalibrationReport) -> list[Pictures]:
+def classes(report: Reported) -> list[Pictures]:
     """Blocks: the diagram of each of a few classes, or of the miscalibrated ones of many."""
     places = [place for place in report.findings.places if place.kind == "class"]
     if len(places) <= MOST_PANELS:
@@ -112,7 +113,7 @@ def classes(report: CalibrationReport) -> list[Pictures]:
     return [Pictures(tuple(drawn), f"{which}, against the rest.")] if drawn else []
 
 
-def grouping(report: CalibrationReport) -> Picture:
+def grouping(report: Reported) -> Picture:
     """Regions of equal scores."""
 
     def draw():
@@ -131,7 +132,7 @@ def grouping(report: CalibrationReport) -> Picture:
     return Picture(draw, alt)
 
 
-def named_groups(report: CalibrationReport) -> Picture:
+def named_groups(report: Reported) -> Picture:
     """Forest plot of the groups that the user names."""
     found: Any = report.findings.by
     n_rows = min(len(found.groups), MOST_ROWS)

@@ -34,8 +34,7 @@ if TYPE_CHECKING:
 
     from skcalib.grouping import GroupDifference
     from skcalib.inference import MeanInterval
-    from skcalib.report.findings import BrierChange, Findings
-    from skcalib.report.report import CalibrationReport
+    from skcalib.report.findings import BrierChange, Findings, Reported
 
 LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
 NOTION_NAMES = {
@@ -628,7 +627,7 @@ def _discrimination(findings):
     return f"accuracy {rates(found.estimate)[0]} {ends}"
 
 
-def method(report: CalibrationReport, *, of_several: bool = False) -> tuple[str, ...]:
+def method(report: Reported, *, of_several: bool = False) -> tuple[str, ...]:
     """How the numbers of a report were computed: samples, estimators, units, seed, versions."""
     findings = report.findings
     level = percent(report.confidence_level)
