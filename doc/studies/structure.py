@@ -1,0 +1,167 @@
+"""Numbers of the structure of the library, counted in its source and in one report.
+
+    python doc/studies/structure.py            # everything, in a quarter of a minute
+    python doc/studies/structure.py --source   # without running anything
+
+``lists of errors`` are literals that name four errors of `QUANTITIES` outside of its module,
+``private names of recalibrators`` methods that two classes define, and ``constructors`` the methods
+``from_...`` of displays. Circles count imports inside functions and for type checkers. A fit of
+averaged maps is ``repeated`` if its forecasts, labels and weights are those of an earlier one in
+the same report.
+"""
+
+import argparse
+import ast
+import cProfile
+import hashlib
+import pstats
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+
+import skcalib
+from skcalib.datasets import make_tempered_simplex
+from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES
+from skcalib.links.averaging import ModelAverage
+
+ROOT = Path(skcalib.__file__).parent
+TABLE = ROOT / "error_intervals" / "quantities.py"
+NAMES = {
+    getattr(one, kind)
+    for one in (*QUANTITIES, DEBIASED)
+    for kind in ("name", "scorer", "curve")
+    if getattr(one, kind)
+}
+
+
+def sources():
+    """{path: syntax tree} of all modules."""
+    return {path: ast.parse(path.read_text("utf-8")) for path in sorted(ROOT.rglob("*.py"))}
+
+
+def strings(node):
+    """Strings of a tree that are no docstrings."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    first = [one.body[0] for one in ast.walk(node) if isinstance(one, documented) and one.body]
+    docs = {id(one.value) for one in first if isinstance(one, ast.Expr)}
+    constants = (one for one in ast.walk(node) if isinstance(one, ast.Constant))
+    return [one.value for one in constants if isinstance(one.value, str) and id(one) not in docs]
+
+
+def lists_of_errors(trees):
+    """Literals with the names of four errors outside of the table."""
+    kinds = (ast.Dict, ast.List, ast.Set, ast.Tuple)
+    return sum(
+        len(NAMES.intersection(strings(node))) >= 4
+        for path, tree in trees.items()
+        if path != TABLE
+        for node in ast.walk(tree)
+        if isinstance(node, kinds)
+    )
+
+
+def shared_private_names(trees):
+    """Private methods that two classes of recalibrators define."""
+    found = Counter()
+    for path, tree in trees.items():
+        if path.parent.name == "recalibration":
+            for node in (one for one in ast.walk(tree) if isinstance(one, ast.ClassDef)):
+                found.update(one.name for one in node.body if isinstance(one, ast.FunctionDef))
+    return sum(n > 1 and name[0] == "_" and name[:2] != "__" for name, n in found.items())
+
+
+def lines_of_constructors(trees):
+    """Lines of the methods from_... of displays, with decorators and docstrings."""
+    return sum(
+        node.end_lineno - min([node.lineno, *(one.lineno for one in node.decorator_list)]) + 1
+        for path, tree in trees.items()
+        if path.parent.name == "displays"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name.lstrip("_").startswith("from_")
+    )
+
+
+def n_circles(trees):
+    """Sets of modules that import each other, in any way."""
+    modules = {}
+    for path in trees:
+        parts = path.relative_to(ROOT.parent).with_suffix("").parts
+        modules[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    reached = {}
+    for name, path in modules.items():
+        found = set()
+        for node in ast.walk(trees[path]):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for one in node.names:
+                    whole = f"{node.module}.{one.name}"
+                    found.add(whole if whole in modules else node.module)
+        reached[name] = found & modules.keys() - {name}
+    for _ in modules:  # until nothing new is reached
+        for own in reached.values():
+            own.update(*(reached[one] for one in list(own)))
+    circles = (
+        frozenset(two for two in own if one in reached[two])
+        for one, own in reached.items()
+        if one in own
+    )
+    return len(set(circles))
+
+
+def function_calls():
+    """Calls of functions in one calibration_error of 1,000 samples."""
+    data = make_tempered_simplex(1000, 2, random_state=0)
+    skcalib.calibration_error(data.y, data.y_proba)
+    profile = cProfile.Profile()
+    profile.runcall(skcalib.calibration_error, data.y, data.y_proba)
+    return pstats.Stats(profile).total_calls
+
+
+def fits_of_a_report():
+    """Fits of averaged maps in a report of 1,000 samples with features, and repeated ones."""
+    data, seen = make_tempered_simplex(1000, 3, random_state=0), defaultdict(int)
+    features = np.random.default_rng(0).standard_normal((1000, 3))
+    fit = ModelAverage.fit
+
+    def counted(self, *arrays, **options):
+        given = [one for one in (*arrays, *options.values()) if isinstance(one, np.ndarray)]
+        key = hashlib.sha1(b"".join(np.ascontiguousarray(one).tobytes() for one in given))
+        seen[key.hexdigest()] += 1
+        return fit(self, *arrays, **options)
+
+    ModelAverage.fit = counted
+    try:
+        skcalib.CalibrationReport.from_predictions(data.y, data.y_proba, features)
+    finally:
+        ModelAverage.fit = fit
+    return sum(seen.values()), sum(seen.values()) - len(seen)
+
+
+def counted(run=True):
+    """{what: number}."""
+    trees = sources()
+    found = {
+        "lists of errors by hand": lists_of_errors(trees),
+        "private names of recalibrators": shared_private_names(trees),
+        "lines of constructors of displays": lines_of_constructors(trees),
+        "import circles, with types": n_circles(trees),
+        "lines of skcalib": sum(len(path.read_text("utf-8").splitlines()) for path in trees),
+        "files of skcalib": len(trees),
+    }
+    if run:
+        found["function calls of calibration_error, n = 1,000"] = function_calls()
+        fits, repeated = fits_of_a_report()
+        found |= {"fits of averaged maps in a report": fits, "of these repeated": repeated}
+    return found
+
+
+def main():
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--source", action="store_true", help="count in the source only")
+    for what, number in counted(run=not parser.parse_args().source).items():
+        print(f"{what:<50}{number:>8,}")
+
+
+if __name__ == "__main__":
+    main()

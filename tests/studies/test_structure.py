@@ -1,0 +1,57 @@
+"""The study of the structure counts what it says, and the guide names functions that exist."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from doc_studies import load
+
+import skcalib
+
+structure = load("structure")
+pytestmark = pytest.mark.skipif(structure is None, reason="needs the folder doc")
+DESIGN = Path(__file__).parents[2] / "doc" / "design.rst"
+
+
+def test_one_list_of_errors_and_no_circles():
+    found = structure.counted(run=False)
+    assert found["lists of errors by hand"] == found["import circles, with types"] == 0
+    assert found["lines of constructors of displays"] <= 1300
+    assert found["lines of skcalib"] < 60_000
+
+
+def test_what_is_planted_is_counted():
+    module = structure.ROOT / "displays" / "x.py"
+    source = '''
+"""l1, l2, max, ks are named here."""
+from skcalib.displays.y import f
+
+FOUR = {"l1": 1, "l2": 2, "max": 3, "ks": 4}
+THREE = ["l1", "l2", "max"]
+
+class Display:
+    @classmethod
+    def from_predictions(cls):
+        pass
+'''
+    other = structure.ROOT / "displays" / "y.py"
+    trees = {module: ast.parse(source), other: ast.parse("from skcalib.displays import x")}
+    assert structure.lists_of_errors(trees) == 1
+    assert structure.lines_of_constructors(trees) == 3
+    assert structure.n_circles(trees) == 1
+    trees[other] = ast.parse("def f(): pass")
+    assert structure.n_circles(trees) == 0
+
+
+def test_functions_that_the_design_names_exist():
+    """Names such as ``errors.terms.solve_notion`` and ``_labels.check_y``, of any module."""
+    text = DESIGN.read_text(encoding="utf-8").partition("Five calls, step by step")[2]
+    text = text.partition("Why held-out estimates")[0]
+    names = re.findall(r"``([\w.]+)``", text)
+    paths = list(Path(skcalib.__file__).parent.rglob("*.py"))
+    defined = {path.stem for path in paths}
+    for path in paths:
+        defined.update(re.findall(r"(?:def|class) (\w+)", path.read_text("utf-8")))
+    called = {one.rpartition(".")[2] for one in names} - {"debiased"}  # a parameter
+    assert len(called) > 30 and called <= defined, called - defined
