@@ -41,7 +41,8 @@ def cumulative_range_error(
 # An interval of subsampling, and a scorer.
 
 data = make_tempered_simplex(1000, 2, score_temperature=0.7, random_state=0)
-print(calibration_error_interval(data.y, data.y_proba, metric=cumulative_range_error))
+options = {"metric": cumulative_range_error, "method": "subsampling"}
+print(calibration_error_interval(data.y, data.y_proba, **options))
 X, y = load_breast_cancer(return_X_y=True)
 scorer = ProbaScorer(cumulative_range_error)
 print(cross_val_score(GaussianNB(), X, y, scoring=scorer).round(3))
