@@ -39,9 +39,10 @@ def impossible_labels(forecast: np.ndarray, target: np.ndarray) -> np.ndarray:
 
 def refutation(forecast: np.ndarray, target: np.ndarray) -> str:
     """The reason why impossible labels refute the forecasts, in words; empty without any."""
-    wrong = impossible_labels(forecast, target)
-    if not wrong.any() or forecast.shape[1] > 2:
-        return "refuted by a label where the forecast said 0" if wrong.any() else ""
+    columns = ((forecast == 0) & (target > 0)).any(axis=0)
+    if not columns.any():
+        return ""
+    if len(columns) > 2:
+        return "refuted by a label where the forecast said 0"
     words = ("no event where the forecast said 1", "an event where the forecast said 0")
-    found = (((forecast == 0) & (target > 0))[:, column].any() for column in (0, 1))
-    return "refuted by " + " and ".join(w for w, one in zip(words, found, strict=True) if one)
+    return "refuted by " + " and ".join(w for w, one in zip(words, columns, strict=True) if one)

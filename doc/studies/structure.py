@@ -123,13 +123,13 @@ def fits_of_a_report():
     features = np.random.default_rng(0).standard_normal((1000, 3))
     fit = ModelAverage.fit
 
-    def counted(self, *arrays, **options):
+    def noted(self, *arrays, **options):
         given = [one for one in (*arrays, *options.values()) if isinstance(one, np.ndarray)]
         key = hashlib.sha1(b"".join(np.ascontiguousarray(one).tobytes() for one in given))
         seen[key.hexdigest()] += 1
         return fit(self, *arrays, **options)
 
-    ModelAverage.fit = counted
+    ModelAverage.fit = noted
     try:
         skcalib.CalibrationReport.from_predictions(data.y, data.y_proba, features)
     finally:

@@ -57,7 +57,7 @@ FEW: dict[str, Any] = {"method": "exact limits", "conservative": True, "reason":
 BINNED = "the {} of E[Y|bin] from E[S|bin], with the bins of this sample"
 #: Estimates of at least this many standard errors are far from zero.
 FAR = 4.0
-FEW_LABELS = "few labels are uncertain, and labels drawn from the forecasts do not refute zero"
+NOT_REFUTED = "few labels are uncertain, and labels drawn from the forecasts do not refute zero"
 NEAR_ZERO = "the lower limit is zero unless two tests reject calibration"
 _ROUNDING = 1e-15  # of equal losses, relative to their mean
 #: A margin in the standard error that has a visible effect on coverage.
@@ -155,7 +155,10 @@ def largest_cumulative(question: Question) -> ErrorInterval:
     options = dict(question.options)
     reduce = options["reduce"]
     options["notion"] = resolve_reduced(options["notion"], reduce, KS_REDUCTIONS)
-    share = predicted_share(question.problem()) if reduce == "predicted" else None
+    share = None
+    if reduce == "predicted":
+        problem = question.problem()
+        share = predicted_share(problem.forecast, problem.weight)
     n_problems = len(list(options["notion"].problems(np.eye(2), np.eye(2))))
     if n_problems > 1:
         n_problems = question.problem_of(options["notion"])[0].forecast.shape[1]
@@ -235,7 +238,7 @@ def _exact_near_zero(question, found, data, pvalue, norm=None):
         found = _inverted(question, norm, found.target, np.inf)
     if found.low == 0 or pvalue(question.n_resamples, question.rng) <= 1 - found.confidence_level:
         return found
-    return replace(found, low=0.0, conservative=True, reason=FEW_LABELS)
+    return replace(found, low=0.0, conservative=True, reason=NOT_REFUTED)
 
 
 def proper(question: Question) -> ErrorInterval:

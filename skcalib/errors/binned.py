@@ -327,8 +327,7 @@ def list_bins(
     edges = check_bins(n_bins, strategy, samples.n_samples)
     if samples.kept is None and not isinstance(edges, int):
         # Known edges: one pass, without storing scores.
-        unknown = () if spread else (None, None)
-        return [BinSums(edges, *one, *unknown) for one in samples.total(_sums_of, edges, spread)[0]]
+        return [BinSums(edges, *one) for one in samples.total(_sums_of, edges, spread)[0]]
     found = []
     for one in samples.scored():
         own = quantile_edges(one.score, edges, one.count) if isinstance(edges, int) else edges
@@ -384,8 +383,8 @@ class BinSums:
     mass: np.ndarray
     score: np.ndarray
     label: np.ndarray
-    square_mass: np.ndarray | None
-    square_gap: np.ndarray | None
+    square_mass: np.ndarray | None = None
+    square_gap: np.ndarray | None = None
 
     def mean_variance(self) -> np.ndarray:
         """Variance of the mean of label - score in each bin; infinite for a single sample.
@@ -445,8 +444,7 @@ def bin_sums(
     step = max(_CHUNK, 4 * len(edges))
     rows = (slice(start, start + step) for start in range(0, len(score), step))
     chunks = ((score[r, None], event[r, None], None if weight is None else weight[r]) for r in rows)
-    unknown = () if spread else (None, None)
-    return BinSums(edges, *sum_blocks(chunks, edges, spread=spread)[0], *unknown)
+    return BinSums(edges, *sum_blocks(chunks, edges, spread=spread)[0])
 
 
 def sum_blocks(

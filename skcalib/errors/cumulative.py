@@ -10,7 +10,6 @@ import numpy as np
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import level_starts, top_class
-from skcalib._validation import check_proba
 from skcalib.events import Samples
 from skcalib.notions import resolve_notion, resolve_reduced
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
     from skcalib._types import Label
     from skcalib.notions import NotionLike
-    from skcalib.problem import LabelsLike, Problem
+    from skcalib.problem import LabelsLike
 
 #: How the errors of classes are combined.
 KS_REDUCTIONS = ("mean", "sum", "predicted")
@@ -134,26 +133,21 @@ def ks_calibration_error(
     rule = resolve_reduced(notion, reduce, KS_REDUCTIONS)
     columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
     samples = Samples.of(y_true, y_proba, rule, sample_weight=sample_weight, **columns)
-    curves = [_curve(one.score, one.event, one.weight) for one in samples.scored()]
+    rows = samples.scored()
+    curves = [_curve(one.score, one.event, one.weight) for one in rows]
     largest = [float(np.abs(curve.difference).max()) for curve in curves]
     if reduce == "predicted":
         if samples.kept is not None:
             raise ValueError("A sketch has no predicted classes: pass labels and forecasts.")
-        (mass,) = samples.total(_predicted)
-        return float(mass / mass.sum() @ largest)
+        forecast = np.stack([one.score for one in rows], axis=1)
+        return float(predicted_share(forecast, rows[0].weight) @ largest)
     return sum(largest) / (len(largest) if rule.reduce == "mean" else 1)
 
 
-def _predicted(part, notion):
-    """Weight (K,) of the samples for which each class is predicted."""
-    top, n_classes = top_class(check_proba(part.raw, copy=False)), len(part.classes)
-    return (np.bincount(top, part.weight, minlength=n_classes),)
-
-
-def predicted_share(problem: Problem) -> np.ndarray:
+def predicted_share(forecast: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
     """Share of the weight (K,) for which each class is predicted."""
-    top, n_classes = top_class(problem.forecast), problem.forecast.shape[1]
-    return np.bincount(top, problem.weight, minlength=n_classes) / problem.weight.sum()
+    mass = np.bincount(top_class(forecast), weight, minlength=forecast.shape[1])
+    return mass / mass.sum()
 
 
 @checks_parameters

@@ -62,7 +62,7 @@ QUANTITIES = {
 }
 #: Labels of the rarer class that an intercept and a slope need.
 FEWEST_LABELS = 15
-FEW_LABELS = f"A window has fewer than {FEWEST_LABELS} labels of the rarer class."
+TOO_FEW = f"A window has fewer than {FEWEST_LABELS} labels of the rarer class."
 _FAR = 1000.0  # log odds beyond those of all forecasts, where there is no spread
 _TINY = 1e-300
 INFINITE = "Infinite: a class that occurred has the forecast 0."
@@ -339,7 +339,7 @@ def compare_problems(
         notes["log_loss"] = INFINITE
     whole = min(_rarer_labels(one) for one in problems) >= FEWEST_LABELS
     lines: list[dict[str, MeanInterval]] = [{}, {}]
-    reason = FEW_LABELS
+    reason = TOO_FEW
     try:
         lines = [_line_intervals(one, confidence_level, whole) for one in problems]
     except ValueError as error:
