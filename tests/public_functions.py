@@ -413,9 +413,9 @@ FOR_EXTENDERS = {*testing.__all__, "fit_link", "fit_bias_corrected"}
 #: Public, but fed with classifiers; the suites of estimators hold them to the same rules.
 WITH_CLASSIFIERS = {"evaluate_supersample": "tests/theory/test_generalization.py"}
 #: Public, but fed with files.
-WITH_FILES = {"read_predictions": "tests/test_io.py"}
+WITH_FILES = {"read_predictions": "tests/io/test_io.py"}
 #: Public, but fed with data frames.
-WITH_FRAMES = {"summarize": "tests/test_summarize.py"}
+WITH_FRAMES = {"summarize": "tests/sketch/test_summarize.py"}
 #: Public, but fed with several votes per sample.
 WITH_VOTES = {"soft_label_decomposition": "tests/test_soft_labels.py"}
 #: Public, but fed with two forecasts and features.

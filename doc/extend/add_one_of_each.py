@@ -27,16 +27,16 @@ sys.path.insert(0, str(ROOT))
 LEFT_OUT = (".*", "__pycache__", "_build", "generated", "auto_examples")
 #: Layers, lists of public names and their pages, tables that the suites of tests run over.
 COMPLETE = [
-    "tests/test_layers.py::test_every_module_has_a_layer",
-    "tests/test_layers.py::test_imports",
-    "tests/test_layers.py::test_no_cycles",
-    "tests/test_root.py",
-    "tests/test_documentation.py::test_every_public_name_is_in_the_reference",
-    "tests/test_documentation.py::test_every_name_in_the_reference_exists",
-    "tests/test_conformance.py::test_no_public_estimator_is_missing",
-    "tests/test_inputs.py::test_every_public_function_is_in_the_table",
-    "tests/test_inputs.py::test_every_function_of_a_public_module_is_in_the_table",
-    "tests/test_inputs.py::test_every_door_of_a_display_is_in_the_table",
+    "tests/documentation/test_layers.py::test_every_module_has_a_layer",
+    "tests/documentation/test_layers.py::test_imports",
+    "tests/documentation/test_layers.py::test_no_cycles",
+    "tests/public/test_root.py",
+    "tests/documentation/test_documentation.py::test_every_public_name_is_in_the_reference",
+    "tests/documentation/test_documentation.py::test_every_name_in_the_reference_exists",
+    "tests/public/test_conformance.py::test_no_public_estimator_is_missing",
+    "tests/public/test_inputs.py::test_every_public_function_is_in_the_table",
+    "tests/public/test_inputs.py::test_every_function_of_a_public_module_is_in_the_table",
+    "tests/public/test_inputs.py::test_every_door_of_a_display_is_in_the_table",
 ]
 
 
@@ -131,8 +131,8 @@ ADDITIONS = (
         ),
         (
             "tests/laws/test_quantities.py",
-            "tests/test_inputs.py",
-            "tests/test_determinism.py",
+            "tests/public/test_inputs.py",
+            "tests/public/test_determinism.py",
             "-k",
             "cumulative_range or distinct",
         ),
@@ -150,8 +150,8 @@ ADDITIONS = (
         ),
         (
             "tests/laws/test_recalibrator_laws.py",
-            "tests/test_conformance.py",
-            "tests/test_serialization.py",
+            "tests/public/test_conformance.py",
+            "tests/public/test_serialization.py",
             "-k",
             "FrequencyMixture",
         ),
@@ -170,8 +170,8 @@ ADDITIONS = (
         ),
         (
             "tests/laws/test_display_laws.py",
-            "tests/test_inputs.py",
-            "tests/test_determinism.py",
+            "tests/public/test_inputs.py",
+            "tests/public/test_determinism.py",
             "-k",
             "PredictivenessDisplay",
         ),
@@ -194,7 +194,12 @@ ADDITIONS = (
             *exported("smoothers", "hellinger", "HellingerKernel", "IsotonicSmoother"),
             in_reference("smoothers.HellingerKernel", "smoothers.NearestNeighborsSmoother"),
         ),
-        ("tests/smoothers/test_smoothers.py", "tests/test_conformance.py", "-k", "HellingerKernel"),
+        (
+            "tests/smoothers/test_smoothers.py",
+            "tests/public/test_conformance.py",
+            "-k",
+            "HellingerKernel",
+        ),
     ),
     Addition(
         "kernel",

@@ -1,8 +1,8 @@
 """What other packages compute from one small data set: the numbers of the page on migration.
 
-Prints `PRINTED` of `tests/test_migration.py`, which holds them against ours. Packages that are not
-installed are left out. Those of R need Rscript with rms; rows of R and Julia packages that are not
-run are computed here from their definitions, and are named so.
+Prints `PRINTED` of `tests/documentation/test_migration.py`, which holds them against ours. Packages
+that are not installed are left out. Those of R need Rscript with rms; rows of R and Julia packages
+that are not run are computed here from their definitions, and are named so.
 
     pip install "skcalib[study]"
     python doc/studies/migration.py

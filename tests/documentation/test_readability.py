@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "doc" / "user_guide"
 pytestmark = pytest.mark.skipif(not GUIDE.exists(), reason="needs the folder doc")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "doc" / "benchmarks"
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="needs the folder doc")
 SCRIPTS = sorted(path.name for path in FOLDER.glob("[!_]*.py") if path.name != "run_all.py")

@@ -255,13 +255,13 @@ MAY_IMPORT = {
     "smoothers/test_beta_kernel.py": ("smoothers._dirichlet",),  # fast sums against plain ones
     "smoothers/test_canonical_kernel.py": ("smoothers._dirichlet",),
     "smoothers/test_spline.py": ("displays._curves",),  # refits that a band sums up
-    "test_annotations.py": ("_types",),  # types against tables of names
-    "test_column_names.py": ("_column_names",),  # what a name says of its class
-    "test_files.py": ("_files",),  # errors in the middle of writing
+    "public/test_annotations.py": ("_types",),  # types against tables of names
+    "public/test_column_names.py": ("_column_names",),  # what a name says of its class
+    "io/test_files.py": ("_files",),  # errors in the middle of writing
     "test_formatting.py": ("_formatting",),  # decimals of given numbers
     "test_rows.py": ("_rows",),  # against scipy
     "test_ties.py": ("_ties",),  # levels against a naive loop
-    "test_validation.py": ("_labels", "_validation"),  # every container, once
+    "public/test_validation.py": ("_labels", "_validation"),  # every container, once
     "report/test_report.py": ("_validation",),  # how often forecasts are validated
 }
 
@@ -279,7 +279,7 @@ def private_imports(source):
 
 
 def test_tests_reach_through_public_names():
-    tests = Path(__file__).parent
+    tests = Path(__file__).parents[1]
     found = {
         path.relative_to(tests).as_posix(): tuple(sorted(private_imports(path.read_text("utf-8"))))
         for path in tests.rglob("*.py")

@@ -10,7 +10,7 @@ import pytest
 
 import skcalib
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "doc" / "user_guide" / "guarantees.rst"
 pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not here")
 

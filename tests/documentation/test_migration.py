@@ -94,7 +94,7 @@ PRINTED = {
         "UnbiasedSKCE(ExponentialKernel() ⊗ WhiteKernel())(P, y3)": -4.561704306893113e-05,
     },
 }
-PAGE = Path(__file__).parents[1] / "doc" / "user_guide" / "migration.rst"
+PAGE = Path(__file__).parents[2] / "doc" / "user_guide" / "migration.rst"
 ROW = re.compile(
     r"^   \* - ``(.+)``\n     - ``(.+)``\n     - (\S+)\n     - (\S+)\n     - (.+)$", re.MULTILINE
 )

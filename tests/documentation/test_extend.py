@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-FOLDER = Path(__file__).parents[1] / "examples" / "extend"
+FOLDER = Path(__file__).parents[2] / "examples" / "extend"
 FILES = sorted(FOLDER.glob("add_a_*.py"))
 
 

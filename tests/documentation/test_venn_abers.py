@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-PAGE = Path(__file__).parents[1] / "doc" / "user_guide" / "venn_abers.rst"
+PAGE = Path(__file__).parents[2] / "doc" / "user_guide" / "venn_abers.rst"
 pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not here")
 
 

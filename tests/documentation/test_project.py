@@ -9,7 +9,7 @@ import pytest
 
 import skcalib
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 yaml = pytest.importorskip("yaml") if (ROOT / ".github").exists() else None
 in_checkout = pytest.mark.skipif(not (ROOT / ".github").exists(), reason="needs the checkout")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-DOC = Path(__file__).parents[1] / "doc"
+DOC = Path(__file__).parents[2] / "doc"
 NOTE = DOC / "studies" / "new_user.md"
 pytestmark = pytest.mark.skipif(not NOTE.exists(), reason="needs the folder doc")
 MOST_CLICKS = 2

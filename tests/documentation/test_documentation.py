@@ -16,7 +16,7 @@ import skcalib
 import skcalib.datasets
 import skcalib.testing
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOC = ROOT / "doc"
 pytestmark = pytest.mark.skipif(not DOC.exists(), reason="needs the folder doc")
 NO_PAGE = {

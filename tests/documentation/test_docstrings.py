@@ -9,7 +9,7 @@ import pytest
 
 import skcalib
 
-REFERENCE = Path(__file__).parents[1] / "doc" / "api.rst"
+REFERENCE = Path(__file__).parents[2] / "doc" / "api.rst"
 pytestmark = pytest.mark.skipif(not REFERENCE.exists(), reason="needs the folder doc")
 NAMES = re.findall(r"^   ([\w.]+)$", REFERENCE.read_text(), re.M) if REFERENCE.exists() else []
 

@@ -223,7 +223,7 @@ DEFECTS = {
 
 def test_every_defect_of_the_reference_has_its_test():
     assert all(callable(globals()[name]) for name in DEFECTS.values())
-    reference = Path(__file__).parents[2] / "shared" / "REFERENCE.md"
+    reference = Path(__file__).parents[3] / "shared" / "REFERENCE.md"
     if not reference.exists():
         pytest.skip("the reference is not here")
     (listed,) = re.findall(
@@ -252,6 +252,6 @@ STUDIES = {
 @pytest.mark.parametrize("where", STUDIES.values(), ids=STUDIES)
 def test_studies_exist(where):
     file, name = where.split("::")
-    (path,) = Path(__file__).parent.rglob(file)
+    (path,) = Path(__file__).parents[1].rglob(file)
     tree = ast.parse(path.read_text())
     assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
