@@ -143,9 +143,7 @@ def test_several_labels_need_a_fitted_classifier(data):
             return np.full((len(X), 2), 0.4)
 
     model = Labels()
-    display = skcalib.ReliabilityDisplay.from_estimator(
-        model, y, y, notion=Multilabel(), band=None
-    )
+    display = skcalib.ReliabilityDisplay.from_estimator(model, y, y, notion=Multilabel(), band=None)
     assert len(display.curves) == 2
     with pytest.raises(ValueError, match="leave out cv"):
         skcalib.ReliabilityDisplay.from_estimator(model, y, y, notion=Multilabel(), cv=3)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from planted import altered, planted
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
@@ -94,98 +95,38 @@ def test_accepts_notions():
 
 # --- planted defects: scores ------------------------------------------------------------------
 
-
-class ConvexEntropy(Brier):
-    infimum = separable = None
-
-    def entropy(self, forecast):
-        return -super().entropy(forecast)
-
-    def gradient(self, forecast):
-        return -super().gradient(forecast)
-
-
-class WrongGradient(LogLoss):
-    def gradient(self, forecast):
-        return super().gradient(forecast) * 1.01
-
-
-class LinearScore(ProperScore):
-    """The classical improper score 1 - s_y, with what entropy it implies."""
-
-    def entropy(self, forecast):
-        return Brier().entropy(forecast)
-
-    def gradient(self, forecast):
-        return Brier().gradient(forecast)
-
-    def loss(self, target, forecast):
-        return 1 - np.sum(target * forecast, axis=-1)
-
-
-class ZeroOne(ProperScore):
-    """Proper, but not strictly: many forecasts are as good as the truth."""
-
-    infimum = 0.0
-
-    def entropy(self, forecast):
-        return 1 - np.max(forecast, axis=-1)
-
-    def gradient(self, forecast):
-        return -np.eye(np.shape(forecast)[-1])[np.argmax(forecast, axis=-1)]
-
-
-class ClippedDivergence(LogLoss):
-    def divergence(self, target, forecast):
-        return np.minimum(super().divergence(target, forecast), 1.0)
-
-
-class ShiftedDivergence(Brier):
-    def divergence(self, target, forecast):
-        return super().divergence(target, forecast) + 0.1
-
-
-class DistanceForDivergence(Brier):
-    def divergence(self, target, forecast):
-        return TotalVariation().divergence(target, forecast)
-
-
-class CurvedInTarget(Brier):
-    def loss(self, target, forecast):
-        return super().loss(np.square(target), forecast)
-
-
-class CarelessLog(ProperScore):
-    infimum = 0.0
-
-    def entropy(self, forecast):
-        return -np.sum(forecast * np.log(forecast), axis=-1)
-
-    def gradient(self, forecast):
-        return -np.log(forecast) - 1
-
-
-class NudgedLog(LogLoss):
-    """An epsilon inside the logarithm: H and its gradient no longer belong together."""
-
-    def gradient(self, forecast):
-        return -np.log(forecast + 1e-3) - 1
-
-
-class WrongInfimum(Spherical):
-    infimum = -0.5
-
-
-class TooHighInfimum(Spherical):
-    infimum = 0.2
-
-
-class NotSeparable(Spherical):
-    separable = True
-
-
-class NotJointlyConvex(Spherical):
-    jointly_convex = True
+ConvexEntropy = planted(
+    altered(Brier, entropy=np.negative, gradient=np.negative), infimum=None, separable=None
+)
+#: The classical improper score 1 - s_y, with what entropy it implies.
+LinearScore = planted(
+    ProperScore,
+    entropy=lambda self, s: Brier().entropy(s),
+    gradient=lambda self, s: Brier().gradient(s),
+    loss=lambda self, q, s: 1 - np.sum(q * s, axis=-1),
+)
+#: Proper, but not strictly: many forecasts are as good as the truth.
+ZeroOne = planted(
+    ProperScore,
+    infimum=0.0,
+    entropy=lambda self, s: 1 - np.max(s, axis=-1),
+    gradient=lambda self, s: -np.eye(np.shape(s)[-1])[np.argmax(s, axis=-1)],
+)
+ShiftedDivergence = altered(Brier, divergence=lambda found: found + 0.1)
+DistanceForDivergence = planted(
+    Brier, divergence=lambda self, q, s: TotalVariation().divergence(q, s)
+)
+CarelessLog = planted(
+    ProperScore,
+    infimum=0.0,
+    entropy=lambda self, s: -np.sum(s * np.log(s), axis=-1),
+    gradient=lambda self, s: -np.log(s) - 1,
+)
+#: An epsilon inside the logarithm: H and its gradient no longer belong together.
+NudgedLog = planted(LogLoss, gradient=lambda self, s: -np.log(s + 1e-3) - 1)
+CurvedInTarget = planted(Brier, loss=lambda self, q, s: Brier.loss(self, np.square(q), s))
+NotJointlyConvex = planted(Spherical, jointly_convex=True)
+NeverEqual = planted(Brier, __hash__=None, __eq__=lambda self, other: False)
 
 
 class InPlace(Brier):
@@ -194,55 +135,34 @@ class InPlace(Brier):
         return super().entropy(forecast)
 
 
-class WrongShape(Brier):
-    def entropy(self, forecast):
-        return super().entropy(forecast)[..., None]
-
-
 class Raises(Brier):
     def entropy(self, forecast):
         raise RuntimeError("no entropy today")
-
-
-class NeverEqual(Brier):
-    __hash__ = None
-
-    def __eq__(self, other):
-        return False
-
-
-class WrongDomain(Brier):
-    domain = "sphere"
-
-
-class LeaksMoments(DawidSebastiani):
-    def gradient(self, forecast):
-        return super().gradient(forecast) * np.array([0.5, 1.0])
 
 
 @pytest.mark.parametrize(
     ("score", "law"),
     [
         (ConvexEntropy(), "concave"),
-        (WrongGradient(), "gradient is the gradient"),
+        (altered(LogLoss, gradient=lambda found: 1.01 * found)(), "gradient is the gradient"),
         (NudgedLog(), "gradient is the gradient"),
         (LinearScore(), r"L\(q, q\) = H\(q\)"),
         (ZeroOne(), "zero if and only if|strictly monotone"),
-        (ClippedDivergence(), "divergence is L"),
+        (altered(LogLoss, divergence=lambda found: np.minimum(found, 1.0))(), "divergence is L"),
         (ShiftedDivergence(), "divergence is L"),
         (DistanceForDivergence(), "divergence is L"),
         (CurvedInTarget(), "affine in the target"),
         (CarelessLog(), "exactly 0 and 1|Propriety"),
-        (WrongInfimum(), "infimum"),
-        (TooHighInfimum(), "infimum"),
-        (NotSeparable(), "separable"),
+        (planted(Spherical, infimum=-0.5)(), "infimum"),
+        (planted(Spherical, infimum=0.2)(), "infimum"),
+        (planted(Spherical, separable=True)(), "separable"),
         (NotJointlyConvex(), "jointly convex"),
         (InPlace(), "not modified"),
-        (WrongShape(), "shape"),
+        (altered(Brier, entropy=lambda found: found[..., None])(), "shape"),
         (Raises(), "no entropy today"),
         (NeverEqual(), "equals its copies"),
-        (WrongDomain(), "domain"),
-        (LeaksMoments(), "gradient is the gradient"),
+        (planted(Brier, domain="sphere")(), "domain"),
+        (altered(DawidSebastiani, gradient=lambda found: found * [0.5, 1.0])(), "is the gradient"),
         (TotalVariation(), "ProperScore"),
         (Brier, "ProperScore"),
         ("brier", "ProperScore"),
@@ -275,9 +195,25 @@ def test_each_law_of_scores_bites_by_itself(score, law):
 # --- planted defects: smoothers ---------------------------------------------------------------
 
 
-class LeaksItself(QuantileBins):
-    def smooth_held_out(self, values=None):
-        return self.smooth(values)
+def fitted(change):
+    """A `fit` of bins of equal width after which the smoother is changed."""
+
+    def fit(self, forecast, target, sample_weight=None):
+        UniformBins.fit(self, forecast, target, sample_weight)
+        return change(self)
+
+    return planted(UniformBins, fit=fit)
+
+
+LeaksItself = planted(QuantileBins, smooth_held_out=lambda self, values=None: self.smooth(values))
+LeakingFolds = planted(
+    CrossFitted, smooth_held_out=lambda self, values=None: self.predict(self.forecast_)
+)
+NotLinear = planted(
+    UniformBins,
+    smooth=lambda self, values=None: UniformBins.smooth(self, np.abs(self._values(values))),
+)
+BatchMatters = altered(UniformBins, predict=lambda found: 0.5 * found + 0.5 * found.mean(axis=0))
 
 
 class LeaksALittle(NearestNeighborsSmoother):
@@ -295,26 +231,16 @@ class LeaksThroughTuning(DirichletKernel):
         return self
 
 
-class LeakingFolds(CrossFitted):
-    def smooth_held_out(self, values=None):
-        return self.predict(self.forecast_)
-
-
-class LosesMass(UniformBins):
-    def smooth(self, values=None):
-        return 0.99 * super().smooth(values)
-
-
 class Overshoots(UniformBins):
+    reach = 1.5
+
     def smooth(self, values=None):
         values = self._values(values)
-        return values.mean(axis=0) + 1.5 * (super().smooth(values) - values.mean(axis=0))
+        centre = values if self.reach < 1 else values.mean(axis=0)
+        return centre + self.reach * (super().smooth(values) - centre)
 
 
-class NotIdempotent(UniformBins):
-    def smooth(self, values=None):
-        values = self._values(values)
-        return 0.5 * super().smooth(values) + 0.5 * values
+NotIdempotent = planted(Overshoots, reach=0.5)
 
 
 class IgnoresWeights(UniformBins):
@@ -332,11 +258,6 @@ class CountsWeights(NearestNeighborsSmoother):
         return super().predict(forecast) * np.minimum(1, self.weight_.sum() / 30)
 
 
-class NotLinear(UniformBins):
-    def smooth(self, values=None):
-        return super().smooth(np.abs(self._values(values)))
-
-
 class OrderMatters(UniformBins):
     projection = False
 
@@ -344,24 +265,6 @@ class OrderMatters(UniformBins):
         keys = super()._cell_keys(forecast)
         keys[: len(keys) // 2] += 100
         return keys
-
-
-class BatchMatters(UniformBins):
-    def predict(self, forecast):
-        forecast = np.asarray(forecast)
-        return super().predict(forecast) * 0.5 + 0.5 * super().predict(forecast).mean(axis=0)
-
-
-class ReturnsNothing(UniformBins):
-    def fit(self, forecast, target, sample_weight=None):
-        super().fit(forecast, target, sample_weight)
-
-
-class ChangesAParameter(UniformBins):
-    def fit(self, forecast, target, sample_weight=None):
-        super().fit(forecast, target, sample_weight)
-        self.n_bins += 1
-        return self
 
 
 class Remembers(UniformBins):
@@ -387,11 +290,6 @@ class ModifiesTheForecast(UniformBins):
         return super().fit(forecast, target, sample_weight)
 
 
-class ForgetsAColumn(UniformBins):
-    def smooth(self, values=None):
-        return super().smooth(values)[:, :-1]
-
-
 class NanAtCorners(UniformBins):
     def predict(self, forecast):
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -410,7 +308,7 @@ class RefusesAll(UniformBins):
         (LeaksALittle(5), "Held out"),
         (LeaksThroughTuning(0.1), "Held out"),
         (LeakingFolds(LogisticRegression()), "Held out"),
-        (LosesMass(4), "probability vectors"),
+        (altered(UniformBins, smooth=lambda found: 0.99 * found)(4), "probability vectors"),
         (Overshoots(4), "probability vectors|lowest and highest"),
         (NotIdempotent(4), "idempotent"),
         (IgnoresWeights(4), "symmetric in the weighted mean"),
@@ -418,12 +316,12 @@ class RefusesAll(UniformBins):
         (NotLinear(4), "linear"),
         (OrderMatters(4), "Reordering|depends on that forecast only"),
         (BatchMatters(4), "depends on that forecast only"),
-        (ReturnsNothing(4), "return self"),
-        (ChangesAParameter(4), "changes no parameter"),
+        (fitted(lambda self: None)(4), "return self"),
+        (fitted(lambda self: self.set_params(n_bins=self.n_bins + 1))(4), "changes no parameter"),
         (Remembers(4), "does not depend on earlier fits"),
         (TransformsItsParameter(), "can clone"),
         (ModifiesTheForecast(4), "not modified"),
-        (ForgetsAColumn(4), "shape"),
+        (altered(UniformBins, smooth=lambda found: found[:, :-1])(4), "shape"),
         (NanAtCorners(4), "off by nan|finite"),
         (RefusesAll(4), "refuses every number"),
         (LogisticRegression(), "derives from Smoother"),
@@ -443,6 +341,11 @@ def test_a_smoother_may_refuse_some_numbers_of_classes_but_not_all():
 # --- planted defects: notions -----------------------------------------------------------------
 
 
+def reads(pairs):
+    """A notion that reads a list of problems off forecasts and targets."""
+    return planted(Notion, problems=lambda self, forecast, target: iter(pairs(forecast, target)))
+
+
 class LosesTheRest(TopK):
     def problems(self, forecast, target):
         for pair in super().problems(forecast, target):
@@ -457,36 +360,11 @@ class TopByTarget(TopLabel):
             yield aim, image
 
 
-class SortsBothSides(Notion):
-    def problems(self, forecast, target):
-        yield np.sort(forecast, axis=1), np.sort(target, axis=1)
-
-
 class LooksAtOtherRows(Notion):
     def problems(self, forecast, target):
         order = np.argsort(forecast.mean(axis=0) - np.arange(forecast.shape[1]))
         shift = int(len(forecast) % forecast.shape[1])
         yield np.roll(forecast[:, order], shift, 1), np.roll(target[:, order], shift, 1)
-
-
-class NegatedTarget(Notion):
-    def problems(self, forecast, target):
-        yield forecast, target[:, ::-1]
-
-
-class OneColumn(Notion):
-    def problems(self, forecast, target):
-        yield forecast[:, :1], target[:, :1]
-
-
-class NoProblem(Notion):
-    def problems(self, forecast, target):
-        return iter(())
-
-
-class SmoothsLabels(Notion):
-    def problems(self, forecast, target):
-        yield tuple(0.9 * a + 0.1 / a.shape[1] for a in (forecast, target))
 
 
 class InPlaceNotion(Notion):
@@ -495,11 +373,8 @@ class InPlaceNotion(Notion):
         yield forecast, target
 
 
-class Median(Classwise):
-    reduce = "median"
-
-    def __init__(self):
-        pass
+SortsBothSides = reads(lambda p, t: [(np.sort(p, axis=1), np.sort(t, axis=1))])
+SmoothsLabels = reads(lambda p, t: [tuple(0.9 * a + 0.1 / a.shape[1] for a in (p, t))])
 
 
 @pytest.mark.parametrize(
@@ -509,12 +384,12 @@ class Median(Classwise):
         (TopByTarget(), "linear|does not depend"),
         (SortsBothSides(), "linear"),
         (LooksAtOtherRows(), "depends on that row only"),
-        (NegatedTarget(), "forecasts remain calibrated"),
-        (OneColumn(), "two columns"),
-        (NoProblem(), "no problem"),
+        (reads(lambda p, t: [(p, t[:, ::-1])])(), "forecasts remain calibrated"),
+        (reads(lambda p, t: [(p[:, :1], t[:, :1])])(), "two columns"),
+        (reads(lambda p, t: [])(), "no problem"),
         (SmoothsLabels(), "Labels remain labels"),
         (InPlaceNotion(), "not modified"),
-        (Median(), "mean or the sum"),
+        (planted(Classwise, reduce="median", __init__=lambda self: None)(), "mean or the sum"),
         (TopK(11), "refuses every number"),
         ("canonical", "derives from Notion"),
     ],
