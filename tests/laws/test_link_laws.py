@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from planted import altered, planted
 from public_functions import others
 
 from skcalib import links
@@ -59,19 +60,9 @@ def test_binary_maps_refuse_more_than_two_columns():
 # --- planted defects ------------------------------------------------------------------------------
 
 
-class NotTheIdentity(TemperatureMap):
-    def start(self, n_classes):
-        return np.array([1.1])
-
-
 class RandomStart(VectorMap):
     def start(self, n_classes):
         return super().start(n_classes) * (1 + 1e-9 * np.random.default_rng().random())
-
-
-class StartOutOfBounds(TemperatureMap):
-    def bounds(self, n_classes):
-        return [(2.0, None)]
 
 
 class WrongGradient(VectorMap):
@@ -79,32 +70,7 @@ class WrongGradient(VectorMap):
         return super().vjp(theta, logits, cotangent) * np.append(1.0, np.full(len(theta) - 1, 0.99))
 
 
-class FoldsInSecret(QuadraticMap):
-    def injective(self, theta, n_classes):
-        return True
-
-
-class MixesSignsInSecret(VectorMap):
-    """Slopes of both signs: the Jacobian vanishes on a surface that crosses the simplex."""
-
-    def injective(self, theta, n_classes):
-        return True
-
-
-class ForgetsInSecret(TemperatureMap):
-    def apply(self, theta, logits):
-        return np.where(theta[0] == 1, logits, 0.0)
-
-    def vjp(self, theta, logits, cotangent):
-        return np.zeros(1)
-
-
-class ReordersInSecret(VectorMap):
-    def preserves_order(self, theta, n_classes):
-        return True
-
-
-class UntiesInSecret(ReordersInSecret):
+class UntiesInSecret(VectorMap):
     """Only ties are broken: the shift is far below the gaps of other pairs."""
 
     def apply(self, theta, logits):
@@ -114,16 +80,14 @@ class UntiesInSecret(ReordersInSecret):
     def vjp(self, theta, logits, cotangent):
         return np.append(np.sum(cotangent * logits), np.zeros(len(theta) - 1))
 
+    def preserves_order(self, theta, n_classes):
+        return True
+
     def injective(self, theta, n_classes):
         return False
 
     def bounds(self, n_classes):
         return [(0.1, None)] + [(None, None)] * (2 * n_classes)
-
-
-class NoPreparation(TemperatureMap):
-    def prepare(self, logits):
-        return None
 
 
 class CentresInPlace(TemperatureMap):
@@ -150,24 +114,17 @@ class CentresColumns(TemperatureMap):
     injective = preserves_order = Link.injective
 
 
-class StiffnessOfOneNumber(VectorMap):
-    def stiffness(self, n_classes):
-        return np.ones(1)
+class ForgetsInSecret(TemperatureMap):
+    def apply(self, theta, logits):
+        return np.where(theta[0] == 1, logits, 0.0)
 
-
-class NegativeStiffness(VectorMap):
-    def stiffness(self, n_classes):
-        return -np.ones(1 + 2 * n_classes)
+    def vjp(self, theta, logits, cotangent):
+        return np.zeros(1)
 
 
 class LosesAColumn(TemperatureMap):
     def apply(self, theta, logits):
         return (theta[0] * logits)[:, :1] if theta[0] != 1 else logits
-
-
-class DeclaresANumber(TemperatureMap):
-    def preserves_order(self, theta, n_classes):
-        return np.bool_(theta[0] > 0)
 
 
 class ForgetsWhenCopied(MonotonePieces):
@@ -178,30 +135,35 @@ class ForgetsWhenCopied(MonotonePieces):
         return super().apply(theta, logits) * (2 if hasattr(self, "_shift") else 1)
 
 
+def declares(base, name, value=lambda theta: True):
+    """A map with another declaration at its parameters."""
+    return planted(base, **{name: lambda self, theta, n_classes: value(theta)})
+
+
 @pytest.mark.parametrize(
     ("link", "law"),
     [
         (object(), "is a Link"),
-        (NotTheIdentity(), "identity"),
+        (planted(TemperatureMap, start=lambda self, n_classes: np.array([1.1]))(), "identity"),
         (RandomStart(), "call to call"),
-        (StartOutOfBounds(), "bounds .2.0, None. exclude"),
+        (altered(TemperatureMap, bounds=lambda found: [(2.0, None)])(), "bounds .2.0, None. excl"),
         (WrongGradient(), "central differences"),
-        (FoldsInSecret(), "the map folds"),
-        (MixesSignsInSecret(), "the map folds"),
+        (declares(QuadraticMap, "injective")(), "the map folds"),
+        # slopes of both signs: the Jacobian vanishes on a surface that crosses the simplex
+        (declares(VectorMap, "injective")(), "the map folds"),
         (ForgetsInSecret(), "constant"),
-        (ReordersInSecret(), "change places"),
+        (declares(VectorMap, "preserves_order")(), "change places"),
         (UntiesInSecret(), "tied"),
-        (NoPreparation(), "prepare does not return self"),
+        (altered(TemperatureMap, prepare=lambda found: None)(), "prepare does not return self"),
         (CentresInPlace(), "modif"),
         (PreparesInPlace(), "prepare modified"),
         (CentresColumns(), "some of the rows"),
-        (StiffnessOfOneNumber(), "Stiffness has the shape"),
-        (NegativeStiffness(), "not negative"),
+        (altered(VectorMap, stiffness=lambda found: np.ones(1))(), "Stiffness has the shape"),
+        (altered(VectorMap, stiffness=lambda found: -np.ones_like(found))(), "not negative"),
         (LosesAColumn(), "became"),
-        (DeclaresANumber(), "not a bool"),
+        (declares(TemperatureMap, "preserves_order", lambda t: np.bool_(t[0] > 0))(), "not a bool"),
         (ForgetsWhenCopied(), "copy"),
     ],
-    ids=lambda value: type(value).__name__ if not isinstance(value, str) else None,
 )
 def test_planted_defects_are_found(link, law):
     with pytest.raises(AssertionError, match=law):

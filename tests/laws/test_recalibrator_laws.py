@@ -1,7 +1,10 @@
 """Recalibrators obey their laws; the checker rejects planted defects, by name."""
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
+from planted import altered, planted
 from public_estimators import RECALIBRATORS, quick
 from sklearn.base import BaseEstimator, ClassifierMixin
 
@@ -30,11 +33,6 @@ def test_a_recalibrator_may_refuse_some_numbers_of_classes_but_not_all():
 # --- planted defects ------------------------------------------------------------------------------
 
 
-class FitGivesNothing(IdentityRecalibrator):
-    def fit(self, X, y, sample_weight=None):
-        super().fit(X, y, sample_weight)
-
-
 class ChangesAParameter(TemperatureScaling):
     def fit(self, X, y, sample_weight=None):
         self.loss = "brier"
@@ -48,26 +46,6 @@ class Remembers(IdentityRecalibrator):
 
     def _apply_map(self, forecast):
         return forecast / 2 + 1 / (2 * forecast.shape[1]) if self.n_fits_ > 1 else forecast
-
-
-class NotProbabilities(IdentityRecalibrator):
-    def _apply_map(self, forecast):
-        return forecast**2
-
-
-class LooksAtTheBatch(IdentityRecalibrator):
-    def _apply_map(self, forecast):
-        return (forecast + forecast.mean(axis=0)) / 2
-
-
-class PredictsTheFirst(IdentityRecalibrator):
-    def predict(self, X):
-        return np.full(len(X), self.classes_[0])
-
-
-class TransformsOtherwise(IdentityRecalibrator):
-    def transform(self, X):
-        return self.predict_proba(X)[:, ::-1]
 
 
 class CountsZeroWeights(BaseEstimator, ClassifierMixin):
@@ -89,31 +67,26 @@ class CountsZeroWeights(BaseEstimator, ClassifierMixin):
         return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
-class NotInjective(Recalibrator):
+class Declares(Recalibrator):
+    """Turns the order round, and declares all properties but some."""
+
+    not_declared: ClassVar = ()
+
     def __init__(self, *, input="proba", loss="log", labels=None):
         self.input, self.loss, self.labels = input, loss, labels
 
     def _fit_map(self, forecast, target, weight):
-        self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
-
-    def _apply_map(self, forecast):
-        coarse = np.floor(4 * forecast) + 1
-        return coarse / coarse.sum(axis=1, keepdims=True)
-
-
-class TurnsTheOrder(NotInjective):
-    def _fit_map(self, forecast, target, weight):
-        super()._fit_map(forecast, target, weight)
-        self.preserves_argmax_ = False
+        for one in ("injective", "preserves_argmax", "preserves_order"):
+            setattr(self, f"{one}_", one not in self.not_declared)
 
     def _apply_map(self, forecast):
         return (1 - forecast) / (forecast.shape[1] - 1)
 
 
-class LosesTheTop(TurnsTheOrder):
-    def _fit_map(self, forecast, target, weight):
-        super()._fit_map(forecast, target, weight)
-        self.preserves_argmax_, self.preserves_order_ = True, False
+class NotInjective(Declares):
+    def _apply_map(self, forecast):
+        coarse = np.floor(4 * forecast) + 1
+        return coarse / coarse.sum(axis=1, keepdims=True)
 
 
 class DeclaresNothing(IdentityRecalibrator):
@@ -123,23 +96,30 @@ class DeclaresNothing(IdentityRecalibrator):
         return self
 
 
+LooksAtTheBatch = altered(IdentityRecalibrator, _apply_map=lambda p: (p + p.mean(axis=0)) / 2)
+PredictsTheFirst = planted(
+    IdentityRecalibrator, predict=lambda self, X: np.full(len(X), self.classes_[0])
+)
+TransformsOtherwise = planted(
+    IdentityRecalibrator, transform=lambda self, X: self.predict_proba(X)[:, ::-1]
+)
 DEFECTS = [
-    (FitGivesNothing(), "does not return self"),
+    (altered(IdentityRecalibrator, fit=lambda fitted: None)(), "does not return self"),
     (ChangesAParameter(), "changed a parameter"),
     (Remembers(), "after a second fit"),
-    (NotProbabilities(), "must sum to one"),
+    (altered(IdentityRecalibrator, _apply_map=np.square)(), "must sum to one"),
     (LooksAtTheBatch(), "some of the rows"),
     (PredictsTheFirst(), "predict is not"),
     (TransformsOtherwise(), "transform is not"),
     (CountsZeroWeights(), "zero-weight samples"),
     (NotInjective(), "injective_ is declared"),
-    (TurnsTheOrder(), "preserves_order_ is declared"),
-    (LosesTheTop(), "preserves_argmax_ is declared"),
+    (planted(Declares, not_declared=("preserves_argmax",))(), "preserves_order_ is declared"),
+    (planted(Declares, not_declared=("preserves_order",))(), "preserves_argmax_ is declared"),
     (DeclaresNothing(), "injective_ is not declared"),
 ]
 
 
-@pytest.mark.parametrize(("defect", "words"), DEFECTS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(("defect", "words"), DEFECTS)
 def test_rejects_planted_defects(defect, words):
     with pytest.raises(AssertionError, match=words):
         check_recalibrator(defect)
