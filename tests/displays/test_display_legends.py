@@ -221,16 +221,6 @@ def test_a_curve_without_a_name_is_not_called_classifier():
     assert display.line_.get_label().startswith("Calibration curve\nBrier calibration error\n")
 
 
-@pytest.mark.parametrize("kind", ["rare", "too high", "forest", "n20"])
-def test_number_is_that_of_the_function(kind):
-    y, p = world(kind)
-    label = np.array(["stay", "churn"])[y]
-    for pos_label, score in (("churn", p), ("stay", 1 - p)):
-        curve = draw(label, score, pos_label=pos_label, band=None).curves[0]
-        error = proper_calibration_error(label, score, pos_label=pos_label)
-        assert curve.error.estimate == pytest.approx(error, rel=1e-9, abs=1e-15)
-
-
 def test_number_of_the_top_label_says_so():
     data = make_tempered_simplex(600, 3, random_state=0)
     display = draw(data.y, data.y_proba, band=None)

@@ -2,12 +2,8 @@
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.datasets import load_breast_cancer
-from sklearn.linear_model import LogisticRegression
-from sklearn.naive_bayes import GaussianNB
 
 from skcalib import ForecastSketch, GroupCalibrationDisplay, calibration_by_group
 from skcalib.datasets import make_tempered_simplex
@@ -90,22 +86,6 @@ def test_from_sketch_and_from_calibrations():
     assert_allclose(display.differences_.lines[0].get_xdata(), expected, atol=1e-6)
     again = GroupCalibrationDisplay(calibration_by_group(y, p, group)).plot()
     assert_allclose(again.differences_.lines[0].get_xdata(), expected)
-    with pytest.raises(ValueError, match="from_sketch needs a ForecastSketch, got ndarray"):
-        GroupCalibrationDisplay.from_sketch(p)
-
-
-def test_from_estimator():
-    X, y = load_breast_cancer(return_X_y=True)
-    frame = pd.DataFrame({"large": X[:, 0] > 14, "smooth": X[:, 4] < 0.1})
-    fitted = LogisticRegression(max_iter=5000).fit(X[::2], y[::2])
-    display = GroupCalibrationDisplay.from_estimator(fitted, X[1::2], y[1::2], frame[1::2])
-    expected = draw(y[1::2], fitted.predict_proba(X[1::2]), frame[1::2])
-    assert [one.difference for one in display.groups_] == [
-        one.difference for one in expected.groups_
-    ]
-    masks = {name: frame[name].to_numpy() for name in frame}
-    crossed = GroupCalibrationDisplay.from_estimator(GaussianNB(), X, y, masks, cv=3)
-    assert [one.n_samples for one in crossed.groups_] == frame.sum().tolist()
 
 
 def test_long_names_and_dollars():

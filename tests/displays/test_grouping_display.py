@@ -401,39 +401,12 @@ def test_level_sets_are_large_enough_for_their_regions(problem):
         assert np.median(diagram.n_samples) >= 10
 
 
-def test_a_group_of_classes_is_a_binary_event():
-    data = make_tempered_simplex(300, 4, random_state=0)
-    display = draw(data.y, data.y_proba, regions=np.arange(300) % 2, notion=ClassGroups([[0, 1]]))
-    assert display.ax_.get_xlabel() == "Predicted probability"
-    assert_allclose(display.diagrams[0].scores, data.y_proba[:, 2:].sum(axis=1))
-
-
-def test_pos_label_turns_a_binary_problem_round(problem):
-    X, y, score = problem
-    label = np.array(["no", "yes"])[y]
-    proba = np.column_stack([1 - score, score])
-    no = draw(label, proba, regions=X[:, 1] > 0, pos_label="no")
-    expected = draw(1 - y, 1 - score, regions=X[:, 1] > 0)
-    assert no.ax_.get_xlabel() == "Predicted probability of class no"
-    assert_allclose(no.scatter_.get_offsets(), expected.scatter_.get_offsets())
-
-
 # The doors
 
 
 def iris():
     X, y = load_iris(return_X_y=True, as_frame=True)
     return X, y.map({0: "a", 1: "b", 2: "c"})
-
-
-def test_from_estimator_is_from_predictions():
-    X, y = iris()
-    model = LogisticRegression(C=0.01).fit(X, y)
-    display = GroupingDisplay.from_estimator(model, X, y)
-    expected = draw(y, pd.DataFrame(model.predict_proba(X)), X)
-    assert display.name == "LogisticRegression"
-    assert_array_equal(display.scatter_.get_offsets(), expected.scatter_.get_offsets())
-    assert any("petal" in r.rule or "sepal" in r.rule for r in display.diagrams[0].regions)
 
 
 def test_from_estimator_out_of_fold_with_weights_and_regions():
@@ -521,11 +494,6 @@ def test_hard_input_gives_a_picture(case, given):
         ({"notion": "canonical"}, "3 columns: use notion='top_label' or 'classwise'"),
         ({"notion": ClassGroups([[0], [1]])}, "3 columns: use notion='top_label' or 'classwise'"),
         ({"partitioner": "tree"}, "partitioner must be None, 'stump', 'kmeans'"),
-        ({"confidence_level": 95}, "confidence_level must lie strictly between 0 and 1"),
-        ({"n_bins": 0}, "n_bins must be a whole number"),
-        ({"loss": "hinge"}, "loss must be one of 'brier', 'log', 'spherical'"),
-        ({"notion": "classwise", "ax": "axes"}, "ax must be matplotlib Axes"),
-        ({"pos_label": 1}, "pos_label is for binary problems"),
         ({"regions": [1, 2]}, "one region per sample"),
         ({"X": np.zeros((7, 2))}, "inconsistent numbers of samples|same number"),
     ],
@@ -552,19 +520,3 @@ def test_estimators_that_have_no_picture(problem):
         make(LogisticRegression())
     with pytest.raises(ValueError, match="from_grouping_estimator"):
         GroupingDisplay.from_estimator(GroupingLossEstimator(), X, y)
-    with pytest.raises(NotFittedError, match="GroupingDisplay with cv=None needs a fitted"):
-        GroupingDisplay.from_estimator(LogisticRegression(), X, y)
-
-
-def test_nothing_passed_in_is_modified(problem):
-    X, y, score = (array.copy() for array in problem)
-    weight, region, style = np.ones(len(y)), np.arange(len(y)) % 3, {"lw": 2}
-    draw(y, score, X, sample_weight=weight, curve_kwargs=style)
-    draw(y, score, regions=region)
-    estimator = stump(problem)
-    before = dict(vars(estimator))
-    GroupingDisplay.from_grouping_estimator(estimator)
-    for now, was in zip((X, y, score), problem, strict=True):
-        assert_array_equal(now, was)
-    assert style == {"lw": 2} and np.all(weight == 1) and vars(estimator) == before
-    assert_array_equal(region, np.arange(len(y)) % 3)

@@ -464,13 +464,3 @@ def test_a_classifier_at_the_wrong_door(cancer):
     ):
         with pytest.raises(ValueError, match="classifier of features.*use from_estimator"):
             draw(one.fit(X, y))
-
-
-def test_nothing_passed_in_is_modified(three):
-    y, proba = three
-    fitted = DiagonalOrderPreserving().fit(proba, y)
-    kept, state = proba.copy(), copy.deepcopy(vars(fitted))
-    draw(fitted, proba, classes=[1])
-    assert_array_equal(proba, kept)
-    assert vars(fitted).keys() == state.keys()
-    assert_array_equal(fitted._theta, state["_theta"])

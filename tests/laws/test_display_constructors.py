@@ -8,6 +8,7 @@ import pytest
 from matplotlib import pyplot as plt
 from public_functions import numbers
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 
@@ -95,6 +96,8 @@ def test_a_sketch_has_nearly_the_same_data(name, data):
     found = of(name, "from_sketch", sketch, **options)
     again = of(name, "from_predictions", sketch, None, **options)
     np.testing.assert_array_equal(drawn(found), drawn(again))
+    with pytest.raises(ValueError, match="from_sketch needs a ForecastSketch, got ndarray"):
+        of(name, "from_sketch", p)
     if name in ("DecisionCurveDisplay", "MurphyDisplay", "ReliabilityDisplay"):
         samples = of(name, "from_predictions", y, p, **options).curves[0]
         (curve,) = found.curves
@@ -114,6 +117,20 @@ def test_out_of_fold_probabilities_are_those_of_cross_val_predict(name, data):
     expected = of(name, "from_predictions", y, proba, **options)
     np.testing.assert_allclose(drawn(found), drawn(expected), rtol=1e-9, atol=1e-12)
     assert getattr(found, "name", None) in (None, "GaussianNB")
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+def test_weights_and_the_event_reach_every_constructor(name, data):
+    """Forecasts of the other class are those of this one, with columns and labels turned."""
+    (y, p), (rows, quick) = data, DISPLAYS[name]
+    options = {**rows, **quick, "sample_weight": np.random.default_rng(0).uniform(0.5, 2, 400)}
+    expected = drawn(of(name, "from_predictions", 1 - y, p[:, ::-1], **options))
+    words, options = np.array(["no", "yes"])[y], {**options, "pos_label": "no"}
+    fitted = of(name, "from_estimator", Known().fit(p, words), p, words, **options)
+    for found in (of(name, "from_predictions", words, p, **options), fitted):
+        np.testing.assert_allclose(drawn(found), expected, rtol=1e-6, atol=1e-9)
+    with pytest.raises(NotFittedError, match=f"{name} with cv=None needs a fitted"):
+        of(name, "from_estimator", GaussianNB(), p, y, **{**rows, **quick})
 
 
 @pytest.mark.parametrize("name", DISPLAYS)

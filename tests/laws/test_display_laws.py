@@ -11,7 +11,8 @@ from public_functions import DISPLAYS, only_own_warnings
 from skcalib import ReliabilityDisplay
 from skcalib.testing import check_display
 
-DOORS = {recipe.function: recipe for recipe in reversed(DISPLAYS)}.values()  # the first of each
+#: Of each display its defaults, and panels where it has them.
+RECIPES = {(recipe.function, recipe.options.get("notion")): recipe for recipe in reversed(DISPLAYS)}
 
 
 def constructor_of(recipe):
@@ -24,7 +25,7 @@ def constructor_of(recipe):
     return constructor
 
 
-@pytest.mark.parametrize("recipe", DOORS, ids=str)
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=str)
 def test_laws(recipe):
     with only_own_warnings():
         check_display(constructor_of(recipe), n_classes=(2,) if recipe.binary else (3,))
