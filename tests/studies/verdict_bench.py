@@ -1,19 +1,10 @@
-"""The bench of verdicts: reports of scenarios whose truth is known, claim by claim.
+"""The bench of verdicts: reports of scenarios whose truth is known, claim by claim."""
 
-Run it as ``python tests/studies/verdict_bench.py --seeds 5 --only rare --n-jobs 2``, with
-``PYTHONPATH=tests``: a table of scenarios, their claims, the wrong and the missing ones, and then
-each of these with its seed. ``--only "rare, rate" --seeds 13`` are 312 calibrated draws of a rare
-event, ``--mixed`` the 75 worlds of a shift times a slope.
-"""
-
-import argparse
 import os
-import sys
 import tempfile
 import warnings
 from collections import Counter
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from time import process_time
 
@@ -26,7 +17,7 @@ from joblib import Parallel, delayed
 from scipy.special import logit
 from scipy.stats import binom
 from verdict_claims import judge
-from verdict_scenarios import SCENARIOS, built_in_directions, mixed_directions
+from verdict_scenarios import SCENARIOS, built_in_directions
 from verdict_texts import text_of_page
 from verdict_truth import LARGE, Truth
 from verdict_worlds import Decisions
@@ -41,8 +32,8 @@ MOST_FALSE_VERDICTS = 0.05
 
 @cache
 def scenarios():
-    """All scenarios by name, those of the forty directions and of the mixed ones included."""
-    return {**SCENARIOS, **built_in_directions(), **mixed_directions()}
+    """All scenarios by name, those of the forty directions included."""
+    return {**SCENARIOS, **built_in_directions()}
 
 
 @cache
@@ -181,19 +172,6 @@ def coverage(judgements):
     return {name: (sum(values), len(values)) for name, values in held.items()}
 
 
-def table(judgements):
-    """The scenarios, their claims, the wrong and the missing ones, as lines of text."""
-    head = ("claims", "wrong", "missing", "s")
-    lines = [f"{'scenario':<48}{head[0]:>7}{head[1]:>7}{head[2]:>9}{head[3]:>7}"]
-    for name, group in groupby(judgements, key=lambda one: one.scenario):
-        group = list(group)
-        wrong, claims = wrong_rate(group)
-        missing = sum(len(one.missing) for one in group)
-        seconds = np.mean([one.seconds for one in group])
-        lines.append(f"{name:<48}{claims:>7}{wrong:>7}{missing:>9}{seconds:>7.1f}")
-    return lines
-
-
 def details(judgements):
     """Each wrong and each missing claim with its scenario and seed."""
     lines = []
@@ -215,40 +193,3 @@ def details(judgements):
             if not holds
         ]
     return lines
-
-
-def main(arguments=None):
-    """Run a part of the bench and print it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=1, help="data sets of each scenario")
-    parser.add_argument("--first", type=int, default=0, help="first seed")
-    parser.add_argument("--only", default="", help="part of the names of scenarios")
-    parser.add_argument("--directions", action="store_true", help="the forty directions instead")
-    parser.add_argument("--mixed", action="store_true", help="shifts times slopes instead")
-    parser.add_argument("--page", action="store_true", help="read the pages as well")
-    parser.add_argument("--n-jobs", type=int, default=1)
-    options = parser.parse_args(arguments)
-    pool = built_in_directions() if options.directions else SCENARIOS
-    pool = mixed_directions() if options.mixed else pool
-    names = [name for name in pool if options.only in name]
-    seeds = range(options.first, options.first + options.seeds)
-    judgements = run_all(names, seeds, options.page, options.n_jobs)
-    print("\n".join(table(judgements)))
-    print("\n".join(details(judgements)))
-    wrong, claims = wrong_rate(judgements)
-    kinds = Counter((claim.kind, claim.wrong) for one in judgements for claim in one.claims)
-    print(f"\n{wrong} of {claims} claims are wrong ({100 * wrong / max(claims, 1):.2f} %)")
-    for kind in sorted({kind for kind, _ in kinds}):
-        print(f"  {kind}: {kinds[kind, True]} of {kinds[kind, True] + kinds[kind, False]}")
-    for name, (held, n) in coverage(judgements).items():
-        print(f"interval of the {name}: holds the truth in {held} of {n}")
-    false = sum(map(accused, judgements))
-    print(f"{false} of {len(judgements)} verdicts have a false claim about the model")
-    print("\n".join([*too_often_false(judgements), *too_often_missing(judgements)]))
-    return int(wrong > MOST_WRONG * claims or bool(too_often_false(judgements)))
-
-
-if __name__ == "__main__":
-    import verdict_bench  # worker processes find the functions of a module, not of a script
-
-    sys.exit(verdict_bench.main())

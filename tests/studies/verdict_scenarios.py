@@ -236,24 +236,6 @@ SCENARIOS = {
 }  # fmt: skip
 
 
-def mixed_directions():
-    """75 worlds of a shift times a slope at base rates of .5, .1 and .03.
-
-    Three of them are calibrated. Of the others nothing has to be found: what is said is held to
-    the shares of samples with a score above and below the truth.
-    """
-    found = {}
-    for rate, n in ((0.5, 2000), (0.1, 4000), (0.03, 8000)):
-        for shift in (-1.0, -0.5, 0.0, 0.5, 1.0):
-            for slope in (0.5, 0.75, 1.0, 1.4, 2.0):
-                calibrated = shift == 0 and slope == 1
-                name = f"mixed, shift {shift:g}, slope {slope:g}, rate {rate:g}"
-                world = bent(rate, shift=shift, slope=slope)
-                must = {"none": USUALLY} if calibrated else {"miscalibrated": OFTEN}
-                found[name] = Scenario(name, world, n, must)
-    return found
-
-
 def built_in_directions():
     """Forty worlds of a plain direction at base rates of .5 to .02."""
     found = {}
