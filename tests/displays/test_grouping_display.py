@@ -454,38 +454,6 @@ def test_the_name_of_a_wrapped_classifier():
 
 # What is hard, and what is refused
 
-HARD = {
-    "few": dict(y_true=[0, 1] * 5, y_proba=np.linspace(0.1, 0.9, 10)),
-    "certain and right": dict(y_true=[0, 1] * 20, y_proba=[0.0, 1.0] * 20),
-    "certain and wrong": dict(y_true=[1, 0] * 20, y_proba=[0.0, 1.0] * 20),
-    "constant": dict(y_true=[0, 1, 1, 0] * 20, y_proba=[0.5] * 80),
-    "one class of two": dict(y_true=["x"] * 60, y_proba=[[0.3, 0.7]] * 60, labels=["x", "y"]),
-    "pandas": dict(
-        y_true=pd.Series(["a", "b", "b"] * 20),
-        y_proba=pd.DataFrame({"a": [0.9, 0, 0.4] * 20, "b": [0.1, 1, 0.6] * 20}),
-    ),
-}
-
-
-@pytest.mark.parametrize("case", HARD)
-@pytest.mark.parametrize("given", [False, True])
-def test_hard_input_gives_a_picture(case, given):
-    n = len(HARD[case]["y_true"])
-    X = np.random.default_rng(0).standard_normal((n, 2))
-    where = {"regions": np.arange(n) // 2 % 2} if given else {"X": X}
-    if case == "few":
-        with pytest.warns(UserWarning, match="the bound of the grouping loss is unreliable"):
-            display = draw(**HARD[case], **where, n_rules=2)
-    else:
-        display = draw(**HARD[case], **where, n_rules=2)
-    display.figure_.canvas.draw()
-    diagram = display.diagrams[0]
-    for values in (diagram.score, diagram.outcome, diagram.low, diagram.high, diagram.prob_true):
-        assert np.all((values >= 0) & (values <= 1 + 1e-12))
-    assert np.isfinite(diagram.grouping_loss.estimate)
-    alone = [r.n_samples for r in diagram.regions if r.rule == "all"]
-    assert len(alone) <= np.sum(diagram.side == HELD)
-
 
 @pytest.mark.parametrize(
     ("options", "words"),

@@ -7,7 +7,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import expit
-from sklearn.exceptions import NotFittedError
 
 from skcalib import CalibrationMonitor, SequentialCalibrationTest
 from skcalib.kernels import LaplacianKernel
@@ -172,15 +171,6 @@ def test_windows():
     assert found.high - found.low < (lambda d: d.high - d.low)(one.difference())
 
 
-def test_windows_of_several_classes_are_of_the_top_label():
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(3), 100)
-    y = rng.integers(0, 3, 100)
-    (one,) = CalibrationMonitor(window=100).partial_fit(y, p).windows_
-    assert one.observed == pytest.approx((p.argmax(axis=1) == y).mean())
-    assert one.mean_predicted == pytest.approx(p.max(axis=1).mean())
-
-
 # --- Batches, restarts, refusals ------------------------------------------------------------------
 
 
@@ -232,25 +222,6 @@ def test_refusals_change_nothing(call, words):
     assert monitor.to_bytes() == before and monitor.sources_ == ["monday"]
 
 
-def test_an_error_in_the_middle_changes_nothing():
-    def fails(score):
-        if np.any(score == 0.9):
-            raise RuntimeError("no features")
-        return score
-
-    y, p = changing(3000, 0, np.random.default_rng(0), shift=-1)
-    p = p.copy()
-    p[2500] = 0.9
-    monitor = CalibrationMonitor(features=fails, window=300).partial_fit(y[:100], p[:100])
-    before = monitor.to_bytes()
-    with pytest.raises(RuntimeError):
-        monitor.partial_fit(y[100:], p[100:])
-    assert monitor.to_bytes() == before
-    monitor.partial_fit(y[100:2500], p[100:2500])
-    again = CalibrationMonitor.from_bytes(before, features=fails)
-    assert numbers(again.partial_fit(y[100:2500], p[100:2500])) == numbers(monitor)
-
-
 def test_bytes_of_a_test_are_no_monitor():
     data = SequentialCalibrationTest().partial_fit([0, 1], [0.2, 0.7]).to_bytes()
     with pytest.raises(ValueError, match="no state of a CalibrationMonitor"):
@@ -258,15 +229,6 @@ def test_bytes_of_a_test_are_no_monitor():
     data = CalibrationMonitor().partial_fit([0, 1], [0.2, 0.7]).to_bytes()
     with pytest.raises(ValueError, match="damaged or incomplete"):
         CalibrationMonitor.from_bytes(data[:-10])
-
-
-def test_before_the_first_sample_and_fit():
-    monitor = CalibrationMonitor()
-    for call in (monitor.summary, monitor.to_bytes, lambda: monitor.path_):
-        with pytest.raises(NotFittedError):
-            call()
-    monitor.partial_fit([0, 1], [0.2, 0.7])
-    assert monitor.fit([0], [0.5]).n_samples_seen_ == 1
 
 
 def test_more_groups_than_can_be_compared():

@@ -1,7 +1,6 @@
 """Regression: the score of a mean and a variance, the map of the variance, its reliability."""
 
 import json
-import pickle
 import runpy
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy.optimize import minimize
-from scipy.sparse import csr_array
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.datasets import make_regression
@@ -76,29 +74,6 @@ def test_weights_of_the_score():
     assert dawid_sebastiani_score(y, *moments.T, sample_weight=7.0 * weight) == pytest.approx(one)
     rows = np.repeat(np.arange(40), weight)
     assert dawid_sebastiani_score(y[rows], *moments[rows].T) == pytest.approx(one, rel=1e-12)
-
-
-@pytest.mark.parametrize("function", [dawid_sebastiani_score, variance_reliability])
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([1, 2], [0, 0], [1, 0]), "y_var must be positive, but row 1 holds 0"),
-        (([1, 2], [0, 0], [-1, 1]), "y_var must be positive, but row 0 holds -1"),
-        (([1, 2], [0, 0], [1, np.nan]), "y_var contains NaN"),
-        (([1, np.inf], [0, 0], [1, 1]), "y_true contains infinity"),
-        (([1, 2], [0, np.nan], [1, 1]), "y_mean contains NaN"),
-        (([1, 2], [0, 0, 0], [1, 1]), "same number of samples, got 2, 3 and 2"),
-        (([], [], []), "y_true is empty"),
-        (([1, 2], [[0, 0], [0, 0]], [1, 1]), r"y_mean must have shape \(n,\)"),
-        ((["a", "b"], [0, 0], [1, 1]), "y_true must hold real numbers"),
-        (([1, 2], [0j, 1], [1, 1]), "y_mean must hold real numbers"),
-        (([1, None], [0, 0], [1, 1]), "y_true must hold real numbers|y_true contains NaN"),
-        ((csr_array([[1.0, 2.0]]), [0, 0], [1, 1]), "y_true is sparse"),
-    ],
-)
-def test_errors_name_the_argument(function, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        function(*arguments)
 
 
 # --- the map --------------------------------------------------------------------------------------
@@ -194,16 +169,6 @@ def test_the_lowest_of_several_optima(variance, squared):
     assert grid.min() - 1e-3 < scaling.loss_after_ <= grid.min() + 1e-12
 
 
-def test_slope_of_the_profile():
-    """Analytic derivative against central differences."""
-    y, moments = forecasts(100, 2, 1)
-    squared, variance = (y - moments[:, 0]) ** 2, moments[:, 1] / moments[:, 1].mean()
-    profile = Profile(squared, variance, np.random.default_rng(0).random(100))
-    for share in (0.01, 0.3, 0.7, 0.99):
-        difference = (profile.value(share + 1e-6) - profile.value(share - 1e-6)) / 2e-6
-        assert profile.slope(share) == pytest.approx(difference, abs=1e-6)
-
-
 def test_the_scale_of_variances_spans_orders_of_magnitude():
     """Optima far from the scale of most variances are found too."""
     for intercept in (1e-6, 1e-3, 1.0, 1e3):
@@ -211,13 +176,6 @@ def test_the_scale_of_variances_spans_orders_of_magnitude():
         scaling = VarianceScaling().fit(moments, y)
         assert scaling.intercept_ == pytest.approx(intercept, rel=0.5)
         assert scaling.coef_ == pytest.approx(1, rel=0.2)
-
-
-def test_the_truth_is_recovered():
-    y, moments = forecasts(100_000, 2, 1)
-    scaling = VarianceScaling().fit(moments, y)
-    assert scaling.coef_ == pytest.approx(2, abs=0.1)
-    assert scaling.intercept_ == pytest.approx(1, abs=0.1)
 
 
 def test_units_cancel():
@@ -296,8 +254,6 @@ def test_errors_of_the_map(moments, y, message):
 def test_the_map_in_scikit_learn():
     y, moments = forecasts(50, 2, 1)
     scaling = VarianceScaling()
-    with pytest.raises(NotFittedError):
-        scaling.transform(moments)
     names = ["mean", "variance"]
     frame = pd.DataFrame(moments, columns=names)
     out = scaling.set_output(transform="pandas").fit_transform(frame, y)
@@ -306,11 +262,6 @@ def test_the_map_in_scikit_learn():
     np.testing.assert_allclose(std**2, out["variance"], rtol=1e-12)
     np.testing.assert_array_equal(mean, moments[:, 0])
     np.testing.assert_array_equal(mean, scaling.predict(frame))
-    again = pickle.loads(pickle.dumps(scaling)).set_output(transform="default")
-    np.testing.assert_array_equal(again.transform(frame), out)
-    assert repr(clone(VarianceScaling(fit_intercept=False))) == (
-        "VarianceScaling(fit_intercept=False)"
-    )
     with pytest.raises(ValueError, match="must not be negative, but row 0 holds -1"):
         scaling.transform(pd.DataFrame([[0.0, -1.0]], columns=names))
 
@@ -381,10 +332,6 @@ def test_reliability_of_weights_ties_and_single_samples():
     assert (alone.ratio[0], alone.low[0], alone.high[0]) == (0.5, 0, np.inf)
     exact = variance_reliability([1.0, 1.0], [1.0, 1.0], [2.0, 2.0])
     assert (exact.overall_ratio, exact.overall_low, exact.overall_high) == (0, 0, 0)
-    with pytest.raises(ValueError, match="n_bins must be a whole number"):
-        variance_reliability(y, *moments.T, n_bins=0)
-    with pytest.raises(ValueError, match="confidence_level must lie strictly"):
-        variance_reliability(y, *moments.T, confidence_level=2)
 
 
 def test_coverage_of_the_intervals():
@@ -501,9 +448,6 @@ def test_pipelines_frames_and_searches(wave):
     chain = make_pipeline(StandardScaler(), BayesianRidge())
     model = RecalibratedRegressorCV(chain, cv=3).fit(frame, pd.Series(y, index=range(5, 155)))
     assert model.feature_names_in_.tolist() == ["phase"] and model.n_features_in_ == 1
-    mean, _ = model.predict(pd.DataFrame(X_new, columns=["phase"]), return_std=True)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict(pd.DataFrame(X_new, columns=["phase"])), mean)
     grid = {"estimator__bayesianridge__alpha_1": [1e-6, 1.0], "cv": [3]}
     search = GridSearchCV(RecalibratedRegressorCV(chain), grid, cv=2).fit(X, y)
     assert np.all(search.predict(X_new) == search.best_estimator_.predict(X_new))
@@ -550,8 +494,6 @@ def test_errors_of_the_regressor(wave):
         RecalibratedRegressorCV().fit(X, None)
     with pytest.raises(ValueError, match="y_var.* must be positive.*Give the regressor a noise"):
         RecalibratedRegressorCV(ZeroSpread()).fit(X, y)
-    with pytest.raises(NotFittedError):
-        RecalibratedRegressorCV().predict(X)
 
 
 def test_refitted_models_recalibrate_honestly():
