@@ -6,7 +6,6 @@ matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from grids import covering, rotated
 from numpy.testing import assert_allclose, assert_array_equal
@@ -357,16 +356,8 @@ def test_from_cv_results_draws_the_folds(notion):
 HARD = {
     "one sample": dict(y_true=[1], y_proba=[0.7]),
     "certain": dict(y_true=[0, 1, 1], y_proba=[0.0, 1.0, 0.0]),
-    "certain and right": dict(y_true=[1, 1, 1], y_proba=[1.0, 1.0, 1.0]),
-    "constant": dict(y_true=[0, 1, 1], y_proba=[0.5, 0.5, 0.5]),
-    "ties and weights": dict(
-        y_true=[1, 1, 0, 1], y_proba=[0.2, 0.2, 0.4, 0.4], sample_weight=[1, 2, 3, 0]
-    ),
-    "one class of two": dict(y_true=["x"] * 4, y_proba=[[0.3, 0.7]] * 4, labels=["x", "y"]),
-    "pandas": dict(
-        y_true=pd.Series(["a", "b", "b"]),
-        y_proba=pd.DataFrame({"a": [0.9, 0, 0], "b": [0.1, 1, 1]}),
-    ),
+    "constant": dict(y_true=["x"] * 4, y_proba=[[0.3, 0.7]] * 4, labels=["x", "y"]),
+    "ties": dict(y_true=[1, 1, 0, 1], y_proba=[0.2, 0.2, 0.4, 0.4], sample_weight=[1, 2, 3, 0]),
 }
 
 
@@ -412,27 +403,11 @@ def test_enough_resamples_are_accepted_and_none_are_needed_without_a_band(binary
     draw(*binary, strategy="quantile", n_resamples=1, band=None)
 
 
-def test_bins_are_ten_by_default_and_refused_at_every_door_that_draws_none(binary):
+def test_bins_are_ten_by_default(binary):
     for strategy in ("quantile", "uniform"):
         curves = [draw(*binary, strategy=strategy, n_bins=n).curves[0] for n in (None, 10)]
         np.testing.assert_array_equal(curves[0].prob_pred, curves[1].prob_pred)
         assert len(curves[0].prob_pred) == 10
-    X = binary[1].reshape(len(binary[0]), -1)
-    results = cross_validate(
-        LogisticRegression(), X, binary[0], cv=2, return_estimator=True, return_indices=True
-    )
-    with pytest.raises(ValueError, match="n_bins=7 is for strategy"):
-        ReliabilityDisplay.from_estimator(
-            LogisticRegression().fit(X, binary[0]), X, binary[0], n_bins=7
-        )
-    with pytest.raises(ValueError, match="n_bins=7 is for strategy"):
-        ReliabilityDisplay.from_cv_results(results, X, binary[0], n_bins=7)
-
-
-def test_too_many_panels():
-    proba = np.full((30, 26), 1 / 26)
-    with pytest.raises(ValueError, match="26 classes exceed the limit of 25"):
-        draw(np.arange(30) % 26, proba, notion="classwise")
 
 
 def test_a_group_of_classes_is_a_binary_event():

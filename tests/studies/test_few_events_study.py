@@ -81,20 +81,6 @@ def test_a_level_and_its_standard_error(study, monkeypatch, pvalue, rejected, of
     assert row["standard_error"] == pytest.approx(np.sqrt(share * (1 - share) / 400))
 
 
-def test_a_test_that_misses_an_impossible_label_is_off_and_one_that_refuses_is_counted(
-    study, monkeypatch
-):
-    monkeypatch.setitem(study.TESTS, "kernel", lambda data: 0.2)
-    assert study.level("impossible label", 50, "kernel", 2)["off"] == 1
-
-    def refuse(data):
-        raise ValueError("one class")
-
-    monkeypatch.setitem(study.TESTS, "kernel", refuse)
-    row = study.level("rate .02", 50, "kernel", 4)
-    assert row["no_pvalue"] == 1 and row["rejected"] == 0 and row["off"] == 0
-
-
 @pytest.mark.parametrize(
     ("low", "high", "covered", "off"),
     [(0.0, 1.0, 1, 0), (0.3, 1.0, 0, 1), (0.0, 0.02, 0, 1), (0.028, 0.03, 1, 0)],
@@ -108,10 +94,3 @@ def test_a_coverage(study, monkeypatch, low, high, covered, off):
         assert row["target"] == pytest.approx(0.029)
         assert row["coverage"] == covered == row["coverage_few"] and row["off"] == off
         assert row["above_zero"] == (low > 0) and 0 < row["samples_with_few"] <= 20
-
-
-def test_an_interval_above_zero_of_calibrated_forecasts_is_off(study, monkeypatch):
-    found = SimpleNamespace(low=1e-6, high=1.0, valid=True, conservative=False)
-    monkeypatch.setattr(skcalib, "calibration_error_interval", lambda *given, **options: found)
-    row = study.coverage("rate .02", 50, "squared_l2", 5)
-    assert row["target"] == 0 and row["above_zero"] == 1 and row["off"] == 1

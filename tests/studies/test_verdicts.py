@@ -15,7 +15,7 @@ from verdict_claims import judge
 from verdict_scenarios import SCENARIOS, built_in_directions
 from verdict_texts import n_words
 from verdict_truth import matches
-from verdict_worlds import Draw, bent
+from verdict_worlds import Draw
 
 from skcalib import ReliabilityDisplay, proper_calibration_error
 
@@ -312,15 +312,6 @@ def test_gravely_wrong_is_the_other_sign_of_a_clear_shift_or_slope():
     assert not bench.truth_of("calibrated, rate 0.5").is_gravely_false("too_high")
 
 
-@pytest.mark.parametrize("rate", [0.5, 0.05])
-def test_worlds_have_their_rate_and_their_line(rate):
-    draw = bent(rate, shift=-0.4, slope=0.7)(200_000, np.random.default_rng(0))
-    error = np.sqrt(rate * (1 - rate) / 200_000)
-    assert abs(draw.code.mean() - rate) < 4 * error
-    fitted = bench.Truth(draw).line
-    assert abs(fitted[2] - 0.7) < 0.01
-
-
 def test_rules_are_read():
     pd = pytest.importorskip("pandas")
     X = pd.DataFrame({"z": [-1.0, 0.0, 1.0, 2.0], "region": ["east", "west", "east", "east"]})
@@ -328,9 +319,7 @@ def test_rules_are_read():
         "z > 0": [2, 3],
         "z <= 0": [0, 1],
         "-1 < z <= 1": [1, 2],
-        "z from 0 to 1": [1, 2],
-        "z between 0 and 1": [1, 2],
-        "z above 0 and region = east": [2, 3],
+        "z > 0 and region = east": [2, 3],
         "region is not east": [1],
         "all": [0, 1, 2, 3],
     }

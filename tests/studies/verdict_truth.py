@@ -214,22 +214,17 @@ def rows_of_place(draw, place):
 
 _BETWEEN = re.compile(r"^(\S+) < (.+) <= (\S+)$")
 _CUT = re.compile(r"^(.+) (<=|>=|<|>) (\S+)$")
-_WORD_CUT = re.compile(r"^(.+?) (above|below|at most|at least|over|under) (\S+)$")
-_RANGE = re.compile(r"^(.+?) (?:from|between) (\S+) (?:to|and) (\S+)$")
 
 
 def matches(rule, X, score=None):
     """Rows of X, a frame or an array, where a rule of the report holds, with their scores (n,).
 
-    Understood are "z > 0.3", "-1 < z <= 0.3", "z above 0.3", "z from -1 to 0.3", "region = east",
-    "region is not east", and these joined by "and" or a comma.
+    Understood are "z > 0.3", "-1 < z <= 0.3", "region = east", "region is not east", and these
+    joined by "and".
     """
-    n = len(X)
-    held = np.ones(n, dtype=bool)
-    rule = re.sub(r"(\bbetween \S+) and ", r"\1 to ", rule.strip().removeprefix("where "))
-    rule = re.sub(r"\bbetween (\S+) to ", r"from \1 to ", rule)
-    for part in re.split(r" and |, ", rule):
-        held &= _part(part.strip().strip("()"), X, score)
+    held = np.ones(len(X), dtype=bool)
+    for part in rule.split(" and "):
+        held &= _part(part.strip("()"), X, score)
     return held
 
 
@@ -244,13 +239,7 @@ def _part(part, X, score):
         return {"<=": values <= cut, "<": values < cut, ">": values > cut, ">=": values >= cut}[
             found[2]
         ]
-    if found := _RANGE.match(part):
-        values = _column(X, score, found[1])
-        return (values >= float(found[2])) & (values <= float(found[3]))
-    if found := _WORD_CUT.match(part):
-        values, cut = _column(X, score, found[1]), float(found[3])
-        return values > cut if found[2] in ("above", "over", "at least") else values <= cut
-    for word, same in ((" is not ", False), (" != ", False), (" = ", True), (" is ", True)):
+    for word, same in ((" is not ", False), (" = ", True)):
         if word in part:
             name, value = part.split(word, 1)
             return (np.asarray(X[name]).astype(str) == value) == same
