@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB
@@ -305,6 +306,8 @@ def test_estimators_are_a_dict_of_fitted_classifiers():
     X, y = iris()
     with pytest.raises(ValueError, match="must be a dict of classifiers by name"):
         DecompositionDisplay.from_estimators([GaussianNB()], X, y)
+    with pytest.raises(NotFittedError, match="needs a fitted classifier"):
+        DecompositionDisplay.from_estimators({"Bayes": GaussianNB()}, X, y)
 
 
 def test_features_that_are_no_numbers_are_refused_unless_grouping_is_none(problem):

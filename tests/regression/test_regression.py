@@ -76,6 +76,22 @@ def test_weights_of_the_score():
     assert dawid_sebastiani_score(y[rows], *moments[rows].T) == pytest.approx(one, rel=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1, 2], [[0, 0], [0, 0]], [1, 1]), r"y_mean must have shape \(n,\)"),
+        ((["a", "b"], [0, 0], [1, 1]), "y_true must hold real numbers"),
+        (([1, 2], [0j, 1], [1, 1]), "y_mean must hold real numbers"),
+        (([1, 2], [0, 0, 0], [1, 1]), "same number of samples, got 2, 3 and 2"),
+        (([1, 2], [0, 0], [1, np.nan]), "y_var contains NaN"),
+    ],
+)
+def test_errors_name_the_argument(arguments, message):
+    for function in (dawid_sebastiani_score, variance_reliability):
+        with pytest.raises(ValueError, match=message):
+            function(*arguments)
+
+
 # --- the map --------------------------------------------------------------------------------------
 
 
