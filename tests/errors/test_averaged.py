@@ -20,9 +20,7 @@ from skcalib import (
     CalibrationErrorEstimator,
     calibration_error_interval,
     proper_calibration_error,
-    refinement_loss,
     score_decomposition,
-    sharpness,
 )
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.proper import estimate_of_solved, estimates_of_solved
@@ -165,21 +163,6 @@ def test_the_averaged_error_is_close_to_the_truth(n_classes, kind):
 
 
 # --- identities -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("notion", [*NOTIONS, Classwise("sum")], ids=str)
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_loss_is_calibration_plus_refinement(n_classes, notion, loss):
-    y, forecast, _ = world("slope", 200, n_classes, seed=4)
-    options = {"loss": loss, "notion": notion}
-    options["sample_weight"] = np.random.default_rng(0).uniform(0, 2, 200)
-    terms = score_decomposition(y, forecast, **options)
-    assert terms.calibration + terms.refinement == pytest.approx(terms.loss, rel=1e-13)
-    assert terms.uncertainty - terms.sharpness == pytest.approx(terms.refinement, rel=1e-13)
-    assert terms.calibration == proper_calibration_error(y, forecast, **options)
-    assert terms.refinement == refinement_loss(y, forecast, **options)
-    assert terms.sharpness == sharpness(y, forecast, **options)
 
 
 def found_by_both(y, forecast, loss, notion, **options):
@@ -385,17 +368,6 @@ def test_a_sum_over_classes_is_their_number_times_the_mean(loss):
     assert longer.standard_error == pytest.approx(3 * interval.standard_error, rel=1e-9)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_wider_at_higher_levels(loss):
-    y, forecast, _ = world("slope", 3000, 2, seed=9)
-    limits = [
-        CalibrationErrorEstimator(loss=loss, confidence_level=level).fit(forecast, y)
-        for level in (0.8, 0.9, 0.99)
-    ]
-    low, high = np.transpose([found.confidence_interval_ for found in limits])
-    assert (np.diff(low) < 0).all() and (np.diff(high) > 0).all()
-
-
 # --- infinite and missing losses ------------------------------------------------------------------
 
 
@@ -531,20 +503,6 @@ def test_the_order_of_rows_changes_nothing(n_classes):
     order = np.random.default_rng(1).permutation(250)
     one, other = numbers(y, forecast, weight), numbers(y[order], forecast[order], weight[order])
     np.testing.assert_allclose(other, one, rtol=1e-6, atol=1e-9)
-
-
-def test_the_number_of_jobs_changes_nothing():
-    y, forecast, _ = world("slope", 200, 3, seed=13)
-    one, two = (
-        CalibrationErrorEstimator(notion="classwise", n_jobs=n_jobs).fit(forecast, y)
-        for n_jobs in (None, 2)
-    )
-    assert one.calibration_error_ == two.calibration_error_
-    assert one.confidence_interval_ == two.confidence_interval_
-    assert one.evidence_ == two.evidence_
-    options = {"loss": "log", "notion": "classwise"}
-    errors = [proper_calibration_error(y, forecast, **options, n_jobs=n) for n in (None, 2)]
-    assert errors[0] == errors[1]
 
 
 def test_columns_of_two_classes_may_be_swapped():

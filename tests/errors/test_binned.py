@@ -1,7 +1,6 @@
 """The binned family: golden values, edges, weights, debiasing, bias, and what is refused."""
 
 import json
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -12,17 +11,12 @@ from hypothesis import strategies as st
 from skcalib import (
     calibration_error,
     calibration_error_interval,
-    cumulative_curve,
     ks_calibration_error,
     reliability_bins,
     root_brier_score,
-    simplex_calibration_error,
 )
-from skcalib.datasets import make_logistic_scores, make_tempered_simplex
-from skcalib.errors.binned import bin_sums, check_bins, quantile_edges, uniform_edges
-from skcalib.notions import Classwise
-from skcalib.scores import Lp, TotalVariation
-from skcalib.smoothers import UniformBins
+from skcalib.datasets import make_logistic_scores
+from skcalib.errors.binned import quantile_edges
 
 SHARED = Path(__file__).parents[3] / "shared"
 needs_golden = pytest.mark.skipif(not (SHARED / "golden").exists(), reason="needs ../shared/golden")
@@ -143,40 +137,6 @@ def test_golden_kolmogorov_smirnov(name):
         assert ks_calibration_error(y, proba, notion="top_label") == pytest.approx(value, rel=1e-9)
 
 
-def edges_of(p, n_bins, strategy):
-    found = check_bins(n_bins, strategy, len(p))
-    return quantile_edges(p, found) if isinstance(found, int) else found
-
-
-def plain_error(y, p, edges, norm):
-    """A loop of masks over bins."""
-    gaps, shares = [], []
-    for i, (low, high) in enumerate(pairwise(edges)):
-        inside = (p > low) & (p <= high) if i else (p <= high)
-        if inside.any():
-            gaps.append(abs(y[inside].mean() - p[inside].mean()))
-            shares.append(inside.mean())
-    gaps, shares = np.array(gaps), np.array(shares)
-    return {"l1": shares @ gaps, "l2": np.sqrt(shares @ gaps**2), "max": gaps.max()}[norm]
-
-
-@pytest.mark.parametrize("norm", ["l1", "l2", "max"])
-@pytest.mark.parametrize("strategy", ["uniform", "quantile"])
-@pytest.mark.parametrize("n_bins", [1, 7, 15, "auto", "cube_root", (0, 0.3, 0.31, 1)])
-def test_against_masks(norm, strategy, n_bins):
-    rng = np.random.default_rng(0)
-    p = np.round(rng.beta(0.5, 0.5, 900), 2)
-    y = (rng.random(900) < p**2).astype(int)
-    found = calibration_error(y, p, norm=norm, strategy=strategy, n_bins=n_bins, notion="canonical")
-    edges = edges_of(p, n_bins, strategy)
-    assert found == pytest.approx(plain_error(y, p, edges, norm), rel=1e-12)
-    if norm == "l2":
-        options = {"strategy": strategy, "n_bins": n_bins, "notion": "canonical"}
-        assert calibration_error(y, p, norm="l2", squared=True, **options) == pytest.approx(
-            found**2, rel=1e-12
-        )
-
-
 @pytest.mark.parametrize("p", [1, 1.5, 2, 3, 10.0])
 @pytest.mark.parametrize("notion", ["top_label", "classwise"])
 def test_any_power(multiclass, p, notion):
@@ -202,59 +162,6 @@ def test_the_largest_power_is_the_largest_gap(multiclass):
     largest = calibration_error(y, proba, norm="max")
     assert calibration_error(y, proba, norm=np.inf) == largest
     assert calibration_error(y, proba, norm=400) == pytest.approx(largest, rel=0.05)
-
-
-def test_recipes_by_their_definitions():
-    """ACE, RMSCE and CWCE as their papers write them, for bins that share the samples evenly."""
-    rng = np.random.default_rng(0)
-    proba = rng.dirichlet(np.ones(3), 600)  # without ties
-    y = rng.integers(3, size=600)
-
-    def equal_mass(right, score, n_bins):
-        order = np.argsort(score)
-        return [
-            right[rows].mean() - score[rows].mean()
-            for rows in np.array_split(order, n_bins)  # 600 samples: no rest
-        ]
-
-    classes = [(y == k, proba[:, k]) for k in range(3)]
-    ace = np.mean([np.abs(equal_mass(*pair, 15)) for pair in classes])
-    found = calibration_error(y, proba, notion="classwise", n_bins=15)
-    assert found == pytest.approx(ace, rel=1e-12)
-    top = (y == proba.argmax(axis=1), proba.max(axis=1))
-    rmsce = np.sqrt(np.mean(np.square(equal_mass(*top, 6))))
-    assert calibration_error(y, proba, norm="l2", n_bins=600 // 100) == pytest.approx(rmsce)
-    marginal = np.sqrt(np.mean([np.square(equal_mass(*pair, 15)) for pair in classes]))
-    found = calibration_error(y, proba, notion="classwise", norm="l2", n_bins=15)
-    assert found == pytest.approx(marginal, rel=1e-12)
-    summed = calibration_error(y, proba, notion="classwise", norm="l2", n_bins=15, reduce="sum")
-    assert summed == pytest.approx(np.sqrt(3) * marginal, rel=1e-12)
-    uniform = {"strategy": "uniform", "n_bins": 15}
-    largest = calibration_error(y, proba, norm="max", **uniform)
-    (bins,) = reliability_bins(y, proba, **uniform)
-    assert largest == pytest.approx(np.abs(bins.gap).max(), rel=1e-12)
-
-
-def test_bins_are_closed_on_the_right():
-    p = np.array([0.0, 0.1, 0.2, 0.3, 0.6, 0.7, 1.0])
-    sums = bin_sums(p, np.zeros(7), np.ones(7), uniform_edges(10))
-    np.testing.assert_array_equal(sums.mass, [2, 1, 1, 0, 0, 1, 1, 0, 0, 1])
-    (bins,) = reliability_bins([0, 1], [0.0, 1.0], n_bins=4, strategy="uniform", notion="canonical")
-    assert bins.index.tolist() == [0, 3] and bins.mass.tolist() == [1, 1]
-
-
-def test_every_edge_belongs_to_the_bin_below():
-    for n_bins in range(1, 200):
-        edges = uniform_edges(n_bins)
-        sums = bin_sums(edges[1:], np.zeros(n_bins), np.ones(n_bins), edges)
-        np.testing.assert_array_equal(sums.mass, 1)
-
-
-def test_ties_are_not_split():
-    p = np.repeat([0.2, 0.4, 0.9], [50, 30, 20])
-    (bins,) = reliability_bins(np.arange(100) % 2, p, n_bins=10, notion="canonical")
-    assert bins.mass.tolist() == [50, 30, 20]
-    np.testing.assert_allclose(bins.mean_score, [0.2, 0.4, 0.9])
 
 
 @settings(max_examples=50, deadline=None, derandomize=True)
@@ -332,17 +239,6 @@ def test_weights_move_no_edges_of_equal_mass():
     assert bins.edges.tolist() == [0, 0.2, 1] and bins.mass.tolist() == [10, 3]
 
 
-def test_bins_of_one_sample():
-    y, p = [0, 1, 1], [0.1, 0.9, 0.95]
-    options = {"norm": "l2", "debiased": True, "strategy": "uniform", "notion": "canonical"}
-    two = calibration_error(y, p, n_bins=2, squared=True, **options)
-    # The bin of the sample that is alone counts as zero.
-    assert two == pytest.approx((0.075**2 - 0.05**2 / 4) * 2 / 3)
-    assert calibration_error([0, 1], [0.1, 0.2], n_bins=1, **options) >= 0
-    with pytest.raises(ValueError, match="bins of at least two samples"):
-        calibration_error(y, p, n_bins=100, **options)
-
-
 def test_the_root_of_a_negative_estimate_is_zero():
     y, p = [0, 1, 0, 1], [0.5, 0.5, 0.5, 0.5]
     options = {"norm": "l2", "debiased": True, "n_bins": 1, "notion": "canonical"}
@@ -364,77 +260,3 @@ def test_truth_of_f24(intercept, slope, truth):
         data.y, data.y_proba, norm="l2", squared=True, debiased=True, notion="canonical"
     )
     assert squared == pytest.approx(data.truth["brier"], abs=0.0003)
-
-
-def test_errors_over_the_simplex():
-    data = make_tempered_simplex(600, 2, random_state=0)
-    for distance, norm in ((TotalVariation(), "l1"), ("total_variation", "l1")):
-        whole = simplex_calibration_error(
-            data.y, data.y_proba, distance=distance, bins=UniformBins(15)
-        )
-        one = calibration_error(
-            data.y, data.y_proba, norm=norm, strategy="uniform", n_bins=15, notion="canonical"
-        )
-        assert whole == pytest.approx(one, rel=1e-12)
-    three = make_tempered_simplex(600, 3, random_state=0)
-    half = simplex_calibration_error(three.y, three.y_proba)
-    city = simplex_calibration_error(three.y, three.y_proba, distance="cityblock")
-    assert city == pytest.approx(2 * half)
-    euclidean = simplex_calibration_error(
-        three.y, three.y_proba, distance="euclidean", bins="uniform"
-    )
-    squared = simplex_calibration_error(
-        three.y, three.y_proba, distance=Lp(2), bins=UniformBins(10)
-    )
-    assert squared < euclidean <= np.sqrt(squared)  # the mean of squares, and of their roots
-    with pytest.raises(ValueError, match="distance must be one of"):
-        simplex_calibration_error(three.y, three.y_proba, distance="hamming")
-    with pytest.raises(ValueError, match="bins must be one of"):
-        simplex_calibration_error(three.y, three.y_proba, bins=15)
-
-
-def test_cumulative_curve():
-    (curve,) = cumulative_curve(["b", "a", "b"], [0.5, 0.25, 0.25], notion="canonical")
-    np.testing.assert_allclose(curve.score, [0.25, 0.5])
-    np.testing.assert_allclose(curve.share, [2 / 3, 1])
-    np.testing.assert_allclose(curve.difference, [0.5 / 3, 1 / 3])
-    assert len(cumulative_curve([0, 1, 2], np.eye(3), notion="classwise")) == 3
-    with pytest.raises(ValueError, match="needs problems of two columns"):
-        ks_calibration_error([0, 1, 2], np.eye(3), notion="canonical")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"norm": "l3"}, "norm must be"),
-        ({"squared": True}, "squared=True omits the root"),
-        ({"debiased": True}, "debiased=True needs norm='l2'"),
-        ({"norm": "max", "debiased": True}, "no unbiased correction"),
-        ({"strategy": "kmeans"}, "strategy must be"),
-        ({"n_bins": 0}, "n_bins must be a whole number of at least 1"),
-        ({"n_bins": 2.5}, "n_bins must be a whole number of at least 1"),
-        ({"n_bins": "many"}, "'auto', 'cube_root' or edges, got 'many'"),
-        ({"n_bins": [0, 0.5]}, "from 0 to 1"),
-        ({"n_bins": [0, 0.5, 0.5, 1]}, "from 0 to 1"),
-        ({"notion": "canonical"}, "needs problems of two columns"),
-        ({"notion": "classwise", "reduce": "max"}, "reduce must be"),
-        ({"reduce": "sum"}, "reduce='sum' is for notion='classwise'"),
-        ({"notion": Classwise(), "reduce": "sum"}, "reduce='sum' is for notion='classwise'"),
-        ({"norm": ["l1"]}, "norm must be"),
-        ({"strategy": ["uniform"]}, "strategy must be"),
-        ({"n_bins": True}, "n_bins must be a whole number of at least 1"),
-        ({"n_bins": ["a", "b"]}, "Edges given as n_bins must be numbers"),
-        ({"n_bins": [0, np.nan, 1]}, "Edges given as n_bins must be numbers"),
-    ],
-)
-def test_refusals(options, message):
-    with pytest.raises(ValueError, match=message):
-        calibration_error([0, 1, 2], np.eye(3), **options)
-
-
-def test_few_samples_and_one_class():
-    for y, p in (([1], [0.7]), ([1, 1], [1.0, 1.0]), ([0, 0], [0.0, 0.5])):
-        for notion in ("top_label", "canonical", "classwise"):
-            error = calibration_error(y, p, notion=notion, labels=[0, 1])
-            assert 0 <= error <= 1
-            assert 0 <= ks_calibration_error(y, p, notion=notion, labels=[0, 1]) <= 1

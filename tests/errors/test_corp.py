@@ -1,10 +1,7 @@
 """CORP: the decomposition by isotonic regression, its bands and its test."""
 
-from dataclasses import FrozenInstanceError
-
 import matplotlib.pyplot as plt
 import numpy as np
-import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
@@ -158,15 +155,6 @@ def test_classwise_is_binary_problems(multiclass):
     assert top.curves[0].event == "top label"
 
 
-def test_record_is_frozen_and_brief(binary):
-    found = corp_decomposition(*binary)
-    assert all(type(getattr(found, name)) is float for name in NAMES)
-    with pytest.raises(FrozenInstanceError):
-        found.score = 0.0
-    assert len(repr(found)) < 250
-    assert found.scores.shape == (1,)
-
-
 # --- laws -----------------------------------------------------------------------------------------
 
 
@@ -220,14 +208,6 @@ def test_integer_weights_repeat(notion):
         assert_allclose(one.recalibrated, other.recalibrated, atol=1e-14)
     scaled = corp_decomposition(data.y, data.y_proba, notion=notion, sample_weight=times * 1e-9)
     assert_allclose(terms_of(scaled), terms_of(weighted), rtol=1e-12)
-
-
-def test_order_of_rows_and_of_ties_does_not_matter(binary):
-    y, p = binary
-    order = np.random.default_rng(0).permutation(len(y))
-    assert_allclose(
-        terms_of(corp_decomposition(y[order], p[order])), terms_of(corp_decomposition(y, p))
-    )
 
 
 def test_one_tie_is_one_block():
@@ -311,21 +291,6 @@ def test_one_sample(p):
     assert test.pvalue == 0 if p == 0 else 0 < test.pvalue <= 1
 
 
-def test_kinds_of_input(multiclass):
-    y, proba = multiclass
-    names = np.array(["ant", "bee", "cat"])
-    expected = terms_of(corp_decomposition(y, proba, notion="classwise"))
-    frame = pd.DataFrame(proba, columns=names)
-    for labels, forecast in [(names[y], frame), (list(names[y]), proba.tolist())]:
-        found = corp_decomposition(labels, forecast, notion="classwise")
-        assert_allclose(terms_of(found), expected)
-        assert found.curves[2].event == "class cat"
-    single = corp_decomposition(y, proba.astype(np.float32), notion="classwise")
-    assert_allclose(terms_of(single), expected, rtol=1e-5)
-    less = corp_decomposition(y[y < 2], proba[y < 2], notion="classwise", labels=[0, 1, 2])
-    assert less.uncertainties[2] == less.discriminations[2] == 0
-
-
 @pytest.mark.parametrize(
     ("function", "options", "words"),
     [
@@ -346,17 +311,6 @@ def test_kinds_of_input(multiclass):
 def test_refusals(multiclass, function, options, words):
     with pytest.raises(ValueError, match=words):
         function(*multiclass, **options)
-
-
-def test_nothing_passed_in_is_modified(binary):
-    y, p = binary
-    weight = np.arange(len(y)) * 1.0
-    kept = y.copy(), p.copy(), weight.copy()
-    corp_decomposition(y, p, sample_weight=weight)
-    corp_bands(y, p, sample_weight=weight, random_state=0)
-    corp_test(y, p, sample_weight=weight, random_state=0, n_resamples=3)
-    for now, before in zip((y, p, weight), kept, strict=True):
-        assert_array_equal(now, before)
 
 
 # --- the bands ------------------------------------------------------------------------------------

@@ -1,14 +1,10 @@
 """The Kolmogorov-Smirnov error and its curve: by loops, ties, weights, bias."""
 
-from dataclasses import FrozenInstanceError
-
 import numpy as np
-import pandas as pd
 import pytest
 
 from skcalib import calibration_error_interval, cumulative_curve, ks_calibration_error
 from skcalib.datasets import make_logistic_scores
-from skcalib.notions import Classwise, Notion, TopLabel
 from skcalib.significance import cumulative_test
 
 
@@ -71,14 +67,6 @@ def test_errors_of_the_predicted_class(multiclass):
     assert interval.target.endswith("of the class that this sample predicts")
 
 
-def test_reductions_are_for_classes(multiclass):
-    y, proba = multiclass
-    with pytest.raises(ValueError, match="reduce='sum' is for notion='classwise', got notion="):
-        ks_calibration_error(y, proba, reduce="sum")
-    with pytest.raises(ValueError, match="reduce must be 'mean', 'sum' or 'predicted', got 'max'"):
-        ks_calibration_error(y, proba, notion="classwise", reduce="max")
-
-
 def test_order_of_ties_does_not_matter():
     """The sum over a tie enters as one: any order of these samples would peak at .25 or .75."""
     score, y = np.full(8, 0.5), np.repeat([0, 1], 4)
@@ -96,26 +84,6 @@ def test_the_sign_tells_the_direction():
         (curve,) = cumulative_curve(y, score, notion="canonical")
         assert curve.difference[np.abs(curve.difference).argmax()] * sign > 0.1
         assert curve.difference[-1] == pytest.approx(np.mean(y - score), abs=1e-14)
-
-
-def test_whole_weights_are_repetitions(multiclass):
-    y, proba = multiclass
-    weight = np.random.default_rng(0).integers(0, 4, len(y))
-    for notion in ("top_label", "classwise"):
-        weighted = ks_calibration_error(y, proba, notion=notion, sample_weight=weight)
-        repeated = ks_calibration_error(
-            np.repeat(y, weight), np.repeat(proba, weight, axis=0), notion=notion
-        )
-        assert weighted == pytest.approx(repeated, rel=1e-12)
-        for scale in (1e-300, 1e300):
-            found = ks_calibration_error(y, proba, notion=notion, sample_weight=scale * weight)
-            assert found == pytest.approx(weighted, rel=1e-9)
-
-
-def test_mean_and_sum_over_classes(multiclass):
-    mean = ks_calibration_error(*multiclass, notion="classwise")
-    assert ks_calibration_error(*multiclass, notion=Classwise("sum")) == pytest.approx(3 * mean)
-    assert ks_calibration_error(*multiclass, notion=TopLabel()) == ks_calibration_error(*multiclass)
 
 
 def test_bias_of_calibrated_forecasts():
@@ -148,40 +116,8 @@ def test_the_test_is_about_the_same_curve(weighted, digits, binary):
         assert found == pytest.approx(error, rel=1e-12)
 
 
-def test_inputs_of_any_kind(binary):
-    y, proba = binary
-    expected = ks_calibration_error(y, proba, notion="canonical")
-    names = np.array(["no", "yes"])[y]
-    before = proba.copy()
-    assert ks_calibration_error(names, proba[:, 1], notion="canonical") == expected
-    frame = pd.DataFrame(proba, columns=["no", "yes"])
-    assert ks_calibration_error(pd.Series(names), frame, notion="canonical") == expected
-    single = proba.astype(np.float32)
-    found = ks_calibration_error(y, single, notion="canonical")
-    assert found == pytest.approx(expected, abs=1e-6)
-    swapped = ks_calibration_error(names, proba[:, 0], pos_label="no", notion="canonical")
-    assert swapped == pytest.approx(expected, abs=0.05)
-    np.testing.assert_array_equal(proba, before)
-
-
 @pytest.mark.parametrize("notion", ["top_label", "classwise", "canonical"])
 def test_one_sample_one_class_and_certainty(notion):
     assert ks_calibration_error([1], [0.75], labels=[0, 1], notion=notion) == 0.25
     assert ks_calibration_error([1, 1], [1.0, 1.0], labels=[0, 1], notion=notion) == 0
     assert ks_calibration_error([0, 0], [1.0, 1.0], labels=[0, 1], notion=notion) == 1
-
-
-def test_refusals_and_frozen_records(multiclass):
-    class Half(Notion):
-        def problems(self, forecast, target):
-            yield forecast[:, :2], target[:, :2] / 2
-
-    with pytest.raises(ValueError, match="needs problems of two columns"):
-        cumulative_curve(*multiclass, notion="canonical")
-    with pytest.raises(ValueError, match="numbers other than 0 and 1"):
-        cumulative_curve(*multiclass, notion=Half())
-    with pytest.raises(ValueError, match="notion must be one of"):
-        ks_calibration_error(*multiclass, notion="top")
-    (curve,) = cumulative_curve(*multiclass)
-    with pytest.raises(FrozenInstanceError):
-        curve.score = 0

@@ -8,14 +8,13 @@ from math import exp
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from skcalib import kernel_calibration_error, unconditional_mean_embedding_error
 from skcalib.errors import kernel as kernel_module
 from skcalib.errors.kernel import ResidualKernel, block_estimates, random_blocks
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel, median_distance
-from skcalib.notions import NOTIONS, Canonical, ClassGroups, Classwise, TopK
+from skcalib.notions import NOTIONS, Canonical
 from skcalib.problem import check_problem
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
@@ -80,19 +79,6 @@ def test_naive_loops(statistic, block_size, matrix, weighted, multiclass):
     assert found == pytest.approx(expected, rel=1e-12, abs=1e-15)
 
 
-@pytest.mark.parametrize("block_size", [2, 32, 33, 60, 149])
-def test_block_sizes_on_either_side_of_the_fast_path(block_size, multiclass):
-    """Blocks one by one, by the unbiased statistic; an incomplete last block is dropped."""
-    y, proba = multiclass
-    kernel = LaplacianKernel(0.3)
-    starts = range(0, 150 - block_size + 1, block_size)
-    blocks = [slice(start, start + block_size) for start in starts]
-    labels = np.arange(3)
-    each = [skce((y[b], proba[b]), kernel=kernel, labels=labels) for b in blocks]
-    found = skce(multiclass, "block", block_size, kernel=kernel)
-    assert found == pytest.approx(np.mean(each), rel=1e-12)
-
-
 @pytest.fixture
 def few_are_many(monkeypatch):
     """Random blocks from 101 samples on, of at least 20 samples."""
@@ -147,110 +133,6 @@ def test_random_blocks_are_unbiased(few_are_many):
         differences.append(found - skce((y, wrong), "unbiased", **data))
     for values in (calibrated, differences):
         assert abs(np.mean(values)) < 3.5 * np.std(values) / np.sqrt(len(values))
-
-
-# --- identities -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("notion", [*NOTIONS, Classwise("sum"), TopK(2), ClassGroups([[0, 1]])])
-@pytest.mark.parametrize("kernel", [None, GaussianKernel() + 2 * LaplacianKernel(0.1)], ids=repr)
-def test_statistics_are_patterns_of_one_function(notion, kernel, multiclass):
-    arguments = {"notion": notion, "kernel": kernel}
-    biased, unbiased, linear = (
-        skce(multiclass, e, **arguments) for e in ("biased", "unbiased", "linear")
-    )
-    n = len(multiclass[0])
-    h = ResidualKernel.of_problem(
-        check_problem(*multiclass),
-        LaplacianKernel() if kernel is None else kernel,
-        NOTIONS[notion]() if isinstance(notion, str) else notion,
-    )
-    matrix = h.matrix()
-    np.testing.assert_allclose(matrix, matrix.T, rtol=0, atol=1e-14)
-    np.testing.assert_allclose(np.diag(matrix), h.diagonal(), rtol=1e-12, atol=1e-15)
-    assert biased == pytest.approx(matrix.mean(), rel=1e-11)
-    off = matrix.sum() - np.trace(matrix)
-    assert unbiased == pytest.approx(off / (n * (n - 1)), rel=1e-11)
-    pairs = np.arange(0, n - 1, 2)
-    assert linear == pytest.approx(matrix[pairs, pairs + 1].mean(), rel=1e-11)
-    assert biased == pytest.approx(((n - 1) * unbiased + np.trace(matrix) / n) / n, rel=1e-11)
-    assert skce(multiclass, "block", n, **arguments) == pytest.approx(unbiased, rel=1e-11)
-    assert skce(multiclass, "block", 2, **arguments) == pytest.approx(linear, rel=1e-13)
-    assert biased >= 0
-
-
-def test_products_with_many_columns(multiclass):
-    """H v in strips is H v; several blocks of rows, several parts."""
-    y, proba = (np.concatenate([a] * 4) for a in multiclass)
-    h = ResidualKernel.of_problem(check_problem(y, proba), LaplacianKernel(0.2), Classwise())
-    columns = np.random.default_rng(0).normal(size=(600, 3))
-    np.testing.assert_allclose(h.multiply(columns), h.matrix() @ columns, rtol=1e-10, atol=1e-12)
-    assert h.total() == pytest.approx(h.matrix().sum(), rel=1e-12)
-
-
-@pytest.mark.parametrize("notion", NOTIONS)
-def test_threads_do_not_change_a_bit(notion, forecasts):
-    data = forecasts(1500, 4)
-    assert skce(data, notion=notion, n_jobs=2) == skce(data, notion=notion)
-
-
-def test_classwise_is_the_mean_over_binary_problems(multiclass):
-    y, proba = multiclass
-    each = [skce((y == k, proba[:, k])) for k in range(3)]
-    assert skce(multiclass, notion="classwise") == pytest.approx(np.mean(each), rel=1e-11)
-    assert skce(multiclass, notion=Classwise("sum")) == pytest.approx(np.sum(each), rel=1e-11)
-
-
-def test_scaling_and_adding_kernels(multiclass):
-    one, two = LaplacianKernel(0.3), GaussianKernel(0.1)
-    values = [skce(multiclass, kernel=k) for k in (one, two, 2 * one + 3 * two)]
-    assert values[2] == pytest.approx(2 * values[0] + 3 * values[1], rel=1e-12)
-    assert skce(multiclass, kernel=0 * one) == 0
-
-
-def test_a_binary_kernel_of_one_column_is_half(binary):
-    y, proba = binary
-    only = MatrixKernel(LaplacianKernel(0.3), [[0, 0], [0, 1]])
-    assert 2 * skce(binary, kernel=only) == pytest.approx(
-        skce(binary, kernel=LaplacianKernel(0.3)), rel=1e-12
-    )
-    assert skce((y, proba[:, 1])) == skce(binary)
-
-
-def test_the_order_of_samples_and_classes(multiclass):
-    y, proba = multiclass
-    order = np.random.default_rng(0).permutation(len(y))
-    for statistic in ("biased", "unbiased"):
-        shuffled = skce((y[order], proba[order]), statistic)
-        assert shuffled == pytest.approx(skce(multiclass, statistic), rel=1e-11)
-        swapped = skce((y, proba[:, ::-1]), statistic, labels=[2, 1, 0])
-        assert swapped == pytest.approx(skce(multiclass, statistic), rel=1e-11)
-    assert skce((y[order], proba[order]), "linear") != pytest.approx(skce(multiclass, "linear"))
-
-
-def test_weights_scale_away_and_zero_means_absent(multiclass):
-    y, proba = multiclass
-    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
-    for statistic, block_size in STATISTICS:
-        found = skce(multiclass, statistic, block_size, sample_weight=weight)
-        scaled = skce(multiclass, statistic, block_size, sample_weight=7 * weight)
-        assert scaled == pytest.approx(found, rel=1e-11)
-        assert found != pytest.approx(skce(multiclass, statistic, block_size), rel=1e-3)
-        equal = skce(multiclass, statistic, block_size, sample_weight=np.full(len(y), 0.3))
-        assert equal == pytest.approx(skce(multiclass, statistic, block_size), rel=1e-11)
-        absent = np.where(np.arange(len(y)) % 3 == 0, 0.0, 1.0)
-        kept = (y[absent > 0], proba[absent > 0])
-        found = skce(multiclass, statistic, block_size, sample_weight=absent)
-        assert found == pytest.approx(skce(kept, statistic, block_size), rel=1e-12)
-
-
-def test_integer_weights_repeat_samples_for_biased(multiclass):
-    y, proba = small(multiclass)
-    weight = np.arange(13) % 3 + 1
-    repeated = (np.repeat(y, weight), np.repeat(proba, weight, axis=0))
-    kernel = LaplacianKernel(0.3)
-    found = skce((y, proba), "biased", kernel=kernel, sample_weight=weight)
-    assert found == pytest.approx(skce(repeated, "biased", kernel=kernel), rel=1e-12)
 
 
 # --- statistics -----------------------------------------------------------------------------------
@@ -426,34 +308,6 @@ def test_refused_locations(arguments, message, multiclass):
 
 
 # --- at the door ----------------------------------------------------------------------------------
-
-
-def test_containers_labels_and_types(multiclass):
-    y, proba = multiclass
-    kernel = LaplacianKernel(0.3)
-    expected = skce(multiclass, kernel=kernel)
-    names = np.array(["ant", "bee", "cat"])
-    frame = pd.DataFrame(proba, columns=names)
-    before = frame.copy()
-    assert skce((pd.Series(names[y]), frame), kernel=kernel) == expected
-    pd.testing.assert_frame_equal(frame, before)
-    single = skce((y, proba.astype(np.float32)), kernel=kernel)
-    assert single == pytest.approx(expected, rel=1e-5)
-    assert type(expected) is float
-    assert skce(multiclass, kernel="laplacian") == skce(multiclass)
-    assert skce(multiclass, kernel="gaussian") == skce(multiclass, kernel=GaussianKernel())
-
-
-def test_the_smallest_samples():
-    one = ([1], [0.3])
-    assert skce(one, "biased") == pytest.approx(2 * 0.7**2, rel=1e-14)
-    for statistic in ("unbiased", "linear"):
-        with pytest.raises(ValueError, match="at least two samples"):
-            skce(one, statistic)
-    assert skce(([1, 1], [0.3, 0.3])) == pytest.approx(2 * 0.7**2, rel=1e-14)
-    assert skce(([0, 1], [0.0, 1.0])) == 0  # exact and right
-    assert skce(([1, 0], [0.0, 1.0]), kernel=LaplacianKernel(1.0)) == pytest.approx(-2 * exp(-1))
-    assert np.isfinite(skce(([0] * 5, np.full(5, 0.5)), "block", 5))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,6 @@
 """Calibration intercept and slope, and the integrated calibration index."""
 
-from dataclasses import FrozenInstanceError
-
 import numpy as np
-import pandas as pd
-import polars as pl
 import pytest
 from scipy.optimize import brentq
 from scipy.special import expit, logit
@@ -13,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 from skcalib import calibration_intercept_slope, integrated_calibration_index
 from skcalib.datasets import make_tempered_simplex
 from skcalib.links.averaging import ModelAverage
-from skcalib.scores import Brier, TotalVariation
+from skcalib.scores import TotalVariation
 from skcalib.smoothers import DirichletKernel, LevelSets
 
 
@@ -155,29 +151,6 @@ def test_two_effective_samples_have_no_interval():
     assert np.isfinite(result.slope.estimate)
 
 
-def test_inputs_of_many_kinds():
-    y, p = draw(200)
-    same = calibration_intercept_slope(y, p)
-    names = np.array(["no", "yes"])[y]
-    frame = pd.DataFrame({"no": 1 - p, "yes": p})
-    for labels, forecasts in ((names, frame), (names, pl.Series(p)), (y.tolist(), p.tolist())):
-        other = calibration_intercept_slope(labels, forecasts)
-        assert other.slope.estimate == pytest.approx(same.slope.estimate, rel=1e-9)
-    single = calibration_intercept_slope(y, p.astype(np.float32))
-    assert single.slope.estimate == pytest.approx(same.slope.estimate, rel=1e-4)
-    other = calibration_intercept_slope(names, 1 - p, pos_label="no")
-    assert other.slope.estimate == pytest.approx(same.slope.estimate, rel=1e-7)
-    with pytest.raises(FrozenInstanceError):
-        same.slope = None
-
-
-def test_refusals(multiclass):
-    with pytest.raises(ValueError, match="for two classes, but y_proba has 3 columns"):
-        calibration_intercept_slope(*multiclass)
-    with pytest.raises(ValueError, match="confidence_level must lie"):
-        calibration_intercept_slope(*draw(20), confidence_level=95)
-
-
 # --- integrated calibration index -----------------------------------------------------------------
 
 
@@ -243,15 +216,3 @@ def test_index_of_a_calibrated_forecast_is_small_and_positive():
         data = make_tempered_simplex(2000, score_temperature=1, random_state=seed)
         values.append(integrated_calibration_index(data.y, data.y_proba))
     assert min(values) > 0 and np.mean(values) < 0.02
-
-
-def test_index_refusals(binary):
-    for quantile in (-0.1, 1.1, "median"):
-        with pytest.raises(ValueError, match="quantile must be None or a number in"):
-            integrated_calibration_index(*binary, quantile=quantile)
-    with pytest.raises(ValueError, match="At least 2 samples"):
-        integrated_calibration_index([1], [0.5])
-    with pytest.raises(ValueError, match="smoother must be one of"):
-        integrated_calibration_index(*binary, smoother="loess")
-    with pytest.raises(ValueError, match="notion must be one of"):
-        integrated_calibration_index(*binary, notion=Brier())

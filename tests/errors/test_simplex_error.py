@@ -119,16 +119,6 @@ def test_two_classes_are_the_binned_error_of_the_positive_one(bins, binary):
     assert found == pytest.approx(squared, rel=1e-12)
 
 
-def test_whole_weights_are_repetitions_over_cells_that_do_not_depend_on_the_data(multiclass):
-    y, proba = multiclass
-    weight = np.random.default_rng(0).integers(0, 4, len(y))
-    repeated = np.repeat(y, weight), np.repeat(proba, weight, axis=0)
-    for bins in ("uniform", LevelSets()):
-        weighted = simplex_calibration_error(y, proba, bins=bins, sample_weight=weight)
-        expected = simplex_calibration_error(*repeated, bins=bins)
-        assert weighted == pytest.approx(expected, rel=1e-12)
-
-
 @pytest.mark.parametrize(("model", "truth"), [("M1", 0.0), ("M2", 0.45), ("M3", 0.7106418)])
 def test_models_of_w19(model, truth):
     """Total variation errors of three models of ten classes, with 20,000 samples each."""
@@ -166,24 +156,6 @@ def test_other_distances(multiclass):
     assert simplex_calibration_error(*multiclass, distance=LogLoss()) > 0
 
 
-def test_one_sample_and_absent_classes():
-    for bins in ("median", "uniform"):
-        found = simplex_calibration_error([0], [[0.25, 0.75]], labels=[0, 1], bins=bins)
-        assert found == 0.75
-        found = simplex_calibration_error(["b"] * 3, np.eye(3), labels=list("abc"), bins=bins)
-        assert found == pytest.approx(2 / 3)
-    assert simplex_calibration_error([0, 1, 2], np.eye(3)) == 0
-
-
-def test_refusals(multiclass):
-    for distance in ("hamming", TotalVariation, 2, None):
-        with pytest.raises(ValueError, match="distance must be one of 'total_variation'"):
-            simplex_calibration_error(*multiclass, distance=distance)
-    for bins in (15, "quantile", None):
-        with pytest.raises(ValueError, match="bins must be one of 'median', 'uniform'"):
-            simplex_calibration_error(*multiclass, bins=bins)
-
-
 @pytest.mark.parametrize("bins", [MedianCells, UniformBins])
 def test_forecasts_without_a_copy_have_the_same_error(bins, multiclass):
     """Without a one-hot target; weights of zero and labels that lack a class; to the last bit."""
@@ -194,17 +166,3 @@ def test_forecasts_without_a_copy_have_the_same_error(bins, multiclass):
     others = type("Others", (bins,), {})  # not of the library: fitted to a copy and a target
     expected = simplex_calibration_error(y, proba, bins=others(), **arguments)
     assert simplex_calibration_error(y, proba, bins=bins(), **arguments) == expected
-
-
-def test_forecasts_are_checked_and_left_unchanged(multiclass):
-    y, proba = multiclass
-    before = proba.copy()
-    proba.flags.writeable = False
-    assert simplex_calibration_error(y, proba) > 0
-    np.testing.assert_array_equal(proba, before)
-    with pytest.raises(ValueError, match="must sum to 1"):
-        simplex_calibration_error(y, 0.9 * proba)
-    with pytest.raises(ValueError, match="y_true contains 7"):
-        simplex_calibration_error(np.where(y == 2, 7, y), proba, labels=np.arange(3))
-    with pytest.raises(ValueError, match="same number of samples"):
-        simplex_calibration_error(y[1:], proba)

@@ -8,7 +8,6 @@ from skcalib import (
     calibration_error_interval,
     smooth_calibration_error,
 )
-from skcalib.notions import Classwise
 
 CURVES = {
     "calibrated": lambda p: p,
@@ -139,30 +138,6 @@ def test_is_at_least_the_bias_in_the_large_and_at_most_the_mean_residual():
         assert abs(np.mean(y - p)) - 1e-12 <= found <= np.mean(np.abs(y - p))
 
 
-def test_weights_are_repetitions():
-    y, p = regular(200, "wave")
-    weight = np.random.default_rng(3).integers(0, 4, 200)
-    found = smooth_calibration_error(y, p, sample_weight=weight)
-    repeated = smooth_calibration_error(np.repeat(y, weight), np.repeat(p, weight))
-    assert found == pytest.approx(repeated, rel=1e-7)
-    assert found == pytest.approx(
-        smooth_calibration_error(y, p, sample_weight=1e-7 * weight), rel=1e-7
-    )
-
-
-def test_notions(multiclass):
-    y, proba = multiclass
-    parts = [smooth_calibration_error(y == c, proba[:, c]) for c in range(3)]
-    classwise = smooth_calibration_error(y, proba, notion="classwise")
-    assert classwise == pytest.approx(np.mean(parts), rel=1e-9)
-    total = smooth_calibration_error(y, proba, notion=Classwise(reduce="sum"))
-    assert total == pytest.approx(np.sum(parts), rel=1e-9)
-    top = smooth_calibration_error(y, proba)
-    right = proba.argmax(axis=1) == y
-    confidence = smooth_calibration_error(right, proba.max(axis=1), labels=[False, True])
-    assert top == pytest.approx(confidence, rel=1e-6)
-
-
 def test_of_a_sketch():
     y, p = regular(5000, "wave")
     sketch = ForecastSketch([0, 1]).fit(y, p)
@@ -185,8 +160,3 @@ def test_its_interval_is_a_jackknife():
 def test_refused_bandwidths(bandwidth):
     with pytest.raises(ValueError, match=r"bandwidth must be None or a number from 0.0001 to 1"):
         smooth_calibration_error([0, 1], [0.2, 0.7], bandwidth=bandwidth)
-
-
-def test_refusals(multiclass):
-    with pytest.raises(ValueError, match="One score at a time needs problems of two columns"):
-        smooth_calibration_error(*multiclass, notion="canonical")
