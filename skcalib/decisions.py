@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
     from sklearn.base import BaseEstimator
 
     from skcalib._types import Label, MatrixLike, RandomState
@@ -56,6 +55,8 @@ class DecisionRegret(Record):
 
     ``expected_cost = calibration + grouping + rest``, without ``grouping`` where there are no
     features.
+
+    `to_frame` has the columns ``part``, ``estimate``, ``low``, ``high`` and ``standard_error``.
 
     Attributes
     ----------
@@ -93,16 +94,6 @@ class DecisionRegret(Record):
 
     def _columns(self):
         return interval_rows("part", self._parts())
-
-    def to_frame(self) -> DataFrame:
-        """A row for the expected cost and each part; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``part``, ``estimate``, ``low``, ``high`` and ``standard_error``.
-        """
-        return super().to_frame()
 
     def __str__(self) -> str:
         limited, text = np.shape(self.score.costs) == (2, 2), "{:.3g}".format

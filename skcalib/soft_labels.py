@@ -29,7 +29,6 @@ from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
 
     from skcalib._types import Label
     from skcalib.notions import NotionLike
@@ -45,6 +44,8 @@ class SoftLabelDecomposition(Record):
 
     ``expected_loss = calibration + grouping + irreducible`` and
     ``excess = calibration + grouping``.
+
+    `to_frame` has the columns ``part``, ``estimate``, ``low``, ``high`` and ``standard_error``.
 
     Attributes
     ----------
@@ -79,16 +80,6 @@ class SoftLabelDecomposition(Record):
     def _columns(self):
         names = ("expected_loss", "calibration", "grouping", "irreducible", "excess")
         return interval_rows("part", {name: getattr(self, name) for name in names})
-
-    def to_frame(self) -> DataFrame:
-        """A row for the expected loss and each part; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``part``, ``estimate``, ``low``, ``high`` and ``standard_error``.
-        """
-        return super().to_frame()
 
     def __str__(self) -> str:
         words = {

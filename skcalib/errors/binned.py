@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
 
     from skcalib._types import Bins, Label, Strategy
     from skcalib.notions import Notion, NotionLike
@@ -39,6 +38,9 @@ NORMS = {"l1": 1.0, "l2": 2.0, "max": np.inf}  # the power of a gap
 @dataclass(frozen=True)
 class ReliabilityBins(Record):
     """Points of a reliability diagram, one entry per occupied bin.
+
+    `to_frame` has a row for each bin: its number ``bin``, its edges ``left`` and ``right``, and the
+    fields.
 
     Attributes
     ----------
@@ -78,17 +80,6 @@ class ReliabilityBins(Record):
         ends = {"left": self.edges[self.index], "right": self.edges[self.index + 1]}
         names = ("mass", "mean_score", "mean_label", "gap", "gap_variance")
         return {"bin": self.index, **ends, **{name: getattr(self, name) for name in names}}
-
-    def to_frame(self) -> DataFrame:
-        """One row per bin that holds samples; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``bin``, the edges ``left`` and ``right``, ``mass``,
-            ``mean_score``, ``mean_label``, ``gap`` and ``gap_variance``.
-        """
-        return super().to_frame()
 
 
 @checks_parameters

@@ -35,7 +35,6 @@ from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
 
     from skcalib._types import Label, RandomState
     from skcalib.notions import NotionLike
@@ -76,20 +75,12 @@ class CorpCurve(Record):
     _rows = ("forecast", "recalibrated", "weight", "block")
     _beside = ("event",)
 
-    def to_frame(self) -> DataFrame:
-        """One row per distinct forecast; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``forecast``, ``recalibrated``, ``weight`` and ``block``.
-        """
-        return super().to_frame()
-
 
 @dataclass(frozen=True, eq=False)
 class CorpDecomposition(Record):
     """Terms of a mean score; see :func:`~skcalib.corp_decomposition`.
+
+    `to_frame` has a row for each ``event`` with its four terms.
 
     Attributes
     ----------
@@ -128,17 +119,6 @@ class CorpDecomposition(Record):
             "discrimination": self.discriminations,
             "uncertainty": self.uncertainties,
         }
-
-    def to_frame(self) -> DataFrame:
-        """One row per binary event; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``event``, ``score``, ``miscalibration``, ``discrimination``
-            and ``uncertainty``.
-        """
-        return super().to_frame()
 
 
 @checks_parameters
@@ -338,16 +318,6 @@ class CorpBand(Record):
 
     _rows = ("forecast", "recalibrated", "low", "high")
     _beside = ("event",)
-
-    def to_frame(self) -> DataFrame:
-        """One row per forecast; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``forecast``, ``recalibrated``, ``low`` and ``high``.
-        """
-        return super().to_frame()
 
 
 @checks_parameters

@@ -15,7 +15,6 @@ from skcalib.notions import resolve_notion, resolve_reduced
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
 
     from skcalib._types import Label
     from skcalib.notions import NotionLike
@@ -51,16 +50,6 @@ class CumulativeCurve(Record):
     difference: np.ndarray
 
     _rows = ("score", "share", "difference")
-
-    def to_frame(self) -> DataFrame:
-        """One row per distinct score; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``score``, ``share`` and ``difference``.
-        """
-        return super().to_frame()
 
 
 @checks_parameters

@@ -24,7 +24,6 @@ from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
 
     from skcalib._types import Label
     from skcalib.errors.averaged import AveragedProblem
@@ -37,6 +36,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class CalibrationInterceptSlope(Record):
     """Result of :func:`~skcalib.calibration_intercept_slope`: three estimates with their intervals.
+
+    `to_frame` has the columns ``quantity``, ``estimate``, ``low``, ``high`` and ``standard_error``.
 
     Attributes
     ----------
@@ -58,17 +59,6 @@ class CalibrationInterceptSlope(Record):
     def _columns(self):
         names = ("in_the_large", "intercept", "slope")
         return interval_rows("quantity", {name: getattr(self, name) for name in names})
-
-    def to_frame(self) -> DataFrame:
-        """One row per estimate; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``quantity`` ("in_the_large", "intercept" or "slope"),
-            ``estimate``, ``low``, ``high`` and ``standard_error``.
-        """
-        return super().to_frame()
 
     def __str__(self) -> str:
         return f"In the large {self.in_the_large}, intercept {self.intercept}, slope {self.slope}"

@@ -35,7 +35,6 @@ from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
 
     from skcalib._types import Label, Method
     from skcalib.notions import NotionLike
@@ -418,17 +417,6 @@ class ScoreDecomposition(Record):
     refinement: float
     sharpness: float
     uncertainty: float
-
-    def to_frame(self) -> DataFrame:
-        """One row, for a table of several models; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``loss``, ``calibration``, ``refinement``, ``sharpness`` and
-            ``uncertainty``.
-        """
-        return super().to_frame()
 
 
 @checks_parameters

@@ -45,7 +45,6 @@ from skcalib.tower import weighted_mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pandas import DataFrame
     from sklearn.base import BaseEstimator
 
     from skcalib.links.averaging import ModelAverage
@@ -56,6 +55,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class RecalibratorSelection(Record):
     """Result of the selection, with candidates from simple to complex.
+
+    `to_frame` has a row for each candidate: ``name``, ``loss``, ``difference``, ``standard_error``
+    and whether it was ``chosen``.
 
     Attributes
     ----------
@@ -98,17 +100,6 @@ class RecalibratorSelection(Record):
             "standard_error": self.standard_errors,
             "chosen": [name == self.chosen for name in self.names],
         }
-
-    def to_frame(self) -> DataFrame:
-        """One row per candidate, from simple to complex; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``name``, ``loss``, ``difference``, ``standard_error`` and
-            ``chosen``.
-        """
-        return super().to_frame()
 
     def __str__(self) -> str:
         width = max(map(len, self.names))

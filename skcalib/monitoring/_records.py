@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class Window(Record):
     """Consecutive samples of a stream.
 
+    `to_frame` has one row: the fields but `sketch`, and `difference` with its 95 % interval.
+
     Attributes
     ----------
     first, last : int
@@ -47,17 +49,6 @@ class Window(Record):
 
     def _columns(self):
         return _columns_of([self])
-
-    def to_frame(self) -> DataFrame:
-        """One row; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: the fields except for ``sketch``, and ``difference`` with its interval of level
-            95 %, ``difference_low`` and ``difference_high``.
-        """
-        return super().to_frame()
 
     def difference(self, confidence_level: float = 0.95) -> MeanInterval:
         """Observed frequency minus mean forecast, with an interval for this window alone.
@@ -91,6 +82,11 @@ def _columns_of(windows):
 @dataclass(frozen=True)
 class Alarm(Record):
     """An alarm of a `CalibrationMonitor`.
+
+    `to_frame` has one row: ``at``, ``since``, ``log_statistic``, ``groups`` and ``n_groups``; of
+    the evidence ``event``, ``direction``, ``low``, ``high``, ``difference`` and
+    ``evidence_since``; ``mean_predicted_before``, ``observed_before``, ``mean_predicted_after`` and
+    ``observed_after``. Missing values are None.
 
     Attributes
     ----------
@@ -144,19 +140,6 @@ class Alarm(Record):
                 [one] for one in getattr(self, name) or (None, None)
             )
         return {**columns, "groups": [self.groups], "n_groups": [self.n_groups]}
-
-    def to_frame(self) -> DataFrame:
-        """One row; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``at``, ``since`` and ``log_statistic``; from the evidence ``event``,
-            ``direction``, ``low``, ``high``, ``difference`` and ``evidence_since``;
-            ``mean_predicted_before``, ``observed_before``, ``mean_predicted_after`` and
-            ``observed_after``; ``groups`` and ``n_groups``. Missing values are None.
-        """
-        return super().to_frame()
 
     def __str__(self) -> str:
         said = [f"Alarm at sample {self.at:,}."]

@@ -23,7 +23,6 @@ from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
 
 
 @dataclass(frozen=True)
@@ -49,17 +48,6 @@ class VarianceReliability(Record):
 
     _rows = ("predicted_variance", "mean_squared_error", "ratio", "low", "high", "n_samples")
     _beside = ("overall_ratio", "overall_low", "overall_high")
-
-    def to_frame(self) -> DataFrame:
-        """One row per bin; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``predicted_variance``, ``mean_squared_error``, ``ratio``,
-            ``low``, ``high`` and ``n_samples``.
-        """
-        return super().to_frame()
 
 
 @checks_parameters

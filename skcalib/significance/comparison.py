@@ -25,7 +25,6 @@ from skcalib.significance.windows import WindowComparison, compare_windows
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
 
     from skcalib._types import Label
     from skcalib.kernels import Kernel, KernelLike
@@ -39,6 +38,8 @@ PER_SAMPLE = ("forecast", "target", "weight")
 @dataclass(frozen=True)
 class CalibrationComparison(Record):
     """Difference of two kernel calibration errors, first minus second.
+
+    `to_frame` has ``first_error`` and ``second_error`` in place of `errors`.
 
     Attributes
     ----------
@@ -72,16 +73,6 @@ class CalibrationComparison(Record):
         columns = {one.name: [getattr(self, one.name)] for one in fields(self)}
         ((first, second),) = columns.pop("errors")
         return {**columns, "first_error": [first], "second_error": [second]}
-
-    def to_frame(self) -> DataFrame:
-        """One row; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: the fields, with ``first_error`` and ``second_error`` in place of ``errors``.
-        """
-        return super().to_frame()
 
     def __str__(self) -> str:
         if self.pvalue > 0.05:

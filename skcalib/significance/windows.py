@@ -44,7 +44,6 @@ from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
 
     from skcalib._types import Label
     from skcalib.notions import Notion, NotionLike
@@ -103,6 +102,9 @@ class WindowComparison(Record):
 
     A quantity that does not exist for the data is None, and `notes` gives the reason.
 
+    `to_frame` has a row for each ``quantity`` that exists: ``first`` and ``second`` with their
+    limits, and ``difference`` with ``low``, ``high``, ``standard_error`` and ``pvalue``.
+
     Attributes
     ----------
     windows : tuple of two str
@@ -150,18 +152,6 @@ class WindowComparison(Record):
     def _found(self):
         pairs = [(name, getattr(self, name)) for name in QUANTITIES]
         return {name: one for name, one in pairs if one is not None}
-
-    def to_frame(self) -> DataFrame:
-        """One row per quantity that exists; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``quantity`` (the name of the field), ``first`` and ``second`` with ``_low``
-            and ``_high``, and ``difference`` with its ``low``, ``high``, ``standard_error`` and
-            ``pvalue``.
-        """
-        return super().to_frame()
 
     def _columns(self):
         found = self._found()

@@ -24,7 +24,6 @@ from skcalib.theory.bounds import BIN_RULES, LOG2, STRATEGIES, parse_bins
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
     from sklearn.base import BaseEstimator
 
     from skcalib._types import BinCount, Label, MatrixLike, RandomState, ResponseMethod, Strategy
@@ -64,6 +63,9 @@ class InformationEstimate(Record):
 @dataclass(frozen=True, eq=False)
 class SupersampleEvaluation(Record):
     """Result of :func:`~skcalib.evaluate_supersample`: S supersamples of n pairs, k draws each.
+
+    `to_frame` has a row for each draw, with ``supersample``, ``draw``, ``train_error``,
+    ``test_error`` and ``gap``.
 
     Attributes
     ----------
@@ -119,17 +121,6 @@ class SupersampleEvaluation(Record):
         names = ("train_error", "test_error", "gap")
         errors = {name: getattr(self, name).ravel() for name in names}
         return {"supersample": supersample.ravel(), "draw": draw.ravel(), **errors}
-
-    def to_frame(self) -> DataFrame:
-        """One row per draw; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``supersample``, ``draw``, ``train_error``, ``test_error`` and
-            ``gap``.
-        """
-        return super().to_frame()
 
 
 @checks_parameters
