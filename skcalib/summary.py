@@ -14,10 +14,10 @@ from skcalib._parameters import checks_parameters
 from skcalib._records import Record, import_pandas
 from skcalib.error_intervals.proper import estimate_of_solved
 from skcalib.errors.logistic import (
-    _logistic_fit,
-    _uncertain_logits,
     _weighted_quantile,
     calibration_intercept_slope,
+    coefficient_intervals,
+    uncertain_logits,
 )
 from skcalib.errors.terms import solve_notion
 from skcalib.events import binary_events, only_problem
@@ -389,17 +389,17 @@ def _lines(problem, confidence_level, notes):
         )
         return found.in_the_large, found.intercept, found.slope
     except ValueError as error:
-        log_odds, outcome, *rows = _uncertain_logits(problem)
+        log_odds, outcome, *rows = uncertain_logits(problem)
         if outcome.size == 0 or outcome.min() == outcome.max():
             raise
         notes |= dict.fromkeys(("intercept", "slope"), str(error))
         one = np.ones((len(outcome), 1))
-        return *_logistic_fit(one, log_odds, outcome, rows, confidence_level), None, None
+        return *coefficient_intervals(one, log_odds, outcome, rows, confidence_level), None, None
 
 
 def _likelihood(problem):
     """U with its p-value, D and Q."""
-    _uncertain_logits(problem)  # raises for an impossible label
+    uncertain_logits(problem)  # raises for an impossible label
     label = problem.target[:, 1]
     if label.min() == label.max():
         raise ValueError("Discrimination needs labels of both classes, and all are of one class.")

@@ -23,13 +23,15 @@ from skcalib.smoothers.named import resolve_smoother
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
 
     from skcalib._types import Label
     from skcalib.errors.averaged import AveragedProblem
     from skcalib.errors.terms import SmoothedProblem
     from skcalib.notions import Notion, NotionLike
-    from skcalib.problem import LabelsLike
+    from skcalib.problem import LabelsLike, Problem
     from skcalib.smoothers.named import SmootherLike
 
 
@@ -155,19 +157,21 @@ def calibration_intercept_slope(
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     data |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
     problem, _ = only_problem(y_true, y_proba, Auto(), **data)
-    x, y, *rows = _uncertain_logits(problem)
+    x, y, *rows = uncertain_logits(problem)
     _need_a_maximum(x, y)
     one, scale = np.ones(len(x)), float(np.sqrt(weighted_mean(x**2, rows[0])))
-    (in_the_large,) = _logistic_fit(one[:, None], x, y, rows, confidence_level)
+    (in_the_large,) = coefficient_intervals(one[:, None], x, y, rows, confidence_level)
     columns = np.column_stack([one, x / scale])  # of comparable size
-    intercept, slope = _logistic_fit(columns, 0.0, y, rows, confidence_level)
+    intercept, slope = coefficient_intervals(columns, 0.0, y, rows, confidence_level)
     slope = MeanInterval(
         slope.estimate / scale, slope.low / scale, slope.high / scale, slope.standard_error / scale
     )
     return CalibrationInterceptSlope(in_the_large, intercept, slope)
 
 
-def _uncertain_logits(problem):
+def uncertain_logits(
+    problem: Problem,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
     """Log odds, labels, weights, their squares and clusters, where no forecast is 0 or 1."""
     forecast, target = problem.forecast, problem.target
     if forecast.shape[1] > 2:
@@ -185,7 +189,7 @@ def _uncertain_logits(problem):
             "integrated_calibration_index, which allows such forecasts, or a classifier that never "
             "predicts exactly 0 or 1 (a forest with larger leaves, a softmax in double precision)."
         )
-    uncertain = (forecast > 0).all(axis=1)
+    uncertain = np.flatnonzero((forecast > 0).all(axis=1))
     log_odds = np.log(forecast[uncertain, 1]) - np.log(forecast[uncertain, 0])
     kept = problem.take(uncertain)
     return log_odds, target[uncertain, 1], kept.weight, kept.squares, kept.cluster
@@ -208,8 +212,14 @@ def _need_a_maximum(x, y):
     )
 
 
-def _logistic_fit(columns, offset, y, rows, confidence_level):
-    """Intervals of the coefficients of a logistic regression; `rows` as of `_uncertain_logits`."""
+def coefficient_intervals(
+    columns: np.ndarray,
+    offset: np.ndarray | float,
+    y: np.ndarray,
+    rows: Sequence[Any],
+    confidence_level: float,
+) -> list[MeanInterval]:
+    """Intervals of the coefficients of a logistic regression; `rows` as of `uncertain_logits`."""
     weight, square, cluster = rows
     share, size = weight / weight.sum(), effective_size(weight, square)
     theta, hessian = logistic_regression(

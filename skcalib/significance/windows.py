@@ -30,9 +30,9 @@ from skcalib.clusters import (
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.quantities import by
 from skcalib.errors.logistic import (
-    _logistic_fit,
-    _uncertain_logits,
     calibration_intercept_slope,
+    coefficient_intervals,
+    uncertain_logits,
 )
 from skcalib.events import named_events
 from skcalib.few_events import FEW, uncertain_labels
@@ -400,7 +400,7 @@ def _mean_intervals(problem, level):
 
 def _line_intervals(problem, level, whole):
     """Intervals of the logistic recalibration; of the intercept alone unless `whole`."""
-    x, y, *rows = _uncertain_logits(problem)
+    x, y, *rows = uncertain_logits(problem)
     if whole:
         fitted = calibration_intercept_slope(_source(problem), confidence_level=level)
         found = {name: getattr(fitted, name) for name in LINES}
@@ -408,7 +408,7 @@ def _line_intervals(problem, level, whole):
             freedom = _rarer_labels(problem) - 2
             found = {name: _widened(one, level, freedom) for name, one in found.items()}
     elif y.size and y.min() < y.max():
-        found = {LINES[0]: _logistic_fit(np.ones((len(x), 1)), x, y, rows, level)[0]}
+        found = {LINES[0]: coefficient_intervals(np.ones((len(x), 1)), x, y, rows, level)[0]}
     else:
         raise ValueError(
             "Calibration in the large, intercept and slope have no finite estimate: all labels of "
