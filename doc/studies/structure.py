@@ -4,18 +4,19 @@
     python doc/studies/structure.py --source   # without running anything
 
 ``lists of errors`` are literals that name four errors of `QUANTITIES` outside of its module,
-``private names of recalibrators`` methods that two classes define, and ``constructors`` the methods
-``from_...`` of displays. Circles count imports inside functions and for type checkers. A fit of
-averaged maps is ``repeated`` if its forecasts, labels and weights are those of an earlier one in
-the same report.
+``names that a recalibrator may override`` private methods that some recalibrator redefines of its
+base, and ``constructors`` the methods ``from_...`` of displays. Circles count imports inside
+functions and for type checkers. A fit of averaged maps is ``repeated`` if its forecasts, labels and
+weights are those of an earlier one in the same report.
 """
 
 import argparse
 import ast
 import cProfile
 import hashlib
+import inspect
 import pstats
-from collections import Counter, defaultdict
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,7 @@ import skcalib
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES
 from skcalib.links.averaging import ModelAverage
+from skcalib.recalibration import Recalibrator
 
 ROOT = Path(skcalib.__file__).parent
 TABLE = ROOT / "error_intervals" / "quantities.py"
@@ -61,14 +63,16 @@ def lists_of_errors(trees):
     )
 
 
-def shared_private_names(trees):
-    """Private methods that two classes of recalibrators define."""
-    found = Counter()
-    for path, tree in trees.items():
-        if path.parent.name == "recalibration":
-            for node in (one for one in ast.walk(tree) if isinstance(one, ast.ClassDef)):
-                found.update(one.name for one in node.body if isinstance(one, ast.FunctionDef))
-    return sum(n > 1 and name[0] == "_" and name[:2] != "__" for name, n in found.items())
+def overridden_names():
+    """Private methods of recalibrators that a class derived from them defines again."""
+    classes, found = [Recalibrator], set()
+    for kind in classes:
+        classes.extend(one for one in kind.__subclasses__() if one not in classes)
+        if kind.__module__.startswith("skcalib."):
+            bases = [vars(base) for base in kind.__mro__[1:] if base.__module__[:8] == "skcalib."]
+            own = {name for name, value in vars(kind).items() if inspect.isfunction(value)}
+            found.update(name for name in own if any(name in base for base in bases))
+    return sorted(name for name in found if name[0] == "_" and name[:2] != "__")
 
 
 def lines_of_constructors(trees):
@@ -142,7 +146,7 @@ def counted(run=True):
     trees = sources()
     found = {
         "lists of errors by hand": lists_of_errors(trees),
-        "private names of recalibrators": shared_private_names(trees),
+        "names that a recalibrator may override": len(overridden_names()),
         "lines of constructors of displays": lines_of_constructors(trees),
         "import circles, with types": n_circles(trees),
         "lines of skcalib": sum(len(path.read_text("utf-8").splitlines()) for path in trees),

@@ -41,7 +41,8 @@ class TwoSlopesMap(BinaryMap):
 
 
 # %%
-# The recalibrator has the parameters that all recalibrators have, and names its link.
+# The recalibrator has the parameters that all recalibrators have, and fits its link. It gets the
+# parameters of one map for two classes, and else those of a map for each class.
 
 
 class TwoSlopesScaling(BinaryLinkRecalibrator):
@@ -52,8 +53,8 @@ class TwoSlopesScaling(BinaryLinkRecalibrator):
         self.loss = loss
         self.labels = labels
 
-    def _link(self):
-        return TwoSlopesMap()
+    def _fit_map(self, samples):
+        self.coef_ = self._fit_links(TwoSlopesMap(), samples)
 
 
 # %%

@@ -3,8 +3,8 @@ Add a recalibrator that is not a map of logits
 ==============================================
 
 The base class provides validation, classes, weights, names of columns, losses and pipelines. A
-recalibrator learns from arrays in ``_fit_map``, maps arrays in ``_apply_map``, and declares what
-the map preserves. This one mixes the forecast with the label frequencies, which suits small
+recalibrator learns from samples in ``_fit_map``, maps forecasts in ``_apply_map``, and declares
+what the map preserves. This one mixes the forecast with the label frequencies, which suits small
 calibration sets.
 """
 
@@ -28,7 +28,8 @@ class FrequencyMixture(Recalibrator):
         self.loss = loss
         self.labels = labels
 
-    def _fit_map(self, forecast, target, weight):
+    def _fit_map(self, samples):
+        forecast, target, weight = samples.forecast, samples.target, samples.weight
         self.frequency_ = np.average(target, axis=0, weights=weight)
         away, residual = forecast - self.frequency_, target - self.frequency_
         best = np.sum(weight @ (away * residual)) / np.sum(weight @ away**2)

@@ -34,6 +34,12 @@ class _Affine(Link):
     def prepare(self, logits: np.ndarray) -> Self:
         return self.prepare_from(self.size_sums(logits))
 
+    def tempered(self, n_classes: int, beta: float) -> np.ndarray:
+        """Parameters of temperature scaling with the inverse temperature beta."""
+        theta = self.start(n_classes)
+        theta[0] = beta
+        return theta
+
     def prepare_from(self, sums: tuple[float, float, float, float]) -> Self:
         """As `prepare`, from the added `size_sums` of several sets of logits."""
         weighted, total, square, n_logits = sums
@@ -275,6 +281,10 @@ class MonotonePieces(_Diagonal):
     def bounds(self, n_classes: int) -> list[tuple[float | None, float | None]] | None:
         return [(_LEAST, None)] * (len(self.knots_) + 1)
 
+    def tempered(self, n_classes: int, beta: float) -> np.ndarray:
+        """Parameters of temperature scaling with the inverse temperature beta."""
+        return self.start(n_classes) * beta
+
     def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
         heights = np.append(0.0, np.cumsum(theta[1:-1] * np.diff(self.knots_)))
         piece = np.searchsorted(self.knots_, logits, side="right")
@@ -329,11 +339,10 @@ class MonotoneNetwork(_Diagonal):
         # Every parameter but the last bias, which is the logarithm of the mean slope.
         return np.append(np.ones(len(self.start(n_classes)) - 1), 0.0)
 
-    def straight(self, theta: np.ndarray, slope: float) -> np.ndarray:
-        """Parameters whose g is a line of this slope, other parameters as in `theta`."""
-        theta = theta.copy()
-        theta[-self.hidden - 1 :] = 0.0
-        theta[-1] = np.log(slope)
+    def tempered(self, n_classes: int, beta: float) -> np.ndarray:
+        """Parameters of temperature scaling with the inverse temperature beta."""
+        theta = self.start(n_classes)
+        theta[-1] = np.log(beta)
         return theta
 
     def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:

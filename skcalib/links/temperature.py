@@ -25,6 +25,8 @@ from skcalib.links._base import Link, LinkFit, likelihood_tolerance, minimise_co
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from skcalib.links._base import LogRows
+
 _SUBSAMPLE = 2000  # rows of the warm start
 
 
@@ -51,7 +53,7 @@ class TemperatureMap(Link):
 
 
 def optimal_inverse_temperature(
-    logits: np.ndarray,
+    logits: np.ndarray | LogRows,
     labels: np.ndarray,
     weight: np.ndarray,
     *,

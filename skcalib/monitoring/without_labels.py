@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from scipy.special import softmax
 from scipy.stats import pearson3
 
 from skcalib._class_columns import check_column_names
@@ -20,7 +21,6 @@ from skcalib.links import BiasCorrectedTemperature
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.temperature import fit_bias_corrected
 from skcalib.problem import check_problem
-from skcalib.recalibration._base import softmax_of
 from skcalib.scores import Brier, LogLoss
 
 if TYPE_CHECKING:
@@ -486,7 +486,7 @@ class _Map:
         self.information = information[np.ix_(self.free, self.free)]
 
     def __call__(self, forecast):
-        chance = softmax_of(self.link.apply(self.theta, log_forecast(forecast, self.limit)))
+        chance = softmax(self.link.apply(self.theta, log_forecast(forecast, self.limit)), axis=1)
         chance = np.where(forecast > 0, chance, 0.0)
         return chance / chance.sum(axis=1, keepdims=True)
 

@@ -8,9 +8,11 @@ given list of classes.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Literal, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from scipy.special import softmax
 from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
@@ -18,7 +20,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
 from skcalib._class_columns import check_column_names, classes_of_columns
-from skcalib._labels import check_label_list, check_soft_labels, check_y, class_columns, has_columns
+from skcalib._labels import (
+    check_label_list,
+    check_soft_labels,
+    check_y,
+    class_columns,
+    has_columns,
+    labels_or_shares,
+)
 from skcalib._parameters import check_parameters_of
 from skcalib._validation import (
     HALF_TOLERANCE,
@@ -30,24 +39,103 @@ from skcalib._validation import (
 from skcalib._values import shown
 from skcalib.clusters import outside_level
 from skcalib.links._base import detection_limit, log_forecast
+from skcalib.notions import Classwise
 from skcalib.problem import check_not_swapped, soft_classes
 from skcalib.scores import resolve_training_loss
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import ArrayLike
     from sklearn.utils import Tags
 
-    from skcalib.scores import LossLike
+    from skcalib.scores import LossLike, ProperScore
+
+
+class CalibrationSamples:
+    """Validated samples, which a recalibrator is fitted to.
+
+    Parameters
+    ----------
+    score : ProperScore
+        The loss of the recalibrator.
+    values : ndarray of shape (n_rows, n_classes)
+        Probabilities, or logits with ``input="logits"``: those of the user, which a fit must
+        neither change nor keep.
+    labels : ndarray of shape (n_rows,) or (n_rows, n_classes)
+        Columns of the labels, or label distributions.
+    weight : ndarray of shape (n_rows,)
+        Positive weights.
+    read : callable, default=None
+        Makes the input of the map from `values`; None where `values` are the input.
+    count, square : ndarray of shape (n_rows,), default=None
+        Where a row of a sketch stands for several samples, their number and the sum of their
+        squared weights.
+    features : object, default=None
+        Features of the samples, for recalibrators that take them.
+
+    Attributes
+    ----------
+    forecast : ndarray of shape (n_rows, n_classes)
+        The input of the map: probabilities, or logits for a `LogitRecalibrator`.
+    target : ndarray of shape (n_rows, n_classes)
+        One-hot labels, or label distributions.
+    """
+
+    def __init__(
+        self,
+        score: ProperScore,
+        values: np.ndarray,
+        labels: np.ndarray,
+        weight: np.ndarray,
+        *,
+        read: Callable[[np.ndarray], np.ndarray] | None = None,
+        count: np.ndarray | None = None,
+        square: np.ndarray | None = None,
+        features: Any = None,
+    ) -> None:
+        self.score, self.values, self.labels = score, values, labels_or_shares(labels)
+        self.weight, self.count, self.square, self.features = weight, count, square, features
+        self._read = read
+
+    @cached_property
+    def forecast(self) -> np.ndarray:
+        return self.values if self._read is None else self._read(self.values)
+
+    @cached_property
+    def target(self) -> np.ndarray:
+        return self.labels if self.labels.ndim == 2 else np.eye(self.values.shape[1])[self.labels]
+
+    def per_class(self) -> list[CalibrationSamples]:
+        """Samples of two columns, rest and class: for each class, or the last one of two."""
+        problems = [*Classwise().problems(self.forecast, self.target)]
+        problems = problems[1:] if len(problems) == 2 else problems
+        rows: dict[str, Any] = {"count": self.count, "square": self.square}
+        return [CalibrationSamples(self.score, *one, self.weight, **rows) for one in problems]
+
+    def mean_losses(self, recalibrator: Recalibrator) -> tuple[float, float]:
+        """Mean losses without and with the map."""
+        forecast = self.forecast
+        before, after = recalibrator._as_proba(forecast), recalibrator._apply_map(forecast)
+        losses = (self.score.loss(self.target, one) for one in (before, after))
+        without, with_map = (float(weighted_mean(loss, self.weight)) for loss in losses)
+        return without, with_map
 
 
 class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     """Base class of recalibrators: implement `_fit_map` and `_apply_map`.
 
-    ``_fit_map(forecast, target, weight)`` learns from arrays (n, K), (n, K), (n,) and sets the
-    declarations ``injective_``, ``preserves_argmax_`` and ``preserves_order_``;
-    ``_apply_map(forecast)`` maps forecasts (m, K). Constructors have the parameters ``input``,
-    ``loss`` and ``labels``; one with more of them sets all itself.
+    ``_fit_map(samples)`` learns from `samples`, which have the arrays ``forecast`` and ``target``
+    of shape (n, K) and ``weight`` of shape (n,), and sets the declarations ``injective_``,
+    ``preserves_argmax_`` and ``preserves_order_``. ``_apply_map(forecast)`` maps forecasts (m, K).
+    Neither may change its arrays, and a fit must not keep them. Constructors have the parameters
+    ``input``, ``loss`` and ``labels``; one with more of them sets all itself.
+
+    Two methods are optional. ``_read(values)`` makes the input of the map from validated
+    probabilities or logits. ``_fit_without_each(samples, folds, whole)`` returns a list of
+    recalibrators fitted without each fold where one fit to all samples gives them, else None. A
+    recalibrator that is fitted to chunks has ``_fit_sums(samples)``.
 
     Attributes
     ----------
@@ -74,6 +162,8 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     _takes_soft = True
     #: Whether a fit computes ``loss_before_`` and ``loss_after_``.
     _measures = True
+    #: Whether the input of the map are logits.
+    _of_logits = False
 
     def __init__(
         self,
@@ -104,34 +194,21 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         Recalibrator
             The fitted recalibrator.
         """
+        return self._learn(self._check_samples(X, y, sample_weight))
+
+    def _check_samples(self, X, y, sample_weight):
+        """Validated `CalibrationSamples`; sets the classes, and the number and names of columns."""
         check_indices(X=X, y=y, sample_weight=sample_weight)
-        if has_columns(y):
-            return self._fit_soft(self._check_call(X, y), X, y, sample_weight)
-        score, raw, columns = self._check_samples(X, y)
-        weight, raw, columns = drop_zero_weights(sample_weight, raw, columns)
-        return self._learn_validated(score, self._validated(raw), columns, weight)
-
-    def _check_samples(self, X, y):
-        """`fit` up to weights: the loss, the values (n, K) and the columns of the labels (n,).
-
-        Sets ``classes_``, and the number and names of the columns.
-        """
-        score = self._check_call(X, y)
-        labels = check_y(y, name="y")
-        if np.asarray(y).ndim == 2:
-            column_or_1d(y, warn=True)  # accepts a column, with scikit-learn's warning
-        y = labels
-        raw = check_features(X, name="X", n_samples=len(y))
-        self.classes_ = self._check_columns(X, raw, y, self.labels)
+        self._check_call(X, y)
+        raw, labels = self._check_soft(X, y) if has_columns(y) else self._check_labels(X, y)
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
-        columns = class_columns(y, self.classes_)
-        return score, raw, columns
+        weight, raw, labels = drop_zero_weights(sample_weight, raw, labels)
+        return self._samples(self._validated(raw), labels, weight)
 
     def _check_call(self, X, y):
-        """The loss; raises for invalid parameters and for arguments of other kinds."""
-        score = resolve_training_loss(self.loss)
-        self._check_input()
+        """Raise for invalid parameters and for arguments of other kinds."""
+        self._check_parameters()
         if callable(getattr(X, "predict_proba", None)):
             raise ValueError(
                 f"X is a classifier, {type(X).__name__}, but must be a matrix of probabilities: "
@@ -141,10 +218,18 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
-        return score
 
-    def _fit_soft(self, score, X, y, sample_weight):
-        """`fit` to label distributions or annotator counts: losses are linear in them."""
+    def _check_labels(self, X, y):
+        """The values as given (n, K) and the columns of the labels (n,)."""
+        labels = check_y(y, name="y")
+        if np.asarray(y).ndim == 2:
+            column_or_1d(y, warn=True)  # accepts a column, with scikit-learn's warning
+        raw = check_features(X, name="X", n_samples=len(labels))
+        self.classes_ = self._check_columns(X, raw, labels, self.labels)
+        return raw, class_columns(labels, self.classes_)
+
+    def _check_soft(self, X, y):
+        """The values as given (n, K) and label distributions (n, K); losses are linear in them."""
         if not self._takes_soft:
             raise ValueError(
                 f"{type(self).__name__} needs one label per sample, not soft labels of shape "
@@ -162,39 +247,23 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.classes_ = self._check_columns(X, raw, own, own)
         if self.labels is None and raw.shape[1] > 1:
             check_column_names(X, own, "X")
-        if np.ndim(X) == 2:
-            validate_data(self, X, reset=True, skip_check_array=True)
         order = [own.tolist().index(label) for label in self.classes_.tolist()]
-        weight, raw, target = drop_zero_weights(sample_weight, raw, target[:, order])
-        values = self._validated(raw)
-        self._learn_reading(values)
-        self._learn_target(score, self._read(values), target, weight)
-        return self
+        return raw, target[:, order]
 
-    def _fit_validated(self, proba, columns, weight, classes):
-        """`fit` for validated probabilities (n, K), columns of the labels, weights, and classes."""
-        score = self._check_validated(proba, classes)
-        weight, proba, columns = drop_zero_weights(weight, proba, columns)
-        return self._learn_validated(score, proba, columns, weight)
-
-    def _check_validated(self, proba, classes):
-        """The loss; checks the parameters, and sets the classes and the number of columns."""
+    def _samples(self, values, labels, weight, **beside):
+        """`CalibrationSamples` from validated values, whose zeros set the detection limit."""
+        if self._of_logits and self.input == "proba":
+            self.detection_limit_ = detection_limit(values)
         score = resolve_training_loss(self.loss)
-        self._check_input()
-        self.classes_, self.n_features_in_ = classes, proba.shape[1]
-        return score
+        return CalibrationSamples(score, values, labels, weight, read=self._read, **beside)
 
-    def _fit_without_each(self, proba, columns, weight, folds, whole=None):
-        """Fits to the samples outside of each fold, where one fit to all samples gives them.
-
-        None where each fold needs a fit of its own. The samples are those of `_fit_validated`, with
-        positive weights; `whole` is a fit to all samples that is known.
-        """
-
-    def _learn_validated(self, score, values, columns, weight):
-        """Learn how to read validated values, and the map, from samples of positive weight."""
-        self._learn_reading(values)
-        self._learn(score, self._read(values), columns, weight)
+    def _learn(self, samples):
+        """Fit the map, and measure the losses where the fit has not done so."""
+        losses = self._fit_map(samples)
+        if losses is None and self._measures:
+            losses = samples.mean_losses(self)
+        if losses is not None:
+            self.loss_before_, self.loss_after_ = losses
         return self
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -210,7 +279,9 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         array of shape (n_samples, n_classes)
             Rows sum to one.
         """
-        return self._map_validated(self._check_forecasts(X))
+        values = self._check_forecasts(X)
+        found = self._apply_map(self._read(values))
+        return found.copy() if np.may_share_memory(found, values) else found
 
     def _check_forecasts(self, X):
         """Validated values (n, K) of new samples, whose columns are those of `fit`."""
@@ -227,10 +298,6 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
                 f"{len(self.classes_)} classes."
             )
         return values
-
-    def _map_validated(self, values):
-        """`predict_proba` for validated probabilities, or logits, of shape (n, K)."""
-        return self._apply_map(self._read(values))
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Class of largest recalibrated probability.
@@ -280,30 +347,31 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         prefix = type(self).__name__.lower()
         return np.asarray([f"{prefix}_{label}" for label in self.classes_], dtype=object)
 
-    def _learn(self, score, forecast, columns, weight):
-        """Fit the map to forecasts and the columns of their labels, and measure the losses."""
-        self._learn_target(score, forecast, np.eye(len(self.classes_))[columns], weight)
-
-    def _learn_target(self, score, forecast, target, weight):
-        """As `_learn`, from label distributions (n, K)."""
-        self._fit_map(forecast, target, weight)
-        self._measure(score, forecast, target, weight)
-
-    def _measure(self, score, forecast, target, weight):
-        """Mean losses without and with the map, if they are wanted."""
-        if not self._measures:
-            return
-        before, after = self._as_proba(forecast), self._apply_map(forecast)
-        self.loss_before_ = float(weighted_mean(score.loss(target, before), weight))
-        self.loss_after_ = float(weighted_mean(score.loss(target, after), weight))
-
-    def _fit_map(self, forecast, target, weight):
+    def _fit_map(self, samples):
+        """Learn the map. May return the mean losses without and with it, if they are known."""
         raise NotImplementedError
 
     def _apply_map(self, forecast):
         raise NotImplementedError
 
-    def _check_input(self):
+    def _fit_without_each(self, samples, folds, whole=None):
+        """Fits to the samples outside of each fold, where one fit to all samples gives them.
+
+        None where each fold needs a fit of its own. `whole` is a fit to all samples that is known.
+        """
+
+    def _read(self, values):
+        """Input of the map, from validated probabilities or logits."""
+        if not self._of_logits:
+            return softmax(values, axis=1) if self.input == "logits" else values
+        return values if self.input == "logits" else log_forecast(values, self.detection_limit_)
+
+    def _as_proba(self, forecast):
+        """Probabilities of the input of the map."""
+        return softmax(forecast, axis=1) if self._of_logits else forecast
+
+    def _check_parameters(self):
+        resolve_training_loss(self.loss)
         check_parameters_of(self)
         if self.labels is not None:
             check_label_list(self.labels)
@@ -354,19 +422,9 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     def _validated(self, X):
         """Probabilities (n, K), or logits; a single column is that of the positive class."""
         if self.input == "proba":
-            return check_proba(X, name="X")
+            return check_proba(X, name="X", copy=False)
         logits = check_features(X, name="X")
         return np.hstack([np.zeros_like(logits), logits]) if logits.shape[1] == 1 else logits
-
-    def _learn_reading(self, values):
-        """Learn what `_read` needs from validated values."""
-
-    def _read(self, values):
-        """Input of the map: probabilities, unless a subclass uses logits."""
-        return softmax_of(values) if self.input == "logits" else values
-
-    def _as_proba(self, forecast):
-        return forecast
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -382,13 +440,6 @@ def _like_probabilities(logits):
         return False
     sums = logits.sum(axis=1, dtype=np.float64)
     return logits.shape[1] == 1 or bool(np.all(np.abs(sums - 1) <= HALF_TOLERANCE))
-
-
-def softmax_of(logits):
-    """softmax over columns, float64."""
-    z = np.asarray(logits, dtype=np.float64)
-    e = np.exp(z - z.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
 
 
 class LogitRecalibrator(Recalibrator):
@@ -407,20 +458,7 @@ class LogitRecalibrator(Recalibrator):
     skcalib.testing.check_recalibrator : Checks a new recalibrator.
     """
 
-    def _learn_reading(self, values):
-        limit = self._limit_of(values)
-        if limit is not None:
-            self.detection_limit_ = limit
-
-    def _limit_of(self, values):
-        """Detection limit of validated values; None for logits. That of a union is the least."""
-        return detection_limit(values) if self.input == "proba" else None
-
-    def _read(self, values):
-        return values if self.input == "logits" else log_forecast(values, self.detection_limit_)
-
-    def _as_proba(self, forecast):
-        return softmax_of(forecast)
+    _of_logits = True
 
 
 # --- Objects with fit and predict_proba -----------------------------------------------------------
@@ -455,7 +493,8 @@ def fit_recalibrator(recalibrator, proba, y, weight, classes, features=None, *, 
     fitted = _clone_for(recalibrator, classes)
     if _is_plain(fitted, "fit"):
         fitted._measures = measure
-        return fitted._fit_validated(proba, class_columns(y, classes), weight, classes)
+        weight, proba, y = drop_zero_weights(weight, proba, y)
+        return fitted._learn(_samples_for(fitted, proba, y, weight, classes))
     # Weights are passed explicitly here, so metadata routing is disabled.
     with config_context(enable_metadata_routing=False):
         fitted.fit(proba, y, **weight_params(fitted, weight), **_feature_params(fitted, features))
@@ -472,14 +511,21 @@ def fit_without_each(recalibrator, proba, y, weight, classes, folds, whole=None)
     if not _is_plain(recalibrator, "fit"):
         return None
     fitted, kept = _clone_for(recalibrator, classes), weight > 0
-    fitted._check_validated(proba, classes)
     if not kept.all():
         place = np.cumsum(kept) - 1
         folds = [place[test[kept[test]]] for test in folds]
         proba, y, weight = proba[kept], y[kept], weight[kept]
     if not all(map(len, folds)):
         return None
-    return fitted._fit_without_each(proba, class_columns(y, classes), weight, folds, whole)
+    samples = _samples_for(fitted, proba, y, weight, classes)
+    return fitted._fit_without_each(samples, folds, whole)
+
+
+def _samples_for(recalibrator, proba, y, weight, classes):
+    """Validated arrays with positive weights as the samples of a recalibrator of the library."""
+    recalibrator._check_parameters()
+    recalibrator.classes_, recalibrator.n_features_in_ = classes, proba.shape[1]
+    return recalibrator._samples(proba, class_columns(y, classes), weight)
 
 
 def _clone_for(recalibrator, classes):
@@ -556,7 +602,7 @@ def recalibrated_proba(recalibrator, proba, classes, features=None):
     """Probabilities (n, K) of a fitted recalibrator, one column for each of `classes`."""
     known = getattr(recalibrator, "classes_", classes)
     if _is_plain(recalibrator, "predict_proba") and proba.shape[1] == len(known):
-        return align_columns(recalibrator._map_validated(proba), known, classes)
+        return align_columns(recalibrator._apply_map(recalibrator._read(proba)), known, classes)
     name = f"{type(recalibrator).__name__}.predict_proba(P)"
     response = recalibrator.predict_proba(proba, **_feature_params(recalibrator, features))
     if len(known) == 1:  # fitted to a single class

@@ -15,11 +15,14 @@ from sklearn.utils.validation import validate_data
 from skcalib._chunks import Chunks, check_chunk_labels, check_same_columns
 from skcalib._labels import check_y, class_columns
 from skcalib._validation import check_features, check_indices, check_weight
+from skcalib.links._base import detection_limit
 from skcalib.recalibration._base import LogitRecalibrator
-from skcalib.scores import resolve_training_loss
+from skcalib.scores import LogLoss, resolve_training_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    from skcalib.scores import ProperScore
 
 MAX_PASSES = 18  # over the chunks, in all
 
@@ -28,6 +31,7 @@ class FittedFromChunks(LogitRecalibrator):
     """Adds `fit_chunks` to a recalibrator of logits."""
 
     _pilot = 2000  # samples from which a fit starts
+    _needs_hessian = False
     labels: Any
     loss: Any
 
@@ -93,10 +97,14 @@ class FittedFromChunks(LogitRecalibrator):
         >>> abs(scaling.temperature_ - whole.temperature_) < 1e-8, scaling.n_passes_ <= 18
         (True, True)
         """
-        score = resolve_training_loss(self.loss)
-        self._check_input()
-        classes = check_chunk_labels(self.labels, type(self).__name__)
-        self._check_chunked(score)
+        self._check_parameters()
+        score, name = resolve_training_loss(self.loss), type(self).__name__
+        classes = check_chunk_labels(self.labels, name)
+        if self._needs_hessian and not isinstance(score, LogLoss):
+            raise ValueError(
+                f"{name} is fitted from chunks for loss='log' only, whose Hessian is known; got "
+                f"{self.loss!r}. Use TemperatureScaling, or fit on a part of the samples."
+            )
         source = Chunks(chunks)
         found = source.reduce(_first_reading, partial(_combined, self._pilot), self, classes)
         if found is None:
@@ -110,30 +118,15 @@ class FittedFromChunks(LogitRecalibrator):
         del first
         if found.limit is not None:
             self.detection_limit_ = found.limit
-        samples = ChunkedLogits(self, source, found)
-        self._fit_sums(score, samples)
-        before, after, least = samples.reduce(_final_reading, _losses, self, score)
-        self.loss_before_ = float(before) / samples.n_samples
-        self.loss_after_ = float(after) / samples.n_samples
-        self._check_fit(float(least), samples.counts)
+        samples = ChunkedLogits(self, score, source, found)
+        self._fit_sums(samples)
+        self.loss_before_, self.loss_after_, _ = samples.losses()
         self.n_passes_ = source.passes
         return self
 
-    def _check_chunked(self, score):
-        """Raise for parameters that `fit` supports and `fit_chunks` does not."""
-
-    def _fit_sums(self, score, samples):
+    def _fit_sums(self, samples):
         """Learn the map from `ChunkedLogits`."""
         raise NotImplementedError
-
-    def _check_fit(self, least, counts):
-        """Warn, from the smallest probability of a label, and the weight of each class."""
-
-    def _mean_losses(self, score, logits, columns, weight):
-        """Mean losses of samples in memory, without and with the map."""
-        target, share = np.eye(len(self.classes_))[columns], weight / weight.sum()
-        before, after = self._as_proba(logits), self._apply_map(logits)
-        return tuple(float(share @ score.loss(target, one)) for one in (before, after))
 
 
 class ChunkedLogits:
@@ -141,6 +134,8 @@ class ChunkedLogits:
 
     Attributes
     ----------
+    score : ProperScore
+        The loss of the recalibrator.
     n_samples : int
         Samples of positive weight.
     counts : ndarray of shape (K,)
@@ -151,8 +146,8 @@ class ChunkedLogits:
         Logits (m, K), columns of the labels (m,) and weights (m,) of a part of the samples.
     """
 
-    def __init__(self, recalibrator: Any, source: Chunks, found: Any) -> None:
-        self._recalibrator, self._source = recalibrator, source
+    def __init__(self, recalibrator: Any, score: ProperScore, source: Chunks, found: Any) -> None:
+        self._recalibrator, self.score, self._source = recalibrator, score, source
         # A power of two first, as weights may be too large or too small to be multiplied.
         exponent = int(np.frexp(found.weight / found.n_samples)[1])
         self._scale = exponent, found.n_samples / np.ldexp(found.weight, -exponent)
@@ -160,6 +155,7 @@ class ChunkedLogits:
         self.counts = self._scaled(found.counts)
         values, columns, weight = found.pilot
         self.pilot = recalibrator._read(values), columns, self._scaled(weight)
+        self._losses: tuple[float, float, float] | None = None
 
     @property
     def passes_left(self) -> int:
@@ -181,6 +177,17 @@ class ChunkedLogits:
         """One pass with another combination of the results."""
         read = _Reading(self._recalibrator, self._scale, function, args)
         return self._source.reduce(read, combine)
+
+    def losses(self) -> tuple[float, float, float]:
+        """Mean losses without and with the fitted map, and the least probability of a label.
+
+        The last pass over the chunks.
+        """
+        if self._losses is None:
+            sums = self.reduce(_final_reading, _added, self._recalibrator, self.score)
+            before, after, least = map(float, sums)
+            self._losses = before / self.n_samples, after / self.n_samples, least
+        return self._losses
 
     def _scaled(self, weight):
         return _scaled(weight, self._scale)
@@ -258,7 +265,7 @@ def _first_reading(number, values, y, *rest):
         n_samples=len(found),
         weight=total,
         counts=counts,
-        limit=recalibrator._limit_of(found),
+        limit=detection_limit(found) if recalibrator.input == "proba" else None,
         uniform=bool(np.array_equal(found.min(axis=1), found.max(axis=1))),
         pilot=(found[few], columns[few], weight[few]),
     )
@@ -284,10 +291,11 @@ def _combined(n_pilot, one, two):
 
 def _final_reading(logits, columns, weight, recalibrator, score):
     """Sums of losses without and with the map, and the smallest probability of a label."""
-    before, after = recalibrator._mean_losses(score, logits, columns, weight)
-    hit = recalibrator._apply_map(logits)[np.arange(len(logits)), columns]
-    return before * weight.sum(), after * weight.sum(), hit.min()
+    before, after = recalibrator._as_proba(logits), recalibrator._apply_map(logits)
+    target = np.eye(logits.shape[1])[columns]
+    least = after[np.arange(len(logits)), columns].min()
+    return weight @ score.loss(target, before), weight @ score.loss(target, after), least
 
 
-def _losses(one, two):
+def _added(one, two):
     return one[0] + two[0], one[1] + two[1], min(one[2], two[2])

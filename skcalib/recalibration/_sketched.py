@@ -1,8 +1,7 @@
 """Recalibrators that are fitted to a summary of forecasts: sums, in place of the samples.
 
-`FittedFromSketch` has the public method; a subclass implements `_learn_rows` from a `Problem` for
-each map, whose rows stand for several samples. `TwoClassesFromSketch` is for maps of all
-probabilities at once.
+`FittedFromSketch` has the public method. The rows of the samples that `_fit_map` is given stand for
+several samples each. A map of all probabilities at once is fitted for two classes only.
 """
 
 from __future__ import annotations
@@ -11,13 +10,14 @@ from typing import Any, Self
 
 from skcalib._labels import check_label_list, listed
 from skcalib.problem import ForecastSummary
-from skcalib.recalibration._base import Recalibrator
-from skcalib.scores import resolve_training_loss
+from skcalib.recalibration._base import CalibrationSamples, Recalibrator
 
 
 class FittedFromSketch(Recalibrator):
-    """Adds `fit_sketch` to a recalibrator of one probability at a time."""
+    """Adds `fit_sketch` to a recalibrator."""
 
+    #: Whether the map takes one probability at a time; else a sketch can only have two classes.
+    _takes_columns = False
     input: Any
     labels: Any
     loss: Any
@@ -88,13 +88,15 @@ class FittedFromSketch(Recalibrator):
         >>> bool(abs(scaling.coef_ - whole.coef_).max() < 1e-6)
         True
         """
-        score = resolve_training_loss(self.loss)
-        self._check_input()
+        self._check_parameters()
         problems, classes = self._problems_of(sketch)
         self.classes_, self.n_features_in_ = classes, len(classes)
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-        self._learn_rows(score, problems)
-        return self
+        parts = [
+            self._samples(one.forecast, one.target, one.weight, count=one.count, square=one.square)
+            for one in problems
+        ]
+        return self._learn(parts[0] if len(parts) == 1 else ClasswiseSamples(parts))
 
     def _problems_of(self, sketch):
         """A `Problem` for each map, and the classes."""
@@ -117,7 +119,13 @@ class FittedFromSketch(Recalibrator):
                     f"{name} has labels={listed(labels)}, but the classes of the sketch are "
                     f"{listed(classes)}: leave labels= out, or make the sketch with the same."
                 )
-        self._check_classes(classes)
+        if len(classes) > 2 and not self._takes_columns:
+            raise ValueError(
+                f"{name} needs all probabilities of a sample, and a sketch has one at a time, "
+                f"which is sufficient for two classes only, got {len(classes)}: use "
+                "TemperatureScaling.fit_chunks, or PlattScaling with a sketch of "
+                "notion='classwise'."
+            )
         known = ("canonical", "classwise") if len(classes) == 2 else ("classwise",)
         if notion not in known:
             raise ValueError(
@@ -127,22 +135,23 @@ class FittedFromSketch(Recalibrator):
         problems = [one.problem(classes) for one in sketch.scored()]
         return problems[-1:] if len(classes) == 2 else problems, classes
 
-    def _check_classes(self, classes):
-        """Raise for classes for which one probability at a time is not sufficient."""
 
-    def _learn_rows(self, score, problems):
-        """Fit the maps to a `Problem` for each, and measure the losses."""
-        raise NotImplementedError
+class ClasswiseSamples:
+    """Samples of each class against the rest, from sketches that have their own rows.
 
+    Parameters
+    ----------
+    parts : list of CalibrationSamples
+        The samples of each class.
+    """
 
-class TwoClassesFromSketch(FittedFromSketch):
-    """Adds `fit_sketch`, for two classes only, to a recalibrator of all probabilities at once."""
+    def __init__(self, parts: list[CalibrationSamples]) -> None:
+        self.parts = parts
 
-    def _check_classes(self, classes):
-        if len(classes) > 2:
-            raise ValueError(
-                f"{type(self).__name__} needs all probabilities of a sample, and a sketch has one "
-                f"at a time, which is sufficient for two classes only, got {len(classes)}: use "
-                "TemperatureScaling.fit_chunks, or PlattScaling with a sketch of "
-                "notion='classwise'."
-            )
+    def per_class(self) -> list[CalibrationSamples]:
+        """As `CalibrationSamples.per_class`."""
+        return self.parts
+
+    def mean_losses(self, recalibrator: Recalibrator) -> tuple[float, float]:
+        """Not known: losses need all probabilities of a sample."""
+        return float("nan"), float("nan")

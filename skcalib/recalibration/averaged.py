@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from copy import copy
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skcalib.links.averaging import ModelAverage
 from skcalib.links.leave_out import AverageWithout, one_step_is_enough
-from skcalib.recalibration._sketched import TwoClassesFromSketch
-
-if TYPE_CHECKING:
-    pass
+from skcalib.recalibration._sketched import FittedFromSketch
 
 
-class ModelAverageScaling(TwoClassesFromSketch):  # numpydoc ignore=PR02
+class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
     r"""Average of recalibration maps, weighted by their evidence.
 
     This is the map of the default calibration error (:func:`~skcalib.proper_calibration_error`).
@@ -61,20 +57,16 @@ class ModelAverageScaling(TwoClassesFromSketch):  # numpydoc ignore=PR02
     {'shift': 0.0, 'slope': 1.0, 'class_slopes': 0.0, 'curve': 0.0, 'confusion': 0.0}
     """
 
-    def _learn_rows(self, score, problems):
-        (one,) = problems
-        self._fit_map(one.forecast, one.target, one.weight, one.square)
-        self._measure(score, one.forecast, one.target, one.weight)
+    def _fit_map(self, samples):
+        data = samples.forecast, samples.target, samples.weight, samples.square
+        self._take(ModelAverage().fit(*data))
 
-    def _fit_map(self, forecast, target, weight, square=None):
-        self._take(ModelAverage().fit(forecast, target, weight, square))
-
-    def _fit_without_each(self, forecast, columns, weight, folds, whole=None):
-        counts = np.bincount(columns, minlength=len(self.classes_))
-        if not one_step_is_enough(counts, weight, folds):
+    def _fit_without_each(self, samples, folds, whole=None):
+        counts = np.bincount(samples.labels, minlength=len(self.classes_))
+        if not one_step_is_enough(counts, samples.weight, folds):
             return None
         if whole is None:
-            whole = ModelAverage().fit(forecast, np.eye(len(counts))[columns], weight)
+            whole = ModelAverage().fit(samples.forecast, samples.target, samples.weight)
         found = []
         for test in folds:
             average = AverageWithout(whole, test)

@@ -10,8 +10,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from skcalib._parameters import check_parameters_of
-from skcalib._validation import check_indices, drop_zero_weights, mean_one, take_rows, weighted_rows
+from skcalib._validation import check_indices, mean_one, take_rows, weighted_rows
 from skcalib._values import shown
 from skcalib.inference import MeanInterval, first_within_one_standard_error, mean_interval
 from skcalib.links._base import detection_limit, log_forecast
@@ -153,6 +152,7 @@ class GroupRecalibrator(Recalibrator):
     """
 
     takes_features = True
+    _takes_soft = False
 
     def __init__(
         self,
@@ -209,22 +209,20 @@ class GroupRecalibrator(Recalibrator):
             with more than two classes.
         """
         check_indices(X=X, y=y, sample_weight=sample_weight, features=features)
-        self._check_options()
-        score, raw, columns = self._check_samples(X, y)
-        self._check_monotone()
-        table = None
+        samples = self._check_samples(X, y, sample_weight)
+        if self.monotone and len(self.classes_) > 2:
+            raise ValueError(
+                f"monotone=True needs two classes, but there are {len(self.classes_)}: set it to "
+                "False, or recalibrate the probability of each class against the others."
+            )
         self._reader = None
-        rows = weighted_rows(sample_weight, len(columns))
         if features is not None:
-            check_rows(features, len(columns))
-            features = take_rows(features, rows)
+            n_samples = np.shape(y)[0]
+            check_rows(features, n_samples)
+            features = take_rows(features, weighted_rows(sample_weight, n_samples))
             self._reader = FeatureReader().fit(features)
-            table = self._reader.read(features)
-        weight, raw, columns = drop_zero_weights(sample_weight, raw, columns)
-        values = self._validated(raw)
-        self._learn_reading(values)
-        self._learn(score, self._read(values), columns, weight, table)
-        return self
+            samples.features = self._reader.read(features)
+        return self._learn(samples)
 
     def fit_transform(
         self,
@@ -273,7 +271,8 @@ class GroupRecalibrator(Recalibrator):
             Rows sum to one.
         """
         values = self._check_forecasts(X)
-        return self._apply_map(self._read(values), self._table(features, len(values)))
+        found = self._apply_map(self._read(values), self._table(features, len(values)))
+        return found.copy() if np.may_share_memory(found, values) else found
 
     def predict(
         self, X: ArrayLike, *, features: MatrixLike | ArrayLike | None = None
@@ -314,19 +313,12 @@ class GroupRecalibrator(Recalibrator):
         """
         return self.predict_proba(X, **_given(features))
 
-    def _check_options(self):
+    def _check_parameters(self):
         whole = isinstance(self.cv, (int, np.integer)) and not isinstance(self.cv, bool)
         if not whole or self.cv < 2:
             raise ValueError(f"cv must be a number of folds, at least 2, got {shown(self.cv)}.")
-        check_parameters_of(self)
+        super()._check_parameters()
         self._plain()
-
-    def _check_monotone(self):
-        if self.monotone and len(self.classes_) > 2:
-            raise ValueError(
-                f"monotone=True needs two classes, but there are {len(self.classes_)}: set it to "
-                "False, or recalibrate the probability of each class against the others."
-            )
 
     def _plain(self):
         default = PlattScaling() if self.monotone else ModelAverageScaling()
@@ -346,9 +338,9 @@ class GroupRecalibrator(Recalibrator):
         check_rows(features, n_samples)
         return self._reader.read(features)
 
-    def _learn(self, score, forecast, columns, weight, table=None):
-        weight = mean_one(weight)
-        target = np.eye(len(self.classes_))[columns]
+    def _fit_map(self, samples):
+        score, forecast, target = samples.score, samples.forecast, samples.target
+        weight, table = mean_one(samples.weight), samples.features
         data = forecast, target, weight, table
         level, gains = 0, (_NONE, _NONE, _NONE)
         if len(weight) >= _FEWEST:
@@ -363,8 +355,8 @@ class GroupRecalibrator(Recalibrator):
         self.identity_ = self.chosen_ == "identity"
         self._finish(level if self.chosen_ == "features" else 0, *data)
         after = self._apply_map(forecast, table)
-        self.loss_before_ = float(weighted_mean(score.loss(target, forecast), weight))
-        self.loss_after_ = float(weighted_mean(score.loss(target, after), weight))
+        losses = (score.loss(target, one) for one in (forecast, after))
+        return tuple(float(weighted_mean(loss, weight)) for loss in losses)
 
     def _cross_validate(self, score, forecast, target, weight, table):
         """The level of F on all folds, and the gains of g, of F beyond g, and of both."""

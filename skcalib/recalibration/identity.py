@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from skcalib.recalibration._base import Recalibrator
-
-if TYPE_CHECKING:
-    pass
 
 
 class IdentityRecalibrator(Recalibrator):  # numpydoc ignore=PR02
@@ -35,7 +30,7 @@ class IdentityRecalibrator(Recalibrator):  # numpydoc ignore=PR02
     array([[0.6, 0.4]])
     """
 
-    def _fit_map(self, forecast, target, weight):
+    def _fit_map(self, samples):
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
 
     def _apply_map(self, forecast):
@@ -76,8 +71,9 @@ class LabelFrequency(Recalibrator):  # numpydoc ignore=PR02
            [0.5, 0.5]])
     """
 
-    def _fit_map(self, forecast, target, weight):
-        top = forecast.argmax(axis=1)
+    def _fit_map(self, samples):
+        target, weight = samples.target, samples.weight
+        top = samples.forecast.argmax(axis=1)
         overall = weight @ target / weight.sum()
         rows = []
         for k in range(target.shape[1]):

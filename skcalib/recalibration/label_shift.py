@@ -15,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from skcalib._labels import check_label_list, listed
 from skcalib._validation import check_features, drop_zero_weights, number_of_samples
 from skcalib._values import shown
-from skcalib.recalibration._base import LogitRecalibrator, Recalibrator, softmax_of
-from skcalib.recalibration._sketched import TwoClassesFromSketch
-from skcalib.scores import resolve_training_loss
+from skcalib.clusters import outside_level
+from skcalib.recalibration._base import LogitRecalibrator, Recalibrator
+from skcalib.recalibration._sketched import FittedFromSketch
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class LabelShiftRecalibrator(Recalibrator):
                 "labels, or as source_prior= the class frequencies for which the forecasts are "
                 "calibrated."
             )
-        self._check_input()
+        self._check_parameters()
         raw = check_features(X, name="X")
         n_classes = max(2, raw.shape[1])
         classes = np.arange(n_classes) if self.labels is None else check_label_list(self.labels)
@@ -165,9 +165,7 @@ class LabelShiftRecalibrator(Recalibrator):
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
         weight, raw = drop_zero_weights(sample_weight, raw)
-        values = self._validated(raw)
-        self._learn_reading(values)
-        self._learn_priors(self._read(values), None, weight)
+        self._learn_priors(self._read(self._validated(raw)), None, weight)
         return self
 
     def adapt(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -200,8 +198,9 @@ class LabelShiftRecalibrator(Recalibrator):
         self._estimate_target(self._read(values), weight)
         return self
 
-    def _fit_map(self, forecast, target, weight):
-        self._learn_priors(forecast, weighted_mean(target, weight), weight)
+    def _fit_map(self, samples):
+        frequency = weighted_mean(samples.target, samples.weight)
+        self._learn_priors(samples.forecast, frequency, samples.weight)
 
     def _learn_priors(self, forecast, frequency, weight):
         """Class frequencies of both populations; `frequency` is that of the labels, or None."""
@@ -264,7 +263,7 @@ class LabelShiftRecalibrator(Recalibrator):
                 f"{errors.max():.2g}: the forecasts hardly distinguish some classes, or there are "
                 "too few of them. Use more samples, or pass target_prior.",
                 UserWarning,
-                stacklevel=3,
+                stacklevel=outside_level(),
             )
         self._set_target(target, errors)
 
@@ -333,7 +332,7 @@ def _standard_errors(ratio, weight, prior):
 # --- A shift that is fitted to labels -------------------------------------------------------------
 
 
-class InterceptRecalibrator(TwoClassesFromSketch, LogitRecalibrator):  # numpydoc ignore=PR02
+class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):  # numpydoc ignore=PR02
     r"""Shift of the log odds: :math:`softmax(\log s + b)`, one offset for each class.
 
     The map of a model that was trained with other class frequencies, by undersampling or class
@@ -380,17 +379,11 @@ class InterceptRecalibrator(TwoClassesFromSketch, LogitRecalibrator):  # numpydo
     array([0.1])
     """
 
-    def _learn_rows(self, score, problems):
-        (one,) = problems
-        self._learn_reading(one.forecast)
-        data = self._read(one.forecast), one.target, one.weight
-        self._fit_map(*data, one.count)
-        self._measure(score, *data)
-
-    def _fit_map(self, logits, target, weight, count=None):
-        score, share = resolve_training_loss(self.loss), weight / weight.sum()
+    def _fit_map(self, samples):
+        score, logits, target = samples.score, samples.forecast, samples.target
+        share = samples.weight / samples.weight.sum()
         labelled = target.any(axis=0)
-        pull = 0.0 if labelled.all() else _WEAK / number_of_samples(weight, count)
+        pull = 0.0 if labelled.all() else _WEAK / number_of_samples(samples.weight, samples.count)
 
         def objective(shift):
             loss, slope = score.logit_loss(target, logits + shift)
@@ -409,8 +402,8 @@ class InterceptRecalibrator(TwoClassesFromSketch, LogitRecalibrator):  # numpydo
                 if converged
                 else f"InterceptRecalibrator did not converge: {fit.message}.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=outside_level(),
             )
 
     def _apply_map(self, logits):
-        return softmax_of(logits + self.intercept_)
+        return softmax(logits + self.intercept_, axis=1)

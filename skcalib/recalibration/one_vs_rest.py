@@ -8,21 +8,22 @@ fit a parametric map of the logit; `IsotonicRecalibrator`, `HistogramBinning` an
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from sklearn.base import clone
+from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._validation import mean_one, number_of_samples
 from skcalib._values import shown
+from skcalib.clusters import outside_level
 from skcalib.links import BetaMap, PlattMap, QuadraticMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast
-from skcalib.notions import Classwise, rests_and_classes
-from skcalib.recalibration._base import Recalibrator, softmax_of
+from skcalib.notions import rests_and_classes
+from skcalib.recalibration._base import Recalibrator
 from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.scores import resolve_training_loss
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, UniformBins
 from skcalib.smoothers.partition import interpolate
 
@@ -32,37 +33,28 @@ if TYPE_CHECKING:
     from skcalib._types import Bandwidth, Bins, Strategy
     from skcalib.scores import LossLike
 
+#: Weak shrinkage towards the identity, in samples: keeps separable fits finite.
+_WEAK = 1e-2
+
 
 class OneVsRestRecalibrator(Recalibrator):
     """Base class: one map for each class against the rest, and rows divided by their sum.
 
-    For two classes one map of the second column serves both. Subclasses implement
-    ``_fit_one(forecast, target, weight)``, which returns a map from forecasts of two columns
-    (rest, class) to the probability of the class, and declare for that map ``_one_injective`` and
-    ``_one_keeps_order``. Those with `fit_sketch` have a fourth argument, the number of samples in
-    each row.
+    For two classes one map of the second column serves both. The ``_fit_map`` of a subclass calls
+    ``_fit_each(fit_one, samples)``. There ``fit_one(samples)`` gets samples with two columns (rest,
+    class), and returns a map from forecasts of two columns to the probability of the class, with
+    the attributes ``injective`` and ``preserves_order``.
     """
 
-    def _fit_map(self, forecast, target, weight):
-        problems = [(f, t, weight) for f, t in Classwise().problems(forecast, target)]
-        if len(problems) == 2:
-            problems = problems[1:]
-        self._fit_problems(problems, stacklevel=5)
+    _takes_columns = True
 
-    def _learn_rows(self, score, problems):
-        rows = [(one.forecast, one.target, one.weight, one.count) for one in problems]
-        self._fit_problems(rows, stacklevel=4)
-        self.loss_before_ = self.loss_after_ = float("nan")
-        if len(rows) == 1:
-            self._measure(score, *rows[0][:3])
-
-    def _fit_problems(self, problems, stacklevel):
-        """Fit the map of each problem, the arguments of `_fit_one`."""
-        self._maps = Parallel()(delayed(self._fit_one)(*one) for one in problems)
+    def _fit_each(self, fit_one, samples):
+        """Fit the map of each class, and declare what all together preserve."""
+        self._maps = Parallel()(delayed(fit_one)(one) for one in samples.per_class())
         binary = len(self._maps) == 1
         # Beyond two classes the division by the sum mixes the maps: nothing is guaranteed.
-        self.injective_ = binary and self._one_injective(self._maps[0])
-        self.preserves_order_ = binary and self._one_keeps_order(self._maps[0])
+        self.injective_ = binary and self._maps[0].injective
+        self.preserves_order_ = binary and self._maps[0].preserves_order
         self.preserves_argmax_ = self.preserves_order_
 
     def _apply_map(self, forecast):
@@ -77,18 +69,12 @@ class OneVsRestRecalibrator(Recalibrator):
         # If every class gets probability 0, the forecast is unchanged.
         return np.where(total > 0, p / np.where(total > 0, total, 1.0), forecast)
 
-    def _fit_one(self, forecast, target, weight):
-        raise NotImplementedError
-
-    def _one_injective(self, one):
-        return False
-
-    def _one_keeps_order(self, one):
-        return False
-
 
 class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
-    """Base class: a `BinaryMap` of the logit from ``_link()``, fitted under the loss.
+    """Base class of recalibrators that fit a `BinaryMap` of the logit under the loss.
+
+    The ``_fit_map(samples)`` of a subclass calls ``_fit_links(link, samples)``, which returns the
+    parameters of the maps, shape (n_maps, P), and sets its public attributes from them.
 
     If the labels are separable, or all the same, the best parameters are infinite. The map is then
     shrunk towards the identity with the weight of a hundredth of a sample. A `ConvergenceWarning`
@@ -100,67 +86,55 @@ class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
     skcalib.testing.check_recalibrator : Checks a new recalibrator.
     """
 
-    #: Weak shrinkage towards the identity, in samples: keeps separable fits finite.
-    _weak = 1e-2
+    def _fit_links(self, link, samples, targets=None):
+        """Fit the link to each class against the rest.
 
-    def _link(self):
-        raise NotImplementedError
-
-    def _fit_one(self, forecast, target, weight, count=None):
-        limit, n_samples = detection_limit(forecast), number_of_samples(weight, count)
-        link, score = self._link(), resolve_training_loss(self.loss)
-        logits, target = log_forecast(forecast, limit), self._targets(target, weight, count)
-        fit = fit_link(link, score, logits, target, weight, tolerance=1e-10)
-        separable = not fit.converged or _weakly_determined(link, fit.theta, logits, weight, count)
-        if separable:
-            softened = _Softened(link, self._weak)
-            fit = fit_link(
-                softened, score, logits, target, weight, shrinkage=1.0, n_samples=n_samples
-            )
-        return _LinkMap(link, fit.theta, limit, fit.n_iter, separable)
-
-    def _targets(self, target, weight, count):
-        return target
-
-    def _fit_problems(self, problems, stacklevel):
-        super()._fit_problems(problems, stacklevel)
-        labelled = np.array([target[:, 1].any() for _, target, *_ in problems])
-        if len(self._maps) == 1 or labelled.sum() == 1:
-            labelled[:] = True
+        `targets` is a function of samples with two columns that gives the target of the fit.
+        """
+        self._fit_each(partial(_fit_binary, link, targets), samples)
+        labelled = [one for one in self._maps if one.labelled]
         # No warning for a class without labels among several classes.
-        pairs = zip(self._maps, labelled, strict=True)
-        separable = sum(one.separable and there for one, there in pairs)
+        warned = labelled if len(labelled) > 1 else self._maps
+        separable = sum(one.separable for one in warned)
         if separable:
             warnings.warn(
                 f"{type(self).__name__}: in {separable} of {len(self._maps)} problems the labels "
                 "are separable by the score, or all the same, and the best parameters are "
-                f"infinite. The map was shrunk towards the identity with the weight of "
-                f"{self._weak:g} samples, which keeps them finite.",
+                f"infinite. The map was shrunk towards the identity with the weight of {_WEAK:g} "
+                "samples, which keeps them finite.",
                 ConvergenceWarning,
-                stacklevel=stacklevel,
+                stacklevel=outside_level(),
             )
         self.n_iter_ = max(one.n_iter for one in self._maps)
-        self._publish(np.array([one.theta for one in self._maps]))
+        return np.array([one.theta for one in self._maps])
 
-    def _publish(self, theta):
-        """Set the public names of what was fitted from parameters (n_maps, P)."""
 
-    def _one_injective(self, one):
-        return one.link.injective(one.theta, 2)
-
-    def _one_keeps_order(self, one):
-        return one.link.preserves_order(one.theta, 2)
+def _fit_binary(link, targets, samples):
+    """A `_LinkMap` of samples with two columns."""
+    limit = detection_limit(samples.forecast)
+    score, weight, count = samples.score, samples.weight, samples.count
+    logits = log_forecast(samples.forecast, limit)
+    data = logits, samples.target if targets is None else targets(samples), weight
+    fit = fit_link(link, score, *data, tolerance=1e-10)
+    separable = not fit.converged or _weakly_determined(link, fit.theta, logits, weight, count)
+    if separable:
+        n_samples = number_of_samples(weight, count)
+        fit = fit_link(_Softened(link, _WEAK), score, *data, shrinkage=1.0, n_samples=n_samples)
+    return _LinkMap(link, fit, limit, separable=separable, labelled=samples.target[:, 1].any())
 
 
 class _LinkMap:
     """A fitted map of two columns to the probability of the second."""
 
-    def __init__(self, link, theta, limit, n_iter, separable):
-        self.link, self.theta, self.limit = link, theta, limit
-        self.n_iter, self.separable = n_iter, separable
+    def __init__(self, link, fit, limit, *, separable, labelled):
+        self.link, self.theta, self.n_iter, self.limit = link, fit.theta, fit.n_iter, limit
+        self.separable, self.labelled = separable, labelled
+        self.injective = link.injective(fit.theta, 2)
+        self.preserves_order = link.preserves_order(fit.theta, 2)
 
     def __call__(self, forecast):
-        return softmax_of(self.link.apply(self.theta, log_forecast(forecast, self.limit)))[:, 1]
+        logits = self.link.apply(self.theta, log_forecast(forecast, self.limit))
+        return softmax(logits, axis=1)[:, 1]
 
 
 class _Softened:
@@ -187,7 +161,7 @@ def _weakly_determined(link, theta, logits, weight, count=None):
     features = np.sqrt(each) * link.features(logits)
     basis, sizes, _ = np.linalg.svd(features, full_matrices=False)
     basis = basis[:, sizes > 1e-10 * sizes[0]] * np.sqrt(each.sum() / each)
-    p = softmax_of(link.apply(theta, logits))[:, 1]
+    p = softmax(link.apply(theta, logits), axis=1)[:, 1]
     spread = p * (1 - p) * mean_one(weight, count)
     information = np.linalg.eigvalsh(basis.T @ (spread[:, None] * basis))
     return bool(information.min(initial=np.inf) < 1e-3)  # no direction for forecasts of 1/2
@@ -245,19 +219,17 @@ class PlattScaling(BinaryLinkRecalibrator):
         super().__init__(input=input, loss=loss, labels=labels)
         self.smooth_targets = smooth_targets
 
-    def _link(self):
-        return PlattMap()
+    def _fit_map(self, samples):
+        targets = _smooth_targets if self.smooth_targets else None
+        self.coef_, self.intercept_ = self._fit_links(PlattMap(), samples, targets).T
 
-    def _targets(self, target, weight, count):
-        if not self.smooth_targets:
-            return target
-        counts = mean_one(weight, count) @ target
-        high, low = (counts + 1) / (counts + 2), 1 / (counts + 2)
-        right = np.where(target[:, 1] == 1, high[1], low[0])
-        return np.column_stack([1 - right, right])
 
-    def _publish(self, theta):
-        self.coef_, self.intercept_ = theta.T
+def _smooth_targets(samples):
+    """Platt's targets of samples with two columns."""
+    counts = mean_one(samples.weight, samples.count) @ samples.target
+    high, low = (counts + 1) / (counts + 2), 1 / (counts + 2)
+    right = np.where(samples.target[:, 1] == 1, high[1], low[0])
+    return np.column_stack([1 - right, right])
 
 
 class BetaCalibration(BinaryLinkRecalibrator):
@@ -312,11 +284,9 @@ class BetaCalibration(BinaryLinkRecalibrator):
         super().__init__(input=input, loss=loss, labels=labels)
         self.parameters = parameters
 
-    def _link(self):
-        return BetaMap(self.parameters)
-
-    def _publish(self, theta):
-        link = self._link()
+    def _fit_map(self, samples):
+        link = BetaMap(self.parameters)
+        theta = self._fit_links(link, samples)
         self.coef_ = np.array([link.slopes(one) for one in theta])
         self.intercept_ = np.array([link.intercept(one) for one in theta])
 
@@ -359,29 +329,18 @@ class QuadraticScaling(BinaryLinkRecalibrator):  # numpydoc ignore=PR02
     (1, 2)
     """
 
-    def _link(self):
-        return QuadraticMap()
-
-    def _publish(self, theta):
+    def _fit_map(self, samples):
+        theta = self._fit_links(QuadraticMap(), samples)
         self.coef_, self.intercept_ = theta[:, [0, 2]], theta[:, 1]
 
 
 # --- Smoothers as recalibrators -------------------------------------------------------------------
 
 
-class SmootherRecalibrator(OneVsRestRecalibrator):
-    """Base class: the smoother from ``_smoother()`` for each class against the rest."""
-
-    def _smoother(self):
-        raise NotImplementedError
-
-    def _fit_one(self, forecast, target, weight):
-        fitted = clone(self._smoother()).fit(forecast, target, weight)
-        return _SmootherMap(fitted)
-
-
 class _SmootherMap:
     """The second column of a smoother's prediction."""
+
+    injective = preserves_order = False
 
     def __init__(self, smoother):
         self.smoother = smoother
@@ -390,7 +349,7 @@ class _SmootherMap:
         return self.smoother.predict(forecast)[:, 1]
 
 
-class IsotonicRecalibrator(SmootherRecalibrator, FittedFromSketch):
+class IsotonicRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
     r"""Isotonic regression of the label on the probability, class by class.
 
     Plain isotonic regression is constant within its cells, so it is not injective and loses
@@ -439,31 +398,35 @@ class IsotonicRecalibrator(SmootherRecalibrator, FittedFromSketch):
         self.centered = centered
         self.strict = strict
 
-    def _fit_one(self, forecast, target, weight, count=None):
-        fitted = IsotonicSmoother().fit(forecast, target, weight)
-        if not (self.centered or self.strict):
-            return _SmootherMap(fitted)
-        centres = fitted.cell_means(fitted.forecast_)[:, 1]
-        # The identity has the weight of one sample among n + 1.
-        blend = 1 / (number_of_samples(weight, count) + 1) if self.strict else 0.0
-        return _CentredMap(centres, fitted.level_, blend)
+    def _fit_map(self, samples):
+        self._fit_each(partial(_fit_isotonic, self.centered, self.strict), samples)
 
-    def _one_injective(self, one):
-        return bool(self.strict)
+
+def _fit_isotonic(centered, strict, samples):
+    fitted = IsotonicSmoother().fit(samples.forecast, samples.target, samples.weight)
+    if not (centered or strict):
+        return _SmootherMap(fitted)
+    centres = fitted.cell_means(fitted.forecast_)[:, 1]
+    # The identity has the weight of one sample among n + 1.
+    n_samples = number_of_samples(samples.weight, samples.count)
+    return _CentredMap(centres, fitted.level_, 1 / (n_samples + 1) if strict else 0.0)
 
 
 class _CentredMap:
     """Linear interpolation between the centres of isotonic cells, blended with the identity."""
 
+    preserves_order = False
+
     def __init__(self, centres, levels, blend):
         self.centres, self.levels, self.blend = centres, levels, blend
+        self.injective = blend > 0
 
     def __call__(self, forecast):
         p = forecast[:, 1]
         return (1 - self.blend) * interpolate(p, self.centres, self.levels) + self.blend * p
 
 
-class HistogramBinning(SmootherRecalibrator, FittedFromSketch):
+class HistogramBinning(OneVsRestRecalibrator, FittedFromSketch):
     r"""Histogram binning: the frequency of the class in the bin of its probability (F24).
 
     :math:`h(s) = \sum_b \bar y_b 1\{s \in I_b\}`, class by class. Not injective: it depends
@@ -512,19 +475,21 @@ class HistogramBinning(SmootherRecalibrator, FittedFromSketch):
         self.n_bins = n_bins
         self.strategy = strategy
 
-    def _smoother(self):
+    def _fit_map(self, samples):
         bins = {"quantile": QuantileBins, "uniform": UniformBins}
         if not isinstance(self.strategy, str) or self.strategy not in bins:
             raise ValueError(
                 f"strategy must be 'quantile' or 'uniform', got {shown(self.strategy)}."
             )
-        return bins[self.strategy](self.n_bins)
-
-    def _fit_one(self, forecast, target, weight, count=None):
-        return _SmootherMap(clone(self._smoother()).fit_rows(forecast, target, weight, count))
+        self._fit_each(partial(_fit_bins, bins[self.strategy], self.n_bins), samples)
 
 
-class KernelRecalibrator(SmootherRecalibrator):
+def _fit_bins(kind, n_bins, samples):
+    rows = samples.forecast, samples.target, samples.weight, samples.count
+    return _SmootherMap(kind(n_bins).fit_rows(*rows))
+
+
+class KernelRecalibrator(OneVsRestRecalibrator):
     r"""Kernel regression of the label on the probability with a Beta kernel, class by class.
 
     Parameters
@@ -564,5 +529,10 @@ class KernelRecalibrator(SmootherRecalibrator):
         super().__init__(input=input, loss=loss, labels=labels)
         self.bandwidth = bandwidth
 
-    def _smoother(self):
-        return DirichletKernel(self.bandwidth, loss=self.loss)
+    def _fit_map(self, samples):
+        self._fit_each(partial(_fit_kernel, self.bandwidth, self.loss), samples)
+
+
+def _fit_kernel(bandwidth, loss, samples):
+    fitted = DirichletKernel(bandwidth, loss=loss)
+    return _SmootherMap(fitted.fit(samples.forecast, samples.target, samples.weight))

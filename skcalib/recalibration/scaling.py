@@ -1,22 +1,25 @@
 """Matrix, Dirichlet and diagonal scaling: maps of all logits at once.
 
-`LinkRecalibrator` is the base class, also of `VectorScaling`; it chooses the shrinkage by
-cross-validation. The affine maps `MatrixScaling` and `DirichletCalibration` follow, then
-`DiagonalOrderPreserving`.
+`LinkRecalibrator` is the base class, also of `VectorScaling`; `ShrinkageSearch` chooses the
+shrinkage by cross-validation. The affine maps `MatrixScaling` and `DirichletCalibration` follow,
+then `DiagonalOrderPreserving`.
 """
 
 from __future__ import annotations
 
 import warnings
+from copy import copy
 from numbers import Integral
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._labels import is_one_hot
 from skcalib._values import shown
+from skcalib.clusters import outside_level
 from skcalib.inference import first_within_one_standard_error
 from skcalib.links import (
     DirichletMap,
@@ -26,16 +29,15 @@ from skcalib.links import (
     MonotonePieces,
     fit_link,
 )
-from skcalib.recalibration._base import LogitRecalibrator, softmax_of
+from skcalib.recalibration._base import LogitRecalibrator
 from skcalib.recalibration.temperature import (
     fit_temperature,
     warn_at_the_ends,
 )
-from skcalib.scores import resolve_training_loss
 from skcalib.smoothers._base import check_folds
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import ArrayLike
 
@@ -50,14 +52,10 @@ STRENGTHS = (np.inf, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 class LinkRecalibrator(LogitRecalibrator):
     """Base class: fits a link with shrinkage, starting from the optimal temperature.
 
-    Subclasses implement ``_link()`` and have the parameters ``shrinkage``, ``max_iter``, ``tol``.
     Logits are normalised to log-probabilities, so that the map is a function of forecasts.
     """
 
-    _rounding = 1e-13
-
-    def _link(self):
-        raise NotImplementedError
+    shrinkage: Any
 
     def _read(self, values):
         logits = super()._read(values).astype(np.float64)
@@ -66,35 +64,28 @@ class LinkRecalibrator(LogitRecalibrator):
             logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
         return logits
 
-    def _fit_map(self, logits, target, weight):
-        score, n_classes = resolve_training_loss(self.loss), target.shape[1]
-        self.shrinkage_ = self._strength(score, logits, target, weight)
-        self._fitted = self._link().prepare(logits)
-        beta, passes = fit_temperature(score, logits, target, weight)
-        first = self._tempered(self._fitted, n_classes, beta)
+    def _fit_link(self, search, samples):
+        """Fit the link of a `ShrinkageSearch`, with the strength that it finds."""
+        score, target = samples.score, samples.target
+        data = samples.forecast, target, samples.weight
+        self.shrinkage_ = search.strength(self.shrinkage, *data)
+        link, (beta, passes) = search.prepared(data[0]), fit_temperature(score, *data)
+        start = link.tempered(target.shape[1], beta)
         if np.isinf(self.shrinkage_):
-            fit = LinkFit(first, passes, True, "temperature scaling")
+            fit = LinkFit(start, passes, True, "temperature scaling")
         else:
-            options = {"max_iter": self.max_iter, "tolerance": self.tol}
-            options["rounding"] = self._rounding
-            data = logits, target, weight
-            fit = self._fit_link(self._fitted, score, *data, self.shrinkage_, first, **options)
-        self._take(fit, beta, n_classes)
-        hit = np.sum(target * self._apply_map(logits), axis=1)
+            fit = search.fit(link, *data, self.shrinkage_, start)
+        self._take(link, fit, beta)
+        hit = np.sum(target * self._apply_map(samples.forecast), axis=1)
         self._warn(fit, hit.min() if is_one_hot(target) else 0.0, target.sum(axis=0))
 
-    def _fit_link(self, link, score, logits, target, weight, shrinkage, start, **options):
-        """`fit_link`, unless a subclass has a faster way."""
-        data = link, score, logits, target, weight
-        return fit_link(*data, shrinkage=shrinkage, start=start, **options)
-
-    def _take(self, fit, beta, n_classes):
+    def _take(self, link, fit, beta):
         """Set the attributes of a fit that started from the inverse temperature beta."""
-        self._theta, self.n_iter_ = fit.theta, fit.n_iter
-        self.injective_ = self._fitted.injective(self._theta, n_classes)
-        self.preserves_order_ = self._fitted.preserves_order(self._theta, n_classes)
+        n_classes = len(self.classes_)
+        self._fitted, self._theta, self.n_iter_ = link, fit.theta, fit.n_iter
+        self.injective_ = link.injective(fit.theta, n_classes)
+        self.preserves_order_ = link.preserves_order(fit.theta, n_classes)
         self.preserves_argmax_ = self.preserves_order_
-        self._publish(n_classes)
         if beta > 1 or self.preserves_order_:
             warn_at_the_ends(beta)  # other maps can leave an infinite temperature
 
@@ -115,41 +106,84 @@ class LinkRecalibrator(LogitRecalibrator):
             found = f"Some classes have no label, and {name} sends their bias to -infinity: {kept}"
         else:
             return
-        warnings.warn(f"{found}. shrinkage={remedy} avoids it.", ConvergenceWarning, stacklevel=5)
+        message = f"{found}. shrinkage={remedy} avoids it."
+        warnings.warn(message, ConvergenceWarning, stacklevel=outside_level())
 
-    def _tempered(self, link, n_classes, beta):
-        """Parameters of temperature scaling."""
-        start = link.start(n_classes)
-        start[0] = beta
-        return start
+    def _apply_map(self, logits):
+        return softmax(self._fitted.apply(self._theta, logits), axis=1)
 
-    def _strength(self, score, logits, target, weight):
+
+class ShrinkageSearch:
+    """Fits a link with shrinkage, whose strength five-fold cross-validation may choose.
+
+    Parameters
+    ----------
+    link : Link
+        The map, not prepared, with the method ``tempered``.
+    score : ProperScore
+        What is minimised.
+    max_iter : int
+        Maximum number of iterations.
+    tol : float
+        Stop where no component of the gradient is larger.
+    rounding : float, default=1e-13
+        Stop where a step lowers the loss by less than this share of it.
+    """
+
+    def __init__(
+        self,
+        link: Any,
+        score: ProperScore,
+        max_iter: int,
+        tol: float,
+        rounding: float = 1e-13,
+    ) -> None:
+        self.link, self.score, self.rounding = link, score, rounding
+        self.max_iter, self.tol = max_iter, tol
+
+    def prepared(self, logits: np.ndarray) -> Any:
+        """A copy of the link, prepared for logits."""
+        return copy(self.link).prepare(logits)
+
+    def fit(
+        self,
+        link: Any,
+        logits: np.ndarray,
+        target: np.ndarray,
+        weight: np.ndarray,
+        strength: float,
+        start: np.ndarray,
+    ) -> LinkFit:
+        """The `LinkFit` with a strength of the shrinkage, from the parameters `start`."""
+        data = link, self.score, logits, target, weight
+        options: dict[str, Any] = {"max_iter": self.max_iter, "tolerance": self.tol}
+        options |= {"shrinkage": strength, "start": start, "rounding": self.rounding}
+        return fit_link(*data, **options)
+
+    def strength(
+        self,
+        shrinkage: float | str,
+        logits: np.ndarray,
+        target: np.ndarray,
+        weight: np.ndarray,
+    ) -> float:
         """Shrinkage: as given, or the strongest within one standard error of the best."""
-        if not self._is_auto():
-            return float(self.shrinkage)
+        if not is_auto(shrinkage):
+            return float(shrinkage)
         if len(target) < 10:
             return np.inf
-        losses = self._held_out_losses(score, logits, target, weight)
-        return STRENGTHS[first_within_one_standard_error(losses, weight)[0]]
-
-    def _is_auto(self):
-        return isinstance(self.shrinkage, str) and self.shrinkage == "auto"
-
-    def _held_out_losses(self, score, logits, target, weight):
-        """Losses (strengths, n) of five-fold cross-validation, in decreasing order of strength.
-
-        The path ends after two values in a row above the minimum.
-        """
         losses, means = [], []
-        for held_out in self._losses_by_strength(score, logits, target, weight):
+        for held_out in self.losses_by_strength(logits, target, weight):
             losses.append(held_out)
             means.append(weight @ held_out)
             if past_minimum(means):
                 break
-        return np.array(losses)
+        return STRENGTHS[first_within_one_standard_error(np.array(losses), weight)[0]]
 
-    def _losses_by_strength(self, score, logits, target, weight):
-        """Yield the held-out losses (n,) of each strength.
+    def losses_by_strength(
+        self, logits: np.ndarray, target: np.ndarray, weight: np.ndarray
+    ) -> Iterator[np.ndarray]:
+        """Yield the held-out losses (n,) of each strength, in decreasing order.
 
         Each fit starts from that of the next stronger shrinkage. Folds run in parallel under
         `joblib.parallel_config`.
@@ -159,10 +193,10 @@ class LinkRecalibrator(LogitRecalibrator):
             return logits[rows], target[rows], weight[rows]
 
         folds = check_folds(5, target, random_state=0)
-        paths = Parallel()(delayed(self._path)(score, *at(train)) for train, _ in folds)
+        paths = Parallel()(delayed(self.path)(*at(train)) for train, _ in folds)
         for strength in STRENGTHS:
             steps = Parallel()(
-                delayed(self._step)(score, *path, strength, at(train), at(test))
+                delayed(self.step)(*path, strength, at(train), at(test))
                 for path, (train, test) in zip(paths, folds, strict=True)
             )
             held_out = np.empty(len(target))
@@ -170,25 +204,33 @@ class LinkRecalibrator(LogitRecalibrator):
                 paths[k], held_out[folds[k][1]] = (paths[k][0], reached), loss
             yield held_out
 
-    def _path(self, score, logits, target, weight):
+    def path(
+        self, logits: np.ndarray, target: np.ndarray, weight: np.ndarray
+    ) -> tuple[Any, np.ndarray]:
         """The link of a fold, and its initial parameters."""
-        link = self._link().prepare(logits)
-        beta, _ = fit_temperature(score, logits, target, weight)
-        return link, self._tempered(link, target.shape[1], beta)
+        link, (beta, _) = self.prepared(logits), fit_temperature(self.score, logits, target, weight)
+        return link, link.tempered(target.shape[1], beta)
 
-    def _step(self, score, link, start, strength, train, test):
+    def step(
+        self,
+        link: Any,
+        start: Any,
+        strength: float,
+        train: tuple[np.ndarray, np.ndarray, np.ndarray],
+        test: tuple[np.ndarray, ...],
+    ) -> tuple[Any, np.ndarray]:
         """Where the next fit of a fold starts, and losses on the held-out samples of the fold."""
         if np.isfinite(strength):
-            options = {"max_iter": min(self.max_iter, 100), "tolerance": max(self.tol, 1e-5)}
-            found = self._fit_link(link, score, *train, strength, start, rounding=LOOSE, **options)
-            start = found.theta
-        return start, held_out_loss(score, link, start, test)
+            loose = copy(self)
+            loose.max_iter, loose.tol = min(self.max_iter, 100), max(self.tol, 1e-5)
+            loose.rounding = LOOSE
+            start = loose.fit(link, *train, strength, start).theta
+        return start, held_out_loss(self.score, link, start, test)
 
-    def _publish(self, n_classes):
-        """Set the public names of what was fitted."""
 
-    def _apply_map(self, logits):
-        return softmax_of(self._fitted.apply(self._theta, logits))
+def is_auto(shrinkage: float | str) -> bool:
+    """Whether the strength is chosen by cross-validation."""
+    return isinstance(shrinkage, str) and shrinkage == "auto"
 
 
 def past_minimum(means: Sequence[float]) -> bool:
@@ -272,10 +314,12 @@ class MatrixScaling(LinkRecalibrator):
         self.max_iter = max_iter
         self.tol = tol
 
-    def _link(self):
-        return MatrixMap()
+    def _fit_map(self, samples):
+        self._fit_matrix(MatrixMap(), samples)
 
-    def _publish(self, n_classes):
+    def _fit_matrix(self, link, samples):
+        self._fit_link(ShrinkageSearch(link, samples.score, self.max_iter, self.tol), samples)
+        n_classes = len(self.classes_)
         self.coef_ = self._fitted.matrix(self._theta, n_classes)
         self.intercept_ = self._theta[1 + n_classes**2 :]
 
@@ -336,8 +380,8 @@ class DirichletCalibration(MatrixScaling):
             input=input, loss=loss, labels=labels, shrinkage=shrinkage, max_iter=max_iter, tol=tol
         )
 
-    def _link(self):
-        return DirichletMap()
+    def _fit_map(self, samples):
+        self._fit_matrix(DirichletMap(), samples)
 
 
 # --- Diagonal maps --------------------------------------------------------------------------------
@@ -390,8 +434,6 @@ class DiagonalOrderPreserving(LinkRecalibrator):
     True
     """
 
-    _rounding = 1e-9  # slow progress at the end of a fit has no benefit out of sample
-
     def __init__(
         self,
         *,
@@ -411,22 +453,20 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         self.tol = tol
         self.random_state = random_state
 
-    def _check_input(self):
-        super()._check_input()
+    def _check_parameters(self):
+        super()._check_parameters()
         if not isinstance(self.random_state, Integral):
             raise ValueError(
                 "random_state must be a whole number, from which the network is drawn again, got "
                 f"{shown(self.random_state)}."
             )
 
-    def _link(self):
-        if self.variant == "network":
-            return MonotoneNetwork(seed=self.random_state)
-        return MonotonePieces()
-
-    def _tempered(self, link, n_classes, beta):
-        start = link.start(n_classes)
-        return link.straight(start, beta) if self.variant == "network" else start * beta
+    def _fit_map(self, samples):
+        network = self.variant == "network"
+        link = MonotoneNetwork(seed=self.random_state) if network else MonotonePieces()
+        # Slow progress at the end of a fit has no benefit out of sample.
+        search = ShrinkageSearch(link, samples.score, self.max_iter, self.tol, rounding=1e-9)
+        self._fit_link(search, samples)
 
     def transform_logits(self, logits: ArrayLike) -> np.ndarray:
         """The function g, at any logits.

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.optimize import brentq, minimize
+from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._labels import labels_or_shares
-from skcalib._validation import check_proba, mean_one
-from skcalib.links import BiasCorrectedTemperature, fit_bias_corrected
+from skcalib._validation import mean_one
+from skcalib.clusters import outside_level
+from skcalib.links import BiasCorrectedTemperature
 from skcalib.links._base import LogRows
 from skcalib.links.temperature import (
     BiasedSums,
@@ -22,10 +23,10 @@ from skcalib.links.temperature import (
     mean_log_loss,
     optimal_inverse_temperature,
 )
-from skcalib.recalibration._base import LogitRecalibrator, softmax_of, warn_if_slow
+from skcalib.recalibration._base import LogitRecalibrator, warn_if_slow
 from skcalib.recalibration._chunked import FittedFromChunks
-from skcalib.recalibration._sketched import TwoClassesFromSketch
-from skcalib.scores import Brier, LogLoss, resolve_training_loss
+from skcalib.recalibration._sketched import FittedFromSketch
+from skcalib.scores import Brier, LogLoss
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ _PASSES = 14  # over samples in chunks, for one temperature
 _RESERVED = 5  # passes for the class totals and the fit of biases
 
 
-class TemperatureScaling(TwoClassesFromSketch, FittedFromChunks):  # numpydoc ignore=PR02
+class TemperatureScaling(FittedFromSketch, FittedFromChunks):  # numpydoc ignore=PR02
     r"""Temperature scaling: :math:`s \mapsto softmax(\log s / T)`, one temperature for all classes.
 
     T minimises the loss over [1e-4, 1e4], exact to about 1e-10. The search is Halley's method for
@@ -96,84 +97,57 @@ class TemperatureScaling(TwoClassesFromSketch, FittedFromChunks):  # numpydoc ig
     2.0
     """
 
-    def _validated(self, X):
-        # Probabilities are only read: no copy.
-        return (
-            check_proba(X, name="X", copy=False) if self.input == "proba" else super()._validated(X)
-        )
-
-    def _learn_validated(self, score, values, columns, weight):
-        if self.input == "logits" or not isinstance(score, LogLoss) or values.size <= _LARGE:
-            return super()._learn_validated(score, values, columns, weight)
-        self._learn_reading(values)
-        self._learn(score, LogRows(values, self.detection_limit_), columns, weight)
-        return self
-
-    def _learn(self, score, logits, columns, weight):
+    def _fit_map(self, samples):
+        score, data = samples.score, (samples.labels, samples.weight)
         if not isinstance(score, LogLoss):
-            super()._learn(score, logits, columns, weight)
-            return
+            self._declare(*fit_temperature(score, samples.forecast, *data))
+            return None
         # The logits are processed by blocks, without another array of n_samples x n_classes.
-        beta, self.n_iter_ = optimal_inverse_temperature(
-            logits, columns, weight, low=_LOW, high=_HIGH
-        )
-        self._declare(beta)
-        if self._measures:
-            losses = self._mean_losses(score, logits, columns, weight)
-            self.loss_before_, self.loss_after_ = losses
+        large = self.input == "proba" and samples.values.size > _LARGE
+        logits = LogRows(samples.values, self.detection_limit_) if large else samples.forecast
+        self._declare(*fit_temperature(score, logits, *data))
+        if not self._measures:
+            return None
+        return tuple(mean_log_loss(logits, *data, beta) for beta in (1.0, 1 / self.temperature_))
 
-    def _fit_map(self, logits, target, weight):
-        beta, self.n_iter_ = fit_temperature(
-            resolve_training_loss(self.loss), logits, target, weight
-        )
-        self._declare(beta)
+    def _fit_sums(self, samples):
+        self._declare(*fit_temperature_sums(samples))
 
-    def _fit_sums(self, score, samples):
-        beta, self.n_iter_ = fit_temperature_sums(score, samples)
-        self._declare(beta)
-
-    def _learn_rows(self, score, problems):
-        (one,) = problems  # the fit depends on sums of weights only, not on the number of samples
-        self._learn_validated(score, one.forecast, one.target.argmax(axis=1), one.weight)
-
-    def _mean_losses(self, score, logits, columns, weight):
-        if not isinstance(score, LogLoss):
-            return super()._mean_losses(score, logits, columns, weight)
-        betas = 1.0, 1 / self.temperature_
-        return tuple(mean_log_loss(logits, columns, weight, beta) for beta in betas)
-
-    def _declare(self, beta):
-        self.temperature_ = 1 / beta
+    def _declare(self, beta, n_iter):
+        self.temperature_, self.n_iter_ = 1 / beta, n_iter
         warn_at_the_ends(beta)
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
 
     def _apply_map(self, logits):
-        return softmax_of(logits.astype(np.float64) / self.temperature_)
+        return softmax(logits.astype(np.float64) / self.temperature_, axis=1)
 
 
 def fit_temperature(
     score: ProperScore,
-    logits: np.ndarray,
-    target: np.ndarray,
+    logits: np.ndarray | LogRows,
+    labels: np.ndarray,
     weight: np.ndarray,
     *,
     low: float = _LOW,
     high: float = _HIGH,
 ) -> tuple[float, int]:
-    """Optimal inverse temperature in [low, high], and the number of passes over the data."""
+    """Optimal inverse temperature in [low, high], and the number of passes over the data.
+
+    `labels` are columns of labels (n,), or label distributions (n, K).
+    """
     if isinstance(score, LogLoss):
-        return optimal_inverse_temperature(
-            logits, labels_or_shares(target), weight, low=low, high=high
-        )
-    logits = logits.astype(np.float64)
+        return optimal_inverse_temperature(logits, labels, weight, low=low, high=high)
+    target = labels if labels.ndim == 2 else np.eye(logits.shape[1])[labels]
+    logits = logits[:].astype(np.float64)
     if not np.ptp(logits, axis=1).any():
         return 1.0, 1  # every forecast is uniform: the loss does not depend on beta
     share = weight / weight.sum()
     return _lowest(lambda betas: loss_sums(score, logits, target, share, betas), low, high)
 
 
-def fit_temperature_sums(score: ProperScore, samples: ChunkedLogits) -> tuple[float, int]:
+def fit_temperature_sums(samples: ChunkedLogits) -> tuple[float, int]:
     """As `fit_temperature`, for samples in chunks; at most 16 passes."""
+    score = samples.score
     if samples.uniform:
         return 1.0, 0
     if not isinstance(score, LogLoss):
@@ -191,7 +165,7 @@ def fit_temperature_sums(score: ProperScore, samples: ChunkedLogits) -> tuple[fl
             f"The search for the temperature ended after {passes} passes over the chunks: "
             f"{1 / beta:g} may not be the optimum. Use fit on a part of the samples.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=outside_level(),
         )
     return beta, passes
 
@@ -273,7 +247,7 @@ def warn_at_the_ends(beta: float) -> None:
         f"The labels {cause}, and the optimal temperature is {optimum}: the temperature is the "
         f"{end} of the search, {1 / beta:g}.",
         ConvergenceWarning,
-        stacklevel=4,
+        stacklevel=outside_level(),
     )
 
 
@@ -327,20 +301,20 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
     ) -> None:
         super().__init__(input=input, loss=loss, labels=labels)
 
-    def _fit_map(self, logits, target, weight):
-        score = resolve_training_loss(self.loss)
-        beta, self.n_iter_ = fit_temperature(score, logits, target, weight, low=0.2, high=20.0)
+    def _fit_map(self, samples):
+        score, logits, weight = samples.score, samples.forecast, samples.weight
+        ends = {"low": 0.2, "high": 20.0}
+        beta, self.n_iter_ = fit_temperature(score, logits, samples.labels, weight, **ends)
         self.temperature_ = 1 / beta
-        parts = self._parts(logits)
         fit = _brier_weights if isinstance(score, Brier) else _convex_weights
-        self.weights_ = fit(score, parts, target, weight)
+        self.weights_ = fit(score, self._parts(logits), samples.target, weight)
         kept = bool(self.weights_[:2].sum() > 1e-9)  # else all forecasts round to uniform
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = kept
 
     def _parts(self, logits):
         logits = logits.astype(np.float64)
         n_classes = logits.shape[1]
-        tempered, raw = softmax_of(logits / self.temperature_), softmax_of(logits)
+        tempered, raw = softmax(logits / self.temperature_, axis=1), softmax(logits, axis=1)
         return np.stack([tempered, raw, np.full(raw.shape, 1 / n_classes)])
 
     def _apply_map(self, logits):
@@ -399,9 +373,7 @@ def _convex_weights(score, parts, target, weight):
 # --- Bias-corrected temperature scaling -----------------------------------------------------------
 
 
-class BiasCorrectedTemperatureScaling(
-    TwoClassesFromSketch, FittedFromChunks
-):  # numpydoc ignore=PR02
+class BiasCorrectedTemperatureScaling(FittedFromSketch, FittedFromChunks):  # numpydoc ignore=PR02
     r"""Bias-corrected temperature scaling: :math:`softmax(\beta \log s + b)`.
 
     The map has one temperature, and a bias for each class. The biases stay at zero unless a
@@ -449,26 +421,17 @@ class BiasCorrectedTemperatureScaling(
     (2.0, array([0., 0., 0.]))
     """
 
-    def _learn_target(self, score, forecast, target, weight):
-        name = "BiasCorrectedTemperatureScaling"
-        warn_if_slow(name, forecast.shape, _SLOW, "TemperatureScaling")
-        super()._learn_target(score, forecast, target, weight)
+    def _fit_map(self, samples):
+        logits, weight = samples.forecast, mean_one(samples.weight, samples.count)
+        warn_if_slow("BiasCorrectedTemperatureScaling", logits.shape, _SLOW, "TemperatureScaling")
+        spread = None
+        if samples.count is not None:
+            squares = np.mean((logits - logits.mean(axis=1, keepdims=True)) ** 2, axis=1)
+            spread = float(np.sqrt(np.average(squares, weights=samples.count))) or 1.0
+        self._take(fit_bias_corrected_sums(BiasedSums(logits, samples.labels, weight, spread)))
 
-    def _fit_map(self, logits, target, weight):
-        self._take(fit_bias_corrected(logits, target, weight))
-
-    def _fit_sums(self, score, samples):
+    def _fit_sums(self, samples):
         self._take(fit_bias_corrected_sums(_BiasedChunks(samples)))
-
-    def _learn_rows(self, score, problems):
-        (one,) = problems
-        self._learn_reading(one.forecast)
-        logits, weight = self._read(one.forecast), mean_one(one.weight, one.count)
-        squares = np.mean((logits - logits.mean(axis=1, keepdims=True)) ** 2, axis=1)
-        spread = float(np.sqrt(np.average(squares, weights=one.count))) or 1.0
-        sums = BiasedSums(logits, one.target.argmax(axis=1), weight, spread)
-        self._take(fit_bias_corrected_sums(sums))
-        self._measure(score, logits, one.target, one.weight)
 
     def _take(self, fit):
         """Set the attributes of a fit."""
@@ -484,11 +447,11 @@ class BiasCorrectedTemperatureScaling(
                 "BiasCorrectedTemperatureScaling did not converge: the forecasts may hold extreme "
                 "values.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=outside_level(),
             )
 
     def _apply_map(self, logits):
-        return softmax_of(BiasCorrectedTemperature().apply(self._theta, logits))
+        return softmax(BiasCorrectedTemperature().apply(self._theta, logits), axis=1)
 
 
 class _BiasedChunks:

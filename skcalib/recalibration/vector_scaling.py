@@ -16,6 +16,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._validation import mean_one
+from skcalib.clusters import outside_level
 from skcalib.inference import first_within_one_standard_error
 from skcalib.links import LinkFit, VectorMap
 from skcalib.links.affine import affine_sums, minimise_affine
@@ -26,11 +27,13 @@ from skcalib.recalibration.scaling import (
     LOOSE,
     STRENGTHS,
     LinkRecalibrator,
+    ShrinkageSearch,
     held_out_loss,
+    is_auto,
     past_minimum,
 )
 from skcalib.recalibration.temperature import fit_temperature_sums
-from skcalib.scores import LogLoss, resolve_training_loss
+from skcalib.scores import LogLoss
 from skcalib.smoothers._base import check_folds
 
 if TYPE_CHECKING:
@@ -105,6 +108,7 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
     """
 
     _pilot = 20_000
+    _needs_hessian = True
 
     def __init__(
         self,
@@ -121,86 +125,32 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
         self.max_iter = max_iter
         self.tol = tol
 
-    def _learn_target(self, score, forecast, target, weight):
+    def _fit_map(self, samples):
         others = "TemperatureScaling or BiasCorrectedTemperatureScaling"
-        warn_if_slow("VectorScaling", forecast.shape, _SLOW, others)
-        super()._learn_target(score, forecast, target, weight)
+        warn_if_slow("VectorScaling", samples.values.shape, _SLOW, others)
+        self._fit_link(self._search(samples.score), samples)
+        self._set_coefficients()
 
-    def _link(self):
-        return VectorMap()
+    def _search(self, score):
+        return _NewtonSearch(VectorMap(), score, self.max_iter, self.tol)
 
-    def _publish(self, n_classes):
+    def _set_coefficients(self):
         deviation, self.intercept_ = np.split(self._theta[1:], 2)
         self.coef_ = self._theta[0] + deviation
 
-    def _fit_link(self, link, score, logits, target, weight, shrinkage, start, **options):
-        """Newton's method for the log loss; a quasi-Newton method first if it does not converge."""
-        data = logits, target, weight
-        if not isinstance(score, LogLoss):
-            return super()._fit_link(link, score, *data, shrinkage, start, **options)
-        if logits.shape[1] <= _FEW_CLASSES:
-            steps = min(_REFINE, options["max_iter"])
-            found = _newton(link, data, start, shrinkage=shrinkage, max_values=steps)
-            if found.converged:
-                return LinkFit(found.refined, found.n_iter, True, "Newton's method")
-        fit = super()._fit_link(link, score, *data, shrinkage, start, **options)
-        if options["rounding"] == LOOSE or not fit.converged:
-            return fit
-        found = _newton(link, data, fit.theta, shrinkage=shrinkage, max_values=_REFINE)
-        return replace(fit, theta=found.refined, n_iter=fit.n_iter + found.n_iter)
-
-    def _losses_by_strength(self, score, logits, target, weight):
-        """As of the base class; of many samples by one Newton step from the fit to all of them.
-
-        From the first strength on where a step is not accurate, each fold has fits of its own.
-        """
-        folds, n_done = [test for _, test in check_folds(5, target, random_state=0)], 0
-        each = [(k,) for k in range(len(folds))]
-        for _, losses in self._steps_by_strength(score, logits, target, weight, folds, each):
-            held_out = np.empty(len(target))
-            for (_, k), loss in losses.items():
-                held_out[folds[k]] = loss
-            n_done += 1
-            yield held_out
-        if n_done < len(STRENGTHS):
-            every = super()._losses_by_strength(score, logits, target, weight)
-            yield from islice(every, n_done, None)
-
-    def _steps_by_strength(self, score, logits, target, weight, folds, left_out):
-        """Yield the fit to all samples with each strength, and losses without some folds.
-
-        `left_out` are tuples of folds that are left out together, by one Newton step. The losses on
-        each of these folds have the key (tuple, fold). They end where a step is not accurate.
-        """
-        few = not isinstance(score, LogLoss) or target.shape[1] > _FEW_CLASSES
-        if few or not one_step_is_enough(target.sum(axis=0), weight, folds):
-            return
-        share = mean_one(weight)
-        parts = [(logits[test], target[test], share[test]) for test in folds]
-        link, start = self._path(score, logits, target, weight)
-        for fit in affine_path(link, parts, start, STRENGTHS):
-            losses = {}
-            for left in left_out:
-                theta = fit.without(left)
-                for k in left:
-                    loss = losses[left, k] = held_out_loss(score, link, theta, parts[k])
-                    if not fit.follows(theta, k, parts[k][2] @ loss):
-                        return
-            yield fit, losses
-
-    def _fit_without_each(self, proba, columns, weight, folds, whole=None):
+    def _fit_without_each(self, samples, folds, whole=None):
         """As of the base class. For the strength of a fold two folds are left out at a time."""
-        overlap = sum(map(len, folds)) > len(columns)
-        if not self._is_auto() or overlap or len(folds) > _MOST_FOLDS:
+        overlap = sum(map(len, folds)) > len(samples.labels)
+        if not is_auto(self.shrinkage) or overlap or len(folds) > _MOST_FOLDS:
             return None
-        score, target = resolve_training_loss(self.loss), np.eye(len(self.classes_))[columns]
-        self._learn_reading(proba)
+        search, weight = self._search(samples.score), samples.weight
+        data = samples.forecast, samples.target, weight
         numbers = range(len(folds))
-        data, pairs = (score, self._read(proba), target, weight), [*combinations(numbers, 2)]
+        pairs = [*combinations(numbers, 2)]
         fits, paths = [], [[] for _ in folds]
         others = [[(pair, sum(pair) - k) for pair in pairs if k in pair] for k in numbers]
         weights = [np.concatenate([weight[folds[k]] for _, k in keys]) for keys in others]
-        for fit, losses in self._steps_by_strength(*data, folds, pairs):
+        for fit, losses in search.one_steps(*data, folds, pairs):
             fits.append(fit)
             for keys, path in zip(others, paths, strict=True):
                 path.append(np.concatenate([losses[key] for key in keys]))
@@ -215,43 +165,21 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
             fit = fits[first_within_one_standard_error(np.array(path), weights[k])[0]]
             if not fit.is_usual(k):
                 return None
-            one._fitted, one.shrinkage_ = fit.link, fit.shrinkage
-            one._take(LinkFit(fit.without([k]), len(fits), True, "one step"), 1.0, target.shape[1])
+            one.shrinkage_ = fit.shrinkage
+            one._take(fit.link, LinkFit(fit.without([k]), len(fits), True, "one step"), 1.0)
+            one._set_coefficients()
         return found
 
-    def _step(self, score, link, start, strength, train, test):
-        """As of the base class. Newton's method continues from the sums of the last fit."""
-        theta, known = start if isinstance(start, tuple) else (start, None)
-        newton = isinstance(score, LogLoss) and len(theta) <= 2 * _FEW_CLASSES + 1
-        if newton and np.isfinite(strength):
-            steps = min(_REFINE, self.max_iter)
-            options = {"shrinkage": strength, "max_values": steps}
-            found = _newton(link, train, theta, known, tolerance=_LOOSE_LIKELIHOOD, **options)
-            if found.converged:
-                loss = held_out_loss(score, link, found.refined, test)
-                return (found.parameters, found.state), loss
-        return super()._step(score, link, theta, strength, train, test)
-
-    def _check_chunked(self, score):
-        name = type(self).__name__
-        if not self._is_auto():
-            self._strength(score, None, None, None)  # raises for numbers that are none
-        if not isinstance(score, LogLoss):
-            raise ValueError(
-                f"{name} is fitted from chunks for loss='log' only, whose Hessian is known; got "
-                f"{self.loss!r}. Use TemperatureScaling, or fit on a part of the samples."
-            )
-
-    def _fit_sums(self, score, samples):
+    def _fit_sums(self, samples):
         n_classes = len(self.classes_)
-        link = self._fitted = self._link()
-        link.prepare_from(samples.total(_sizes))
-        beta, passes = fit_temperature_sums(score, samples)
-        start = self._tempered(link, n_classes, beta)
+        link = VectorMap().prepare_from(samples.total(_sizes))
+        beta, passes = fit_temperature_sums(samples)
+        start = link.tempered(n_classes, beta)
         logits, columns, weight = samples.pilot
-        self.shrinkage_ = self._strength(score, logits, np.eye(n_classes)[columns], weight)
+        pilot, search = (logits, np.eye(n_classes)[columns], weight), self._search(samples.score)
+        self.shrinkage_ = search.strength(self.shrinkage, *pilot)
         if np.isinf(self.shrinkage_):
-            self._fit = LinkFit(start, passes, True, "temperature scaling")
+            fit = LinkFit(start, passes, True, "temperature scaling")
         else:
             found = minimise_affine(
                 link,
@@ -262,21 +190,90 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
                 max_values=samples.passes_left,
             )
             message = "18 passes over the chunks"
-            self._fit = LinkFit(found.refined, found.n_iter, found.converged, message)
-        self._take(self._fit, beta, n_classes)
-
-    def _check_fit(self, least, counts):
-        fit = self.__dict__.pop("_fit")
+            fit = LinkFit(found.refined, found.n_iter, found.converged, message)
+        self._take(link, fit, beta)
+        self._set_coefficients()
         if fit.converged:
-            self._warn(fit, least, counts, remedy="1")
+            self._warn(fit, samples.losses()[2], samples.counts, remedy="1")
             return
         warnings.warn(
             f"{type(self).__name__} stopped at {fit.message}, before its loss was minimal: the "
             "parameters are where the fit stopped, and finite, and no worse than temperature "
             "scaling on the calibration set. Raise shrinkage.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=outside_level(),
         )
+
+
+class _NewtonSearch(ShrinkageSearch):
+    """Newton's method for the log loss; of many samples, one step leaves a fold out."""
+
+    def fit(self, link, logits, target, weight, strength, start):
+        """As of the base class; a quasi-Newton method first if Newton's does not converge."""
+        data = logits, target, weight
+        if not isinstance(self.score, LogLoss):
+            return super().fit(link, *data, strength, start)
+        if logits.shape[1] <= _FEW_CLASSES:
+            steps = min(_REFINE, self.max_iter)
+            found = _newton(link, data, start, shrinkage=strength, max_values=steps)
+            if found.converged:
+                return LinkFit(found.refined, found.n_iter, True, "Newton's method")
+        fit = super().fit(link, *data, strength, start)
+        if self.rounding == LOOSE or not fit.converged:
+            return fit
+        found = _newton(link, data, fit.theta, shrinkage=strength, max_values=_REFINE)
+        return replace(fit, theta=found.refined, n_iter=fit.n_iter + found.n_iter)
+
+    def losses_by_strength(self, logits, target, weight):
+        """As of the base class; of many samples by one Newton step from the fit to all of them.
+
+        From the first strength on where a step is not accurate, each fold has fits of its own.
+        """
+        folds, n_done = [test for _, test in check_folds(5, target, random_state=0)], 0
+        each = [(k,) for k in range(len(folds))]
+        for _, losses in self.one_steps(logits, target, weight, folds, each):
+            held_out = np.empty(len(target))
+            for (_, k), loss in losses.items():
+                held_out[folds[k]] = loss
+            n_done += 1
+            yield held_out
+        if n_done < len(STRENGTHS):
+            yield from islice(super().losses_by_strength(logits, target, weight), n_done, None)
+
+    def one_steps(self, logits, target, weight, folds, left_out):
+        """Yield the fit to all samples with each strength, and losses without some folds.
+
+        `left_out` are tuples of folds that are left out together, by one Newton step. The losses on
+        each of these folds have the key (tuple, fold). They end where a step is not accurate.
+        """
+        few = not isinstance(self.score, LogLoss) or target.shape[1] > _FEW_CLASSES
+        if few or not one_step_is_enough(target.sum(axis=0), weight, folds):
+            return
+        share = mean_one(weight)
+        parts = [(logits[test], target[test], share[test]) for test in folds]
+        link, start = self.path(logits, target, weight)
+        for fit in affine_path(link, parts, start, STRENGTHS):
+            losses = {}
+            for left in left_out:
+                theta = fit.without(left)
+                for k in left:
+                    loss = losses[left, k] = held_out_loss(self.score, link, theta, parts[k])
+                    if not fit.follows(theta, k, parts[k][2] @ loss):
+                        return
+            yield fit, losses
+
+    def step(self, link, start, strength, train, test):
+        """As of the base class. Newton's method continues from the sums of the last fit."""
+        theta, known = start if isinstance(start, tuple) else (start, None)
+        newton = isinstance(self.score, LogLoss) and len(theta) <= 2 * _FEW_CLASSES + 1
+        if newton and np.isfinite(strength):
+            steps = min(_REFINE, self.max_iter)
+            options = {"shrinkage": strength, "max_values": steps}
+            found = _newton(link, train, theta, known, tolerance=_LOOSE_LIKELIHOOD, **options)
+            if found.converged:
+                loss = held_out_loss(self.score, link, found.refined, test)
+                return (found.parameters, found.state), loss
+        return super().step(link, theta, strength, train, test)
 
 
 def _newton(link, data, start, known=None, **options):

@@ -75,7 +75,7 @@ class Declares(Recalibrator):
     def __init__(self, *, input="proba", loss="log", labels=None):
         self.input, self.loss, self.labels = input, loss, labels
 
-    def _fit_map(self, forecast, target, weight):
+    def _fit_map(self, samples):
         for one in ("injective", "preserves_argmax", "preserves_order"):
             setattr(self, f"{one}_", one not in self.not_declared)
 

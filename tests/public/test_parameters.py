@@ -367,7 +367,7 @@ def test_a_subclass_may_use_the_name_of_a_parameter_for_another_thing():
         def __init__(self, *, input="proba", loss="log", labels=None, tol="loose"):
             self.input, self.loss, self.labels, self.tol = input, loss, labels, tol
 
-        def _fit_map(self, forecast, target, weight):
+        def _fit_map(self, samples):
             self.injective_ = True
 
         def _apply_map(self, forecast):
