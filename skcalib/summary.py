@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from skcalib._types import Label
-    from skcalib.problem import LabelsLike
+    from skcalib.errors.averaged import AveragedProblem
+    from skcalib.problem import LabelsLike, Problem
 
 #: Field -> (name, perfect value, explanation), in the order of the table.
 ROWS = {
@@ -346,6 +347,13 @@ def calibration_summary(
             "(y_true == c, y_proba[:, c])."
         )
     ((_, problem),) = binary_events(problem, pos_label, Canonical())
+    return summary_of_problem(problem, confidence_level)
+
+
+def summary_of_problem(
+    problem: Problem, confidence_level: float, solved: AveragedProblem | None = None
+) -> CalibrationSummary:
+    """`calibration_summary` of the `Problem` of an event, and its `AveragedProblem` if known."""
     label, forecast, weight = problem.target[:, 1], problem.forecast[:, 1], problem.weight
     given, notes = (weight, confidence_level), {}
     rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
@@ -363,7 +371,7 @@ def calibration_summary(
     )
     lines = attempt([*LINES], _lines, problem, confidence_level, notes)
     likelihood = attempt([*RATIO], _likelihood, problem)
-    curve = attempt([*CURVE], _curve, problem, confidence_level, notes)
+    curve = attempt([*CURVE], _curve, problem, solved, confidence_level, notes)
     return CalibrationSummary(
         event=str(problem.classes.tolist()[-1]),
         n_samples=problem.n_samples,
@@ -412,20 +420,20 @@ def _likelihood(problem):
     return found.estimate, found.pvalue, discrimination, discrimination - found.estimate
 
 
-def _curve(problem, confidence_level, notes):
+def _curve(problem, solved, confidence_level, notes):
     """ICI, E50, E90, Emax and ECI, and the Brier calibration error, from one average of maps."""
-    solved = solve_notion(problem, notion=Canonical(), smoother=None)
-    distance = TotalVariation().divergence(solved[0].conditional, problem.forecast)
+    if solved is None:
+        (solved,) = solve_notion(problem, notion=Canonical(), smoother=None)
+    conditional = solved.conditional
+    distance = TotalVariation().divergence(conditional, problem.forecast)
     found = estimate_of_solved(
-        solved, loss=Brier(), notion=Canonical(), confidence_level=confidence_level
+        [solved], loss=Brier(), notion=Canonical(), confidence_level=confidence_level
     )
     error = _inside(found.interval, 0.0, 1.0)
     if problem.target[:, 1].min() == problem.target[:, 1].max():
         notes["brier_calibration_error"] = ONE_CLASS
     quantiles = (_weighted_quantile(distance, problem.weight, q) for q in (0.5, 0.9, 1))
-    square = weighted_mean(
-        Brier().divergence(solved[0].conditional, problem.forecast), problem.weight
-    )
+    square = weighted_mean(Brier().divergence(conditional, problem.forecast), problem.weight)
     index = float(weighted_mean(distance, problem.weight))
     return index, *map(float, quantiles), 100 * float(square), error
 

@@ -6,8 +6,8 @@
 ``lists of errors`` are literals that name four errors of `QUANTITIES` outside of its module,
 ``names that a recalibrator may override`` private methods that some recalibrator redefines of its
 base, and ``constructors`` the methods ``from_...`` of displays. Circles count imports inside
-functions and for type checkers. A fit of averaged maps is ``repeated`` if its forecasts, labels and
-weights are those of an earlier one in the same report.
+functions and for type checkers. A fit is ``repeated`` if the same method was fitted to the same
+arrays, with the same options, earlier in the same report.
 """
 
 import argparse
@@ -16,16 +16,23 @@ import cProfile
 import hashlib
 import inspect
 import pstats
-from collections import defaultdict
+import sys
+from collections import Counter
+from contextlib import contextmanager
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
+from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
 
 import skcalib
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES
+from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
 from skcalib.links.averaging import ModelAverage
+from skcalib.links.leave_out import AverageWithout
 from skcalib.recalibration import Recalibrator
+from skcalib.smoothers.spline import SplineCurve
 
 ROOT = Path(skcalib.__file__).parent
 TABLE = ROOT / "error_intervals" / "quantities.py"
@@ -121,24 +128,110 @@ def function_calls():
     return pstats.Stats(profile).total_calls
 
 
-def fits_of_a_report():
-    """Fits of averaged maps in a report of 1,000 samples with features, and repeated ones."""
-    data, seen = make_tempered_simplex(1000, 3, random_state=0), defaultdict(int)
-    features = np.random.default_rng(0).standard_normal((1000, 3))
-    fit = ModelAverage.fit
+#: Classes with a method that fits arrays, and functions that do, wherever they are imported.
+FITTING = {
+    ModelAverage: "fit",
+    AverageWithout: "__init__",
+    SplineCurve: "fit",
+    FeatureBins: "fit",
+    HistogramTree: "fit",
+    BalancedStump: "fit",
+    BaseHistGradientBoosting: "fit",
+}
+FUNCTIONS = (
+    "optimal_inverse_temperature",
+    "fit_bias_corrected",
+    "fit_link",
+    "logistic_regression",
+    "isotonic_regression",
+    "_newton",
+)
 
-    def noted(self, *arrays, **options):
-        given = [one for one in (*arrays, *options.values()) if isinstance(one, np.ndarray)]
-        key = hashlib.sha1(b"".join(np.ascontiguousarray(one).tobytes() for one in given))
-        seen[key.hexdigest()] += 1
-        return fit(self, *arrays, **options)
 
-    ModelAverage.fit = noted
+@contextmanager
+def recorded_fits():
+    """A counter of the fits inside, by their name and the hash of their inputs."""
+    seen = Counter()
+
+    def noted(name, fit, *, method):
+        signature = inspect.signature(fit)
+
+        def call(*arrays, **options):
+            given = dict(signature.bind(*arrays, **options).arguments)
+            if method:
+                given["self"] = type(given["self"]).__name__, vars(given["self"])
+            digest = hashlib.sha1()
+            _feed(digest, given)
+            seen[name, digest.hexdigest()] += 1
+            return fit(*arrays, **options)
+
+        return call
+
+    modules = [one for name, one in sys.modules.items() if name.startswith("skcalib.")]
+    patches = [
+        mock.patch.object(kind, name, noted(kind.__name__, getattr(kind, name), method=True))
+        for kind, name in FITTING.items()
+    ]
+    patches += [
+        mock.patch.object(module, name, noted(name, getattr(module, name), method=False))
+        for module in modules
+        for name in FUNCTIONS
+        if hasattr(module, name)
+    ]
+    for patch in patches:
+        patch.start()
     try:
-        skcalib.CalibrationReport.from_predictions(data.y, data.y_proba, features)
+        yield seen
     finally:
-        ModelAverage.fit = fit
-    return sum(seen.values()), sum(seen.values()) - len(seen)
+        for patch in reversed(patches):
+            patch.stop()
+
+
+def _feed(digest, value, depth=0):
+    """Add a value to a hash: arrays with their numbers, objects with their attributes."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        value = value.astype(np.float64)
+        digest.update(str(value.shape).encode() + value.tobytes())
+    elif isinstance(value, np.random.RandomState):
+        _feed(digest, value.get_state(), depth + 1)
+    elif isinstance(value, (list, tuple)):
+        for one in value:
+            _feed(digest, one, depth + 1)
+    elif isinstance(value, dict):
+        for key in sorted(value, key=str):
+            digest.update(str(key).encode())
+            _feed(digest, value[key], depth + 1)
+    elif hasattr(value, "__dict__") and not isinstance(value, type) and depth < 6:
+        digest.update(type(value).__name__.encode())
+        _feed(digest, vars(value), depth + 1)
+    else:
+        digest.update(repr(value).encode())
+
+
+def repeated(seen):
+    """Number of fits whose inputs occurred before, by their names."""
+    found = Counter()
+    for (name, _), times in seen.items():
+        found[name] += times - 1
+    return +found
+
+
+def fits_of_a_report():
+    """Fits by name in a report of 1,000 samples of three classes with features."""
+    data = make_tempered_simplex(1000, 3, random_state=0)
+    features = np.random.default_rng(0).standard_normal((1000, 3))
+    with recorded_fits() as seen:
+        skcalib.CalibrationReport.from_predictions(data.y, data.y_proba, features)
+    fits = Counter()
+    for (name, _), times in seen.items():
+        fits[name] += times
+    return {
+        "fits in a report": fits.total(),
+        "of these averaged maps": fits["ModelAverage"],
+        "of these temperatures": fits["optimal_inverse_temperature"],
+        "of these boosting": fits["BaseHistGradientBoosting"],
+        "of these repeated": repeated(seen).total(),
+    }
 
 
 def counted(run=True):
@@ -154,8 +247,7 @@ def counted(run=True):
     }
     if run:
         found["function calls of calibration_error, n = 1,000"] = function_calls()
-        fits, repeated = fits_of_a_report()
-        found |= {"fits of averaged maps in a report": fits, "of these repeated": repeated}
+        found |= fits_of_a_report()
     return found
 
 

@@ -34,7 +34,7 @@ from skcalib.clusters import outside_level
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.merged import merged
 from skcalib.errors.one_step import OneStepProblem, is_large, n_fitted
-from skcalib.links.averaging import PER_CLASS, ModelAverage
+from skcalib.links.averaging import PER_CLASS, averaged_map
 from skcalib.notions import Canonical, resolve_notion
 from skcalib.scores import Brier, LogLoss, resolve_loss, resolve_method
 from skcalib.smoothers import LogitSmoother
@@ -232,8 +232,8 @@ def _smooth_divided(problem, seed):
     conditional = np.empty_like(rows.forecast)
     for part in parts:
         rest = rows.take(np.setdiff1d(np.arange(len(rows.weight)), part))
-        average = ModelAverage().fit(rest.forecast, rest.outcome, rest.weight, rest.square)
-        conditional[part] = average.map(rows.forecast[part])
+        recalibrate = averaged_map(rest.forecast, rest.outcome, rest.weight, rest.square)
+        conditional[part] = recalibrate(rows.forecast[part])
     own = rows.forecast, rows.target, conditional, rows.weight
     return SmoothedProblem(*own, by_entropy=False, square=rows.square)
 

@@ -22,7 +22,7 @@ from skcalib._validation import mean_one
 from skcalib.clusters import cluster_sums, effective_size, effective_size_of_sums
 from skcalib.grouping._candidates import propose_pairs
 from skcalib.grouping.partition import half_of_clusters
-from skcalib.links.averaging import ModelAverage
+from skcalib.links.averaging import averaged_map
 from skcalib.smoothers import IsotonicSmoother
 from skcalib.smoothers._base import cross_predict
 
@@ -72,13 +72,16 @@ class EqualScores:
         self.score, self.hit, self.cluster = score, hit, cluster
         self.weight = mean_one(weight, count)
         self.count = np.ones(len(score)) if count is None else count
-        square = weight**2 if square is None else square
+        own = square
+        if square is None:
+            square = weight**2
+            own = square if np.ptp(weight) else None  # as in the default calibration error
+        if offset is None:
+            offset = parametric_curve(score, hit, weight, own)
         self.square = square * (self.weight.sum() / weight.sum()) ** 2
         self.size = effective_size(weight, square)
         each = weight / self.count
         self.equal_weights = np.ptp(each) <= 1e-9 * each.max()
-        if offset is None:
-            offset = parametric_curve(score, hit, weight, square)
         self.offset, self._folds = offset, folds
         n_intervals = int(np.clip(round(self.size ** (1 / 3)), _FEWEST, _MOST))
         basis, self.position = self._basis(n_intervals)
@@ -175,8 +178,8 @@ def parametric_curve(score, hit, weight, square=None):
     if np.ptp(hit) == 0:
         return np.full(len(hit), float(hit[0]))
     forecast = np.column_stack([1 - score, score])
-    average = ModelAverage().fit(forecast, np.column_stack([1 - hit, hit]), weight, square)
-    return average.map(forecast)[:, 1]
+    target = np.column_stack([1 - hit, hit])
+    return averaged_map(forecast, target, weight, square)(forecast)[:, 1]
 
 
 # --- Tests of groups ------------------------------------------------------------------------------

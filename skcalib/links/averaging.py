@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from scipy.special import logsumexp, softmax, xlogy
 
+from skcalib._fits import add_fit, fit_once
 from skcalib._labels import labels_or_shares
 from skcalib._rows import softmax_parts
 from skcalib.links._base import minimise_convex
@@ -135,6 +136,20 @@ class AveragedMap:
                     logits = self.basis.part(every, groups).logits(theta)
                     found[rows] += share * two_chances(logits[:, 1] - logits[:, 0])
         return found
+
+    @property
+    def evidence(self) -> Mapping[str, float]:
+        """Sum of the weights of the maps of each kind.
+
+        A shift, a slope, different slopes of classes, a curve, and shifts that depend on the
+        predicted class.
+        """
+        found = dict.fromkeys(("shift", "slope", "class_slopes", "curve", "confusion"), 0.0)
+        names = {"bias": "shift"} | {name: name for name in found}
+        for share, groups, _ in self.parts:
+            for name in {names.get(group, "curve") for group in groups}:
+                found[name] += share
+        return {name: min(share, 1.0) for name, share in found.items()}
 
     @property
     def increasing(self) -> bool:
@@ -240,17 +255,8 @@ class ModelAverage:
 
     @property
     def evidence(self) -> Mapping[str, float]:
-        """Sum of the weights of the models of each kind.
-
-        A shift, a slope, different slopes of classes, a curve, and shifts that depend on the
-        predicted class.
-        """
-        found = dict.fromkeys(("shift", "slope", "class_slopes", "curve", "confusion"), 0.0)
-        names = {"bias": "shift"} | {name: name for name in found}
-        for share, model in self.weighted_models:
-            for name in {names.get(group, "curve") for group in model.groups}:
-                found[name] += float(share)
-        return {name: min(share, 1.0) for name, share in found.items()}
+        """Sum of the weights of the models of each kind, as `AveragedMap.evidence`."""
+        return self.map.evidence
 
     @property
     def affine(self) -> Model:
@@ -413,6 +419,25 @@ class ModelAverage:
         added = len(theta) - len(parent.theta)
         evidence = parent.evidence + gain - parent.gain - cost(gain - parent.gain, added, self.size)
         return Model(groups, theta, gain, evidence, proba, np.linalg.inv(found.hessian))
+
+
+def averaged_map(
+    forecast: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+    square: np.ndarray | None = None,
+) -> AveragedMap:
+    """The map of a `ModelAverage` of these samples; `shared_fits` keep it."""
+    return fit_once(_map_of, forecast, labels_or_shares(target), weight, square)
+
+
+def add_averaged_map(average: ModelAverage, *samples: np.ndarray | None) -> None:
+    """Add the map of an average of forecasts, labels, weights and their squares to shared fits."""
+    add_fit(average.map, _map_of, *samples)
+
+
+def _map_of(forecast, label, weight, square):
+    return ModelAverage().fit(forecast, label, weight, square).map
 
 
 def tree_of(basis: LogitBasis) -> tuple[tuple, int]:

@@ -6,7 +6,7 @@ from copy import copy
 
 import numpy as np
 
-from skcalib.links.averaging import ModelAverage
+from skcalib.links.averaging import ModelAverage, averaged_map
 from skcalib.links.leave_out import AverageWithout, one_step_is_enough
 from skcalib.recalibration._sketched import FittedFromSketch
 
@@ -26,12 +26,8 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
 
     Parameters
     ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
         What ``loss_before_`` and ``loss_after_`` are measured in; the fit is by likelihood.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
 
     Attributes
     ----------
@@ -59,7 +55,7 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
 
     def _fit_map(self, samples):
         data = samples.forecast, samples.target, samples.weight, samples.square
-        self._take(ModelAverage().fit(*data))
+        self._take(averaged_map(*data))
 
     def _fit_without_each(self, samples, folds, whole=None):
         counts = np.bincount(samples.labels, minlength=len(self.classes_))
@@ -73,13 +69,13 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
             if not average.accurate:
                 return None
             found.append(copy(self))
-            found[-1]._take(average)
+            found[-1]._take(average.map)
         return found
 
-    def _take(self, average):
+    def _take(self, averaged):
         """Set the attributes of a fit."""
-        self._map = average.map
-        self.evidence_, self.identity_weight_ = average.evidence, float(average.shares[0])
+        self._map = averaged
+        self.evidence_, self.identity_weight_ = averaged.evidence, averaged.identity
         # A mean of increasing maps is the gradient of a convex function, so it is injective.
         self.injective_ = self._map.increasing
         shifts = any("bias" in groups for _, groups, _ in self._map.parts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Literal
 
@@ -11,6 +12,7 @@ from scipy.optimize import brentq, minimize
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
+from skcalib._fits import fit_once
 from skcalib._validation import mean_one
 from skcalib.clusters import outside_level
 from skcalib.links import BiasCorrectedTemperature
@@ -61,10 +63,6 @@ class TemperatureScaling(FittedFromSketch, FittedFromChunks):  # numpydoc ignore
     input : {"proba", "logits"}, default="proba"
         What X holds. A single column of logits is the logit of the positive class, so the
         temperature refers to the difference of the two logits.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What is minimised.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
 
     Attributes
     ----------
@@ -136,13 +134,18 @@ def fit_temperature(
     `labels` are columns of labels (n,), or label distributions (n, K).
     """
     if isinstance(score, LogLoss):
-        return optimal_inverse_temperature(logits, labels, weight, low=low, high=high)
+        fit = _search if isinstance(logits, LogRows) else partial(fit_once, _search)
+        return fit(logits, labels, weight, low, high)
     target = labels if labels.ndim == 2 else np.eye(logits.shape[1])[labels]
     logits = logits[:].astype(np.float64)
     if not np.ptp(logits, axis=1).any():
         return 1.0, 1  # every forecast is uniform: the loss does not depend on beta
     share = weight / weight.sum()
     return _lowest(lambda betas: loss_sums(score, logits, target, share, betas), low, high)
+
+
+def _search(logits, labels, weight, low, high):
+    return optimal_inverse_temperature(logits, labels, weight, low=low, high=high)
 
 
 def fit_temperature_sums(samples: ChunkedLogits) -> tuple[float, int]:
@@ -262,12 +265,8 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
 
     Parameters
     ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds.
     loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
         What is minimised.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
 
     Attributes
     ----------
@@ -384,12 +383,8 @@ class BiasCorrectedTemperatureScaling(FittedFromSketch, FittedFromChunks):  # nu
 
     Parameters
     ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
         What ``loss_before_`` and ``loss_after_`` are measured in; the fit is by likelihood.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
 
     Attributes
     ----------

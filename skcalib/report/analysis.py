@@ -12,6 +12,7 @@ from scipy.stats import norm
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from skcalib._fits import shared_fits
 from skcalib._formatting import limit_of_noise
 from skcalib._parallel import out_of_fold
 from skcalib.clusters import effective_size
@@ -29,9 +30,9 @@ from skcalib.estimators.selection import (
     one_standard_error,
     recalibrated_rows,
 )
-from skcalib.grouping.by_group import GroupCalibrations
+from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
 from skcalib.inference import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
-from skcalib.links.averaging import ModelAverage
+from skcalib.links.averaging import ModelAverage, add_averaged_map
 from skcalib.notions import TopLabel, resolve_notion
 from skcalib.problem import ProblemSummary
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
@@ -48,7 +49,6 @@ from skcalib.report.findings import (
     noted,
     stage,
 )
-from skcalib.report.named_groups import find_by_group
 from skcalib.report.subgroups import find_grouping, find_places, worst_places
 from skcalib.report.suspicions import find_suspicions
 from skcalib.scores import Brier, resolve_loss
@@ -56,7 +56,7 @@ from skcalib.significance import kernel_calibration_test
 from skcalib.significance.kernel import MIN_SAMPLES
 from skcalib.smoothers import IsotonicSmoother
 from skcalib.smoothers._base import check_folds
-from skcalib.summary import ROWS, calibration_summary
+from skcalib.summary import ROWS, summary_of_problem
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ _CLEARER = 3.0  # the same, for the second clause of a headline
 _ON_BOTH_SIDES = 0.15  # share of the samples above and below the curve, if too extreme
 
 
+@shared_fits()
 def find(
     problem: Problem,
     *,
@@ -131,7 +132,7 @@ def find(
                 divided, folds, confidence_level, n_jobs, known, solved
             )
         with stage("numbers that others report", verbose, name):
-            reported = find_reported(problem, confidence_level, seed, n_jobs)
+            reported = find_reported(problem, solved, confidence_level, seed, n_jobs)
     grouping, split = None, None
     if features is not None:
         confidence = "canonical" if n_classes == 2 else "top_label"
@@ -142,7 +143,8 @@ def find(
             )
     if by is not None and not isinstance(by, GroupCalibrations):
         with stage("groups that were named", verbose, name):
-            by = find_by_group(problem, by, confidence_level)
+            data = problem, problem.forecast, by
+            by = calibration_by_group(*data, notion="auto", confidence_level=confidence_level)
     decision = None
     if threshold is not None or costs is not None:
         run: Any = {"confidence_level": confidence_level, "random_state": seed, "n_jobs": n_jobs}
@@ -250,7 +252,7 @@ def find_errors(
     """The losses under each notion, and the averaged maps of all classes.
 
     All classes together are estimated on `part` of the problem, which is smaller if there are many
-    classes; the confidence on all samples.
+    classes; the confidence on all samples. The maps of the event or confidence are shared.
     """
     n_classes = problem.forecast.shape[1]
     kept = {}
@@ -269,6 +271,10 @@ def find_errors(
         errors += measure(problem, "top_label", LOSSES)
     if n_classes > 2 and problem.forecast.size <= HUGE:
         errors += measure(problem, "classwise", LOSSES)
+    event = kept["canonical" if n_classes == 2 else "top_label"]
+    if type(event.average) is ModelAverage:  # of all samples
+        samples = event.forecast, event.average.label, event.weight, event.square
+        add_averaged_map(event.average, *samples)
     return tuple(errors), kept["canonical"]
 
 
@@ -578,9 +584,16 @@ def _omitted(problem, part):
 
 
 def find_reported(
-    problem: Problem, confidence_level: float, random_state: int, n_jobs: int | None = None
+    problem: Problem,
+    solved: AveragedProblem,
+    confidence_level: float,
+    random_state: int,
+    n_jobs: int | None = None,
 ) -> tuple[ReportedNumber, ...]:
-    """`Problem` -> tuple of `ReportedNumber`; of two classes the summary of a risk model first."""
+    """`Problem` -> tuple of `ReportedNumber`; of two classes the summary of a risk model first.
+
+    `solved` is the `AveragedProblem` of all classes, of all samples or of a part.
+    """
     data = {
         "y_true": problem if problem.count is None else ProblemSummary(problem),
         "y_proba": problem.forecast if problem.count is None else None,
@@ -588,13 +601,14 @@ def find_reported(
     }
     run = {"random_state": random_state, "n_jobs": n_jobs}
     binary = len(problem.classes) == 2
-    summary = _summary(data) if binary else []
+    summary = _summary(problem, solved, confidence_level) if binary else []
     return tuple(summary + [_error(one, data, run, binary) for one in by("note").values()])
 
 
-def _summary(data):
+def _summary(problem, solved, confidence_level):
     """The quantities of `calibration_summary`."""
-    found = calibration_summary(**data)
+    known = solved if len(solved.weight) == len(problem.weight) else None
+    found = summary_of_problem(problem, confidence_level, known)
     numbers = []
     for key, (name, perfect, explanation) in ROWS.items():
         value = getattr(found, key)

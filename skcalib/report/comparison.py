@@ -20,11 +20,10 @@ from skcalib.estimators._response import make_folds
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.notions import Canonical, TopLabel
 from skcalib.report.analysis import LOSSES, estimate_errors
-from skcalib.report.as_json import as_json
 from skcalib.report.comparison_wording import QUANTITIES, headline, sentences
 from skcalib.report.findings import PairedDifference, check_seed, noted, versions
 from skcalib.report.page import comparison_page
-from skcalib.report.report import CalibrationReport, Shown
+from skcalib.report.report import CalibrationReport, Shown, as_json
 from skcalib.significance.comparison import compare_problems
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skcalib.decisions import decision_regret, no_saving_by_features, no_saving_shown
-from skcalib.links.averaging import ModelAverage
+from skcalib.links.averaging import averaged_map
 from skcalib.notions import Canonical, TopLabel
 from skcalib.problem import ProblemSummary
 
@@ -100,9 +100,9 @@ def _moved_threshold(score: DecisionCost, forecast, target, weight, square):
     """The threshold of the forecast that gives the decisions of the recalibrated one, or None."""
     if forecast.shape[1] != 2 or np.ptp(target[:, 1]) == 0:
         return None
-    average = ModelAverage().fit(forecast, target, weight, square)
+    recalibrate = averaged_map(forecast, target, weight, square)
     s = np.unique(forecast[:, 1])
-    act = score.decisions(average.map(np.column_stack([1 - s, s])))
+    act = score.decisions(recalibrate(np.column_stack([1 - s, s])))
     jump = np.flatnonzero(np.diff(act))
     if len(jump) != 1:  # one decision for all, or not a single threshold
         return None

@@ -20,7 +20,6 @@ from skcalib._formatting import (
     says_nothing,
 )
 from skcalib.report import comparison_wording, pictures, wording
-from skcalib.report.named_groups import strongest
 from skcalib.report.rendering import (
     Bar,
     Document,
@@ -214,7 +213,7 @@ def _group_row(group, column):
 def _named_groups(report):
     """Groups that the user names: a table and the forest plot."""
     found = report.findings.by
-    shown = strongest(found, MOST_CLASSES)
+    shown = pictures.strongest(found, MOST_CLASSES)
     caption = wording.NAMED_CAPTION.format(len(found.groups), 1 - found.confidence_level)
     if len(shown) < len(found.groups):
         caption += f" The {len(shown)} of {len(found.groups):,} groups with the smallest p-values."

@@ -13,7 +13,6 @@ from skcalib._formatting import percent, printable
 from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
 from skcalib.displays._curves import binary_problems, check_options
 from skcalib.report.findings import noted
-from skcalib.report.named_groups import strongest
 from skcalib.report.rendering import Picture, Pictures
 from skcalib.report.subgroups import worst_places
 from skcalib.report.wording import N_NAMED, class_label, event_name, recalibrator_name, shorten
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 
     from matplotlib.figure import Figure
 
+    from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
     from skcalib.report.findings import Reported
 
 
@@ -223,3 +223,9 @@ def as_svg(figure: Figure, name: str) -> str:
 def _themed(match):
     kind, color = match.groups()
     return f"{kind}: var(--{_VARIABLES[color]})" if color in _VARIABLES else match[0]
+
+
+def strongest(found: GroupCalibrations, most: int) -> list[GroupCalibration]:
+    """At most so many groups, those with the smallest p-values, in their order."""
+    order = np.argsort([one.pvalue for one in found.groups], kind="stable")[:most]
+    return [found.groups[k] for k in sorted(order)]

@@ -25,9 +25,7 @@ from skcalib.grouping.by_group import calibration_by_group, take_groups
 from skcalib.notions import Auto
 from skcalib.problem import check_problem, check_sketch, event_last
 from skcalib.report.analysis import binary_problem, find
-from skcalib.report.as_json import as_json
 from skcalib.report.findings import check_seed, versions
-from skcalib.report.named_groups import groups_of_columns
 from skcalib.report.page import report_page
 from skcalib.report.rendering import render_body, render_page, render_text
 from skcalib.report.wording import advice, headline, method, sentences, suspicions
@@ -590,6 +588,23 @@ class CalibrationReport(Shown):
 # --- Inputs of a report ---------------------------------------------------------------------------
 
 
+def groups_of_columns(by: ArrayLike, X: MatrixLike) -> ArrayLike:
+    """Names of columns of a data frame -> these columns; other groups as they are."""
+    names = [by] if isinstance(by, str) else by
+    columns = list(getattr(X, "columns", ()))
+    if not isinstance(names, (list, tuple)) or not all(isinstance(one, str) for one in names):
+        return by
+    missing = [name for name in names if name not in columns]
+    if not missing:
+        return X[list(names)]
+    if isinstance(by, str):
+        raise ValueError(
+            f"by={by!r} is not a column of X: pass the name of a column of a data frame, or the "
+            "group of each sample."
+        )
+    return by
+
+
 def _in_order(costs, problem, pos_label):
     """Rows of costs in the order in which the report has the classes."""
     if costs is None or event_last(problem, pos_label) is problem:
@@ -604,3 +619,27 @@ def _kind(estimator):
     if hasattr(estimator, "steps"):
         return _kind(estimator.steps[-1][1])
     return type(estimator).__name__
+
+
+# --- Values that JSON has -------------------------------------------------------------------------
+
+
+def as_json(value: Any) -> Any:
+    """Nested results with the types of JSON.
+
+    Arrays and tuples become lists, numbers of numpy those of Python, NaN becomes None. Labels of
+    other types, such as dates and bytes, become the text that reports show for them.
+    """
+    if isinstance(value, dict):
+        return {str(key): as_json(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [as_json(one) for one in value]
+    if isinstance(value, np.timedelta64):  # numpy calls it an integer
+        return str(value)
+    if isinstance(value, (np.bool_, np.integer)):
+        return value.item()
+    if isinstance(value, (float, np.floating)):
+        return None if np.isnan(value) else float(value)
+    if isinstance(value, (bool, int)) or value is None:
+        return value
+    return str(value)

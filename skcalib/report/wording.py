@@ -26,13 +26,13 @@ from skcalib._formatting import (
 )
 from skcalib.report.decision import decision_advice
 from skcalib.report.findings import FEWEST_LABELS, TEST_LEVEL, versions
-from skcalib.report.named_groups import named_group_sentences
 from skcalib.report.subgroups import worst_places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skcalib.grouping import GroupDifference
+    from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
     from skcalib.inference import MeanInterval
     from skcalib.report.findings import BrierChange, Findings, Reported
 
@@ -57,6 +57,7 @@ N_NAMED = 3
 #: Words of a verdict, which is read on one screen.
 MOST_WORDS = 110
 _GROUPS_IN_VERDICT = 2
+_IN_VERDICT = 3  # most groups that the user names in a sentence
 _CONCLUSIVE = 0.2  # typical error, in standard deviations of a label
 _LARGE_GAIN = 0.5  # share of the log loss
 _LONGEST_NAME = 60
@@ -486,6 +487,55 @@ def _bound(estimate):
     if says_nothing(estimate):
         return "grouping loss not detected"
     return f"grouping loss at least {nonnegative(estimate)}"
+
+
+def named_group_sentences(found: GroupCalibrations, n_classes: int) -> list[str]:
+    """Which groups differ from their predictions, and which at equal scores."""
+    n_groups = len(found.groups)
+    off = [one for one in found.groups if one.detected]
+    beyond = [one for one in found.groups if one.equal_scores_detected]
+    if not off and not beyond:
+        most = points(max(max(-one.difference.low, one.difference.high) for one in found.groups))
+        none = f"No difference was found in the {n_groups} groups that you named"
+        return [f"{none}; differences of {most} are not excluded."]
+    said = []
+    if off:
+        verb = "differs from its" if len(off) == 1 else "differ from their"
+        listed = _listed(off, lambda one: _rates(one, n_classes), "; ")
+        who = f"Of the {n_groups} groups that you named, {len(off)}"
+        if len(off) == n_groups > 1:
+            who = f"{'Both' if n_groups == 2 else f'All {n_groups}'} groups that you named"
+        said.append(f"{who} {verb} mean prediction: {listed}.")
+    if beyond and n_groups == 2:  # the difference of one is that of the other
+        said.append(
+            "At equal scores the two groups differ from each other: recalibration of the score "
+            "alone cannot remove this."
+        )
+    elif beyond:
+        verb = "differs" if len(beyond) == 1 else "differ"
+        names = _listed(beyond, lambda one: one.name, ", ")
+        said.append(
+            f"Compared with all samples with equal scores, {len(beyond)} {verb} ({names}): "
+            "recalibration of the score alone cannot remove this."
+        )
+    else:
+        said.append("None was found to differ from all samples with equal scores.")
+    return [" ".join(said)]
+
+
+def _listed(groups, text, between):
+    """The groups of the smallest p-values, and how many more."""
+    first = sorted(groups, key=lambda one: one.pvalue)[:_IN_VERDICT]
+    more = len(groups) - len(first)
+    said = between.join(text(one) for one in first)
+    return f"{said}{between}{more} more in the details" if more else said
+
+
+def _rates(one: GroupCalibration, n_classes):
+    observed, predicted = rates(one.observed, one.mean_predicted)
+    if n_classes > 2:
+        return f"{one.name}, accuracy {observed}, mean confidence {predicted}"
+    return f"{one.name}, observed {observed}, predicted {predicted}"
 
 
 # --- Details -----------------------------------------------------------------------------------

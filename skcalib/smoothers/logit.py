@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from skcalib._validation import ROW_SUM_TOLERANCE
-from skcalib.links.averaging import PER_CLASS, ModelAverage
+from skcalib.links.averaging import PER_CLASS, averaged_map
 from skcalib.smoothers._base import OutOfFoldSmoother
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class LogitSmoother(OutOfFoldSmoother):
         return self
 
     def _fit_one(self, forecast, target, weight):
-        return ModelAverage().fit(forecast, target, weight).map
+        return averaged_map(forecast, target, weight)
 
     def _check_target(self, values):
         shares = values.ndim == 2 and values.shape[1] > 1 and values.min() >= 0

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._fits import fit_once
 from skcalib._ties import level_starts, merge_ties, reach_of
 from skcalib._validation import check_count, number_of_samples
 from skcalib.smoothers._base import Smoother, check_folds, cross_predict
@@ -445,7 +446,12 @@ class TiedScores:
 
     def isotonic(self, means: np.ndarray) -> np.ndarray:
         """The increasing curve (m,) that fits the means by weighted least squares."""
-        return isotonic_regression(means, weights=self.mass).x
+        return fit_once(isotonic_curve, means, self.mass)
+
+
+def isotonic_curve(means: np.ndarray, mass: np.ndarray) -> np.ndarray:
+    """The increasing curve (m,) that fits means of these weights by least squares."""
+    return isotonic_regression(means, weights=mass).x
 
 
 class IsotonicSmoother(PartitionSmoother):

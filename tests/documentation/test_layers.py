@@ -23,6 +23,7 @@ LAYERS = (
     {
         "_column_names": "which class does the name of a column name?",
         "_files": "files that are written as a whole or not at all",
+        "_fits": "fits that are computed once",
         "_formatting": "numbers as text",
         "_packing": "objects as bytes",
         "_parallel": "loops through joblib",
@@ -263,6 +264,7 @@ MAY_IMPORT = {
     "test_ties.py": ("_ties",),  # levels against a naive loop
     "public/test_validation.py": ("_labels", "_validation"),  # every container, once
     "report/test_report.py": ("_validation",),  # how often forecasts are validated
+    "report/test_report_fits.py": ("_fits",),  # which inputs are equal
 }
 
 

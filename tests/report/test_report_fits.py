@@ -1,0 +1,102 @@
+"""A report fits nothing twice."""
+
+import numpy as np
+import pytest
+from doc_studies import load
+
+from skcalib import CalibrationReport, ForecastSketch, _fits
+from skcalib._fits import add_fit, fit_once, shared_fits
+from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.links.averaging import ModelAverage
+
+structure = load("structure")
+needs_study = pytest.mark.skipif(structure is None, reason="needs the folder doc")
+N = 500
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((N, 3))
+ROWS = {
+    "groups": RNG.integers(0, 80, N),
+    "by": RNG.choice(["a", "b", "c"], N),
+    "sample_weight": RNG.uniform(0.5, 2, N),
+}
+
+
+def report(n_classes, *, X=None, **options):
+    data = make_tempered_simplex(N, n_classes, random_state=0)
+    proba = data.y_proba[:, 1] if n_classes == 2 else data.y_proba
+    return CalibrationReport.from_predictions(data.y, proba, X, **options)
+
+
+def report_with_named_groups():
+    """The trees, the model and the correction by the features."""
+    data = make_grouping_problem(2000, random_state=0)
+    found = CalibrationReport.from_predictions(data.y, data.y_proba[:, 1], data.X)
+    assert found.findings.grouping.correction is not None
+    return found
+
+
+def report_of_sketch():
+    data = make_tempered_simplex(N, 2, random_state=0)
+    sketch = ForecastSketch([0, 1]).fit(data.y, data.y_proba)
+    return CalibrationReport.from_sketch(sketch, threshold=0.2)
+
+
+@needs_study
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: report(2),
+        lambda: report(3),
+        lambda: report(2, X=X, threshold=0.3),
+        lambda: report(3, X=X, costs=1 - np.eye(3)),
+        lambda: report(3, X=X, threshold=0.6, random_state=1),
+        lambda: report(2, by=ROWS["by"]),
+        lambda: report(3, X=X, by=ROWS["by"]),
+        lambda: report(2, X=X, groups=ROWS["groups"]),
+        lambda: report(3, X=X, groups=ROWS["groups"], by=ROWS["by"]),
+        lambda: report(2, X=X, sample_weight=ROWS["sample_weight"]),
+        lambda: report(3, X=X, **ROWS),
+        report_with_named_groups,
+        report_of_sketch,
+    ],
+)
+def test_no_fit_of_a_report_repeats_another(make):
+    with structure.recorded_fits() as seen:
+        make()
+    assert {name for name, _ in seen} > {"ModelAverage", "isotonic_regression"}
+    assert not structure.repeated(seen)
+
+
+@needs_study
+def test_repeated_fits_are_counted(monkeypatch):
+    forecast, label, weight = np.full((9, 2), 0.5), np.resize([0, 1], 9), np.ones(9)
+    with structure.recorded_fits() as seen:
+        for size in (9, 9, 8):
+            ModelAverage().fit(forecast[:size], label[:size], weight[:size])
+    assert structure.repeated(seen) == {"ModelAverage": 1}
+    # A report whose parts do not share their fits.
+    monkeypatch.setattr(_fits, "_digest", lambda value: object())
+    with structure.recorded_fits() as seen:
+        report(2, X=X, threshold=0.3)
+    found = structure.repeated(seen)
+    assert found["ModelAverage"] >= 10 and found["isotonic_regression"] >= 5
+
+
+def test_shared_fits_are_those_of_equal_inputs():
+    calls = []
+
+    def fit(values, power):
+        calls.append(power)
+        return float(np.sum(values**power))
+
+    values = np.arange(4.0)
+    with shared_fits():
+        with shared_fits():
+            assert fit_once(fit, values, 2) == 14
+        assert fit_once(fit, values[::-1][::-1], 2) == 14 and calls == [2]
+        for other in (values.astype(np.float32), values[:, None], np.nextafter(values, 9)):
+            fit_once(fit, other, 2)
+        assert fit_once(fit, values, 3) == 36 and len(calls) == 5
+        add_fit(0.0, fit, values, 3)
+        assert fit_once(fit, values, 3) == 0
+    assert fit_once(fit, values, 3) == 36 and len(calls) == 6  # nothing is kept
