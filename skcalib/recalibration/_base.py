@@ -7,9 +7,11 @@ given list of classes.
 
 from __future__ import annotations
 
+import re
 import warnings
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from inspect import cleandoc, signature
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -132,10 +134,21 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     Neither may change its arrays, and a fit must not keep them. Constructors have the parameters
     ``input``, ``loss`` and ``labels``; one with more of them sets all itself.
 
+    The docstring of a class need not repeat the entries of parameters that it inherits.
+
     Two methods are optional. ``_read(values)`` makes the input of the map from validated
     probabilities or logits. ``_fit_without_each(samples, folds, whole)`` returns a list of
     recalibrators fitted without each fold where one fit to all samples gives them, else None. A
     recalibrator that is fitted to chunks has ``_fit_sums(samples)``.
+
+    Parameters
+    ----------
+    input : {"proba", "logits"}, default="proba"
+        What X holds; logits are passed through the softmax.
+    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+        What is minimised.
+    labels : array-like of shape (n_classes,), default=None
+        The class of each column, needed where y may lack a class.
 
     Attributes
     ----------
@@ -156,6 +169,8 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     skcalib.RecalibratedClassifierCV : A classifier with a recalibrator, cross-fitted.
     """
 
+    #: Entries of parameters in the docstring of the class itself.
+    _entries: ClassVar[dict[str, str]] = {}
     #: Whether `fit` and `predict_proba` accept ``features=``, one row for each forecast.
     takes_features = False
     #: Whether `_fit_map` takes label distributions.
@@ -175,6 +190,17 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         self.input = input
         self.loss = loss
         self.labels = labels
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__doc__ is not None:
+            first, cls._entries, rest = _parts(cls.__doc__)
+            bases = (vars(base).get("_entries", {}) for base in reversed(cls.__mro__))
+            known = _parts(Recalibrator.__doc__ or "")[1]
+            for entries in bases:
+                known |= entries
+            listed = "".join(known[name] for name in signature(cls).parameters if name in known)
+            cls.__doc__ = f"{first}{_PARAMETERS}{listed}\n{rest}"
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
@@ -434,6 +460,22 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         return tags
 
 
+_PARAMETERS = "Parameters\n----------\n"
+_NEXT_SECTION = re.compile(r"^(?=\w[\w ]*\n-+$)", re.M)
+
+
+def _parts(text):
+    """What precedes the parameters in a docstring, their entries by name, and what follows."""
+    first, _, rest = cleandoc(text).partition(_PARAMETERS)
+    where = _NEXT_SECTION.search(rest or first)
+    if not rest:
+        end = where.start() if where else len(first)
+        return first[:end].rstrip() + "\n\n", {}, first[end:]
+    end = where.start() if where else len(rest)
+    entries = re.split(r"^(?=\w)", rest[:end].rstrip() + "\n", flags=re.M)
+    return first, {one.partition(" : ")[0]: one for one in entries if one.strip()}, rest[end:]
+
+
 def _like_probabilities(logits):
     """Whether the rows of logits (n, K), at least two, are probabilities."""
     if len(logits) < 2 or logits.min() < 0 or logits.max() > 1:
@@ -451,6 +493,11 @@ class LogitRecalibrator(Recalibrator):
     represent, are compressed by a strictly increasing function
     (``skcalib.links._base.log_forecast``). Other values are unchanged. Both ``loss_before_`` and
     ``loss_after_`` are measured on the input of the map.
+
+    Parameters
+    ----------
+    input : {"proba", "logits"}, default="proba"
+        What X holds.
 
     See Also
     --------

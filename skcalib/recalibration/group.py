@@ -78,13 +78,9 @@ class GroupRecalibrator(Recalibrator):
         Number of folds, stratified by class.
     confidence_level : float, default=0.95
         Level of the intervals of the gains.
-    input : {"proba", "logits"}, default="proba"
-        What X holds; logits are passed through the softmax.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
         The held-out loss that chooses, and the unit of the gains. The trees and effects are fitted
         by likelihood.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
     random_state : int, RandomState instance or None, default=0
         Folds.
 

@@ -12,12 +12,8 @@ class IdentityRecalibrator(Recalibrator):  # numpydoc ignore=PR02
 
     Parameters
     ----------
-    input : {"proba", "logits"}, default="proba"
-        What X contains; logits are passed through the softmax.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
         What ``loss_before_`` and ``loss_after_`` are measured in.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
 
     See Also
     --------
@@ -46,12 +42,8 @@ class LabelFrequency(Recalibrator):  # numpydoc ignore=PR02
 
     Parameters
     ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
         What ``loss_before_`` and ``loss_after_`` are measured in.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
 
     Attributes
     ----------

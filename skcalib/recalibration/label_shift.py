@@ -69,8 +69,6 @@ class LabelShiftRecalibrator(Recalibrator):
     target_prior : "em" or array-like of shape (n_classes,), default="em"
         Class frequencies :math:`\pi'`, or "em": with labels, `fit` takes their frequencies;
         without, it estimates the frequencies from the forecasts.
-    input : {"proba", "logits"}, default="proba"
-        What X holds; logits are passed through the softmax.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
         What ``loss_before_`` and ``loss_after_`` are measured in, if `fit` gets labels.
     labels : array-like of shape (n_classes,), default=None
@@ -332,7 +330,7 @@ def _standard_errors(ratio, weight, prior):
 # --- A shift that is fitted to labels -------------------------------------------------------------
 
 
-class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):  # numpydoc ignore=PR02
+class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
     r"""Shift of the log odds: :math:`softmax(\log s + b)`, one offset for each class.
 
     The map of a model that was trained with other class frequencies, by undersampling or class
@@ -345,15 +343,6 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):  # numpydoc ig
     If a class has no label, its best offset is :math:`-\infty`. All offsets are then shrunk towards
     0 with the weight of a hundredth of a sample; if all labels are the same, there is a
     `ConvergenceWarning`.
-
-    Parameters
-    ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What is minimised.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
 
     Attributes
     ----------

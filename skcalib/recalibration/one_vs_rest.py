@@ -176,12 +176,6 @@ class PlattScaling(BinaryLinkRecalibrator):
 
     Parameters
     ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What is minimised.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
     smooth_targets : bool, default=False
         Platt's targets :math:`(n_+ + 1) / (n_+ + 2)` and :math:`1 / (n_- + 2)` for 1 and 0.
 
@@ -240,12 +234,6 @@ class BetaCalibration(BinaryLinkRecalibrator):
 
     Parameters
     ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What is minimised.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
     parameters : {"abm", "am", "ab"}, default="abm"
         All three parameters; b = a; or :math:`c = (a - b) \log 2`, which leaves forecasts of 1/2
         unchanged (m = 1/2 in the paper).
@@ -291,20 +279,11 @@ class BetaCalibration(BinaryLinkRecalibrator):
         self.intercept_ = np.array([link.intercept(one) for one in theta])
 
 
-class QuadraticScaling(BinaryLinkRecalibrator):  # numpydoc ignore=PR02
+class QuadraticScaling(BinaryLinkRecalibrator):
     r"""Quadratic scaling: :math:`\sigma(a\, l^2 + b\, l + c)` of the logit l, class by class.
 
     One parameter more than `PlattScaling`, for curved maps. A parabola is not monotone, so the map
     is not injective unless a = 0.
-
-    Parameters
-    ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What is minimised.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
 
     Attributes
     ----------
@@ -360,12 +339,8 @@ class IsotonicRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
 
     Parameters
     ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
         What ``loss_before_`` and ``loss_after_`` are measured in; the fit is least squares.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
     centered : bool, default=False
         Interpolate between the centres of the cells.
     strict : bool, default=False
@@ -435,12 +410,8 @@ class HistogramBinning(OneVsRestRecalibrator, FittedFromSketch):
 
     Parameters
     ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
         What ``loss_before_`` and ``loss_after_`` are measured in.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
     n_bins : int, "auto" or "cube_root", default=15
         Bins of each probability; for ``strategy="uniform"`` also edges from 0 to 1. As in
         :func:`~skcalib.calibration_error`.
@@ -494,12 +465,8 @@ class KernelRecalibrator(OneVsRestRecalibrator):
 
     Parameters
     ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
         What ``loss_before_`` and ``loss_after_`` are measured in.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
     bandwidth : {"risk", "loo", "scott"}, float or callable, default="risk"
         As in `DirichletKernel`. "risk" minimises the leave-one-out `loss` of the map.
 

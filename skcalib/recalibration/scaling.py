@@ -53,9 +53,35 @@ class LinkRecalibrator(LogitRecalibrator):
     """Base class: fits a link with shrinkage, starting from the optimal temperature.
 
     Logits are normalised to log-probabilities, so that the map is a function of forecasts.
+
+    Parameters
+    ----------
+    input : {"proba", "logits"}, default="proba"
+        What X holds; logits are turned into log-probabilities first.
+    shrinkage : "auto" or float, default="auto"
+        Strength of the shrinkage, in samples. "auto": five-fold cross-validation over
+        (infinity, 1000, 300, 100, 30, 10, 3, 1, 0.3, 0.1), the strongest within one standard error
+        of the best; infinity, which is temperature scaling, below ten samples.
+    max_iter : int, default=500
+        Maximum number of iterations.
+    tol : float, default=1e-6
+        Stop where no component of the gradient is larger.
     """
 
-    shrinkage: Any
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+        shrinkage: float | Literal["auto"] = "auto",
+        max_iter: int = 500,
+        tol: float = 1e-6,
+    ) -> None:
+        super().__init__(input=input, loss=loss, labels=labels)
+        self.shrinkage = shrinkage
+        self.max_iter = max_iter
+        self.tol = tol
 
     def _read(self, values):
         logits = super()._read(values).astype(np.float64)
@@ -190,6 +216,7 @@ class ShrinkageSearch:
         """
 
         def at(rows):
+            """Some rows of the data."""
             return logits[rows], target[rows], weight[rows]
 
         folds = check_folds(5, target, random_state=0)
@@ -257,23 +284,6 @@ class MatrixScaling(LinkRecalibrator):
     :math:`K^2` parameters overfit badly. The order of the classes may change; injective where
     :math:`W^{-1} 1` exists and has one sign.
 
-    Parameters
-    ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds; logits are turned into log-probabilities first.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What is minimised.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
-    shrinkage : "auto" or float, default="auto"
-        Strength of the shrinkage, in samples. "auto": five-fold cross-validation over
-        (infinity, 1000, 300, 100, 30, 10, 3, 1, 0.3, 0.1), the strongest within one standard error
-        of the best; infinity, which is temperature scaling, below ten samples.
-    max_iter : int, default=500
-        Maximum number of iterations.
-    tol : float, default=1e-6
-        Stop where no component of the gradient is larger.
-
     Attributes
     ----------
     coef_ : array of shape (n_classes, n_classes)
@@ -299,21 +309,6 @@ class MatrixScaling(LinkRecalibrator):
     (3, 3)
     """
 
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-        shrinkage: float | Literal["auto"] = "auto",
-        max_iter: int = 500,
-        tol: float = 1e-6,
-    ) -> None:
-        super().__init__(input=input, loss=loss, labels=labels)
-        self.shrinkage = shrinkage
-        self.max_iter = max_iter
-        self.tol = tol
-
     def _fit_map(self, samples):
         self._fit_matrix(MatrixMap(), samples)
 
@@ -329,23 +324,6 @@ class DirichletCalibration(MatrixScaling):
 
     The map of Kull and others (2019): that of `MatrixScaling` with a free diagonal; off-diagonal
     entries and biases are shrunk towards zero.
-
-    Parameters
-    ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds; logits are turned into log-probabilities first.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What is minimised.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
-    shrinkage : "auto" or float, default="auto"
-        Strength of the shrinkage, in samples. "auto": five-fold cross-validation over
-        (infinity, 1000, 300, 100, 30, 10, 3, 1, 0.3, 0.1), the strongest within one standard error
-        of the best; infinity, which is temperature scaling, below ten samples.
-    max_iter : int, default=500
-        Maximum number of iterations.
-    tol : float, default=1e-6
-        Stop where no component of the gradient is larger.
 
     Attributes
     ----------
@@ -366,20 +344,6 @@ class DirichletCalibration(MatrixScaling):
     10.0
     """
 
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-        shrinkage: float | Literal["auto"] = "auto",
-        max_iter: int = 500,
-        tol: float = 1e-6,
-    ) -> None:
-        super().__init__(
-            input=input, loss=loss, labels=labels, shrinkage=shrinkage, max_iter=max_iter, tol=tol
-        )
-
     def _fit_map(self, samples):
         self._fit_matrix(DirichletMap(), samples)
 
@@ -396,12 +360,6 @@ class DiagonalOrderPreserving(LinkRecalibrator):
 
     Parameters
     ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds; logits are turned into log-probabilities first.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What is minimised.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
     variant : {"network", "pieces"}, default="network"
         g' is the exponential of a small network, or a step function between quantiles of the
         logits, whose fit is convex under the log loss.

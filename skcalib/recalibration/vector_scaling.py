@@ -10,7 +10,7 @@ import warnings
 from copy import copy
 from dataclasses import replace
 from itertools import combinations, islice
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -37,9 +37,7 @@ from skcalib.scores import LogLoss
 from skcalib.smoothers._base import check_folds
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib.scores import LossLike
+    pass
 
 _SLOW = 5_000_000  # probabilities from which the fit of vector scaling takes long
 _REFINE = 10  # evaluations after which a fit is not refined further
@@ -48,7 +46,7 @@ _MOST_FOLDS = 20  # of which all pairs are left out
 _FEW_CLASSES = 50  # up to which a Hessian costs about as much as a gradient
 
 
-class VectorScaling(FittedFromChunks, LinkRecalibrator):
+class VectorScaling(FittedFromChunks, LinkRecalibrator):  # numpydoc ignore=PR02
     r"""Vector scaling: :math:`softmax(w \odot \log s + b)`, a slope and a bias for each class.
 
     Written as :math:`w = \beta + \delta`, with :math:`\delta` and b shrunk towards zero (structured
@@ -57,12 +55,6 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
 
     Parameters
     ----------
-    input : {"proba", "logits"}, default="proba"
-        What X holds; logits are turned into log-probabilities first.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What is minimised.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column, needed where y may lack a class.
     shrinkage : "auto" or float, default="auto"
         Strength of the shrinkage, in samples. "auto": five-fold cross-validation over
         (infinity, 1000, 300, 100, 30, 10, 3, 1, 0.3, 0.1), the strongest within one standard error
@@ -70,10 +62,6 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
         with at most 50 classes, at least 5,000 samples and 150 K, and 20 labels of each class, one
         Newton step from the fit to all samples leaves a fold out. `fit_chunks` chooses it from
         20,000 to 40,000 samples.
-    max_iter : int, default=500
-        Maximum number of iterations.
-    tol : float, default=1e-6
-        Stop where no component of the gradient is larger.
 
     Attributes
     ----------
@@ -109,21 +97,6 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):
 
     _pilot = 20_000
     _needs_hessian = True
-
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-        shrinkage: float | Literal["auto"] = "auto",
-        max_iter: int = 500,
-        tol: float = 1e-6,
-    ) -> None:
-        super().__init__(input=input, loss=loss, labels=labels)
-        self.shrinkage = shrinkage
-        self.max_iter = max_iter
-        self.tol = tol
 
     def _fit_map(self, samples):
         others = "TemperatureScaling or BiasCorrectedTemperatureScaling"

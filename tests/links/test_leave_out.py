@@ -420,17 +420,17 @@ def test_certain_forecasts_that_are_right_have_no_step(n_classes, least):
 def test_the_path_goes_on_with_separate_fits_where_a_step_is_not_accurate(monkeypatch):
     """The expansion is said to fail at the third strength."""
     z, target, weight = overconfident(6000, 3, seed=0)
-    score, steps, checks = LogLoss(), VectorScaling(), []
+    search, checks = VectorScaling()._search(LogLoss()), []
 
     def holds(*sums):
         checks.append(expansion_holds(*sums))
         return len(checks) <= 10
 
     monkeypatch.setattr(leave_out, "expansion_holds", holds)
-    found = steps._held_out_losses(score, z, target, weight)
+    found = np.array([*search.losses_by_strength(z, target, weight)])
     assert all(checks) and len(checks) == 11
     monkeypatch.setattr(leave_out, "_FEWEST", np.inf)
-    separate = steps._held_out_losses(score, z, target, weight)
+    separate = np.array([*search.losses_by_strength(z, target, weight)])
     assert np.array_equal(found[2:], separate[2:]) and not np.array_equal(found[1], separate[1])
     assert found[:2] == pytest.approx(separate[:2], abs=1e-3)
 
