@@ -237,9 +237,9 @@ def calibration_summary(
     y_true: LabelsLike,
     y_proba: ArrayLike | None = None,
     *,
-    pos_label: Label = None,
-    labels: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
     groups: ArrayLike | None = None,
     confidence_level: float = 0.95,
 ) -> CalibrationSummary:
@@ -276,12 +276,12 @@ def calibration_summary(
         Labels of two classes, or a sketch, which stands for labels, forecasts and weights.
     y_proba : array-like of shape (n_samples,) or (n_samples, 2), optional
         Probability of the event, or of both classes; omitted with a sketch.
-    pos_label : label, default=None
-        The event; by default the last class.
-    labels : array-like of shape (2,), default=None
-        The class of each column of `y_proba`; needed where `y_true` may lack one.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights: a weight of 2 is not two samples.
+    labels : array-like of shape (2,), default=None
+        The class of each column of `y_proba`; needed where `y_true` may lack one.
+    pos_label : label, default=None
+        The event; by default the last class.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. All intervals then allow for
         dependence within clusters. See :ref:`clusters`.

@@ -23,7 +23,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
-from sklearn.ensemble._hist_gradient_boosting.gradient_boosting import BaseHistGradientBoosting
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 import skcalib
 from skcalib.datasets import make_tempered_simplex
@@ -136,7 +136,7 @@ FITTING = {
     FeatureBins: "fit",
     HistogramTree: "fit",
     BalancedStump: "fit",
-    BaseHistGradientBoosting: "fit",
+    HistGradientBoostingClassifier: "fit",
 }
 FUNCTIONS = (
     "optimal_inverse_temperature",
@@ -229,7 +229,7 @@ def fits_of_a_report():
         "fits in a report": fits.total(),
         "of these averaged maps": fits["ModelAverage"],
         "of these temperatures": fits["optimal_inverse_temperature"],
-        "of these boosting": fits["BaseHistGradientBoosting"],
+        "of these boosting": fits["HistGradientBoostingClassifier"],
         "of these repeated": repeated(seen).total(),
     }
 

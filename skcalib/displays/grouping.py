@@ -190,8 +190,8 @@ class GroupingDisplay(Display):
             feature; others are as in `GroupingLossEstimator`. None is a tree with many regions, and
             ``KMeans(2)`` the other partition of L23.
         n_bins : int, default=10
-            Largest number of level sets; fewer if their regions would be smaller than
-            `region_ratio`.
+            Largest number of level sets, 10 as in the diagrams of L23; fewer if their regions
+            would be smaller than `region_ratio`.
         strategy : {"quantile", "uniform"}, default="quantile"
             Level sets of equal mass or equal width.
         region_ratio : int, default=12

@@ -93,7 +93,8 @@ class GroupingLossEstimator(ClassifierInspector):
         `random_state`. ``KMeans(2)`` is the other partition of L23 into two regions. For "risk": a
         regressor that is fitted to the residual, or a classifier, in place of gradient boosting.
     n_bins : int, default=15
-        Maximum number of level sets; fewer if one would not have three regions of measured samples.
+        Maximum number of level sets, 15 as in L23; fewer if one would not have three regions of
+        measured samples.
     strategy : {"quantile", "uniform"}, default="quantile"
         Level sets of equal mass or equal width.
     region_ratio : int, default=12

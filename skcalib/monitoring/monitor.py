@@ -64,7 +64,8 @@ class CalibrationMonitor(BaseEstimator):
     features : "auto", int, callable or Kernel, default="auto"
         The alternatives, as in `SequentialCalibrationTest`.
     alpha : float, default=1e-5
-        The mean number of samples between two false alarms is at least one over `alpha`.
+        The mean number of samples between two false alarms is at least one over `alpha`, a rate
+        and not the level of an interval.
     window : int, default=1000
         Number of samples of a window.
     n_windows : int, default=100

@@ -71,7 +71,8 @@ class SequentialCalibrationTest(BaseEstimator):
         ``LaplacianKernel(0.3)``, is for the residuals of earlier samples with similar forecasts, of
         all classes at once.
     alpha : float, default=0.05
-        Level: largest probability that calibrated forecasts are ever rejected.
+        Level: largest probability that calibrated forecasts are ever rejected, at any number of
+        samples. It is not the level of an interval, which is ``confidence_level`` elsewhere.
 
     Attributes
     ----------

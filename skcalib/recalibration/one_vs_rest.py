@@ -414,7 +414,8 @@ class HistogramBinning(OneVsRestRecalibrator, FittedFromSketch):
         What ``loss_before_`` and ``loss_after_`` are measured in.
     n_bins : int, "auto" or "cube_root", default=15
         Bins of each probability; for ``strategy="uniform"`` also edges from 0 to 1. As in
-        :func:`~skcalib.calibration_error`.
+        :func:`~skcalib.calibration_error`, whose "auto" minimises the bias of an error, not of a
+        map.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal mass or equal width.
 

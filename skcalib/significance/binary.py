@@ -201,8 +201,8 @@ def hosmer_lemeshow_test(
     y_true, y_proba
         As in :func:`spiegelhalter_test`.
     n_bins : int, "auto" or "cube_root", default=10
-        Number of bins, as in :func:`calibration_error`. Ties are never split, so there may be fewer
-        bins.
+        Number of bins, as in :func:`calibration_error`; 10 for the deciles of the published test.
+        Ties are never split, so there may be fewer bins.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal mass ("deciles of risk") or of equal width.
     ddof : int, default=0

@@ -180,8 +180,8 @@ class UniformBins(PartitionSmoother):
     ----------
     n_bins : int, "auto", "cube_root" or array-like of edges, default=15
         Bins per coordinate. "auto" is :func:`~skcalib.optimal_n_bins` of the number of samples for
-        bins of equal width, "cube_root" the cube root, rounded; at most 10^6. An array lists the
-        edges, increasing from 0 to 1.
+        bins of equal width, which is for errors and not for a curve, "cube_root" the cube root,
+        rounded; at most 10^6. An array lists the edges, increasing from 0 to 1.
 
     Attributes
     ----------

@@ -75,7 +75,7 @@ def optimal_n_bins(
         Lipschitz constant L of the calibration curve :math:`f \mapsto E[Y|f]`, not negative: 1 for
         a calibrated forecast, above 1 for an under-confident one.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width or of equal mass.
+        Bins of equal width or of equal mass; equal width first, as in F24.
     bound : {"bias", "tce"}, default="bias"
         The bound to minimise: for held-out samples or for training samples.
 
@@ -235,7 +235,7 @@ def ece_bias_bound(
     n_samples, n_bins : int
         Number of samples n and of bins B, with n >= 2 B.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width or of equal mass.
+        Bins of equal width or of equal mass; equal width first, as in F24.
     lipschitz : float, default=1.0
         Lipschitz constant L of the calibration curve :math:`f \mapsto E[Y|f]`, not negative.
     term : {"total", "statistical", "binning"}, default="total"
@@ -458,8 +458,9 @@ def ece_generalization_bound(
         The quantity to bound: "ece", "tce", "recalibrated_fresh", "recalibrated_reused" or
         "metric_entropy".
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width or of equal mass. It matters only for "tce": histogram binning always
-        has quantile bins, and the bound by metric entropy is for uniform bins.
+        Bins of equal width or of equal mass; equal width first, as in F24. It matters only for
+        "tce": histogram binning always has quantile bins, and the bound by metric entropy is for
+        uniform bins.
     lipschitz : float, default=1.0
         Lipschitz constant L of the calibration curve, for "tce" and "metric_entropy".
     ecmi, residual_cmi : float, default=0.0

@@ -173,7 +173,7 @@ def evaluate_supersample(
         Bins; "auto" is :func:`optimal_n_bins` of n and `strategy`, "cube_root" the cube root of
         n, rounded. Limits as in :func:`calibration_error`.
     strategy : {"uniform", "quantile"}, default="uniform"
-        Bins of equal width or of equal mass.
+        Bins of equal width or of equal mass; equal width first, as in F24.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
         Method of the classifier that gives the probabilities.
     pos_label : label, default=None
