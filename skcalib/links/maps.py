@@ -196,12 +196,11 @@ class BetaMap(BinaryMap):
         self.parameters = parameters
 
     def features(self, logits: np.ndarray) -> np.ndarray:
-        first, second, one = logits[:, 1], -logits[:, 0], np.ones(len(logits))
-        return {
-            "abm": np.column_stack([first, second, one]),
-            "am": np.column_stack([first + second, one]),
-            "ab": np.column_stack([first + np.log(2), second - np.log(2)]),
-        }[self.parameters]
+        first, second = logits[:, 1], -logits[:, 0]
+        if self.parameters == "ab":
+            return np.column_stack([first + np.log(2), second - np.log(2)])
+        slopes = [first, second] if self.parameters == "abm" else [first + second]
+        return np.column_stack([*slopes, np.ones(len(logits))])
 
     @property
     def identity(self) -> tuple[float, ...]:  # type: ignore[override]

@@ -66,7 +66,7 @@ class CalibrationSamples:
         Probabilities, or logits with ``input="logits"``: those of the user, which a fit must
         neither change nor keep.
     labels : ndarray of shape (n_rows,) or (n_rows, n_classes)
-        Columns of the labels, or label distributions.
+        Columns of the labels, or one-hot labels or label distributions.
     weight : ndarray of shape (n_rows,)
         Positive weights.
     read : callable, default=None
@@ -83,6 +83,8 @@ class CalibrationSamples:
         The input of the map: probabilities, or logits for a `LogitRecalibrator`.
     target : ndarray of shape (n_rows, n_classes)
         One-hot labels, or label distributions.
+    labels : ndarray of shape (n_rows,) or (n_rows, n_classes)
+        Columns of the labels, or label distributions that are not one-hot.
     """
 
     def __init__(
@@ -97,17 +99,22 @@ class CalibrationSamples:
         square: np.ndarray | None = None,
         features: Any = None,
     ) -> None:
-        self.score, self.values, self.labels = score, values, labels_or_shares(labels)
-        self.weight, self.count, self.square, self.features = weight, count, square, features
-        self._read = read
+        self.score, self.values, self.weight = score, values, weight
+        self.count, self.square, self.features = count, square, features
+        self._given, self._read = labels, read
 
     @cached_property
     def forecast(self) -> np.ndarray:
         return self.values if self._read is None else self._read(self.values)
 
     @cached_property
+    def labels(self) -> np.ndarray:
+        return labels_or_shares(self._given)
+
+    @cached_property
     def target(self) -> np.ndarray:
-        return self.labels if self.labels.ndim == 2 else np.eye(self.values.shape[1])[self.labels]
+        given = self._given
+        return given if given.ndim == 2 else np.eye(self.values.shape[1])[given]
 
     def per_class(self) -> list[CalibrationSamples]:
         """Samples of two columns, rest and class: for each class, or the last one of two."""
