@@ -1,12 +1,10 @@
 """The grouping loss: golden values, worlds small enough to compute by hand, and the estimator."""
 
 import json
-import pickle
 import re
 import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +17,7 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_classification
 from sklearn.ensemble import (
-    GradientBoostingClassifier,
     HistGradientBoostingClassifier,
-    RandomForestClassifier,
 )
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
@@ -40,7 +36,6 @@ from skcalib.grouping.partition import (
     Partitioner,
     cut_level_sets,
     level_sets,
-    merge_singletons,
     partition_terms,
     stratified_half,
 )
@@ -86,41 +81,6 @@ def terms_by_loops(bins, regions, y):
                 bias += n_s / n * n_j / n_s * mu * (1 - mu) / (n_j - 1)
         bias -= n_s / n * c * (1 - c) / (n_s - 1)
     return plugin, bias
-
-
-HAND = {
-    "bins": [0] * 7 + [1] * 6,
-    "regions": [0, 0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 3, 3],
-    "y": [0, 0, 1, 1, 1, 0, 1, 0, 0, 1, 1, 1, 0],
-}
-
-
-def test_terms_of_thirteen_samples():
-    """By loops, and by hand: n (plug-in - bias) in elevenths."""
-    bins, regions, y = (np.array(HAND[name]) for name in ("bins", "regions", "y"))
-    score = np.linspace(0.1, 0.9, 13)
-    terms = partition_terms(
-        Brier(), bins, regions, pairs(score), pairs(y), pairs(score), np.ones(13)
-    )
-    plugin, bias = terms_by_loops(**HAND)
-    assert terms.plugin == pytest.approx(plugin, abs=1e-15)
-    assert terms.bias == pytest.approx(bias, abs=1e-15)
-    # Bin 0: c = 4/7, means 1/3 and 3/4; bin 1: c = 1/2, means 0 and 3/4.
-    f = Fraction
-    of_bins = (f(4, 7), f(1, 2))
-    by_hand = (
-        3 * (f(1, 3) - of_bins[0]) ** 2
-        + 4 * (f(3, 4) - of_bins[0]) ** 2
-        + 2 * of_bins[1] ** 2
-        + 4 * (f(3, 4) - of_bins[1]) ** 2
-    )
-    assert terms.plugin == pytest.approx(float(by_hand / 13), abs=1e-15)
-    off = 3 * f(2, 9) / 2 + 2 * (4 * f(3, 16) / 3) - 7 * f(12, 49) / 6 - 6 * f(1, 4) / 5
-    assert terms.bias == pytest.approx(float(off / 13), abs=1e-15)
-    induced = sum(score[bins == b].var() * np.mean(bins == b) for b in (0, 1))
-    assert terms.induced == pytest.approx(induced, abs=1e-15)
-    assert terms.explained == terms.plugin - terms.bias
-    assert terms.lower_bound == terms.explained - terms.induced
 
 
 @pytest.fixture(scope="module")
@@ -236,17 +196,6 @@ def test_weighted_correction_is_exact_in_expectation():
 
 
 @pytest.mark.parametrize("score", [Brier(), LogLoss(), Spherical()], ids=repr)
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_scale_of_weights_does_not_matter_to_the_terms(score, n_classes):
-    bins, regions, forecast, target = random_cells(1, n_classes)
-    weight = np.random.default_rng(0).uniform(0.2, 3, len(bins))
-    parts = bins, regions, forecast, target, forecast
-    one, other = (partition_terms(score, *parts, w) for w in (weight, 1e-7 * weight))
-    for name in ("plugin", "bias", "induced", "variance", "calibration", "lower_bound"):
-        assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9), name
-
-
-@pytest.mark.parametrize("score", [Brier(), LogLoss(), Spherical()], ids=repr)
 def test_explained_is_a_difference_of_entropies(score):
     """Pythagoras: what regions explain is the entropy that they take from the level sets."""
     bins, regions, forecast, target = random_cells(2, 3)
@@ -257,20 +206,6 @@ def test_explained_is_a_difference_of_entropies(score):
     assert terms.induced == pytest.approx(
         expected_divergence(score, forecast, Cells(bins, np.ones(len(bins))).mean(forecast))
     )
-
-
-def test_jackknife_by_leaving_one_out():
-    """(n_j - 1) (mean of g without one - g), cell by cell, for a score that is not quadratic."""
-    bins, regions, forecast, target = random_cells(3, 3)
-    score, total = LogLoss(), 0.0
-    for cells, sign in ((regions, 1), (bins, -1)):
-        for cell in np.unique(cells):
-            y = target[cells == cell]
-            g = -score.entropy(y.mean(axis=0))
-            left = [-score.entropy(np.delete(y, i, axis=0).mean(axis=0)) for i in range(len(y))]
-            total += sign * (len(y) - 1) * (np.mean(left) - g) * len(y) / len(bins)
-    terms = partition_terms(score, bins, regions, forecast, target, forecast, np.ones(len(bins)))
-    assert terms.bias == pytest.approx(total, rel=1e-9)
 
 
 def test_two_pure_regions_explain_all_of_the_log_loss():
@@ -515,25 +450,6 @@ def test_classwise_log_error_of_simulated_forecasts():
     np.testing.assert_allclose(truth, LogLoss().divergence(posterior, forecast), rtol=1e-9)
 
 
-def test_discrete_world_in_plain_numbers():
-    """Canonical Brier, by hand: level 0 has (.6, .25, .15) from (.75, .2, .05), (.45, .3, .25)."""
-    world = World()
-    estimator = fast(n_bins=2, smoother=LevelSets())
-    estimator.fit(world.X, world.y, y_proba=world.y_proba, regions=world.region)
-    level_0 = 0.15**2 + 0.05**2 + 0.1**2  # both regions are as far from the mean of the level
-    level_1 = 0.1**2 + 0.15**2 + 0.05**2  # (.2, .25, .55) from (.1, .4, .5), (.3, .1, .6)
-    assert estimator.plugin_ == pytest.approx((level_0 + level_1) / 2)
-    classwise = fast(n_bins=2, notion="classwise", smoother=LevelSets())
-    classwise.fit(world.X, world.y, y_proba=world.y_proba, regions=world.region)
-    # A third of the sum over classes; class 1 has one forecast, so one level set of both.
-    one = np.mean((np.array([0.2, 0.3, 0.4, 0.1]) - 0.25) ** 2)
-    others = (0.15**2 + 0.1**2 + 0.1**2 + 0.05**2) / 2
-    merged = fast(n_bins=2, notion=Classwise(reduce="sum"), smoother=LevelSets())
-    merged.fit(world.X, world.y, y_proba=world.y_proba, regions=2 * world.level + world.region)
-    assert merged.plugin_ == pytest.approx(others + one)
-    assert 3 * classwise.plugin_ == pytest.approx(others + (0.05**2 + 0.0**2) / 1)
-
-
 def test_the_tree_finds_the_regions_of_the_world():
     """Four equal halves of a larger world: the regions found are the given ones."""
     world = World()
@@ -544,49 +460,12 @@ def test_the_tree_finds_the_regions_of_the_world():
     assert len(estimator.regions_) == 4
 
 
-def test_level_sets_of_the_world():
-    world = World()
-    for notion, strategy in (("canonical", "quantile"), ("top", "quantile"), ("top", "uniform")):
-        forecast = world.y_proba if notion == "canonical" else pairs(world.y_proba.max(axis=1))
-        cells = level_sets(forecast, 2, strategy)
-        if strategy == "quantile":
-            assert len({(a, b) for a, b in zip(cells, world.level, strict=True)}) == 2
-        else:  # .5 belongs to the lower half, .6 to the upper one
-            np.testing.assert_array_equal(cells, 1 - world.level)
-
-
 # --- regions --------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def data():
     return make_grouping_problem(3000, random_state=0)
-
-
-def test_halves_are_stratified_and_random():
-    rng = np.random.default_rng(0)
-    p = np.round(rng.beta(0.3, 0.3, 1001), 3)
-    bins = level_sets(pairs(p), 10, "quantile")
-    halves = set()
-    for test_size in (0.5, 0.3, 0.8):
-        for seed in range(5):
-            half = stratified_half(pairs(p), bins, test_size, np.random.RandomState(seed))
-            halves.add(tuple(half))
-            assert abs(half.sum() - 1001 * test_size) <= 1
-            shares = np.bincount(bins, half) / np.bincount(bins)
-            np.testing.assert_allclose(shares, test_size, atol=0.05)
-            assert abs(p[half].mean() - p.mean()) < 0.005
-    assert len(halves) == 15
-
-
-def test_single_samples_join_the_region_most_like_theirs():
-    region = np.array([0, 0, 1, 2, 2, 2, 3])
-    likeness = np.array([[0.9, 0.1], [0.2, 0.8], [0.1, 0.9], [0.7, 0.3]])
-    np.testing.assert_array_equal(merge_singletons(region, likeness), [0, 0, 2, 2, 2, 2, 0])
-    alone = merge_singletons(np.array([0, 1, 2]), likeness[:3])
-    assert len(set(alone)) == 1
-    together = np.array([0, 0, 1, 1])
-    assert merge_singletons(together, likeness) is together
 
 
 def test_records_of_regions_are_consistent(data):
@@ -670,32 +549,15 @@ def test_noise_is_taken_off_the_harm():
 
 @pytest.mark.parametrize("missing", [False, True])
 @pytest.mark.parametrize("partitioner", [None, "stump"])
-def test_rules_are_true_on_the_data(data, partitioner, missing):
-    """Each row of a level set fits one rule, and the rows of a rule are those of its record."""
+def test_rules_hold_on_exactly_the_measured_samples(data, partitioner, missing):
     X = np.round(data.X)  # few values, so that four digits are exact
     if missing:
         X[::9, 0] = np.nan
     frame = pd.DataFrame(X, columns=["age", "dose"])
-    estimator = fast(partitioner=partitioner, region_ratio=40, n_bins=8)
-    estimator.fit(frame, data.y, y_proba=data.y_proba)
-    bins = level_sets(data.y_proba, 8, "quantile")
-    for level in range(8):
-        times = np.zeros(len(frame), dtype=int)
-        for record in (r for r in estimator.regions_ if r.level_set == level):
-            here = (bins == level) & rule_holds(record.rule, frame)
-            times += here
-            assert record.n_samples <= here.sum()
-            assert record.n_samples == pytest.approx(here.sum() / 2, abs=20)
-        np.testing.assert_array_equal(times[bins == level], 1)
-
-
-def test_rules_hold_on_exactly_the_measured_samples(data):
-    """Nearer to the ground than the estimator: with the mask of the measured half."""
-    frame = pd.DataFrame(np.round(data.X), columns=["age", "dose"])
     rng = np.random.RandomState(0)
     bins = level_sets(data.y_proba, 5, "quantile")
     half = stratified_half(data.y_proba, bins, 0.5, rng)
-    cutter = Partitioner(None, 60, rng, list(frame))
+    cutter = Partitioner(partitioner, 60, rng, list(frame))
     prepared = cutter.prepare(frame.to_numpy())
     cut = cut_level_sets(cutter, prepared, pairs(data.y), np.ones(3000), bins, half)
     assert cut.singletons == 0 and len(cut.rules) == cut.n_before == cut.region.max() + 1
@@ -777,29 +639,6 @@ def test_a_fitted_partitioner_is_used_as_it_is(data):
     assert estimator.grouping_loss_ == pytest.approx(given.grouping_loss_, abs=0.004)
 
 
-def test_fewer_points_than_clusters_is_no_reason_to_warn(data):
-    estimator = fast(partitioner="kmeans", region_ratio=30)
-    estimator.fit(np.sign(data.X), data.y, y_proba=data.y_proba)
-    assert len(estimator.regions_) < 60
-
-
-@pytest.mark.parametrize(
-    ("partitioner", "words"),
-    [
-        (RandomForestClassifier(3), "RandomForestClassifier gives several regions for each sample"),
-        (GradientBoostingClassifier(n_estimators=3), "gives several regions for each sample"),
-        (LinearRegression(), "puts nearly every sample into its own region"),
-        ("tree", "partitioner must be None, 'stump', 'kmeans' or a scikit-learn estimator"),
-        (DecisionTreeClassifier, "partitioner must be None, 'stump'"),
-        (7, "partitioner must be None, 'stump'"),
-    ],
-    ids=lambda p: repr(p)[:24],
-)
-def test_partitioners_that_are_refused(data, partitioner, words):
-    with pytest.raises(ValueError, match=words):
-        fast(partitioner=partitioner).fit(data.X, data.y, y_proba=data.y_proba)
-
-
 def test_small_regions_are_warned_about(data):
     with pytest.warns(UserWarning, match=r"single one.*larger region_ratio \(about 12\)") as record:
         fast(region_ratio=3).fit(data.X, data.y, y_proba=data.y_proba)
@@ -812,24 +651,6 @@ def test_small_regions_are_warned_about(data):
 # --- features -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("column", "kind"),
-    [
-        (np.array(["x", "y", "z"])[np.arange(3000) % 3], "str"),
-        (pd.Categorical(np.array(["x", "y", "z"])[np.arange(3000) % 3]), "category"),
-        (pd.Categorical(np.arange(3000) % 3), "category"),
-        (pd.Series(np.arange(3000) % 3, dtype=object), "object"),
-        (pd.Timestamp("2020-02-02"), "date"),
-    ],
-    ids=["str", "categorical", "categories of numbers", "object", "date"],
-)
-@pytest.mark.parametrize("method", ["partition", "risk"])
-def test_columns_that_are_no_numbers_are_refused(data, column, kind, method):
-    frame = pd.DataFrame(data.X, columns=["a", "b"]).assign(ward=column)
-    with pytest.raises(ValueError, match=r"non-numeric columns \(ward\): encode them"):
-        fast(method=method).fit(frame, data.y, y_proba=data.y_proba)
-
-
 def test_other_features_that_are_refused(data):
     proba = {"y_proba": data.y_proba}
     strings = data.X.astype(object)
@@ -838,6 +659,7 @@ def test_other_features_that_are_refused(data):
     infinite[5, 0] = np.inf
     for X, words in (
         (csr_array(data.X), "X is sparse: regions are cut from dense features"),
+        (pd.DataFrame(data.X, columns=["a", "b"]).assign(ward="x"), r"non-numeric columns \(ward\): encode them"),
         (strings, "X holds strings, no numbers: encode them first"),
         (data.X.astype(str), "X holds strings or dates, no numbers"),
         (infinite, "contains infinity"),
@@ -904,24 +726,6 @@ def test_missing_values_can_be_what_matters():
 # --- the estimator --------------------------------------------------------------------------------
 
 
-def test_no_score_method():
-    assert not hasattr(GroupingLossEstimator(), "score")
-
-
-@pytest.mark.parametrize("method", ["partition", "risk"])
-def test_clone_pickle_and_repr(data, method):
-    estimator = fast(method=method, partitioner=None if method == "partition" else Ridge())
-    assert repr(clone(estimator)) == repr(estimator)
-    fitted = clone(estimator).fit(data.X, data.y, y_proba=data.y_proba)
-    again = pickle.loads(pickle.dumps(fitted))
-    assert again.grouping_loss_ == fitted.grouping_loss_ and again.regions_ == fitted.regions_
-    assert not hasattr(clone(fitted), "grouping_loss_")
-    assert clone(fitted).fit(data.X, data.y, y_proba=data.y_proba).grouping_loss_ == (
-        fitted.grouping_loss_
-    )
-    assert not [name for name in vars(fitted) if name.startswith("_")]
-
-
 def test_arguments_of_fit_do_not_stay_on_the_estimator(data):
     """Only parameters and fitted attributes are left, also after a fit that failed."""
     estimator = fast(region_ratio=6)
@@ -977,17 +781,6 @@ def test_jobs_and_seeds(data, method):
     assert other.grouping_loss_ != one.grouping_loss_
     state = [fit(random_state=np.random.RandomState(5)).grouping_loss_ for _ in range(2)]
     assert state[0] == state[1] == fit(random_state=5).grouping_loss_
-
-
-def test_inputs_are_not_modified(data):
-    arrays = [data.X.copy(), data.y.copy(), data.y_proba.copy(), np.ones(3000)]
-    kept = [array.copy() for array in arrays]
-    X, y, proba, weight = arrays
-    for parameters in ({}, {"partitioner": "kmeans"}, {"method": "risk"}):
-        fast(**parameters).fit(X, y, weight, y_proba=proba)
-    fast().fit(X, y, weight, y_proba=proba, regions=np.arange(3000) % 4)
-    for before, after in zip(kept, arrays, strict=True):
-        np.testing.assert_array_equal(before, after)
 
 
 def test_classifiers_fitted_frozen_and_cross_validated():
@@ -1155,12 +948,6 @@ def test_refusals(data, parameters, fit, words):
         fast(**parameters).fit(data.X, data.y, **{"y_proba": data.y_proba, **fit})
 
 
-def test_uniform_level_sets_of_vectors_are_refused():
-    world = World()
-    with pytest.raises(ValueError, match="strategy='uniform' cuts one probability"):
-        fast(strategy="uniform").fit(world.X, world.y, y_proba=world.y_proba)
-
-
 def test_a_handful_of_samples():
     """Small data get fewer level sets, a warning, and numbers."""
     data = make_grouping_problem(40, random_state=0)
@@ -1257,11 +1044,6 @@ def test_links_are_odd_and_bounded_and_their_truth_is_right(link, within_standar
     assert data.posterior.min() >= 0 and data.posterior.max() <= 1
 
 
-def test_links_that_are_refused():
-    with pytest.raises(ValueError, match="link must be one of 'sigmoid', 'step'"):
-        make_grouping_problem(10, link="cosine")
-
-
 # --- calibration error hidden by binning (L23 prop. C.2) ------------------------------------------
 
 
@@ -1302,27 +1084,6 @@ def test_what_binning_hides_of_the_calibration_error(n_bins, hidden):
     assert mean[0] < whole - 3 * error[0]
     # The error of the curve is small beside what is hidden.
     assert mean[2] == pytest.approx(whole - binned, rel=0.1)
-
-
-@pytest.mark.parametrize("score", [Brier(), LogLoss(), Spherical()], ids=repr)
-def test_induced_calibration_error_of_given_curves(score):
-    """E[D(C, S) - D(C_B, S_B)] by loops; for Brier the variance of S - C in the level sets."""
-    rng = np.random.default_rng(0)
-    bins, regions, forecast, target = random_cells(4, 3)
-    curve, weight = rng.dirichlet(np.ones(3), len(bins)), rng.uniform(0.5, 2, len(bins))
-    total = variance = 0.0
-    for level in np.unique(bins):
-        w, s, c = (values[bins == level] for values in (weight, forecast, curve))
-        parts = score.divergence(c, s)
-        means = np.average(c, axis=0, weights=w), np.average(s, axis=0, weights=w)
-        total += np.sum(w * (parts - score.divergence(*means)))
-        variance += np.sum(w[:, None] * (s - c - np.average(s - c, axis=0, weights=w)) ** 2)
-    terms = partition_terms(score, bins, regions, forecast, target, curve, weight)
-    assert terms.calibration_induced == pytest.approx(total / weight.sum(), rel=1e-12)
-    if isinstance(score, Brier):
-        assert terms.calibration_induced == pytest.approx(variance / weight.sum(), rel=1e-12)
-    if score.jointly_convex:
-        assert terms.calibration_induced >= 0
 
 
 def test_risk_has_no_bins_that_hide_anything(data):
@@ -1388,18 +1149,3 @@ def test_bound_of_the_squared_error_without_a_curve():
         data.X, data.y, y_proba=proba
     )
     assert np.isnan(log.binned_epistemic_bound_)
-
-
-@pytest.mark.parametrize("partitioner", [KMeans(2), "stump"], ids=["kmeans", "stump"])
-def test_two_regions_of_each_level_set(data, partitioner):
-    """The two partitions of L23's diagrams: twice as many regions as level sets, and the same ones
-    in every fit, although the clustering has no seed of its own."""
-    one, two = (
-        fast(n_bins=5, partitioner=partitioner).fit(data.X, data.y, y_proba=data.y_proba)
-        for _ in range(2)
-    )
-    assert one.n_regions_ == 10 and one.regions_ == two.regions_
-    if partitioner == "stump":  # halves of the other half, up to noise
-        for level in range(5):
-            sizes = [r.n_samples for r in one.regions_ if r.level_set == level]
-            assert abs(sizes[0] - sizes[1]) < 5 * np.sqrt(sum(sizes))

@@ -37,7 +37,6 @@ from skcalib.grouping.estimator import Options
 from skcalib.grouping.partition import (
     Cells,
     Partitioner,
-    PartitionTerms,
     _is_number,
     allows_nan,
     check_features,
@@ -156,11 +155,6 @@ def test_terms_by_loops(score, n_classes, weighted):
     assert {type(value) for value in vars(found).values()} == {float}
 
 
-def test_terms_are_read_off_their_parts():
-    terms = PartitionTerms(0.5, 0.2, 0.1, 0.0, 0.0, 0.0, 0.0)
-    assert terms.explained == 0.3 and terms.lower_bound == pytest.approx(0.2, rel=1e-15)
-
-
 def test_cells_by_hand():
     """Any names of cells; sizes are effective numbers of samples."""
     cells = Cells(np.array([5, 5, 9, 5]), np.array([1.0, 2.0, 4.0, 3.0]))
@@ -172,14 +166,6 @@ def test_cells_by_hand():
     tiny = Cells(np.array([0, 0]), np.array([1e-300, 3e-300]))
     np.testing.assert_allclose(tiny.mean(np.array([[1e-30], [5e-30]])), 4e-30, rtol=1e-14)
     np.testing.assert_allclose(tiny.size, [1.6], rtol=1e-14)
-
-
-def test_jackknife_of_a_square_is_the_variance_of_the_mean():
-    values = np.array([0.0, 1.0, 1.0, 0.5, 0.25])
-    cells = np.array([0, 0, 0, 1, 1])
-    found = Cells(cells, np.ones(5)).jackknife_bias(lambda m: m[:, 0] ** 2, values[:, None])
-    by_hand = 3 / 5 * np.var(values[:3], ddof=1) / 3 + 2 / 5 * np.var(values[3:], ddof=1) / 2
-    assert found == pytest.approx(by_hand, rel=1e-13)
 
 
 def test_jackknife_leaves_out_what_is_alone_or_infinite():
@@ -783,13 +769,6 @@ def test_permutations_that_say_everything_or_nothing():
 
 
 # --- the second bound -----------------------------------------------------------------------------
-
-
-def test_default_model():
-    parameters = default_model(7).get_params()
-    expected = {"learning_rate": 0.05, "max_iter": 300, "max_leaf_nodes": 8, "random_state": 7}
-    expected |= {"min_samples_leaf": 20, "early_stopping": True, "n_iter_no_change": 10}
-    assert {name: parameters[name] for name in expected} == expected
 
 
 def test_steps_stay_in_the_simplex():
