@@ -260,13 +260,6 @@ def test_splitters(data):
         CrossFitProba(LinearRegression()).fit_transform(X, y)
 
 
-def test_jobs_agree(data):
-    X, y, *_ = data
-    forest = RandomForestClassifier(5, random_state=0)
-    one, two = (CrossFitProba(forest, n_jobs=jobs).fit_transform(X, y) for jobs in (1, 2))
-    np.testing.assert_array_equal(one, two)
-
-
 def test_weights_and_groups_without_routing(data):
     X, y, *_ = data
     rng = np.random.default_rng(0)

@@ -1,5 +1,3 @@
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,7 +17,6 @@ from sklearn.svm import LinearSVC
 
 from skcalib import CalibrationErrorEstimator, proper_calibration_error, score_decomposition
 from skcalib.datasets import make_tempered_simplex
-from skcalib.smoothers import DirichletKernel
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +91,6 @@ def test_unfitted_classifier_is_explained(data):
     fitted = CalibrationErrorEstimator(LogisticRegression().fit(X, y))
     with pytest.raises(NotFittedError, match="it has been cloned"):
         clone(fitted).fit(X, y)
-
-
-def test_no_score_method():
-    assert not hasattr(CalibrationErrorEstimator(), "score")
 
 
 def test_overfitting_is_not_rewarded_by_cross_validation(data):
@@ -194,32 +187,6 @@ def test_zero_weights_remove_samples(data):
     )
 
 
-def test_jobs_and_seeds(data):
-    X, y, *_ = data
-    one, two = (
-        CalibrationErrorEstimator(
-            LogisticRegression(), cv=3, notion="classwise", n_jobs=jobs, random_state=7
-        ).fit(X, y)
-        for jobs in (1, 2)
-    )
-    assert one.calibration_error_ == two.calibration_error_
-    P = make_tempered_simplex(200, 2, random_state=0)
-    seeds = {
-        CalibrationErrorEstimator(method="risk", random_state=seed)
-        .fit(P.y_proba, P.y)
-        .calibration_error_
-        for seed in (0, 1, None)
-    }
-    assert len(seeds) == 2  # None is the fixed default seed 0
-
-
-def test_smoother_objects_are_not_touched():
-    data = make_tempered_simplex(200, 2, random_state=0)
-    smoother = DirichletKernel(0.05)
-    CalibrationErrorEstimator(smoother=smoother).fit(data.y_proba, data.y)
-    assert vars(smoother) == vars(DirichletKernel(0.05))
-
-
 def test_errors_name_the_argument():
     data = make_tempered_simplex(50, 3, random_state=0)
     estimator = CalibrationErrorEstimator()
@@ -235,12 +202,3 @@ def test_errors_name_the_argument():
     assert np.isfinite(lacking.calibration_error_)
     with pytest.raises(ValueError, match="y holds one class"):
         CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(data.y_proba, np.zeros(50))
-
-
-def test_pickle_and_repr(data):
-    X, y, *_ = data
-    estimator = CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(X, y)
-    again = pickle.loads(pickle.dumps(estimator))
-    assert again.calibration_error_ == estimator.calibration_error_
-    assert repr(estimator) == "CalibrationErrorEstimator(cv=3, estimator=LogisticRegression())"
-    assert "CalibrationErrorEstimator" in estimator._repr_html_()

@@ -1,7 +1,5 @@
 """Any recalibrator around any classifier, and the choice among several."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -288,27 +286,6 @@ def test_string_labels_frames_sparse_and_decision_values(data):
         assert isinstance(model.predict_proba(new), np.ndarray)
     machine = RecalibratedClassifierCV(LinearSVC(random_state=0)).fit(csr_array(X), y)
     assert machine.score(csr_array(X_new), y_new) > 0.4
-
-
-def test_pickles_jobs_and_refits(data):
-    X, y, X_new, _ = data
-    forest = RandomForestClassifier(5, random_state=0)
-    candidates = [TemperatureScaling(), IsotonicRecalibrator(strict=True)]
-    for ensemble in (False, True):
-        one, two = (
-            RecalibratedClassifierCV(
-                forest, "auto", candidates=candidates, cv=3, n_jobs=jobs, ensemble=ensemble
-            ).fit(X, y)
-            for jobs in (1, 2)
-        )
-        np.testing.assert_array_equal(one.predict_proba(X_new), two.predict_proba(X_new))
-        assert one.selection_ == two.selection_
-        again = pickle.loads(pickle.dumps(one))
-        np.testing.assert_array_equal(again.predict_proba(X_new), one.predict_proba(X_new))
-        assert again.selection_ == one.selection_
-    one.set_params(recalibrator=None).fit(X, y)
-    assert one.selection_ is None
-    assert "RecalibratedClassifierCV" in one._repr_html_()
 
 
 def test_grid_search_tunes_nested_parameters(data):

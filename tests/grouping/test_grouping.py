@@ -659,7 +659,10 @@ def test_other_features_that_are_refused(data):
     infinite[5, 0] = np.inf
     for X, words in (
         (csr_array(data.X), "X is sparse: regions are cut from dense features"),
-        (pd.DataFrame(data.X, columns=["a", "b"]).assign(ward="x"), r"non-numeric columns \(ward\): encode them"),
+        (
+            pd.DataFrame(data.X, columns=["a", "b"]).assign(ward="x"),
+            r"non-numeric columns \(ward\): encode them",
+        ),
         (strings, "X holds strings, no numbers: encode them first"),
         (data.X.astype(str), "X holds strings or dates, no numbers"),
         (infinite, "contains infinity"),
@@ -763,24 +766,6 @@ def test_two_fits_at_once_do_not_mix_their_arguments(data, monkeypatch):
     with ThreadPoolExecutor(2) as pool:
         assert list(pool.map(fit, (data.y_proba, other))) == expected
     assert expected[0] != expected[1]
-
-
-@pytest.mark.parametrize("method", ["partition", "risk"])
-def test_jobs_and_seeds(data, method):
-    def fit(**parameters):
-        estimator = GroupingLossEstimator(
-            method=method, notion="classwise", n_permutations=20, **parameters
-        )
-        return estimator.fit(data.X, data.y, y_proba=data.y_proba)
-
-    one, two = fit(n_jobs=1, random_state=3), fit(n_jobs=2, random_state=3)
-    for name in ("grouping_loss_", "pvalue_", "standard_error_"):
-        assert getattr(one, name) == getattr(two, name)
-    assert one.regions_ == two.regions_
-    other = fit(random_state=4)
-    assert other.grouping_loss_ != one.grouping_loss_
-    state = [fit(random_state=np.random.RandomState(5)).grouping_loss_ for _ in range(2)]
-    assert state[0] == state[1] == fit(random_state=5).grouping_loss_
 
 
 def test_classifiers_fitted_frozen_and_cross_validated():

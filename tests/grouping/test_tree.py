@@ -226,15 +226,6 @@ def test_blocks_of_rows_do_not_matter(monkeypatch):
     np.testing.assert_array_equal(whole.apply(codes), blocks.apply(codes))
 
 
-def test_inputs_are_not_modified():
-    X, labels, bins, codes = make_codes(9, missing=0.1)
-    kept = [a.copy() for a in (X, labels, codes)]
-    bins.transform(X)
-    HistogramTree(9).fit(codes, labels, 2).apply(codes)
-    for before, after in zip(kept, (X, labels, codes), strict=True):
-        np.testing.assert_array_equal(before, after)
-
-
 # --- rules ----------------------------------------------------------------------------------------
 
 

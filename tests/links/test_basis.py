@@ -309,25 +309,6 @@ def test_groups_follow_one_another(n_classes, by_class):
 # --- invariances and edges ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n_classes", "by_class"), CASES)
-def test_the_order_of_rows_does_not_matter(n_classes, by_class, data):
-    """Also with more distinct log odds than the distribution function keeps."""
-    forecast, weight = data(n_classes, n_samples=900)
-    order = np.random.default_rng(3).permutation(len(forecast))
-    one = dense_directions(fit(forecast, weight, by_class), forecast)
-    other = fit(forecast[order], weight[order], by_class)
-    np.testing.assert_allclose(dense_directions(other, forecast), one, rtol=1e-8, atol=1e-9)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_scale_of_weights_does_not_matter(n_classes, data):
-    forecast, weight = data(n_classes)
-    one, other = (fit(forecast, factor * weight, True, size=100) for factor in (1, 1e-3))
-    np.testing.assert_allclose(
-        dense_directions(other, forecast), dense_directions(one, forecast), rtol=1e-9, atol=1e-10
-    )
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_ties_share_a_place(n_classes, data):
     """Equal forecasts have equal directions; a sample twice is one sample of twice the weight."""

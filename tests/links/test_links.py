@@ -70,23 +70,6 @@ def test_biases_come_where_the_classes_ask_for_them():
     np.testing.assert_allclose(found, bias - bias.mean(), atol=0.12)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_output_is_a_forecast_at_exact_zeros_and_ones(n_classes, forecasts):
-    y, proba = forecasts(200, n_classes)
-    link = fit(proba, y)
-    for rows in (link.predict_proba(proba), link.predict_proba(np.eye(n_classes))):
-        assert np.isfinite(rows).all() and (rows > 0).all()
-        np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=1e-12)
-
-
-def test_the_detection_limit_is_half_of_the_smallest_positive_forecast():
-    forecast = np.array([[0.0, 1.0], [0.2, 0.8], [0.04, 0.96], [0.9, 0.1]])
-    link = fit(forecast, np.array([1, 1, 0, 0]))
-    assert link.detection_limit_ == 0.02
-    log_odds = np.log(0.02) / link.temperature_ + link.intercept_[0] - link.intercept_[1]
-    np.testing.assert_allclose(link.predict_proba([[0.0, 1.0]])[0, 0], expit(log_odds), rtol=1e-12)
-
-
 def test_separable_classes_keep_the_slope_finite():
     p = np.linspace(0.1, 0.9, 20)
     link = fit(np.column_stack([1 - p, p]), (p > 0.5).astype(int))

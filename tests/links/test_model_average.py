@@ -377,17 +377,6 @@ def test_the_map_of_a_row_depends_on_that_row_only():
     np.testing.assert_allclose(mapped(forecast[7:9]), mapped(forecast)[7:9], rtol=1e-12)
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_the_map_leaves_its_argument_alone(n_classes):
-    y, forecast, _ = world("slope", 300, n_classes, seed=14)
-    average = fit(y, forecast)
-    given = forecast.copy()
-    given.flags.writeable = False
-    for rows in (average.map(given), average.averaged):
-        assert not np.shares_memory(rows, given) and not np.shares_memory(rows, forecast)
-    np.testing.assert_array_equal(given, forecast)
-
-
 def grid_of_pairs():
     p = np.linspace(0.001, 0.999, 400)
     return np.column_stack([1 - p, p])

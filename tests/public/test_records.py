@@ -166,6 +166,9 @@ def test_frame(name):
         stem = re.sub(r"_(low|high)$", "", column)
         stem = re.sub(r"^(feature|y_proba)_.*", r"\1_", stem)  # of `Predictions`
         assert {column, stem} & known, f"{name} does not explain {column}"
+        value = getattr(record, column, None)
+        if isinstance(value, np.ndarray) and value.shape == (n_rows,):
+            np.testing.assert_array_equal(frame[column], value)
     missing = set(frame.columns[frame.isna().any()])
     assert missing <= MAY_BE_MISSING.get(name, set())
 
@@ -268,6 +271,32 @@ def test_without_pandas(monkeypatch):
             record.to_frame()
     for record in kinds:
         assert "<table>" in record._repr_html_()
+
+
+def test_rows_that_are_not_fields():
+    """Bins without samples are left out; events, intervals and supersamples are named."""
+    (bins,) = s.reliability_bins([0, 1, 1, 1], [0.1, 0.4, 0.6, 0.6], n_bins=[0, 0.2, 0.3, 0.5, 1])
+    frame = bins.to_frame()
+    assert frame["bin"].tolist() == [0, 2, 3] and frame["left"].tolist() == [0, 0.3, 0.5]
+    assert frame["right"].tolist() == [0.2, 0.5, 1]
+    corp = records()["CorpDecomposition"][0]
+    frame = corp.to_frame()
+    assert frame["event"].tolist() == [f"class {name}" for name in np.sort([SCRIPT, "other"])]
+    for name in list(frame)[1:]:
+        assert frame[name].mean() == pytest.approx(getattr(corp, name))
+    slopes = records()["CalibrationInterceptSlope"][0]
+    frame = slopes.to_frame().set_index("quantity")
+    for name in frame.index:
+        assert frame.loc[name].to_dict() == vars(getattr(slopes, name))
+    found = records()["SupersampleEvaluation"][0]
+    frame = found.to_frame()
+    row = frame[(frame["supersample"] == 1) & (frame["draw"] == 2)].iloc[0]
+    assert row["train_error"] == found.train_error[1, 2] and row["gap"] == found.gap[1, 2]
+    frame = records()["RecalibratorSelection"][0].to_frame()
+    assert frame["name"].tolist() == [SCRIPT, "b"] and frame["chosen"].tolist() == [False, True]
+    assert list(GroupComparison((), 0, 10).to_frame()) == list(
+        records()["GroupComparison"][0].to_frame()
+    )
 
 
 def test_missing_intervals_keep_their_columns():

@@ -1,7 +1,5 @@
 """Correction by features or groups: what it removes, where it does nothing, and what it refuses."""
 
-import pickle
-
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -326,18 +324,6 @@ def test_weights(kind):
     np.testing.assert_array_equal(dropped.predict_proba(p, features=features), expected)
     plain = GroupRecalibrator().fit(p, y, features=features)
     assert np.abs(plain.predict_proba(p, features=features) - expected).max() > 1e-4
-
-
-def test_the_same_seed_gives_the_same_map_and_copies_agree():
-    p, y, group, _ = grouped(600)
-    for features in (group, group[:, None].astype(float)):
-        one = GroupRecalibrator(random_state=3).fit(p, y, features=features)
-        two = clone(one).fit(p, y, features=features)
-        assert one.gain_ == two.gain_
-        assert one.gain_ != clone(one).set_params(random_state=4).fit(p, y, features=features).gain_
-        expected = one.predict_proba(p, features=features)
-        for other in (two, pickle.loads(pickle.dumps(one))):
-            np.testing.assert_array_equal(other.predict_proba(p, features=features), expected)
 
 
 def test_labels_of_probability_zero():

@@ -11,7 +11,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_softmax, logit, softmax
 from scipy.stats import beta
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, DataConversionWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -653,16 +653,6 @@ def test_precision_and_containers(recalibrator):
 
 
 @every
-def test_one_column_is_the_positive_class(recalibrator):
-    P, y = draw(150, 2)
-    two = clone(recalibrator).fit(P, y)
-    for p in (P[:, 1], P[:, 1:], list(P[:, 1])):
-        one = clone(recalibrator).fit(p, y)
-        np.testing.assert_allclose(one.predict_proba(p), two.predict_proba(P), atol=1e-9)
-    np.testing.assert_allclose(two.predict_proba(P[:, 1]), two.predict_proba(P), atol=1e-9)
-
-
-@every
 @sizes
 def test_logits_are_another_way_to_write_forecasts(recalibrator, n_classes):
     """Whatever is added to a row of logits; one column is the logit of the positive class."""
@@ -1095,17 +1085,6 @@ def test_what_is_no_matrix_of_probabilities_is_told_the_remedy():
         assert str(caught.value) == message + remedy
     with pytest.raises(ValueError, match="^y_true has 2 classes but X has 3 columns"):
         TemperatureScaling().fit(P[y > 0], y[y > 0])
-
-
-def test_logits_must_be_finite():
-    with pytest.raises(ValueError, match="X contains infinity"):
-        TemperatureScaling(input="logits").fit([[0.0, np.inf], [1.0, 0.0]], [0, 1])
-
-
-def test_a_column_vector_of_labels_is_taken_with_a_warning():
-    P, y = draw(60, 3)
-    with pytest.warns(DataConversionWarning, match="column-vector y"):
-        TemperatureScaling().fit(P, y[:, None])
 
 
 def test_log_softmax_agrees_with_the_losses_of_blocks():
