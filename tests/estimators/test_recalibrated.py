@@ -161,15 +161,6 @@ def test_any_recalibrator(data, recalibrator, ensemble):
     assert set(model.predict(X_new)) <= set(NAMES)
 
 
-def test_recalibrators_are_copied_not_fitted(data):
-    X, y, *_ = data
-    ours, theirs = PlattScaling(), Halfway()
-    for recalibrator in (ours, theirs):
-        RecalibratedClassifierCV(GaussianNB(), recalibrator).fit(X, y)
-    assert vars(theirs) == {"share": 0.5}
-    assert vars(ours) == vars(PlattScaling())
-
-
 def test_what_is_no_recalibrator_is_refused(data):
     X, y, X_new, _ = data
     for wrong in (StandardScaler(), "spline", TemperatureScaling, make_pipeline("passthrough")):

@@ -16,7 +16,6 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
 from skcalib import smoothers
-from skcalib.links.averaging import ModelAverage
 from skcalib.smoothers import (
     CrossFitted,
     DirichletKernel,
@@ -283,17 +282,6 @@ def test_kernel_by_loops(n_classes, bandwidth):
     np.testing.assert_allclose(fitted.predict(new), rows, rtol=1e-9)
 
 
-def test_kernel_blocks_do_not_show():
-    """Rows are worked off in blocks; one more or one less row changes nothing for the others."""
-    rng = np.random.default_rng(0)
-    forecast = rng.dirichlet(np.ones(3), 200)
-    fitted = DirichletKernel(0.05).fit(forecast, one_hot(rng.integers(3, size=200), 3))
-    new = rng.dirichlet(np.ones(3), 131)
-    rows = fitted.predict(new)
-    np.testing.assert_allclose(fitted.predict(new[:65]), rows[:65], rtol=1e-10)
-    np.testing.assert_allclose(fitted.predict(new[60:]), rows[60:], rtol=1e-10)
-
-
 @pytest.mark.parametrize("bandwidth", [1e-5, 0.01, 1.0])
 def test_kernel_at_exact_zeros_and_ones(bandwidth):
     """Finite everywhere; samples at a corner are averaged with their mates there."""
@@ -466,17 +454,6 @@ def test_cross_fitted_by_loops(multiclass):
         np.testing.assert_allclose(rows[test], model.predict_proba(forecast[test]), atol=1e-12)
 
 
-def test_logit_by_loops(multiclass):
-    y, forecast = multiclass
-    target = one_hot(y, 3)
-    fitted = LogitSmoother(cv=KFold(3)).fit(forecast, target)
-    for train, test in KFold(3).split(forecast):
-        average = ModelAverage().fit(forecast[train], target[train], np.ones(len(train)))
-        np.testing.assert_allclose(fitted.smooth()[test], average.map(forecast[test]), atol=1e-12)
-    average = ModelAverage().fit(forecast, target, np.ones(len(target)))
-    np.testing.assert_allclose(fitted.predict(forecast), average.averaged, atol=1e-12)
-
-
 def test_repeated_folds_are_averaged(multiclass):
     y, forecast = multiclass
     cv = RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)
@@ -521,13 +498,6 @@ def test_weights_reach_the_classifier(multiclass):
         without.smooth()
     equal = CrossFitted(KNeighborsClassifier()).fit(forecast, one_hot(y, 3), np.full(len(y), 2.0))
     np.testing.assert_allclose(equal.smooth().sum(axis=1), 1)
-
-
-def test_the_wrapped_classifier_is_not_fitted(multiclass):
-    y, forecast = multiclass
-    model = GaussianNB()
-    CrossFitted(model).fit(forecast, one_hot(y, 3)).predict(forecast)
-    assert not hasattr(model, "classes_")
 
 
 # --- refusals -------------------------------------------------------------------------------------
