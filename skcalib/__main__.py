@@ -28,7 +28,7 @@ try:
     from skcalib._formatting import printable
     from skcalib._monitor_command import add_monitor, run_monitor
     from skcalib.io import read_predictions
-    from skcalib.io._rounding import advice, normalize
+    from skcalib.io._classes import advice, normalize
     from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, read_parts
     from skcalib.report import CalibrationReport, ComparisonReport
     from skcalib.report.findings import stage
@@ -442,7 +442,7 @@ def _read_sketch(path, options, features, verbose, labels):
                 sketch = _sketch_of_table(path, options, labels, known)
                 break
             except LateLabelError as error:  # start again, with all labels of the table
-                known = error.known
+                (known,) = error.args
     if options.save_sketch is not None:
         write_atomically(options.save_sketch, sketch.to_bytes())
     return sketch

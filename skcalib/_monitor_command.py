@@ -11,7 +11,7 @@ import numpy as np
 
 from skcalib._files import check_writable, write_atomically
 from skcalib.io import read_predictions
-from skcalib.io._rounding import advice, normalize
+from skcalib.io._classes import advice, normalize
 
 if TYPE_CHECKING:
     import argparse

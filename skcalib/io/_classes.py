@@ -1,11 +1,12 @@
 """Translation of a `Table` into labels and probabilities: names of columns denote classes."""
 
 import re
+from contextlib import contextmanager
 
 import numpy as np
 
 from skcalib._column_names import forms, is_plain, match_names, read_name
-from skcalib.io._table import shortened
+from skcalib.io._tables import shortened
 
 _FIXED_WIDTH = 32  # characters; arrays of longer labels hold objects, which need less memory
 
@@ -176,8 +177,6 @@ def _class_of_single(name, column, classes, label_column, wanted):
 # --- One column for each class --------------------------------------------------------------------
 
 
-#: Largest deviation of the sum of a row from 1 that rounding may cause.
-ROUNDING = 0.02
 _DESCRIBED = 50  # with more classes, messages do not describe the names of single columns
 _WHAT_TO_KEEP = (
     "keep the column of labels and one column of probabilities for each class (of two classes, one "
@@ -239,18 +238,16 @@ def _one_by_one(name, names, observed):
 def _check_extra(name, names, observed, proba, extra):
     """Raise for additional columns unless they can be probabilities of classes without samples."""
     outside = [k for k in extra if proba[:, k].min() < 0 or proba[:, k].max() > 1]
-    if outside:
-        raise ValueError(
-            f"{name} has {_strangers([names[k] for k in outside], ' with values outside [0, 1]')} "
-            f"(labels: {_and(observed)}): {_WHAT_TO_KEEP}."
-        )
     totals = proba.sum(axis=1) if extra else np.ones(1)
-    off = np.abs(totals - 1)
-    if off.max() > ROUNDING:
-        raise ValueError(
-            f"{name} has {_strangers([names[k] for k in extra])} (labels: {_and(observed)}), and a "
-            f"row of probabilities that sums to {totals[off.argmax()]:.3g}: {_WHAT_TO_KEEP}."
-        )
+    worst = totals[np.abs(totals - 1).argmax()]
+    if outside:
+        found, so = _strangers([names[k] for k in outside], " with values outside [0, 1]"), ""
+    elif abs(worst - 1) > ROUNDING:
+        found = _strangers([names[k] for k in extra])
+        so = f", and a row of probabilities that sums to {worst:.3g}"
+    else:
+        return
+    raise ValueError(f"{name} has {found} (labels: {_and(observed)}){so}: {_WHAT_TO_KEEP}.")
 
 
 def _strangers(names, what=""):
@@ -267,3 +264,37 @@ def _and(words, limit=8):
     if len(words) > limit:
         return f"{', '.join(words[:limit])}, ... ({len(words)} in all)"
     return " and ".join([", ".join(words[:-1])] * (len(words) > 1) + words[-1:])
+
+
+# --- Rows that sum to 1 up to rounding ------------------------------------------------------------
+
+
+#: Largest deviation of the sum of a row from 1 that rounding may cause.
+ROUNDING = 0.02
+
+
+def normalize(proba, name):
+    """Normalize rows that sum to 1 up to rounding; raise for other rows of the file `name`."""
+    if proba.ndim == 1 or proba.shape[1] == 1:
+        return proba
+    totals = proba.sum(axis=1, keepdims=True)
+    off = totals[np.abs(totals - 1) > ROUNDING]
+    if len(off):
+        raise ValueError(
+            f"{name} has a row of probabilities that sums to {off[0]:.3g}: --normalize is for "
+            f"rounding, up to {ROUNDING:g}."
+        )
+    return proba / totals
+
+
+@contextmanager
+def advice(proba):
+    """Name the option for rows that sum to 1 up to rounding."""
+    try:
+        yield
+    except ValueError as error:
+        if "must sum to 1" not in str(error) or proba.ndim != 2:
+            raise
+        if np.abs(proba.sum(axis=1) - 1).max() > ROUNDING:
+            raise
+        raise ValueError(f"{error} On the command line: --normalize.") from error

@@ -1,21 +1,25 @@
-"""Arrays of .npz archives, without pickle and only after their headers are checked.
+"""Arrays in .npz archives, without pickle and only after their headers are checked.
 
-`read_arrays` reads the wanted members of an archive as `numpy.savez` and `numpy.savez_compressed`
-write them. The header of an array states how much memory it needs. Before any memory is reserved,
-this is compared with the size of the member, and the size of the member with that of the file.
+The header of an array states how much memory it needs. Before any memory is reserved, this is
+compared with the size of the member, and the size of the member with that of the file.
 """
 
 from math import prod
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
+import numpy as np
 from numpy.lib import format as npy
 
+from skcalib.io._tables import LABEL_NAMES, shortened
+
+_LABELS, _PROBA = LABEL_NAMES[:2], ("y_proba", "predictions")
 _MOST_COMPRESSED = 1100  # deflate makes data at most 1,032 times shorter
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
-def read_arrays(path, wanted):
-    """{name: array} of the `wanted` names that the archive has, and the names of all members."""
+def read_arrays(path):
+    """The arrays of labels, of probabilities, of the class of each column, and of features."""
+    wanted = (*_LABELS, *_PROBA, "labels", "X")
     try:
         with ZipFile(path) as archive:
             members = archive.infolist()
@@ -33,7 +37,37 @@ def read_arrays(path, wanted):
     except Exception as error:  # of many types: damaged bytes reach zipfile, zlib and numpy
         said = str(error) or type(error).__name__
         raise ValueError(f"{path.name} is not a readable .npz archive: {said}") from error
-    return arrays, sorted(one.filename.removesuffix(".npy") for one in members)
+    known = sorted(one.filename.removesuffix(".npy") for one in members)
+    y_true, y_proba = (_first(arrays, names, path.name, known) for names in (_LABELS, _PROBA))
+    if y_true.ndim == 0 or y_proba.ndim == 0:
+        raise ValueError(
+            f"{path.name} has a single number in place of labels or probabilities: arrays with an "
+            "entry for each sample are expected."
+        )
+    labels = arrays["labels"] if "labels" in arrays else _places(path.name, y_true, y_proba)
+    return y_true, y_proba, labels, arrays.get("X")
+
+
+def _first(arrays, names, file, known):
+    for name in names:
+        if name in arrays:
+            return arrays[name]
+    has = shortened(", ".join(known) or "none", 1000)
+    raise ValueError(f"{file} has no array {' or '.join(names)}; its arrays: {has}.")
+
+
+def _places(name, y_true, y_proba):
+    """The column numbers, if these are the labels; None if they need not be."""
+    if y_proba.ndim != 2 or y_true.dtype.kind not in "iu" or not y_true.size:
+        return None
+    n_columns = y_proba.shape[1]
+    if y_true.min() < 0 or y_true.max() >= n_columns:
+        raise ValueError(
+            f"{name} has {n_columns} columns of probabilities, but labels from {y_true.min()} to "
+            f"{y_true.max()}: whole-number labels are column numbers, unless an array `labels` "
+            "names the class of each column."
+        )
+    return np.arange(n_columns) if n_columns > 1 else None
 
 
 class _RefusedError(Exception):

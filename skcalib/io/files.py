@@ -1,8 +1,7 @@
-"""The public function `read_predictions`, its result `Predictions`, and arrays in .npz files."""
+"""The public function `read_predictions`, its result `Predictions`, and tables part by part."""
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -11,10 +10,8 @@ import numpy as np
 
 from skcalib._records import Record
 from skcalib.io._classes import find_event, read_table
-from skcalib.io._csv import count_csv_rows, csv_blocks
 from skcalib.io._npz import read_arrays
-from skcalib.io._parquet import count_parquet_rows, parquet_blocks
-from skcalib.io._table import LABEL_NAMES, shortened
+from skcalib.io._tables import count_csv_rows, count_parquet_rows, csv_blocks, parquet_blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +21,6 @@ if TYPE_CHECKING:
 
     from skcalib._types import Label, MatrixLike
 
-PROBA_NAMES = ("y_proba", "predictions")
 #: Readers of tables, block by block, and what counts their rows.
 _TABLES = {
     ".csv": (csv_blocks, count_csv_rows),
@@ -126,11 +122,10 @@ def read_predictions(
 ) -> Predictions:
     """Read labels, probabilities and features from a file.
 
-    Tables are read block by block. Only the arrays of the result and one block of the file are in
-    memory, so a file may be larger than the memory. In parquet files, columns that pandas wrote as
-    the index are ignored, with or without a name. If one holds labels, call ``reset_index()``
-    before writing. Parquet needs pyarrow or polars. Text is parsed by pandas or polars, where one
-    of them is installed, and otherwise by numpy, with equal results.
+    Tables are read block by block, so that the text of a file is never in memory as a whole. Text
+    is read by the module csv of Python. Parquet needs pyarrow: ``pip install "skcalib[parquet]"``.
+    Columns that pandas wrote as the index are ignored in parquet files, with or without a name. If
+    one holds labels, call ``reset_index()`` before writing.
 
     Parameters
     ----------
@@ -186,23 +181,22 @@ def read_predictions(
             f"features must be a sequence of names of columns, such as [{features!r}], got "
             f"{features!r}."
         )
-    if label_column is not None and path.suffix.lower() == ".npz":
-        raise ValueError(
-            f"A label column ({label_column!r}) is for tables: the labels of {path.name} are its "
-            f"array {' or '.join(LABEL_NAMES[:2])}."
-        )
-    if len(features) and path.suffix.lower() == ".npz":
-        raise ValueError(
-            f"Names of features ({', '.join(features)}) are for tables: the features of "
-            f"{path.name} are its array X."
-        )
     suffix = _known_suffix(path)
     if suffix == ".npz":
-        content = _read_npz(path)
+        if label_column is not None:
+            raise ValueError(
+                f"A label column ({label_column!r}) is for tables: the labels of {path.name} are "
+                "its array y_true or ground_truth."
+            )
+        if len(features):
+            raise ValueError(
+                f"Names of features ({', '.join(features)}) are for tables: the features of "
+                f"{path.name} are its array X."
+            )
+        content = Predictions(*read_arrays(path))
         return content if event is None else _with_event(path.name, content, event)
     blocks, _ = _TABLES[suffix]
-    grown = blocks(path, label_column=label_column, features=tuple(features))
-    (table,) = deque(grown, maxlen=1)  # after the last block
+    *_, table = blocks(path, label_column=label_column, features=tuple(features))  # one that grows
     y_true, y_proba, labels, event = read_table(table, event=event)
     return Predictions(y_true, y_proba, labels, table.feature_frame(), event)
 
@@ -212,8 +206,23 @@ def _known_suffix(path):
         raise ValueError(f"{path} is not a file.")
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise ValueError(f"{path.name} must end in {', '.join(SUFFIXES)}.")
+        raise ValueError(
+            f"{path.name} must end in {', '.join(SUFFIXES)}: write its table in one of them, for "
+            "example with pandas or polars."
+        )
     return suffix
+
+
+def _with_event(name, predictions, event):
+    """Predictions of arrays: a single column has no name and is the probability of the event."""
+    classes = predictions.labels
+    if classes is None:
+        classes = np.unique(predictions.y_true)
+    classes = classes.tolist()
+    if len(classes) == 1:  # the other class is missing
+        other = [0, 1] if classes[0] in (0, 1) else [-1, 1] if classes[0] == -1 else [event]
+        classes = [*classes, *(one for one in other if one != classes[0])]
+    return replace(predictions, event=classes[find_event(name, event, classes)])
 
 
 # --- Tables that are too large for the memory -----------------------------------------------------
@@ -225,12 +234,8 @@ PART = 1 << 22  # numbers of a part of a table
 class LateLabelError(ValueError):
     """A label appears after the first part of a table, and changes what its columns mean.
 
-    ``known`` are the texts of all labels, with which `read_parts` can start again.
+    Its argument is the list of all labels as text, with which `read_parts` can start again.
     """
-
-    def __init__(self, known: list[str]) -> None:
-        super().__init__(known)
-        self.known = known
 
 
 def count_rows(path: Path) -> int:
@@ -252,79 +257,29 @@ def read_parts(
     """
     blocks, _ = _TABLES[_known_suffix(path)]
     roles = {"label_column": label_column, "known": () if known is None else known}
-    first = None  # part
-    for table in blocks(path, **roles):
-        if table.n_held * len(table.header) < PART:
-            continue
+    first = None  # classes of the first part
+    for table in _filled(blocks(path, **roles)):
         try:
-            part = _part(table, event, first)
+            y_true, y_proba, labels, wanted = read_table(table, event=event)
+            if first is not None and labels.tolist() != first:
+                raise LateLabelError(table.texts(table.label))
         except ValueError:
             if known is not None:
                 raise
-            labels = _all_labels(blocks(path, **roles))
-            if len(labels) == len(table.labels()[0]):
+            for rest in blocks(path, **roles):
+                rest.clear()
+            if len(rest.texts(rest.label)) == len(table.texts(table.label)):
                 raise
-            raise LateLabelError(labels) from None
-        first = part if first is None else first
-        yield part
-        table.clear()
-    if table.n_held:
-        yield _part(table, event, first)
+            raise LateLabelError(rest.texts(rest.label)) from None
+        first = labels.tolist()
+        yield Predictions(y_true, y_proba, labels, None, wanted)
 
 
-def _part(table, event, first):
-    """The rows that a table holds; raises `LateLabelError` for classes unlike those of `first`."""
-    y_true, y_proba, labels, wanted = read_table(table, event=event)
-    if first is not None and labels.tolist() != first.labels.tolist():
-        raise LateLabelError(table.labels()[0])
-    return Predictions(y_true, y_proba, labels, None, wanted)
-
-
-def _all_labels(blocks):
-    """Texts of the labels of a table, which is read to its end."""
+def _filled(blocks):
+    """The table whenever it holds the rows of a part, which are removed afterwards."""
     for table in blocks:
-        table.clear()
-    return table.labels()[0]
-
-
-def _with_event(name, predictions, event):
-    """Predictions of arrays: a single column has no name and is the probability of the event."""
-    classes = predictions.labels
-    if classes is None:
-        classes = np.unique(predictions.y_true)
-    classes = classes.tolist()
-    if len(classes) == 1:  # the other class is missing
-        other = [0, 1] if classes[0] in (0, 1) else [-1, 1] if classes[0] == -1 else [event]
-        classes = [*classes, *(one for one in other if one != classes[0])]
-    return replace(predictions, event=classes[find_event(name, event, classes)])
-
-
-def _read_npz(path):
-    wanted = (*LABEL_NAMES[:2], *PROBA_NAMES, "labels", "X")
-    arrays, members = read_arrays(path, wanted)
-    y_true = _first(arrays, LABEL_NAMES[:2], path, members)
-    y_proba = _first(arrays, PROBA_NAMES, path, members)
-    labels = arrays.get("labels")
-    if y_true.ndim == 0 or y_proba.ndim == 0:
-        raise ValueError(
-            f"{path.name} has a single number in place of labels or probabilities: arrays with an "
-            "entry for each sample are expected."
-        )
-    if labels is None and y_proba.ndim == 2 and y_true.dtype.kind in "iu" and y_true.size:
-        n_columns = y_proba.shape[1]
-        if y_true.min() < 0 or y_true.max() >= n_columns:
-            raise ValueError(
-                f"{path.name} has {n_columns} columns of probabilities, but labels from "
-                f"{y_true.min()} to {y_true.max()}: whole-number labels are column numbers, unless "
-                "an array `labels` names the class of each column."
-            )
-        labels = np.arange(n_columns) if n_columns > 1 else None
-    return Predictions(y_true, y_proba, labels, arrays.get("X"))
-
-
-def _first(arrays, names, path, members):
-    for name in names:
-        if name in arrays:
-            return arrays[name]
-    has = shortened(", ".join(members) or "none", 1000)
-    raise ValueError(f"{path.name} has no array {' or '.join(names)}; its arrays: {has}.")
+        if table.n_held * len(table.header) >= PART:
+            yield table
+            table.clear()
+    if table.n_held:
+        yield table

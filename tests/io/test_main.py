@@ -349,8 +349,7 @@ def test_a_report_of_a_table_through_a_sketch(here, capsys, monkeypatch):
 @pytest.mark.parametrize("numbers_of_a_part", [1, 4, 1 << 22])
 def test_parts_of_a_table(here, made, monkeypatch, rows, event, classes, numbers_of_a_part):
     """Labels may be sorted, so that the first part has one class only."""
-    monkeypatch.setattr("skcalib.io._csv._CHUNK", 1)
-    monkeypatch.setattr("skcalib.io._csv._plain", lambda block: None)
+    monkeypatch.setattr("skcalib.io._tables._CELLS", 1)
     monkeypatch.setattr("skcalib.io.files.PART", numbers_of_a_part)
     (here / "p.csv").write_text(rows.replace(";", "\n"))
     options = [] if event is None else ["--event", event]
@@ -373,8 +372,7 @@ def test_sketches_of_tables_whose_columns_are_in_another_order(here, made, monke
 
 
 def test_a_part_that_is_refused_is_named(here, made, monkeypatch, capsys):
-    monkeypatch.setattr("skcalib.io._csv._CHUNK", 2)
-    monkeypatch.setattr("skcalib.io._csv._plain", lambda block: None)
+    monkeypatch.setattr("skcalib.io._tables._CELLS", 4)
     monkeypatch.setattr("skcalib.io.files.PART", 1)
     (here / "p.csv").write_text("y,p_1\n1,0.5\n0,0.5\n1,0.5\n0,1.5\n")
     assert main(["report", "p.csv", "--sketch"]) == 2
@@ -392,7 +390,7 @@ def test_a_part_that_is_refused_is_named(here, made, monkeypatch, capsys):
         ("y,p\na,0.5\na,0.5\n", "has only the label 'a'"),
         ("y,p\na,0.5\nb,0.5\n", "which does not name its class"),
         ("y,p_b\na,0.5\na,0.5\nb,0.5\nc,0.5\n", "has 3 labels"),
-        (",y,p\n0,1,0.5\n1,0,0.5\n2,1,0.5\n7,1,0.5\n", "but not after row 3"),
+        (",y,p\n0,1,0.5\n1,0,0.5\n2,1,0.5\n7,1,0.5\n", "that does not number the rows"),
     ]:
         (here / "p.csv").write_text(rows)
         assert main(["report", "p.csv", "--sketch"]) == 2
