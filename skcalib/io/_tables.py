@@ -240,7 +240,7 @@ def _columns_of(header):
 # --- Text -----------------------------------------------------------------------------------------
 
 
-_CELLS = 2**16  # of a block
+_ROWS = 500  # of a block: Python searches for garbage after 700 new lists, which takes time
 _LINE = 2**24  # characters of a line that are read at once
 
 
@@ -276,7 +276,7 @@ def _read_csv(file, name, **roles):
     header = [column.strip() for column in next(rows, ())]
     if header:
         table = Table(name, header, first_row=2, **roles)
-        while block := list(islice(rows, max(1, _CELLS // len(header)))):
+        while block := list(islice(rows, _ROWS)):
             for number, row in enumerate(block, start=table.n_rows + 2):
                 if len(row) != len(header):
                     raise ValueError(

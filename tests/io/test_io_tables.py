@@ -81,10 +81,10 @@ TABLES = {
 }
 
 
-@pytest.mark.parametrize("cells_of_a_block", [1, 2**16])
+@pytest.mark.parametrize("rows_of_a_block", [1, 500])
 @pytest.mark.parametrize("name", TABLES)
-def test_tables(read, monkeypatch, name, cells_of_a_block):
-    monkeypatch.setattr("skcalib.io._tables._CELLS", cells_of_a_block)
+def test_tables(read, monkeypatch, name, rows_of_a_block):
+    monkeypatch.setattr("skcalib.io._tables._ROWS", rows_of_a_block)
     content, expected = TABLES[name]
     found = read(content)
     assert (found.y_true.tolist(), found.y_proba.tolist()) == expected
@@ -136,7 +136,7 @@ def test_messages(read, content, message):
 
 
 def test_row_numbers_of_messages_count_all_blocks(read, monkeypatch):
-    monkeypatch.setattr("skcalib.io._tables._CELLS", 4)
+    monkeypatch.setattr("skcalib.io._tables._ROWS", 2)
     for last, message in (
         ("0", "row 7 has 1 cells"),
         ("0,", "row 7, column 'p'"),
@@ -172,7 +172,6 @@ def large(request, tmp_path, parquet):
 
 def test_memory_is_twice_that_of_the_result_and_a_block(large, monkeypatch):
     read_predictions(large)  # imports
-    monkeypatch.setattr("skcalib.io._tables._CELLS", 2**12)
     found, peak = peak_memory(lambda: read_predictions(large))
     assert len(found.y_true) == N
     assert peak < 2.1 * (found.y_true.nbytes + found.y_proba.nbytes) + 2**20
@@ -180,7 +179,6 @@ def test_memory_is_twice_that_of_the_result_and_a_block(large, monkeypatch):
 
 def test_memory_of_parts_does_not_depend_on_the_number_of_rows(large, monkeypatch):
     read_predictions(large)
-    monkeypatch.setattr("skcalib.io._tables._CELLS", 2**12)
     monkeypatch.setattr("skcalib.io.files.PART", 2**13)
     n_rows, peak = peak_memory(lambda: sum(len(part.y_true) for part in read_parts(large)))
     assert n_rows == N and peak < 2**20 < N * 4 * 8

@@ -349,7 +349,7 @@ def test_a_report_of_a_table_through_a_sketch(here, capsys, monkeypatch):
 @pytest.mark.parametrize("numbers_of_a_part", [1, 4, 1 << 22])
 def test_parts_of_a_table(here, made, monkeypatch, rows, event, classes, numbers_of_a_part):
     """Labels may be sorted, so that the first part has one class only."""
-    monkeypatch.setattr("skcalib.io._tables._CELLS", 1)
+    monkeypatch.setattr("skcalib.io._tables._ROWS", 1)
     monkeypatch.setattr("skcalib.io.files.PART", numbers_of_a_part)
     (here / "p.csv").write_text(rows.replace(";", "\n"))
     options = [] if event is None else ["--event", event]
@@ -372,7 +372,7 @@ def test_sketches_of_tables_whose_columns_are_in_another_order(here, made, monke
 
 
 def test_a_part_that_is_refused_is_named(here, made, monkeypatch, capsys):
-    monkeypatch.setattr("skcalib.io._tables._CELLS", 4)
+    monkeypatch.setattr("skcalib.io._tables._ROWS", 2)
     monkeypatch.setattr("skcalib.io.files.PART", 1)
     (here / "p.csv").write_text("y,p_1\n1,0.5\n0,0.5\n1,0.5\n0,1.5\n")
     assert main(["report", "p.csv", "--sketch"]) == 2
