@@ -110,30 +110,6 @@ def test_groups_of_features_are_named(here, capsys):
     assert "region = " in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("rows", "event", "classes", "last"),
-    [
-        ("label,p_churn;churn,0.75;stay,0.25", None, ["stay", "churn"], [0.75, 0.25]),
-        ("label,p_churn;churn,0.75;stay,0.25", "churn", ["stay", "churn"], [0.75, 0.25]),
-        ("label,p_churn;churn,0.75;stay,0.25", "stay", ["churn", "stay"], [0.25, 0.75]),
-        ("label,p;churn,0.75;stay,0.25", "churn", ["stay", "churn"], [0.75, 0.25]),
-        ("label,p_1;1,0.75;0,0.25", None, [0, 1], [0.75, 0.25]),
-        ("label,p_0;1,0.75;0,0.25", "1", [0, 1], [0.25, 0.75]),
-        ("label,a,b;a,0.75,0.25;b,0.5,0.5", None, ["a", "b"], [0.25, 0.5]),
-        ("label,a,b;a,0.75,0.25;b,0.5,0.5", "A", ["b", "a"], [0.75, 0.5]),
-        ("label,b,a;a,0.75,0.25;b,0.5,0.5", None, ["b", "a"], [0.25, 0.5]),
-    ],
-)
-def test_the_event(here, made, rows, event, classes, last):
-    (here / "p.csv").write_text(rows.replace(";", "\n"))
-    assert main(["report", "p.csv", *([] if event is None else ["--event", event])]) == 0
-    problem = made[0].problem
-    assert problem.classes.tolist() == classes
-    np.testing.assert_allclose(problem.forecast[:, 1], last)
-    labels = [row.split(",")[0] for row in rows.split(";")[1:]]
-    assert problem.target[:, 1].tolist() == [label == str(classes[1]) for label in labels]
-
-
 def test_the_event_of_arrays(here, made):
     np.savez("p.npz", y_true=["churn", "stay"], y_proba=[0.75, 0.25])
     for event in ("churn", "stay"):  # the column has no name: it is that of the event
@@ -321,19 +297,22 @@ def test_a_report_of_a_table_through_a_sketch(here, capsys, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("rows", "event", "classes"),
+    ("rows", "event", "classes", "last"),
     [
-        ("label,p_churn;stay,0.25;stay,0.5;churn,0.75", None, ["stay", "churn"]),
-        ("label,p_churn;stay,0.25;stay,0.5;churn,0.75", "stay", ["churn", "stay"]),
-        ("label,p;1,0.25;1,0.5;0,0.75", None, [0, 1]),
-        ("label,a,b;b,0.25,0.75;b,0.5,0.5;a,0.3,0.7", None, ["a", "b"]),
-        ("label,a,b;b,0.25,0.75;b,0.5,0.5;a,0.3,0.7", "a", ["b", "a"]),
-        ("label,b,a;b,0.25,0.75;b,0.5,0.5;a,0.3,0.7", None, ["b", "a"]),
-        ("label,a,b,c;b,.25,.7,.05;b,.5,.3,.2;a,.3,.3,.4", None, ["a", "b", "c"]),
+        ("label,p_churn;stay,.25;stay,.5;churn,.75", None, ["stay", "churn"], [0.25, 0.5, 0.75]),
+        ("label,p_churn;stay,.25;stay,.5;churn,.75", "stay", ["churn", "stay"], [0.75, 0.5, 0.25]),
+        ("label,p;1,.25;1,.5;0,.75", None, [0, 1], [0.25, 0.5, 0.75]),
+        ("label,p_0;1,.25;1,.5;0,.75", "1", [0, 1], [0.75, 0.5, 0.25]),
+        ("label,a,b;b,.25,.75;b,.5,.5;a,.3,.7", None, ["a", "b"], [0.75, 0.5, 0.7]),
+        ("label,a,b;b,.25,.75;b,.5,.5;a,.3,.7", "A", ["b", "a"], [0.25, 0.5, 0.3]),
+        ("label,b,a;b,.25,.75;b,.5,.5;a,.3,.7", None, ["b", "a"], [0.75, 0.5, 0.7]),
+        ("label,a,b,c;b,.25,.7,.05;b,.5,.3,.2;a,.3,.3,.4", None, ["a", "b", "c"], [0.05, 0.2, 0.4]),
     ],
 )
 @pytest.mark.parametrize("numbers_of_a_part", [1, 4, 1 << 22])
-def test_parts_of_a_table(here, made, monkeypatch, rows, event, classes, numbers_of_a_part):
+def test_the_event_and_parts_of_a_table(
+    here, made, monkeypatch, rows, event, classes, last, numbers_of_a_part
+):
     """Labels may be sorted, so that the first part has one class only."""
     monkeypatch.setattr("skcalib.io._tables._ROWS", 1)
     monkeypatch.setattr("skcalib.io.files.PART", numbers_of_a_part)
@@ -342,7 +321,9 @@ def test_parts_of_a_table(here, made, monkeypatch, rows, event, classes, numbers
     assert main(["report", "p.csv", *options]) == main(["report", "p.csv", "--sketch", *options])
     whole, sketch = made[0].problem, made[1].sketch
     assert sketch.classes_.tolist() == classes == whole.classes.tolist()
+    np.testing.assert_allclose(whole.forecast[:, -1], last)
     labels = whole.classes[whole.target.argmax(axis=1)]
+    assert labels.astype(str).tolist() == [row.split(",")[0] for row in rows.split(";")[1:]]
     expected = ForecastSketch(whole.classes).fit(labels, whole.forecast)
     assert sketch.to_frame().round(12).equals(expected.to_frame().round(12))
 
