@@ -82,6 +82,8 @@ class Table:
 
     def _numbers(self, place, cells):
         if isinstance(cells, np.ndarray):
+            if place not in self.features and np.isnan(cells).any():
+                raise self._empty(place, np.isnan(cells).argmax())
             return cells.astype(np.float64)
         try:
             return np.fromiter(map(float, cells), np.float64, len(cells))

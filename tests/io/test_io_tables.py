@@ -321,6 +321,7 @@ def test_metadata_that_pandas_did_not_write(parquet, pandas):
         ({"y": ["a", None], "p_a": [0.1, 0.2]}, "has an empty cell in row 2, column 'y': fill it"),
         ({"y": [0, None], "p": [0.1, 0.2]}, "has an empty cell in row 2, column 'y': fill it"),
         ({"y": [0.0, np.nan], "p": [0.1, 0.2]}, "has an empty cell in row 2, column 'y': fill it"),
+        ({"y": [0, 1], "p": [0.1, None]}, "has an empty cell in row 2, column 'p': fill it"),
         ({"y": [0, 1], "p": ["0.1", None]}, "has an empty cell in row 2, column 'p': fill it"),
         ({"y": [0, 1], "p": ["0.1", "45%"]}, f"{NO_NUMBER}'45%': write 0.45 for 45 %"),
         ({"y": [0, 1], "p": [date(2026, 1, 1)] * 2}, f"{NO_NUMBER}'2026-01-01'{NO_FEATURE}"),
