@@ -2,7 +2,6 @@
 
 import io
 import random
-import re
 import tracemalloc
 import warnings
 import zipfile
@@ -116,15 +115,13 @@ def test_damaged_bytes_are_refused_in_one_sentence(tmp_path, kind):
     assert refused > 50
 
 
-def test_parquet_that_lacks_rows_is_refused(tmp_path):
+def test_parquet_that_announces_other_rows_is_refused(tmp_path):
     pytest.importorskip("pyarrow")
-    path, said = tmp_path / "p.parquet", ""
+    path = tmp_path / "p.parquet"
     pl.DataFrame({"y": [0, 1] * 50, "p": [0.5] * 100}).write_parquet(path)
     content = path.read_bytes()
-    for match in re.finditer(b"\xc8\x01", content):  # 100, as parquet writes numbers
-        path.write_bytes(content[: match.start()] + b"\xc6" + content[match.start() + 1 :])
-        try:
-            assert len(read_predictions(path).y_true) == 100
-        except ValueError as error:
-            said += str(error)
-    assert "p.parquet is damaged: it announces 100 rows and has 99." in said
+    metadata = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    place = content.index(b"\xc8\x01", metadata)  # 100, the number of rows of the file
+    path.write_bytes(content[:place] + b"\xca" + content[place + 1 :])
+    with pytest.raises(ValueError, match=r"^p.parquet is damaged: it announces 101 rows and has 1"):
+        read_predictions(path)
