@@ -14,7 +14,6 @@ from skcalib.io._tables import LABEL_NAMES, shortened
 
 _LABELS, _PROBA = LABEL_NAMES[:2], ("y_proba", "predictions")
 _MOST_COMPRESSED = 1100  # deflate makes data at most 1,032 times shorter
-_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 def read_arrays(path):
@@ -86,10 +85,9 @@ def _read(archive, member, name, path):
             "file with np.savez_compressed."
         )
     with archive.open(member) as file:
-        version = npy.read_magic(file)
-        if version not in _HEADERS:
-            raise _RefusedError(_kind(path, name, "records"))
-        shape, _, dtype = _HEADERS[version](file)
+        first = npy.read_magic(file) == (1, 0)  # 3.0 differs from 2.0 in names of fields only
+        read_header = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
+        shape, _, dtype = read_header(file)
         if dtype.hasobject:
             raise _RefusedError(
                 f"{path.name} has Python objects in its array {name!r}, which are never loaded, "
@@ -97,7 +95,10 @@ def _read(archive, member, name, path):
                 "np.asarray(values, dtype=str)."
             )
         if dtype.kind == "V" or dtype.itemsize == 0:
-            raise _RefusedError(_kind(path, name, str(dtype)))
+            raise _RefusedError(
+                f"{path.name} has values of the type {dtype} in its array {name!r}: save numbers "
+                "or text."
+            )
         size = prod(shape) * dtype.itemsize
         most = _MOST_COMPRESSED * path.stat().st_size
         if min(shape, default=0) < 0 or file.tell() + size != member.file_size or size > most:
@@ -107,7 +108,3 @@ def _read(archive, member, name, path):
             )
     with archive.open(member) as file:
         return npy.read_array(file, allow_pickle=False)
-
-
-def _kind(path, name, kind):
-    return f"{path.name} has values of the type {kind} in its array {name!r}: save numbers or text."

@@ -327,7 +327,7 @@ def test_metadata_that_pandas_did_not_write(parquet, pandas):
         ({"y": [0, 1], "p": [date(2026, 1, 1)] * 2}, f"{NO_NUMBER}'2026-01-01'{NO_FEATURE}"),
         ({"y": ["a" * 2000, "b"], "p_b": [0.1, 0.2]}, "has a cell of 2,000 characters in row 1, c"),
         ({"y": [b"\xff", b"b"], "p_b": [0.1, 0.2]}, "is not a readable parquet file: Invalid UTF8"),
-        ({"y": [[1], [2]], "p_b": [0.1, 0.2]}, "has one column of probabilities, 'p_b', which nam"),
+        ({"y": [[1], [2]], "p_b": [0.1, 0.2]}, "has one column of probabilities, 'p_b', which"),
         ({"y": [], "p": []}, "must have at least one row"),
         ({"q": [0], "p": [0.1]}, "has no column of labels"),
     ],
