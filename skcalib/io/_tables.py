@@ -127,7 +127,6 @@ class Table:
         values = np.empty((self.n_held, len(self.proba)))
         for j, k in enumerate(self.proba):
             np.concatenate(self._blocks[k], out=values[:, j])
-            self._blocks[k] = [values[:, j]]  # the blocks need no memory any more
         return [self.header[k] for k in self.proba], values
 
     def feature_frame(self):

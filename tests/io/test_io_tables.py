@@ -156,13 +156,13 @@ def peak_memory(call):
         tracemalloc.stop()
 
 
-N = 60_000
+N = 120_000
 
 
 @pytest.fixture(params=["csv", "parquet"])
 def large(request, tmp_path, parquet):
-    """A table of 60,000 rows of a label and three probabilities."""
-    columns = {"y": np.arange(N) % 3} | {f"p_{k}": np.full(N, 1 / 3) for k in range(3)}
+    """A table of 120,000 rows of a label and a probability."""
+    columns = {"y": np.arange(N) % 2, "p_0": np.arange(N) / N}
     if request.param == "parquet":
         return parquet(columns, row_group_size=2000)
     pd.DataFrame(columns).to_csv(tmp_path / "p.csv", index=False)
@@ -171,16 +171,16 @@ def large(request, tmp_path, parquet):
 
 def test_memory_is_twice_that_of_the_result_and_a_block(large):
     read_predictions(large)  # imports
-    found, peak = peak_memory(lambda: read_predictions(large))
-    assert len(found.y_true) == N
-    assert peak < 2.1 * (found.y_true.nbytes + found.y_proba.nbytes) + 2**20
+    found, peak = peak_memory(lambda: read_predictions(large, event="1"))
+    np.testing.assert_array_equal(found.y_proba, 1 - np.arange(N) / N)
+    assert peak < 2.1 * (found.y_true.nbytes + found.y_proba.nbytes) + 2**19
 
 
 def test_memory_of_parts_does_not_depend_on_the_number_of_rows(large, monkeypatch):
     read_predictions(large)
     monkeypatch.setattr("skcalib.io.files.PART", 2**13)
     n_rows, peak = peak_memory(lambda: sum(len(part.y_true) for part in read_parts(large)))
-    assert n_rows == N and peak < 2**20 < N * 4 * 8
+    assert n_rows == N and peak < 2**20 < N * 2 * 8
 
 
 def test_a_line_without_end_is_not_read_to_its_end(read, tmp_path, monkeypatch):
