@@ -39,7 +39,7 @@ class Table:
         self, name, header, *, first_row, label_column=None, features=(), text=(), known=()
     ):
         for column, times in Counter(header).items():
-            if column and times > 1:
+            if times > 1:
                 raise ValueError(f"{name} has two columns named {column!r}: rename one of them.")
         self.name, self.header, self.first_row, self.n_rows = name, header, first_row, 0
         self.label = _place_of_labels(name, header, label_column)

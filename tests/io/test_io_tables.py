@@ -66,7 +66,7 @@ TABLES = {
     "blank lines above the names": ("\n\ny,p_b\na,0.25\nb,0.5\n", PLAIN),
     "columns out of order": ("p_b,y\n0.25,a\n0.5,b\n", PLAIN),
     "comma in quotes": ('y,"p_b,c"\n"a,a",0.25\n"b,c",0.5\n', (["a,a", "b,c"], [0.25, 0.5])),
-    "line end in quotes": ('y,"p_b\nc"\n"a\na",1\n"b\nc",0\n', (["a\na", "b\nc"], [1, 0])),
+    "line end in quotes": ('y,"p_b\r\nc"\n"a\na",1\n"b\r\nc",0\n', (["a\na", "b\r\nc"], [1, 0])),
     "quotes in quotes": ('y,"p_""b"""\na,0.25\n"""b""",0.5\n', (["a", '"b"'], [0.25, 0.5])),
     "quote in a cell": ('y,p_b\n5" a,0.25\nb,0.5\n', (['5" a', "b"], [0.25, 0.5])),
     "words for missing values": ("y,p_null\nNA,0.25\nnull,0.5\n", (["NA", "null"], [0.25, 0.5])),
@@ -97,8 +97,10 @@ MESSAGES = [
     ("\n \n", NO_ROW),
     ("y,p\n\n", NO_ROW),
     ("a,b\n0,.1\n", "has no column of labels (y_true, ground_truth, label, target, y); name it"),
+    ("Label,LABEL,p\n0,1,.1\n", "has no column of labels"),
     ("y\n0\n", "has no column of probabilities besides 'y'."),
     ("y,p,p\n0,0.2,0.8\n", "has two columns named 'p': rename one of them."),
+    (",y,,p\n0,0,0.2,0.8\n", "has two columns named '': rename one of them."),
     ("y,p\n0,0.1\n\n1\n", "has 2 columns, but row 3 has 1 cells."),
     ("y,p\n0,0.1,2\n1\n", "has 2 columns, but row 2 has 3 cells."),
     ("y,p\n0,0.1\n1,0.2,\n", "has 2 columns, but row 3 has 3 cells."),
@@ -311,7 +313,8 @@ def test_the_index_of_pandas_is_left_out(tmp_path, parquet, name):
 
 @pytest.mark.parametrize("pandas", ["{no", "[1]", '{"index_columns": 3}', "null"])
 def test_metadata_that_pandas_did_not_write(parquet, pandas):
-    path = parquet({"y": [0, 1], "p": [0.25, 0.5]}, {"pandas": pandas})
+    columns = {"y": [0, 1], "p": [0.25, 0.5], "__index_level_0__": [7, 5]}
+    path = parquet(columns, {"pandas": pandas})
     assert read_predictions(path).y_proba.tolist() == [0.25, 0.5]
 
 
