@@ -265,7 +265,6 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "tol": check_positive,
     "shrinkage": check_shrinkage,
     "refinement": partial(check_choice, choices=("entropy", "loss")),
-    "sketched_notion": partial(check_choice, choices=("canonical", "top_label")),
     "ddof": partial(check_at_least, least=0),
     "input": partial(check_choice, choices=("proba", "logits")),
     "parameters": partial(check_choice, choices=("abm", "am", "ab")),
@@ -276,10 +275,8 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
         (
             "centered",
             "debiased",
-            "decision_values",
             "ensemble",
             "fit_intercept",
-            "has_estimator",
             "injective",
             "monotone",
             "parts",

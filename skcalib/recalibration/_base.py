@@ -143,10 +143,11 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
 
     The docstring of a class need not repeat the entries of parameters that it inherits.
 
-    Two methods are optional. ``_read(values)`` makes the input of the map from validated
-    probabilities or logits. ``_fit_without_each(samples, folds, whole)`` returns a list of
-    recalibrators fitted without each fold where one fit to all samples gives them, else None. A
-    recalibrator that is fitted to chunks has ``_fit_sums(samples)``.
+    Four more methods are optional. ``_check_parameters()`` raises for invalid parameters, before
+    the data are read. ``_read(values)`` makes the input of the map from validated probabilities or
+    logits. ``_fit_without_each(samples, folds, whole)`` returns a list of recalibrators fitted
+    without each fold where one fit to all samples gives them, else None. ``_fit_sums(samples)``
+    learns the map from samples in chunks.
 
     Parameters
     ----------

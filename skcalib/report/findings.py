@@ -439,10 +439,18 @@ class Reported(Protocol):
     name: str
     confidence_level: float
     random_state: int
-    has_estimator: bool
-    sketched_notion: Literal["canonical", "top_label"] | None
     grouping_estimator: GroupingLossEstimator | None
     recalibrated: Problem | None
+
+    @property
+    def has_estimator(self) -> bool:
+        """Whether the forecasts are those of a classifier."""
+        ...
+
+    @property
+    def sketched_notion(self) -> Literal["canonical", "top_label"] | None:
+        """The notion of the sketch that the report was made from; None without a sketch."""
+        ...
 
     @property
     def binary(self) -> Problem:

@@ -10,7 +10,7 @@ import numpy as np
 from skcalib._files import check_writable, write_atomically
 from skcalib._formatting import printable
 from skcalib._labels import check_y
-from skcalib._parameters import checks_parameters
+from skcalib._parameters import check_choice, checks_parameters
 from skcalib._validation import (
     check_indices,
     check_weight,
@@ -94,6 +94,9 @@ class Shown:
         return write_atomically(path, render_page(self._document()))
 
 
+_SOURCES = ("predictions", "predict_proba", "decision_function", "canonical", "top_label")
+
+
 class CalibrationReport(Shown):
     r"""Calibration report: a verdict on probabilities, and the numbers behind it.
 
@@ -154,12 +157,10 @@ class CalibrationReport(Shown):
         Number of problems of a notion, candidates and folds that run in parallel.
     verbose : int, default=0
         If above 0, each stage and its time are printed to standard error.
-    has_estimator : bool, default=False
-        Whether the forecasts come from a classifier; determines the line of code shown.
-    decision_values : bool, default=False
-        Whether the forecasts are decision values that were passed through the logistic function.
-    sketched_notion : {"canonical", "top_label"} or None, default=None
-        The notion of the sketch that the problem was made from, if any.
+    source : {"predictions", "predict_proba", "decision_function", "canonical", "top_label"}, \
+            default="predictions"
+        Where the forecasts are from: arrays; a classifier, by its method; a sketch, by its notion.
+        The lines of code that are shown depend on it.
 
     Attributes
     ----------
@@ -214,9 +215,9 @@ class CalibrationReport(Shown):
         random_state: RandomState = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
-        has_estimator: bool = False,
-        decision_values: bool = False,
-        sketched_notion: Literal["canonical", "top_label"] | None = None,
+        source: Literal[
+            "predictions", "predict_proba", "decision_function", "canonical", "top_label"
+        ] = "predictions",
     ) -> None:
         if threshold is not None or costs is not None:
             score_of_decision(threshold, costs)  # raises for what is no decision
@@ -224,8 +225,8 @@ class CalibrationReport(Shown):
         self.name = str(name)
         self.confidence_level = confidence_level
         self.random_state = check_seed(random_state)
-        self.has_estimator = has_estimator
-        self.sketched_notion = sketched_notion
+        check_choice(source, "source", choices=_SOURCES)
+        self.source = source
         self.findings, self.grouping_estimator, self.recalibrated = find(
             problem,
             features=features,
@@ -237,7 +238,7 @@ class CalibrationReport(Shown):
             n_jobs=n_jobs,
             verbose=verbose,
             name=self.name,
-            decision_values=decision_values,
+            decision_values=source == "decision_function",
         )
 
     @classmethod
@@ -412,7 +413,7 @@ class CalibrationReport(Shown):
             n_jobs=n_jobs,
             verbose=verbose,
             **level,
-            sketched_notion=notion,
+            source=notion,
         )
 
     @classmethod
@@ -512,9 +513,18 @@ class CalibrationReport(Shown):
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
-            has_estimator=True,
-            decision_values=response_of(estimator, response_method) == "decision_function",
+            source=response_of(estimator, response_method),
         )
+
+    @property
+    def has_estimator(self) -> bool:
+        """Whether the forecasts are those of a classifier."""
+        return self.source in ("predict_proba", "decision_function")
+
+    @property
+    def sketched_notion(self) -> Literal["canonical", "top_label"] | None:
+        """The notion of the sketch that the report was made from; None without a sketch."""
+        return self.source if self.source in ("canonical", "top_label") else None
 
     @property
     def miscalibrated(self) -> bool:
