@@ -144,7 +144,7 @@ class Samples:
         columns |= {"name": name}
         if isinstance(y_true, Problem) or isinstance(notion, Multilabel):
             columns |= {"sample_weight": sample_weight}
-            problem = problem_of_notion(y_true, y_proba, notion, **columns)
+            problem = check_problem(y_true, y_proba, notion, **columns)
             weight, classes = problem.sample_weight, problem.classes
             outcome = problem.target == 1 if problem.indicator else problem.column
             weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
@@ -304,21 +304,6 @@ def _top(forecast, hit):
     return forecast[rows, top][:, None], hit[rows, top][:, None]
 
 
-def problem_of_notion(
-    y_true: ArrayLike | Problem,
-    y_proba: ArrayLike | None,
-    notion: Notion,
-    *,
-    soft: bool = False,
-    **options: Any,
-) -> Problem:
-    """As `check_problem`: an indicator matrix for `Multilabel`; soft labels too if `soft`."""
-    takes: Any = "soft" if soft else "labels"
-    if isinstance(notion, Multilabel):
-        takes = "indicator"
-    return check_problem(y_true, y_proba, takes=takes, **options)
-
-
 # --- Binary events with a calibration curve -------------------------------------------------------
 
 
@@ -357,7 +342,7 @@ def named_events(
 ) -> list[tuple[str, Problem]]:
     """As `binary_events`, for functions that also take a summary in place of the samples."""
     if not isinstance(y_true, ForecastSummary):
-        problem = problem_of_notion(y_true, y_proba, notion, pos_label=pos_label, **options)
+        problem = check_problem(y_true, y_proba, notion, pos_label=pos_label, **options)
         return binary_events(problem, pos_label, notion)
     found = Samples.of(y_true, y_proba, notion, pos_label=pos_label, **options)
     names = _event_names(found.notion.for_columns(len(found.classes)), found.classes)
@@ -384,7 +369,7 @@ def over_problems(
     """
     if not isinstance(y_true, ForecastSummary):
         given: dict[str, Any] = {"soft": soft, "copy": copy, **options}
-        return estimate(problem_of_notion(y_true, y_proba, notion, **given), notion)
+        return estimate(check_problem(y_true, y_proba, notion, **given), notion)
     events = named_events(y_true, y_proba, notion, **options)
     values = [estimate(one, Canonical()) for _, one in events]
     return float(np.mean(values) if notion.reduce == "mean" else np.sum(values))
@@ -405,7 +390,7 @@ def only_problem(
     """
     if not isinstance(y_true, ForecastSummary):
         given: dict[str, Any] = {"soft": soft, "copy": copy, **options}
-        return problem_of_notion(y_true, y_proba, notion, **given), notion
+        return check_problem(y_true, y_proba, notion, **given), notion
     events = named_events(y_true, y_proba, notion, **options)
     if len(events) > 1:
         raise ValueError(

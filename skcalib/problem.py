@@ -40,12 +40,14 @@ from skcalib._validation import (
     weighted_rows,
 )
 from skcalib.clusters import check_groups, number_clusters
+from skcalib.notions import Multilabel
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skcalib._types import Label
+    from skcalib.notions import Notion
     from skcalib.scores import ProperScore
 
 _BLOCK = 1 << 18  # entries of a block of rows
@@ -242,27 +244,29 @@ def check_sketch(sketch: object) -> None:
 def check_problem(
     y_true: ArrayLike | Problem | ForecastSummary,
     y_proba: ArrayLike | None,
+    notion: Notion | None = None,
     *,
+    soft: bool = False,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
     groups: ArrayLike | None = None,
     name: str = "y_proba",
     remedy: Literal["pos_label", "labels"] | None = "pos_label",
-    takes: Literal["labels", "soft", "indicator"] = "labels",
     copy: bool = True,
 ) -> Problem:
     """Arguments of a public function -> `Problem`.
 
     A `Problem` in place of the labels is returned as it is: it is validated already, and the other
     arguments are ignored. `remedy` is the argument that messages recommend: "labels" if there is no
-    `pos_label`. `takes` is what `y_true` may be: labels; soft labels too; an indicator matrix only.
-    `groups` are the labels of the clusters of dependent samples. Without `copy` the forecasts of
-    labels may be a view of the caller's array, which cannot be written to: for functions that only
-    read it, and return nothing that refers to it.
+    `pos_label`. `y_true` are labels, soft labels too if `soft`, and an indicator matrix for
+    `Multilabel`. `groups` are the labels of the clusters of dependent samples. Without `copy` the
+    forecasts of labels may be a view of the caller's array, which cannot be written to: for
+    functions that only read it, and return nothing that refers to it.
     """
+    indicator = isinstance(notion, Multilabel)
     if isinstance(y_true, Problem):
-        _check_kind(y_true, takes)
+        _check_kind(y_true, indicator, soft)
         return y_true
     if isinstance(y_true, ForecastSummary):
         raise ValueError(
@@ -274,7 +278,7 @@ def check_problem(
         raise ValueError(f"{name} is missing: pass labels and forecasts.")
     rows = {"y_true": y_true, name: y_proba, "sample_weight": sample_weight, "groups": groups}
     check_indices(**rows)
-    if takes == "indicator":
+    if indicator:
         if pos_label is not None:
             raise ValueError("pos_label is for two classes, not for notion=Multilabel(): omit it.")
         found = indicator_problem(
@@ -287,7 +291,7 @@ def check_problem(
         "name": name,
         "remedy": remedy,
     }
-    if takes == "soft" and has_columns(y_true):
+    if soft and has_columns(y_true):
         found = _soft_problem(y_true, y_proba, sample_weight, columns)
         return _with_clusters(found, groups, sample_weight, y_true)
     y, raw, classes = _labels_and_columns(y_true, y_proba, columns)
@@ -334,15 +338,15 @@ def _with_clusters(problem, groups, sample_weight, y_true):
     return replace(problem, cluster=number_clusters(codes))
 
 
-def _check_kind(problem, takes):
+def _check_kind(problem, indicator, soft):
     """Raise for a `Problem` of soft labels or of an indicator matrix where it is not expected."""
-    if problem.indicator != (takes == "indicator"):
+    if problem.indicator != indicator:
         raise ValueError(
             "The Problem holds an indicator matrix: pass notion=Multilabel(), or one column."
             if problem.indicator
             else "notion=Multilabel() needs an indicator matrix, and the Problem holds labels."
         )
-    if problem.votes is not None and takes == "labels":
+    if problem.votes is not None and not soft:
         raise ValueError(
             "The Problem holds soft labels, and this function needs one label per sample."
         )

@@ -21,9 +21,9 @@ from skcalib._parameters import checks_parameters
 from skcalib._records import Record, interval_rows
 from skcalib._validation import weighted_rows
 from skcalib.error_intervals.proper import estimate_proper_error
-from skcalib.events import problem_of_notion
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.notions import Multilabel, resolve_notion
+from skcalib.problem import check_problem
 from skcalib.scores import resolve_loss
 from skcalib.tower import weighted_mean
 
@@ -235,9 +235,7 @@ def soft_label_decomposition(
             "and against each label, one label at a time."
         )
     data: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
-    problem = problem_of_notion(
-        y_true, y_proba, notion, soft=True, sample_weight=sample_weight, **data
-    )
+    problem = check_problem(y_true, y_proba, notion, soft=True, sample_weight=sample_weight, **data)
     if problem.votes is None:
         raise ValueError(
             "y_true has one label per sample, which does not show the irreducible part: pass "

@@ -62,9 +62,9 @@ def test_columns_follow_labels_and_names(few):
     whole = s.proper_calibration_error(votes, forecast)
     names = ["ant", "bee", "cat"]
     frame = pd.DataFrame(votes, columns=names)
-    problem = check_problem(frame, forecast, takes="soft")
+    problem = check_problem(frame, forecast, soft=True)
     assert problem.classes.tolist() == names
-    assert check_problem(votes, forecast, takes="soft").classes.tolist() == [0, 1, 2]
+    assert check_problem(votes, forecast, soft=True).classes.tolist() == [0, 1, 2]
     assert s.proper_calibration_error(frame, pd.DataFrame(forecast, columns=names)) == whole
     assert s.proper_calibration_error(votes, forecast, labels=names) == whole
     with pytest.raises(ValueError, match="columns of y_proba are named"):
@@ -124,7 +124,7 @@ def test_functions_of_single_labels_refuse(few):
     ):
         with pytest.raises(ValueError, match=words):
             function(votes, forecast)
-    problem = check_problem(votes, forecast, takes="soft")
+    problem = check_problem(votes, forecast, soft=True)
     for function in (s.kernel_calibration_error, s.calibration_error):
         with pytest.raises(ValueError, match="soft labels, and this function needs one label"):
             function(problem, forecast)

@@ -23,9 +23,8 @@ from skcalib._values import shown
 from skcalib.clusters import effective_size
 from skcalib.displays._curves import binary_problems, summarised_problems
 from skcalib.errors.terms import solve_notion
-from skcalib.events import problem_of_notion
 from skcalib.notions import Auto, Canonical, resolve_notion
-from skcalib.problem import ForecastSummary
+from skcalib.problem import ForecastSummary, check_problem
 from skcalib.scores import Brier
 from skcalib.smoothers import LogitSmoother
 
@@ -90,7 +89,7 @@ def model_events(y_true, y_proba, notion, name, *, pos_label, **options):
     found = []
     for model, proba, argument in models:
         data = {"pos_label": pos_label, "name": argument, **options}
-        problem = problem_of_notion(y_true, proba, notion, **data)
+        problem = check_problem(y_true, proba, notion, **data)
         found += [(model, *event) for event in binary_problems(problem, pos_label, notion)]
     return found
 

@@ -19,11 +19,10 @@ from skcalib.displays._base import held_out, unit
 from skcalib.displays._constructors import Display
 from skcalib.displays._regions import grouping_interval
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator
-from skcalib.events import problem_of_notion
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.inference import MeanInterval
 from skcalib.notions import Classwise, TopLabel, resolve_notion
-from skcalib.problem import Problem, event_last
+from skcalib.problem import Problem, check_problem, event_last
 from skcalib.scores import resolve_loss
 
 if TYPE_CHECKING:
@@ -202,8 +201,9 @@ class DecompositionDisplay(Display):
             X = weighted_features(X, sample_weight, n_samples)
         terms, columns = [], 0
         for model, proba in y_proba.items():
-            data = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
-            problem = problem_of_notion(y_true, proba, options.shared["notion"], soft=True, **data)
+            data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+            data["pos_label"] = pos_label
+            problem = check_problem(y_true, proba, options.shared["notion"], soft=True, **data)
             problem = event_last(problem, pos_label) if problem is y_true else problem
             columns = len(problem.classes)
             terms.append(loss_terms(model, problem, X, options))

@@ -18,7 +18,6 @@ from skcalib.displays._curves import (
     summarised_problems,
 )
 from skcalib.estimators._response import align_classes, classifier_proba
-from skcalib.events import problem_of_notion
 from skcalib.notions import Multilabel
 from skcalib.problem import ForecastSummary, check_problem
 
@@ -262,7 +261,7 @@ class ReliabilityDisplay(Display):
         else:
             data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
             data |= {"pos_label": pos_label, "groups": groups}
-            problem = problem_of_notion(y_true, y_proba, options.notion, **data)
+            problem = check_problem(y_true, y_proba, options.notion, **data)
             events = binary_problems(problem, pos_label, options.notion)
         return cls._of(events, options, name, random_state).plot(ax=ax, **plot_params)
 

@@ -13,9 +13,9 @@ from skcalib.error_intervals.exact import few_labels, is_few
 from skcalib.errors.binned import _any_bins, check_bins, quantile_edges
 from skcalib.errors.kernel import MANY, ResidualKernel, check_pairs, random_blocks, resolve_kernel
 from skcalib.errors.mean_embedding import Embedding, check_components, check_locations, one_problem
-from skcalib.events import Samples, only_problem, problem_of_notion
+from skcalib.events import Samples, only_problem
 from skcalib.notions import resolve_notion
-from skcalib.problem import ForecastSummary, Problem
+from skcalib.problem import ForecastSummary, Problem, check_problem
 from skcalib.squared_norm import SquaredNorm, noise_cumulants
 
 # --- Intervals of the kernel calibration error and of the error of mean embeddings ----------------
@@ -29,7 +29,7 @@ def kernel_problem(options):
     notion = resolve_notion(options["notion"])
     names = "sample_weight", "labels", "pos_label"
     given = {name: options[name] for name in names}
-    problem = problem_of_notion(options["y_true"], options["y_proba"], notion, **given)
+    problem = check_problem(options["y_true"], options["y_proba"], notion, **given)
     return problem, resolve_kernel(options["kernel"]), notion
 
 

@@ -26,9 +26,9 @@ from skcalib._parameters import checks_parameters
 from skcalib._validation import look_up, mean_one
 from skcalib._values import shown
 from skcalib.clusters import cluster_sums
-from skcalib.events import problem_of_notion
 from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
 from skcalib.notions import resolve_notion
+from skcalib.problem import check_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,7 +173,7 @@ def kernel_calibration_error(
     """
     notion = resolve_notion(notion)
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    problem = problem_of_notion(y_true, y_proba, notion, pos_label=pos_label, **data)
+    problem = check_problem(y_true, y_proba, notion, pos_label=pos_label, **data)
     check_statistic(statistic, block_size, len(problem.weight))
     h = ResidualKernel.of_problem(problem, resolve_kernel(kernel), notion, n_jobs)
     return estimate(h, statistic, block_size)

@@ -26,8 +26,9 @@ from skcalib.errors.terms import (
     refuse_infinite,
     smooth_held_out,
 )
-from skcalib.events import only_problem, over_problems, problem_of_notion
+from skcalib.events import only_problem, over_problems
 from skcalib.notions import Canonical, resolve_notion
+from skcalib.problem import check_problem
 from skcalib.scores import Brier, Divergence, LogLoss, ProperScore, Spherical, resolve_loss
 from skcalib.smoothers import DirichletKernel
 from skcalib.smoothers.named import resolve_smoother
@@ -330,7 +331,7 @@ def sharpness(
     if transform is None:
         data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
         data |= {"pos_label": pos_label, "soft": True}
-        problem = problem_of_notion(y_true, y_proba, resolve_notion(notion), **data)
+        problem = check_problem(y_true, y_proba, resolve_notion(notion), **data)
     elif isinstance(transform, str) and transform == "simplex":
         return representation_sharpness(
             y_true, y_proba, loss, notion, smoother, method, sample_weight, labels

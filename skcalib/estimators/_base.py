@@ -36,9 +36,8 @@ from skcalib.estimators._response import (
     is_fitted,
     label_proba,
 )
-from skcalib.events import problem_of_notion
 from skcalib.notions import Multilabel, resolve_notion
-from skcalib.problem import Problem
+from skcalib.problem import Problem, check_problem
 from skcalib.recalibration._base import warn_without_weight, weight_params
 
 if TYPE_CHECKING:
@@ -175,7 +174,7 @@ class ClassifierInspector(MetaEstimator):
         are the clusters of the samples; a splitter gets them too.
         """
         if isinstance(y, Problem):
-            problem_of_notion(y, None, resolve_notion(self.notion), soft=True)  # checks its kind
+            check_problem(y, None, resolve_notion(self.notion), soft=True)  # checks its kind
             self.classes_ = y.classes
             validate_data(self, X, skip_check_array=True)
             return y, np.arange(len(y.weight))
@@ -238,7 +237,7 @@ class ClassifierInspector(MetaEstimator):
         else:
             proba = classifier_proba(self.estimator, X, **how)
             given["labels"] = classes_of(self.estimator)
-        problem = problem_of_notion(y, proba, notion, soft=True, remedy="labels", **given)
+        problem = check_problem(y, proba, notion, soft=True, remedy="labels", **given)
         validate_data(self, X, skip_check_array=True)
         self.classes_ = problem.classes
         return problem

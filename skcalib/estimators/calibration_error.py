@@ -16,9 +16,8 @@ from skcalib.errors.chunked import read_part, solve_chunks
 from skcalib.errors.proper import decompose
 from skcalib.errors.terms import reads_only, resolve_estimate
 from skcalib.estimators._base import ClassifierInspector
-from skcalib.events import problem_of_notion
 from skcalib.notions import Multilabel, resolve_notion
-from skcalib.problem import Problem
+from skcalib.problem import Problem, check_problem
 from skcalib.scores import resolve_loss
 
 if TYPE_CHECKING:
@@ -345,7 +344,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
         given = {"sample_weight": sample_weight, "labels": self.labels, "groups": groups}
         notion = resolve_notion(self.notion)
         given["copy"] = not reads_only(self.loss, notion, self.smoother, self.method)
-        problem = problem_of_notion(y, X, notion, soft=True, name="X", remedy="labels", **given)
+        problem = check_problem(y, X, notion, soft=True, name="X", remedy="labels", **given)
         if np.ndim(X) == 2:
             validate_data(self, X, skip_check_array=True)
         return problem

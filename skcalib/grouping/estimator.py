@@ -18,11 +18,10 @@ from skcalib._parameters import check_parameters_of
 from skcalib._validation import check_count
 from skcalib._values import shown
 from skcalib.estimators._base import ClassifierInspector
-from skcalib.events import problem_of_notion
 from skcalib.grouping._fit import GroupingProblem, default_model, fit_problem
 from skcalib.grouping.partition import allows_nan, check_features
 from skcalib.notions import resolve_notion
-from skcalib.problem import Problem
+from skcalib.problem import Problem, check_problem
 from skcalib.pvalues import bonferroni
 from skcalib.scores import resolve_loss
 from skcalib.smoothers.named import resolve_smoother
@@ -378,7 +377,7 @@ class GroupingLossEstimator(ClassifierInspector):
             )
         given = {"sample_weight": sample_weight, "labels": self.labels, "groups": groups}
         notion = resolve_notion(self.notion)
-        problem = problem_of_notion(y, y_proba, notion, soft=True, remedy="labels", **given)
+        problem = check_problem(y, y_proba, notion, soft=True, remedy="labels", **given)
         check_consistent_length(X, y)
         validate_data(self, X, skip_check_array=True)
         return problem

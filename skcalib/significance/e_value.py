@@ -18,9 +18,9 @@ from sklearn.utils import check_random_state
 
 from skcalib._parameters import checks_parameters
 from skcalib.errors.kernel import resolve_kernel
-from skcalib.events import problem_of_notion
 from skcalib.kernels import any_order
 from skcalib.notions import NOTIONS, resolve_notion
+from skcalib.problem import check_problem
 from skcalib.pvalues import e_value_test
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ def calibration_e_value(
     """
     notion = resolve_notion(notion)
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    problem = problem_of_notion(y_true, y_proba, notion, pos_label=pos_label, **data)
+    problem = check_problem(y_true, y_proba, notion, pos_label=pos_label, **data)
     kernel = resolve_kernel(kernel)
     rng = check_random_state(random_state)
     notion = notion.for_columns(len(problem.classes))

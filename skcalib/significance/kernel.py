@@ -47,7 +47,6 @@ from skcalib.errors.kernel import (
     takes_blocks,
 )
 from skcalib.errors.mean_embedding import Embedding, check_locations, one_problem
-from skcalib.events import problem_of_notion
 from skcalib.notions import Canonical, resolve_notion
 from skcalib.problem import check_problem
 from skcalib.pvalues import CalibrationTest, at_least, monte_carlo_pvalue
@@ -237,7 +236,7 @@ def kernel_calibration_test(
     """
     notion = resolve_notion(notion)
     data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels, "groups": groups}
-    problem = problem_of_notion(y_true, y_proba, notion, pos_label=pos_label, **data)
+    problem = check_problem(y_true, y_proba, notion, pos_label=pos_label, **data)
     n_samples = len(problem.weight)
     check_statistic(statistic, block_size, n_samples)
     by_default, method = method == "auto", _check_method(method, statistic)

@@ -41,6 +41,7 @@ LAYERS = (
         "_records": "results as tables",
         "clusters": "dependent samples, effective numbers of samples and clusters",
         "few_events": "uncertain labels, and where they are too few for asymptotic laws",
+        "notions": "what a forecast is calibrated for: problems and names of their columns",
     },
     {
         "_chunks": "passes over samples in chunks",
@@ -56,7 +57,6 @@ LAYERS = (
     },
     {
         "datasets": "simulators with known truth",
-        "notions": "what a forecast is calibrated for: problems and names of their columns",
         "smoothers": "estimates of conditional expectations",
         "theory": "what theory says of binned errors",
     },

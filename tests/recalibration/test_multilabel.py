@@ -92,14 +92,14 @@ def test_one_label_is_a_binary_problem():
 def test_names_of_labels():
     names = ["sky", "sea", "sand"]
     frame = pd.DataFrame(LABELS, columns=names)
-    problem = check_problem(frame, P, takes="indicator")
+    problem = check_problem(frame, P, Multilabel())
     assert problem.classes.tolist() == names
     bands = s.corp_bands(frame, P, notion=NOTION, n_resamples=39, random_state=0)
     assert [band.event for band in bands] == [f"label {name}" for name in names]
     given = s.corp_bands(LABELS, P, notion=NOTION, labels=names, n_resamples=39, random_state=0)
     assert [band.event for band in given] == [band.event for band in bands]
     with pytest.raises(ValueError, match="columns of y_proba are named"):
-        check_problem(frame, pd.DataFrame(P, columns=names[::-1]), takes="indicator")
+        check_problem(frame, pd.DataFrame(P, columns=names[::-1]), Multilabel())
 
 
 @pytest.mark.parametrize(
@@ -293,7 +293,7 @@ def test_refusals_name_the_notion():
         s.corp_test(LABELS, P, notion=NOTION)
     with pytest.raises(ValueError, match="pos_label is for two classes"):
         s.calibration_error(LABELS, P, notion=NOTION, pos_label=1)
-    problem = check_problem(LABELS, P, takes="indicator")
+    problem = check_problem(LABELS, P, Multilabel())
     with pytest.raises(ValueError, match="holds an indicator matrix"):
         s.proper_calibration_error(problem, None)
     single = check_problem([0, 1], [0.2, 0.7])
