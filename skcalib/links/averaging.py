@@ -109,14 +109,8 @@ class Model:
 class AveragedMap:
     """The weighted mean of the identity and of maps of logits.
 
-    Attributes
-    ----------
-    basis : LogitBasis
-        Directions of the maps.
-    identity : float
-        Weight of the identity.
-    parts : list of (float, tuple of str, ndarray)
-        Weight, groups of directions and parameters of each map.
+    ``identity`` is the weight of the identity; ``parts`` are the weight, the groups of directions
+    and the parameters of each map.
     """
 
     basis: LogitBasis
@@ -169,26 +163,15 @@ class AveragedMap:
 class ModelAverage:
     """Nested models and their weights.
 
-    Attributes
-    ----------
-    basis : LogitBasis
-        The directions.
-    directions : Directions
-        The directions at the forecasts.
-    weight : ndarray of shape (n,)
-        Weights of the rows, whose sum is the effective number of samples.
-    unit : ndarray of shape (n,)
-        Weights of one sample of each row, in the same units.
-    models : list of Model
-        The models that were fitted; the identity is not among them.
-    shares : ndarray of shape (len(models) + 1,)
-        Weights of the identity and of the models, which sum to one.
-    log_odds : float
-        Logarithm of the mean evidence of the models, relative to that of the identity. For
-        calibrated forecasts it is at least a with a probability of about exp(-a) or less.
-    dispersion : float
-        Variance of label distributions around the calibrated scores relative to that of labels,
-        at most 1; 1 for labels.
+    ``directions`` are those of ``basis`` at the forecasts. ``weight`` (n,) are the weights of the
+    rows, whose sum is the effective number of samples, and ``unit`` (n,) those of one sample of
+    each row. ``models`` were fitted; the identity is not among them. ``shares`` (len(models) + 1,)
+    are the weights of the identity and of the models, which sum to one.
+
+    ``log_odds`` is the logarithm of the mean evidence of the models, relative to that of the
+    identity. For calibrated forecasts it is at least a with a probability of about exp(-a) or less.
+    ``dispersion`` is the variance of label distributions around the calibrated scores relative to
+    that of labels, at most 1; 1 for labels.
     """
 
     dispersion = 1.0
