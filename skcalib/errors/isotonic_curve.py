@@ -222,24 +222,11 @@ def isotonic_interval(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Likelihood-ratio interval of an increasing curve at some of its knots.
 
+    `mean` and `mass` are the mean label and the effective number of labels of each distinct score.
     A height is kept unless the log likelihood of the best increasing curve through it is below that
     of the best increasing curve by more than half the chi-squared quantile (Banerjee & Wellner,
     2001). No derivative and no bandwidth has to be estimated. The bootstrap of isotonic curves
     fails.
-
-    Parameters
-    ----------
-    mean, mass : arrays of shape (m,)
-        Mean label and effective number of labels of each distinct score, scores increasing.
-    points : array of int
-        Which knots.
-    confidence_level : float
-        Level.
-
-    Returns
-    -------
-    low, high : arrays
-        Ends of the interval at each point.
     """
     below = _prefix_pools(mean, mass, points)
     above = _prefix_pools(1 - mean[::-1], mass[::-1], len(mean) - 1 - points[::-1])[::-1]

@@ -338,18 +338,9 @@ def residual_parts(
 
 
 class ResidualKernel:
-    """The function h of a sample, as a sum of parts.
+    """The function h of a sample, as a sum of parts: scalar kernels with their residuals.
 
-    Parameters
-    ----------
-    parts : sequence of Part
-        Scalar kernels with their residuals.
-    weight : ndarray of shape (n,)
-        Weights of mean one, which the residuals contain.
-    n_problems : int
-        Number of problems of the notion.
-    n_jobs : int or None
-        Number of threads.
+    The weights (n,) have mean one; the residuals contain them.
     """
 
     def __init__(

@@ -281,14 +281,7 @@ def compare_groups(
 ) -> tuple[GroupComparison, np.ndarray, list[np.ndarray]]:
     """`GroupComparison` of a `Problem` and of features that are checked and encoded.
 
-    Returns
-    -------
-    compared : GroupComparison
-        As of `differences_at_equal_scores`.
-    rows : array of int
-        The samples that were compared.
-    members : list of array of bool
-        Members of each named group among these samples.
+    Returns also the rows that were compared, and the members of each named group among them.
     """
     rng = check_random_state(random_state)
     forecast, target, weight = problem.forecast, problem.target, problem.weight

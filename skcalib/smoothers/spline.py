@@ -158,16 +158,9 @@ class SplineSmoother(OutOfFoldSmoother):
 class SplineCurve:
     """One fitted curve: a function from forecasts (m, 2) to estimates (m, 2).
 
-    Attributes
-    ----------
-    knots_ : array
-        Knots on the logit; fewer than three for a straight line.
-    coef_ : array
-        Coefficients of the columns of the design, which are orthonormal.
-    covariance_ : array
-        Their covariance.
-    robust_ : array or None
-        Their covariance for samples in clusters, from `allow_for_clusters`.
+    ``knots_`` are on the logit, fewer than three for a straight line. ``coef_`` are the
+    coefficients of the columns of the design, which are orthonormal, with ``covariance_``, and with
+    ``robust_`` for samples in clusters, from `allow_for_clusters`.
     """
 
     robust_: np.ndarray | None = None
