@@ -250,10 +250,7 @@ class _Kinds:
         return cls(share / total, squares / total**2, effective_size(weight, square), rate)
 
     def mean(self, values, confidence_level):
-        """Mean (m,) of the values (4, m) of the kinds, and the half-width of its interval.
-
-        The interval is that of `mean_interval`.
-        """
+        """Mean (m,) of the values (4, m) of the kinds, and the half-width of `mean_interval`."""
         values = np.asarray(values)
         mean = np.sum(self.share * values, axis=0)
         if self.size - 1 < 1e-9:

@@ -69,10 +69,7 @@ class EstimationCurve(Record):
 
 
 def check_errors(errors, notion):
-    """A name, a function, a list of both, or a dict of them by label -> list of `NamedError`.
-
-    The notion is for the errors of the table.
-    """
+    """Names for the notion, functions, or a dict of them by label -> list of `NamedError`."""
     options = {"notion": resolve_notion(notion)}
     if isinstance(errors, Mapping):
         named = [_check_error(error, options, str(name)) for name, error in errors.items()]

@@ -65,10 +65,7 @@ class ErrorNorm(SquaredNorm):
 def squared_norm(
     problems: Sequence[AveragedProblem], score: ProperScore, reduce: str = "mean"
 ) -> ErrorNorm:
-    """`ErrorNorm` of a score, reduced over the problems of a notion.
-
-    It is infinite for the log score if a label has a forecast of zero.
-    """
+    """`ErrorNorm` of a score, reduced over the problems of a notion; infinite if its loss is."""
     return squared_norms(problems, [score], reduce)[0]
 
 
@@ -101,10 +98,7 @@ def _norms(problems, scores, share):
 
 
 def sums_of(kinds: Sequence[type[_Projection]], problem: AveragedProblem) -> list[tuple[Any, ...]]:
-    """Sums of several kinds of projections of a problem, from one pass.
-
-    Directions and means follow from them; those of several sets of samples add up.
-    """
+    """Sums of several kinds of projections of a problem, from one pass; those of parts add up."""
     totals: Any = None
     for rows, block in problem.average.directions:
         parts = [kind.block_sums(problem, rows, block) for kind in kinds]

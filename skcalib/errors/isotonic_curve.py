@@ -120,10 +120,7 @@ class IsotonicCurve:
         )
 
     def _design_effect(self, label, weight, cluster):
-        """Variance of the mean of each block over that of independent labels, at each score.
-
-        From one correlation of the residuals of a cluster, and the clusters of the block.
-        """
+        """Variance of the mean of each block over that of independent labels; one correlation."""
         place = self.tied.place
         level, block = self.level[place], self.block[place]
         spread = np.sqrt(level * (1 - level))

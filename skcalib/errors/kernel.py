@@ -338,10 +338,7 @@ def residual_parts(
 
 
 class ResidualKernel:
-    """The function h of a sample, as a sum of parts: scalar kernels with their residuals.
-
-    The weights (n,) have mean one; the residuals contain them.
-    """
+    """The function h of a sample, as parts, whose residuals contain the weights, of mean one."""
 
     def __init__(
         self,

@@ -136,10 +136,7 @@ def smooth_held_out(
     smoother: Smoother,
     cluster: np.ndarray | None = None,
 ) -> SmoothedProblem:
-    """Fit a clone of the smoother and estimate each Ĉ without the label of the sample.
-
-    With clusters it is estimated without the labels of the cluster, out of fold.
-    """
+    """Each Ĉ by a clone of the smoother without the label of the sample, or of its cluster."""
     if cluster is None:
         fitted = clone(smoother).fit(forecast, target, weight)
         conditional, by_entropy = fitted.smooth_held_out(), fitted.refinement == "entropy"

@@ -290,10 +290,7 @@ def _others(used, test, n_samples):
 
 
 def _of_fold(candidate, fitted, train, test, proba, y, weight, classes, scores, forecasts):
-    """Losses (m, scores) of the test rows, after a fit to the other rows, and its forecasts.
-
-    `fitted` is the candidate fitted to the other rows, where it is known.
-    """
+    """Losses (m, scores) and forecasts of the test rows, by `fitted` or a fit to the other rows."""
     if fitted is None:
         with warnings.catch_warnings():
             # If the chosen one does not converge, its final fit warns.

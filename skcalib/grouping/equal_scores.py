@@ -279,10 +279,7 @@ def compare_groups(
     confidence_level: float,
     random_state: RandomState = 0,
 ) -> tuple[GroupComparison, np.ndarray, list[np.ndarray]]:
-    """`GroupComparison` of a `Problem` and of features that are checked and encoded.
-
-    Returns also the rows that were compared, and the members of each named group among them.
-    """
+    """`GroupComparison` of encoded features, its rows, and members of named groups among them."""
     rng = check_random_state(random_state)
     forecast, target, weight = problem.forecast, problem.target, problem.weight
     score_name = "score"

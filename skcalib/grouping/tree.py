@@ -66,8 +66,7 @@ class HistogramTree:
     """Best-first tree on the codes of `FeatureBins`: the split of largest gain comes first.
 
     Of the nodes ``feature_`` is -1 for leaves, ``leaf_`` the number of the leaf, or -1 for splits;
-    codes up to ``threshold_`` go left. ``value_`` (n_leaves, C) are the class frequencies of the
-    fit.
+    codes up to ``threshold_`` go left. ``value_`` (n_leaves, C) are class frequencies of the fit.
     """
 
     def __init__(self, max_leaf_nodes: int, min_samples_leaf: int = 1) -> None:
@@ -226,10 +225,7 @@ class BalancedStump:
         n_classes: int,
         weight: np.ndarray | None = None,
     ) -> Self:
-        """Cut X (n, d), which may have missing values, for labels (n,) in 0 to n_classes - 1.
-
-        In place of labels there may be their shares (n, C).
-        """
+        """Cut X (n, d), with missing values, for labels (n,) from 0 or their shares (n, C)."""
         self.feature_, self.cut_ = -1, np.inf
         n_samples = len(X)
         mass = np.zeros((n_classes, n_samples))

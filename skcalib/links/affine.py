@@ -41,11 +41,7 @@ def affine_sums(
     weight: np.ndarray,
     theta: np.ndarray,
 ) -> Sums:
-    """Sum of weighted log losses, and its gradient and Hessian in theta (2 K + 1,).
-
-    Targets (n, K) are one-hot or label distributions. The sums of several sets of samples add up.
-    Cost: O(n K^2).
-    """
+    """Sum of weighted log losses, and its gradient and Hessian in theta (2 K + 1,), in O(n K^2)."""
     n_classes = logits.shape[1]
     value, gradient = 0.0, np.zeros(2 * n_classes + 1)
     inner, outer = np.zeros((3, n_classes)), np.zeros((2 * n_classes, 2 * n_classes))

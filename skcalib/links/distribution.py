@@ -21,10 +21,7 @@ _TINY = np.finfo(np.float64).tiny
 
 
 def cell_sums(log_odds: np.ndarray, weight: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    """Sums over cells (3, 2 _CELLS + 1): weights, weights times log odds, and masses.
-
-    The sums of several sets of values add up.
-    """
+    """Sums over cells (3, 2 _CELLS + 1), which add up: weights, weighted log odds, and masses."""
     place = np.rint(np.arcsinh(log_odds) * (_CELLS / np.arcsinh(_END)))
     cell = np.clip(place, -_CELLS, _CELLS).astype(np.intp) + _CELLS
     size = 2 * _CELLS + 1

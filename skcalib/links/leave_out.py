@@ -59,10 +59,7 @@ _FLAT = 1e-9  # of the largest eigenvalue of an information
 
 
 def one_step_is_enough(counts: np.ndarray, weight: np.ndarray, folds: Sequence[np.ndarray]) -> bool:
-    """Whether one step is accurate, from the number of labels of each class (K,).
-
-    Every class needs some labels: a step cannot follow a class that disappears.
-    """
+    """Whether one step is accurate: it cannot follow a class that disappears."""
     size = effective_size(weight)
     enough = size >= max(_FEWEST, _PER_CLASS * len(counts)) and counts.min() >= PER_CLASS
     largest = max(weight[test].sum() for test in folds)

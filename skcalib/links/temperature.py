@@ -110,10 +110,7 @@ def _hit_and_peak(logits, labels):
 def log_loss_derivatives(
     logits: np.ndarray, labels: np.ndarray, weight: np.ndarray, beta: float
 ) -> np.ndarray:
-    """First three derivatives in beta of the sum of weighted log losses of softmax(beta * logits).
-
-    Those of several sets of samples add up.
-    """
+    """Three derivatives in beta of the sum of weighted log losses of softmax(beta * logits)."""
     hit, peak = _hit_and_peak(logits, labels)
     return _derivatives(logits, hit, peak, weight, beta)
 

@@ -244,10 +244,7 @@ class Sources:
 
 
 def tiles_of_rows(log_points):
-    """Tiles of rows, for sums over all sources.
-
-    They are sorted by their smallest logarithm: few tiles then have exponentials that underflow.
-    """
+    """Tiles of rows, sorted by smallest logarithm: few then have exponentials that underflow."""
     order = np.argsort(log_points.min(axis=1), kind="stable")
     return [order[i : i + _ROWS] for i in range(0, len(order), _ROWS)]
 
