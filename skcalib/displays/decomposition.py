@@ -173,11 +173,6 @@ class DecompositionDisplay(Display):
         **plot_params : dict
             Further arguments of `plot`.
 
-        Returns
-        -------
-        DecompositionDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -256,11 +251,6 @@ class DecompositionDisplay(Display):
         sample_weight, pos_label, ax, **plot_params
             As in `from_predictions`; with `cv` weights are also passed to the classifiers.
 
-        Returns
-        -------
-        DecompositionDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -324,11 +314,6 @@ class DecompositionDisplay(Display):
             Whether to draw the legend, above the axes.
         bar_kwargs, whisker_kwargs : dict, default=None
             Arguments for ``Axes.barh`` and ``Axes.errorbar``.
-
-        Returns
-        -------
-        DecompositionDisplay
-            The display itself.
 
         Raises
         ------

@@ -200,11 +200,6 @@ class EstimationDisplay(Display):
         **plot_params : dict
             Further arguments of `plot`.
 
-        Returns
-        -------
-        EstimationDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -269,11 +264,6 @@ class EstimationDisplay(Display):
             Arguments for ``Axes.plot`` and ``Axes.fill_between``.
         **kwargs : dict
             Properties of matplotlib's Line2D for the means, such as ``color`` and ``marker``.
-
-        Returns
-        -------
-        EstimationDisplay
-            The display itself.
 
         Raises
         ------
