@@ -96,12 +96,14 @@ def difference_interval(
 ) -> MeanInterval:
     r"""Interval of the difference of two independent estimates, first minus second.
 
-    With the limits :math:`[l_j, u_j]` of :math:`q_j` the lower limit is :math:`\hat q_1 - \hat q_2
-    - \sqrt{(\hat q_1 - l_1)^2 + (u_2 - \hat q_2)^2}`, and the upper one is the mirror image: the
-    method of variance estimates recovery of Zou and Donner (2008). The level is that of the two
-    intervals, which need not be symmetric. Infinite limits remain. The standard error is the root
-    of the sum of the squared ones. An estimate below `floor`, the smallest possible value, counts
-    as this value.
+    With the limits :math:`[l_j, u_j]` of :math:`q_j` the lower limit is
+
+    .. math:: \hat q_1 - \hat q_2 - \sqrt{(\hat q_1 - l_1)^2 + (u_2 - \hat q_2)^2} ,
+
+    and the upper one is the mirror image: the method of variance estimates recovery of Zou and
+    Donner (2008). The level is that of the two intervals, which need not be symmetric. Infinite
+    limits remain. The standard error is the root of the sum of the squared ones. An estimate below
+    `floor`, the smallest possible value, counts as this value.
 
     >>> from skcalib.inference import MeanInterval, difference_interval
     >>> first, second = MeanInterval(5.0, 2.0, 8.0, 1.5), MeanInterval(1.0, -3.0, 5.0, 2.0)

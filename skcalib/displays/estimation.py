@@ -280,7 +280,7 @@ class EstimationDisplay(Display):
         artists = draw_curves(
             self.ax_,
             self.curves,
-            self._truths(),
+            check_truth(self.truth, [curve.name for curve in self.curves]),
             name=self.name if name is None else name,
             shown={"band": band, "prediction": prediction, "floor": floor},
             curve_style=style,
@@ -292,10 +292,6 @@ class EstimationDisplay(Display):
             setattr(self, f"{part}_", draw.one_or_all(drawn))
         self.figure_ = self.ax_.figure
         return self
-
-    def _truths(self):
-        """True errors by the names of the curves."""
-        return check_truth(self.truth, [curve.name for curve in self.curves])
 
 
 # --- Drawing of errors against the sample size ----------------------------------------------------

@@ -153,11 +153,7 @@ class Gaps:
 
     @classmethod
     def of_columns(cls, cells, score, event, weight, share, square=None, cluster=None):
-        """Cells of each column, by any integers, (P, n); scores and events (P, n); shares (P,).
-
-        `square` (n,) are the sums of squared weights where a row stands for several samples,
-        `cluster` (n,) the numbers of the clusters of dependent ones.
-        """
+        """Cells of each column, by any integers, (P, n); scores and events (P, n); shares (P,)."""
         numbered, column = [], []
         for j, one in enumerate(cells):
             distinct, index = np.unique(one, return_inverse=True)

@@ -38,9 +38,7 @@ class IsotonicCurve:
 
     ``tied`` holds the distinct scores. ``mean``, ``level`` and ``block`` are the mean label, the
     height of the curve and the number of the block of constant height at each score. ``prob_pred``
-    and ``prob_true`` are the points of the curve to plot. `square` (n,) has the sums of squared
-    weights where rows stand for several samples, `cluster` (n,) the numbers of clusters of
-    dependent ones.
+    and ``prob_true`` are the points of the curve to plot.
     """
 
     joined = True

@@ -135,10 +135,7 @@ def _drawn(n_samples, n_classes):
 
 
 class PartAverage(ModelAverage):
-    """The models of a `part`, without corrected forecasts; nothing is fitted to all samples.
-
-    `size` is the effective number of all samples.
-    """
+    """The models of a `part`, without corrected forecasts, for `size` effective samples of all."""
 
     def __init__(self, part: ModelAverage, size: float) -> None:
         self.basis, self.dispersion, self.size = part.basis, part.dispersion, size
@@ -157,10 +154,7 @@ class PartAverage(ModelAverage):
         square: np.ndarray | None = None,
         total: float | None = None,
     ) -> PartAverage:
-        """The same models at samples, as in `ModelAverage.fit`; `total` is the sum of all weights.
-
-        The labels are columns (n,) or label distributions.
-        """
+        """The same models at samples, as in `ModelAverage.fit`; `total` is the sum of weights."""
         found = copy(self)
         found.forecast, found.label = forecast, label
         factor = self.size / (weight.sum() if total is None else total) / self.dispersion
@@ -197,10 +191,7 @@ def _first(average):
 
 
 class Step:
-    """The Newton step from the fitted models of a part, from sums over all samples.
-
-    `average` has these models, and the effective number of all samples.
-    """
+    """The Newton step from the models of a part (in `average` too), by sums over all samples."""
 
     def __init__(self, part: AveragedProblem, average: PartAverage) -> None:
         own = part.average

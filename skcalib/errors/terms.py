@@ -56,11 +56,7 @@ SLOW = 3_300_000  # probabilities of a few classes whose averaged maps take abou
 
 
 class ProperTerms:
-    """Arrays over samples, reduced over the problems of the notion; computed where they are read.
-
-    ``square`` has the sums of squared weights where a row stands for several samples. ``cluster``
-    has the numbers of the clusters of dependent samples, or is None.
-    """
+    """Arrays over samples, reduced over the problems of the notion, computed when read."""
 
     def __init__(self, parts: Sequence[SmoothedTerms | AveragedTerms], reduce: str) -> None:
         self._parts, one = parts, parts[0].solved

@@ -32,12 +32,11 @@ _ISOTONIC = 20  # smallest number of samples for which jumps of the curve are es
 
 
 class EqualScores:
-    """Residuals and groups, adjusted for the score; all arrays have shape (n,).
+    """Residuals and groups, adjusted for the score; all arrays have shape (n,), as in `Problem`.
 
     `hit` is 1 where the event happened. `offset` is a parametric calibration curve at each score,
-    fitted by default. `square` and `count` are the sums of squared weights and the numbers of
-    samples, where a row stands for several. `folds` are the rows (train, test) of the folds of the
-    isotonic curve, drawn by default.
+    fitted by default. `folds` are the rows (train, test) of the folds of the isotonic curve, drawn
+    by default.
 
     ``curve`` is the fitted frequency of the event at each score. ``residual`` is the label minus
     the curve before it is clipped, orthogonal to the basis. ``position`` is the rank of the score

@@ -183,10 +183,7 @@ class ModelAverage:
         weight: np.ndarray,
         square: np.ndarray | None = None,
     ) -> Self:
-        """Fit to forecasts (n, K), labels or label distributions, and positive weights (n,).
-
-        `square` (n,) are the sums of squared weights where a row stands for several samples.
-        """
+        """Fit to forecasts (n, K), labels or shares, weights and their squares as in `Problem`."""
         self._set_samples(forecast, target, weight, square)
         n_classes, size = forecast.shape[1], self.size
         if n_classes == 1:  # the only forecast is 1: there is nothing to correct
@@ -272,7 +269,7 @@ class ModelAverage:
             score = scores[parent.groups]
             if len(fitted) > needed:
                 best = max(model.evidence for model in fitted.values())
-                if self._out_of_reach(best, parent, groups, *score):
+                if self._likely(parent, groups, *score) < best - _OUT_OF_REACH:
                     continue
             fitted[frozenset(groups)] = self._fit_one(groups, parent, *score)
         if self.basis.confusion:
@@ -301,13 +298,12 @@ class ModelAverage:
         parent = max(fitted.values(), key=lambda model: model.evidence)
         groups = (*parent.groups, *CONFUSION)
         score = self._score(parent.proba, self.every)
-        if self._supported(parent, groups, *score):
+        gain, n_added = self._gain(parent, groups, *score)
+        if 2 * gain > n_added + np.sqrt(2 * n_added):
             self.directions = self.every
-            fitted[frozenset(groups)] = _confused(self._fit_one(groups, parent, *score))
-
-    def _supported(self, parent, groups, gradient, information):
-        gain, n_added = self._gain(parent, groups, gradient, information)
-        return 2 * gain > n_added + np.sqrt(2 * n_added)
+            model = self._fit_one(groups, parent, *score)
+            evidence = model.evidence - _CONFUSION_COST
+            fitted[frozenset(groups)] = replace(model, evidence=evidence)
 
     def _log_likelihood(self, proba):
         return float(self.weight @ self._logs(proba))
@@ -340,9 +336,6 @@ class ModelAverage:
         residual = -proba
         residual[np.arange(len(proba)), self.label[rows]] += 1
         return residual
-
-    def _out_of_reach(self, best, parent, groups, *score):
-        return self._likely(parent, groups, *score) < best - _OUT_OF_REACH
 
     def _likely(self, parent, groups, gradient, information):
         """Evidence of a model, from the efficient score at its parent; rather too large."""
@@ -435,11 +428,6 @@ def tree_of(basis: LogitBasis) -> tuple[tuple, int]:
 def identity_model(proba: np.ndarray) -> Model:
     """The identity as a model; `proba` are the forecasts without zeros."""
     return Model((), np.empty(0), 0.0, 0.0, proba, np.empty((0, 0)))
-
-
-def _confused(model):
-    """A model with constants by most likely class, with their cost."""
-    return replace(model, evidence=model.evidence - _CONFUSION_COST)
 
 
 def fit_of_block(

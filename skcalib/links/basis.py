@@ -265,10 +265,7 @@ class LogitBasis:
 
 
 class Directions:
-    """Groups of directions at the forecasts of a problem, block by block.
-
-    Blocks are kept between passes unless they are too large.
-    """
+    """Groups of directions at the forecasts of a problem, in blocks, which are kept if small."""
 
     def __init__(self, basis: LogitBasis, forecast: np.ndarray) -> None:
         self.basis, self.forecast, self.names = basis, forecast, tuple(basis.groups)
