@@ -281,10 +281,8 @@ def concordance_interval(
     effective sample, this standard error does not exist. The interval is then Newcombe's score
     interval (his method 5 [2]_), which needs no variance. For samples in clusters the deviations of
     V, each over the weight of its class, are added by cluster before they are squared (Obuchowski
-    [3]_).
-
-    `square` and `cluster` are those of `mean_interval`. Raises a ValueError if all labels are of
-    one class.
+    [3]_). `square` and `cluster` are those of `mean_interval`. Raises a ValueError if all labels
+    are of one class.
 
     .. [1] E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson. Comparing the areas under two or
        more correlated receiver operating characteristic curves. Biometrics 44, 1988.

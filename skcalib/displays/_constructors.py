@@ -45,10 +45,7 @@ class Display:
 
     @classmethod
     def _for_rows(cls, options, X, rows, n_samples):
-        """Options with one entry per sample, for the `rows` that have held-out probabilities.
-
-        `X` are the features of these rows; only some displays need them.
-        """
+        """Options of the `rows` that have held-out probabilities, with the features X."""
         return options
 
     @classmethod

@@ -344,11 +344,7 @@ class DecompositionDisplay(Display):
 
 @dataclass(frozen=True)
 class LossTerms(Record):
-    """Parts of the mean loss of one model.
-
-    ``calibration`` and ``grouping``, a lower bound or None, have the fields ``estimate``, ``low``,
-    ``high`` and ``standard_error``.
-    """
+    """Parts of the mean loss of one model; ``grouping`` is a lower bound, or None."""
 
     name: str
     loss: float

@@ -426,11 +426,7 @@ def bin_sums(
     *,
     spread: bool = True,
 ) -> BinSums:
-    """Sums over bins (e_(i-1), e_i], 0 in the first and 1 in the last -> `BinSums`.
-
-    Scores (n,), labels of 0 and 1 (n,) and weights (n,), or None for equal ones. Without
-    ``spread`` variances are unknown.
-    """
+    """Sums over bins (e_(i-1), e_i], 0 in the first and 1 in the last; with `spread` of squares."""
     event = np.asarray(label, dtype=bool)
     step = max(_CHUNK, 4 * len(edges))
     rows = (slice(start, start + step) for start in range(0, len(score), step))

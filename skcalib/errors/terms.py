@@ -80,11 +80,7 @@ class ProperTerms:
 
     @cached_property
     def influence(self) -> np.ndarray | None:
-        """Paired differences of losses (n,), or None.
-
-        With a smoother, their spread gives the standard error of the calibration estimate; None
-        where no standard error is known (method "direct").
-        """
+        """Paired differences of losses (n,), which give the standard error; None for "direct"."""
         return self._total("influence")
 
     @cached_property
@@ -209,11 +205,7 @@ def _warn_if_slow(shape):
 
 
 def _smooth_divided(problem, seed):
-    """As `smooth_held_out` with maps, where a row stands for several samples.
-
-    The samples of a row are divided among five parts at random, and each part gets the maps that
-    are fitted to the others.
-    """
+    """As `smooth_held_out` with maps; the samples of a row are divided among five random parts."""
     rows, parts = problem.split(5, seed)
     conditional = np.empty_like(rows.forecast)
     for part in parts:
@@ -235,10 +227,7 @@ def resolve_estimate(
 
 
 def reads_only(loss: object, notion: Notion, smoother: SmootherLike, method: Method) -> bool:
-    """Whether an estimate certainly does not write into the forecasts: no code of others sees them.
-
-    That is so for averaged maps of all classes, and a score of the library.
-    """
+    """Whether only code of the library gets the forecasts, which certainly does not change them."""
     own = loss in ("brier", "log") if isinstance(loss, str) else type(loss) in (Brier, LogLoss)
     automatic = isinstance(method, str) and method == "auto"
     return own and type(notion) is Canonical and smoother is None and automatic

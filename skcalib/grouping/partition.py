@@ -163,11 +163,7 @@ def order_of(forecast: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Regions:
-    """Region of each measured sample, numbered over all level sets.
-
-    ``rules`` has one sentence for each region; ``singletons`` is the share of regions that held a
-    single sample before they were merged.
-    """
+    """Region of each measured sample, the rule of each, and the share of merged ``singletons``."""
 
     region: np.ndarray
     rules: list

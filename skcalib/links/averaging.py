@@ -107,11 +107,7 @@ class Model:
 
 @dataclass(frozen=True)
 class AveragedMap:
-    """The weighted mean of the identity and of maps of logits.
-
-    ``identity`` is the weight of the identity; ``parts`` are the weight, the groups of directions
-    and the parameters of each map.
-    """
+    """The weighted mean of the identity and of ``parts``: weight, groups and parameters of maps."""
 
     basis: LogitBasis
     identity: float
@@ -133,11 +129,7 @@ class AveragedMap:
 
     @property
     def evidence(self) -> Mapping[str, float]:
-        """Sum of the weights of the maps of each kind.
-
-        A shift, a slope, different slopes of classes, a curve, and shifts that depend on the
-        predicted class.
-        """
+        """Weights of a shift, slope, slopes of classes, curve, and shifts by predicted class."""
         found = dict.fromkeys(("shift", "slope", "class_slopes", "curve", "confusion"), 0.0)
         names = {"bias": "shift"} | {name: name for name in found}
         for share, groups, _ in self.parts:
@@ -292,8 +284,7 @@ class ModelAverage:
         """Add constants by most likely class to the best model, if a score test supports them.
 
         The statistic must exceed its expectation by one standard deviation, for K (K - 1) degrees
-        of freedom. Only then are they among the directions of the intervals, which are longer with
-        them.
+        of freedom. Only then do they count in the intervals, which are longer with them.
         """
         parent = max(fitted.values(), key=lambda model: model.evidence)
         groups = (*parent.groups, *CONFUSION)

@@ -100,10 +100,9 @@ def canonical_average(points, forecast, weight, values, bandwidth, *, leave_out=
 def canonical_log_likelihoods(forecast, weight, bandwidths, *, n_jobs=None):
     r"""Leave-one-out log likelihoods (B,) of forecasts under their kernel density, by bandwidth.
 
-    :math:`\sum_i w_i \log \bigl( \sum_{j \ne i} w_j k(s_i, s_j) / \sum_{j \ne i} w_j \bigr)`, for
-    two forecasts or more. For many classes the product :math:`\langle \log s_i, s_j \rangle` of a
-    block serves all bandwidths; for few it costs less than to rescale it, and each bandwidth has
-    its own.
+    :math:`\sum_i w_i \log \bigl( \sum_{j \ne i} w_j k(s_i, s_j) / \sum_{j \ne i} w_j \bigr)`. For
+    many classes the product :math:`\langle \log s_i, s_j \rangle` of a block serves all bandwidths;
+    for few it costs less than to rescale it, and each bandwidth has its own.
     """
     forecast = np.asarray(forecast, dtype=np.float64)
     weight = np.asarray(weight, dtype=np.float64)
