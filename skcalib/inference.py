@@ -60,33 +60,15 @@ def mean_interval(
 
     The standard error is :math:`\sqrt{\sum_i w_i^2 (v_i - \bar v)^2} / \sum_i w_i` times
     :math:`\sqrt{m / (m - 1)}`, with the effective size :math:`m = (\sum w)^2 / \sum w^2`, and the
-    quantile is Student's with m - 1 degrees of freedom. With clusters, the sums of
-    :math:`w_i (v_i - \bar v)` over each cluster are squared instead of the single terms, and m is
-    the effective number of clusters.
+    quantile is Student's with m - 1 degrees of freedom. With clusters (numbers (n,) from 0), the
+    sums of :math:`w_i (v_i - \bar v)` over each cluster are squared instead of the single terms,
+    and m is the effective number of clusters. Where a row stands for several samples of the same
+    value, `square` (n,) has its sum of squared weights.
 
-    Parameters
-    ----------
-    values : array of shape (n,)
-        Terms of the mean. Infinite terms give an infinite mean, and an interval of that point.
-    weight : array of shape (n,), optional
-        Positive weights.
-    confidence_level : float, default=0.95
-        Level of the two-sided interval.
-    estimate : float, optional
-        Centre of the interval if it is not the mean of `values`, which then determine only the
-        spread.
-    square : array of shape (n,), optional
-        Sums of squared weights, where a row stands for several samples of the same value.
-    cluster : array of shape (n,), optional
-        Numbers of the clusters of dependent samples, from 0.
+    Infinite values give an infinite mean, and an interval of that point. With a single effective
+    sample or cluster the interval is the whole line. If `estimate` is given, it is the centre, and
+    the values only determine the spread.
 
-    Returns
-    -------
-    MeanInterval
-        With a single effective sample or cluster the interval is the whole line.
-
-    Examples
-    --------
     >>> from skcalib.inference import mean_interval
     >>> interval = mean_interval([0.0, 1.0, 2.0])
     >>> round(interval.estimate, 3), round(interval.low, 3), round(interval.high, 3)
@@ -115,24 +97,14 @@ def difference_interval(
     r"""Interval of the difference of two independent estimates, first minus second.
 
     With the limits :math:`[l_j, u_j]` of :math:`q_j` the lower limit is
-    :math:`\hat q_1 - \hat q_2 - \sqrt{(\hat q_1 - l_1)^2 + (u_2 - \hat q_2)^2}`, and the upper one
-    is the mirror image: the method of variance estimates recovery of Zou and Donner (2008). The
-    level is that of the two intervals, which need not be symmetric.
 
-    Parameters
-    ----------
-    first, second : MeanInterval
-        Independent estimates with intervals of the same level.
-    floor : float, default=-inf
-        The smallest possible value: an estimate below it counts as this value.
+    .. math:: \hat q_1 - \hat q_2 - \sqrt{(\hat q_1 - l_1)^2 + (u_2 - \hat q_2)^2} ,
 
-    Returns
-    -------
-    MeanInterval
-        The standard error is the root of the sum of the squared ones. Infinite limits remain.
+    and the upper one is the mirror image: the method of variance estimates recovery of Zou and
+    Donner (2008). The level is that of the two intervals, which need not be symmetric. Infinite
+    limits remain. The standard error is the root of the sum of the squared ones. An estimate below
+    `floor`, the smallest possible value, counts as this value.
 
-    Examples
-    --------
     >>> from skcalib.inference import MeanInterval, difference_interval
     >>> first, second = MeanInterval(5.0, 2.0, 8.0, 1.5), MeanInterval(1.0, -3.0, 5.0, 2.0)
     >>> difference_interval(first, second)
@@ -174,31 +146,12 @@ def first_within_one_standard_error(
 ) -> tuple[int, int, list[MeanInterval]]:
     """The one-standard-error rule: the simplest candidate that may be the best.
 
-    The standard error is that of the paired difference, so that similar candidates are
-    distinguished.
+    Losses (m, n) are those of m candidates on held-out samples, from simple to complex; the other
+    arguments are those of `mean_interval`. Returns the number of the first candidate whose mean
+    exceeds that of the best by at most its standard error, the number of the best, and the interval
+    of the difference of every candidate from the best. The standard error is that of the paired
+    difference, so that similar candidates are distinguished.
 
-    Parameters
-    ----------
-    losses : array of shape (m, n)
-        Held-out losses of m candidates, from simple to complex.
-    weight : array of shape (n,), optional
-        Positive weights.
-    square : array of shape (n,), optional
-        Sums of squared weights, where a column stands for several equal samples.
-    cluster : array of shape (n,), optional
-        Numbers of the clusters of dependent samples, from 0.
-
-    Returns
-    -------
-    first : int
-        The first candidate whose mean exceeds that of the best by at most its standard error.
-    best : int
-        The candidate of lowest mean.
-    intervals : list of MeanInterval
-        The difference of every candidate from the best one.
-
-    Examples
-    --------
     >>> from skcalib.inference import first_within_one_standard_error
     >>> losses = [[0.9, 0.8, 0.7], [0.5, 0.2, 0.3], [0.4, 0.3, 0.2]]
     >>> first_within_one_standard_error(losses)[:2]
@@ -241,45 +194,18 @@ def observed_expected_ratio(
 
     It is above 1 where events are more frequent than predicted. The forecasts are fixed, and the
     labels are independent with arbitrary probabilities. The interval is the Clopper-Pearson
-    interval of the mean of these probabilities divided by the mean forecast. The number of events
-    varies most if all probabilities are equal (Hoeffding), so the coverage of the interval is at
-    least its level. With weights the mean label has the effective size :math:`(\sum w)^2 / \sum
-    w^2`, and the interval is an approximation. With clusters the effective size is that of
-    `rate_interval`, with the variance of the ratio.
+    interval of the mean of these probabilities divided by the mean forecast, from 0 to 1 / (mean
+    forecast). The number of events varies most if all probabilities are equal (W. Hoeffding, On the
+    distribution of the number of successes in independent trials, Annals of Mathematical Statistics
+    27, 1956), so the coverage of the interval is at least its level. It is finite also if there are
+    no events or only events.
 
-    Parameters
-    ----------
-    label : array of shape (n,)
-        1 for an event, else 0.
-    forecast : array of shape (n,)
-        Predicted probability of the event.
-    weight : array of shape (n,), optional
-        Positive weights.
-    confidence_level : float, default=0.95
-        Level of the two-sided interval.
-    square : array of shape (n,), optional
-        Sums of squared weights, where a row stands for several equal samples.
-    cluster : array of shape (n,), optional
-        Numbers of the clusters of dependent samples, from 0.
+    With weights the mean label has the effective size :math:`(\sum w)^2 / \sum w^2`, and the
+    interval is an approximation. With clusters the effective size is that of `rate_interval`, with
+    the variance of the ratio. `square` and `cluster` are those of `mean_interval`; the standard
+    error is that of `rate_interval`. Raises a ValueError if every forecast is 0, or so small that
+    the ratio is not a floating-point number.
 
-    Returns
-    -------
-    MeanInterval
-        From 0 to 1 / (mean forecast), without a unit; finite also if there are no events or only
-        events. The standard error is the length of the interval over that of a standard normal one.
-
-    Raises
-    ------
-    ValueError
-        If every forecast is 0, or so small that the ratio is not a floating-point number.
-
-    References
-    ----------
-    .. [1] W. Hoeffding. On the distribution of the number of successes in independent trials.
-       Annals of Mathematical Statistics 27, 1956.
-
-    Examples
-    --------
     >>> from skcalib.inference import observed_expected_ratio
     >>> ratio = observed_expected_ratio([1] * 3 + [0] * 17, [0.3] * 20)
     >>> round(ratio.estimate, 2), round(ratio.low, 2), round(ratio.high, 2)
@@ -319,27 +245,9 @@ def rate_interval(
     at most that of independent samples. If all labels are equal, it is the effective number of
     clusters.
 
-    Parameters
-    ----------
-    label : array of shape (n,)
-        1 for an event, else 0.
-    weight : array of shape (n,), optional
-        Positive weights.
-    confidence_level : float, default=0.95
-        Level of the two-sided interval.
-    square : array of shape (n,), optional
-        Sums of squared weights, where a row stands for several equal samples.
-    cluster : array of shape (n,), optional
-        Numbers of the clusters of dependent samples, from 0.
+    `square` and `cluster` are those of `mean_interval`. The standard error is the length of the
+    interval over that of a standard normal one.
 
-    Returns
-    -------
-    MeanInterval
-        In [0, 1]. The standard error is the length of the interval over that of a standard
-        normal one.
-
-    Examples
-    --------
     >>> from skcalib.inference import rate_interval
     >>> print(rate_interval([0] * 20))
     0.000 [0.000, 0.168]
@@ -363,44 +271,19 @@ def concordance_interval(
     square: np.ndarray | None = None,
     cluster: np.ndarray | None = None,
 ) -> MeanInterval:
-    r"""Concordance (area under the ROC curve) of a score, with an interval.
+    """Concordance (area under the ROC curve) of a score, with an interval.
 
     The concordance is the probability that an event has a higher score than a non-event, where ties
-    count one half. The standard error is DeLong's. Let :math:`V_i` be the share of the other class
-    against which sample i is ranked correctly. The squared standard errors of the means of V over
-    the events and over the others add up. The interval is normal on the logit scale. If the classes
-    are separated, or one has a single effective sample, this standard error does not exist. The
-    interval is then Newcombe's score interval (his method 5), which needs no variance. For samples
-    in clusters the deviations of V, each over the weight of its class, are added by cluster before
-    they are squared (Obuchowski).
+    count one half: 0.5 for a score without information. The standard error is DeLong's [1]_. Let
+    :math:`V_i` be the share of the other class against which sample i is ranked correctly. The
+    squared standard errors of the means of V over the events and over the others add up. The
+    interval is normal on the logit scale. If the classes are separated, or one has a single
+    effective sample, this standard error does not exist. The interval is then Newcombe's score
+    interval (his method 5 [2]_), which needs no variance. For samples in clusters the deviations of
+    V, each over the weight of its class, are added by cluster before they are squared (Obuchowski
+    [3]_). `square` and `cluster` are those of `mean_interval`. Raises a ValueError if all labels
+    are of one class.
 
-    Parameters
-    ----------
-    label : array of shape (n,)
-        1 for an event, else 0; both occur.
-    score : array of shape (n,)
-        Any score, higher for events.
-    weight : array of shape (n,), optional
-        Positive weights.
-    confidence_level : float, default=0.95
-        Level of the two-sided interval.
-    square : array of shape (n,), optional
-        Sums of squared weights, where a row stands for several equal samples.
-    cluster : array of shape (n,), optional
-        Numbers of the clusters of dependent samples, from 0.
-
-    Returns
-    -------
-    MeanInterval
-        In [0, 1]; 0.5 for a score without information.
-
-    Raises
-    ------
-    ValueError
-        If all labels are of one class.
-
-    References
-    ----------
     .. [1] E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson. Comparing the areas under two or
        more correlated receiver operating characteristic curves. Biometrics 44, 1988.
     .. [2] R. G. Newcombe. Confidence intervals for an effect size measure based on the
@@ -408,8 +291,6 @@ def concordance_interval(
     .. [3] N. A. Obuchowski. Nonparametric analysis of clustered ROC curve data. Biometrics 53,
        1997.
 
-    Examples
-    --------
     >>> from skcalib.inference import concordance_interval
     >>> found = concordance_interval([0, 0, 0, 1, 1], [0.1, 0.2, 0.4, 0.3, 0.9])
     >>> round(found.estimate, 3), round(found.low, 3), round(found.high, 3)

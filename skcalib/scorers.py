@@ -69,30 +69,13 @@ class Scorer:
         return isinstance(getattr(self, "kwargs", {}).get("notion"), Multilabel)
 
     def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
-        """Request `sample_weight` in metadata routing: True, False, None or an alias.
-
-        Parameters
-        ----------
-        sample_weight : bool, None or str
-            The request.
-
-        Returns
-        -------
-        Scorer
-            The scorer itself.
-        """
+        """Request `sample_weight` in metadata routing: True, False, None or an alias."""
         self._sample_weight = sample_weight
         self.get_metadata_routing()  # raises for invalid requests
         return self
 
     def get_metadata_routing(self) -> MetadataRequest:
-        """Metadata that the scorer requests.
-
-        Returns
-        -------
-        MetadataRequest
-            The request.
-        """
+        """Metadata that the scorer requests."""
         request = MetadataRequest(owner=self)
         request.score.add_request(param="sample_weight", alias=self._sample_weight)
         return request

@@ -32,22 +32,8 @@ def expected_divergence(
 ) -> float:
     r"""Mean divergence of a forecast from its target, :math:`\sum_i w_i D(t_i, f_i) / \sum_i w_i`.
 
-    Parameters
-    ----------
-    score : Divergence
-        A proper score, or a distance.
-    target, forecast : array of shape (n, K)
-        Two points of the tower.
-    weight : array of shape (n,), optional
-        Weights, averaged; their sum is arbitrary.
+    Both are points of the tower (n, K). Infinite where the divergence is.
 
-    Returns
-    -------
-    float
-        Not negative, in the units of the score; infinite where the divergence is.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from skcalib.scores import Brier
     >>> from skcalib.tower import expected_divergence

@@ -3,7 +3,8 @@
 A display writes `from_predictions`, whose labels may also be a `Problem` or a sketch. The
 constructors `from_estimator` and `from_sketch` find these and pass the options on. Their signatures
 and docstrings are those of `from_predictions` with other data in front. A display has those that
-its `_constructors` name.
+its `_constructors` name. Constructors and `plot` return the display; their docstrings get the
+section "Returns" here.
 """
 
 from __future__ import annotations
@@ -44,10 +45,7 @@ class Display:
 
     @classmethod
     def _for_rows(cls, options, X, rows, n_samples):
-        """Options with one entry per sample, for the `rows` that have held-out probabilities.
-
-        `X` are the features of these rows; only some displays need them.
-        """
+        """Options of the `rows` that have held-out probabilities, with the features X."""
         return options
 
     @classmethod
@@ -121,8 +119,21 @@ class Display:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        for name, method in vars(cls).items():
+            if name == "plot" or name.startswith("from_"):
+                _add_result(cls, getattr(method, "__func__", method))
         for name, without in cls._constructors.items():
             setattr(cls, name, classmethod(_derived(cls, name, without)))
+
+
+def _add_result(cls, method):
+    """Add the section "Returns" to a docstring without one: the display, drawn or as it is."""
+    first, mark, rest = (getdoc(method) or "").partition("\n\nParameters\n----------\n")
+    if mark and "\n\nReturns\n-------\n" not in rest:
+        state = " itself" if method.__name__ == "plot" else ", drawn"
+        result = f"\n\nReturns\n-------\n{cls.__name__}\n    The display{state}.\n\n"
+        entries, _, sections = rest.partition("\n\n")
+        method.__doc__ = f"{first}{mark}{entries}{result}{sections}"
 
 
 def _derived(cls, name, without):

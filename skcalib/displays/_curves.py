@@ -119,10 +119,7 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
 
 
 def reliability_curves(events, options, rng, *, errors=True):
-    """One `ReliabilityCurve` for each binary event, from its name and `Problem`.
-
-    `errors`: whether to estimate their calibration errors, which only a legend shows.
-    """
+    """One `ReliabilityCurve` for each event and its `Problem`; `errors` are for a legend."""
     return [_one_curve(event, one, options, rng, errors) for event, one in events]
 
 
@@ -184,10 +181,7 @@ def _error(problem, confidence_level):
 
 
 def legend_label(curves, name):
-    """Name and calibration error, with its interval, or with its spread over folds.
-
-    The number is `proper_calibration_error` of the curve's event, or of the top label.
-    """
+    """Name and `proper_calibration_error`, with its interval, or with its spread over folds."""
     errors = [curve.error for curve in curves if curve.error is not None]
     lines = ["Calibration curve" if name is None else str(name)]
     if errors:

@@ -33,9 +33,9 @@ from skcalib.smoothers import LogitSmoother
 class DecisionCurve(Record):
     """Mean cost or net benefit of one model at m thresholds.
 
-    ``event`` is "class c" for the probability of a class, "top label" for the confidence, or empty.
-    ``rate`` is the event rate. ``threshold`` is increasing; ``estimate``, its interval [``low``,
-    ``high``] and ``reference``, the value without a model, have the same shape (m,).
+    ``event`` is that of `ReliabilityCurve`, ``rate`` its frequency. ``threshold`` is increasing;
+    ``estimate``, its interval [``low``, ``high``] and ``reference``, the value without a model, are
+    (m,).
     """
 
     name: str
@@ -73,7 +73,7 @@ class MurphyCurve(DecisionCurve):
 def model_events(y_true, y_proba, notion, name, *, pos_label, **options):
     """Name of the model, name of the event, and `Problem` of each curve."""
     if isinstance(y_true, ForecastSummary):
-        return sketch_events(y_true, name)
+        return [(single_name(name), *event) for event in summarised_problems(y_true, Auto())]
     notion = resolve_notion(notion)
     if not isinstance(y_proba, Mapping):
         models = [(single_name(name), y_proba, "y_proba")]
@@ -97,11 +97,6 @@ def model_events(y_true, y_proba, notion, name, *, pos_label, **options):
 def single_name(name):
     """The name of the only model."""
     return "Predictions" if name is None else str(name)
-
-
-def sketch_events(sketch, name):
-    """The events of a sketch, as `model_events`."""
-    return [(single_name(name), *event) for event in summarised_problems(sketch, Auto())]
 
 
 def check_thresholds(thresholds):
@@ -249,10 +244,7 @@ class _Kinds:
         return cls(share / total, squares / total**2, effective_size(weight, square), rate)
 
     def mean(self, values, confidence_level):
-        """Mean (m,) of the values (4, m) of the kinds, and the half-width of its interval.
-
-        The interval is that of `mean_interval`.
-        """
+        """Mean (m,) of the values (4, m) of the kinds, and the half-width of `mean_interval`."""
         values = np.asarray(values)
         mean = np.sum(self.share * values, axis=0)
         if self.size - 1 < 1e-9:

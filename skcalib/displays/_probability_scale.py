@@ -21,15 +21,8 @@ _TICKS = (0.0, 1.0, *(tick for near in _NEAR_ZERO for tick in dict.fromkeys((nea
 class ProbabilityMap:
     """An increasing map of [0, 1] onto itself, applied to both axes.
 
-    Parameters
-    ----------
-    kind : {"linear", "sqrt", "logit"}
-        "sqrt" stretches one end, "logit" one or both.
-    end : {0, 1}, default=0
-        The end that "sqrt" stretches.
-    soft : tuple of float, default=(1e-3, 1e-3)
-        "logit" is log((p + soft[0]) / (1 - p + soft[1])), which is finite at 0 and 1; the smaller
-        the constant, the more its end is stretched.
+    "sqrt" stretches the `end` 0 or 1; "logit", one or both: log((p + soft[0]) / (1 - p + soft[1]))
+    is finite at 0 and 1, and the smaller the constant, the more its end is stretched.
     """
 
     kind: str = "linear"
@@ -145,26 +138,7 @@ def set_probability_scale(ax, scores, weight=None, scale="auto"):
     different ends. 0 and 1 have finite positions on every scale. Displays on the same Axes share a
     scale: "auto" depends on the scores of all of them, and a scale requested by name is kept.
 
-    Parameters
-    ----------
-    ax : Axes
-        Axes of probabilities against probabilities.
-    scores : array-like of shape (n,)
-        Forecasts between 0 and 1.
-    weight : array-like of shape (n,), default=None
-        Their weights.
-    scale : {"auto", "linear", "logit", "sqrt"}, default="auto"
-        The scale.
-
-    Returns
-    -------
-    ProbabilityMap
-        The map of both axes; ``kind`` is the scale, ``edges`` are bins of equal width on it.
-
-    Raises
-    ------
-    ValueError
-        For an unknown scale.
+    Returns the map of both axes; ``kind`` is the scale, ``edges`` are bins of equal width on it.
     """
     if scale not in SCALES:
         raise ValueError(f"scale must be 'auto', 'linear', 'logit' or 'sqrt', got {shown(scale)}.")

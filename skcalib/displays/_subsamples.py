@@ -50,20 +50,10 @@ ERRORS = {
 class EstimationCurve(Record):
     """One error against the sample size; arrays of shape (m,).
 
-    Attributes
-    ----------
-    name : str
-        Name of the error.
-    size : ndarray
-        Sample sizes.
-    mean : ndarray
-        Mean over subsamples; for a squared error the signed root of the mean.
-    low, high : ndarray
-        Ends of the interval that contains the central share of the subsamples.
-    prediction : ndarray or None
-        Expected value of the error by the folded-normal distribution; for l1 binned errors.
-    floor : ndarray or None
-        Expected error at this size if the same forecasts were calibrated; for l1 binned errors.
+    ``mean`` is that over subsamples, for a squared error the signed root of the mean; the central
+    share of the subsamples lies between ``low`` and ``high``. For l1 binned errors ``prediction``
+    is the expected value by the folded-normal distribution, and ``floor`` the expected error at
+    this size if the same forecasts were calibrated; None for others.
     """
 
     name: str
@@ -79,10 +69,7 @@ class EstimationCurve(Record):
 
 
 def check_errors(errors, notion):
-    """A name, a function, a list of both, or a dict of them by label -> list of `NamedError`.
-
-    The notion is for the errors of the table.
-    """
+    """Names for the notion, functions, or a dict of them by label -> list of `NamedError`."""
     options = {"notion": resolve_notion(notion)}
     if isinstance(errors, Mapping):
         named = [_check_error(error, options, str(name)) for name, error in errors.items()]

@@ -163,11 +163,6 @@ class DecisionCurveDisplay(Display):
         notion, confidence_level, sample_weight, labels, pos_label, name, ax, **plot_params
             As in `MurphyDisplay.from_predictions`.
 
-        Returns
-        -------
-        DecisionCurveDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -219,11 +214,6 @@ class DecisionCurveDisplay(Display):
             As in `MurphyDisplay.plot`.
         ref_line : bool, default=True
             Whether to draw the lines of "treat all" and "treat none".
-
-        Returns
-        -------
-        DecisionCurveDisplay
-            The display itself.
 
         Raises
         ------

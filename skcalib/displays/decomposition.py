@@ -172,11 +172,6 @@ class DecompositionDisplay(Display):
         **plot_params : dict
             Further arguments of `plot`.
 
-        Returns
-        -------
-        DecompositionDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -256,11 +251,6 @@ class DecompositionDisplay(Display):
         sample_weight, pos_label, ax, **plot_params
             As in `from_predictions`; with `cv` weights are also passed to the classifiers.
 
-        Returns
-        -------
-        DecompositionDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -325,11 +315,6 @@ class DecompositionDisplay(Display):
         bar_kwargs, whisker_kwargs : dict, default=None
             Arguments for ``Axes.barh`` and ``Axes.errorbar``.
 
-        Returns
-        -------
-        DecompositionDisplay
-            The display itself.
-
         Raises
         ------
         ValueError
@@ -359,11 +344,7 @@ class DecompositionDisplay(Display):
 
 @dataclass(frozen=True)
 class LossTerms(Record):
-    """Parts of the mean loss of one model.
-
-    ``calibration`` and ``grouping``, a lower bound or None, have the fields ``estimate``, ``low``,
-    ``high`` and ``standard_error``.
-    """
+    """Parts of the mean loss of one model; ``grouping`` is a lower bound, or None."""
 
     name: str
     loss: float

@@ -200,11 +200,6 @@ class EstimationDisplay(Display):
         **plot_params : dict
             Further arguments of `plot`.
 
-        Returns
-        -------
-        EstimationDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -270,11 +265,6 @@ class EstimationDisplay(Display):
         **kwargs : dict
             Properties of matplotlib's Line2D for the means, such as ``color`` and ``marker``.
 
-        Returns
-        -------
-        EstimationDisplay
-            The display itself.
-
         Raises
         ------
         ValueError
@@ -290,7 +280,7 @@ class EstimationDisplay(Display):
         artists = draw_curves(
             self.ax_,
             self.curves,
-            self._truths(),
+            check_truth(self.truth, [curve.name for curve in self.curves]),
             name=self.name if name is None else name,
             shown={"band": band, "prediction": prediction, "floor": floor},
             curve_style=style,
@@ -302,10 +292,6 @@ class EstimationDisplay(Display):
             setattr(self, f"{part}_", draw.one_or_all(drawn))
         self.figure_ = self.ax_.figure
         return self
-
-    def _truths(self):
-        """True errors by the names of the curves."""
-        return check_truth(self.truth, [curve.name for curve in self.curves])
 
 
 # --- Drawing of errors against the sample size ----------------------------------------------------

@@ -123,11 +123,6 @@ class GroupCalibrationDisplay(Display):
         **plot_params : dict
             Further arguments of `plot`.
 
-        Returns
-        -------
-        GroupCalibrationDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -179,11 +174,6 @@ class GroupCalibrationDisplay(Display):
         max_groups : int, default=40
             Maximum number of groups in a panel. If there are more, those with the smallest p-values
             are drawn, in their order, and the title states this.
-
-        Returns
-        -------
-        GroupCalibrationDisplay
-            The display itself.
 
         Raises
         ------

@@ -222,11 +222,6 @@ class GroupingDisplay(Display):
         **plot_params : dict
             Further arguments of `plot`.
 
-        Returns
-        -------
-        GroupingDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -320,11 +315,6 @@ class GroupingDisplay(Display):
         **plot_params : dict
             Further arguments of `plot`.
 
-        Returns
-        -------
-        GroupingDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -398,11 +388,6 @@ class GroupingDisplay(Display):
         **kwargs : dict
             Properties of matplotlib's Line2D for the curve, such as ``color`` and ``linestyle``. A
             colour also holds for the histogram.
-
-        Returns
-        -------
-        GroupingDisplay
-            The display itself.
 
         Raises
         ------

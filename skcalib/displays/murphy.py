@@ -173,11 +173,6 @@ class MurphyDisplay(Display):
         **plot_params : dict
             Further arguments of `plot`.
 
-        Returns
-        -------
-        MurphyDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -240,11 +235,6 @@ class MurphyDisplay(Display):
             Arguments for ``Axes.plot``, ``Axes.fill_between`` and ``Axes.plot``.
         **kwargs : dict
             Properties of matplotlib's Line2D for the curves, such as ``color`` and ``linestyle``.
-
-        Returns
-        -------
-        MurphyDisplay
-            The display itself.
 
         Raises
         ------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
     from skcalib._types import AxesLike, Label, MatrixLike
     from skcalib.displays._maps import RecalibrationMap
+    from skcalib.displays._plotting import Styles
 
 
 class RecalibrationDisplay:
@@ -331,11 +331,7 @@ class RecalibrationDisplay:
         axes = draw.panel_axes(ax, len(panels))
         scores = [one.scores for one in self.maps if one.scores is not None]
         draw.scale_panels(axes, scores, None, scale)
-        styles = MapStyles(
-            style,
-            hist_kwargs or {},
-            draw.without_aliases(ref_line_kwargs),
-        )
+        styles = draw.Styles(style, None, hist_kwargs, ref_line_kwargs)
         artists = [
             draw_maps(
                 panel,
@@ -360,28 +356,20 @@ class RecalibrationDisplay:
 # --- Drawing of the maps of recalibrators on given axes -------------------------------------------
 
 
-@dataclass(frozen=True)
-class MapStyles:
-    """Style of each kind of artist, as given by the user; a dict each."""
-
-    curve: dict
-    histogram: dict
-    ref_line: dict
-
-
 def draw_maps(
     ax: Axes,
     maps: list[RecalibrationMap],
     *,
     names: dict[str, str],
-    styles: MapStyles,
+    styles: Styles,
     ref_line: bool,
     histogram: bool,
 ) -> tuple[list, list, list]:
     """Maps of one class -> lists of lines, diagonals and axes of histograms."""
     from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
-    diagonals = [_draw_unchanged(ax, draw, styles.ref_line)] if ref_line else []
+    ref_style = draw.without_aliases(styles.ref_line)
+    diagonals = [_draw_unchanged(ax, draw, ref_style)] if ref_line else []
     lines, colors, numbers = [], {}, {}
     for one in maps:
         alike = [other for other in maps if other.name == one.name]
@@ -401,7 +389,7 @@ def draw_maps(
     if histogram and scores:
         scores = np.concatenate(scores)
         color = lines[0].get_color() if len(colors) == 1 else "0.4"
-        style = {"color": color, **styles.histogram}
+        style = {"color": color, **(styles.histogram or {})}
         insets.append(draw.draw_scores(ax, scores, np.ones(len(scores)), **style))
     draw.square_axes(ax, maps[0].event)
     ax.set_ylabel(ax.get_xlabel().replace("Predicted", "Recalibrated", 1))

@@ -235,11 +235,6 @@ class ReliabilityDisplay(Display):
         **plot_params : dict
             Further arguments of `plot`.
 
-        Returns
-        -------
-        ReliabilityDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -411,11 +406,6 @@ class ReliabilityDisplay(Display):
         **kwargs : dict
             Properties of matplotlib's Line2D for the curve, such as ``color`` and ``linestyle``. A
             colour also holds for the band and the histogram.
-
-        Returns
-        -------
-        ReliabilityDisplay
-            The display itself.
 
         Raises
         ------

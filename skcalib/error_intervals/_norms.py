@@ -134,24 +134,12 @@ _ROWS_OF_GAPS = 2000  # samples at a time
 class Gaps:
     """Mean residuals of the cells of one or several columns.
 
-    Attributes
-    ----------
-    cell : ndarray of shape (P, n)
-        For each column the cell of each sample; cells are numbered consecutively over all columns.
-    score, event : ndarray of shape (P, n)
-        Forecasts, and the labels or their means.
-    weight : ndarray of shape (n,)
-        Weights that sum to one.
-    root : ndarray of shape (n,)
-        Roots of the sums of squared weights of the samples of each row, which are the weights
-        where a row is one sample.
-    share : ndarray of shape (M,)
-        The share of the column of each cell.
-    column : ndarray of shape (M,)
-        Number of the column of each cell.
-    cluster : ndarray of shape (n,) or None
-        Numbers of the clusters of dependent samples. Then sums over clusters replace the
-        contributions and influences of single samples, (G, ...) instead of (n, ...).
+    ``cell`` (P, n) has for each column the cell of each sample; cells are numbered consecutively
+    over all columns. ``share`` (M,) and ``column`` (M,) are the share and the number of the column
+    of each cell. ``event`` (P, n) are the labels or their means. ``weight`` (n,) sums to one.
+    ``root`` (n,) are the roots of the sums of squared weights of the samples of each row, which are
+    the weights where a row is one sample. With a ``cluster`` (n,) sums over clusters replace the
+    contributions and influences of single samples, (G, ...) instead of (n, ...).
     """
 
     cell: np.ndarray
@@ -165,11 +153,7 @@ class Gaps:
 
     @classmethod
     def of_columns(cls, cells, score, event, weight, share, square=None, cluster=None):
-        """Cells of each column, by any integers, (P, n); scores and events (P, n); shares (P,).
-
-        `square` (n,) are the sums of squared weights where a row stands for several samples,
-        `cluster` (n,) the numbers of the clusters of dependent ones.
-        """
+        """Cells of each column, by any integers, (P, n); scores and events (P, n); shares (P,)."""
         numbered, column = [], []
         for j, one in enumerate(cells):
             distinct, index = np.unique(one, return_inverse=True)

@@ -31,30 +31,13 @@ if TYPE_CHECKING:
 class Quantity:
     """A calibration error.
 
-    Attributes
-    ----------
-    name : str
-        Its name as a metric.
-    function : callable
-        ``function(y_true, y_proba, *, sample_weight, labels, **options)`` -> float.
-    interval : callable
-        ``interval(question)`` -> `ErrorInterval`, the method "auto" of the function.
-    options : dict
-        Arguments of the function that the name fixes.
-    label : str
-        Label in figures and tables.
-    detail : str
-        Addition to the label in a report.
-    note : str
-        Explanation in a report; errors without one are not in reports.
-    scorer : str
-        Name of its scorer, if there is one.
-    curve : str
-        Its name in `EstimationDisplay`, if it is drawn there.
-    squared : bool
-        Whether means over data sets are those of a square, of which the root is shown.
-    binary : bool
-        Whether it has an interval for one event, also of a sketch.
+    ``function(y_true, y_proba, *, sample_weight, labels, **options)`` returns a float; ``options``
+    are the arguments that the name fixes. ``interval(question)`` returns the `ErrorInterval` of the
+    method "auto". ``label`` is for figures and tables; in reports ``detail`` is added to it, and
+    ``note`` explains it: errors without a note are not in reports. ``scorer`` and ``curve`` are its
+    names as a scorer and in `EstimationDisplay`, where it is offered there. Of a ``squared`` error,
+    means over data sets are those of a square, of which the root is shown. A ``binary`` one has an
+    interval for one event, also of a sketch.
     """
 
     name: str

@@ -139,10 +139,7 @@ class AveragedProblem:
         return found
 
     def gain(self, group: str) -> np.ndarray:
-        """Gain of the log loss by the model of one group alone, without its optimism, (n,).
-
-        Zero if the model was not fitted.
-        """
+        """Gain (n,) of the log loss by the model of one group, without its optimism, or 0."""
         found = np.zeros(len(self.weight))
         for model in self.average.models:
             if model.groups == (group,):

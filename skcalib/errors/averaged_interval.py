@@ -65,10 +65,7 @@ class ErrorNorm(SquaredNorm):
 def squared_norm(
     problems: Sequence[AveragedProblem], score: ProperScore, reduce: str = "mean"
 ) -> ErrorNorm:
-    """`ErrorNorm` of a score, reduced over the problems of a notion.
-
-    It is infinite for the log score if a label has a forecast of zero.
-    """
+    """`ErrorNorm` of a score, reduced over the problems of a notion; infinite if its loss is."""
     return squared_norms(problems, [score], reduce)[0]
 
 
@@ -101,10 +98,7 @@ def _norms(problems, scores, share):
 
 
 def sums_of(kinds: Sequence[type[_Projection]], problem: AveragedProblem) -> list[tuple[Any, ...]]:
-    """Sums of several kinds of projections of a problem, from one pass.
-
-    Directions and means follow from them; those of several sets of samples add up.
-    """
+    """Sums of several kinds of projections of a problem, from one pass; those of parts add up."""
     totals: Any = None
     for rows, block in problem.average.directions:
         parts = [kind.block_sums(problem, rows, block) for kind in kinds]
@@ -121,10 +115,7 @@ def _added(first, second):
 def noise_of(
     at_zero: Sequence[ScoreProjection], found: Sequence[Sequence[_Projection]], share: float
 ) -> tuple[ScoreNoise, list[Noise]]:
-    """`ScoreNoise`, and `Noise` of several lists of projections of the same problems, in one pass.
-
-    `share` is the weight of each problem.
-    """
+    """`ScoreNoise`, and `Noise` of several lists of projections of the same problems; one pass."""
     of_zero, noises = ScoreNoise(at_zero), [Noise(one, share) for one in found]
     pairs: list[Any] = [(of_zero, at_zero), *zip(noises, found, strict=True)]
     every = (one.problem.average.directions for one in at_zero)
@@ -154,10 +145,7 @@ def error_norm(
 
 
 class Noise:
-    """Sums over samples of the noise of projections, and of the squared change by a map.
-
-    `share` is the weight of each problem. The sums of several sets of samples add up.
-    """
+    """Sums, which add up, of the noise of projections, and of the squared change by a map."""
 
     def __init__(self, found: Sequence[_Projection], share: float) -> None:
         mean = np.sqrt(share) * np.concatenate([one.mean for one in found])

@@ -426,11 +426,7 @@ def bin_sums(
     *,
     spread: bool = True,
 ) -> BinSums:
-    """Sums over bins (e_(i-1), e_i], 0 in the first and 1 in the last -> `BinSums`.
-
-    Scores (n,), labels of 0 and 1 (n,) and weights (n,), or None for equal ones. Without
-    ``spread`` variances are unknown.
-    """
+    """Sums over bins (e_(i-1), e_i], 0 in the first and 1 in the last; with `spread` of squares."""
     event = np.asarray(label, dtype=bool)
     step = max(_CHUNK, 4 * len(edges))
     rows = (slice(start, start + step) for start in range(0, len(score), step))
@@ -508,20 +504,9 @@ def _uniform_bins(score, edges):
 def folded_normal_mean(mean: ArrayLike, variance: ArrayLike) -> np.ndarray:
     r"""Mean of :math:`|X|` for normal X; :math:`|mean|` where the variance is 0.
 
-    :math:`\sigma \sqrt{2 / \pi}\, e^{-\mu^2 / 2 \sigma^2} + \mu\, erf(\mu / \sqrt 2 \sigma)`.
+    :math:`\sigma \sqrt{2 / \pi}\, e^{-\mu^2 / 2 \sigma^2} + \mu\, erf(\mu / \sqrt 2 \sigma)`, for
+    shapes that broadcast. At least :math:`|mean|`.
 
-    Parameters
-    ----------
-    mean, variance : array-like
-        Mean and variance of X, of shapes that broadcast.
-
-    Returns
-    -------
-    ndarray
-        At least :math:`|mean|`.
-
-    Examples
-    --------
     >>> from skcalib.errors.binned import folded_normal_mean
     >>> folded_normal_mean([0.0, 3.0], [1.0, 0.0]).round(4)
     array([0.7979, 3.    ])
@@ -538,28 +523,12 @@ def expected_binned_error(
     r"""Mean of the l1 binned error over data sets of `n_samples`, bins fixed (G22).
 
     :math:`E\, ECE_n \approx \sum_b p_b\, E|N(g_b, v_b / (n p_b))|`: in every bin the mean residual
-    is nearly normal around the true gap. Falls with n to :math:`\sum_b p_b |g_b|`, the binned error
-    itself. Bins of few samples (n p_b below about 5) are not normal.
+    is nearly normal around the true gap :math:`g_b` of label - score, with the probability
+    :math:`p_b` and the variance :math:`v_b` of label - score. G22 use the variance of the score
+    plus that of the label, which ignores their covariance; the two agree for narrow bins. Falls
+    with n to :math:`\sum_b p_b |g_b|`, the binned error itself. Bins of few samples (n p_b below
+    about 5) are not normal.
 
-    Parameters
-    ----------
-    share : array of shape (B,)
-        Probability :math:`p_b` of each bin, positive.
-    gap : array of shape (B,)
-        True mean of label - score in each bin.
-    variance : array of shape (B,)
-        Variance :math:`v_b` of label - score in each bin. G22 use the variance of the score plus
-        that of the label, which ignores their covariance; the two agree for narrow bins.
-    n_samples : int or array of int of shape (m,)
-        Sample sizes.
-
-    Returns
-    -------
-    float or ndarray of shape (m,)
-        In units of probability.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> from skcalib.errors.binned import expected_binned_error
     >>> share, quarter = np.full(10, 0.1), np.full(10, 0.25)

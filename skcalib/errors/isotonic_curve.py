@@ -38,9 +38,7 @@ class IsotonicCurve:
 
     ``tied`` holds the distinct scores. ``mean``, ``level`` and ``block`` are the mean label, the
     height of the curve and the number of the block of constant height at each score. ``prob_pred``
-    and ``prob_true`` are the points of the curve to plot. `square` (n,) has the sums of squared
-    weights where rows stand for several samples, `cluster` (n,) the numbers of clusters of
-    dependent ones.
+    and ``prob_true`` are the points of the curve to plot.
     """
 
     joined = True
@@ -120,10 +118,7 @@ class IsotonicCurve:
         )
 
     def _design_effect(self, label, weight, cluster):
-        """Variance of the mean of each block over that of independent labels, at each score.
-
-        From one correlation of the residuals of a cluster, and the clusters of the block.
-        """
+        """Variance of the mean of each block over that of independent labels; one correlation."""
         place = self.tied.place
         level, block = self.level[place], self.block[place]
         spread = np.sqrt(level * (1 - level))
@@ -222,24 +217,11 @@ def isotonic_interval(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Likelihood-ratio interval of an increasing curve at some of its knots.
 
+    `mean` and `mass` are the mean label and the effective number of labels of each distinct score.
     A height is kept unless the log likelihood of the best increasing curve through it is below that
     of the best increasing curve by more than half the chi-squared quantile (Banerjee & Wellner,
     2001). No derivative and no bandwidth has to be estimated. The bootstrap of isotonic curves
     fails.
-
-    Parameters
-    ----------
-    mean, mass : arrays of shape (m,)
-        Mean label and effective number of labels of each distinct score, scores increasing.
-    points : array of int
-        Which knots.
-    confidence_level : float
-        Level.
-
-    Returns
-    -------
-    low, high : arrays
-        Ends of the interval at each point.
     """
     below = _prefix_pools(mean, mass, points)
     above = _prefix_pools(1 - mean[::-1], mass[::-1], len(mean) - 1 - points[::-1])[::-1]

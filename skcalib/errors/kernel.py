@@ -338,19 +338,7 @@ def residual_parts(
 
 
 class ResidualKernel:
-    """The function h of a sample, as a sum of parts.
-
-    Parameters
-    ----------
-    parts : sequence of Part
-        Scalar kernels with their residuals.
-    weight : ndarray of shape (n,)
-        Weights of mean one, which the residuals contain.
-    n_problems : int
-        Number of problems of the notion.
-    n_jobs : int or None
-        Number of threads.
-    """
+    """The function h of a sample, as parts, whose residuals contain the weights, of mean one."""
 
     def __init__(
         self,

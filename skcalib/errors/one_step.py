@@ -135,15 +135,7 @@ def _drawn(n_samples, n_classes):
 
 
 class PartAverage(ModelAverage):
-    """The models of a part, without corrected forecasts; nothing is fitted to all samples.
-
-    Parameters
-    ----------
-    part : ModelAverage
-        The average of the part.
-    size : float
-        Effective number of all samples.
-    """
+    """The models of a `part`, without corrected forecasts, for `size` effective samples of all."""
 
     def __init__(self, part: ModelAverage, size: float) -> None:
         self.basis, self.dispersion, self.size = part.basis, part.dispersion, size
@@ -162,10 +154,7 @@ class PartAverage(ModelAverage):
         square: np.ndarray | None = None,
         total: float | None = None,
     ) -> PartAverage:
-        """The same models at samples, as in `ModelAverage.fit`; `total` is the sum of all weights.
-
-        The labels are columns (n,) or label distributions.
-        """
+        """The same models at samples, as in `ModelAverage.fit`; `total` is the sum of weights."""
         found = copy(self)
         found.forecast, found.label = forecast, label
         factor = self.size / (weight.sum() if total is None else total) / self.dispersion
@@ -202,15 +191,7 @@ def _first(average):
 
 
 class Step:
-    """The Newton step from the models of a part, from sums over all samples.
-
-    Parameters
-    ----------
-    part : AveragedProblem
-        The part, with its fitted models.
-    average : PartAverage
-        These models, and the effective number of all samples.
-    """
+    """The Newton step from the models of a part (in `average` too), by sums over all samples."""
 
     def __init__(self, part: AveragedProblem, average: PartAverage) -> None:
         own = part.average
@@ -275,16 +256,8 @@ def sums_of_step(
 class _Scores:
     """Scores of all directions at a model, and steps in sets of directions from there.
 
-    Parameters
-    ----------
-    average : PartAverage
-        The models, and the effective number of all samples.
-    start : Model
-        The model, fitted to the part.
-    information : ndarray of shape (J, J)
-        Information of all samples.
-    gradient : ndarray of shape (J,)
-        Sums of the scores over all samples, whose weights sum to their effective number.
+    The model `start` is fitted to the part. `information` (J, J) and `gradient` (J,), the sums of
+    the scores, are those of all samples, whose weights sum to their effective number.
     """
 
     def __init__(

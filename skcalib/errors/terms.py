@@ -56,18 +56,7 @@ SLOW = 3_300_000  # probabilities of a few classes whose averaged maps take abou
 
 
 class ProperTerms:
-    """Arrays over samples, reduced over the problems of the notion; computed where they are read.
-
-    ``square`` has the sums of squared weights where a row stands for several samples.
-    ``cluster`` has the numbers of the clusters of dependent samples, or is None.
-
-    Parameters
-    ----------
-    parts : list of SmoothedTerms or of AveragedTerms
-        The terms of each problem.
-    reduce : {"mean", "sum"}
-        How they are combined.
-    """
+    """Arrays over samples, reduced over the problems of the notion, computed when read."""
 
     def __init__(self, parts: Sequence[SmoothedTerms | AveragedTerms], reduce: str) -> None:
         self._parts, one = parts, parts[0].solved
@@ -91,11 +80,7 @@ class ProperTerms:
 
     @cached_property
     def influence(self) -> np.ndarray | None:
-        """Paired differences of losses (n,), or None.
-
-        With a smoother, their spread gives the standard error of the calibration estimate; None
-        where no standard error is known (method "direct").
-        """
+        """Paired differences of losses (n,), which give the standard error; None for "direct"."""
         return self._total("influence")
 
     @cached_property
@@ -143,10 +128,7 @@ def smooth_held_out(
     smoother: Smoother,
     cluster: np.ndarray | None = None,
 ) -> SmoothedProblem:
-    """Fit a clone of the smoother and estimate each Ĉ without the label of the sample.
-
-    With clusters it is estimated without the labels of the cluster, out of fold.
-    """
+    """Each Ĉ by a clone of the smoother without the label of the sample, or of its cluster."""
     if cluster is None:
         fitted = clone(smoother).fit(forecast, target, weight)
         conditional, by_entropy = fitted.smooth_held_out(), fitted.refinement == "entropy"
@@ -223,11 +205,7 @@ def _warn_if_slow(shape):
 
 
 def _smooth_divided(problem, seed):
-    """As `smooth_held_out` with maps, where a row stands for several samples.
-
-    The samples of a row are divided among five parts at random, and each part gets the maps that
-    are fitted to the others.
-    """
+    """As `smooth_held_out` with maps; the samples of a row are divided among five random parts."""
     rows, parts = problem.split(5, seed)
     conditional = np.empty_like(rows.forecast)
     for part in parts:
@@ -249,10 +227,7 @@ def resolve_estimate(
 
 
 def reads_only(loss: object, notion: Notion, smoother: SmootherLike, method: Method) -> bool:
-    """Whether an estimate certainly does not write into the forecasts: no code of others sees them.
-
-    That is so for averaged maps of all classes, and a score of the library.
-    """
+    """Whether only code of the library gets the forecasts, which certainly does not change them."""
     own = loss in ("brier", "log") if isinstance(loss, str) else type(loss) in (Brier, LogLoss)
     automatic = isinstance(method, str) and method == "auto"
     return own and type(notion) is Canonical and smoother is None and automatic

@@ -144,45 +144,24 @@ def select_recalibrator(
 ) -> tuple[RecalibratorSelection, BaseEstimator]:
     r"""Held-out loss of every candidate, and the one-standard-error rule.
 
-    Each candidate c is fitted on the samples outside a test fold and evaluated on the fold. With
-    at least 5,000 samples and 150 for each class, and folds of at most 30 %, `ModelAverageScaling`
-    and `VectorScaling` are fitted once to all samples, and one Newton step leaves a fold out where
-    that is accurate and the fold is like a random one (``skcalib.links.leave_out``). Let
+    Each candidate c is fitted on the samples outside a test fold and evaluated on the fold. With at
+    least 5,000 samples and 150 for each class, and folds of at most 30 %, `ModelAverageScaling` and
+    `VectorScaling` are fitted once to all samples, and one Newton step leaves a fold out where that
+    is accurate and the fold is like a random one (``skcalib.links.leave_out``). Let
     :math:`\ell_i(c)` be the loss of sample i, averaged if several folds test it, and b the
     candidate with the lowest mean. The choice is the first c in the list with
 
     .. math:: \bar\ell(c) - \bar\ell(b) \le se\bigl(\ell_i(c) - \ell_i(b)\bigr) .
 
     The differences are *paired*: similar candidates are distinguished although the losses
-    themselves vary strongly. A complex map is chosen only if it is significantly better.
+    themselves vary strongly. A complex map is chosen only if it is significantly better. Candidates
+    with infinite mean loss are never chosen.
 
-    Parameters
-    ----------
-    candidates : list of recalibrators, or None
-        From simple to complex; None is `default_candidates`.
-    proba : array of shape (n, K)
-        Forecasts of a model that was not fitted to the samples.
-    y : array of shape (n,)
-        Labels.
-    classes : array of shape (K,)
-        Class of each column.
-    folds : list of index arrays
-        Test sets; samples in none of them are not used.
-    weight : array of shape (n,), optional
-        Weights of fits and of means.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        The loss to compare. Candidates with infinite mean loss are never chosen.
-    confidence_level : float, default=0.95
-        Level of the interval of the gain.
-    n_jobs : int, optional
-        Fits in parallel.
-
-    Returns
-    -------
-    record : RecalibratorSelection
-        The comparison.
-    chosen : recalibrator
-        The candidate, not fitted.
+    The candidates go from simple to complex; None is `default_candidates`. `proba` (n, K) are
+    forecasts of a model that was not fitted to the samples, `classes` the class of each column, and
+    `folds` indices of test sets; samples in none of them are not used. Weights count in fits and
+    means, and `confidence_level` is that of the interval of the gain. Returns the comparison and
+    the chosen candidate, not fitted.
     """
     score = resolve_loss(loss)
     if candidates is None:
@@ -311,10 +290,7 @@ def _others(used, test, n_samples):
 
 
 def _of_fold(candidate, fitted, train, test, proba, y, weight, classes, scores, forecasts):
-    """Losses (m, scores) of the test rows, after a fit to the other rows, and its forecasts.
-
-    `fitted` is the candidate fitted to the other rows, where it is known.
-    """
+    """Losses (m, scores) and forecasts of the test rows, by `fitted` or a fit to the other rows."""
     if fitted is None:
         with warnings.catch_warnings():
             # If the chosen one does not converge, its final fit warns.

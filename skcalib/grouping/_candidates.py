@@ -177,23 +177,9 @@ class Pair:
 def propose_pairs(equal, candidates, rows, least, rng):
     """Pairs whose joint effect is largest beyond the effects of their parts.
 
-    Parameters
-    ----------
-    equal : EqualScores
-        Position of each sample of the searched half.
-    candidates : Candidates
-        Groups of all samples.
-    rows : array of int
-        The searched half.
-    least : float
-        Size of a group, in samples of the searched half.
-    rng : RandomState
-        Seed of the subsample of rows.
-
-    Returns
-    -------
-    list of Pair
-        With the quadrant of largest effect.
+    Each has the quadrant of largest effect. `rows` is the searched half, to which `equal` belongs
+    and in whose samples the size `least` of a group is given; `candidates` are groups of all
+    samples. `rng` draws a subsample of rows.
     """
     member = candidates.member[rows]
     order = np.argsort(np.abs(member.mean(axis=0) - 0.5), kind="stable")

@@ -70,10 +70,7 @@ class GroupingFit:
 
 @dataclass(frozen=True)
 class GroupingProblem:
-    """One problem of a notion with its options.
-
-    ``events`` names its columns; ``cluster`` (n,) has the numbers of the clusters, or is None.
-    """
+    """One problem of a notion with its options; ``events`` names its columns."""
 
     forecast: np.ndarray
     target: np.ndarray

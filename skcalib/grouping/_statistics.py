@@ -32,29 +32,15 @@ _ISOTONIC = 20  # smallest number of samples for which jumps of the curve are es
 
 
 class EqualScores:
-    """Residuals and groups, adjusted for the score.
+    """Residuals and groups, adjusted for the score; all arrays have shape (n,), as in `Problem`.
 
-    Parameters
-    ----------
-    score, hit, weight : array of shape (n,)
-        Probability of the event, whether it happened (0 or 1), positive weights.
-    offset : array of shape (n,), default=None
-        A parametric calibration curve at each score; fitted by default.
-    square, count : array of shape (n,), default=None
-        Sums of squared weights and numbers of samples, where a row stands for several samples.
-    folds : list of (train, test), default=None
-        Rows of the folds of the isotonic curve; drawn by default.
-    cluster : array of shape (n,), default=None
-        Numbers of the clusters of dependent samples.
+    `hit` is 1 where the event happened. `offset` is a parametric calibration curve at each score,
+    fitted by default. `folds` are the rows (train, test) of the folds of the isotonic curve, drawn
+    by default.
 
-    Attributes
-    ----------
-    curve : array of shape (n,)
-        Fitted frequency of the event at each score.
-    residual : array of shape (n,)
-        Labels minus the curve before it is clipped; orthogonal to the basis.
-    position : array of shape (n,)
-        Rank of the score between 0 and 1, by mass and information in equal parts.
+    ``curve`` is the fitted frequency of the event at each score. ``residual`` is the label minus
+    the curve before it is clipped, orthogonal to the basis. ``position`` is the rank of the score
+    between 0 and 1, by mass and information in equal parts.
     """
 
     def __init__(
@@ -347,23 +333,9 @@ def label_sum_pvalue(total, coefficients, proba, variance=None, count=None):
 
     The tail is the saddlepoint approximation of Lugannani and Rice (1980), which is accurate far in
     the tails and for a few expected events; half of a typical step :math:`|a_i|` of the largest
-    labels is subtracted from \|T\|, as a continuity correction.
-
-    Parameters
-    ----------
-    total : float
-        Observed T.
-    coefficients, proba : array of shape (n,)
-        a and the probability of each label, strictly between 0 and 1.
-    variance : float, default=None
-        Variance of T if it is known to exceed that of independent labels; T is then scaled down.
-    count : array of shape (n,), default=None
-        Number of labels with these coefficients and probabilities, by default one.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
+    labels is subtracted from \|T\|, as a continuity correction. The probabilities p are strictly
+    between 0 and 1. A `variance` of T that exceeds that of independent labels scales T down.
+    `count` is the number of labels with the same a and p, by default one.
     """
     count = np.ones(len(proba)) if count is None else count
     own = float(np.sum(count * coefficients**2 * proba * (1 - proba)))

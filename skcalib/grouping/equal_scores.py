@@ -279,17 +279,7 @@ def compare_groups(
     confidence_level: float,
     random_state: RandomState = 0,
 ) -> tuple[GroupComparison, np.ndarray, list[np.ndarray]]:
-    """`GroupComparison` of a `Problem` and of features that are checked and encoded.
-
-    Returns
-    -------
-    compared : GroupComparison
-        As of `differences_at_equal_scores`.
-    rows : array of int
-        The samples that were compared.
-    members : list of array of bool
-        Members of each named group among these samples.
-    """
+    """`GroupComparison` of encoded features, its rows, and members of named groups among them."""
     rng = check_random_state(random_state)
     forecast, target, weight = problem.forecast, problem.target, problem.weight
     score_name = "score"

@@ -163,11 +163,7 @@ def order_of(forecast: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Regions:
-    """Region of each measured sample, numbered over all level sets.
-
-    ``rules`` has one sentence for each region; ``singletons`` is the share of regions that held a
-    single sample before they were merged.
-    """
+    """Region of each measured sample, the rule of each, and the share of merged ``singletons``."""
 
     region: np.ndarray
     rules: list
@@ -306,18 +302,9 @@ def _numbered(model, prepared, fitting, measured):
 def merge_singletons(region: np.ndarray, likeness: np.ndarray) -> np.ndarray:
     """Merge each region of a single sample into the most similar larger region.
 
-    Parameters
-    ----------
-    region : array of int of shape (n,)
-        Regions of the measured samples of one level set.
-    likeness : array of shape (n_regions, C)
-        Label frequencies of the regions on the *other* half, by which they are compared, so that
-        the measured labels are not used.
-
-    Returns
-    -------
-    array of int of shape (n,)
-        Regions of two samples or more, unless the level set has only one.
+    `region` (n,) are those of the measured samples of one level set. They are compared by
+    `likeness` (n_regions, C), label frequencies on the *other* half, so that the measured labels
+    are not used. Regions then have two samples or more, unless the level set has only one.
     """
     counts = np.bincount(region, minlength=len(likeness))
     single, several = np.flatnonzero(counts == 1), np.flatnonzero(counts > 1)
@@ -439,27 +426,12 @@ def partition_terms(
     weight: np.ndarray,
     cluster: np.ndarray | None = None,
 ) -> PartitionTerms:
-    """Terms for level sets `bins` and the regions nested in them.
+    """Terms for level sets `bins` and the regions nested in them, in the units of the score.
 
-    Parameters
-    ----------
-    score : ProperScore
-        Any score on the simplex.
-    bins, regions : array of int of shape (n,)
-        Level set of each sample, and a number of its region that is unique over all level sets.
-        Regions of a single sample have no variance, and must not be passed.
-    forecast, target, curve : array of shape (n, C)
-        Forecasts, one-hot labels, and the calibration curve at each forecast.
-    weight : array of shape (n,)
-        Positive weights.
-    cluster : array of shape (n,), optional
-        Numbers of the clusters of dependent samples. The jackknife then leaves out all samples of a
-        cluster in a cell at once. Regions of a single cluster must not be passed.
-
-    Returns
-    -------
-    PartitionTerms
-        In the units of the score.
+    `regions` are numbers that are unique over all level sets. Regions of a single sample have no
+    variance, and must not be passed. `curve` (n, C) is the calibration curve at each forecast. With
+    a `cluster` (n,) the jackknife leaves out all samples of a cluster in a cell at once; then
+    regions of a single cluster must not be passed.
     """
     fine, coarse = Cells(regions, weight), Cells(bins, weight)
     region_mean, bin_mean = fine.mean(target), coarse.mean(target)

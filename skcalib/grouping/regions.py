@@ -95,11 +95,7 @@ def region_table(
     confidence_level: float,
     cluster: np.ndarray | None = None,
 ) -> list[Region]:
-    """List of `Region`, the largest harm first.
-
-    If there are more than two columns, a region is represented by the column with the largest gap.
-    The noise and the intervals allow for dependence within a `cluster` (n,).
-    """
+    """List of `Region`, the largest harm first, each for the column with the largest gap."""
     cells, levels = Cells(regions, weight), Cells(bins, weight)
     first = np.unique(cells.cells, return_index=True)[1]
     level = levels.cells[first]

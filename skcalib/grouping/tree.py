@@ -23,12 +23,8 @@ _BLOCK = 2_000_000  # codes of one block of rows: bounds the memory of a histogr
 class FeatureBins:
     """Quantile bins of each feature, learned from at most `subsample` rows.
 
-    Attributes
-    ----------
-    edges_ : list of arrays
-        Inner edges of each feature; a value on an edge belongs to the bin below it.
-    missing_ : array of bool
-        Features with missing values among those that were last transformed.
+    A value on one of the inner ``edges_`` belongs to the bin below it. ``missing_`` marks features
+    with missing values among those that were last transformed.
     """
 
     n_bins: int = 32
@@ -67,23 +63,10 @@ def _edges(column, n_bins):
 
 
 class HistogramTree:
-    """Best-first tree on the codes of `FeatureBins`.
+    """Best-first tree on the codes of `FeatureBins`: the split of largest gain comes first.
 
-    Parameters
-    ----------
-    max_leaf_nodes : int
-        Maximum number of leaves; the split of largest gain comes first.
-    min_samples_leaf : int, default=1
-        Minimum number of samples of the fit in each leaf.
-
-    Attributes
-    ----------
-    feature_, threshold_, left_, right_ : arrays of shape (n_nodes,)
-        Splits; a leaf has feature -1. Codes up to the threshold go left.
-    leaf_ : array of shape (n_nodes,)
-        Number of each leaf, -1 for splits.
-    value_ : array of shape (n_leaves, C)
-        Class frequencies of the fit in each leaf.
+    Of the nodes ``feature_`` is -1 for leaves, ``leaf_`` the number of the leaf, or -1 for splits;
+    codes up to ``threshold_`` go left. ``value_`` (n_leaves, C) are class frequencies of the fit.
     """
 
     def __init__(self, max_leaf_nodes: int, min_samples_leaf: int = 1) -> None:
@@ -231,12 +214,8 @@ class BalancedStump:
     others; they may also be cut off, if both sides have a third of the samples. The criterion is
     the Brier score in the two sides, as in `HistogramTree`.
 
-    Attributes
-    ----------
-    feature_ : int
-        Feature of the split; -1 if no feature can be cut with a gain.
-    cut_ : float
-        Values up to it are in region 0; infinite if region 1 has exactly the missing values.
+    ``feature_`` is -1 if no feature can be cut with a gain. Values up to ``cut_`` are in region 0;
+    it is infinite if region 1 has exactly the missing values.
     """
 
     def fit(
@@ -246,10 +225,7 @@ class BalancedStump:
         n_classes: int,
         weight: np.ndarray | None = None,
     ) -> Self:
-        """Cut X (n, d), which may have missing values, for labels (n,) in 0 to n_classes - 1.
-
-        In place of labels there may be their shares (n, C).
-        """
+        """Cut X (n, d), with missing values, for labels (n,) from 0 or their shares (n, C)."""
         self.feature_, self.cut_ = -1, np.inf
         n_samples = len(X)
         mass = np.zeros((n_classes, n_samples))

@@ -199,28 +199,11 @@ def minimise_convex(
     For few parameters and a cheap Hessian. Newton's method needs six passes over the data. A
     quasi-Newton method of scipy needs thirty, and its overhead takes as much time again.
 
-    Parameters
-    ----------
-    value : callable
-        Parameters -> (function value, what `slopes` reuses).
-    slopes : callable
-        (parameters, what `value` returned) -> (gradient, Hessian).
-    start : array
-        First parameters.
-    known : tuple, default=None
-        (value, state, gradient, Hessian) at `start`, where these have been computed before.
-    tolerance : float
-        Stop where the predicted decrease is below this, in units of the function.
-    max_iter : int
-        Maximum number of steps.
-    max_values : int, default=infinity
-        Maximum number of calls of `value`, where each is a pass over data that are not in memory.
-
-    Returns
-    -------
-    Minimum
-        The parameters, the number of steps, whether the tolerance was reached, and the state and
-        the Hessian at the parameters.
+    `value` maps parameters to the function value and what `slopes` reuses; `slopes` takes both and
+    returns gradient and Hessian. `known` is (value, state, gradient, Hessian) at `start`, where
+    these have been computed before. It ends where the predicted decrease is below `tolerance`, in
+    units of the function. `max_values` bounds the calls of `value`, where each is a pass over data
+    that are not in memory.
     """
     parameters, n_values = start, int(known is None)
     if known is None:
@@ -272,31 +255,9 @@ def logistic_regression(design, offset, label, weight, *, penalty=0.0, start=Non
     r"""Penalised maximum likelihood in :math:`logit P(Y = 1) = o + X \theta`.
 
     Minimises :math:`\sum_i w_i (\log(1 + e^{\eta_i}) - y_i \eta_i) + \theta^T P \theta / 2`, with
-    the linear predictor :math:`\eta = o + X \theta`, by `minimise_convex`.
-
-    Parameters
-    ----------
-    design : array of shape (n, p)
-        Columns X.
-    offset : array of shape (n,) or float
-        Known part o of the linear predictor.
-    label : array of shape (n,)
-        1 for an event, else 0.
-    weight : array of shape (n,)
-        Positive weights.
-    penalty : array of shape (p, p) or float, default=0.0
-        Precision P of a normal prior around 0; a number stands for that multiple of the identity.
-    start : array of shape (p,), default=None
-        First coefficients; 0 by default.
-    tolerance : float, default=1e-9
-        As in `minimise_convex`.
-
-    Returns
-    -------
-    coef : array of shape (p,)
-        Coefficients.
-    hessian : array of shape (p, p)
-        Second derivatives of the objective at `coef`.
+    the linear predictor :math:`\eta = o + X \theta`, by `minimise_convex`. `design` (n, p) is X,
+    `offset` o, and `penalty` P the precision of a normal prior around 0; a number stands for that
+    multiple of the identity. Returns the coefficients (p,) and the Hessian of the objective there.
     """
     n_columns = design.shape[1]
     prior = penalty * np.eye(n_columns) if np.ndim(penalty) == 0 else penalty

@@ -41,24 +41,7 @@ def affine_sums(
     weight: np.ndarray,
     theta: np.ndarray,
 ) -> Sums:
-    """Sum of weighted log losses, and its gradient and Hessian in theta.
-
-    Parameters
-    ----------
-    link : VectorMap
-        The map.
-    logits, target : ndarray of shape (n, K)
-        Logits, and one-hot targets or label distributions.
-    weight : ndarray of shape (n,)
-        Positive weights.
-    theta : ndarray of shape (2 K + 1,)
-        Parameters.
-
-    Returns
-    -------
-    tuple of float, ndarray of shape (2 K + 1,), ndarray of shape (2 K + 1, 2 K + 1)
-        The sums; those of several sets of samples add up. Cost: O(n K^2).
-    """
+    """Sum of weighted log losses, and its gradient and Hessian in theta (2 K + 1,), in O(n K^2)."""
     n_classes = logits.shape[1]
     value, gradient = 0.0, np.zeros(2 * n_classes + 1)
     inner, outer = np.zeros((3, n_classes)), np.zeros((2 * n_classes, 2 * n_classes))
@@ -98,34 +81,15 @@ def minimise_affine(
     tolerance: float | None = None,
     known: Sums | None = None,
 ) -> Minimum:
-    r"""Minimise the sum of weighted log losses plus the penalty of `fit_link`.
+    """Minimise the sum of weighted log losses plus the penalty of `fit_link`.
 
     Deviations and biases that are shrunk sum to zero at the optimum. A penalty on these two sums
     does not change it, and makes it unique without shrinkage.
 
-    Parameters
-    ----------
-    link : VectorMap
-        The map, prepared.
-    sums : callable
-        theta -> the sums of `affine_sums` over all samples, with weights whose sum is `size`.
-    start : ndarray of shape (2 K + 1,)
-        First parameters.
-    shrinkage : float
-        Strength, in samples.
-    size : float
-        Number of samples.
-    max_values : float
-        Maximum number of calls of `sums`.
-    tolerance : float, default=None
-        Tolerance of the log likelihood; by default that of a fit to the last digits.
-    known : tuple of float, ndarray, ndarray, default=None
-        The sums at `start`, where these have been computed before.
-
-    Returns
-    -------
-    Minimum
-        As `minimise_convex` returns it; its ``state`` are the sums at its ``parameters``.
+    `sums` maps theta to the sums of `affine_sums` over all samples, with weights whose sum is
+    `size`; it is called at most `max_values` times. `known` are the sums at `start`, where these
+    have been computed before. The default tolerance is that of a fit to the last digits. The
+    ``state`` of the result are the sums at its ``parameters``.
     """
     penalise = _Penalty(link, (len(start) - 1) // 2, shrinkage, size)
     return minimise_convex(

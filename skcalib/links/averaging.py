@@ -107,17 +107,7 @@ class Model:
 
 @dataclass(frozen=True)
 class AveragedMap:
-    """The weighted mean of the identity and of maps of logits.
-
-    Attributes
-    ----------
-    basis : LogitBasis
-        Directions of the maps.
-    identity : float
-        Weight of the identity.
-    parts : list of (float, tuple of str, ndarray)
-        Weight, groups of directions and parameters of each map.
-    """
+    """The weighted mean of the identity and of ``parts``: weight, groups and parameters of maps."""
 
     basis: LogitBasis
     identity: float
@@ -139,11 +129,7 @@ class AveragedMap:
 
     @property
     def evidence(self) -> Mapping[str, float]:
-        """Sum of the weights of the maps of each kind.
-
-        A shift, a slope, different slopes of classes, a curve, and shifts that depend on the
-        predicted class.
-        """
+        """Weights of a shift, slope, slopes of classes, curve, and shifts by predicted class."""
         found = dict.fromkeys(("shift", "slope", "class_slopes", "curve", "confusion"), 0.0)
         names = {"bias": "shift"} | {name: name for name in found}
         for share, groups, _ in self.parts:
@@ -169,26 +155,15 @@ class AveragedMap:
 class ModelAverage:
     """Nested models and their weights.
 
-    Attributes
-    ----------
-    basis : LogitBasis
-        The directions.
-    directions : Directions
-        The directions at the forecasts.
-    weight : ndarray of shape (n,)
-        Weights of the rows, whose sum is the effective number of samples.
-    unit : ndarray of shape (n,)
-        Weights of one sample of each row, in the same units.
-    models : list of Model
-        The models that were fitted; the identity is not among them.
-    shares : ndarray of shape (len(models) + 1,)
-        Weights of the identity and of the models, which sum to one.
-    log_odds : float
-        Logarithm of the mean evidence of the models, relative to that of the identity. For
-        calibrated forecasts it is at least a with a probability of about exp(-a) or less.
-    dispersion : float
-        Variance of label distributions around the calibrated scores relative to that of labels,
-        at most 1; 1 for labels.
+    ``directions`` are those of ``basis`` at the forecasts. ``weight`` (n,) are the weights of the
+    rows, whose sum is the effective number of samples, and ``unit`` (n,) those of one sample of
+    each row. ``models`` were fitted; the identity is not among them. ``shares`` (len(models) + 1,)
+    are the weights of the identity and of the models, which sum to one.
+
+    ``log_odds`` is the logarithm of the mean evidence of the models, relative to that of the
+    identity. For calibrated forecasts it is at least a with a probability of about exp(-a) or less.
+    ``dispersion`` is the variance of label distributions around the calibrated scores relative to
+    that of labels, at most 1; 1 for labels.
     """
 
     dispersion = 1.0
@@ -200,10 +175,7 @@ class ModelAverage:
         weight: np.ndarray,
         square: np.ndarray | None = None,
     ) -> Self:
-        """Fit to forecasts (n, K), labels or label distributions, and positive weights (n,).
-
-        `square` (n,) are the sums of squared weights where a row stands for several samples.
-        """
+        """Fit to forecasts (n, K), labels or shares, weights and their squares as in `Problem`."""
         self._set_samples(forecast, target, weight, square)
         n_classes, size = forecast.shape[1], self.size
         if n_classes == 1:  # the only forecast is 1: there is nothing to correct
@@ -289,7 +261,7 @@ class ModelAverage:
             score = scores[parent.groups]
             if len(fitted) > needed:
                 best = max(model.evidence for model in fitted.values())
-                if self._out_of_reach(best, parent, groups, *score):
+                if self._likely(parent, groups, *score) < best - _OUT_OF_REACH:
                     continue
             fitted[frozenset(groups)] = self._fit_one(groups, parent, *score)
         if self.basis.confusion:
@@ -312,19 +284,17 @@ class ModelAverage:
         """Add constants by most likely class to the best model, if a score test supports them.
 
         The statistic must exceed its expectation by one standard deviation, for K (K - 1) degrees
-        of freedom. Only then are they among the directions of the intervals, which are longer with
-        them.
+        of freedom. Only then do they count in the intervals, which are longer with them.
         """
         parent = max(fitted.values(), key=lambda model: model.evidence)
         groups = (*parent.groups, *CONFUSION)
         score = self._score(parent.proba, self.every)
-        if self._supported(parent, groups, *score):
+        gain, n_added = self._gain(parent, groups, *score)
+        if 2 * gain > n_added + np.sqrt(2 * n_added):
             self.directions = self.every
-            fitted[frozenset(groups)] = _confused(self._fit_one(groups, parent, *score))
-
-    def _supported(self, parent, groups, gradient, information):
-        gain, n_added = self._gain(parent, groups, gradient, information)
-        return 2 * gain > n_added + np.sqrt(2 * n_added)
+            model = self._fit_one(groups, parent, *score)
+            evidence = model.evidence - _CONFUSION_COST
+            fitted[frozenset(groups)] = replace(model, evidence=evidence)
 
     def _log_likelihood(self, proba):
         return float(self.weight @ self._logs(proba))
@@ -357,9 +327,6 @@ class ModelAverage:
         residual = -proba
         residual[np.arange(len(proba)), self.label[rows]] += 1
         return residual
-
-    def _out_of_reach(self, best, parent, groups, *score):
-        return self._likely(parent, groups, *score) < best - _OUT_OF_REACH
 
     def _likely(self, parent, groups, gradient, information):
         """Evidence of a model, from the efficient score at its parent; rather too large."""
@@ -452,11 +419,6 @@ def tree_of(basis: LogitBasis) -> tuple[tuple, int]:
 def identity_model(proba: np.ndarray) -> Model:
     """The identity as a model; `proba` are the forecasts without zeros."""
     return Model((), np.empty(0), 0.0, 0.0, proba, np.empty((0, 0)))
-
-
-def _confused(model):
-    """A model with constants by most likely class, with their cost."""
-    return replace(model, evidence=model.evidence - _CONFUSION_COST)
 
 
 def fit_of_block(

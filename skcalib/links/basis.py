@@ -54,14 +54,8 @@ _CONFUSED = FEW_CLASSES, 10  # of this group: most classes, and least samples fo
 class LogitBasis:
     """Directions of logits, learned from forecasts.
 
-    Attributes
-    ----------
-    groups : dict of str to slice
-        The directions of each group, in the order of the parameters.
-    scale : ndarray of shape (J,)
-        Factor of each direction, which gives it unit mean information.
-    degree : int
-        Highest degree of the polynomials, about.
+    ``groups`` are the slices of the parameters of each group of directions. ``scale`` (J,) gives
+    each direction unit mean information. ``degree`` is about the highest degree of the polynomials.
     """
 
     scale: np.ndarray
@@ -271,10 +265,7 @@ class LogitBasis:
 
 
 class Directions:
-    """Groups of directions at the forecasts of a problem, block by block.
-
-    Blocks are kept between passes unless they are too large.
-    """
+    """Groups of directions at the forecasts of a problem, in blocks, which are kept if small."""
 
     def __init__(self, basis: LogitBasis, forecast: np.ndarray) -> None:
         self.basis, self.forecast, self.names = basis, forecast, tuple(basis.groups)

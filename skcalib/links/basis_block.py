@@ -24,27 +24,15 @@ class BasisBlock:
     r"""Directions at some forecasts, and their sums.
 
     Sample i has the directions :math:`g_i` (K, J), probabilities :math:`p_i` (K,), the mean
-    direction :math:`m_i = \sum_k p_{ik} g_{ik}`, and the tangents
-    :math:`h_{ik} = p_{ik} (g_{ik} - m_i)`, the derivatives of p in the parameters.
+    direction :math:`m_i = \sum_k p_{ik} g_{ik}`, and the tangents :math:`h_{ik} = p_{ik} (g_{ik} -
+    m_i)`, the derivatives of p in the parameters.
 
-    Attributes
-    ----------
-    log : ndarray of shape (n, K)
-        Logarithms of the forecasts.
-    dense : ndarray of shape (d, n, K) or None
-        Directions that are different from zero everywhere.
-    factors : tuple of ndarray of shape (n, K), or of None
-        For each class the direction that is this factor in its own column and zero in the others;
-        None stands for ones.
-    top : ndarray of shape (t, n) or None
-        Directions that are different from zero in the column ``column`` of each sample only.
-    column : ndarray of shape (n,)
-        That column.
-    confusion : bool
-        Whether there is a constant for each class and each value of ``column``.
-    mix : ndarray or sparse array of shape (J0, J), or None
-        The directions of the basis as combinations of those above, in this order; None if they are
-        the same.
+    ``log`` are the logarithms of the forecasts. Directions are, in this order: ``dense`` (d, n, K),
+    different from zero everywhere; for each class one that is ``factors[k]`` (n, K) in its own
+    column and zero in the others, where None stands for ones; ``top`` (t, n), different from zero
+    in the column ``column`` of each sample only; with ``confusion`` a constant for each class and
+    each value of ``column``. ``mix`` (J0, J) has the directions of the basis as combinations of
+    these; None if they are the same.
     """
 
     log: np.ndarray

@@ -21,18 +21,7 @@ _TINY = np.finfo(np.float64).tiny
 
 
 def cell_sums(log_odds: np.ndarray, weight: np.ndarray, mass: np.ndarray) -> np.ndarray:
-    """Sums over cells (3, 2 _CELLS + 1): weights, weights times log odds, and masses.
-
-    Parameters
-    ----------
-    log_odds, weight, mass : ndarray of shape (n,)
-        Values, their weights, and the masses of the distribution.
-
-    Returns
-    -------
-    ndarray of shape (3, 2 _CELLS + 1)
-        The sums; those of several sets of values add up.
-    """
+    """Sums over cells (3, 2 _CELLS + 1), which add up: weights, weighted log odds, and masses."""
     place = np.rint(np.arcsinh(log_odds) * (_CELLS / np.arcsinh(_END)))
     cell = np.clip(place, -_CELLS, _CELLS).astype(np.intp) + _CELLS
     size = 2 * _CELLS + 1
@@ -41,16 +30,11 @@ def cell_sums(log_odds: np.ndarray, weight: np.ndarray, mass: np.ndarray) -> np.
 
 
 class DistributionFunction:
-    """The distribution function in the middle of its steps, linear between cells.
+    """The distribution function in the middle of its steps, linear between cells, from `cell_sums`.
 
     A cell is at the mean of its log odds. So the only value of a cell, and a value that many
     samples share, has the mass of all lower values and half of its own. With more than 128 cells
     the function is kept at 128 quantiles only; for these a cell has at most 1/128 of the weight.
-
-    Parameters
-    ----------
-    sums : ndarray of shape (3, 2 _CELLS + 1)
-        The sums of `cell_sums`.
     """
 
     def __init__(self, sums: np.ndarray) -> None:

@@ -59,10 +59,7 @@ _FLAT = 1e-9  # of the largest eigenvalue of an information
 
 
 def one_step_is_enough(counts: np.ndarray, weight: np.ndarray, folds: Sequence[np.ndarray]) -> bool:
-    """Whether one step is accurate, from the number of labels of each class (K,).
-
-    Every class needs some labels: a step cannot follow a class that disappears.
-    """
+    """Whether one step is accurate: it cannot follow a class that disappears."""
     size = effective_size(weight)
     enough = size >= max(_FEWEST, _PER_CLASS * len(counts)) and counts.min() >= PER_CLASS
     largest = max(weight[test].sum() for test in folds)
@@ -70,23 +67,11 @@ def one_step_is_enough(counts: np.ndarray, weight: np.ndarray, folds: Sequence[n
 
 
 class AverageWithout(ModelAverage):
-    """The average of maps without some samples.
+    """The average of maps, as `whole`, without the samples of the numbers `left_out`.
 
     The directions are those of all forecasts, without labels. Models that a score test on all
-    samples excludes are not considered.
-
-    Parameters
-    ----------
-    whole : ModelAverage
-        The fit to all samples.
-    left_out : ndarray of shape (m,)
-        Numbers of the samples to leave out.
-
-    Attributes
-    ----------
-    accurate : bool
-        Whether the expansion holds for all models of positive weight, and the samples are like the
-        others.
+    samples excludes are not considered. ``accurate`` says whether the expansion holds for all
+    models of positive weight, and the samples are like the others.
     """
 
     def __init__(self, whole: ModelAverage, left_out: np.ndarray) -> None:
@@ -163,26 +148,11 @@ def is_usual(
 ) -> bool:
     r"""Whether the score of some samples is usual for samples that are drawn at random.
 
-    Let u be the score of a share s of the samples minus the same share of the score of all, and I
-    the information of all samples. Then :math:`u^\top I^{-1} u / (s (1 - s))` has about a
-    chi-squared distribution for a random share, and must not exceed its mean by much more than four
-    standard deviations.
-
-    Parameters
-    ----------
-    excess : ndarray of shape (J,)
-        The difference u.
-    information : ndarray of shape (J, J)
-        The information I, which may be singular.
-    share : float
-        The share s of the weight.
-    inflation : float, default=1
-        Factor of the variance by weights that are not equal.
-
-    Returns
-    -------
-    bool
-        Whether it is usual.
+    Let u (`excess`) be the score of a share s of the samples minus the same share of the score of
+    all, and I the information of all samples, which may be singular. Then :math:`u^\top I^{-1} u /
+    (s (1 - s))` has about a chi-squared distribution for a random share, and must not exceed its
+    mean by much more than four standard deviations. `inflation` is the factor of the variance by
+    weights that are not equal.
     """
     values, vectors = np.linalg.eigh(information)
     kept = values > _FLAT * values[-1]
@@ -239,22 +209,9 @@ def affine_path(
 ) -> Iterator[AffineFit]:
     """Vector scaling under the log loss, fitted to all samples with several strengths.
 
-    Parameters
-    ----------
-    link : VectorMap
-        The map, prepared.
-    parts : list of tuple of ndarray
-        Logits, targets (m, K) and weights (m,) of the parts, which are all samples together. The
-        mean of all weights is one.
-    start : ndarray of shape (2 K + 1,)
-        Parameters of the fit with infinite shrinkage.
-    strengths : sequence of float
-        Strengths of the shrinkage, infinity first.
-
-    Yields
-    ------
-    AffineFit
-        The fit of one strength after the other.
+    `parts` are logits, targets (m, K) and weights (m,) of parts, which are all samples together,
+    with weights of mean one. Yields the fit of each strength; the first strength must be infinity,
+    and `start` the parameters of its fit.
     """
     sizes, masses = np.array([(len(weight), weight.sum()) for *_, weight in parts]).T
     squares = float(sum(weight @ weight for *_, weight in parts))

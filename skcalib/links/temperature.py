@@ -61,27 +61,11 @@ def optimal_inverse_temperature(
     high: float = 1e4,
     tolerance: float = 1e-11,
 ) -> tuple[float, int]:
-    """Minimiser of the log loss over beta in [low, high].
+    """Minimiser of the log loss over beta in [low, high], and the number of passes over the data.
 
-    Parameters
-    ----------
-    logits : array of shape (n, K)
-        float32 or float64; the arithmetic follows.
-    labels : array of shape (n,) or (n, K)
-        Columns of the labels, or label distributions.
-    weight : array of shape (n,)
-        Positive weights.
-    low, high : float
-        Ends of the search; an optimum beyond one is returned as that end.
-    tolerance : float
-        Relative error aimed at.
-
-    Returns
-    -------
-    beta : float
-        The minimiser.
-    passes : int
-        Passes over the data.
+    Logits (n, K) are float32 or float64, and the arithmetic follows. Labels are columns (n,) or
+    label distributions (n, K). An optimum beyond an end is returned as that end. `tolerance` is the
+    relative error aimed at.
     """
     hit, peak = _hit_and_peak(logits, labels)
     beta = 1.0
@@ -107,20 +91,7 @@ def optimal_inverse_temperature(
 
 
 def mean_log_loss(logits: np.ndarray, labels: np.ndarray, weight: np.ndarray, beta: float) -> float:
-    """Mean log loss of softmax(beta * logits), block by block.
-
-    Parameters
-    ----------
-    logits, labels, weight : arrays
-        As in `optimal_inverse_temperature`.
-    beta : float
-        Inverse temperature.
-
-    Returns
-    -------
-    float
-        The mean.
-    """
+    """Mean log loss of softmax(beta * logits), block by block."""
     hit, peak = _hit_and_peak(logits, labels)
     total = 0.0
     for block in row_blocks(logits):
@@ -139,20 +110,7 @@ def _hit_and_peak(logits, labels):
 def log_loss_derivatives(
     logits: np.ndarray, labels: np.ndarray, weight: np.ndarray, beta: float
 ) -> np.ndarray:
-    """First three derivatives in beta of the sum of weighted log losses of softmax(beta * logits).
-
-    Parameters
-    ----------
-    logits, labels, weight : arrays
-        As in `optimal_inverse_temperature`.
-    beta : float
-        Inverse temperature.
-
-    Returns
-    -------
-    array of shape (3,)
-        The derivatives; those of several sets of samples add up.
-    """
+    """Three derivatives in beta of the sum of weighted log losses of softmax(beta * logits)."""
     hit, peak = _hit_and_peak(logits, labels)
     return _derivatives(logits, hit, peak, weight, beta)
 
@@ -167,29 +125,11 @@ def halley(
     max_passes: int = 100,
     rounded: Callable[[float], float] = float,
 ) -> tuple[float, int]:
-    """Minimiser in [low, high] of a convex function, from its first three derivatives.
+    """Minimiser in [low, high] of a convex function, from its first three derivatives at beta.
 
-    Parameters
-    ----------
-    derivatives : callable
-        beta -> the derivatives, in any unit of the function.
-    beta : float
-        First value.
-    low, high : float
-        Ends of the search; an optimum beyond one is returned as that end.
-    tolerance : float, default=1e-11
-        Relative error aimed at.
-    max_passes : int, default=100
-        Maximum number of calls.
-    rounded : callable, default=float
-        Rounds beta to the values that `derivatives` distinguishes.
-
-    Returns
-    -------
-    beta : float
-        The minimiser.
-    passes : int
-        Number of calls.
+    These may be in any unit of the function. An optimum beyond an end is returned as that end.
+    `tolerance` is the relative error aimed at; `rounded` rounds beta to the values that
+    `derivatives` distinguishes. Returns the minimiser and the number of calls.
     """
     low, high, beta = map(rounded, (low, high, beta))
     below, above, untried = low, high, {low, high}
@@ -346,25 +286,10 @@ def _maximise(sums, precision, beta=None):
 class BiasedSums:
     """Sums over samples in memory for `fit_bias_corrected_sums`.
 
-    Parameters
-    ----------
-    logits : ndarray of shape (n, K)
-        Logits.
-    hit : ndarray of shape (n,) or (n, K)
-        Columns of the labels, or label distributions.
-    weight : ndarray of shape (n,)
-        Positive weights, whose sum is the number of samples in units of the priors.
-    spread : float, default=None
-        Unit of the logits; by default the root of their mean square, each row centred.
-
-    Attributes
-    ----------
-    spread : float
-        The unit.
-    counts : ndarray of shape (K,)
-        Total weight of the labels of each class.
-    start : float
-        First inverse temperature.
+    `hit` are columns of labels (n,), or label distributions (n, K). The sum of the weights is the
+    number of samples in units of the priors. `spread` is the unit of the logits, by default the
+    root of their mean square, each row centred. ``counts`` (K,) are the total weights of the labels
+    of each class, ``start`` the first inverse temperature.
     """
 
     start = 1.0

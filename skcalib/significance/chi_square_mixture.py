@@ -33,22 +33,9 @@ def chi_square_mixture_sf(x: float, weights: ArrayLike, *, copies: int = 1) -> f
     over a hyperbola that cuts the real axis at a saddle point of :math:`\varphi` and opens to the
     right, where the integrand vanishes for x > 0. To the right of 0 it is the probability; to the
     left, taken if x is below the mean, it is that of the complement. There is no cancellation, so
-    tails of 1e-100 have the same relative accuracy, about 1e-11, as the centre. O(number of
-    weights) for each of some 60 nodes.
-
-    Parameters
-    ----------
-    x : float
-        Where to evaluate.
-    weights : array-like of shape (m,)
-        The weights :math:`\lambda_l`, of either sign.
-    copies : int, default=1
-        How often each weight occurs in the sum. It adds nothing to the cost.
-
-    Returns
-    -------
-    float
-        The probability. It may underflow to 0.
+    tails of 1e-100 have the same relative accuracy, about 1e-11, as the centre. Tails may underflow
+    to 0. The weights lambda are of either sign; each occurs `copies` times in the sum, which adds
+    nothing to the cost, O(number of weights) for each of some 60 nodes.
     """
     weights = np.asarray(weights, dtype=np.float64)
     if x < 0:

@@ -540,10 +540,7 @@ def bound_test(
 def bound_pvalue(
     value: float, n_samples: int, n_pairs: int, largest: float, statistic: str
 ) -> float:
-    """The bound for an estimate, where h is at most `largest` in absolute value.
-
-    ``n_pairs`` is the number of independent pairs that the estimate averages.
-    """
+    """The bound for an estimate from `n_pairs` independent pairs of an h of at most +-`largest`."""
     if value <= 0:
         return 1.0
     if statistic == "biased":

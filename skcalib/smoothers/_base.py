@@ -144,11 +144,7 @@ def check_at_least_two(n_samples):
 
 
 def cross_predict(forecast, values, weight, fit_one, folds):
-    """Out-of-fold predictions; samples predicted several times are averaged.
-
-    ``fit_one(forecast, values, weight)`` returns a function from forecasts to predictions. Folds
-    run in parallel under :func:`joblib.parallel_config`.
-    """
+    """Out-of-fold predictions by functions ``fit_one(forecast, values, weight)``, averaged."""
     flat = values.reshape(len(values), -1)
     predict = partial(_fit_predict, fit_one, forecast, flat, weight)
     predicted, tested = out_of_fold(predict, folds, len(flat))

@@ -324,17 +324,10 @@ _AT_END = 0.06  # the same where the best is the smallest or the largest bandwid
 class BandwidthSearch:
     """Bandwidths tried, in increasing order, and their costs; lower is better.
 
-    Attributes
-    ----------
-    criterion : {"likelihood", "risk"}
-        Whether the cost is minus the mean leave-one-out log likelihood of the forecasts, or the
-        mean leave-one-out loss of the calibrated scores.
-    bandwidths, costs : ndarray of shape (n_evaluations,)
-        Computed on all rows, or on the subsample if `bandwidth` was extrapolated from one.
-    bandwidth : float
-        The chosen bandwidth.
-    n_samples : int
-        Number of rows on which the costs were evaluated.
+    The cost is minus the mean leave-one-out log likelihood of the forecasts for the ``criterion``
+    "likelihood", and the mean leave-one-out loss of the calibrated scores for "risk". It is
+    computed on ``n_samples`` rows: all, or the subsample if the chosen ``bandwidth`` was
+    extrapolated from one.
     """
 
     criterion: str

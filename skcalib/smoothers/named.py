@@ -31,10 +31,7 @@ SmootherLike: TypeAlias = (
 
 
 def resolve_smoother(smoother: SmootherLike) -> Smoother:
-    """A smoother from None, a string, a smoother or a scikit-learn classifier.
-
-    None is `LogitSmoother`. `resolve_estimate` decides where no smoother is needed at all.
-    """
+    """A smoother from None (`LogitSmoother`), a string, a smoother or a scikit-learn classifier."""
     if smoother is None:
         return LogitSmoother()
     if hasattr(smoother, "predict_proba") and not isinstance(smoother, (Smoother, type)):

@@ -419,10 +419,7 @@ def _largest(values):
 
 
 class TiedScores:
-    """Sorted samples with tied scores merged, for isotonic fits to several label vectors.
-
-    ``score`` and ``mass`` hold the m distinct scores, increasing, and the weight at each.
-    """
+    """Distinct scores (m,), increasing, and their mass, for isotonic fits to several labels."""
 
     def __init__(self, score: np.ndarray, weight: np.ndarray) -> None:
         self._order = np.argsort(score, kind="stable")

@@ -158,16 +158,9 @@ class SplineSmoother(OutOfFoldSmoother):
 class SplineCurve:
     """One fitted curve: a function from forecasts (m, 2) to estimates (m, 2).
 
-    Attributes
-    ----------
-    knots_ : array
-        Knots on the logit; fewer than three for a straight line.
-    coef_ : array
-        Coefficients of the columns of the design, which are orthonormal.
-    covariance_ : array
-        Their covariance.
-    robust_ : array or None
-        Their covariance for samples in clusters, from `allow_for_clusters`.
+    ``knots_`` are on the logit, fewer than three for a straight line. ``coef_`` are the
+    coefficients of the columns of the design, which are orthonormal, with ``covariance_``, and with
+    ``robust_`` for samples in clusters, from `allow_for_clusters`.
     """
 
     robust_: np.ndarray | None = None
@@ -178,11 +171,7 @@ class SplineCurve:
     def fit(
         self, score: np.ndarray, label: np.ndarray, weight: np.ndarray, *, size: float | None = None
     ) -> Self:
-        """Fit to scores (n,), labels (n,) between 0 and 1 and weights; return self.
-
-        `size` is the number of labels that the weights stand for: by default the effective size
-        (Kish).
-        """
+        """Fit to scores (n,), labels (n,) in [0, 1] and weights, which stand for `size` labels."""
         size = effective_size(weight) if size is None else size
         weight = weight * (size / weight.sum())
         self._floor, self._ceiling = _smallest(score), 1 - _smallest(1 - score)
@@ -249,10 +238,7 @@ class SplineCurve:
     def interval(
         self, forecast: np.ndarray, confidence_level: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Limits (m,) of the curve by the delta method on the logit.
-
-        With clusters the larger of both variances is used.
-        """
+        """Limits (m,) by the delta method on the logit, from the larger variance of clusters."""
         centre, design = self._bent(forecast[:, 1])
         known = [self.covariance_] if self.robust_ is None else [self.covariance_, self.robust_]
         spread = np.sqrt(

@@ -65,37 +65,17 @@ _UNDERFLOW = 1e-290  # smaller shares are sums of truncated exponentials and set
 
 
 def canonical_average(points, forecast, weight, values, bandwidth, *, leave_out=False, n_jobs=None):
-    r"""Kernel averages of values, and the log of the total kernel weight.
+    r"""Kernel averages (m, C) of values (n, C), and the log of the total kernel weight (m,).
 
-    :math:`\sum_j w_j k(x_i, s_j) v_j / M_i` and :math:`\log M_i` with
-    :math:`M_i = \sum_j w_j k(x_i, s_j)` and the kernel in the module's docstring.
+    :math:`\sum_j w_j k(x_i, s_j) v_j / M_i` and :math:`\log M_i` with :math:`M_i = \sum_j w_j
+    k(x_i, s_j)` and the kernel in the module's docstring, at points x (m, K). Zeros stand for the
+    smallest positive number. With `leave_out` the points are the forecasts, and source i is left
+    out at point i.
 
-    Parameters
-    ----------
-    points : array-like of shape (m, K)
-        Where to average. Zeros stand for the smallest positive number.
-    forecast : array-like of shape (n, K)
-        The sources :math:`s_j`.
-    weight : array-like of shape (n,)
-        Their positive weights :math:`w_j`.
-    values : array-like of shape (n, C)
-        What to average; C may be 0. One-hot rows are recognised and summed faster; the error of
-        their shares is relative to each share, down to 1e-290, below which a share is 0. The
-        error of other averages is relative to the largest absolute value.
-    bandwidth : float
-        The bandwidth h > 0.
-    leave_out : bool, default=False
-        Whether `points` are the forecasts and source i is left out at point i.
-    n_jobs : int, default=None
-        Number of threads; None means 1 or that of :func:`joblib.parallel_config`. The result
-        does not depend on it.
-
-    Returns
-    -------
-    averages : ndarray of shape (m, C)
-        The averages.
-    log_mass : ndarray of shape (m,)
-        The logs of the total weights :math:`M_i`.
+    C may be 0. One-hot values are recognised and summed faster; the error of their shares is
+    relative to each share, down to 1e-290, below which a share is 0. The error of other averages is
+    relative to the largest absolute value. The result does not depend on the number of threads;
+    None means 1 or that of :func:`joblib.parallel_config`.
     """
     values = np.asarray(values, dtype=np.float64)
     n_samples, n_values = values.shape
@@ -118,27 +98,11 @@ def canonical_average(points, forecast, weight, values, bandwidth, *, leave_out=
 
 
 def canonical_log_likelihoods(forecast, weight, bandwidths, *, n_jobs=None):
-    r"""Leave-one-out log likelihood of forecasts under their kernel density, by bandwidth.
+    r"""Leave-one-out log likelihoods (B,) of forecasts under their kernel density, by bandwidth.
 
     :math:`\sum_i w_i \log \bigl( \sum_{j \ne i} w_j k(s_i, s_j) / \sum_{j \ne i} w_j \bigr)`. For
-    many classes the product :math:`\langle \log s_i, s_j \rangle` of a block serves all
-    bandwidths; for few it costs less than to rescale it, and each bandwidth has its own.
-
-    Parameters
-    ----------
-    forecast : array-like of shape (n, K)
-        The forecasts, at least two.
-    weight : array-like of shape (n,)
-        Their positive weights :math:`w_j`.
-    bandwidths : array-like of shape (B,)
-        The bandwidths h > 0.
-    n_jobs : int, default=None
-        As in `canonical_average`.
-
-    Returns
-    -------
-    ndarray of shape (B,)
-        The log likelihoods.
+    many classes the product :math:`\langle \log s_i, s_j \rangle` of a block serves all bandwidths;
+    for few it costs less than to rescale it, and each bandwidth has its own.
     """
     forecast = np.asarray(forecast, dtype=np.float64)
     weight = np.asarray(weight, dtype=np.float64)
@@ -279,10 +243,7 @@ class Sources:
 
 
 def tiles_of_rows(log_points):
-    """Tiles of rows, for sums over all sources.
-
-    They are sorted by their smallest logarithm: few tiles then have exponentials that underflow.
-    """
+    """Tiles of rows, sorted by smallest logarithm: few then have exponentials that underflow."""
     order = np.argsort(log_points.min(axis=1), kind="stable")
     return [order[i : i + _ROWS] for i in range(0, len(order), _ROWS)]
 
@@ -477,16 +438,9 @@ _MANY, _TRIALS = 6000, 16  # points and sources from which dropping is tried; ti
 class Dropping:
     """Selection of sources by bounds of their log kernels, `slope * columns @ log x + constant`.
 
-    Parameters
-    ----------
-    columns : ndarray of shape (n, K)
-        The non-negative vectors of the sources, segment after segment.
-    slopes : ndarray of shape (B,)
-        Factors of `columns`, one for every bandwidth.
-    constants : ndarray of shape (B, n)
-        The constants of the sources, with their log weights.
-    edges : ndarray of shape (C + 1,)
-        Starts and ends of segments.
+    `columns` (n, K) are the non-negative vectors of the sources, segment after segment, between
+    `edges`. There are `slopes` (B,) and `constants` (B, n), which include the log weights, for
+    every bandwidth.
     """
 
     def __init__(self, columns, slopes, constants, edges):
