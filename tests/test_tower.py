@@ -7,7 +7,7 @@ import pytest
 
 from skcalib.scores import Brier, LogLoss, Lp, Spherical, TotalVariation
 from skcalib.smoothers import LevelSets, UniformBins
-from skcalib.tower import expected_divergence, weighted_mean
+from skcalib.tower import expected_divergence
 
 SCORES = [Brier(), LogLoss(), Spherical()]
 
@@ -25,13 +25,6 @@ def cell_means(values, cells, weight):
 
 
 # --- legs -----------------------------------------------------------------------------------------
-
-
-def test_weighted_mean():
-    values, weight = np.array([[1.0, 2], [3, 4], [5, 9]]), np.array([1, 1, 2.0])
-    np.testing.assert_allclose(weighted_mean(values, weight), [3.5, 6])
-    np.testing.assert_allclose(weighted_mean(values), [3, 5])
-    assert weighted_mean(np.array([1.0, np.inf]), np.array([2.0, 1.0])) == np.inf
 
 
 @pytest.mark.parametrize("score", [*SCORES, TotalVariation(), Lp(3)], ids=repr)
