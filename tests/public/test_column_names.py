@@ -20,7 +20,6 @@ from skcalib import (
     calibration_upper_bound,
     compare_calibration,
     ks_calibration_error,
-    proper_calibration_error,
 )
 from skcalib._column_names import is_numbering, is_plain, match_names, read_name
 from skcalib.problem import check_problem
@@ -411,32 +410,6 @@ def test_a_comparison_of_columns_of_different_classes():
     found = compare_calibration(y, churn, p**2, pos_label="churn")
     assert found == compare_calibration(y, p, p**2, pos_label="churn")
     assert found.high < 0
-
-
-def test_functions_agree_with_the_array_of_the_class():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=300)
-    y = np.where(rng.uniform(size=300) < p**2, "churn", "stay")
-    expected = proper_calibration_error(y, p, pos_label="churn")
-    assert proper_calibration_error(y, pd.Series(p, name="p_churn")) == expected
-    assert proper_calibration_error(y, pd.Series(1 - p, name="p_stay")) == pytest.approx(
-        expected, rel=1e-6
-    )
-
-
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
-@pytest.mark.parametrize("form", ["{}", "p_{}", "{}_score", "P({})", "rf.{}"])
-def test_frames_of_several_columns(make, form):
-    upper = [form.format(c).upper() for c in WORDS]
-    for names in ([form.format(c) for c in WORDS], upper):
-        right = make(dict(zip(names, (P, 1 - P), strict=True)))
-        assert check_problem(Y, right).classes.tolist() == WORDS
-        turned = make(dict(zip(names[::-1], (1 - P, P), strict=True)))
-        with pytest.raises(ValueError, match=r"columns of y_proba are named .* pass labels="):
-            check_problem(Y, turned)
-        problem = check_problem(Y, turned, labels=WORDS[::-1])
-        np.testing.assert_array_equal(problem.forecast[:, 1], P)
-        np.testing.assert_array_equal(problem.target[:, 1], Y == "churn")
 
 
 def test_frames_whose_names_are_partly_classes():

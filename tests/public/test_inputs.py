@@ -305,6 +305,7 @@ LABELS = {
     "pandas, categories in another order": lambda y: pd.Series(
         pd.Categorical(WORDS[y], categories=WORDS[::-1], ordered=True)
     ),
+    "pandas, category without samples": lambda y: pd.Categorical(WORDS[y], [*WORDS, "dog"]),
     "polars": pl.Series,
     "polars, strings": lambda y: pl.Series(WORDS[y]),
     "polars, categorical": lambda y: pl.Series(WORDS[y], dtype=pl.Categorical),
