@@ -20,9 +20,7 @@ from skcalib import (
     kernel_calibration_error,
     ks_calibration_error,
     proper_calibration_error,
-    reliability_bins,
     root_brier_score,
-    score_decomposition,
     simplex_calibration_error,
 )
 from skcalib.scores import Brier, LogLoss, Spherical
@@ -71,17 +69,6 @@ def test_one_column_and_mixed_libraries(asarray, binary):
     assert calibration_error(asarray(y), asarray(column), notion="canonical") == expected
     assert calibration_error(y.tolist(), asarray(column), notion="canonical") == expected
     assert calibration_error(asarray(y), column.tolist(), notion="canonical") == expected
-
-
-def test_records(asarray, multiclass):
-    y, proba = multiclass
-    assert score_decomposition(asarray(y), asarray(proba)) == score_decomposition(y, proba)
-    (bins,), (expected,) = (
-        reliability_bins(*pair, n_bins=5) for pair in ((asarray(y), asarray(proba)), (y, proba))
-    )
-    for name, value in vars(expected).items():
-        assert type(getattr(bins, name)) is np.ndarray
-        np.testing.assert_array_equal(getattr(bins, name), value)
 
 
 @pytest.mark.parametrize("score", SCORES, ids=repr)
@@ -155,13 +142,6 @@ def test_stream(asarray, multiclass):
     expected = calibration_error(y, proba, strategy="uniform", n_bins=5)
     found = calibration_error(stream, strategy="uniform", n_bins=5)
     assert found == pytest.approx(expected, abs=1e-14)
-
-
-def test_single_precision(asarray, multiclass):
-    y, proba = multiclass
-    single = proba.astype(np.float32)
-    assert root_brier_score(y, asarray(single)) == root_brier_score(y, single)
-    assert root_brier_score(y, asarray(single)) == pytest.approx(root_brier_score(y, proba), 1e-6)
 
 
 def test_nothing_is_modified(asarray, multiclass):

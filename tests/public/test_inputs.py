@@ -206,18 +206,15 @@ def expected_of(recipe):
     return [run(recipe, y, proba) for y, proba in shapes(recipe)]
 
 
-@pytest.mark.parametrize(("recipe", "container"), rotated(FUNCTIONS, CONTAINERS, 5), ids=str)
+@pytest.mark.parametrize(
+    ("recipe", "container"),
+    [*rotated(FUNCTIONS, CONTAINERS, 5), *rotated(firsts(DISPLAYS), FEW, 2)],
+    ids=str,
+)
 def test_forecasts_in_every_container(recipe, container):
     for (y, proba), expected in zip(shapes(recipe), expected_of(recipe), strict=True):
         got = run(recipe, y, proba, convert=CONTAINERS[container])
         np.testing.assert_array_equal(got, expected)
-
-
-@pytest.mark.parametrize(("recipe", "container"), rotated(firsts(DISPLAYS), FEW, 2), ids=str)
-def test_displays_of_forecasts_in_containers(recipe, container):
-    y, proba = DATA[2]
-    got = run(recipe, y, proba, convert=CONTAINERS[container])
-    np.testing.assert_array_equal(got, expected_of(recipe)[0])
 
 
 @pytest.mark.parametrize("recipe", EVERY, ids=str)
@@ -320,26 +317,22 @@ BINARY_LABELS = {
 }
 
 
+FEW_LABELS = ("strings, list", "pandas, categorical", "polars, strings", "negative")
+
+
 @pytest.mark.parametrize(
-    ("recipe", "kind"), rotated(FUNCTIONS, [*LABELS, *BINARY_LABELS], 8), ids=str
+    ("recipe", "kind"),
+    [
+        *rotated(FUNCTIONS, [*LABELS, *BINARY_LABELS], 8),
+        *rotated(firsts(DISPLAYS), FEW_LABELS, 2),
+    ],
+    ids=str,
 )
 def test_labels_of_every_kind(recipe, kind):
     which = 0 if kind in BINARY_LABELS else -1  # two classes, or the most that it takes
     y, proba = list(shapes(recipe))[which]
     labels = {**LABELS, **BINARY_LABELS}[kind](y)
     np.testing.assert_array_equal(run(recipe, labels, proba), expected_of(recipe)[which])
-
-
-@pytest.mark.parametrize(
-    ("recipe", "kind"),
-    rotated(
-        firsts(DISPLAYS), ["strings, list", "pandas, categorical", "polars, strings", "negative"], 2
-    ),
-    ids=str,
-)
-def test_displays_of_labels_of_every_kind(recipe, kind):
-    y, proba = DATA[2]
-    np.testing.assert_array_equal(run(recipe, LABELS[kind](y), proba), expected_of(recipe)[0])
 
 
 @pytest.mark.slow

@@ -1,9 +1,8 @@
 """The known defects of other packages, listed at the end of REFERENCE: each is a test here.
 
-A test says what the defect was; longer studies of the same matter are named in `STUDIES`.
+A test says what the defect was.
 """
 
-import ast
 import re
 from pathlib import Path
 
@@ -236,22 +235,3 @@ def test_every_defect_of_the_reference_has_its_test():
 def text_of(path):
     """Lines that a list item was broken into are one line again."""
     return re.sub(r"\n +", " ", path.read_text(encoding="utf-8"))
-
-
-# --- where each of them is studied at length ------------------------------------------------------
-
-STUDIES = {
-    "negative p-value": "test_binary_tests.py::test_pvalues_are_never_negative",
-    "one-sided test": "test_binary_tests.py::test_spiegelhalter_is_two_sided",
-    "decomposition": "test_proper_errors.py::test_decomposition_of_both_methods",
-    "classes": "test_proper_errors.py::test_classwise_and_top_label_are_binary_problems",
-    "logits": "test_recalibration.py::test_maps_of_one_logit_are_logistic_regressions",
-}
-
-
-@pytest.mark.parametrize("where", STUDIES.values(), ids=STUDIES)
-def test_studies_exist(where):
-    file, name = where.split("::")
-    (path,) = Path(__file__).parents[1].rglob(file)
-    tree = ast.parse(path.read_text())
-    assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}

@@ -288,15 +288,10 @@ def test_hard_binary_forecasts(case):
 
 
 @EASY
-@given(broken())
-def test_broken_arguments_are_refused(case):
+@given(broken(), broken(binary=True))
+def test_broken_arguments_are_refused(case, binary):
     check_refused(ANY, *case)
-
-
-@EASY
-@given(broken(binary=True))
-def test_broken_binary_arguments_are_refused(case):
-    check_refused(BINARY, *case)
+    check_refused(BINARY, *binary)
 
 
 @settings(EASY, max_examples=3)
@@ -319,13 +314,6 @@ def test_many_hard_forecasts(case, wrong):
 def test_many_hard_binary_forecasts(case, wrong):
     check_all(BINARY, *case)
     check_refused(BINARY, *wrong)
-
-
-@pytest.mark.slow
-@settings(EASY, max_examples=6)
-@given(valid(max_samples=30))
-def test_many_hard_forecasts_in_displays(case):
-    check_all(DISPLAYS, *case)
 
 
 @pytest.mark.slow
