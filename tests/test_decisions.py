@@ -87,12 +87,6 @@ def test_the_brier_score_is_the_mean_of_elementary_scores():
     assert_allclose(losses, (1 - p[:5]) ** 2, atol=3e-3)
 
 
-@pytest.mark.parametrize("threshold", [0, 1, -0.2, 1.5, np.nan, "0.3", True, None])
-def test_thresholds_that_are_refused(threshold):
-    with pytest.raises(ValueError, match="threshold must lie strictly between 0 and 1, got"):
-        Elementary(threshold)
-
-
 @pytest.mark.parametrize(
     "costs", [[0, 1], [[0], [1]], [[0, 1]], [[0, np.inf], [1, 0]], "a", [[0, 1], [2]]]
 )
