@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from conftest import make_forecasts
 from public_functions import BESIDE, FORECASTS, MOMENTS, SCALARS, public_name
-from scipy.sparse import csr_array
 
 import skcalib as s
 from skcalib.grouping import differences_at_equal_scores
@@ -30,66 +29,51 @@ NAN = np.where(np.arange(40) == 3, np.nan, P[:, 1])
 OFF = P * np.where(np.arange(40) == 7, 1.001, 1)[:, None]
 IMPOSSIBLE = np.where(np.arange(40) == np.flatnonzero(Y == 1)[0], 0.0, 0.5)
 
-# A call is a function, its positional arguments and the rest.
-INVALID_INPUT = [
+#: Labels and forecasts, each pair with its message.
+INVALID_DATA = [
     (
         ([0, 1], [[0.5, 0.5]]),
-        {},
         r"y_true and y_proba must have the same number of samples: y_true has 2, y_proba has 1\.",
     ),
-    (([], []), {}, r"y_true is empty: at least one sample is needed\."),
-    (([0, 1], np.empty((0, 2))), {}, r"y_proba is empty: at least one sample is needed\."),
-    ((Y, NAN), {}, r"y_proba contains NaN: remove or correct these rows first\."),
+    (([0, 1], np.empty((0, 2))), r"y_proba is empty: at least one sample is needed\."),
+    ((Y, NAN), r"y_proba contains NaN: remove or correct these rows first\."),
     (
         (Y, np.where(P[:, 1] > 0.5, np.inf, 0)),
-        {},
         r"y_proba contains infinity: remove or correct these rows first\.",
     ),
     (
         (Y, P[:, 1] - 0.5),
-        {},
         r"y_proba has the value -0\.5, outside \[0, 1\]: probabilities are expected\. Map logits "
         r"or decision values to probabilities first, for example by scipy\.special\.softmax or "
         r"scipy\.special\.expit\.",
     ),
     (
         (Y, P * 100),
-        {},
         r"y_proba has the value \d+(\.\d+)?, outside \[0, 1\]: probabilities are expected\. The "
         r"rows sum to 100, so these are percentages: divide by 100\.",
     ),
     (
         (Y, P[:, 1] * 100),
-        {},
         r"y_proba has the value \d+(\.\d+)?, outside \[0, 1\]: probabilities are expected\. If "
         r"these are percentages, divide by 100\. Map logits or decision values to probabilities "
         r"first, for example by scipy\.special\.softmax or scipy\.special\.expit\.",
     ),
     (
         (Y, OFF),
-        {},
         r"Each row of y_proba must sum to 1 \(within 1e-05\), but row 7 sums to 1\.001\. Pass one "
         r"probability per class in each row; divide by the row sum first if that is "
         r"intended\.",
     ),
     (
-        (Y, csr_array(P)),
-        {},
-        r"y_proba is sparse: pass a dense array, for example y_proba\.toarray\(\)\.",
-    ),
-    (
         (Y, [["a", "b"]] * 40),
-        {},
         r"y_proba must be a numeric array of shape \(n,\) or \(n, n_classes\): .*\.",
     ),
     (
         (Y, P[:, :, None]),
-        {},
         r"y_proba must (have|be a numeric array of) shape \(n,\) or \(n, n_classes\).*\.",
     ),
     (
         (np.eye(2)[Y], P),
-        {},
         r"y_true must hold one label per sample, shape \(n,\); got shape \(40, 2\)\. Turn one-hot "
         r"rows into labels with \.argmax\(axis=1\); an indicator matrix of 0 and 1 needs "
         r"notion=Multilabel\(\), and soft labels are label distributions or annotator counts "
@@ -97,28 +81,46 @@ INVALID_INPUT = [
     ),
     (
         (np.where(Y == 1, None, 0), P),
-        {},
         r"y_true contains missing values \(NaN or None\): remove these rows first\.",
     ),
-    ((Y + 0.5, P), {}, r"y_true contains continuous values: class labels are expected\."),
+    ((Y + 0.5, P), r"y_true contains continuous values: class labels are expected\."),
     (
         (Y3, P),
-        {},
         r"y_true has 3 classes but y_proba has 2 columns: pass labels= with the class of each "
         r"column of y_proba \(for a scikit-learn classifier: its classes_\)\.",
     ),
     (
-        (Y, P),
-        {"labels": [0, 2]},
+        (["x"] * 40, P[:, 1]),
+        r"y_true has only the class 'x', so it is unknown which class y_proba of shape \(n,\) "
+        r"is the probability of: pass labels=\[negative, positive\] or pos_label=\.",
+    ),
+]
+#: Arguments beside valid labels and forecasts.
+INVALID_ARGUMENTS = [
+    (
+        "labels",
+        [0, 2],
         r"y_true contains 1, which is none of the classes \[0, 2\]: pass labels= with the class of "
         r"each column\.",
     ),
-    ((Y, P), {"labels": [1, 1]}, r"labels has a class twice: \[1, 1\]\."),
+    ("labels", [1, 1], r"labels has a class twice: \[1, 1\]\."),
+    ("labels", [0], r"labels must list at least two classes, one for each column of y_proba\."),
     (
-        (Y, P),
-        {"labels": [0]},
-        r"labels must list at least two classes, one for each column of y_proba\.",
+        "sample_weight",
+        [1.0],
+        r"sample_weight must have shape \(40,\), one weight per sample; got shape \(1,\)\.",
     ),
+    ("sample_weight", -np.ones(40), r"sample_weight must be finite and not negative\."),
+    (
+        "sample_weight",
+        np.zeros(40),
+        r"sample_weight sums to zero: at least one weight must be positive\.",
+    ),
+    ("sample_weight", "heavy", r"sample_weight must be an array of numbers\."),
+]
+INVALID_INPUT = [
+    *((data, {}, words) for data, words in INVALID_DATA),
+    *(((Y, P), {name: value}, words) for name, value, words in INVALID_ARGUMENTS),
     ((Y, P[:, 1]), {"pos_label": 7}, r"pos_label=7 is not one of the classes \[0, 1\]\."),
     (
         (Y3, P3),
@@ -126,24 +128,6 @@ INVALID_INPUT = [
         r"pos_label is for binary problems, but there are 3 classes: omit it; if there is a "
         r"notion= argument, 'classwise' evaluates every class\.",
     ),
-    (
-        (["x"] * 40, P[:, 1]),
-        {},
-        r"y_true has only the class 'x', so it is unknown which class y_proba of shape \(n,\) "
-        r"is the probability of: pass labels=\[negative, positive\] or pos_label=\.",
-    ),
-    (
-        (Y, P),
-        {"sample_weight": [1.0]},
-        r"sample_weight must have shape \(40,\), one weight per sample; got shape \(1,\)\.",
-    ),
-    ((Y, P), {"sample_weight": -np.ones(40)}, r"sample_weight must be finite and not negative\."),
-    (
-        (Y, P),
-        {"sample_weight": np.zeros(40)},
-        r"sample_weight sums to zero: at least one weight must be positive\.",
-    ),
-    ((Y, P), {"sample_weight": "heavy"}, r"sample_weight must be an array of numbers\."),
 ]
 PLAIN = [
     recipe

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.special import expit, logit
-from scipy.stats import chi2
 from sklearn.metrics import log_loss
 
 import skcalib
@@ -29,7 +28,6 @@ from skcalib import (
 )
 from skcalib.datasets import make_tempered_simplex, make_widmann
 from skcalib.scores import LogLoss
-from skcalib.significance.chi_square_mixture import chi_square_mixture_sf
 
 # --- "a p-value of -7e-12 (1 - cdf at large n: use sf)" -------------------------------------------
 
@@ -47,13 +45,6 @@ def test_pvalues_are_never_negative(n_samples):
         assert 0 <= test.pvalue <= 1
     if n_samples > 1000:  # labels are drawn where a bin has few uncertain ones
         assert tests[0].pvalue < 1e-30 and tests[1].pvalue <= 1e-3
-
-
-def test_far_tails_keep_their_order():
-    """1 - cdf would give 0, or less, for all of these."""
-    tails = [chi_square_mixture_sf(x, np.ones(4)) for x in (100.0, 200.0, 400.0)]
-    np.testing.assert_allclose(tails, chi2.sf([100.0, 200.0, 400.0], 4), rtol=1e-9)
-    assert tails[0] > tails[1] > tails[2] > 0
 
 
 def test_no_tail_is_a_difference_from_one():
