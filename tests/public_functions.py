@@ -410,17 +410,17 @@ BESIDE = {
 #: For those who add a score, a smoother, ...: `test_testing` and `test_links` feed them instances.
 FOR_EXTENDERS = {*testing.__all__, "fit_link", "fit_bias_corrected"}
 
-#: Public, but fed with classifiers; the suites of estimators hold them to the same rules.
-WITH_CLASSIFIERS = {"evaluate_supersample": "tests/theory/test_generalization.py"}
-#: Public, but fed with files.
-WITH_FILES = {"read_predictions": "tests/io/test_io.py"}
-#: Public, but fed with data frames.
-WITH_FRAMES = {"summarize": "tests/sketch/test_summarize.py"}
-#: Public, but fed with several votes per sample.
-WITH_VOTES = {"soft_label_decomposition": "tests/test_soft_labels.py"}
-#: Public, but fed with two forecasts and features.
-WITH_TWO_FORECASTS = {"grouping_improvement": "tests/grouping/test_grouping_improvement.py"}
-SEVERAL_MODELS = {"ComparisonReport.from_predictions": "tests/report/test_report.py"}
+#: Public, but fed with other things; suites of their own hold them to the same rules.
+ELSEWHERE = {
+    "evaluate_supersample": "classifiers: tests/theory/test_generalization.py",
+    "read_predictions": "files: tests/io/test_io.py",
+    "summarize": "data frames: tests/sketch/test_summarize.py",
+    "soft_label_decomposition": "several votes per sample: tests/test_soft_labels.py",
+    "grouping_improvement": (
+        "two forecasts and features: tests/grouping/test_grouping_improvement.py"
+    ),
+    "ComparisonReport.from_predictions": "several models: tests/report/test_report.py",
+}
 DOORS_ELSEWHERE = {  # doors of displays that fetch probabilities and then do as from_predictions
     "from_estimator",
     "from_estimators",

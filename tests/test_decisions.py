@@ -77,22 +77,6 @@ def test_a_threshold_is_a_matrix_of_costs():
         assert_allclose(scaled.loss(target, forecast), shift + 7 * one.loss(target, forecast))
 
 
-def test_the_brier_score_is_the_mean_of_elementary_scores():
-    p = np.random.default_rng(0).random(50)
-    t = (np.arange(20_000) + 0.5) / 20_000
-    losses = [
-        2 * np.mean([Elementary(one).loss([[0, 1]], [[1 - s, s]])[0] for one in t[::40]])
-        for s in p[:5]
-    ]
-    assert_allclose(losses, (1 - p[:5]) ** 2, atol=3e-3)
-
-
-@pytest.mark.parametrize("threshold", [0, 1, -0.2, 1.5, np.nan, "0.3", True, None])
-def test_thresholds_that_are_refused(threshold):
-    with pytest.raises(ValueError, match="threshold must lie strictly between 0 and 1, got"):
-        Elementary(threshold)
-
-
 @pytest.mark.parametrize(
     "costs", [[0, 1], [[0], [1]], [[0, 1]], [[0, np.inf], [1, 0]], "a", [[0, 1], [2]]]
 )
@@ -178,15 +162,6 @@ def test_the_grouping_loss_of_the_score(method):
     found.fit(X, y, y_proba=two(s))
     low, high = found.confidence_interval_
     assert low <= truth and 0.4 * truth < found.grouping_loss_ < high
-
-
-def test_costs_in_other_units():
-    y, s, *_ = world(2000)
-    one = decision_regret(y, s, threshold=0.25)
-    scaled = decision_regret(y, s, costs=[[10, 10 + 100], [10 + 300, 10]])
-    assert scaled.calibration.estimate == pytest.approx(400 * one.calibration.estimate)
-    assert scaled.calibration.high == pytest.approx(400 * one.calibration.high)
-    assert scaled.rest.estimate == pytest.approx(10 + 400 * one.rest.estimate)
 
 
 def test_the_positive_class():

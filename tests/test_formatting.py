@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from skcalib import CalibrationReport, cumulative_test, hosmer_lemeshow_test, spiegelhalter_test
+from skcalib import cumulative_test, hosmer_lemeshow_test, spiegelhalter_test
 from skcalib._formatting import (
     class_text,
     common_spread,
@@ -19,7 +19,6 @@ from skcalib._formatting import (
     rate_interval,
     rates,
 )
-from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals import ErrorInterval
 from skcalib.errors import CalibrationInterceptSlope
 from skcalib.inference import MeanInterval, mean_interval
@@ -187,9 +186,3 @@ def test_estimates_of_a_column_have_the_same_decimals():
     ]
     assert nonnegative(column[0], spread) == "0.00430 [0.00180, 0.00730]"
     assert common_spread(MeanInterval(1.0, 1.0, 1.0, 0.0)) is None
-
-
-def test_numbers_of_a_finding():
-    data = make_tempered_simplex(300, 2, random_state=0)
-    finding = CalibrationReport.from_predictions(data.y, data.y_proba).findings.accuracy
-    assert interval(finding).startswith(number(finding.estimate, finding.standard_error) + " [")

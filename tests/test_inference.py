@@ -18,12 +18,20 @@ def test_agrees_with_students_interval():
     assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
 
 
-def test_weights_only_count_relative_to_each_other():
+@pytest.mark.parametrize(
+    "interval",
+    [
+        lambda values, weight=None: mean_interval(values, weight),
+        lambda values, weight=None: observed_expected_ratio(np.arange(30) % 2, values, weight),
+    ],
+)
+def test_weights_only_count_relative_to_each_other(interval):
     rng = np.random.default_rng(0)
-    values, weight = rng.normal(size=30), rng.random(30)
-    one, two = mean_interval(values, weight), mean_interval(values, 1e-3 * weight)
-    assert one.standard_error == pytest.approx(two.standard_error)
-    assert (one.low, one.high) == pytest.approx((two.low, two.high))
+    values, weight = rng.random(30), rng.uniform(0.1, 3, 30)
+    for one, two in ((weight, 7 * weight), (None, np.full(30, 3.0))):
+        first, second = interval(values, one), interval(values, two)
+        assert first.standard_error == pytest.approx(second.standard_error)
+        assert (first.low, first.high) == pytest.approx((second.low, second.high))
 
 
 def test_standard_error_of_a_weighted_mean():
@@ -99,17 +107,6 @@ def test_ratio_at_the_edges():
     for forecast in ([0.0, 0.0], [5e-324, 5e-324]):
         with pytest.raises(ValueError, match="ratio of observed to expected events does not exist"):
             observed_expected_ratio([0, 1], forecast)
-
-
-def test_weights_of_a_ratio_count_relative_to_each_other():
-    rng = np.random.default_rng(0)
-    label, forecast, weight = rng.integers(0, 2, 50), rng.random(50), rng.uniform(0.1, 3, 50)
-    one = observed_expected_ratio(label, forecast, weight)
-    two = observed_expected_ratio(label, forecast, 7 * weight)
-    assert (one.low, one.high) == pytest.approx((two.low, two.high))
-    plain = observed_expected_ratio(label, forecast)
-    equal = observed_expected_ratio(label, forecast, np.full(50, 3.0))
-    assert (plain.low, plain.high) == pytest.approx((equal.low, equal.high))
 
 
 # --- concordance ----------------------------------------------------------------------------------

@@ -114,12 +114,6 @@ def test_top_1_is_the_top_label_with_swapped_columns():
         np.testing.assert_allclose(one, two[:, ::-1], atol=1e-15)
 
 
-def test_top_k_of_all_classes_is_a_permutation_of_each_row():
-    ((forecast, target),) = images(TopK(4))
-    np.testing.assert_array_equal(np.sort(forecast, axis=1), np.sort(FORECAST, axis=1))
-    np.testing.assert_array_equal(target.sum(axis=1), np.ones(3))
-
-
 def test_groups_sum_their_columns():
     ((forecast, target),) = images(ClassGroups([[0, 3], [1]]))
     np.testing.assert_allclose(forecast, [[0.4, 0.2, 0.4], [0.5, 0.4, 0.1], [1, 0, 0]])
@@ -139,10 +133,6 @@ def test_no_probability_is_below_zero_where_rounding_left_one_above_one():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: Classwise("median"), "reduce must be 'mean' or 'sum'"),
-        (lambda: TopK(0), "k must be a whole number"),
-        (lambda: TopK(2.0), "k must be a whole number"),
-        (lambda: images(TopK(5)), r"TopK\(k=5\) needs at least 5 classes, got 4"),
         (lambda: ClassGroups([]), "groups must be disjoint, non-empty"),
         (lambda: ClassGroups([[]]), "groups must be disjoint, non-empty"),
         (lambda: ClassGroups([[0, 1], [1]]), "groups must be disjoint"),
@@ -156,15 +146,6 @@ def test_refusals(make, words):
         make()
 
 
-def test_sum_is_classes_times_mean(multiclass):
-    y, proba = multiclass
-    mean, total = (
-        proper_calibration_error(y, proba, notion=Classwise(reduce), smoother="binning")
-        for reduce in ("mean", "sum")
-    )
-    assert total == pytest.approx(3 * mean, rel=1e-13)
-
-
 def test_binary_notions_agree_where_they_must(binary):
     """For two classes, classwise is canonical, and so is the sum of two groups."""
     y, proba = binary
@@ -174,10 +155,3 @@ def test_binary_notions_agree_where_they_must(binary):
     )
     assert classwise == pytest.approx(canonical, rel=1e-10)
     assert groups == pytest.approx(canonical, rel=1e-10)
-
-
-@pytest.mark.parametrize("wrong", ["Canonical", "top", None, TopLabel, 1])
-def test_unknown_notion(wrong, binary):
-    words = "notion must be one of 'auto', 'canonical', 'classwise', 'top_l"
-    with pytest.raises(ValueError, match=words):
-        proper_calibration_error(*binary, notion=wrong)

@@ -5,7 +5,6 @@ import pytest
 from scipy.special import log_softmax, softmax
 
 from skcalib._rows import row_max, row_sum, softmax_parts
-from skcalib.scores import LogLoss
 
 
 @pytest.mark.parametrize("n_columns", [1, 2, 10, 40])
@@ -24,14 +23,3 @@ def test_values_are_not_changed():
     row_max(values)
     softmax_parts(values)
     np.testing.assert_array_equal(values, np.arange(6.0).reshape(2, 3))
-
-
-@pytest.mark.parametrize("scale", [1.0, 300.0])
-def test_log_loss_of_logits(scale):
-    """As from scipy's logarithm of the softmax, where forecasts underflow too."""
-    rng = np.random.default_rng(0)
-    logits, target = rng.normal(size=(200, 5)) * scale, rng.dirichlet(np.ones(5), 200)
-    log = log_softmax(logits, axis=1)
-    loss, slope = LogLoss().logit_loss(target, logits)
-    np.testing.assert_allclose(loss, -np.sum(target * log, axis=1), rtol=1e-12)
-    np.testing.assert_allclose(slope, np.exp(log) - target, rtol=1e-12, atol=1e-15)

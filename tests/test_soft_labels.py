@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 import skcalib as s
 from skcalib.notions import Multilabel
 from skcalib.problem import check_problem
-from skcalib.scores import Brier, Elementary, LogLoss, Spherical
+from skcalib.scores import Brier, Elementary, LogLoss
 
 SCORES = {"brier": Brier(), "log": LogLoss()}
 PARTS = ("expected_loss", "calibration", "grouping", "irreducible")
@@ -184,13 +184,6 @@ def test_order_and_weights(few):
     value = s.proper_calibration_error(votes, forecast, sample_weight=weight)
     again = s.proper_calibration_error(votes[50:], forecast[50:], sample_weight=weight[50:])
     assert again == pytest.approx(value, rel=1e-9)
-
-
-@pytest.mark.parametrize("smoother", ["isotonic", "quantile", "kernel"])
-def test_smoothers(few, smoother):
-    forecast, votes, _ = few
-    value = s.proper_calibration_error(votes, forecast, smoother=smoother, notion="top_label")
-    assert 0 < value < 0.05
 
 
 def test_intervals_of_the_error(few):
@@ -402,15 +395,6 @@ def test_refusals_of_the_decomposition(arguments, options, words):
         s.soft_label_decomposition(*arguments, **options)
 
 
-def test_the_record():
-    forecast, _, shares, _ = world(200)
-    found = s.soft_label_decomposition(shares, forecast)
-    frame = found.to_frame()
-    assert frame["part"].tolist() == [*PARTS, "excess"]
-    assert str(found).splitlines()[0].startswith("Expected loss")
-    assert np.all(frame[["low", "high"]] >= 0)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_classes", "n_votes", "loss"),
@@ -441,9 +425,3 @@ def test_coverage(n_classes, n_votes, loss):
             part = getattr(found, name)
             covered[name] += part.low <= truth[name] <= part.high
     assert min(covered.values()) >= 87
-
-
-def test_spherical_is_taken_too(few):
-    forecast, votes, _ = few
-    found = s.soft_label_decomposition(votes, forecast, loss=Spherical())
-    assert found.irreducible.estimate > 0

@@ -1,13 +1,13 @@
 """The tower of conditional expectations: legs add, and the square commutes."""
 
-from itertools import pairwise, product
+from itertools import product
 
 import numpy as np
 import pytest
 
 from skcalib.scores import Brier, LogLoss, Lp, Spherical, TotalVariation
 from skcalib.smoothers import LevelSets, UniformBins
-from skcalib.tower import expected_divergence, weighted_mean
+from skcalib.tower import expected_divergence
 
 SCORES = [Brier(), LogLoss(), Spherical()]
 
@@ -27,13 +27,6 @@ def cell_means(values, cells, weight):
 # --- legs -----------------------------------------------------------------------------------------
 
 
-def test_weighted_mean():
-    values, weight = np.array([[1.0, 2], [3, 4], [5, 9]]), np.array([1, 1, 2.0])
-    np.testing.assert_allclose(weighted_mean(values, weight), [3.5, 6])
-    np.testing.assert_allclose(weighted_mean(values), [3, 5])
-    assert weighted_mean(np.array([1.0, np.inf]), np.array([2.0, 1.0])) == np.inf
-
-
 @pytest.mark.parametrize("score", [*SCORES, TotalVariation(), Lp(3)], ids=repr)
 def test_expected_divergence_by_loops(score):
     rng = np.random.default_rng(0)
@@ -43,26 +36,6 @@ def test_expected_divergence_by_loops(score):
     assert isinstance(found, float)
     assert found == pytest.approx(np.average(each, weights=weight), rel=1e-13)
     assert expected_divergence(score, q, s, 7 * weight) == pytest.approx(found, rel=1e-13)
-
-
-@pytest.mark.parametrize("score", SCORES, ids=repr)
-@pytest.mark.parametrize("n_classes", [2, 3, 10])
-@pytest.mark.parametrize("seed", range(5))
-def test_pythagoras_along_nested_partitions(score, n_classes, seed):
-    """Y - fine - middle - coarse - mean: the legs add to 1e-12 of the uncertainty."""
-    rng = np.random.default_rng(seed)
-    n_samples = 400
-    y = one_hot(rng.permutation(np.arange(n_samples) % n_classes), n_classes)
-    weight = rng.uniform(0.1, 3, n_samples)
-    fine = rng.integers(60, size=n_samples)
-    partitions = [fine, fine % 20, fine % 5, 0 * fine]
-    assert all(np.bincount(cells).min() >= 1 for cells in partitions)
-    points = [y, *(cell_means(y, cells, weight) for cells in partitions)]
-    legs = [expected_divergence(score, a, b, weight) for a, b in pairwise(points)]
-    whole = expected_divergence(score, y, points[-1], weight)
-    assert min(legs) > 0
-    assert sum(legs) == pytest.approx(whole, rel=1e-12)
-    assert whole == pytest.approx(float(score.entropy(points[-1][0])), rel=1e-12)
 
 
 @pytest.mark.parametrize("score", SCORES, ids=repr)

@@ -321,22 +321,15 @@ def test_no_cycles():
         ("skcalib.errors.proper", "def f():\n    import matplotlib", "may draw"),
         ("skcalib._validation", "from sklearn.utils import _param_validation", "private"),
         ("skcalib._validation", "from sklearn.utils._response import f", "private"),
+        ("skcalib.scores", "from skcalib.tower import weighted_mean", ""),
+        ("skcalib.tower", "if TYPE_CHECKING:\n    from skcalib.scores import Brier", ""),
+        ("skcalib.report", "def f():\n    import matplotlib.pyplot as plt", ""),
+        ("skcalib.errors.proper", "from skcalib.errors.binned import check_bins", ""),
+        ("skcalib.__main__", "from skcalib import CalibrationReport", ""),
+        ("skcalib.estimators", "from skcalib import datasets", ""),
     ],
 )
 def test_the_reader_finds_planted_violations(module, source, word):
-    assert word in " ".join(violations(module, source))
-
-
-@pytest.mark.parametrize(
-    ("module", "source"),
-    [
-        ("skcalib.scores", "from skcalib.tower import weighted_mean"),
-        ("skcalib.tower", "if TYPE_CHECKING:\n    from skcalib.scores import Brier"),
-        ("skcalib.report", "def f():\n    import matplotlib.pyplot as plt"),
-        ("skcalib.errors.proper", "from skcalib.errors.binned import check_bins"),
-        ("skcalib.__main__", "from skcalib import CalibrationReport"),
-        ("skcalib.estimators", "from skcalib import datasets"),
-    ],
-)
-def test_the_reader_allows_what_is_allowed(module, source):
-    assert violations(module, source) == []
+    """None, where there is no word."""
+    found = " ".join(violations(module, source))
+    assert word in found if word else not found

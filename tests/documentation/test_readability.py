@@ -261,8 +261,3 @@ def test_what_is_counted():
     assert len(lines["code"]) == 4  # an example, its output and two lines
     assert [line.split()[0] for line in lines["table"]] == ["Head", "a", "d"]
     assert minutes(SAMPLE) == pytest.approx(26 / 200 + 4 / 20 + 3 / 20)
-
-
-def test_markdown_is_read():
-    text = "# Title\n\nTwo [linked words](x.md).\n\n| a | b |\n|---|---|\n\n```sh\nrun it\n```\n"
-    assert sentences(markdown(text)) == [["Two", "linked", "words."]]

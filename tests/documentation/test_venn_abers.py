@@ -47,20 +47,6 @@ def test_numbers_of_the_package(page):
     np.testing.assert_allclose(page["merge"](limits), merged, atol=1e-8)
 
 
-def test_the_package_itself(page):
-    """Where it is installed: for random scores with ties as well."""
-    package = pytest.importorskip("venn_abers")
-    rng = np.random.default_rng(0)
-    p, new = (np.round(rng.random(size), 2) for size in (150, 40))
-    y = (rng.random(150) < p).astype(int)
-    predictor = package.VennAbers()
-    predictor.fit(np.column_stack([1 - p, p]), y)
-    merged, limits = predictor.predict_proba(np.column_stack([1 - new, new]))
-    found = page["venn_abers"](p, y, new)
-    np.testing.assert_allclose(found, limits, atol=1e-8)
-    np.testing.assert_allclose(page["merge"](found), merged[:, 1], atol=1e-8)
-
-
 def test_limits_are_valid(page):
     """The limit of the label that occurs is calibrated, and the others are on either side.
 

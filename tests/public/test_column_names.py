@@ -20,7 +20,6 @@ from skcalib import (
     calibration_upper_bound,
     compare_calibration,
     ks_calibration_error,
-    proper_calibration_error,
 )
 from skcalib._column_names import is_numbering, is_plain, match_names, read_name
 from skcalib.problem import check_problem
@@ -28,62 +27,42 @@ from skcalib.problem import check_problem
 WORDS = ["churn", "stay"]
 BITS = [0, 1]
 
-NAMES = {
-    # name, classes, place of the class that it names
-    "p_churn": (WORDS, 0),
-    "churn": (WORDS, 0),
-    "Churn": (WORDS, 0),
-    "proba_churn": (WORDS, 0),
-    "prob_churn": (WORDS, 0),
-    "PROBA_CHURN": (WORDS, 0),
-    "prob.churn": (WORDS, 0),
-    "p(churn)": (WORDS, 0),
-    "P(Y=churn)": (WORDS, 0),
-    "P(Y = churn | X)": (WORDS, 0),
-    "churn_proba": (WORDS, 0),
-    "churn probability": (WORDS, 0),
-    "probability of churn": (WORDS, 0),
-    "probChurn": (WORDS, 0),
-    "churnRisk": (WORDS, 0),
-    "y_score_churn": (WORDS, 0),
-    "('p', 'churn')": (WORDS, 0),
-    "p_stay": (WORDS, 1),
-    "p_1": (BITS, 1),
-    "proba_1": (BITS, 1),
-    "p1": (BITS, 1),
-    "P(Y=1)": (BITS, 1),
-    "class_1": (BITS, 1),
-    "1": (BITS, 1),
-    "score_1": (BITS, 1),
-    "p_0": (BITS, 0),
-    "p0": (BITS, 0),
-    "proba[0]": (BITS, 0),
-    "p_1.0": ([0.0, 1.0], 1),
-    "p_1 ": ([False, True], 1),
-    "p_False": ([False, True], 0),
-    "p_-1": ([-1, 1], 0),
-    "-1": ([-1, 1], 0),
-    "p_ 1": ([-1, 1], 1),
-    "p_>50K": (["<=50K", ">50K"], 1),
-    "p_<=50K": (["<=50K", ">50K"], 0),
-    "p_New.York": (["New York", "York"], 0),
-    "p_york": (["New York", "York"], 1),
-    "p_no churn": (["churn", "no churn"], 1),
-    "p_no": (["no", "yes"], 0),
-    "p_A": (["A", "a"], 0),
-    "p_a": (["A", "a"], 1),
-    "risk_score": (["risk", "safe"], 0),
-    "y_proba": (["n", "y"], 1),
-    "p_b": ([b"a", b"b"], 1),
-    "p_+": (["+", "-"], 0),
-    "p_2020-01-01": (np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"), 0),
-    "positive": (["negative", "positive"], 1),
-}
+CHURN = [
+    *("p_churn", "churn", "Churn", "proba_churn", "prob_churn", "PROBA_CHURN", "prob.churn"),
+    *("p(churn)", "P(Y=churn)", "P(Y = churn | X)", "churn_proba", "churn probability"),
+    *("probability of churn", "probChurn", "churnRisk", "y_score_churn", "('p', 'churn')"),
+]
+#: Classes, the place of the class that is named, and its names.
+NAMES_OF = [
+    (WORDS, 0, CHURN),
+    (WORDS, 1, ["p_stay"]),
+    (BITS, 1, ["p_1", "proba_1", "p1", "P(Y=1)", "class_1", "1", "score_1"]),
+    (BITS, 0, ["p_0", "p0", "proba[0]"]),
+    ([0.0, 1.0], 1, ["p_1.0"]),
+    ([False, True], 1, ["p_1 "]),
+    ([False, True], 0, ["p_False"]),
+    ([-1, 1], 0, ["p_-1", "-1"]),
+    ([-1, 1], 1, ["p_ 1"]),
+    (["<=50K", ">50K"], 1, ["p_>50K"]),
+    (["<=50K", ">50K"], 0, ["p_<=50K"]),
+    (["New York", "York"], 0, ["p_New.York"]),
+    (["New York", "York"], 1, ["p_york"]),
+    (["churn", "no churn"], 1, ["p_no churn"]),
+    (["no", "yes"], 0, ["p_no"]),
+    (["A", "a"], 0, ["p_A"]),
+    (["A", "a"], 1, ["p_a"]),
+    (["risk", "safe"], 0, ["risk_score"]),
+    (["n", "y"], 1, ["y_proba"]),
+    ([b"a", b"b"], 1, ["p_b"]),
+    (["+", "-"], 0, ["p_+"]),
+    (np.array(["2020-01-01", "2021-01-01"], dtype="M8[D]"), 0, ["p_2020-01-01"]),
+    (["negative", "positive"], 1, ["positive"]),
+]
+NAMES = [(name, classes, place) for classes, place, names in NAMES_OF for name in names]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_names_of_a_class(name):
-    classes, place = NAMES[name]
+@pytest.mark.parametrize(("name", "classes", "place"), NAMES, ids=[name for name, *_ in NAMES])
+def test_names_of_a_class(name, classes, place):
     found = read_name(name, classes, default=1)
     assert (found.kind, found.place) == ("class", place)
     if not re.search(r"\d", name):
@@ -101,13 +80,7 @@ OTHERS = {
         *("confidence", "y", "label"),
     ],
     "negated": [
-        "p_not_churn",
-        "not stay",
-        "1-p",
-        "1 - p_churn",
-        "one_minus_p",
-        "negative",
-        "p_neg",
+        *("p_not_churn", "not stay", "1-p", "1 - p_churn", "one_minus_p", "negative", "p_neg")
     ],
     "ambiguous": ["no_calibration", "p_2", "proba2"],
 }
@@ -303,20 +276,6 @@ def test_a_single_class_and_a_name():
         check_problem(["stay"] * 5, pd.Series(P, name="p_churn"))
 
 
-@pytest.mark.parametrize("kind", BY_NAME)
-@pytest.mark.parametrize("error", [calibration_error, ks_calibration_error])
-def test_binned_errors_read_names_by_the_same_rule(kind, error):
-    """They check the forecasts of a million samples by themselves."""
-    expected = error(Y, P, pos_label="churn", notion="canonical")
-    assert expected != pytest.approx(error(Y, P, pos_label="stay", notion="canonical"))
-    for name in VARIANTS:
-        column = BY_NAME[kind](name, P)
-        assert error(Y, column, pos_label="churn", notion="canonical") == expected
-        assert error(Y, column, notion="canonical") == expected
-        with pytest.raises(ValueError, match="is the probability of 'churn', but"):
-            error(Y, column, pos_label="stay", notion="canonical")
-
-
 MIXED = np.array(["churn", "stay", "stay", "churn", "stay"])  # not separable by P
 RECALIBRATED = PlattScaling(labels=["stay", "churn"]).fit(P, MIXED).predict_proba(P)
 
@@ -392,7 +351,14 @@ def test_estimators_and_streams_read_names_by_the_same_rule(kind):
         gain = calibration_improvement(y, proba, after, injective=True, labels=labels)
         return gain.estimate
 
-    for value in (error_of, groups_of, stream_of, curve_of, gain_of):
+    def binned(function):
+        def value(labels, proba):
+            return function(y, proba, labels=labels, notion="canonical")
+
+        return value
+
+    errors = binned(calibration_error), binned(ks_calibration_error)
+    for value in (error_of, groups_of, stream_of, curve_of, gain_of, *errors):
         expected = value(order, p)
         assert value(None, column) == pytest.approx(expected, rel=1e-9), value.__name__
         assert value(order, column) == pytest.approx(expected, rel=1e-9), value.__name__
@@ -411,32 +377,6 @@ def test_a_comparison_of_columns_of_different_classes():
     found = compare_calibration(y, churn, p**2, pos_label="churn")
     assert found == compare_calibration(y, p, p**2, pos_label="churn")
     assert found.high < 0
-
-
-def test_functions_agree_with_the_array_of_the_class():
-    rng = np.random.default_rng(0)
-    p = rng.uniform(size=300)
-    y = np.where(rng.uniform(size=300) < p**2, "churn", "stay")
-    expected = proper_calibration_error(y, p, pos_label="churn")
-    assert proper_calibration_error(y, pd.Series(p, name="p_churn")) == expected
-    assert proper_calibration_error(y, pd.Series(1 - p, name="p_stay")) == pytest.approx(
-        expected, rel=1e-6
-    )
-
-
-@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
-@pytest.mark.parametrize("form", ["{}", "p_{}", "{}_score", "P({})", "rf.{}"])
-def test_frames_of_several_columns(make, form):
-    upper = [form.format(c).upper() for c in WORDS]
-    for names in ([form.format(c) for c in WORDS], upper):
-        right = make(dict(zip(names, (P, 1 - P), strict=True)))
-        assert check_problem(Y, right).classes.tolist() == WORDS
-        turned = make(dict(zip(names[::-1], (1 - P, P), strict=True)))
-        with pytest.raises(ValueError, match=r"columns of y_proba are named .* pass labels="):
-            check_problem(Y, turned)
-        problem = check_problem(Y, turned, labels=WORDS[::-1])
-        np.testing.assert_array_equal(problem.forecast[:, 1], P)
-        np.testing.assert_array_equal(problem.target[:, 1], Y == "churn")
 
 
 def test_frames_whose_names_are_partly_classes():

@@ -15,7 +15,6 @@ from public_functions import (
     FORECASTS,
     MOMENTS,
     REPORT,
-    SIMULATORS,
     numbers,
     only_own_warnings,
     public_name,
@@ -83,11 +82,16 @@ def test_the_same_random_state_gives_the_same_result(recipe):
 
 
 @pytest.mark.parametrize("recipe", MOMENTS, ids=str)
-def test_moments_with_the_same_random_state(recipe):
+def test_moments_with_the_same_random_state_and_in_another_order(recipe):
     rng = np.random.default_rng(0)
     moments = rng.normal(size=30), rng.normal(size=30), rng.uniform(1, 2, 30)
     seed = {"random_state": 7} if recipe.accepts("random_state") else {}
-    np.testing.assert_array_equal(run(recipe, *moments, **seed), run(recipe, *moments, **seed))
+    expected = run(recipe, *moments, **seed)
+    np.testing.assert_array_equal(run(recipe, *moments, **seed), expected)
+    if not recipe.order:
+        rows = shuffle(np.arange(30), random_state=0)
+        got = run(recipe, *(one[rows] for one in moments), **seed)
+        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("recipe", [r for r in EVERY if r not in RANDOM], ids=str)
@@ -100,18 +104,11 @@ def test_functions_without_a_random_state_draw_nothing(recipe):
     np.testing.assert_array_equal(first, run(recipe, y, *arrays))
 
 
-@pytest.mark.parametrize("simulate", SIMULATORS, ids=lambda simulate: simulate.__name__)
-def test_simulators(simulate):
-    first, again = (simulate(50, random_state=3) for _ in range(2))
-    other = simulate(50, random_state=4)
-    for name in ("y", "y_proba"):
-        np.testing.assert_array_equal(first[name], again[name])
-    assert not np.array_equal(first["y_proba"], other["y_proba"])
-
-
 # --- jobs -----------------------------------------------------------------------------------------
 
 MANY = make_forecasts(1500, 3, seed=5)  # enough for several tasks of a kernel
+FEW = [array[:80] for array in MANY]
+MOMENTS_OF_MANY = MANY[1][:, 0], MANY[1][:, 1], 1 + MANY[1][:, 2]
 PARALLEL = {
     "kernel_calibration_error": partial(kernel_calibration_error, *MANY),
     "kernel_calibration_error, classwise": partial(
@@ -125,31 +122,19 @@ PARALLEL = {
         compare_calibration, MANY[0], MANY[1], np.full((1500, 3), 1 / 3)
     ),
     "distribution_free_bound": partial(skcalib.distribution_free_bound, *MANY, statistic="biased"),
-    "consistency_test": partial(
-        consistency_test, MANY[0][:80], MANY[1][:80], n_resamples=19, random_state=0
-    ),
+    "consistency_test": partial(consistency_test, *FEW, n_resamples=19, random_state=0),
     "calibration_error_interval": partial(
         skcalib.calibration_error_interval,
         *MANY,
         metric=skcalib.ks_calibration_error,
         n_resamples=99,
     ),
-    "corp_test": partial(
-        skcalib.corp_test,
-        MANY[0][:80],
-        MANY[1][:80],
-        notion="top_label",
-        n_resamples=19,
-        random_state=0,
-    ),
-    "corp_bands": partial(
-        skcalib.corp_bands,
-        MANY[0][:80],
-        MANY[1][:80],
-        notion="top_label",
-        n_resamples=39,
-        random_state=0,
-    ),
+    **{
+        function.__name__: partial(
+            function, *FEW, notion="top_label", n_resamples=39, random_state=0
+        )
+        for function in (skcalib.corp_test, skcalib.corp_bands)
+    },
     **{
         function.__name__: partial(function, *MANY, notion="classwise")
         for function in (
@@ -181,17 +166,10 @@ PARALLEL = {
         model=LogisticRegression(),
     ),
     "kernel_calibration_error_gaussian": partial(
-        skcalib.kernel_calibration_error_gaussian,
-        MANY[1][:, 0],
-        MANY[1][:, 1],
-        1 + MANY[1][:, 2],
+        skcalib.kernel_calibration_error_gaussian, *MOMENTS_OF_MANY
     ),
     "kernel_calibration_test_gaussian": partial(
-        skcalib.kernel_calibration_test_gaussian,
-        MANY[1][:, 0],
-        MANY[1][:, 1],
-        1 + MANY[1][:, 2],
-        random_state=0,
+        skcalib.kernel_calibration_test_gaussian, *MOMENTS_OF_MANY, random_state=0
     ),
 }
 
@@ -306,25 +284,30 @@ def test_the_reasons_are_complete():
     assert named == ordered
 
 
-@pytest.mark.parametrize("recipe", [r for r in EVERY if not r.order], ids=str)
+UNORDERED = [recipe for recipe in EVERY if not recipe.order]
+
+
+def assert_rows_may_move(recipe, y, arrays, *, weighted, seed=0):
+    """The same numbers for rows, and their weights, in another order."""
+    rows, weight, moved = shuffle(np.arange(len(y)), random_state=seed), {}, {}
+    needs_equal_weights = "bound" in str(recipe) or "biased" in str(recipe)
+    if weighted and recipe.accepts("sample_weight") and not needs_equal_weights:
+        weight["sample_weight"] = np.random.default_rng(2).uniform(0.5, 2, len(y))
+        moved["sample_weight"] = weight["sample_weight"][rows]
+    expected = run(recipe, y, *arrays, **weight)
+    got = run(recipe, y[rows], *(a[rows] for a in arrays), **moved)
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("recipe", UNORDERED, ids=str)
 def test_the_order_of_rows_does_not_matter(recipe):
     y, proba = data_for(recipe)
-    arrays = arrays_for(recipe, proba)
-    weight = np.random.default_rng(2).uniform(0.5, 2, len(y))
-    weighted = (
-        recipe.accepts("sample_weight")
-        and "bound" not in str(recipe)
-        and "biased" not in str(recipe)
-    )
-    for seed, weight_of_rows in enumerate([None, weight] if weighted else [None]):
-        expected = run(recipe, y, *arrays, **_weight(weight_of_rows))
-        rows = shuffle(np.arange(len(y)), random_state=seed)
-        moved = None if weight_of_rows is None else weight_of_rows[rows]
-        got = run(recipe, y[rows], *(a[rows] for a in arrays), **_weight(moved))
-        np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+    for weighted in (False, True):
+        arrays = arrays_for(recipe, proba)
+        assert_rows_may_move(recipe, y, arrays, weighted=weighted, seed=int(weighted))
 
 
-@pytest.mark.parametrize("recipe", [r for r in EVERY if not r.order], ids=str)
+@pytest.mark.parametrize("recipe", UNORDERED, ids=str)
 def test_the_order_of_tied_rows_does_not_matter(recipe):
     """Several samples share each forecast, with other labels and weights."""
     y, proba = data_for(recipe)
@@ -334,30 +317,7 @@ def test_the_order_of_tied_rows_does_not_matter(recipe):
     assert len(np.unique(proba.round(12), axis=0)) < len(y) / 2
     arrays = (proba, 0.5 * proba + 0.5 / proba.shape[1])
     arrays = arrays if recipe.takes == "two forecasts" else arrays_for(recipe, proba)
-    rows = shuffle(np.arange(len(y)), random_state=0)
-    weight, moved = {}, {}
-    unweighted = "bound" in str(recipe) or "biased" in str(recipe)
-    if recipe.accepts("sample_weight") and not unweighted:
-        weight["sample_weight"] = np.random.default_rng(2).uniform(0.5, 2, len(y))
-        moved["sample_weight"] = weight["sample_weight"][rows]
-    expected = run(recipe, y, *arrays, **weight)
-    got = run(recipe, y[rows], *(a[rows] for a in arrays), **moved)
-    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
-
-
-def _weight(weight):
-    return {} if weight is None else {"sample_weight": weight}
-
-
-@pytest.mark.parametrize("recipe", MOMENTS, ids=str)
-def test_the_order_of_rows_does_not_matter_to_moments(recipe):
-    if recipe.order:
-        return
-    rng = np.random.default_rng(0)
-    y, mean, variance = rng.normal(size=30), rng.normal(size=30), rng.uniform(1, 2, 30)
-    rows = shuffle(np.arange(30), random_state=0)
-    expected, got = recipe(y, mean, variance), recipe(y[rows], mean[rows], variance[rows])
-    np.testing.assert_allclose(numbers(got), numbers(expected), rtol=1e-9, atol=1e-12)
+    assert_rows_may_move(recipe, y, arrays, weighted=True)
 
 
 # --- columns --------------------------------------------------------------------------------------

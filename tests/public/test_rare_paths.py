@@ -14,10 +14,8 @@ from skcalib import (
     RecalibratedClassifierCV,
     calibration_improvement,
     consistency_test,
-    kernel_calibration_error,
 )
 from skcalib.datasets import make_tempered_simplex
-from skcalib.kernels import GaussianKernel, LaplacianKernel
 from skcalib.significance import CalibrationTest
 
 DATA = make_tempered_simplex(60, 3, random_state=0)
@@ -65,16 +63,6 @@ def test_one_class_alone_is_nothing_to_assess():
     alone = DummyClassifier().fit(X, ["a", "a"])
     with pytest.raises(ValueError, match="have only one class, 'a'"):
         CalibrationErrorEstimator(alone).fit(X, ["a", "a"])
-
-
-def test_the_error_of_a_sum_of_kernels_is_the_sum_of_errors():
-    one, two = LaplacianKernel(0.5), GaussianKernel(0.7, "euclidean")
-    for statistic in ("unbiased", "linear"):
-        found, *parts = (
-            kernel_calibration_error(DATA.y, DATA.y_proba, kernel=kernel, statistic=statistic)
-            for kernel in (one + two, one, two)
-        )
-        assert found == pytest.approx(sum(parts), rel=1e-12)
 
 
 def test_three_models_have_a_table_of_pairs_for_each_quantity():

@@ -340,14 +340,3 @@ def test_monitor_has_a_frame_of_its_windows():
     gap = d.y[:100].mean() - d.y_proba[:100, 1].mean()
     assert frame["difference"][0] == pytest.approx(gap, abs=1e-9)
     assert frame.iloc[1].to_dict() == monitor.windows_[1].to_frame().iloc[0].to_dict()
-
-
-@pytest.mark.parametrize("fitted", [False, True])
-def test_streams_print_as_estimators(fitted):
-    """The representation of scikit-learn: the name and the parameters."""
-    for kind in (s.ForecastSketch, s.CalibrationMonitor):
-        one = kind([0, 1])
-        if fitted:
-            one.partial_fit([0, 1], [0.25, 0.5])
-        text = one._repr_html_()
-        assert kind.__name__ in text and "labels" in text

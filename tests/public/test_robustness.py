@@ -276,27 +276,17 @@ def check_refused(recipes, what, y, proba, options):
 
 
 @EASY
-@given(valid())
-def test_hard_forecasts(case):
+@given(valid(), valid(binary=True))
+def test_hard_forecasts(case, binary):
     check_all(ANY, *case)
+    check_all(BINARY, *binary)
 
 
 @EASY
-@given(valid(binary=True))
-def test_hard_binary_forecasts(case):
-    check_all(BINARY, *case)
-
-
-@EASY
-@given(broken())
-def test_broken_arguments_are_refused(case):
+@given(broken(), broken(binary=True))
+def test_broken_arguments_are_refused(case, binary):
     check_refused(ANY, *case)
-
-
-@EASY
-@given(broken(binary=True))
-def test_broken_binary_arguments_are_refused(case):
-    check_refused(BINARY, *case)
+    check_refused(BINARY, *binary)
 
 
 @settings(EASY, max_examples=3)
@@ -307,25 +297,12 @@ def test_hard_forecasts_in_displays(case):
 
 @pytest.mark.slow
 @THOROUGH
-@given(valid(), broken())
-def test_many_hard_forecasts(case, wrong):
+@given(valid(), broken(), valid(binary=True, max_samples=40), broken(binary=True))
+def test_many_hard_forecasts(case, wrong, binary, wrong_binary):
     check_all(ANY, *case)
     check_refused(ANY, *wrong)
-
-
-@pytest.mark.slow
-@THOROUGH
-@given(valid(binary=True, max_samples=40), broken(binary=True))
-def test_many_hard_binary_forecasts(case, wrong):
-    check_all(BINARY, *case)
-    check_refused(BINARY, *wrong)
-
-
-@pytest.mark.slow
-@settings(EASY, max_examples=6)
-@given(valid(max_samples=30))
-def test_many_hard_forecasts_in_displays(case):
-    check_all(DISPLAYS, *case)
+    check_all(BINARY, *binary)
+    check_refused(BINARY, *wrong_binary)
 
 
 @pytest.mark.slow

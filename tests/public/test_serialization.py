@@ -223,13 +223,8 @@ def test_archives_with_objects_are_refused(tmp_path, name, capsys):
 def test_other_arrays_of_an_archive_are_not_read(tmp_path):
     path = tmp_path / "p.npz"
     objects = np.array([Trap(), Trap()], dtype=object)
-    np.savez(path, y_true=np.array([0, 1]), y_proba=np.array([0.1, 0.9]), something_else=objects)
-    assert read_predictions(path).y_true.tolist() == [0, 1]
-
-
-def test_archives_with_strings_are_read(tmp_path):
-    path = tmp_path / "p.npz"
-    np.savez(path, y_true=np.array(["a", "b"]), y_proba=np.array([0.1, 0.9]))
+    labels, proba = np.array(["a", "b"]), np.array([0.1, 0.9])
+    np.savez(path, y_true=labels, y_proba=proba, something_else=objects)
     assert read_predictions(path).y_true.tolist() == ["a", "b"]
 
 

@@ -4,7 +4,7 @@ Differences of estimates and limits are in standard errors, unless stated otherw
 """
 
 from dataclasses import fields, is_dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import numpy as np
 import pytest
@@ -118,56 +118,49 @@ ONE_NUMBER = {
 }
 
 
+#: Functions of a loss and a notion.
+OF_LOSSES = {**ONE_NUMBER, "decomposition": score_decomposition}
+
+
 @pytest.mark.parametrize(
-    ("case", "kind", "loss", "name"), covering(CASES, WEIGHTS, ["brier", "log"], ONE_NUMBER)
+    ("case", "kind", "loss", "name"),
+    [
+        *covering(CASES, WEIGHTS, ["brier", "log"], ONE_NUMBER),
+        *covering(["binary", "top label"], WEIGHTS, ["brier", "log"], ["decomposition"]),
+    ],
 )
 def test_errors_of_tied_scores(case, kind, loss, name):
     """Unequal weights in a cell: the leverage of a sample is that of its mean weight."""
     y, proba = tied(3000, CASES[case][0])
     weight, options = weights(kind, 3000), {"loss": loss, "notion": CASES[case][1]}
-    found = ONE_NUMBER[name](sketch_of(case, y, proba, weight), **options)
-    expected = ONE_NUMBER[name](y, proba, sample_weight=weight, **options)
+    found = OF_LOSSES[name](sketch_of(case, y, proba, weight), **options)
+    expected = OF_LOSSES[name](y, proba, sample_weight=weight, **options)
     exact = kind in ("none", "equal") or name == "upper bound"
-    assert found == pytest.approx(expected, abs=1e-13 if exact else 2e-6, rel=0)
+    agree(found, expected, 0, 1e-13 if exact else 2e-6)
 
 
-@pytest.mark.parametrize("case", ["binary", "top label"])
-@pytest.mark.parametrize("kind", WEIGHTS)
-@pytest.mark.parametrize("loss", ["brier", "log"])
-def test_decompositions_of_tied_scores(case, kind, loss):
-    y, proba = tied(3000, CASES[case][0])
-    weight, options = weights(kind, 3000), {"loss": loss, "notion": CASES[case][1]}
-    found = score_decomposition(sketch_of(case, y, proba, weight), **options)
-    expected = score_decomposition(y, proba, sample_weight=weight, **options)
-    agree(found, expected, 0, 1e-13 if kind in ("none", "equal") else 2e-6)
-    assert found.loss == pytest.approx(expected.loss, rel=1e-13)
+WITHOUT_LEVERAGE = (
+    (integrated_calibration_index, {}),
+    (integrated_calibration_index, {"quantile": 0.9}),
+    (corp_bands, {"band": "confidence"}),
+)
 
 
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("kind", WEIGHTS)
-@pytest.mark.parametrize("quantile", [None, 0.9])
-def test_distances_and_confidence_bands_of_tied_scores(case, kind, quantile):
+def test_distances_and_confidence_bands_of_tied_scores(case, kind):
     """Neither uses the leverage of a sample, so weights change nothing."""
     y, proba = tied(3000, CASES[case][0])
     weight, notion = weights(kind, 3000), CASES[case][1]
-    sketch = sketch_of(case, y, proba, weight)
-    options = {"quantile": quantile, "notion": notion}
-    expected = integrated_calibration_index(y, proba, sample_weight=weight, **options)
-    assert integrated_calibration_index(sketch, **options) == pytest.approx(expected, rel=1e-11)
-    if quantile is None:
-        options = {"band": "confidence", "notion": notion}
-        agree(
-            corp_bands(sketch, **options),
-            corp_bands(y, proba, sample_weight=weight, **options),
-            1e-13,
-        )
+    for function, options in WITHOUT_LEVERAGE:
+        found = function(sketch_of(case, y, proba, weight), notion=notion, **options)
+        agree(found, function(y, proba, sample_weight=weight, notion=notion, **options), 1e-11)
 
 
-METRICS = {
-    **{name: name for name in ("l1", "ece", "l2", "debiased_l2", "squared_l2", "max", "ks")},
-    **{name: name for name in ("brier", "log", "ici")},
-    "upper_bound": "upper_bound",
-}
+METRICS = (
+    *("l1", "ece", "l2", "debiased_l2", "squared_l2", "max", "ks", "brier", "log", "ici"),
+    "upper_bound",
+)
 #: Metrics whose noise has its third and fourth moments from the samples.
 MOMENTS = ("brier", "log", "ici")
 
@@ -270,7 +263,19 @@ CONTINUOUS = {
 }
 
 
-def intervals_are_close(case, metric, n_samples, kind):
+SLOW = {"marks": pytest.mark.slow}
+
+
+@pytest.mark.parametrize("case", ["binary", "top label"])
+@pytest.mark.parametrize(
+    ("metric", "n_samples", "kind"),
+    [
+        *((metric, 3000, kind) for metric in CONTINUOUS for kind in ("none", "gamma")),
+        *((metric, 100_000, "none") for metric in ("ks", "brier")),
+        *(pytest.param(m, 100_000, "none", **SLOW) for m in ("log", "ici", "l1", "l2")),
+    ],
+)
+def test_intervals_of_scores_without_ties(case, metric, n_samples, kind):
     y, proba = continuous(n_samples, CASES[case][0])
     weight, options = weights(kind, n_samples), {"metric": metric, "notion": CASES[case][1]}
     found = calibration_error_interval(sketch_of(case, y, proba, weight), **options)
@@ -283,22 +288,6 @@ def intervals_are_close(case, metric, n_samples, kind):
     assert found.method == expected.method and found.valid == expected.valid
     if metric == "upper_bound":
         assert found.estimate == pytest.approx(expected.estimate, rel=1e-12)
-
-
-@pytest.mark.parametrize("case", ["binary", "top label"])
-@pytest.mark.parametrize("kind", ["none", "gamma"])
-@pytest.mark.parametrize("metric", CONTINUOUS)
-def test_intervals_of_scores_without_ties(case, kind, metric):
-    intervals_are_close(case, metric, 3000, kind)
-
-
-@pytest.mark.parametrize("case", ["binary", "top label"])
-@pytest.mark.parametrize(
-    "metric",
-    ["ks", "brier", *(pytest.param(m, marks=pytest.mark.slow) for m in ("log", "ici", "l1", "l2"))],
-)
-def test_intervals_of_many_scores_without_ties(case, metric):
-    intervals_are_close(case, metric, 100_000, "none")
 
 
 @pytest.mark.parametrize("n_samples", [3000, pytest.param(100_000, marks=pytest.mark.slow)])
@@ -374,14 +363,6 @@ def test_consistency_bands_hold_calibrated_curves_as_often_as_they_say():
     frequency, error = np.mean(inside, axis=0), np.sqrt(0.9 * 0.1 / 200)
     assert (frequency > 0.9 - 3.5 * error).all()
     assert frequency.mean() < 0.9 + 3.5 * error
-
-
-def test_intervals_cover_where_those_of_the_samples_cover():
-    for seed in range(6):
-        y, score = tied(400, seed=seed)
-        found = calibration_error_interval(ForecastSketch([0, 1]).fit(y, score))
-        expected = calibration_error_interval(y, score)
-        agree(found, expected, 1e-9)
 
 
 # --- Difficult input ------------------------------------------------------------------------------
@@ -527,16 +508,6 @@ def test_mean_losses_are_exact(kind, n_cells):
     assert root_brier_score(sketch) == pytest.approx(root_brier_score(y, score, **data), rel=1e-12)
 
 
-@pytest.mark.parametrize("notion", ["top_label", "classwise"])
-def test_mean_losses_of_classes_are_exact(notion):
-    y, proba = continuous(3000, 3)
-    sketch = ForecastSketch([0, 1, 2], notion=notion).fit(y, proba)
-    for loss in ("brier", "log"):
-        options = {"loss": loss, "notion": notion}
-        expected = calibration_upper_bound(y, proba, **options)
-        assert calibration_upper_bound(sketch, **options) == pytest.approx(expected, rel=1e-12)
-
-
 def test_exact_mean_losses_are_inside_their_intervals():
     """Labels of tiny forecasts that share their cell with larger ones."""
     y, score = base()
@@ -564,19 +535,47 @@ def sketches():
 ALTOGETHER = r"3 separate classes, and the dependence of their errors is not known: make a sketch"
 
 
-@pytest.mark.parametrize("metric", ["l1", "ks", "brier", "log", "ici", "upper_bound"])
-def test_intervals_need_one_event(sketches, metric):
+ONE_EVENT = {
+    **{
+        metric: partial(calibration_error_interval, metric=metric, notion="classwise")
+        for metric in ("l1", "ks", "brier", "log", "ici", "upper_bound")
+    },
+    "decomposition": partial(score_decomposition, notion="classwise"),
+    "lines": calibration_intercept_slope,
+}
+
+
+@pytest.mark.parametrize("name", ONE_EVENT)
+def test_functions_of_one_event(sketches, name):
     with pytest.raises(ValueError, match=ALTOGETHER):
-        calibration_error_interval(sketches["classwise"], metric=metric, notion="classwise")
-
-
-def test_other_functions_of_one_event(sketches):
-    for function in (score_decomposition, calibration_intercept_slope):
-        options = {"notion": "classwise"} if function is score_decomposition else {}
-        with pytest.raises(ValueError, match=ALTOGETHER):
-            function(sketches["classwise"], **options)
+        ONE_EVENT[name](sketches["classwise"])
     with pytest.raises(ValueError, match="labels from whole rows of y_proba, which a sketch of se"):
         corp_test(sketches["classwise"], notion="classwise")
+
+
+OF_SAMPLES = {
+    "consistency": consistency_test,
+    "bound": distribution_free_bound,
+    "kernel": kernel_calibration_error,
+    "kernel test": kernel_calibration_test,
+    "sharpness": sharpness,
+    "simplex": simplex_calibration_error,
+    **{
+        f"interval, {name}={value}": partial(calibration_error_interval, **{name: value})
+        for name, value in (
+            ("metric", "kernel"),
+            ("metric", lambda *data, **options: 0.0),
+            *(("method", method) for method in ("jackknife", "subsampling", "bootstrap")),
+        )
+    },
+}
+
+
+@pytest.mark.parametrize("name", OF_SAMPLES)
+def test_functions_of_samples_refuse_a_sketch(sketches, name):
+    words = "needs the labels and forecasts themselves, got a ForecastSketch: pass y_"
+    with pytest.raises(ValueError, match=words):
+        OF_SAMPLES[name](sketches["binary"], None)
 
 
 def test_smoothers_need_the_samples(sketches):
@@ -615,36 +614,6 @@ def test_another_notion_is_named(sketches, case):
             function(sketches[case])
     for function in functions[: 5 if case == "top label" else 3]:
         function(sketches[case], notion=notion)
-
-
-@pytest.mark.parametrize(
-    "function",
-    [
-        consistency_test,
-        distribution_free_bound,
-        kernel_calibration_error,
-        kernel_calibration_test,
-        sharpness,
-        simplex_calibration_error,
-    ],
-)
-def test_functions_of_samples_refuse_a_sketch(sketches, function):
-    words = "This function needs the labels and forecasts themselves, got a ForecastSketch: pass y_"
-    with pytest.raises(ValueError, match=words):
-        function(sketches["binary"], None)
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"metric": "kernel"},
-        {"metric": lambda *data, **options: 0.0},
-        *({"method": method} for method in ("jackknife", "subsampling", "bootstrap")),
-    ],
-)
-def test_intervals_by_resampling_refuse_a_sketch(sketches, options):
-    with pytest.raises(ValueError, match="needs the labels and forecasts themselves, got a Fore"):
-        calibration_error_interval(sketches["binary"], **options)
 
 
 def test_arguments_that_the_sketch_has_already(sketches):
