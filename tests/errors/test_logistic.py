@@ -86,20 +86,6 @@ def test_weights_average():
         assert one.low == pytest.approx(three.low, rel=1e-6)
 
 
-def test_sign_of_the_slope_and_of_the_intercept():
-    data = make_tempered_simplex(5000, score_temperature=0.6, random_state=0)
-    assert calibration_intercept_slope(data.y, data.y_proba).slope.estimate == pytest.approx(
-        0.6, abs=0.05
-    )
-    y, p = draw(5000, 0.5)
-    assert calibration_intercept_slope(y, p).in_the_large.low > 0  # more events than forecast
-    swapped = calibration_intercept_slope(1 - y, 1 - p)
-    same = calibration_intercept_slope(y, p)
-    assert swapped.slope.estimate == pytest.approx(same.slope.estimate, rel=1e-7)
-    assert swapped.intercept.estimate == pytest.approx(-same.intercept.estimate, rel=1e-6)
-    assert calibration_intercept_slope(1 - y, p).slope.estimate < 0
-
-
 def test_certain_forecasts_that_came_true_carry_no_information():
     y, p = draw(100)
     same = calibration_intercept_slope(np.append(y, [0, 1, 1]), np.append(p, [0.0, 1.0, 1.0]))
