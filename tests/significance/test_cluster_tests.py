@@ -1,5 +1,7 @@
 """Tests and comparisons of samples in clusters: identities, refusals, levels and power."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.special import expit, logit
@@ -16,6 +18,7 @@ from skcalib import (
     kernel_calibration_error,
     kernel_calibration_test,
     ks_calibration_error,
+    logistic_calibration_test,
     spiegelhalter_test,
 )
 from skcalib.datasets import make_tempered_simplex
@@ -24,6 +27,9 @@ from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 
 BINARY = (spiegelhalter_test, hosmer_lemeshow_test, cumulative_test)
+LOGISTIC = [
+    partial(logistic_calibration_test, hypothesis=one) for one in ("joint", "intercept", "slope")
+]
 NODES, MASS = np.polynomial.hermite_e.hermegauss(41)
 
 
@@ -39,7 +45,7 @@ def clustered(n_clusters, seed, temper=1.0):
     return y, expit(temper * logit(frequency)), cluster
 
 
-@pytest.mark.parametrize("test", [*BINARY, kernel_calibration_test])
+@pytest.mark.parametrize("test", [*BINARY, kernel_calibration_test, *LOGISTIC])
 def test_clusters_of_one_sample_change_nothing(test):
     y, proba, _ = clustered(20, 0)
     assert test(y, proba) == test(y, proba, groups=np.arange(len(y))[::-1])
