@@ -241,10 +241,10 @@ def text_of(path):
 # --- where each of them is studied at length ------------------------------------------------------
 
 STUDIES = {
-    "negative p-value": "test_binary_tests.py::test_pvalues_are_never_negative",
-    "one-sided test": "test_binary_tests.py::test_spiegelhalter_is_two_sided",
-    "decomposition": "test_proper_errors.py::test_decomposition_of_both_methods",
-    "classes": "test_proper_errors.py::test_classwise_and_top_label_are_binary_problems",
+    "negative p-value": "test_binary_tests.py::test_laws_of_brownian_motion",
+    "one-sided test": "test_binary_tests.py::test_alternatives_of_spiegelhalter",
+    "decomposition": "test_proper_errors.py::test_loss_is_calibration_plus_refinement",
+    "classes": "test_error_laws.py::test_notions_are_means_and_sums_of_binary_problems",
     "logits": "test_recalibration.py::test_maps_of_one_logit_are_logistic_regressions",
 }
 
