@@ -194,20 +194,6 @@ def test_the_grid_is_limited():
     assert found == pytest.approx(105 / 128 * 0.4 * 2**-14, rel=0.01)
 
 
-@pytest.mark.parametrize("scale", [1e-300, 1, 1e300])
-def test_scale_of_weights_and_samples_without_weight(scale, multiclass):
-    """With the bandwidth of Scott, which depends on the effective number of samples."""
-    y, proba = multiclass
-    weight = np.random.default_rng(0).integers(0, 4, len(y))
-    kept = weight > 0
-    for notion in ("top_label", "classwise"):
-        found = kde_calibration_error(y, proba, sample_weight=scale * weight, notion=notion)
-        expected = kde_calibration_error(
-            y[kept], proba[kept], sample_weight=weight[kept], notion=notion
-        )
-        assert found == pytest.approx(expected, rel=1e-10)
-
-
 def test_mean_and_sum_over_classes(multiclass):
     mean = kde_calibration_error(*multiclass, notion="classwise", norm="l2")
     total = kde_calibration_error(*multiclass, notion=Classwise("sum"), norm="l2")

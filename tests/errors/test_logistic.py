@@ -152,19 +152,6 @@ def test_index_is_the_mean_distance(binary):
         assert value == pytest.approx(ranked[rank - 1], rel=1e-12)
 
 
-@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
-@pytest.mark.parametrize("smoother", [None, "kernel", "isotonic", "binning"])
-def test_index_of_many_classes(notion, smoother, multiclass):
-    if smoother == "isotonic" and notion == "canonical":
-        pytest.skip("isotonic regression needs two columns")
-    arguments = {"notion": notion, "smoother": smoother}
-    index = integrated_calibration_index(*multiclass, **arguments)
-    middle, most = (
-        integrated_calibration_index(*multiclass, quantile=q, **arguments) for q in (0.5, 1)
-    )
-    assert 0 < index < most <= 1 and 0 <= middle <= most
-
-
 def test_index_with_weights(binary):
     y, proba = binary
     weight = np.random.default_rng(0).integers(0, 3, len(y))

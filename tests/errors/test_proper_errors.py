@@ -311,13 +311,11 @@ def test_one_class_only(smoother, method):
     ids=str,
 )
 def test_weights(smoother, method, multiclass):
-    """Their scale does not matter, and weight zero is a row removed."""
+    """Equal ones change nothing, and weight zero is a row removed."""
     y, proba = multiclass
     weight = np.random.default_rng(0).uniform(0.2, 3, len(y))
     arguments = {"smoother": smoother, "method": method}
     expected = proper_calibration_error(y, proba, sample_weight=weight, **arguments)
-    scaled = proper_calibration_error(y, proba, sample_weight=100 * weight, **arguments)
-    assert scaled == pytest.approx(expected, rel=1e-4)
     unweighted = proper_calibration_error(y, proba, **arguments)
     assert unweighted != pytest.approx(expected, rel=1e-4)
     weight[::3] = 0

@@ -402,11 +402,8 @@ def test_one_class_present(test):
 def test_weights(test):
     y, p = draw(200)
     weight = np.random.default_rng(1).integers(0, 3, 200).astype(float)
-    result, scaled = (test(y, p, sample_weight=w) for w in (weight, 7 * weight))
+    result = test(y, p, sample_weight=weight)
     kept = weight > 0
-    assert scaled.pvalue == pytest.approx(result.pvalue)
-    assert scaled.statistic == pytest.approx(result.statistic, rel=1e-12)
-    assert scaled.estimate == pytest.approx(result.estimate, rel=1e-12)
     dropped = test(y[kept], p[kept], sample_weight=weight[kept])
     assert dropped.pvalue == pytest.approx(result.pvalue, rel=1e-12)
     repeated = test(np.repeat(y, weight.astype(int)), np.repeat(p, weight.astype(int)))

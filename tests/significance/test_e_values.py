@@ -131,17 +131,12 @@ def test_labels_of_probability_zero_or_one():
     assert largest.e_value == pytest.approx(np.finfo(float).max) and largest.pvalue > 0
 
 
-def test_order_seeds_and_weights():
+def test_seeds_and_weights():
     y, p = several(1500, np.random.default_rng(0), power=0.8)
     p = p.round(2) + 0.01
     p /= p.sum(axis=1, keepdims=True)
     weight = np.random.default_rng(1).uniform(0, 1, 1500)
-    rows = np.random.default_rng(2).permutation(1500)
     first = calibration_e_value(y, p, sample_weight=weight).statistic
-    moved = calibration_e_value(y[rows], p[rows], sample_weight=weight[rows]).statistic
-    assert moved == pytest.approx(first, rel=1e-9)
-    scaled = calibration_e_value(y, p, sample_weight=8 * weight).statistic
-    assert scaled == pytest.approx(first, rel=1e-9)
     other = calibration_e_value(y, p, sample_weight=weight, random_state=1).statistic
     assert 0 < abs(other - first) < 0.3
     none = np.concatenate([weight, np.zeros(9)])

@@ -260,20 +260,13 @@ def test_the_spectrum_of_some_rows(monkeypatch):
     assert np.abs(np.array(some) - whole).max() < 0.1
 
 
-def test_scaling_the_kernel_or_the_weights_changes_no_pvalue(multiclass):
-    weight = np.random.default_rng(0).uniform(0.5, 2, len(multiclass[0]))
+def test_scaling_the_kernel_changes_no_pvalue(multiclass):
     for statistic, method in ALL:
         arguments = {"method": method, "n_resamples": 99}
         kernels = LaplacianKernel(0.3), 5 * LaplacianKernel(0.3)
         one, five = (run(multiclass, statistic, kernel=k, **arguments) for k in kernels)
         assert five.pvalue == pytest.approx(one.pvalue, rel=1e-9)
         assert five.estimate == pytest.approx((25 if method == "embedding" else 5) * one.estimate)
-        if method != "bound":
-            one, five = (
-                run(multiclass, statistic, sample_weight=w, **arguments)
-                for w in (weight, 5 * weight)
-            )
-            assert five.pvalue == pytest.approx(one.pvalue, rel=1e-9)
 
 
 def test_weights_of_zero_are_absent(multiclass):

@@ -73,19 +73,6 @@ def test_the_estimate_is_the_gain_of_the_log_loss():
     assert sum(part.statistic for part in parts) == pytest.approx(found.statistic, rel=1e-9)
 
 
-def test_agrees_with_wald_tests_in_large_samples():
-    """The ratio of a coefficient is about its squared distance in standard errors."""
-    y, p = draw(50_000, 0.03, 0.98)
-    lines = calibration_intercept_slope(y, p)
-    slope = logistic_calibration_test(y, p, hypothesis="slope").statistic
-    assert slope == pytest.approx(
-        ((lines.slope.estimate - 1) / lines.slope.standard_error) ** 2, rel=0.05
-    )
-    intercept = logistic_calibration_test(y, p, hypothesis="intercept").statistic
-    large = lines.in_the_large
-    assert intercept == pytest.approx((large.estimate / large.standard_error) ** 2, rel=0.05)
-
-
 # --- level and power ------------------------------------------------------------------------------
 
 
@@ -198,9 +185,7 @@ def test_weights(hypothesis):
     def test(*rows, **options):
         return logistic_calibration_test(*rows, hypothesis=hypothesis, n_resamples=0, **options)
 
-    found, scaled = (test(y, p, sample_weight=w) for w in (weight, 7 * weight))
-    assert scaled.statistic == pytest.approx(found.statistic, rel=1e-9)
-    assert scaled.pvalue == pytest.approx(found.pvalue, rel=1e-9)
+    found = test(y, p, sample_weight=weight)
     kept = weight > 0
     assert test(y[kept], p[kept], sample_weight=weight[kept]) == found
     equal = test(y, p, sample_weight=np.full(200, 0.3))
