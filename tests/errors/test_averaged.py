@@ -541,19 +541,6 @@ def test_a_smoother_or_a_method_is_used_as_before(options):
     assert (found.confidence_interval_ is None) is (options == {"method": "direct"})
 
 
-def test_a_score_of_the_user_is_not_taken_for_ours():
-    class Doubled(Brier):
-        def entropy(self, forecast):
-            return 2 * super().entropy(forecast)
-
-        def gradient(self, forecast):
-            return 2 * super().gradient(forecast)
-
-    y, forecast, _ = world("slope", 300, 3, seed=17)
-    found = CalibrationErrorEstimator(loss=Doubled()).fit(forecast, y)
-    assert found.evidence_ is None
-
-
 def test_the_target_says_what_is_covered():
     """Curves for two classes; maps by class where there are samples enough for them."""
     y, forecast, _ = world("slope", 1000, 2, seed=18)

@@ -3,7 +3,7 @@
 import joblib
 import numpy as np
 import pytest
-from conftest import Alive, Counted, cut, lazy, threads_of_dask
+from conftest import Alive, Counted, cut, lazy
 from grids import covering
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -234,26 +234,6 @@ def test_dask_arrays(n_classes, loss):
     weight = np.linspace(0, 2, 1000)
     found = estimator(n_classes, loss=loss).fit_chunks(lazy(proba, y, weight, rows=300))
     assert_same(found, estimator(n_classes, loss=loss).fit(proba, y, weight))
-
-
-def test_a_dask_array_is_never_in_memory_as_a_whole():
-    """Blocks exist only while they are read: a few for each thread of Dask."""
-    dask = pytest.importorskip("dask")
-    proba, y = samples(3000, 2)
-    alive = Alive()
-    arrays = lazy(proba, y, rows=100)
-    arrays = arrays[0].map_blocks(alive.block, meta=np.empty((0, 0))), arrays[1]
-    with dask.config.set(scheduler="threads", num_workers=2):
-        estimator(2).fit_chunks(arrays)
-    assert 1 <= alive.most <= 8 < 30
-
-
-def test_dask_workers():
-    """The sums are computed where the blocks are."""
-    proba, y = samples(600, 2)
-    with threads_of_dask():
-        found = estimator(2).fit_chunks(lazy(proba, y, rows=200))
-    assert_same(found, estimator(2).fit(proba, y))
 
 
 def test_dask_arrays_are_not_computed_by_fit_and_functions():

@@ -13,10 +13,9 @@ from skcalib import (
     corp_bands,
     corp_decomposition,
     corp_test,
-    score_decomposition,
 )
 from skcalib.datasets import make_tempered_simplex
-from skcalib.notions import NOTIONS, Classwise, TopK
+from skcalib.notions import NOTIONS, TopK
 from skcalib.scores import SCORES, LogLoss
 from skcalib.smoothers import IsotonicSmoother
 from skcalib.tower import expected_divergence
@@ -101,21 +100,6 @@ def test_six_forecasts_on_paper():
     assert_allclose(curve.weight, np.array([1, 2, 2, 1, 1]) / 7)
     score = (0.01 + 0.64 + 0.04 + 0.16 + 0.36 + 0.04 + 0.01) / 7
     assert_allclose(terms_of(found), [score, score - 1 / 7, 12 / 49 - 1 / 7, 12 / 49])
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("notion", ["classwise", "top_label", Classwise("sum"), TopK(1)], ids=str)
-def test_identity_and_signs(multiclass, loss, notion):
-    found = corp_decomposition(*multiclass, loss=loss, notion=notion)
-    score, mcb, dsc, unc = terms_of(found)
-    assert_allclose(score, mcb - dsc + unc, rtol=1e-13)
-    assert mcb > 0 and dsc > 0
-    arrays = (found.scores, found.miscalibrations, found.discriminations, found.uncertainties)
-    assert_allclose(arrays[0], arrays[1] - arrays[2] + arrays[3], rtol=1e-13)
-    reduce = getattr(np, notion.reduce if isinstance(notion, Classwise) else "mean")
-    assert_allclose(terms_of(found), [reduce(array) for array in arrays], rtol=1e-14)
-    of_loss = score_decomposition(*multiclass, loss=loss, notion=notion, smoother=None)
-    assert_allclose([score, unc], [of_loss.loss, of_loss.uncertainty], rtol=1e-12)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)

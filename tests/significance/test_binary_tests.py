@@ -297,14 +297,6 @@ def test_power(name):
         assert np.mean([rate[key] for rate in rates]) == pytest.approx(expected, abs=0.06), key
 
 
-def test_asymptotic_and_simulated_agree():
-    for seed in range(3):
-        y, p = draw(1000, seed=seed, distort=lambda p: expit(0.85 * logit(p)))
-        for name, test in TESTS.items():
-            simulated = test(y, p, n_resamples=2000, random_state=0).pvalue
-            assert simulated == pytest.approx(test(y, p, n_resamples=0).pvalue, abs=0.06), name
-
-
 @every_test
 def test_level_of_rare_events(test):
     """By default, 400 calibrated data sets of 2 or 4 expected events; a standard error of .011."""

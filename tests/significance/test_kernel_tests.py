@@ -327,14 +327,6 @@ def test_bounds_by_their_formulas(statistic):
     assert run(pair, statistic, method="bound", kernel=kernel) == test
 
 
-def test_a_negative_estimate_is_no_evidence():
-    y, proba = [1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5]
-    for statistic in ("unbiased", "linear"):
-        test = distribution_free_bound(y, proba, statistic=statistic)
-        assert test.estimate < 0 and test.pvalue == 1.0
-        assert not test.rejects()
-
-
 def test_a_sum_of_classes_has_a_larger_bound(multiclass):
     arguments = {"statistic": "unbiased", "kernel": LaplacianKernel(0.2)}
     mean, total = (
