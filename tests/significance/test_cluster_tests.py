@@ -21,7 +21,6 @@ from skcalib import (
     logistic_calibration_test,
     spiegelhalter_test,
 )
-from skcalib.datasets import make_tempered_simplex
 from skcalib.errors.kernel import ResidualKernel, resolve_kernel
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
@@ -247,12 +246,3 @@ def test_summary_has_the_intervals_of_clusters():
     error = robust.brier_calibration_error
     estimator = CalibrationErrorEstimator().fit(proba, y, groups=cluster)
     assert (error.low, error.high) == pytest.approx(estimator.confidence_interval_)
-
-
-def test_weights_and_several_classes():
-    data = make_tempered_simplex(300, 3, random_state=0)
-    cluster, weight = np.arange(300) // 6, np.random.default_rng(0).uniform(0.5, 2, 300)
-    options = {"groups": cluster, "sample_weight": weight}
-    assert 0 <= kernel_calibration_test(data.y, data.y_proba, **options).pvalue <= 1
-    found = compare_calibration(data.y, data.posterior, data.y_proba, **options)
-    assert found.low < found.estimate < found.high

@@ -22,7 +22,6 @@ from skcalib.errors.mean_embedding import Embedding
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
 from skcalib.notions import NOTIONS, Canonical, Classwise
 from skcalib.problem import check_problem
-from skcalib.significance import CalibrationTest
 from skcalib.significance import kernel as _null_laws
 from skcalib.significance.chi_square_mixture import chi_square_mixture_sf
 from skcalib.significance.kernel import METHODS
@@ -195,7 +194,6 @@ def test_edges_of_the_mixture(x, weights, expected):
 @pytest.mark.parametrize("notion", ["canonical", "top_label"])
 def test_every_test_gives_a_record(statistic, method, notion, multiclass):
     test = run(multiclass, statistic, method=method, notion=notion, n_resamples=99)
-    assert isinstance(test, CalibrationTest)
     assert all(type(v) is float for v in (test.statistic, test.pvalue, test.estimate))
     assert 0 < test.pvalue <= 1 and np.isfinite(test.statistic)
     if method != "embedding":
@@ -204,8 +202,6 @@ def test_every_test_gives_a_record(statistic, method, notion, multiclass):
             *multiclass, statistic=statistic, block_size=size, notion=notion
         )
         assert test.estimate == pytest.approx(value, rel=1e-11)
-    again = run(multiclass, statistic, method=method, notion=notion, n_resamples=99)
-    assert again == test
 
 
 def test_auto_is_the_first_method():
