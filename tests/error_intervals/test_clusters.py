@@ -17,7 +17,6 @@ from skcalib.inference import (
     observed_expected_ratio,
     rate_interval,
 )
-from skcalib.problem import check_problem
 
 LOCATIONS = np.array([[0.3, 0.7], [0.6, 0.4]])
 NODES, MASS = np.polynomial.hermite_e.hermegauss(41)
@@ -182,17 +181,6 @@ def test_statistics_of_consecutive_samples_are_refused(statistic):
         calibration_error_interval(
             y, proba, metric="kernel", statistic=statistic, groups=cluster, **block
         )
-
-
-def test_take_and_zero_weights_keep_the_clusters_of_rows():
-    y, proba, cluster = clustered(20, 7)
-    weight = np.where(cluster == 3, 0.0, 1.0)
-    problem = check_problem(y, proba, sample_weight=weight, groups=cluster)
-    assert problem.n_clusters == 19
-    rows = np.arange(0, len(problem.weight), 2)
-    assert np.array_equal(problem.take(rows).cluster, problem.cluster[rows])
-    same = cluster[cluster != 3]
-    assert np.array_equal(problem.cluster[:, None] == problem.cluster, same[:, None] == same)
 
 
 # --- means, rates and the concordance -------------------------------------------------------------

@@ -193,21 +193,6 @@ def test_all_functions_agree(kind, n_classes, notion, loss):
     assert interval.method == "test inversion" and interval.valid
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_classwise_is_the_mean_of_its_problems_and_top_label_one(loss):
-    y, forecast, _ = world("class_slopes", 300, 3, seed=6)
-    each = [proper_calibration_error(y == k, forecast[:, k], loss=loss) for k in range(3)]
-    classwise = proper_calibration_error(y, forecast, loss=loss, notion="classwise")
-    assert classwise == pytest.approx(np.mean(each), rel=1e-9)
-    estimator, _ = found_by_both(y, forecast, loss, "top_label")
-    right = (y == forecast.argmax(axis=1)).astype(int)
-    binary, _ = found_by_both(right, forecast.max(axis=1), loss, "canonical")
-    assert estimator.calibration_error_ == pytest.approx(binary.calibration_error_, rel=1e-9)
-    np.testing.assert_allclose(
-        estimator.confidence_interval_, binary.confidence_interval_, rtol=1e-6, atol=1e-12
-    )
-
-
 # --- the squared norm -----------------------------------------------------------------------------
 
 
@@ -355,10 +340,6 @@ def test_traces_by_random_signs(notion, n_classes, loss, monkeypatch):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_a_sum_over_classes_is_their_number_times_the_mean(loss):
-    problems = problems_of("classwise", 300, 3, "slope")
-    mean, total = (squared_norm(problems, LOSSES[loss], reduce) for reduce in ("mean", "sum"))
-    assert total.estimate == pytest.approx(3 * mean.estimate, rel=1e-9)
-    assert total.standard_error == pytest.approx(3 * mean.standard_error, rel=1e-9)
     y, forecast, _ = world("slope", 300, 3, seed=7)
     (one, interval), (other, longer) = (
         found_by_both(y, forecast, loss, notion) for notion in (Classwise(), Classwise("sum"))
@@ -558,19 +539,6 @@ def test_a_smoother_or_a_method_is_used_as_before(options):
         default = CalibrationErrorEstimator().fit(forecast, y)
         assert found.calibration_error_ != default.calibration_error_
     assert (found.confidence_interval_ is None) is (options == {"method": "direct"})
-
-
-def test_a_score_of_the_user_is_not_taken_for_ours():
-    class Doubled(Brier):
-        def entropy(self, forecast):
-            return 2 * super().entropy(forecast)
-
-        def gradient(self, forecast):
-            return 2 * super().gradient(forecast)
-
-    y, forecast, _ = world("slope", 300, 3, seed=17)
-    found = CalibrationErrorEstimator(loss=Doubled()).fit(forecast, y)
-    assert found.evidence_ is None
 
 
 def test_the_target_says_what_is_covered():

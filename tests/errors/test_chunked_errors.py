@@ -3,7 +3,7 @@
 import joblib
 import numpy as np
 import pytest
-from conftest import Alive, Counted, cut, lazy, threads_of_dask
+from conftest import Alive, Counted, cut, lazy
 from grids import covering
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -47,65 +47,18 @@ def assert_same(found, expected, tolerance=1e-8):
 
 
 @pytest.mark.parametrize(
-    ("n_samples", "n_classes", "loss", "weighted"),
-    covering([200, 3000], [2, 3, 10], ["brier", "log"], [False, True]),
+    ("n_classes", "loss", "weighted", "notion"),
+    covering([2, 10], ["brier", "log"], [False, True], ["auto", "top_label", "classwise"]),
 )
-def test_the_same_as_in_memory(n_samples, n_classes, loss, weighted):
-    proba, y = samples(n_samples, n_classes)
-    weight = np.random.default_rng(0).integers(0, 4, n_samples) * 0.7 if weighted else None
+def test_the_same_as_in_memory(n_classes, loss, weighted, notion):
+    proba, y = samples(600, n_classes)
+    weight = np.random.default_rng(0).integers(0, 4, 600) * 0.7 if weighted else None
     arrays = (proba, y) if weight is None else (proba, y, weight)
-    found = estimator(n_classes, loss=loss).fit_chunks(cut(n_samples // 4 + 9, *arrays))
-    assert_same(found, estimator(n_classes, loss=loss).fit(proba, y, weight))
-
-
-@pytest.mark.parametrize(
-    ("n_classes", "loss", "notion"),
-    covering([2, 4], ["brier", "log"], ["auto", "top_label", "classwise"]),
-)
-def test_other_notions(n_classes, loss, notion):
-    proba, y = samples(1500, n_classes)
     options = {"loss": loss, "notion": notion}
-    found = estimator(n_classes, **options).fit_chunks(cut(400, proba, y))
-    assert_same(found, estimator(n_classes, **options).fit(proba, y))
-
-
-@pytest.mark.parametrize("temperature", [1.0, 3.0])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_calibrated_and_uncalibrated_forecasts(n_classes, temperature):
-    """Different models are fitted and left out; shifts by most likely class too, for three."""
-    proba, y = samples(2500, n_classes, temperature=temperature, shift=0.0)
-    found = estimator(n_classes).fit_chunks(cut(900, proba, y))
-    assert_same(found, estimator(n_classes).fit(proba, y))
-
-
-def test_shifts_by_most_likely_class():
-    proba, y = samples(3000, 3, shift=0.0, temperature=1.0)
-    rng = np.random.default_rng(0)
-    confused = (proba.argmax(axis=1) == 0) & (y == 1) & (rng.uniform(size=3000) < 0.4)
-    y = np.where(confused, 2, y)
-    found = estimator(3).fit_chunks(cut(700, proba, y))
-    assert found.evidence_["confusion"] > 0.5
-    assert_same(found, estimator(3).fit(proba, y))
-
-
-@pytest.mark.parametrize("loss", ["brier", "log"])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_size_of_chunks_has_no_effect(n_classes, loss):
-    proba, y = samples(60, n_classes)
-    whole = estimator(n_classes, loss=loss).fit_chunks([(proba, y)])
-    for size in (1 if n_classes == 2 else 5, 40):
-        found = estimator(n_classes, loss=loss).fit_chunks(cut(size, proba, y))
-        assert_same(found, whole, 1e-10)
-        assert found.n_passes_ == whole.n_passes_
-
-
-def test_forecasts_of_zero():
-    proba, y = samples(1000, 3)
-    proba[np.arange(0, 1000, 9), (y[::9] + 1) % 3] = 0
-    proba /= proba.sum(axis=1, keepdims=True)
-    for loss in ("brier", "log"):
-        found = estimator(3, loss=loss).fit_chunks(cut(300, proba, y))
-        assert_same(found, estimator(3, loss=loss).fit(proba, y))
+    expected = estimator(n_classes, **options).fit(proba, y, weight)
+    for size in (159, 40):
+        found = estimator(n_classes, **options).fit_chunks(cut(size, *arrays))
+        assert_same(found, expected)
 
 
 def test_ties_and_single_columns_and_text_labels():
@@ -250,9 +203,6 @@ def refused(chunks, match, work=None):
 
 def test_chunks_that_are_refused():
     proba, y = samples(100, 3)
-    refused(iter(cut(10, proba, y)), "read only once")
-    refused((proba, y), "a single chunk is")
-    refused([], "chunks is empty")
     refused([(proba, y), (proba * 2, y)], "Chunk 1: ")
     refused([(proba, y), (proba, y[:50])], "Chunk 1: .* must have the same number of samples")
     refused([(proba, y), (proba, y + 1)], "Chunk 1: y_true contains 3")
@@ -281,41 +231,3 @@ def test_dask_arrays(n_classes, loss):
     weight = np.linspace(0, 2, 1000)
     found = estimator(n_classes, loss=loss).fit_chunks(lazy(proba, y, weight, rows=300))
     assert_same(found, estimator(n_classes, loss=loss).fit(proba, y, weight))
-
-
-def test_a_dask_array_is_never_in_memory_as_a_whole():
-    """Blocks exist only while they are read: a few for each thread of Dask."""
-    dask = pytest.importorskip("dask")
-    proba, y = samples(3000, 2)
-    alive = Alive()
-    arrays = lazy(proba, y, rows=100)
-    arrays = arrays[0].map_blocks(alive.block, meta=np.empty((0, 0))), arrays[1]
-    with dask.config.set(scheduler="threads", num_workers=2):
-        estimator(2).fit_chunks(arrays)
-    assert 1 <= alive.most <= 8 < 30
-
-
-def test_dask_workers():
-    """The sums are computed where the blocks are."""
-    proba, y = samples(600, 2)
-    with threads_of_dask():
-        found = estimator(2).fit_chunks(lazy(proba, y, rows=200))
-    assert_same(found, estimator(2).fit(proba, y))
-
-
-def test_dask_arrays_are_not_computed_by_fit_and_functions():
-    proba, y = samples(100, 3)
-    p, labels = lazy(proba, y, rows=20)
-
-    def fail(block):
-        raise AssertionError("computed")
-
-    p = p.map_blocks(fail, meta=np.empty((0, 0)))
-    for work in (
-        lambda: estimator(3).fit(p, y),
-        lambda: estimator(3).fit(proba, labels),
-        lambda: proper_calibration_error(y, p),
-    ):
-        with pytest.raises(ValueError, match="is a Dask collection, which would be computed"):
-            work()
-    refused((p, y), "with Dask arrays only")

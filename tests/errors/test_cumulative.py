@@ -67,25 +67,6 @@ def test_errors_of_the_predicted_class(multiclass):
     assert interval.target.endswith("of the class that this sample predicts")
 
 
-def test_order_of_ties_does_not_matter():
-    """The sum over a tie enters as one: any order of these samples would peak at .25 or .75."""
-    score, y = np.full(8, 0.5), np.repeat([0, 1], 4)
-    for order in (slice(None), slice(None, None, -1), np.random.default_rng(0).permutation(8)):
-        assert ks_calibration_error(y[order], score[order], notion="canonical") == 0
-        (curve,) = cumulative_curve(y[order], score[order], notion="canonical")
-        assert curve.score.tolist() == [0.5] and curve.share.tolist() == [1.0]
-
-
-def test_the_sign_tells_the_direction():
-    score = np.linspace(0.05, 0.95, 400)
-    rng = np.random.default_rng(0)
-    for shift, sign in ((0.2, 1), (-0.2, -1)):
-        y = rng.random(400) < np.clip(score + shift, 0, 1)
-        (curve,) = cumulative_curve(y, score, notion="canonical")
-        assert curve.difference[np.abs(curve.difference).argmax()] * sign > 0.1
-        assert curve.difference[-1] == pytest.approx(np.mean(y - score), abs=1e-14)
-
-
 def test_bias_of_calibrated_forecasts():
     """The mean of the largest distance of a Brownian motion from zero, sqrt(pi / 2)."""
     rng = np.random.default_rng(0)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skcalib import calibration_error_interval as interval
-from skcalib import consistency_test, distribution_free_bound
+from skcalib import consistency_test
 from skcalib import kernel_calibration_test as kernel_test
 from skcalib.errors import kernel as _errors
 from skcalib.errors._drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue
@@ -159,19 +159,6 @@ def test_no_event_is_judged_by_its_exact_tail():
     """A hundred forecasts of .02: 0 events or 5 and more are as far, .1326 + .0508."""
     test = kernel_test(np.zeros(100, int), np.full(100, 0.02), labels=[0, 1], n_resamples=2000)
     assert abs(test.pvalue - 0.1834) < 4 * np.sqrt(0.1834 * 0.8166 / 2000)
-
-
-@pytest.mark.parametrize("arguments", [{}, LINEAR, BLOCK, *NAMED, {"method": "bound"}])
-def test_an_impossible_label_refutes(arguments):
-    """One label among 2,000 with a forecast of exactly 0; 100 for the bootstrap's sake."""
-    score = np.append(np.random.RandomState(0).uniform(0.2, 0.8, 99), 0.0)
-    y = (np.random.RandomState(1).random_sample(100) < score).astype(int)
-    possible = kernel_test(y, score, **arguments)
-    y[-1] = 1
-    assert possible.pvalue > 0 and kernel_test(y, score, **arguments).pvalue == 0
-    assert distribution_free_bound(y, score).pvalue == 0
-    found = consistency_test(y, score, n_resamples=9)
-    assert found.pvalue == 0 and found.statistic > 0
 
 
 def test_consistency_test_keeps_forecasts_that_leave_few_labels_uncertain():

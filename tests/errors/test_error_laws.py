@@ -69,7 +69,12 @@ CORP = {
     for name in ("miscalibration", "discrimination", "uncertainty")
     for loss in ("brier", "log")
 }
-WITH_NOTIONS = OF_ONE_SCORE | OF_ANY_NOTION | CORP | {"kde, scott": kde_calibration_error}
+AVERAGED = {
+    f"averaged, {loss}": partial(proper_calibration_error, loss=loss) for loss in ("brier", "log")
+}
+WITH_NOTIONS = (
+    OF_ONE_SCORE | OF_ANY_NOTION | CORP | AVERAGED | {"kde, scott": kde_calibration_error}
+)
 #: Errors in which a sample of weight 2 is as good as the same sample twice.
 OF_WEIGHTS = {
     **OF_ONE_SCORE,

@@ -86,20 +86,6 @@ def test_weights_average():
         assert one.low == pytest.approx(three.low, rel=1e-6)
 
 
-def test_sign_of_the_slope_and_of_the_intercept():
-    data = make_tempered_simplex(5000, score_temperature=0.6, random_state=0)
-    assert calibration_intercept_slope(data.y, data.y_proba).slope.estimate == pytest.approx(
-        0.6, abs=0.05
-    )
-    y, p = draw(5000, 0.5)
-    assert calibration_intercept_slope(y, p).in_the_large.low > 0  # more events than forecast
-    swapped = calibration_intercept_slope(1 - y, 1 - p)
-    same = calibration_intercept_slope(y, p)
-    assert swapped.slope.estimate == pytest.approx(same.slope.estimate, rel=1e-7)
-    assert swapped.intercept.estimate == pytest.approx(-same.intercept.estimate, rel=1e-6)
-    assert calibration_intercept_slope(1 - y, p).slope.estimate < 0
-
-
 def test_certain_forecasts_that_came_true_carry_no_information():
     y, p = draw(100)
     same = calibration_intercept_slope(np.append(y, [0, 1, 1]), np.append(p, [0.0, 1.0, 1.0]))
@@ -164,19 +150,6 @@ def test_index_is_the_mean_distance(binary):
     for level, rank in ((0, 1), (0.5, 60), (0.9, 108), (0.901, 109), (1, 120)):
         value = integrated_calibration_index(y, proba, quantile=level)
         assert value == pytest.approx(ranked[rank - 1], rel=1e-12)
-
-
-@pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
-@pytest.mark.parametrize("smoother", [None, "kernel", "isotonic", "binning"])
-def test_index_of_many_classes(notion, smoother, multiclass):
-    if smoother == "isotonic" and notion == "canonical":
-        pytest.skip("isotonic regression needs two columns")
-    arguments = {"notion": notion, "smoother": smoother}
-    index = integrated_calibration_index(*multiclass, **arguments)
-    middle, most = (
-        integrated_calibration_index(*multiclass, quantile=q, **arguments) for q in (0.5, 1)
-    )
-    assert 0 < index < most <= 1 and 0 <= middle <= most
 
 
 def test_index_with_weights(binary):

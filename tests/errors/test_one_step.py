@@ -223,19 +223,14 @@ def test_a_smoother_or_a_score_of_others_gets_a_copy(monkeypatch):
 
     monkeypatch.setattr("skcalib.events.check_problem", spy)
 
-    class Own(Brier):
-        pass
-
-    class OwnNotion(Canonical):
-        pass
-
+    own, own_notion = (type("Own", (base,), {})() for base in (Brier, Canonical))
     for options, copied in [
         ({}, False),
         ({"loss": "log"}, False),
-        ({"loss": Own()}, True),
+        ({"loss": own}, True),
         ({"smoother": "kernel"}, True),
         ({"method": "risk"}, True),
-        ({"notion": OwnNotion()}, True),
+        ({"notion": own_notion}, True),
     ]:
         proper_calibration_error(y, forecast, **options)
         assert np.shares_memory(seen[-1].forecast, forecast) != copied

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skcalib import calibration_error, proper_calibration_error, root_brier_score
+from skcalib import calibration_error
 
 PAGE = Path(__file__).parents[2] / "doc" / "user_guide" / "binned_errors.rst"
 pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not here")
@@ -52,19 +52,6 @@ def test_by_hand(recipe):
     assert found["b"] == pytest.approx((2 / 6, 0.4))
     one = calibration_error(y, proba, notion="top_label", n_bins=1)  # the errors cancel
     assert one == pytest.approx(abs(4 * 0.3 - 2 * 0.4) / 6)
-
-
-def test_shares_and_errors_of_the_rows(recipe):
-    """Brier losses of the top label: their mean over classes is that of all rows."""
-    y, proba = regular()
-    found = recipe(y, proba, [0, 1, 2], root_brier_score)
-    mean = sum(share * error**2 for share, error in found.values())
-    assert mean == pytest.approx(
-        root_brier_score(y == proba.argmax(axis=1), proba.max(axis=1)) ** 2
-    )
-    assert sum(share for share, _ in found.values()) == pytest.approx(1)
-    errors = recipe(y, proba, [0, 1, 2], proper_calibration_error)
-    assert all(error > 0 for _, error in errors.values())
 
 
 def test_threshold_and_missing_classes(recipe):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skcalib import calibration_error, simplex_calibration_error
-from skcalib.datasets import make_tempered_simplex, make_widmann
+from skcalib.datasets import make_widmann
 from skcalib.scores import Brier, LogLoss, Lp, TotalVariation
 from skcalib.smoothers import LevelSets, MedianCells, QuantileBins, UniformBins
 
@@ -133,17 +133,6 @@ def test_models_of_w19(model, truth):
         assert coarse == pytest.approx(truth, abs=0.01)
     if model == "M3":  # cells that join the certain forecasts of several classes
         assert coarse < truth / 2 and fine > 0.9 * truth
-
-
-def test_finer_cells_see_more():
-    """Jensen, for nested cells: medians only split."""
-    data = make_tempered_simplex(1000, 3, random_state=0)
-    for name in DISTANCES:
-        errors = [
-            simplex_calibration_error(data.y, data.y_proba, distance=name, bins=MedianCells(n))
-            for n in (1, 2, 8, 40, 1000)
-        ]
-        assert errors == sorted(errors)
 
 
 def test_other_distances(multiclass):

@@ -131,13 +131,6 @@ def test_continuity():
     )
 
 
-def test_is_at_least_the_bias_in_the_large_and_at_most_the_mean_residual():
-    y, p = regular(300, "too extreme")
-    for bandwidth in (None, 0.01, 0.3):
-        found = smooth_calibration_error(y, p, bandwidth=bandwidth)
-        assert abs(np.mean(y - p)) - 1e-12 <= found <= np.mean(np.abs(y - p))
-
-
 def test_of_a_sketch():
     y, p = regular(5000, "wave")
     sketch = ForecastSketch([0, 1]).fit(y, p)

@@ -1,10 +1,8 @@
 """Classical binary tests: levels and powers by simulation, laws, edges, refusals."""
 
-from dataclasses import FrozenInstanceError
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.integrate import trapezoid
 from scipy.special import expit, logit
@@ -140,22 +138,6 @@ def test_laws_of_brownian_motion():
         tail = np.array([law(value) for value in x])
         assert tail[0] == 1 and np.all(tail >= 0) and np.all(np.diff(tail) <= 1e-12)
         assert trapezoid(tail, x) == pytest.approx(mean, rel=1e-4)
-
-
-@every_test
-def test_pvalues_are_never_negative(test):
-    """1 - cdf would give -7e-12 here."""
-    y, p = draw(100_000, distort=lambda p: p**3)
-    result = test(y, p)
-    assert 0 <= result.pvalue < 1e-12
-    assert test(y, p).pvalue == result.pvalue
-
-
-@pytest.mark.parametrize("sign", [0.7, 1.4])
-def test_spiegelhalter_is_two_sided(sign):
-    y, p = draw(2000, distort=lambda p: expit(sign * logit(p)))
-    result = spiegelhalter_test(y, p)
-    assert result.pvalue < 1e-3 and (result.statistic > 0) == (sign < 1)
 
 
 def forty():
@@ -315,14 +297,6 @@ def test_power(name):
         assert np.mean([rate[key] for rate in rates]) == pytest.approx(expected, abs=0.06), key
 
 
-def test_asymptotic_and_simulated_agree():
-    for seed in range(3):
-        y, p = draw(1000, seed=seed, distort=lambda p: expit(0.85 * logit(p)))
-        for name, test in TESTS.items():
-            simulated = test(y, p, n_resamples=2000, random_state=0).pvalue
-            assert simulated == pytest.approx(test(y, p, n_resamples=0).pvalue, abs=0.06), name
-
-
 @every_test
 def test_level_of_rare_events(test):
     """By default, 400 calibrated data sets of 2 or 4 expected events; a standard error of .011."""
@@ -367,17 +341,6 @@ def test_labels_are_drawn_for_sketches(test):
 
 
 @every_test
-def test_the_order_of_samples_and_of_ties_does_not_matter(test, binary):
-    y, proba = binary
-    order = np.random.default_rng(0).permutation(len(y))
-    one, two = test(y, proba), test(y[order], proba[order])
-    assert one.statistic == pytest.approx(two.statistic, rel=1e-12)
-    coarse = np.round(proba[:, 1], 1)
-    one, two = test(y, coarse), test(y[order], coarse[order])
-    assert one.statistic == pytest.approx(two.statistic, rel=1e-12)
-
-
-@every_test
 def test_swapping_the_classes_keeps_the_pvalue(test):
     y, p = draw(300, distort=lambda p: p**1.2)
     same, other = test(y, p, **ASYMPTOTIC), test(1 - y, 1 - p, **ASYMPTOTIC)
@@ -397,7 +360,6 @@ def test_forecasts_of_exactly_zero_and_one(test):
     wrong = test(1 - right, p)
     assert np.isinf(wrong.statistic) and wrong.pvalue == 0 and wrong.estimate > 0
     assert test(right, p, n_resamples=19).pvalue == 1
-    assert test(1 - right, p, n_resamples=19, random_state=0).pvalue == 0
     y, p = draw(100)
     mixed = test(np.append(y, [0, 1]), np.append(p, [0.0, 1.0]))
     assert 0 < mixed.pvalue <= 1 and np.isfinite(mixed.statistic)
@@ -410,14 +372,10 @@ def test_spiegelhalter_is_blind_at_one_half():
 
 
 @every_test
-def test_few_samples(test):
-    y, p = np.array([1, 0, 1]), np.array([0.9, 0.2, 0.4])
-    for n in (1, 2, 3):
-        assert 0 < test(y[:n], p[:n], labels=[0, 1]).pvalue <= 1
-    # one sample with forecast .9: the label 0 is seen with probability .1
+def test_one_sample(test):
+    """One sample with forecast .9: the label 0 is seen with probability .1."""
     result = test([0], [0.9], labels=[0, 1], n_resamples=4999, random_state=0)
     assert result.pvalue == pytest.approx(0.1, abs=0.02)
-    assert 0 < test([*y, 0], [*p, 0.3]).pvalue <= 1
 
 
 @every_test
@@ -431,41 +389,13 @@ def test_one_class_present(test):
 def test_weights(test):
     y, p = draw(200)
     weight = np.random.default_rng(1).integers(0, 3, 200).astype(float)
-    result, scaled = (test(y, p, sample_weight=w) for w in (weight, 7 * weight))
+    result = test(y, p, sample_weight=weight)
     kept = weight > 0
-    assert scaled.pvalue == pytest.approx(result.pvalue)
-    assert scaled.statistic == pytest.approx(result.statistic, rel=1e-12)
-    assert scaled.estimate == pytest.approx(result.estimate, rel=1e-12)
     dropped = test(y[kept], p[kept], sample_weight=weight[kept])
     assert dropped.pvalue == pytest.approx(result.pvalue, rel=1e-12)
     repeated = test(np.repeat(y, weight.astype(int)), np.repeat(p, weight.astype(int)))
     if test is not hosmer_lemeshow_test:  # whose quantile bins count samples
         assert repeated.estimate == pytest.approx(result.estimate, rel=1e-9)
-
-
-@every_test
-def test_inputs_of_many_kinds(test):
-    y, p = draw(80)
-    same = test(y, p)
-    names = np.array(["no", "yes"])[y]
-    frame = pd.DataFrame({"no": 1 - p, "yes": p})
-    before = p.copy()
-    for other in (test(names, frame), test(y.tolist(), p.tolist()), test(y.astype(bool), p)):
-        assert other.pvalue == pytest.approx(same.pvalue, rel=1e-9)
-    assert test(y, p.astype(np.float32)).pvalue == pytest.approx(same.pvalue, rel=1e-3)
-    assert np.array_equal(p, before)
-    assert all(isinstance(value, float) for value in (same.statistic, same.pvalue, same.estimate))
-    with pytest.raises(FrozenInstanceError):
-        same.pvalue = 0.0
-
-
-@every_test
-def test_resampling_is_seeded(test):
-    y, p = draw(50)
-    one, two, other = (
-        test(y, p, n_resamples=500, random_state=s).pvalue for s in (0, np.random.RandomState(0), 3)
-    )
-    assert one == two and one != other
 
 
 @every_test
@@ -485,22 +415,9 @@ def test_more_classes_are_refused(test, multiclass):
         test(*multiclass)
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda y, p: cumulative_test(y, p, statistic="max"), "statistic must be one of 'ks', 'k"),
-        (lambda y, p: spiegelhalter_test(y, p, alternative="larger"), "alternative must be one"),
-        (lambda y, p: spiegelhalter_test(y, p, n_resamples=-1), "n_resamples must be a whole"),
-        (lambda y, p: hosmer_lemeshow_test(y, p, n_bins=0), "n_bins must be a whole number"),
-        (lambda y, p: hosmer_lemeshow_test(y, p, strategy="equal"), "strategy must be one of"),
-        (lambda y, p: hosmer_lemeshow_test(y, p, ddof=-1), "ddof must be a whole number"),
-        (lambda y, p: hosmer_lemeshow_test(y, p, ddof=2, n_resamples=9), "fitted to the labels"),
-        (lambda y, p: hosmer_lemeshow_test(y, p, n_bins=2, ddof=2), "Only 2 bins hold forecasts"),
-    ],
-)
-def test_refusals(call, message):
-    with pytest.raises(ValueError, match=message):
-        call(*draw(40))
+def test_degrees_of_freedom_must_be_left():
+    with pytest.raises(ValueError, match="Only 2 bins hold forecasts"):
+        hosmer_lemeshow_test(*draw(40), n_bins=2, ddof=2)
 
 
 def test_hosmer_lemeshow_drops_bins_without_variance():

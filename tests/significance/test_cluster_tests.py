@@ -1,5 +1,7 @@
 """Tests and comparisons of samples in clusters: identities, refusals, levels and power."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.special import expit, logit
@@ -16,14 +18,17 @@ from skcalib import (
     kernel_calibration_error,
     kernel_calibration_test,
     ks_calibration_error,
+    logistic_calibration_test,
     spiegelhalter_test,
 )
-from skcalib.datasets import make_tempered_simplex
 from skcalib.errors.kernel import ResidualKernel, resolve_kernel
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 
 BINARY = (spiegelhalter_test, hosmer_lemeshow_test, cumulative_test)
+LOGISTIC = [
+    partial(logistic_calibration_test, hypothesis=one) for one in ("joint", "intercept", "slope")
+]
 NODES, MASS = np.polynomial.hermite_e.hermegauss(41)
 
 
@@ -39,7 +44,7 @@ def clustered(n_clusters, seed, temper=1.0):
     return y, expit(temper * logit(frequency)), cluster
 
 
-@pytest.mark.parametrize("test", [*BINARY, kernel_calibration_test])
+@pytest.mark.parametrize("test", [*BINARY, kernel_calibration_test, *LOGISTIC])
 def test_clusters_of_one_sample_change_nothing(test):
     y, proba, _ = clustered(20, 0)
     assert test(y, proba) == test(y, proba, groups=np.arange(len(y))[::-1])
@@ -241,12 +246,3 @@ def test_summary_has_the_intervals_of_clusters():
     error = robust.brier_calibration_error
     estimator = CalibrationErrorEstimator().fit(proba, y, groups=cluster)
     assert (error.low, error.high) == pytest.approx(estimator.confidence_interval_)
-
-
-def test_weights_and_several_classes():
-    data = make_tempered_simplex(300, 3, random_state=0)
-    cluster, weight = np.arange(300) // 6, np.random.default_rng(0).uniform(0.5, 2, 300)
-    options = {"groups": cluster, "sample_weight": weight}
-    assert 0 <= kernel_calibration_test(data.y, data.y_proba, **options).pvalue <= 1
-    found = compare_calibration(data.y, data.posterior, data.y_proba, **options)
-    assert found.low < found.estimate < found.high

@@ -144,23 +144,7 @@ def test_coverage_of_the_comparison():
     assert 0.90 < covered < 0.99  # about three standard errors of .015
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"block_size": 1}, "block_size"),
-        ({"block_size": 90}, "at least 5 blocks"),
-        ({"confidence_level": 1}, "confidence_level"),
-        ({"kernel": "cubic"}, "kernel must be"),
-    ],
-)
-def test_refusals_of_the_comparison(options, message):
+def test_a_block_has_two_samples():
     data = make_tempered_simplex(100, 3, random_state=0)
-    with pytest.raises(ValueError, match=message):
-        compare_calibration(data.y, data.y_proba, data.posterior, **options)
-
-
-def test_refusals_of_consistency():
-    with pytest.raises(ValueError, match="metric must be a function"):
-        consistency_test([0, 1], [0.2, 0.7], metric="ece")
-    with pytest.raises(ValueError, match="n_resamples"):
-        consistency_test([0, 1], [0.2, 0.7], n_resamples=0)
+    with pytest.raises(ValueError, match="block_size"):
+        compare_calibration(data.y, data.y_proba, data.posterior, block_size=1)

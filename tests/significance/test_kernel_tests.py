@@ -22,7 +22,6 @@ from skcalib.errors.mean_embedding import Embedding
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
 from skcalib.notions import NOTIONS, Canonical, Classwise
 from skcalib.problem import check_problem
-from skcalib.significance import CalibrationTest
 from skcalib.significance import kernel as _null_laws
 from skcalib.significance.chi_square_mixture import chi_square_mixture_sf
 from skcalib.significance.kernel import METHODS
@@ -76,14 +75,6 @@ def test_level_and_power_of_random_blocks(few_are_many):
     share = np.mean(rejections(range(200), 130, 3))
     assert abs(share - 0.1) < 3 * np.sqrt(0.1 * 0.9 / 200)
     assert np.mean(rejections(range(20), 400, 3, gamma=4.0)) > 0.9
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("n_samples", "n_classes"), [(101, 2), (150, 10), (250, 3)])
-def test_level_of_random_blocks(n_samples, n_classes, few_are_many):
-    """Two to seven blocks; W19's model of uniform forecasts; standard error .015."""
-    share = np.mean(rejections(range(400), n_samples, n_classes))
-    assert abs(share - 0.1) < 3 * np.sqrt(0.1 * 0.9 / 400)
 
 
 def test_random_blocks_of_the_real_size():
@@ -203,7 +194,6 @@ def test_edges_of_the_mixture(x, weights, expected):
 @pytest.mark.parametrize("notion", ["canonical", "top_label"])
 def test_every_test_gives_a_record(statistic, method, notion, multiclass):
     test = run(multiclass, statistic, method=method, notion=notion, n_resamples=99)
-    assert isinstance(test, CalibrationTest)
     assert all(type(v) is float for v in (test.statistic, test.pvalue, test.estimate))
     assert 0 < test.pvalue <= 1 and np.isfinite(test.statistic)
     if method != "embedding":
@@ -212,8 +202,6 @@ def test_every_test_gives_a_record(statistic, method, notion, multiclass):
             *multiclass, statistic=statistic, block_size=size, notion=notion
         )
         assert test.estimate == pytest.approx(value, rel=1e-11)
-    again = run(multiclass, statistic, method=method, notion=notion, n_resamples=99)
-    assert again == test
 
 
 def test_auto_is_the_first_method():
@@ -268,20 +256,13 @@ def test_the_spectrum_of_some_rows(monkeypatch):
     assert np.abs(np.array(some) - whole).max() < 0.1
 
 
-def test_scaling_the_kernel_or_the_weights_changes_no_pvalue(multiclass):
-    weight = np.random.default_rng(0).uniform(0.5, 2, len(multiclass[0]))
+def test_scaling_the_kernel_changes_no_pvalue(multiclass):
     for statistic, method in ALL:
         arguments = {"method": method, "n_resamples": 99}
         kernels = LaplacianKernel(0.3), 5 * LaplacianKernel(0.3)
         one, five = (run(multiclass, statistic, kernel=k, **arguments) for k in kernels)
         assert five.pvalue == pytest.approx(one.pvalue, rel=1e-9)
         assert five.estimate == pytest.approx((25 if method == "embedding" else 5) * one.estimate)
-        if method != "bound":
-            one, five = (
-                run(multiclass, statistic, sample_weight=w, **arguments)
-                for w in (weight, 5 * weight)
-            )
-            assert five.pvalue == pytest.approx(one.pvalue, rel=1e-9)
 
 
 def test_weights_of_zero_are_absent(multiclass):
@@ -342,14 +323,6 @@ def test_bounds_by_their_formulas(statistic):
     assert run(pair, statistic, method="bound", kernel=kernel) == test
 
 
-def test_a_negative_estimate_is_no_evidence():
-    y, proba = [1, 0, 1, 0], [0.5, 0.5, 0.5, 0.5]
-    for statistic in ("unbiased", "linear"):
-        test = distribution_free_bound(y, proba, statistic=statistic)
-        assert test.estimate < 0 and test.pvalue == 1.0
-        assert not test.rejects()
-
-
 def test_a_sum_of_classes_has_a_larger_bound(multiclass):
     arguments = {"statistic": "unbiased", "kernel": LaplacianKernel(0.2)}
     mean, total = (
@@ -390,18 +363,6 @@ def six_permutations(n_samples, rng):
     which = rng.integers(6, size=n_samples)
     y = (law[which].cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
     return points, law, (y, points[which])
-
-
-def test_the_counterexample_is_one(within_standard_errors):
-    points, law, _ = six_permutations(1, np.random.default_rng(0))
-    assert law.min() >= 0
-    np.testing.assert_allclose(law.sum(axis=1), 1, rtol=1e-14)
-    for value in (0.5, 0.3, 0.2):
-        here = points == value
-        np.testing.assert_allclose(law.T[here.T].reshape(3, 2).mean(axis=1), value, rtol=1e-12)
-    top = points.argmax(axis=1)
-    assert law[np.arange(6), top].mean() == pytest.approx(0.5, rel=1e-12)
-    assert np.sqrt(np.mean(np.sum((law - points) ** 2, axis=1))) == pytest.approx(0.2 * np.sqrt(2))
 
 
 @pytest.mark.slow
@@ -554,24 +515,14 @@ def test_tied_and_single_class_samples():
             assert np.isfinite(test.statistic)
 
 
-def test_threads_do_not_change_the_test(forecasts):
-    data = forecasts(700, 3)
-    assert run(data, n_jobs=2) == run(data)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "exact"}, "method must be 'auto' or one of 'spectral'"),
         ({"method": "spectral", "statistic": "linear"}, "one of 'asymptotic', 'bound' for"),
-        ({"statistic": "block"}, "needs a block_size"),
-        ({"statistic": "block", "block_size": 100}, "at least two blocks"),
-        ({"n_resamples": 0}, "n_resamples must be"),
         ({"method": "embedding", "locations": 0}, "locations must be"),
         ({"method": "embedding", "locations": [0.3, 0.4]}, "locations have 2 columns"),
         ({"method": "embedding", "notion": "classwise"}, "has 3 problems"),
         ({"method": "bound", "sample_weight": np.arange(1, 151)}, "require equal weights"),
-        ({"kernel": "cauchy"}, "kernel must be"),
     ],
 )
 def test_refused_arguments(arguments, message, multiclass):
@@ -583,15 +534,3 @@ def test_refused_arguments(arguments, message, multiclass):
 def test_fewer_than_four_samples_are_refused(statistic):
     with pytest.raises(ValueError, match="at least 4 samples"):
         run(([0, 1, 1], [0.1, 0.7, 0.6]), statistic, block_size=2 if statistic == "block" else None)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"statistic": "block"}, "for which bounds are known"),
-        ({"sample_weight": np.arange(1, 151)}, "require equal weights"),
-    ],
-)
-def test_refused_bounds(arguments, message, multiclass):
-    with pytest.raises(ValueError, match=message):
-        distribution_free_bound(*multiclass, **arguments)

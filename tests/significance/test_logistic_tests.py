@@ -8,7 +8,6 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from skcalib import calibration_intercept_slope, logistic_calibration_test
-from skcalib.datasets import make_tempered_simplex
 from skcalib.problem import Problem
 from skcalib.significance.logistic import (
     InterceptRatio,
@@ -72,19 +71,6 @@ def test_the_estimate_is_the_gain_of_the_log_loss():
     assert found.estimate == pytest.approx(2 * gain - 2 / 3000, abs=1e-9)
     parts = [logistic_calibration_test(y, p, hypothesis=h) for h in ("intercept", "slope")]
     assert sum(part.statistic for part in parts) == pytest.approx(found.statistic, rel=1e-9)
-
-
-def test_agrees_with_wald_tests_in_large_samples():
-    """The ratio of a coefficient is about its squared distance in standard errors."""
-    y, p = draw(50_000, 0.03, 0.98)
-    lines = calibration_intercept_slope(y, p)
-    slope = logistic_calibration_test(y, p, hypothesis="slope").statistic
-    assert slope == pytest.approx(
-        ((lines.slope.estimate - 1) / lines.slope.standard_error) ** 2, rel=0.05
-    )
-    intercept = logistic_calibration_test(y, p, hypothesis="intercept").statistic
-    large = lines.in_the_large
-    assert intercept == pytest.approx((large.estimate / large.standard_error) ** 2, rel=0.05)
 
 
 # --- level and power ------------------------------------------------------------------------------
@@ -199,16 +185,11 @@ def test_weights(hypothesis):
     def test(*rows, **options):
         return logistic_calibration_test(*rows, hypothesis=hypothesis, n_resamples=0, **options)
 
-    found, scaled = (test(y, p, sample_weight=w) for w in (weight, 7 * weight))
-    assert scaled.statistic == pytest.approx(found.statistic, rel=1e-9)
-    assert scaled.pvalue == pytest.approx(found.pvalue, rel=1e-9)
+    found = test(y, p, sample_weight=weight)
     kept = weight > 0
     assert test(y[kept], p[kept], sample_weight=weight[kept]) == found
     equal = test(y, p, sample_weight=np.full(200, 0.3))
     assert equal.pvalue == pytest.approx(test(y, p).pvalue, rel=1e-9)
-    order = np.random.default_rng(2).permutation(200)
-    again = test(y[order], p[order], sample_weight=weight[order])
-    assert again.pvalue == pytest.approx(found.pvalue, rel=1e-8)
     repeated = test(np.repeat(y, 2), np.repeat(p, 2))  # twice the samples, twice the ratio
     assert repeated.statistic == pytest.approx(2 * test(y, p).statistic, rel=1e-8)
 
@@ -287,16 +268,6 @@ def test_the_law_of_the_slope_is_that_of_the_efficient_score():
     information = np.sum(weight * q * (1 - q) * spread**2) * unit
     expected = np.sum(weight**2 * q * (1 - q) * spread**2) / information
     assert test.law == pytest.approx([expected], rel=1e-6)
-
-
-def test_clusters_of_one_sample_are_no_clusters():
-    data = make_tempered_simplex(300, score_temperature=0.8, random_state=0)
-    for hypothesis in ("joint", "intercept", "slope"):
-        plain = logistic_calibration_test(data.y, data.y_proba, hypothesis=hypothesis)
-        alone = logistic_calibration_test(
-            data.y, data.y_proba, hypothesis=hypothesis, groups=np.arange(300)
-        )
-        assert alone == plain
 
 
 def test_level_with_clusters():
