@@ -561,7 +561,9 @@ OF_SAMPLES = {
     "sharpness": sharpness,
     "simplex": simplex_calibration_error,
     **{
-        f"interval, {name}={value}": partial(calibration_error_interval, **{name: value})
+        f"interval, {name}={getattr(value, '__name__', value)}": partial(
+            calibration_error_interval, **{name: value}
+        )
         for name, value in (
             ("metric", "kernel"),
             ("metric", lambda *data, **options: 0.0),
