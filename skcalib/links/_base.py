@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _FAR = float(np.log(np.finfo(np.float32).tiny))
 _ENTRIES = 1 << 17  # logits per block, which fits into the cache
 _FINE, _RELATIVE = 1e-12, 1e-14  # tolerances of the likelihood, the second for each sample
+_MOST_STEPS = 200  # of Newton's method
 
 
 class Link:
@@ -191,9 +192,7 @@ class Minimum(NamedTuple):
         return self.parameters + self.step
 
 
-def minimise_convex(
-    value, slopes, start, *, known=None, tolerance=1e-9, max_iter=200, max_values=np.inf
-):
+def minimise_convex(value, slopes, start, *, known=None, tolerance=1e-9, max_values=np.inf):
     """Newton's method with backtracking for a smooth, strictly convex function.
 
     For few parameters and a cheap Hessian. Newton's method needs six passes over the data. A
@@ -209,7 +208,7 @@ def minimise_convex(
     if known is None:
         known = (*value(start), None, None)
     current, state, gradient, hessian = known
-    for n_iter in range(max_iter):
+    for n_iter in range(_MOST_STEPS):
         if gradient is None:
             gradient, hessian = slopes(parameters, state)
         step = -solve_step(hessian, gradient)
@@ -229,7 +228,7 @@ def minimise_convex(
                 return Minimum(parameters, n_iter, True, state, hessian)
         parameters, current, state = parameters + scale * step, new, new_state
         gradient = None
-    return Minimum(parameters, max_iter, False, state, slopes(parameters, state)[1])
+    return Minimum(parameters, _MOST_STEPS, False, state, slopes(parameters, state)[1])
 
 
 def solve_step(hessian, gradient):
@@ -251,7 +250,7 @@ def row_blocks(logits: np.ndarray) -> Iterator[slice]:
     return (slice(start, start + n_rows) for start in range(0, len(logits), n_rows))
 
 
-def logistic_regression(design, offset, label, weight, *, penalty=0.0, start=None, tolerance=1e-9):
+def logistic_regression(design, offset, label, weight, *, penalty=0.0, tolerance=1e-9):
     r"""Penalised maximum likelihood in :math:`logit P(Y = 1) = o + X \theta`.
 
     Minimises :math:`\sum_i w_i (\log(1 + e^{\eta_i}) - y_i \eta_i) + \theta^T P \theta / 2`, with
@@ -272,8 +271,7 @@ def logistic_regression(design, offset, label, weight, *, penalty=0.0, start=Non
         gradient = design.T @ (weight * (event - label)) + prior @ coef
         return gradient, (design.T * (weight * event * other)) @ design + prior
 
-    start = np.zeros(n_columns) if start is None else start
-    found = minimise_convex(value, slopes, start, tolerance=tolerance)
+    found = minimise_convex(value, slopes, np.zeros(n_columns), tolerance=tolerance)
     return found.refined, found.hessian
 
 
