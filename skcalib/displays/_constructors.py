@@ -122,8 +122,9 @@ class Display:
         for name, method in vars(cls).items():
             if name == "plot" or name.startswith("from_"):
                 _add_result(cls, getattr(method, "__func__", method))
-        for name, without in cls._constructors.items():
-            setattr(cls, name, classmethod(_derived(cls, name, without)))
+        if "from_predictions" in vars(cls):  # else all constructors are inherited
+            for name, without in cls._constructors.items():
+                setattr(cls, name, classmethod(_derived(cls, name, without)))
 
 
 def _add_result(cls, method):

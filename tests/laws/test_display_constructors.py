@@ -150,6 +150,13 @@ def test_signatures_and_docstrings_follow(name, data):
                 method(*given[constructor], **{lost: None})
 
 
+def test_a_subclass_inherits_constructors(data):
+    y, p = data
+    own = type("Own", (skcalib.ReliabilityDisplay,), {})
+    for display in (own.from_predictions(y, p), own.from_estimator(Known().fit(p, y), p, y)):
+        assert type(display) is own
+
+
 def test_several_labels_need_a_fitted_classifier(data):
     """Probabilities of labels have no columns of classes, and there are no folds of them."""
     y = np.random.default_rng(0).integers(2, size=(60, 2))
