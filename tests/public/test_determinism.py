@@ -1,7 +1,8 @@
 """The same call gives the same answer: for any number of jobs, and for any order of the rows.
 
-The order of rows is a matter of definition for some functions. `ORDER_MATTERS` lists them with the
-reason; the table of public functions marks them, and everything else is tested not to depend on it.
+The order of rows is a matter of definition for some functions: folds of a cross-fitted smoother go
+by row, blocks are consecutive rows, draws go row by row, and streams are in the order of time. The
+table of public functions marks them, and everything else is tested not to depend on it.
 """
 
 from functools import partial
@@ -234,56 +235,7 @@ def test_the_number_of_jobs_of_a_smoother_does_not_matter():
 
 # --- rows -----------------------------------------------------------------------------------------
 
-#: Why the order of rows matters to a function, by definition. All others do not see it.
-ORDER_MATTERS = {
-    "folds of a cross-fitted smoother go by row": (
-        "proper_calibration_error",
-        "refinement_loss",
-        "sharpness",
-        "score_decomposition",
-        "decision_regret",
-        "calibration_by_group",
-        "integrated_calibration_index",
-        "differences_at_equal_scores",
-        "calibration_summary",
-        "compare_windows",
-        "DecompositionDisplay.from_predictions",
-        "GroupingDisplay.from_predictions",
-        "GroupCalibrationDisplay.from_predictions",
-        "EstimationDisplay.from_predictions",
-        "CalibrationReport.from_predictions",
-    ),
-    "rows are in the order of time": ("SequentialCalibrationTest", "CalibrationMonitor"),
-    "blocks are consecutive rows": (
-        "kernel_calibration_error",
-        "kernel_calibration_test",
-        "distribution_free_bound",
-        "compare_calibration",
-        "kernel_calibration_error_gaussian",
-        "kernel_calibration_test_gaussian",
-    ),
-    "draws go row by row": (
-        "kernel_calibration_test",
-        "consistency_test",
-        "corp_test",
-        "corp_bands",
-        "calibration_curve_equality_test",
-        "calibration_error_interval",
-        "spiegelhalter_test",
-        "hosmer_lemeshow_test",
-        "cumulative_test",
-        "logistic_calibration_test",
-        "ReliabilityDisplay.from_predictions",
-    ),
-}
-
-
-def test_the_reasons_are_complete():
-    named = {name for names in ORDER_MATTERS.values() for name in names}
-    ordered = {public_name(r.function) for r in (*EVERY, *MOMENTS, REPORT) if r.order}
-    assert named == ordered
-
-
+#: Functions to which the order of rows does not matter, by definition.
 UNORDERED = [recipe for recipe in EVERY if not recipe.order]
 
 
