@@ -409,18 +409,12 @@ def test_folds_of_arrays_of_the_standard():
     library = pytest.importorskip("array_api_strict")
     X, y = library.asarray(P), library.asarray(Y)
     logistic = LogisticRegression()
-    for estimator in (RecalibratedClassifierCV(logistic), CrossFitProba(logistic)):
-        proba = (
-            clone(estimator).fit(P, Y).predict_proba(P)
-            if hasattr(estimator, "predict")
-            else (clone(estimator).fit_transform(P, Y))
-        )
-        again = (
-            estimator.fit(X, y).predict_proba(X)
-            if hasattr(estimator, "predict")
-            else (estimator.fit_transform(X, y))
-        )
-        np.testing.assert_array_equal(proba, again)
+    fits = [
+        lambda X, y: RecalibratedClassifierCV(logistic).fit(X, y).predict_proba(X),
+        lambda X, y: CrossFitProba(logistic).fit_transform(X, y),
+    ]
+    for fit in fits:
+        np.testing.assert_array_equal(fit(P, Y), fit(X, y))
     for masks in (2, [(np.arange(N) % 2 == k, np.arange(N) % 2 != k) for k in range(2)]):
         estimator = CalibrationErrorEstimator(logistic, cv=masks)
         expected = clone(estimator).fit(P, Y).calibration_error_
