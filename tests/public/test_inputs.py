@@ -320,16 +320,6 @@ def test_labels_of_every_kind(recipe, kind):
     np.testing.assert_array_equal(run(recipe, labels, proba), expected_of(recipe)[which])
 
 
-@pytest.mark.slow
-def test_the_report_of_labels_and_forecasts_of_other_kinds():
-    """The classes are written in it; the numbers are the same."""
-    y, proba = DATA[2]
-    expected = run(REPORT, y, proba)
-    for kind, container in (("pandas, shuffled index", "float32"), ("list", "pandas")):
-        got = run(REPORT, LABELS[kind](y), proba, convert=CONTAINERS[container])
-        np.testing.assert_array_equal(got, expected)
-
-
 # --- the event ------------------------------------------------------------------------------------
 
 
