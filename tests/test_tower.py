@@ -11,10 +11,6 @@ from skcalib.tower import expected_divergence
 SCORES = [Brier(), LogLoss(), Spherical()]
 
 
-def one_hot(y, n_classes):
-    return np.eye(n_classes)[y]
-
-
 def cell_means(values, cells, weight):
     means = np.empty_like(values)
     for cell in np.unique(cells):
@@ -35,16 +31,6 @@ def test_expected_divergence_by_loops(score):
     assert isinstance(found, float)
     assert found == pytest.approx(np.average(each, weights=weight), rel=1e-13)
     assert expected_divergence(score, q, s, 7 * weight) == pytest.approx(found, rel=1e-13)
-
-
-def test_a_distance_has_no_pythagoras():
-    """Which is why a binned error of total variation cannot be decomposed."""
-    y = one_hot(np.array([0, 1, 1, 1]), 2)
-    fine, coarse = np.array([0, 0, 1, 1]), np.zeros(4, int)
-    points = [y, *(cell_means(y, cells, np.ones(4)) for cells in (fine, coarse))]
-    tv = TotalVariation()
-    legs = expected_divergence(tv, *points[:2]) + expected_divergence(tv, *points[1:])
-    assert legs != pytest.approx(expected_divergence(tv, points[0], points[2]))
 
 
 # --- the square, on a discrete world with exact expectations --------------------------------------
