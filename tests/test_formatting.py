@@ -5,7 +5,7 @@ import re
 import numpy as np
 import pytest
 
-from skcalib import cumulative_test, hosmer_lemeshow_test, spiegelhalter_test
+from skcalib import hosmer_lemeshow_test
 from skcalib._formatting import (
     class_text,
     common_spread,
@@ -86,19 +86,6 @@ def test_no_pvalue_is_printed_as_zero(pvalue, words):
 
 
 EVENT, NONE = "an event where the forecast said 0", "no event where the forecast said 1"
-
-
-@pytest.mark.parametrize("test", [hosmer_lemeshow_test, spiegelhalter_test, cumulative_test])
-@pytest.mark.parametrize(
-    ("y", "reasons"),
-    [([1, 0, 1, 1], {EVENT}), ([0, 0, 1, 0], {NONE}), ([1, 0, 1, 0], {EVENT, NONE})],
-)
-@pytest.mark.parametrize("n_resamples", [None, 19])
-def test_an_infinite_statistic_says_which_label_made_it(test, y, reasons, n_resamples):
-    found = test(y, [0.0, 0.0, 1.0, 1.0], n_resamples=n_resamples, random_state=0)
-    assert found.statistic in (np.inf, -np.inf)
-    assert found.pvalue == 0
-    assert {words for words in (EVENT, NONE) if words in found.method} == reasons
 
 
 def test_hosmer_lemeshow_says_that_an_excluded_event_occurred():

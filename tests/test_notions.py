@@ -45,12 +45,6 @@ def test_laws(notion):
     check_notion(notion)
 
 
-def test_canonical_changes_nothing():
-    ((forecast, target),) = images(Canonical())
-    np.testing.assert_array_equal(forecast, FORECAST)
-    np.testing.assert_array_equal(target, LABELS)
-
-
 def test_classwise_is_every_class_against_the_rest():
     problems = images(Classwise())
     assert len(problems) == 4
@@ -65,14 +59,6 @@ def test_top_label_takes_the_first_of_equals():
     np.testing.assert_array_equal(
         target[:, 1], [0, 0, 1]
     )  # class 1 ties with class 0, which is first
-
-
-def test_auto_is_the_positive_class_of_two_and_the_top_label_of_more():
-    for columns, notion in ((FORECAST, TopLabel()), (FORECAST[:, :2], Canonical())):
-        found, expected = (
-            images(n, columns, LABELS[:, : columns.shape[1]]) for n in (Auto(), notion)
-        )
-        np.testing.assert_array_equal(found, expected)
 
 
 def test_auto_by_name_is_one_score_at_a_time(binary, multiclass):

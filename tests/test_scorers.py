@@ -24,6 +24,7 @@ from sklearn.svm import LinearSVC
 
 from skcalib import (
     GroupingLossEstimator,
+    decision_regret,
     get_scorer,
     get_scorer_names,
     get_scorers,
@@ -31,7 +32,6 @@ from skcalib import (
     scorers,
 )
 from skcalib.scorers import DecisionRegretScorer, ProbaScorer
-from skcalib.scores import Elementary
 
 NAMES = np.array(["ape", "bee", "cat"])
 EVERY = get_scorer_names()
@@ -83,10 +83,6 @@ def test_decision_values_and_missing_methods(data):
         strict(machine, X, y)
 
 
-def test_ready_objects_are_not_handed_out():
-    assert get_scorer("neg_brier_calibration_error") is not scorers.neg_brier_calibration_error
-
-
 # --- the regret of a decision ---------------------------------------------------------------------
 
 
@@ -108,37 +104,25 @@ def shifted(n_samples, seed=0):
     return p[:, None], (rng.random(n_samples) < p - 0.3).astype(int)
 
 
-@pytest.mark.parametrize("threshold", [0.2, 0.5, 0.8])
-def test_regret_of_a_known_error(threshold):
-    """Acting between t and t + .3 costs t - C on average: the integral over that range."""
-    X, y = shifted(20_000)
-    score = DecisionRegretScorer(threshold)(Fixed().fit(X, y), X, y)
-    low, high = max(threshold, 0.3), min(threshold + 0.3, 1)
-    grid = np.linspace(low, high, 2001)
-    regret = np.mean(threshold - (grid - 0.3)) * (high - low) / 0.7
-    assert score == pytest.approx(-regret, abs=0.006)
-
-
-def test_regret_is_the_error_of_the_elementary_score():
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"threshold": 0.2},
+        {"threshold": 0.8, "pos_label": "ape"},
+        {"costs": [[0, 20], [80, 0]]},
+    ],
+    ids=str,
+)
+def test_regret_is_that_of_the_function(options):
     X, y = shifted(2000)
-    classifier = Fixed().fit(X, y)
-    other = ProbaScorer(proper_calibration_error, loss=Elementary(0.6), notion="canonical")
-    score = DecisionRegretScorer(threshold=0.6)(classifier, X, y)
-    assert score == pytest.approx(other(classifier, X, y), abs=1e-12)
-    half = get_scorer("neg_decision_regret")(classifier, X, y)
-    assert half == DecisionRegretScorer(threshold=0.5)(classifier, X, y)
-
-
-def test_regret_of_costs_and_of_another_positive_class():
-    X, y = shifted(2000)
-    classifier = Fixed().fit(X, NAMES[y])
-    one = DecisionRegretScorer(threshold=0.2)(classifier, X, NAMES[y])
-    costs = DecisionRegretScorer(costs=[[0, 20], [80, 0]])
-    assert costs(classifier, X, NAMES[y]) == pytest.approx(100 * one, rel=1e-9)
-    # Not to act on "bee" above .2 is to act on "ape" above .8, with the costs exchanged.
-    other = DecisionRegretScorer(threshold=0.8, pos_label="ape")
-    assert other(classifier, X, NAMES[y]) == pytest.approx(one, abs=1e-9)
-    assert "pos_label='ape'" in repr(other) and "costs=" in repr(costs)
+    y = NAMES[y]
+    scorer, proba = DecisionRegretScorer(**options), np.column_stack([1 - X, X])
+    expected = decision_regret(y, proba, **options).calibration.estimate
+    assert scorer(Fixed().fit(X, y), X, y) == pytest.approx(-expected, abs=1e-12)
+    assert all(f"{name}=" in repr(scorer) for name in options)
+    half = decision_regret(y, proba, threshold=0.5).calibration.estimate
+    found = get_scorer("neg_decision_regret")(Fixed().fit(X, y), X, y)
+    assert found == pytest.approx(-half, abs=1e-12)
 
 
 def test_regret_with_weights_in_a_search(binary):

@@ -12,7 +12,6 @@ from skcalib import scores
 from skcalib.scores import (
     Brier,
     ClasswiseLogLoss,
-    DawidSebastiani,
     DecisionCost,
     Elementary,
     LogLoss,
@@ -183,12 +182,3 @@ def test_distances(distance, n_classes):
     assert found.shape == (40,) and (found > 0).all()
     np.testing.assert_array_equal(found, distance.divergence(s, q))
     np.testing.assert_array_equal(distance.divergence(q, q), np.zeros(40))
-
-
-# --- objects --------------------------------------------------------------------------------------
-
-
-def test_declared_facts():
-    assert [s.infimum for s in (*PROPER, DawidSebastiani())] == [0, 0, 0, None]
-    assert [s.separable for s in (*PROPER, DawidSebastiani())] == [True, False, False, False]
-    assert not any(isinstance(distance, ProperScore) for distance in DISTANCES)

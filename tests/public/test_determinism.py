@@ -1,10 +1,10 @@
 """The same call gives the same answer: for any number of jobs, and for any order of the rows.
 
-The order of rows is a matter of definition for some functions. `ORDER_MATTERS` lists them with the
-reason; the table of public functions marks them, and everything else is tested not to depend on it.
+The order of rows is a matter of definition for some functions: folds of a cross-fitted smoother go
+by row, blocks are consecutive rows, draws go row by row, and streams are in the order of time. The
+table of public functions marks them, and everything else is tested not to depend on it.
 """
 
-from functools import partial
 from inspect import isclass, signature
 
 import numpy as np
@@ -25,10 +25,6 @@ from sklearn.utils import shuffle
 
 import skcalib
 from skcalib import (
-    compare_calibration,
-    consistency_test,
-    kernel_calibration_error,
-    kernel_calibration_test,
     proper_calibration_error,
 )
 from skcalib.smoothers import DirichletKernel
@@ -107,71 +103,7 @@ def test_functions_without_a_random_state_draw_nothing(recipe):
 # --- jobs -----------------------------------------------------------------------------------------
 
 MANY = make_forecasts(1500, 3, seed=5)  # enough for several tasks of a kernel
-FEW = [array[:80] for array in MANY]
-MOMENTS_OF_MANY = MANY[1][:, 0], MANY[1][:, 1], 1 + MANY[1][:, 2]
-PARALLEL = {
-    "kernel_calibration_error": partial(kernel_calibration_error, *MANY),
-    "kernel_calibration_error, classwise": partial(
-        kernel_calibration_error, *MANY, notion="classwise"
-    ),
-    "kernel_calibration_test, spectral": partial(kernel_calibration_test, *MANY, random_state=0),
-    "kernel_calibration_test, multipliers": partial(
-        kernel_calibration_test, *MANY, method="multipliers", n_resamples=19, random_state=0
-    ),
-    "compare_calibration": partial(
-        compare_calibration, MANY[0], MANY[1], np.full((1500, 3), 1 / 3)
-    ),
-    "distribution_free_bound": partial(skcalib.distribution_free_bound, *MANY, statistic="biased"),
-    "consistency_test": partial(consistency_test, *FEW, n_resamples=19, random_state=0),
-    "calibration_error_interval": partial(
-        skcalib.calibration_error_interval,
-        *MANY,
-        metric=skcalib.ks_calibration_error,
-        n_resamples=99,
-    ),
-    **{
-        function.__name__: partial(
-            function, *FEW, notion="top_label", n_resamples=39, random_state=0
-        )
-        for function in (skcalib.corp_test, skcalib.corp_bands)
-    },
-    **{
-        function.__name__: partial(function, *MANY, notion="classwise")
-        for function in (
-            skcalib.proper_calibration_error,
-            skcalib.refinement_loss,
-            skcalib.sharpness,
-            skcalib.score_decomposition,
-            skcalib.integrated_calibration_index,
-            skcalib.corp_decomposition,
-        )
-    },
-    **{
-        function.__name__: partial(
-            function, MANY[0] == 0, MANY[1][:, 0], n_resamples=19, random_state=0
-        )
-        for function in (
-            skcalib.spiegelhalter_test,
-            skcalib.hosmer_lemeshow_test,
-            skcalib.cumulative_test,
-            skcalib.logistic_calibration_test,
-        )
-    },
-    "decision_regret": partial(
-        skcalib.decision_regret,
-        *MANY,
-        threshold=0.3,
-        notion="classwise",
-        X=MANY[1],
-        model=LogisticRegression(),
-    ),
-    "kernel_calibration_error_gaussian": partial(
-        skcalib.kernel_calibration_error_gaussian, *MOMENTS_OF_MANY
-    ),
-    "kernel_calibration_test_gaussian": partial(
-        skcalib.kernel_calibration_test_gaussian, *MOMENTS_OF_MANY, random_state=0
-    ),
-}
+PARALLEL = [recipe for recipe in (*FORECASTS, *MOMENTS) if recipe.accepts("n_jobs")]
 
 
 #: What else has `n_jobs` is compared in a suite of its own.
@@ -198,8 +130,6 @@ JOBS_ELSEWHERE = {
 
 def test_every_function_with_jobs_is_compared():
     """All public names with a parameter `n_jobs`, and the methods of classes that have one."""
-    with_jobs = {public_name(r.function) for r in (*FORECASTS, *MOMENTS) if r.accepts("n_jobs")}
-    assert with_jobs == {name.split(",")[0] for name in PARALLEL}
     public = public_names()
     for owner, one in list(public.items()):
         if isclass(one):
@@ -207,7 +137,7 @@ def test_every_function_with_jobs_is_compared():
             if not hasattr(one, "fit"):  # doors build it
                 del public[owner]
     found = {name for name, one in public.items() if callable(one) and _has_jobs(one)}
-    assert found == with_jobs | set(JOBS_ELSEWHERE)
+    assert found == {public_name(one.function) for one in PARALLEL} | set(JOBS_ELSEWHERE)
 
 
 def _has_jobs(one):
@@ -217,10 +147,21 @@ def _has_jobs(one):
         return False
 
 
-@pytest.mark.parametrize("name", PARALLEL)
-def test_the_number_of_jobs_does_not_matter(name):
-    one, two = (numbers(PARALLEL[name](n_jobs=n_jobs)) for n_jobs in (1, 2))
+@pytest.mark.parametrize("recipe", PARALLEL, ids=str)
+def test_the_number_of_jobs_does_not_matter(recipe):
+    y, proba = MANY
+    data = (y == 0, proba[:, 0]) if recipe.binary else (y, *arrays_for(recipe, proba))
+    if recipe in MOMENTS:
+        data = proba[:, 0], proba[:, 1], 1 + proba[:, 2]
+    one, two = (run(recipe, *data, n_jobs=n_jobs) for n_jobs in (1, 2))
     np.testing.assert_array_equal(one, two)
+
+
+def test_the_number_of_jobs_of_a_model_of_features_does_not_matter():
+    y, proba = MANY
+    options = {"threshold": 0.3, "notion": "classwise", "X": proba, "model": LogisticRegression()}
+    one, two = (skcalib.decision_regret(y, proba, n_jobs=n, **options) for n in (1, 2))
+    assert one == two
 
 
 def test_the_number_of_jobs_of_a_smoother_does_not_matter():
@@ -234,56 +175,7 @@ def test_the_number_of_jobs_of_a_smoother_does_not_matter():
 
 # --- rows -----------------------------------------------------------------------------------------
 
-#: Why the order of rows matters to a function, by definition. All others do not see it.
-ORDER_MATTERS = {
-    "folds of a cross-fitted smoother go by row": (
-        "proper_calibration_error",
-        "refinement_loss",
-        "sharpness",
-        "score_decomposition",
-        "decision_regret",
-        "calibration_by_group",
-        "integrated_calibration_index",
-        "differences_at_equal_scores",
-        "calibration_summary",
-        "compare_windows",
-        "DecompositionDisplay.from_predictions",
-        "GroupingDisplay.from_predictions",
-        "GroupCalibrationDisplay.from_predictions",
-        "EstimationDisplay.from_predictions",
-        "CalibrationReport.from_predictions",
-    ),
-    "rows are in the order of time": ("SequentialCalibrationTest", "CalibrationMonitor"),
-    "blocks are consecutive rows": (
-        "kernel_calibration_error",
-        "kernel_calibration_test",
-        "distribution_free_bound",
-        "compare_calibration",
-        "kernel_calibration_error_gaussian",
-        "kernel_calibration_test_gaussian",
-    ),
-    "draws go row by row": (
-        "kernel_calibration_test",
-        "consistency_test",
-        "corp_test",
-        "corp_bands",
-        "calibration_curve_equality_test",
-        "calibration_error_interval",
-        "spiegelhalter_test",
-        "hosmer_lemeshow_test",
-        "cumulative_test",
-        "logistic_calibration_test",
-        "ReliabilityDisplay.from_predictions",
-    ),
-}
-
-
-def test_the_reasons_are_complete():
-    named = {name for names in ORDER_MATTERS.values() for name in names}
-    ordered = {public_name(r.function) for r in (*EVERY, *MOMENTS, REPORT) if r.order}
-    assert named == ordered
-
-
+#: Functions to which the order of rows does not matter, by definition.
 UNORDERED = [recipe for recipe in EVERY if not recipe.order]
 
 

@@ -130,15 +130,20 @@ def shapes(recipe):
 
 def run(recipe, y, proba, *, convert=lambda array: array, weight=None, **arguments):
     """Numbers of the result for forecasts (and what goes with them) of another kind."""
-    arrays = [proba]
-    if recipe.takes == "two forecasts":
-        arrays.append(proba[::-1].copy() / 2 + proba / 2)
-    if recipe.takes == "features":
-        arrays.append(np.column_stack([proba.reshape(len(y), -1)[:, -1], np.arange(len(y)) % 7]))
     if weight is not None:
         arguments["sample_weight"] = weight
     with only_own_warnings():
-        return numbers(recipe(y, *map(convert, arrays), **arguments))
+        return numbers(recipe(y, *map(convert, arrays_of(recipe, y, proba)), **arguments))
+
+
+def arrays_of(recipe, y, proba):
+    """Copies of the forecasts, and what goes with them."""
+    if recipe.takes == "two forecasts":
+        return proba.copy(), proba[::-1].copy() / 2 + proba / 2
+    if recipe.takes == "features":
+        features = np.column_stack([proba.reshape(len(y), -1)[:, -1], np.arange(len(y)) % 7])
+        return proba.copy(), features
+    return (proba.copy(),)
 
 
 # --- forecasts ------------------------------------------------------------------------------------
@@ -313,16 +318,6 @@ def test_labels_of_every_kind(recipe, kind):
     y, proba = list(shapes(recipe))[which]
     labels = {**LABELS, **BINARY_LABELS}[kind](y)
     np.testing.assert_array_equal(run(recipe, labels, proba), expected_of(recipe)[which])
-
-
-@pytest.mark.slow
-def test_the_report_of_labels_and_forecasts_of_other_kinds():
-    """The classes are written in it; the numbers are the same."""
-    y, proba = DATA[2]
-    expected = run(REPORT, y, proba)
-    for kind, container in (("pandas, shuffled index", "float32"), ("list", "pandas")):
-        got = run(REPORT, LABELS[kind](y), proba, convert=CONTAINERS[container])
-        np.testing.assert_array_equal(got, expected)
 
 
 # --- the event ------------------------------------------------------------------------------------
@@ -539,21 +534,13 @@ def test_nothing_that_is_passed_in_is_modified(recipe):
         names = np.unique(y)
         if recipe.accepts("labels"):
             arguments["labels"] = names
-        arrays = [y.copy(), *_own(recipe, y, proba)]
+        arrays = [y.copy(), *arrays_of(recipe, y, proba)]
         before = [array.copy() for array in (*arrays, weight, names)]
         with only_own_warnings():
             recipe(*arrays, **arguments)
         for array, kept in zip((*arrays, weight, names), before, strict=True):
             np.testing.assert_array_equal(array, kept)
             assert array.flags.writeable
-
-
-def _own(recipe, y, proba):
-    if recipe.takes == "two forecasts":
-        return proba.copy(), proba[::-1].copy() / 2 + proba / 2
-    if recipe.takes == "features":
-        return proba.copy(), np.random.default_rng(0).normal(size=(len(y), 2))
-    return (proba.copy(),)
 
 
 @pytest.mark.parametrize("recipe", DOORS, ids=str)

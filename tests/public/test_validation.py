@@ -23,7 +23,7 @@ from skcalib import (
     proper_calibration_error,
 )
 from skcalib._labels import check_y
-from skcalib._validation import ROW_SUM_TOLERANCE, check_proba, to_numpy
+from skcalib._validation import ROW_SUM_TOLERANCE, check_proba
 from skcalib.problem import Problem, check_problem, event_last
 
 Y = np.array([0, 1, 1, 2, 0, 2])
@@ -310,19 +310,6 @@ def test_one_sample():
         proper_calibration_error([1], [0.3])
 
 
-# --- nothing is modified --------------------------------------------------------------------------
-
-
-def test_arrays_are_not_shared_with_the_caller():
-    proba, weight = P.copy(), np.ones(6)
-    problem = check_problem(Y, proba, sample_weight=weight)
-    assert not np.shares_memory(problem.forecast, proba)
-    assert not np.shares_memory(problem.weight, weight)
-    frame = pd.DataFrame(P)
-    check_problem(Y, frame)
-    np.testing.assert_array_equal(frame.to_numpy(), P)
-
-
 # --- laws -----------------------------------------------------------------------------------------
 
 
@@ -361,15 +348,6 @@ def test_any_list_is_labels_or_a_sentence(labels):
         assert None not in labels and not any(label != label for label in labels)
 
 
-def test_what_is_no_tensor_passes():
-    frame = pd.DataFrame({"a": [0.5]})
-    array = np.ones(2)
-    for value in (None, [0.1, 0.9], "text", array, array.view(np.ma.MaskedArray), frame):
-        assert to_numpy(value, name="x") is value
-    sparse = csr_array(np.eye(2))
-    assert to_numpy(sparse, name="x") is sparse
-
-
 # --- labels as columns, and forecasts without a copy ----------------------------------------------
 
 
@@ -395,13 +373,6 @@ def test_columns_of_labels_equal_one_hot_targets():
     assert of_columns.target is of_columns.target
     with pytest.raises(FrozenInstanceError):
         of_columns.target = column
-
-
-def test_label_distributions_stay_as_they_are():
-    soft = np.array([[0.5, 0.5, 0], [0, 1, 0]])
-    problem = Problem(P[:2], soft, np.ones(2), np.arange(3))
-    assert problem.outcome is problem.target is soft
-    np.testing.assert_array_equal(problem.column, [0, 1])
 
 
 def test_forecasts_that_are_only_read_are_not_copied():

@@ -3,13 +3,14 @@
 import gc
 import os
 import threading
-from functools import cache
+from functools import cache, partial, reduce
 
 import joblib
 import numpy as np
 import pytest
 from conftest import processes_of_dask, threads_of_dask
 from joblib.parallel import ThreadingBackend
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 
@@ -52,6 +53,18 @@ def client():
     gc.collect()  # what joblib left behind stays in this file
 
 
+def simplex(n_samples, n_classes):
+    """Labels and forecasts."""
+    data = make_tempered_simplex(n_samples, n_classes, random_state=0)
+    return data.y, data.y_proba
+
+
+SOME, FEW, PAIRS, MORE = simplex(200, 3), simplex(100, 3), simplex(100, 2), simplex(300, 4)
+BY_DRAWS = {"metric": ks_calibration_error, "n_resamples": 20}
+SCORES = np.random.default_rng(0).random((2, 5000))
+UNIFORM = SCORES[1] < SCORES[0], SCORES[0]
+
+
 def grouping(**options):
     data = make_grouping_problem(600, random_state=0)
     estimator = GroupingLossEstimator(
@@ -69,28 +82,6 @@ def interval(**options):
     return estimator.calibration_error_, estimator.confidence_interval_
 
 
-def resampled_interval(**options):
-    data = make_tempered_simplex(200, 3, random_state=0)
-    return [
-        calibration_error_interval(
-            data.y,
-            data.y_proba,
-            metric=ks_calibration_error,
-            method=method,
-            n_resamples=20,
-            **options,
-        )
-        for method in ("jackknife", "bootstrap")
-    ]
-
-
-def consistency(**options):
-    data = make_tempered_simplex(200, 3, random_state=0)
-    return consistency_test(
-        data.y, data.y_proba, metric=ks_calibration_error, n_resamples=20, random_state=0, **options
-    )
-
-
 def ensemble(**options):
     """Models of folds and their recalibrators: fitted, and asked, in parallel."""
     data = make_grouping_problem(300, random_state=2)
@@ -101,70 +92,32 @@ def ensemble(**options):
     return model.predict_proba(data.X)
 
 
-def cross_fitted():
-    data = make_tempered_simplex(200, 3, random_state=0)
-    smoother = CrossFitted(LogisticRegression())
-    return [
-        proper_calibration_error(data.y, data.y_proba, smoother=smoother, notion=notion)
-        for notion in ("canonical", "classwise")
-    ]
-
-
 def corp():
-    data = make_tempered_simplex(100, 3, random_state=0)
-    terms = corp_decomposition(data.y, data.y_proba, notion="classwise")
-    options = {"n_resamples": 40, "random_state": 0}
-    bands = corp_bands(data.y, data.y_proba, notion="classwise", **options)
-    test = corp_test(data.y, data.y_proba, notion="classwise", **options)
+    options = {"n_resamples": 40, "random_state": 0, "notion": "classwise"}
+    terms = corp_decomposition(*FEW, notion="classwise")
+    bands, test = corp_bands(*FEW, **options), corp_test(*FEW, **options)
     return [terms.miscalibration, *(one.low for one in bands), test]
-
-
-def bandwidth():
-    """Each fold chooses the bandwidth that it is smoothed with."""
-    data = make_tempered_simplex(100, 2, random_state=0)
-    return DirichletKernel("risk").fit(data.y_proba, np.eye(2)[data.y]).smooth_held_out()
-
-
-def maps():
-    data = make_tempered_simplex(300, 4, random_state=0)
-    recalibrators = (PlattScaling(), MatrixScaling(shrinkage="auto"))
-    return [one.fit(data.y_proba, data.y).transform(data.y_proba) for one in recalibrators]
 
 
 def stream_parts():
     """What a worker sends back is a few sums."""
-    data = make_tempered_simplex(3000, 3, random_state=0)
-
-    def read(rows):
-        return ForecastSketch(labels=[0, 1, 2]).fit(data.y[rows], data.y_proba[rows])
-
+    y, proba = simplex(3000, 3)
+    sketch, bins = ForecastSketch(labels=[0, 1, 2]), {"strategy": "uniform", "n_bins": 15}
     rows = np.array_split(np.arange(3000), 6)
-    parts = joblib.Parallel()(joblib.delayed(read)(one) for one in rows)
-    total = parts[0]
-    for part in parts[1:]:
-        total = total.merge(part)
-    expected = calibration_error(data.y, data.y_proba, strategy="uniform", n_bins=15)
-    found = calibration_error(total, strategy="uniform", n_bins=15)
-    assert found == pytest.approx(expected, abs=1e-14)
+    read = joblib.delayed(lambda one: clone(sketch).fit(y[one], proba[one]))
+    total = reduce(ForecastSketch.merge, joblib.Parallel()(read(one) for one in rows))
+    found = calibration_error(total, **bins)
+    assert found == pytest.approx(calibration_error(y, proba, **bins), abs=1e-14)
     return found
 
 
 def kernels(**options):
     """Loops of threads: another backend must not lose what they would share."""
-    data = make_tempered_simplex(1200, 3, random_state=0)
-    test = kernel_calibration_test(
-        data.y, data.y_proba, method="bootstrap", n_resamples=20, random_state=0, **options
-    )
-    smoother = DirichletKernel(0.05, **options).fit(data.y_proba, np.eye(3)[data.y])
-    return [test, smoother.smooth(), smoother.predict(data.y_proba[:50])]
-
-
-def simulated():
-    rng = np.random.default_rng(0)
-    p = rng.random(5000)
-    test = cumulative_test(rng.random(5000) < p, p, n_resamples=3000, random_state=0)
-    assert 0.01 < test.pvalue < 0.99
-    return test
+    y, proba = simplex(1200, 3)
+    draws = {"method": "bootstrap", "n_resamples": 20, "random_state": 0}
+    test = kernel_calibration_test(y, proba, **draws, **options)
+    smoother = DirichletKernel(0.05, **options).fit(proba, np.eye(3)[y])
+    return [test, smoother.smooth(), smoother.predict(proba[:50])]
 
 
 TASKS = {
@@ -174,16 +127,28 @@ TASKS = {
     "grouping risk": lambda **options: grouping(method="risk", partitioner=Ridge(), **options),
     "ensemble": ensemble,
     "interval": interval,
-    "resampled interval": resampled_interval,
-    "consistency": consistency,
+    "resampled interval": lambda **options: [
+        calibration_error_interval(*SOME, **BY_DRAWS, method=method, **options)
+        for method in ("jackknife", "bootstrap")
+    ],
+    "consistency": partial(consistency_test, *SOME, **BY_DRAWS, random_state=0),
     "kernels": kernels,
 }
 WITHOUT_N_JOBS = {
-    "simulated": simulated,
-    "cross-fitted": cross_fitted,
+    "simulated": partial(cumulative_test, *UNIFORM, n_resamples=3000, random_state=0),
+    "cross-fitted": lambda: [
+        proper_calibration_error(*SOME, smoother=CrossFitted(LogisticRegression()), notion=notion)
+        for notion in ("canonical", "classwise")
+    ],
     "corp": corp,
-    "bandwidth": bandwidth,
-    "maps": maps,
+    # each fold chooses the bandwidth that it is smoothed with
+    "bandwidth": lambda: (
+        DirichletKernel("risk").fit(PAIRS[1], np.eye(2)[PAIRS[0]]).smooth_held_out()
+    ),
+    "maps": lambda: [
+        one.fit(MORE[1], MORE[0]).transform(MORE[1])
+        for one in (PlattScaling(), MatrixScaling(shrinkage="auto"))
+    ],
     "stream": stream_parts,
 }
 

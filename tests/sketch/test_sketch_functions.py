@@ -14,6 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from skcalib import (
     ForecastSketch,
+    calibration_error,
     calibration_error_interval,
     calibration_intercept_slope,
     calibration_summary,
@@ -21,8 +22,10 @@ from skcalib import (
     consistency_test,
     corp_bands,
     corp_test,
+    cumulative_curve,
     distribution_free_bound,
     integrated_calibration_index,
+    kde_calibration_error,
     kernel_calibration_error,
     kernel_calibration_test,
     proper_calibration_error,
@@ -209,11 +212,8 @@ def test_many_times_the_samples_are_that_many_samples():
     one = sketch_of("binary", y, score)
     many = reduce(lambda s, _: s + s, range(7), one)
     times = np.repeat(np.arange(200), 128)
-    for metric in ("brier", "log", "l2", "upper_bound"):
-        found = calibration_error_interval(many, metric=metric)
-        expected = calibration_error_interval(y[times], score[times], metric=metric)
-        agree(found, expected, 1e-8)
-    agree(calibration_summary(many), calibration_summary(y[times], score[times]), 1e-8)
+    for function in BINARY.values():
+        agree(function(many), function(y[times], score[times]), 1e-8)
 
 
 # --- Random draws: the same law -------------------------------------------------------------------
@@ -411,13 +411,17 @@ BINARY = {
     "root": root_brier_score,
     "lines": calibration_intercept_slope,
     "summary": calibration_summary,
-    "confidence band": lambda *data, **options: corp_bands(*data, band="confidence", **options),
-    "log": lambda *data, **options: score_decomposition(*data, loss="log", **options),
-    "log bound": lambda *data, **options: calibration_upper_bound(*data, loss="log", **options),
+    "confidence band": partial(corp_bands, band="confidence"),
+    "log": partial(score_decomposition, loss="log"),
+    "log bound": partial(calibration_upper_bound, loss="log"),
+    "uniform bins": partial(calibration_error, strategy="uniform", n_bins=7),
+    "quantile bins": partial(calibration_error, n_bins=7),
+    "without bias": partial(calibration_error, norm="l2", debiased=True, n_bins=3),
+    "edges": partial(calibration_error, n_bins=[0, 0.33, 1]),
+    "differences": cumulative_curve,
+    "kde": kde_calibration_error,
     **{
-        f"interval of {metric}": lambda *data, metric=metric, **options: calibration_error_interval(
-            *data, metric=metric, **options
-        )
+        f"interval of {metric}": partial(calibration_error_interval, metric=metric)
         for metric in ("l2", "squared_l2", "brier", "log", "ici", "upper_bound")
     },
 }
