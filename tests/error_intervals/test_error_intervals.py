@@ -115,13 +115,6 @@ def test_options_of_functions_within_functions():
     assert named == calibration_error_interval(y, proba, metric=function, n_resamples=200)
 
 
-def test_without_a_metric_it_is_the_brier_calibration_error():
-    y, proba = some_data(100)
-    assert calibration_error_interval(y, proba) == calibration_error_interval(
-        y, proba, metric="brier"
-    )
-
-
 def test_keywords_reach_the_metric():
     y, proba = some_data()
     options = {"notion": "classwise", "n_bins": 5, "strategy": "uniform"}
@@ -187,16 +180,6 @@ def test_gaps_agree_with_the_binned_errors(notion, weighted):
     assert np.isclose(absolute, calibration_error(y, proba, **options))
 
 
-@pytest.mark.parametrize("notion", ["canonical", "classwise"])
-def test_kernel_norm_is_the_unbiased_estimate(notion):
-    y, proba = some_data(120)
-    weight = np.random.RandomState(0).uniform(0.2, 2, 120)
-    h = kernel_of(y, proba, weight, notion=notion)
-    norm = squared_embedding_norm(h, np.random.RandomState(0))
-    expected = kernel_calibration_error(y, proba, notion=notion, sample_weight=weight)
-    assert np.isclose(norm.estimate, expected, rtol=1e-9)
-
-
 def test_kernel_norm_of_random_blocks(monkeypatch):
     """The estimate is that of the function, and its law at zero that of the blocks."""
     monkeypatch.setattr("skcalib.errors.kernel.MANY", 300)
@@ -236,13 +219,18 @@ def test_coverage_of_the_kernel_interval_with_random_blocks(monkeypatch, tempera
     assert np.mean(covered) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 400)
 
 
-def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows():
+@pytest.mark.parametrize("notion", ["canonical", "classwise"])
+def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows(notion):
     """Cumulants from 600 of 1,500 rows are those of all rows, within a tenth."""
     y, proba = some_data(1500, temperature=1)
-    h = kernel_of(y, proba, kernel=LaplacianKernel(0.5))
+    weight = np.random.RandomState(0).uniform(0.5, 1.5, 1500)
+    given = {"kernel": LaplacianKernel(0.5), "notion": notion}
+    h = kernel_of(y, proba, weight, **given)
     matrix = h.matrix() - np.diag(h.diagonal())
     eigenvalues = np.linalg.eigvalsh(matrix) / 1500**2
     norm = squared_embedding_norm(h, np.random.RandomState(0))
+    expected = kernel_calibration_error(y, proba, sample_weight=weight, **given)
+    assert np.isclose(norm.estimate, expected, rtol=1e-9)
     assert np.isclose(norm.noise2, 2 * np.sum(eigenvalues**2), rtol=0.1)
     assert np.isclose(norm.noise3, 8 * np.sum(eigenvalues**3), rtol=0.3)
 

@@ -173,16 +173,6 @@ def test_one_chunk_in_memory():
     assert alive.most == 1
 
 
-def test_progress_and_jobs_of_the_context(capfd):
-    proba, y = samples(300, 2)
-    alone = estimator(2).fit_chunks(cut(30, proba, y))
-    assert "Parallel" not in "".join(capfd.readouterr())
-    with joblib.parallel_config("threading", n_jobs=2, verbose=5):
-        together = estimator(2).fit_chunks(cut(30, proba, y))
-    assert "Done" in "".join(capfd.readouterr())
-    assert_same(together, alone, 0)
-
-
 def test_processes():
     proba, y = samples(300, 2)
     with joblib.parallel_config("loky", n_jobs=2):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
-from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
+from sklearn.metrics import brier_score_loss, log_loss
 
 from skcalib import (
     ReliabilityDisplay,
@@ -120,6 +120,8 @@ def test_events_of_the_curves(multiclass):
     assert [curve.event for curve in found.curves] == ["class 0", "class 1", "class 2"]
     top = corp_decomposition(*multiclass, notion="top_label")
     assert top.curves[0].event == "top label"
+    (other,) = corp_decomposition(*multiclass, notion=TopK(1)).curves
+    assert other.event == ""
 
 
 # --- laws -----------------------------------------------------------------------------------------
@@ -160,15 +162,6 @@ def test_no_increasing_map_does_better(binary):
             q = np.interp(p, np.linspace(0, 1, 8), grid)
             saved = found.score - score.loss(two(y * 1.0), two(q)).mean()
             assert saved <= found.miscalibration
-
-
-def test_reversed_forecasts_have_no_discrimination():
-    y, p = np.array([1] * 50 + [0] * 50), np.linspace(0.01, 0.99, 100)
-    found = corp_decomposition(y, p)
-    assert roc_auc_score(y, p) == 0
-    assert_allclose(found.discrimination, 0, atol=1e-15)
-    assert len(np.unique(found.curves[0].block)) == 1
-    assert_allclose(found.miscalibration, found.score - found.uncertainty)
 
 
 def test_pos_label_turns_the_curve_and_no_term(binary):

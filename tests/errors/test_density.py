@@ -19,49 +19,37 @@ def scott(score, weight=None):
     return min(spread * (2 * weight.sum() ** 2 / np.sum(weight**2)) ** -0.2, 1 / 3)
 
 
-def triweight(u, h):
-    return max(1 - (u / (3 * h)) ** 2, 0) ** 3
+def error_of(places, mass, events, z, power, h):
+    """The mean over z of the distance of two densities, of mass and of events at the places."""
+    density, joint = np.zeros((2, len(z)))
+    for place, of_all, of_events in zip(places, mass, events, strict=True):
+        distances = z - place, z + place, z + place - 2
+        kernel = sum(np.maximum(1 - (u / (3 * h)) ** 2, 0) ** 3 for u in distances)
+        density += of_all * kernel
+        joint += of_events * kernel
+    density[[0, -1]], joint[[0, -1]] = density[[0, -1]] / 2, joint[[0, -1]] / 2
+    some = density > 0
+    return np.average(np.abs(joint[some] / density[some] - z[some]) ** power, weights=density[some])
 
 
 def by_loops(event, score, power, h, weight, n_steps):
     """The same grid: each score is shared by two nodes, and each node sums over all of them."""
     left, right = max(min(score) - 3 * h, 0), min(max(score) + 3 * h, 1)
     step = (right - left) / n_steps
-    mass = [[0.0, 0.0] for _ in range(n_steps + 1)]
+    mass = np.zeros((2, n_steps + 1))
     for y, s, w in zip(event, score, weight, strict=True):
         node = min(int((s - left) / step), n_steps - 1)
         share = (s - left) / step - node
-        for at, part in ((node, 1 - share), (node + 1, share)):
-            mass[at][0] += w * part
-            mass[at][1] += w * part * y
-    occupied = [(left + step * k, *m) for k, m in enumerate(mass) if m[0] > 0]
-    total = mean = 0.0
-    for k in range(n_steps + 1):
-        z = left + step * k
-        density = joint = 0.0
-        for s, all_of_it, events in occupied:
-            kernel = sum(triweight(u, h) for u in (z - s, z + s, z + s - 2))
-            density += all_of_it * kernel
-            joint += events * kernel
-        if density > 0:
-            half = 0.5 if k in (0, n_steps) else 1.0
-            total += half * density
-            mean += half * density * abs(joint / density - z) ** power
-    return mean / total
+        mass[:, node] += (1 - share) * w * np.array([1, y])
+        mass[:, node + 1] += share * w * np.array([1, y])
+    z = left + step * np.arange(n_steps + 1)
+    return error_of(z, *mass, z, power, h)
 
 
 def exactly(event, score, power, h, weight):
     """Kernels at the scores themselves, integrated over 20,000 intervals."""
-    z = np.linspace(0, 1, 20_001)
-    density, joint = np.zeros((2, len(z)))
-    for y, s, w in zip(event, score, weight, strict=True):
-        for u in (z - s, z + s, z + s - 2):
-            kernel = w * np.maximum(1 - (u / (3 * h)) ** 2, 0) ** 3
-            density += kernel
-            joint += y * kernel
-    some = density > 0
-    gap = np.abs(joint[some] / density[some] - z[some])
-    return np.average(gap**power, weights=density[some])
+    events = np.multiply(event, weight)
+    return error_of(score, weight, events, np.linspace(0, 1, 20_001), power, h)
 
 
 def n_steps_of(score, h):

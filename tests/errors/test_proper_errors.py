@@ -167,8 +167,6 @@ def test_names_of_smoothers(name, object_, binary):
     ]
     assert found[0] == found[1]
     assert not hasattr(object_, "forecast_")
-    by_position = proper_calibration_error(*binary, smoother=object_, method="direct", loss=Brier())
-    assert by_position == found[0]
 
 
 # --- bounds ---------------------------------------------------------------------------------------

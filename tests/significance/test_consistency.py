@@ -142,9 +142,3 @@ def test_coverage_of_the_comparison():
     truth = np.mean([r.estimate for r in results])
     covered = np.mean([r.low <= truth <= r.high for r in results])
     assert 0.90 < covered < 0.99  # about three standard errors of .015
-
-
-def test_a_block_has_two_samples():
-    data = make_tempered_simplex(100, 3, random_state=0)
-    with pytest.raises(ValueError, match="block_size"):
-        compare_calibration(data.y, data.y_proba, data.posterior, block_size=1)

@@ -301,7 +301,6 @@ def test_the_level_of_combinations():
             "fisher",
             r"different methods, \['kernel bets, canonical', 'kernel bets, top_label'\]: combine",
         ),
-        ([record()], "stouffer", "must be one of 'product', 'mean', 'calibrated', 'fisher', got"),
     ],
 )
 def test_refusals(tests, method, words):

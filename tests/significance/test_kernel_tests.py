@@ -204,13 +204,6 @@ def test_every_test_gives_a_record(statistic, method, notion, multiclass):
         assert test.estimate == pytest.approx(value, rel=1e-11)
 
 
-def test_auto_is_the_first_method():
-    data = calibrated(200, 3, 0)
-    for statistic, methods in METHODS.items():
-        assert run(data, statistic) == run(data, statistic, method=methods[0])
-    assert "spectral" in run(data).method
-
-
 def test_statistics_are_functions_of_the_estimate(multiclass):
     n = len(multiclass[0])
     unbiased, biased = (
@@ -528,9 +521,3 @@ def test_tied_and_single_class_samples():
 def test_refused_arguments(arguments, message, multiclass):
     with pytest.raises(ValueError, match=message):
         kernel_calibration_test(*multiclass, **arguments)
-
-
-@pytest.mark.parametrize("statistic", METHODS)
-def test_fewer_than_four_samples_are_refused(statistic):
-    with pytest.raises(ValueError, match="at least 4 samples"):
-        run(([0, 1, 1], [0.1, 0.7, 0.6]), statistic, block_size=2 if statistic == "block" else None)

@@ -214,13 +214,6 @@ def test_order_of_rows_and_names_of_clusters_do_not_matter():
     found = compare_windows(y, p, by, sample_weight=weight, groups=groups).slope.difference
     other = compare_windows(y[order], p[order], by[order], **rows).slope.difference
     assert found.low == pytest.approx(other.low, abs=1e-8)
-    # The folds of the curve go by row, so only the names may change here.
-    found, other = (
-        calibration_curve_equality_test(y, p, by, sample_weight=weight, groups=one)
-        for one in (groups, names)
-    )
-    assert found.statistic == pytest.approx(other.statistic, rel=1e-9)
-    assert found.pvalue == pytest.approx(other.pvalue, abs=0.06)  # other signs are drawn
 
 
 def test_weighted_difference_at_two_scores_by_hand():
