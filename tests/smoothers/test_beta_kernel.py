@@ -148,49 +148,6 @@ def test_any_scores(p, log_bandwidth, seed):
     np.testing.assert_allclose(log_mass, log_expected, rtol=1e-7, atol=1e-7)
 
 
-def test_a_sample_does_not_see_itself():
-    rng = np.random.default_rng(0)
-    forecast, weight = columns(scores("extreme", 1500, rng)), rng.uniform(0.1, 5, 1500)
-    values = rng.random((1500, 1))
-    before = beta_average(forecast, forecast, weight, values, 1e-3, leave_out=True)
-    for row in (0, 2, 100, 700, 1400):
-        other = values.copy()
-        other[row] += 1e3
-        after = beta_average(forecast, forecast, weight, other, 1e-3, leave_out=True)
-        assert after[row, 0] == pytest.approx(before[row, 0], abs=1e-8)
-        assert np.abs(after - before).max() > 0.1
-
-
-@pytest.mark.parametrize("bandwidth", BANDWIDTHS)
-def test_linear_and_constants(bandwidth):
-    rng = np.random.default_rng(0)
-    forecast, weight = columns(scores("u-shaped", 2000, rng)), rng.uniform(0.1, 5, 2000)
-    u, v = rng.random((2, 2000, 1))
-
-    def average(values):
-        return beta_average(forecast, forecast, weight, values, bandwidth, leave_out=True)
-
-    np.testing.assert_allclose(average(np.full((2000, 1), 0.7)), 0.7, rtol=1e-12)
-    np.testing.assert_allclose(average(2 * u - 3 * v), 2 * average(u) - 3 * average(v), atol=1e-8)
-    np.testing.assert_allclose(average(np.hstack([u, 1 - u]))[:, 1:], 1 - average(u), atol=1e-12)
-
-
-def test_order_of_rows_and_of_columns():
-    rng = np.random.default_rng(0)
-    forecast, weight = columns(scores("extreme", 2000, rng)), rng.uniform(0.1, 5, 2000)
-    target = np.eye(2)[rng.integers(2, size=2000)]
-    one = beta_average(forecast, forecast, weight, target, 1e-3, leave_out=True)
-    order = rng.permutation(2000)
-    two = beta_average(
-        forecast[order], forecast[order], weight[order], target[order], 1e-3, leave_out=True
-    )
-    np.testing.assert_allclose(two, one[order], atol=1e-9)
-    swapped = beta_average(
-        forecast[:, ::-1], forecast[:, ::-1], weight, target[:, ::-1], 1e-3, leave_out=True
-    )
-    np.testing.assert_allclose(swapped[:, ::-1], one, atol=1e-9)
-
-
 def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
     rng = np.random.default_rng(0)
     forecast, weight = columns(scores("extreme", 200, rng)), rng.uniform(0.1, 5, 200)
