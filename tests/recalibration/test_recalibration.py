@@ -585,14 +585,6 @@ def test_logits_are_another_way_to_write_forecasts(recalibrator, n_classes):
             assert_almost_all_close(fitted.predict_proba(column), rows)
 
 
-def test_a_temperature_of_one_column_is_that_of_the_logit():
-    P, y = draw(500, 2)
-    z = logit(P[:, 1])
-    scaling = TemperatureScaling(input="logits").fit(z, y)
-    assert scaling.temperature_ == pytest.approx(TemperatureScaling().fit(P, y).temperature_)
-    np.testing.assert_allclose(scaling.predict_proba(z)[:, 1], expit(z / scaling.temperature_))
-
-
 # --- weights --------------------------------------------------------------------------------------
 
 

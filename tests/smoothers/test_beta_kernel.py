@@ -1,7 +1,5 @@
 """The near-linear sums of Beta kernels against sums over all pairs."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from grids import rotated
@@ -111,24 +109,6 @@ def test_new_points_against_all_pairs(name):
         averages = beta_average(columns(p), forecast, weight, values, bandwidth)
         expected, _ = exact(columns(p), forecast, weight, values, bandwidth)
         np.testing.assert_allclose(averages, expected, rtol=0, atol=tolerance(bandwidth))
-
-
-@pytest.mark.parametrize("name", ["cifar10_lenet5", "cifar100_wideresnet16x4"])
-def test_real_scores(name):
-    path = Path(__file__).parents[3] / "shared" / "data" / f"{name}.npz"
-    if not path.exists():
-        pytest.skip("needs ../shared/data")
-    data = np.load(path)
-    proba, y = data["predictions"], data["ground_truth"].ravel()
-    rng = np.random.default_rng(0)
-    for k in (0, 3, 9):
-        forecast = columns(proba[:, k].astype(np.float64))
-        target = np.column_stack([y != k, y == k]).astype(np.float64)
-        weight, rows = np.ones(len(y)), rng.choice(len(y), 100, replace=False)
-        for bandwidth in (0.1, 1e-2, 1e-3, 1e-5):
-            averages = beta_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
-            expected, _ = exact(forecast[rows], forecast, weight, target, bandwidth, own=rows)
-            np.testing.assert_allclose(averages[rows], expected, rtol=0, atol=tolerance(bandwidth))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
