@@ -5,24 +5,21 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
-import sklearn
 from joblib import Memory
 from scipy.sparse import csr_array
 from scipy.special import expit
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
+from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import get_scorer, log_loss
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import log_loss
 from sklearn.model_selection import (
     GridSearchCV,
-    GroupKFold,
     KFold,
     LeaveOneGroupOut,
     RepeatedStratifiedKFold,
-    StratifiedKFold,
     TimeSeriesSplit,
     cross_val_predict,
 )
@@ -117,19 +114,6 @@ def test_grid_search_swaps_recalibrators_and_tunes(data):
     np.testing.assert_array_equal(*results)
     assert search.classes_.tolist() == NAMES.tolist()
     assert search.predict_proba(frame).shape == (len(y), 3)
-
-
-def test_pandas_output_and_names(data):
-    X, y, *_ = data
-    crossfit = CrossFitProba(GaussianNB()).set_output(transform="pandas")
-    names = ["crossfitproba_ape", "crossfitproba_bee", "crossfitproba_cat"]
-    for frame in (crossfit.fit_transform(X, NAMES[y]), crossfit.transform(X)):
-        assert isinstance(frame, pd.DataFrame) and frame.columns.tolist() == names
-    assert crossfit.get_feature_names_out().tolist() == names
-    frame = pd.DataFrame(X).add_prefix("feature")
-    assert crossfit.fit(frame, y).feature_names_in_[0] == "feature0"
-    with pytest.raises(ValueError, match="feature names"):
-        crossfit.transform(frame.iloc[:, ::-1])
 
 
 def test_folds_that_lack_a_class(data):
@@ -258,54 +242,3 @@ def test_splitters(data):
         CrossFitProba(GaussianNB()).fit_transform(X, np.zeros(len(y)))
     with pytest.raises(ValueError, match="classifier with predict_proba"):
         CrossFitProba(LinearRegression()).fit_transform(X, y)
-
-
-def test_weights_and_groups_without_routing(data):
-    X, y, *_ = data
-    rng = np.random.default_rng(0)
-    weight, groups = rng.integers(0, 3, len(y)).astype(float), rng.integers(6, size=len(y))
-    classifier = GaussianNB()
-    P = CrossFitProba(classifier, cv=3).fit_transform(X, y, sample_weight=weight)
-    for train, test in StratifiedKFold(3).split(X, y):
-        fold = GaussianNB().fit(X[train], y[train], weight[train])
-        np.testing.assert_allclose(P[test], fold.predict_proba(X[test]))
-    model = make_pipeline(CrossFitProba(classifier, cv=GroupKFold(3)), TemperatureScaling())
-    model.fit(
-        X,
-        y,
-        crossfitproba__sample_weight=weight,
-        crossfitproba__groups=groups,
-        temperaturescaling__sample_weight=weight,
-    )
-    on_all = GaussianNB().fit(X, y, weight)
-    np.testing.assert_array_equal(model[0].transform(X), on_all.predict_proba(X))
-
-
-def test_weights_and_groups_by_routing(data):
-    X, y, *_ = data
-    rng = np.random.default_rng(0)
-    weight, groups = rng.random(len(y)), rng.integers(6, size=len(y))
-    plain = CrossFitProba(GaussianNB(), cv=GroupKFold(3))
-    expected = plain.fit_transform(X, y, sample_weight=weight, groups=groups)
-    temperature = TemperatureScaling().fit(expected, y, weight).temperature_
-    with sklearn.config_context(enable_metadata_routing=True):
-        asked = GaussianNB().set_fit_request(sample_weight=True)
-        crossfit = CrossFitProba(asked, cv=GroupKFold(3))
-        P = crossfit.fit_transform(X, y, sample_weight=weight, groups=groups)
-        np.testing.assert_array_equal(P, expected)
-        scaling = TemperatureScaling().set_fit_request(sample_weight=True)
-        model = make_pipeline(crossfit, scaling)
-        model.fit(X, y, sample_weight=weight, groups=groups)
-        assert model[-1].temperature_ == temperature
-        search = GridSearchCV(
-            model,
-            {"crossfitproba__estimator__var_smoothing": [1e-9, 0.1]},
-            scoring=get_scorer("neg_log_loss").set_score_request(sample_weight=True),
-            error_score="raise",
-        )
-        assert search.fit(X, y, sample_weight=weight, groups=groups).best_score_ < 0
-        with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
-            CrossFitProba(GaussianNB()).fit(X, y, sample_weight=weight)
-        CrossFitProba().fit(X, y, sample_weight=weight)  # the default asks for them
-        frozen = CrossFitProba(FrozenEstimator(LogisticRegression().fit(X, y)))
-        assert frozen.fit_transform(X, y).shape == (len(y), 3)

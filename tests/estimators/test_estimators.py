@@ -1,7 +1,5 @@
 import numpy as np
-import pandas as pd
 import pytest
-import sklearn
 from scipy.sparse import csr_array
 from scipy.special import expit
 from sklearn.base import clone
@@ -10,9 +8,6 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GroupKFold
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from skcalib import CalibrationErrorEstimator, proper_calibration_error, score_decomposition
@@ -102,19 +97,6 @@ def test_overfitting_is_not_rewarded_by_cross_validation(data):
     assert out_of_fold.expected_loss_ > 3 * in_sample.expected_loss_
 
 
-def test_string_labels_frames_and_pipelines(data):
-    *_, X_new, y_new = data
-    names = np.array(["ape", "bee", "cat"])
-    frame = pd.DataFrame(X_new).add_prefix("feature")
-    model = make_pipeline(StandardScaler(), LogisticRegression())
-    plain = CalibrationErrorEstimator(model, cv=3).fit(X_new, y_new)
-    named = CalibrationErrorEstimator(model, cv=3).fit(frame, pd.Series(names[y_new]))
-    assert named.calibration_error_ == pytest.approx(plain.calibration_error_)
-    assert named.classes_.tolist() == ["ape", "bee", "cat"]
-    assert named.feature_names_in_[0] == "feature0"
-    assert X_new.tolist() == frame.to_numpy().tolist()
-
-
 def test_sparse_features_go_to_the_classifier(data):
     X, y, *_ = data
     dense = CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(X, y)
@@ -152,19 +134,6 @@ def test_evaluation_that_lacks_a_class(data):
     estimator = CalibrationErrorEstimator(classifier).fit(X_new[y_new < 2], y_new[y_new < 2])
     assert np.isfinite(estimator.calibration_error_)
     assert estimator.classes_.tolist() == [0, 1, 2]
-
-
-def test_weights_and_groups_are_routed(data):
-    X, y, *_ = data
-    rng = np.random.default_rng(0)
-    weight, groups = rng.random(len(y)), rng.integers(12, size=len(y))
-    plain = CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(X, y, sample_weight=weight)
-    grouped = CalibrationErrorEstimator(LogisticRegression(), cv=GroupKFold(3))
-    assert np.isfinite(grouped.fit(X, y, groups=groups).calibration_error_)
-    with sklearn.config_context(enable_metadata_routing=True):
-        asked = LogisticRegression().set_fit_request(sample_weight=True)
-        routed = CalibrationErrorEstimator(asked, cv=3).fit(X, y, sample_weight=weight)
-    assert routed.calibration_error_ == plain.calibration_error_
 
 
 def test_zero_weights_remove_samples(data):

@@ -121,21 +121,6 @@ def test_several_classes():
     assert each.groups[2].observed == pytest.approx(np.mean(data.y[group == 0] == 1))
 
 
-def test_order_of_rows_and_weight_of_zero():
-    y, p, group = world(500)
-    order = np.random.default_rng(0).permutation(500)
-    one, two = (
-        calibration_by_group(y, p, group),
-        calibration_by_group(y[order], p[order], group[order]),
-    )
-    for a, b in zip(one.groups, two.groups, strict=True):
-        assert a.difference.estimate == pytest.approx(b.difference.estimate)
-        assert a.pvalue == pytest.approx(b.pvalue)
-    weight = (np.arange(500) < 400).astype(float)
-    short = calibration_by_group(y[:400], p[:400], group[:400])
-    assert calibration_by_group(y, p, group, sample_weight=weight) == short
-
-
 @pytest.mark.filterwarnings("error")
 def test_hard_groups():
     p = np.array([0.0, 0.4, 0.3, 0.5, 0.5, 1e-300, 1 - 1e-16, 0.2])

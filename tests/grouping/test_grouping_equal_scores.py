@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from grids import rotated
-from scipy.sparse import csr_array
 from scipy.special import expit, logit
 from scipy.stats import binom
 
@@ -384,40 +383,3 @@ def test_many_rows_and_groups_are_sampled(monkeypatch):
     monkeypatch.setattr("skcalib.grouping._candidates.MOST_GROUPS", 10)
     monkeypatch.setattr(equal_scores, "MOST_GROUPS", 10)
     assert "the 10 nearest to half" in differences_at_equal_scores(y, score, X).note
-
-
-@pytest.mark.parametrize(
-    "score",
-    [np.full(80, 0.5), np.repeat([0.0, 1.0], 40), np.linspace(0, 1, 80), np.full(80, 1e-300)],
-    ids=["constant", "hard", "ramp", "tiny"],
-)
-@pytest.mark.parametrize("rate", [0.02, 0.5, 1.0])
-def test_hard_input(score, rate):
-    rng = np.random.default_rng(0)
-    y = (np.arange(80) < 80 * rate).astype(int)
-    X = np.column_stack([rng.normal(size=80), np.full(80, np.nan), np.arange(80) % 2])
-    for rows in (slice(None), slice(20), slice(3)):
-        found = differences_at_equal_scores(
-            y[rows], score[rows], X[rows], labels=[0, 1], sample_weight=np.ones(80)[rows]
-        )
-        for one in found.named:
-            numbers = (one.expected, one.observed, one.low, one.high, one.harm, one.pvalue)
-            assert np.isfinite(numbers).all()
-    assert found.n_tried == 0
-
-
-def test_bad_input():
-    y, p = np.arange(20) % 2, np.linspace(0, 1, 20)
-    for X, words in (
-        (csr_array(np.eye(20)), "X is sparse"),
-        (np.array([["a"]] * 20), "X holds strings or dates"),
-        (
-            pd.DataFrame({"day": pd.date_range("2020-01-01", periods=20)}),
-            "non-numeric columns \\(day\\)",
-        ),
-        (np.ones((19, 1)), "X has 19, y_true has 20"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            differences_at_equal_scores(y, p, X)
-    with pytest.raises(ValueError, match="confidence_level"):
-        differences_at_equal_scores(y, p, np.ones((20, 1)), confidence_level=1.0)

@@ -20,16 +20,6 @@ def labels_from(posterior, seed):
     return (posterior.cumsum(axis=1)[:, :-1] < rng.random((len(posterior), 1))).sum(axis=1)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 10])
-def test_recovers_the_temperature(n_classes):
-    """S = softmax(log p / .6) is undone by the slope .6; the error is of order 1 / sqrt n."""
-    data = make_tempered_simplex(20_000, n_classes, random_state=0)
-    link = fit(data.y_proba, data.y)
-    assert 1 / link.temperature_ == pytest.approx(0.6, abs=0.02)
-    np.testing.assert_allclose(link.intercept_, 0, atol=0.06)
-    assert np.abs(link.predict_proba(data.y_proba) - data.posterior).max() < 0.03
-
-
 def test_binary_is_logistic_regression_on_the_logit(binary):
     """Up to a prior of a hundredth of a sample: slope and intercept of Platt's map on logits."""
     y, proba = binary
@@ -70,13 +60,6 @@ def test_biases_come_where_the_classes_ask_for_them():
     np.testing.assert_allclose(found, bias - bias.mean(), atol=0.12)
 
 
-def test_separable_classes_keep_the_slope_finite():
-    p = np.linspace(0.1, 0.9, 20)
-    link = fit(np.column_stack([1 - p, p]), (p > 0.5).astype(int))
-    assert 1 < 1 / link.temperature_ < 1e3 and np.isfinite(link.intercept_).all()
-    assert np.isfinite(link.predict_proba(np.column_stack([1 - p, p]))).all()
-
-
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_constant_forecasts_keep_only_the_frequencies(n_classes):
     """For K = 2 the map returns the frequencies; for K > 2 shrunken ones. Never a NaN."""
@@ -100,20 +83,6 @@ def test_weights(n_classes, forecasts):
         repeated = fit(np.repeat(proba, times, axis=0), np.repeat(y, times))
         found = repeated.predict_proba(proba)
         np.testing.assert_allclose(one.predict_proba(proba), found, atol=1e-4)
-
-
-def test_a_class_without_labels():
-    rng = np.random.default_rng(0)
-    forecast = rng.dirichlet(np.ones(3), 200)
-    rows = fit(forecast, rng.integers(2, size=200)).predict_proba(forecast)
-    assert np.isfinite(rows).all() and (rows > 0).all()
-
-
-def test_columns_may_be_permuted(multiclass):
-    y, proba = multiclass
-    order = np.array([2, 0, 1])
-    permuted = fit(proba[:, order], np.argsort(order)[y]).predict_proba(proba[:, order])
-    np.testing.assert_allclose(permuted, fit(proba, y).predict_proba(proba)[:, order], atol=1e-6)
 
 
 def test_halley_at_the_optimum_ends_at_once():

@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from dense_directions import dense_directions, labels_from, tangents, world
-from scipy.optimize import approx_fprime, minimize
+from scipy.optimize import approx_fprime
 from scipy.special import log_softmax, logsumexp, softmax
 
 from skcalib.links.averaging import AveragedMap, Model, ModelAverage, cost, two_chances
@@ -88,21 +88,6 @@ def test_fits_reach_the_optimum(kind, n_classes, every_model):
         assert loss(model.theta) <= loss(np.zeros(len(model.theta)))
 
 
-def test_no_other_optimiser_finds_more(every_model):
-    y, forecast, weight = weighted_world("slope", 200, 2, seed=3)
-    average, rows, log = fit(y, forecast, weight), np.arange(200), np.log(forecast)
-    weight = weight * weight.sum() / (weight @ weight)
-    for model in average.models:
-        g = dense_directions(average.basis, forecast, model.groups)
-
-        def loss(theta, g=g):
-            return 0.5 * theta @ theta - weight @ log_softmax(log + g @ theta, axis=1)[rows, y]
-
-        best = minimize(loss, np.zeros(len(model.theta)), method="BFGS", tol=1e-7)
-        assert loss(model.theta) < best.fun + 1e-5
-        np.testing.assert_allclose(model.theta, best.x, atol=1e-3)
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_forecasts_gain_and_covariance_of_a_model(n_classes, every_model):
     """The softmax of corrected logits, its gain of log likelihood, and the inverse Hessian."""
@@ -170,19 +155,6 @@ def test_costs(gain, n_parameters, size, expected):
 
 
 # --- shares and screening -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
-@pytest.mark.parametrize("kind", WORLDS)
-def test_shares_sum_to_one_and_evidence_lies_between(kind, n_classes):
-    average = fit(*world(kind, 300, n_classes, seed=5)[:2])
-    assert average.shares.sum() == pytest.approx(1, rel=1e-12)
-    assert (average.shares >= 0).all() and len(average.shares) == len(average.models) + 1
-    used = sum(share for share, _ in average.weighted_models)
-    assert used + average.shares[0] == pytest.approx(1, rel=1e-12)
-    for share in average.evidence.values():
-        assert 0 <= share <= used + 1e-12
-    np.testing.assert_allclose(average.averaged.sum(axis=1), 1, rtol=1e-9)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 6])
@@ -271,17 +243,6 @@ def test_the_affine_model_and_the_best_are_always_there(n_classes):
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_scale_of_weights_does_not_matter(n_classes):
-    y, forecast, weight = weighted_world("slope", 300, n_classes, seed=7)
-    one, other = fit(y, forecast, weight), fit(y, forecast, 1e-3 * weight)
-    assert [m.groups for m in one.models] == [m.groups for m in other.models]
-    np.testing.assert_allclose(other.shares, one.shares, rtol=1e-7, atol=1e-10)
-    np.testing.assert_allclose(other.averaged, one.averaged, rtol=1e-8)
-    uneven = fit(y, forecast)
-    assert np.abs(uneven.averaged - one.averaged).max() > 1e-4
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
 def test_integer_weights_fit_as_repeated_rows(n_classes, every_model, monkeypatch):
     """Without the penalty, parameters agree; not gains, which are in effective samples."""
     monkeypatch.setattr("skcalib.links.averaging._RIDGE", 1e-6)
@@ -300,14 +261,6 @@ def test_integer_weights_fit_as_repeated_rows(n_classes, every_model, monkeypatc
         np.testing.assert_allclose(model.theta, other.theta, atol=2e-4)
         gains = model.gain / weighted.size, other.gain / repeated.size
         assert gains[0] == pytest.approx(gains[1], rel=1e-4, abs=1e-7)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_order_of_rows_does_not_matter(n_classes):
-    y, forecast, weight = weighted_world("shift", 700, n_classes, seed=9)
-    order = np.random.default_rng(0).permutation(700)
-    one, other = fit(y, forecast, weight), fit(y[order], forecast[order], weight[order])
-    np.testing.assert_allclose(other.averaged, one.averaged[order], rtol=1e-6)
 
 
 # --- what is found --------------------------------------------------------------------------------
@@ -371,12 +324,6 @@ def test_the_map_gives_the_averaged_forecasts(n_classes, zeros, forecasts, monke
     np.testing.assert_allclose(copy(forecast), average.averaged, rtol=1e-9, atol=1e-12)
 
 
-def test_the_map_of_a_row_depends_on_that_row_only():
-    y, forecast, _ = world("curve", 400, 3, seed=13)
-    mapped = fit(y, forecast).map
-    np.testing.assert_allclose(mapped(forecast[7:9]), mapped(forecast)[7:9], rtol=1e-12)
-
-
 def grid_of_pairs():
     p = np.linspace(0.001, 0.999, 400)
     return np.column_stack([1 - p, p])
@@ -399,17 +346,6 @@ def test_a_map_that_claims_to_increase_does(seed):
     )
     if mixed.increasing:
         assert (np.diff(mixed(grid_of_pairs())[:, 1]) > 0).all()
-
-
-@pytest.mark.parametrize("kind", WORLDS)
-def test_fitted_maps_that_claim_to_increase_do(kind):
-    claims = 0
-    for seed in range(5):
-        mapped = fit(*world(kind, 1000, 2, seed)[:2]).map
-        claims += mapped.increasing
-        if mapped.increasing:
-            assert (np.diff(mapped(grid_of_pairs())[:, 1]) > 0).all()
-    assert claims < 5 if kind in ("curve", "class_slopes") else claims >= 0
 
 
 def test_one_temperature_increases_and_keeps_the_order_of_classes():
@@ -498,18 +434,6 @@ def test_constant_forecasts_go_to_the_frequencies(n_classes, value):
     check_average(average, forecast)
     np.testing.assert_allclose(average.averaged, average.averaged[:1] + 0 * forecast, atol=1e-12)
     np.testing.assert_allclose(average.averaged[0], share, atol=0.02)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 5, 10])
-@pytest.mark.parametrize("n_samples", [30, 300, 1000])
-def test_equal_forecasts_for_all_classes(n_samples, n_classes):
-    """The slopes have no information then, and nothing is singular."""
-    forecast = np.full((n_samples, n_classes), 1 / n_classes)
-    for seed in range(5):
-        y = labels_from(forecast, np.random.default_rng(seed))
-        average = fit(y, forecast)
-        check_average(average, forecast)
-        assert np.abs(average.averaged - 1 / n_classes).max() < 4 / np.sqrt(n_samples * n_classes)
 
 
 @pytest.mark.parametrize("n_samples", range(2, 21))

@@ -195,19 +195,3 @@ def test_infinite_losses():
         with pytest.raises(ValueError, match=r"infinite for 1 samples before and 1 after.*brier"):
             calibration_improvement(y, certain, after, loss="log", injective=True)
     assert np.isfinite(calibration_improvement(y, certain, other, injective=True).estimate)
-
-
-def test_errors_are_sentences(data):
-    P, y = data.y_proba, data.y
-    with pytest.raises(ValueError, match="at least 4 samples of positive weight, got 3"):
-        calibration_improvement(y[:3], P[:3], P[:3], labels=[0, 1], injective=True)
-    with pytest.raises(ValueError, match="confidence_level must lie"):
-        calibration_improvement(y, P, P, confidence_level=95)
-    with pytest.raises(ValueError, match="loss must be one of"):
-        calibration_improvement(y, P, P, loss="ece")
-    with pytest.raises(ValueError, match="Each row of after must sum to 1"):
-        calibration_improvement(y, P, 0.9 * P)
-    with pytest.raises(ValueError, match="Each row of before must sum to 1"):
-        calibration_improvement(y, 0.9 * P, P)
-    with pytest.raises(ValueError, match="same number of samples"):
-        calibration_improvement(y, P, P[1:])

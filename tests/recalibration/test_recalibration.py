@@ -1,6 +1,5 @@
 """Recalibrators: optima, declared guarantees, conventions, and what happens at the edges."""
 
-import pickle
 import warnings
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_softmax, logit, softmax
 from scipy.stats import beta
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -43,6 +42,7 @@ from skcalib.recalibration import (
 )
 from skcalib.recalibration.scaling import STRENGTHS
 from skcalib.scores import Brier, LogLoss, ProperScore, Spherical
+from skcalib.testing import check_recalibrator
 
 SCORES = {"log": LogLoss(), "brier": Brier(), "spherical": Spherical()}
 EVERY = [
@@ -89,7 +89,6 @@ WITH_IDENTITY = [
     DirichletCalibration,
     DiagonalOrderPreserving,
 ]
-LINKED = WITH_IDENTITY[6:]
 UNCHANGED = IdentityRecalibrator, LabelShiftRecalibrator  # `fit` with labels gives the identity
 every = pytest.mark.parametrize("recalibrator", EVERY)
 sizes = pytest.mark.parametrize("n_classes", [2, 3, 5])
@@ -501,33 +500,13 @@ def test_label_frequency_by_loops():
     assert not lone.preserves_argmax_
 
 
-# --- declared guarantees --------------------------------------------------------------------------
+# --- laws and declared guarantees -----------------------------------------------------------------
 
 
 @every
-@sizes
-def test_declared_guarantees_hold(recalibrator, n_classes):
-    for seed in range(3):
-        P, y = draw(150, n_classes, seed=seed, temperature=[0.6, 1.6, 1.0][seed])
-        fitted = clone(recalibrator).fit(P, y)
-        before = spread(n_classes, seed=seed)
-        after = fitted.predict_proba(before)
-        declared = fitted.injective_, fitted.preserves_argmax_, fitted.preserves_order_
-        assert all(isinstance(value, bool) for value in declared)
-        assert fitted.preserves_argmax_ or not fitted.preserves_order_
-        if fitted.preserves_order_:
-            step = before[:, :, None] - before[:, None, :]
-            image = after[:, :, None] - after[:, None, :]
-            assert (np.sign(step) * image >= -1e-15).all()
-        if fitted.preserves_argmax_:
-            top = before.argmax(axis=1)
-            assert (np.take_along_axis(after, top[:, None], 1)[:, 0] >= after.max(axis=1)).all()
-            assert np.array_equal(fitted.predict(before), fitted.classes_[top])
-        if fitted.injective_:
-            inside = before.min(axis=1) > 1e-6
-            apart = np.abs(before[inside][:, None] - before[inside][None]).max(axis=2) > 1e-3
-            images = np.abs(after[inside][:, None] - after[inside][None]).max(axis=2)
-            assert images[apart].min() > 0
+def test_laws(recalibrator):
+    """Of all variants, also for five classes; `tests/laws` has the defaults."""
+    check_recalibrator(recalibrator, n_classes=(2, 3, 5))
 
 
 def test_what_is_declared():
@@ -561,59 +540,14 @@ def test_vector_scaling_with_slopes_of_both_signs_is_not_declared_injective():
 
 
 @every
-@sizes
-def test_every_answer_is_a_forecast(recalibrator, n_classes, forecasts):
-    """Fitted on and applied to probabilities with exact zeros and ones."""
-    y, P = forecasts(150, n_classes)
-    fitted = clone(recalibrator).fit(P, y)
-    for rows in (fitted.predict_proba(P), fitted.predict_proba(spread(n_classes))):
-        assert rows.dtype == np.float64 and np.isfinite(rows).all()
-        assert rows.min() >= 0 and rows.max() <= 1
-        np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=0, atol=1e-12)
-    one = fitted.predict_proba(P[3:4])
-    np.testing.assert_allclose(one, fitted.predict_proba(P)[3:4], atol=1e-12)
-
-
-@every
-def test_conventions(recalibrator):
-    P, y = draw(150, 3)
-    before = P.copy(), y.copy()
-    weight = np.full(150, 2.0)
-    params = repr(recalibrator)
-    fitted = clone(recalibrator)
-    with pytest.raises(NotFittedError):
-        fitted.predict_proba(P)
-    assert fitted.fit(P, y, sample_weight=weight) is fitted
-    rows = fitted.predict_proba(P)
-    np.testing.assert_array_equal(fitted.transform(P), rows)
-    np.testing.assert_array_equal(clone(fitted).fit_transform(P, y, sample_weight=weight), rows)
-    np.testing.assert_array_equal(fitted.predict(P), rows.argmax(axis=1))
-    assert fitted.n_features_in_ == 3 and list(fitted.classes_) == [0, 1, 2]
-    assert fitted.score(P, y) == np.mean(rows.argmax(axis=1) == y)
-    prefix = type(recalibrator).__name__.lower()
-    assert list(fitted.get_feature_names_out()) == [f"{prefix}_{k}" for k in range(3)]
-    assert repr(fitted) == params == repr(clone(fitted))
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(fitted)).predict_proba(P), rows)
-    assert len(pickle.dumps(fitted)) < 60_000
-    np.testing.assert_array_equal(P, before[0])
-    np.testing.assert_array_equal(y, before[1])
-    np.testing.assert_array_equal(weight, 2)
-    assert np.isfinite(fitted.loss_before_)
-
-
-@every
-def test_names_of_classes_do_not_matter(recalibrator):
+def test_the_order_of_classes_does_not_matter(recalibrator):
     P, y = draw(150, 3)
     plain = clone(recalibrator).fit(P, y)
-    names = np.array(["ash", "birch", "oak"])
-    named = clone(recalibrator).fit(P, names[y])
-    np.testing.assert_array_equal(named.predict_proba(P), plain.predict_proba(P))
-    np.testing.assert_array_equal(named.predict(P), names[plain.predict(P)])
-    assert named.get_feature_names_out()[1].endswith("_birch")
-    order = np.array([2, 0, 1])
+    names, order = np.array(["ash", "birch", "oak"]), np.array([2, 0, 1])
     turned = clone(recalibrator).set_params(labels=names[order])
     turned.fit(P[:, order], names[y])
     assert list(turned.classes_) == ["oak", "ash", "birch"]
+    assert turned.get_feature_names_out()[2].endswith("_birch")
     np.testing.assert_allclose(
         turned.predict_proba(P[:, order]), plain.predict_proba(P)[:, order], atol=2e-3
     )
@@ -636,23 +570,6 @@ def test_a_class_that_y_lacks(recalibrator):
 
 
 @every
-def test_precision_and_containers(recalibrator):
-    P, y = draw(150, 3)
-    rows = clone(recalibrator).fit(P, y).predict_proba(P)
-    narrow = clone(recalibrator).fit(P.astype(np.float32), y)
-    assert narrow.predict_proba(P.astype(np.float32)).dtype == np.float64
-    assert_almost_all_close(narrow.predict_proba(P), rows)
-    frame = pd.DataFrame(P, columns=["a", "b", "c"], index=np.arange(150)[::-1])
-    framed = clone(recalibrator).set_output(transform="pandas")
-    out = framed.fit(frame, pd.Series(y, index=frame.index)).transform(frame)
-    assert list(framed.feature_names_in_) == ["a", "b", "c"]
-    assert list(out.columns) == list(framed.get_feature_names_out())
-    np.testing.assert_array_equal(out.index, frame.index)
-    np.testing.assert_array_equal(out.to_numpy(), rows)
-    np.testing.assert_array_equal(clone(recalibrator).fit(P.tolist(), list(y)).transform(P), rows)
-
-
-@every
 @sizes
 def test_logits_are_another_way_to_write_forecasts(recalibrator, n_classes):
     """Whatever is added to a row of logits; one column is the logit of the positive class."""
@@ -668,34 +585,7 @@ def test_logits_are_another_way_to_write_forecasts(recalibrator, n_classes):
             assert_almost_all_close(fitted.predict_proba(column), rows)
 
 
-def test_a_temperature_of_one_column_is_that_of_the_logit():
-    P, y = draw(500, 2)
-    z = logit(P[:, 1])
-    scaling = TemperatureScaling(input="logits").fit(z, y)
-    assert scaling.temperature_ == pytest.approx(TemperatureScaling().fit(P, y).temperature_)
-    np.testing.assert_allclose(scaling.predict_proba(z)[:, 1], expit(z / scaling.temperature_))
-
-
 # --- weights --------------------------------------------------------------------------------------
-
-
-@every
-@sizes
-def test_weights(recalibrator, n_classes):
-    """Zero is not there, even if it held the smallest probability; scale does not matter."""
-    P, y = draw(150, n_classes)
-    weight = np.random.default_rng(0).integers(1, 4, 150).astype(float)
-    rows = clone(recalibrator).fit(P, y, weight).predict_proba(P)
-    scaled = clone(recalibrator).fit(P, y, 0.01 * weight).predict_proba(P)
-    np.testing.assert_allclose(scaled, rows, atol=2e-3)
-    more = np.vstack([P, np.eye(n_classes), np.full((1, n_classes), 1e-9)])
-    more[-1, 0] = 1 - 1e-9 * (n_classes - 1)
-    labels = np.append(y, np.arange(n_classes + 1) % n_classes)
-    padded = np.append(weight, np.zeros(n_classes + 1))
-    removed = clone(recalibrator).fit(more, labels, padded)
-    np.testing.assert_allclose(removed.predict_proba(P), rows, atol=1e-12)
-    if hasattr(removed, "detection_limit_"):
-        assert removed.detection_limit_ == P.min() / 2
 
 
 REPEATED = [
@@ -847,20 +737,6 @@ def test_perfect_separation_of_diag(variant):
     assert np.isfinite(fitted.predict_proba(P)).all()
 
 
-@every
-@pytest.mark.parametrize("n_samples", [1, 2, 5])
-def test_few_samples_give_an_answer_or_a_sentence(recalibrator, n_samples):
-    P = separable(3)[0][:n_samples]
-    y = np.arange(n_samples) % 3
-    fitted = clone(recalibrator).set_params(labels=[0, 1, 2])
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted.fit(P, y)
-    rows = fitted.predict_proba(spread(3))
-    assert np.isfinite(rows).all()
-    np.testing.assert_allclose(rows.sum(axis=1), 1, atol=1e-12)
-
-
 def test_a_kernel_cannot_choose_its_bandwidth_from_one_sample():
     with pytest.raises(ValueError, match="At least 2 samples"):
         KernelRecalibrator().fit([0.3], [1])
@@ -922,6 +798,9 @@ def test_a_shift_gives_each_class_its_frequency_and_inverts_undersampling():
 def test_the_limit_of_detection():
     P = np.array([[0.0, 1.0], [0.2, 0.8], [0.04, 0.96], [0.9, 0.1]])
     scaling = TemperatureScaling().fit(P, [1, 0, 1, 0])
+    assert scaling.detection_limit_ == 0.02
+    more = np.vstack([P, [[1e-9, 1 - 1e-9]]])  # a sample of weight zero is not there
+    scaling.fit(more, [1, 0, 1, 0, 1], [1, 1, 1, 1, 0])
     assert scaling.detection_limit_ == 0.02
     expected = softmax(np.log([[0.02, 1.0]]) / scaling.temperature_, axis=1)
     np.testing.assert_allclose(scaling.predict_proba([[0.0, 1.0]]), expected)

@@ -1,7 +1,5 @@
 """The near-linear sums of Beta kernels against sums over all pairs."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from grids import rotated
@@ -113,24 +111,6 @@ def test_new_points_against_all_pairs(name):
         np.testing.assert_allclose(averages, expected, rtol=0, atol=tolerance(bandwidth))
 
 
-@pytest.mark.parametrize("name", ["cifar10_lenet5", "cifar100_wideresnet16x4"])
-def test_real_scores(name):
-    path = Path(__file__).parents[3] / "shared" / "data" / f"{name}.npz"
-    if not path.exists():
-        pytest.skip("needs ../shared/data")
-    data = np.load(path)
-    proba, y = data["predictions"], data["ground_truth"].ravel()
-    rng = np.random.default_rng(0)
-    for k in (0, 3, 9):
-        forecast = columns(proba[:, k].astype(np.float64))
-        target = np.column_stack([y != k, y == k]).astype(np.float64)
-        weight, rows = np.ones(len(y)), rng.choice(len(y), 100, replace=False)
-        for bandwidth in (0.1, 1e-2, 1e-3, 1e-5):
-            averages = beta_average(forecast, forecast, weight, target, bandwidth, leave_out=True)
-            expected, _ = exact(forecast[rows], forecast, weight, target, bandwidth, own=rows)
-            np.testing.assert_allclose(averages[rows], expected, rtol=0, atol=tolerance(bandwidth))
-
-
 @settings(max_examples=60, deadline=None, derandomize=True)
 @given(
     p=arrays(np.float64, st.integers(2, 40), elements=st.floats(0, 1)),
@@ -146,49 +126,6 @@ def test_any_scores(p, log_bandwidth, seed):
     expected, log_expected = exact(forecast, forecast, weight, values, bandwidth, own=rows)
     np.testing.assert_allclose(averages, expected, rtol=0, atol=tolerance(bandwidth))
     np.testing.assert_allclose(log_mass, log_expected, rtol=1e-7, atol=1e-7)
-
-
-def test_a_sample_does_not_see_itself():
-    rng = np.random.default_rng(0)
-    forecast, weight = columns(scores("extreme", 1500, rng)), rng.uniform(0.1, 5, 1500)
-    values = rng.random((1500, 1))
-    before = beta_average(forecast, forecast, weight, values, 1e-3, leave_out=True)
-    for row in (0, 2, 100, 700, 1400):
-        other = values.copy()
-        other[row] += 1e3
-        after = beta_average(forecast, forecast, weight, other, 1e-3, leave_out=True)
-        assert after[row, 0] == pytest.approx(before[row, 0], abs=1e-8)
-        assert np.abs(after - before).max() > 0.1
-
-
-@pytest.mark.parametrize("bandwidth", BANDWIDTHS)
-def test_linear_and_constants(bandwidth):
-    rng = np.random.default_rng(0)
-    forecast, weight = columns(scores("u-shaped", 2000, rng)), rng.uniform(0.1, 5, 2000)
-    u, v = rng.random((2, 2000, 1))
-
-    def average(values):
-        return beta_average(forecast, forecast, weight, values, bandwidth, leave_out=True)
-
-    np.testing.assert_allclose(average(np.full((2000, 1), 0.7)), 0.7, rtol=1e-12)
-    np.testing.assert_allclose(average(2 * u - 3 * v), 2 * average(u) - 3 * average(v), atol=1e-8)
-    np.testing.assert_allclose(average(np.hstack([u, 1 - u]))[:, 1:], 1 - average(u), atol=1e-12)
-
-
-def test_order_of_rows_and_of_columns():
-    rng = np.random.default_rng(0)
-    forecast, weight = columns(scores("extreme", 2000, rng)), rng.uniform(0.1, 5, 2000)
-    target = np.eye(2)[rng.integers(2, size=2000)]
-    one = beta_average(forecast, forecast, weight, target, 1e-3, leave_out=True)
-    order = rng.permutation(2000)
-    two = beta_average(
-        forecast[order], forecast[order], weight[order], target[order], 1e-3, leave_out=True
-    )
-    np.testing.assert_allclose(two, one[order], atol=1e-9)
-    swapped = beta_average(
-        forecast[:, ::-1], forecast[:, ::-1], weight, target[:, ::-1], 1e-3, leave_out=True
-    )
-    np.testing.assert_allclose(swapped[:, ::-1], one, atol=1e-9)
 
 
 def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):

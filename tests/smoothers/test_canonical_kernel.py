@@ -189,13 +189,6 @@ def test_no_points_and_no_values(drop):
     assert_allclose(nothing, canonical_average(forecast, forecast, weight, target, 0.1)[1])
 
 
-def test_absent_classes_have_no_share(drop):
-    forecast, _, weight = make("dirichlet", 50, 5)
-    only = np.tile(np.eye(5)[3], (50, 1))
-    averages = canonical_average(forecast, forecast, weight, only, 0.1, leave_out=True)[0]
-    assert_array_equal(averages, only)
-
-
 def test_any_sequence_of_any_precision_and_nothing_is_modified():
     forecast, target, weight = make("exact", 90, 3)
     single = forecast.astype(np.float32)
@@ -212,54 +205,6 @@ def test_any_sequence_of_any_precision_and_nothing_is_modified():
 
 
 # --- laws
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_sample_does_not_see_its_own_value(kind, drop):
-    forecast, target, weight = make(kind, 120, 3)
-    changed = target.copy()
-    changed[7] = np.roll(target[7], 1)
-    for values, others in ((target, changed), (target - 0.3, changed - 0.3)):
-        a = canonical_average(forecast, forecast, weight, values, 0.02, leave_out=True)[0]
-        b = canonical_average(forecast, forecast, weight, others, 0.02, leave_out=True)[0]
-        assert_allclose(a[7], b[7], rtol=0, atol=1e-14)
-        # ... nor its own weight
-        heavy = np.where(np.arange(120) == 7, 1e6, weight)
-        c = canonical_average(forecast, forecast, heavy, values, 0.02, leave_out=True)[0]
-        assert_allclose(a[7], c[7], rtol=0, atol=1e-14)
-
-
-def test_linear_and_constants_are_reproduced(drop):
-    forecast, target, weight = make("confident", 150, 4)
-    values = np.random.default_rng(1).uniform(-1, 1, (150, 4))
-
-    def smooth(v):
-        return canonical_average(forecast, forecast, weight, v, 0.01, leave_out=True)[0]
-
-    combined = smooth(0.25 * target - 2 * values)
-    assert_allclose(combined, 0.25 * smooth(target) - 2 * smooth(values), rtol=0, atol=1e-13)
-    assert_allclose(smooth(np.full((150, 2), -1.7)), -1.7, rtol=1e-14)
-    assert_allclose(smooth(target).sum(axis=1), 1, rtol=1e-14)
-
-
-def test_one_hot_values_are_a_case_of_values(drop):
-    forecast, target, weight = make("dirichlet", 150, 4)
-    by_segment, mass = canonical_average(forecast, forecast, weight, target, 0.01)
-    padded, same = canonical_average(forecast, forecast, weight, np.hstack([target, target]), 0.01)
-    assert_allclose(padded, np.hstack([by_segment, by_segment]), rtol=0, atol=1e-14)
-    assert_allclose(mass, same, rtol=1e-14)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_order_of_rows_does_not_matter(kind, drop):
-    forecast, target, weight = make(kind, 300, 5)
-    order = np.random.default_rng(3).permutation(300)
-    a = canonical_average(forecast, forecast, weight, target, 0.005, leave_out=True)
-    b = canonical_average(
-        forecast[order], forecast[order], weight[order], target[order], 0.005, leave_out=True
-    )
-    for x, y in zip(a, b, strict=True):
-        assert_allclose(x[order], y, rtol=0, atol=1e-12 * max(1, np.abs(x).max()))
 
 
 def test_weights(drop):

@@ -10,14 +10,8 @@ from skcalib.links.averaging import ModelAverage
 from skcalib.recalibration import TemperatureScaling
 from skcalib.scores import Brier
 from skcalib.smoothers import CrossFitted, LogitSmoother
-from skcalib.testing import check_smoother
 
 FEW = "399 samples of 20 classes are fewer than 20 per class: .* notion='top_label'"
-
-
-def test_laws_of_smoothers():
-    """Those of the defaults are tested with all smoothers."""
-    check_smoother(LogitSmoother(cv=3, random_state=1), n_classes=(2, 3))
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -67,16 +61,6 @@ def test_calibrated_forecasts_are_hardly_changed(n_classes):
     assert np.median(changes) < 0.5 * np.mean(noise)
 
 
-@pytest.mark.parametrize("kind", ["slope", "curve", "class_slopes"])
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_smoothed_labels_are_closer_to_the_truth(kind, n_classes):
-    """Out of fold, less than half of the squared distance is left."""
-    y, forecast, posterior = world(kind, 5000, n_classes, seed=1)
-    smoothed = LogitSmoother().fit(forecast, np.eye(n_classes)[y]).smooth_held_out()
-    left, before = (np.mean((rows - posterior) ** 2) for rows in (smoothed, forecast))
-    assert left < 0.5 * before
-
-
 def test_few_samples_of_many_classes_are_warned_of():
     """The same words as of the default error; not with enough samples, nor for few classes."""
     rng = np.random.default_rng(0)
@@ -92,27 +76,6 @@ def test_few_samples_of_many_classes_are_warned_of():
     proper_calibration_error(y, forecast, labels=np.arange(20))
     fewer = forecast[:50, :19] / forecast[:50, :19].sum(axis=1, keepdims=True)
     LogitSmoother().fit(fewer, np.eye(19)[np.arange(50) % 19])
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_weights(n_classes):
-    """Their scale does not matter, and they do; a heavy group decides the map."""
-    y, forecast, _ = world("slope", 400, n_classes, seed=2)
-    target, rng = np.eye(n_classes)[y], np.random.default_rng(0)
-    weight = rng.uniform(0.2, 3, 400)
-    one, scaled, none = (
-        LogitSmoother().fit(forecast, target, given).smooth_held_out()
-        for given in (weight, 1e-3 * weight, None)
-    )
-    np.testing.assert_allclose(scaled, one, rtol=1e-7, atol=1e-10)
-    assert np.abs(one - none).max() > 1e-3
-    wrong = np.eye(n_classes)[labels_from(np.full_like(forecast, 1 / n_classes), rng)]
-    both, twice = np.vstack([forecast, forecast]), np.vstack([target, wrong])
-    heavy = LogitSmoother().fit(both, twice, np.repeat([1.0, 1e-4], 400)).predict(forecast)
-    alone = LogitSmoother().fit(forecast, target).predict(forecast)
-    assert np.abs(heavy - alone).max() < 0.02
-    even = LogitSmoother().fit(both, twice).predict(forecast)
-    assert np.abs(even - alone).max() > 0.1
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -133,14 +96,6 @@ def test_a_class_that_is_missing_in_a_fold(n_classes):
     # Trained without the class, the last fold gets little of it.
     held_out = fitted.smooth_held_out()[100:, -1]
     assert held_out.mean() < 0.5 * forecast[100:, -1].mean()
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_zeros_and_ones(n_classes, forecasts):
-    y, forecast = forecasts(200, n_classes)
-    smoothed = LogitSmoother().fit(forecast, np.eye(n_classes)[y]).smooth_held_out()
-    assert np.isfinite(smoothed).all() and (smoothed >= 0).all()
-    np.testing.assert_allclose(smoothed.sum(axis=1), 1, rtol=1e-9)
 
 
 def test_other_targets_are_refused():

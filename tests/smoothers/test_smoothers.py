@@ -161,19 +161,6 @@ def test_held_out_cell_means_by_loops(smoother, binary):
     assert alone > 0 or not isinstance(smoother, LevelSets)
 
 
-@pytest.mark.parametrize("smoother", [UniformBins(5), LevelSets(), IsotonicSmoother()], ids=repr)
-def test_an_integer_weight_is_a_repetition(smoother, binary):
-    y, forecast = binary
-    times = np.random.default_rng(0).integers(1, 4, len(y))
-    target = one_hot(y, 2)
-    weighted = clone(smoother).fit(forecast, target, times.astype(float))
-    repeated = clone(smoother).fit(np.repeat(forecast, times, 0), np.repeat(target, times, 0))
-    np.testing.assert_allclose(
-        np.repeat(weighted.smooth(), times, 0), repeated.smooth(), atol=1e-12
-    )
-    np.testing.assert_allclose(weighted.predict(forecast), repeated.predict(forecast), atol=1e-12)
-
-
 def test_weights_do_not_move_the_edges_of_quantile_bins(binary):
     """Bins hold equally many samples; repetition holds for the means over given bins."""
     y, forecast = binary
@@ -304,15 +291,6 @@ def test_bandwidth_maximises_the_leave_one_out_likelihood(n_classes):
     best = max(DirichletKernel(h).fit(forecast, target, weight).log_likelihood() for h in grid)
     assert chosen.log_likelihood() >= best - 1e-3 * abs(best)
     assert 1e-4 < chosen.bandwidth_ < 0.9
-
-
-def test_bandwidth_follows_no_order_and_no_label():
-    rng = np.random.default_rng(0)
-    forecast, y = rng.dirichlet(np.ones(2), 100), rng.integers(2, size=100)
-    one = DirichletKernel().fit(forecast, one_hot(y, 2))
-    two = DirichletKernel().fit(forecast[::-1], one_hot(1 - y, 2)[::-1])
-    assert two.bandwidth_ == pytest.approx(one.bandwidth_, rel=1e-4)
-    np.testing.assert_allclose(two.smooth()[::-1, ::-1], one.smooth(), atol=1e-3)
 
 
 def line_data(kind, n_samples=1200):
