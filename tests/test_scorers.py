@@ -218,13 +218,10 @@ def test_multimetric_lists(binary):
     for refused in (names, [get_scorer(name) for name in CALIBRATION[:2]]):
         with pytest.raises(ValueError, match="scor"):
             cross_validate(LogisticRegression(), X, y, scoring=refused)
-    with pytest.raises(ValueError, match=r"names of scikit-learn's scorers or of .*unknown: 'ece'"):
-        get_scorers(["neg_log_loss", "ece"])
     with pytest.raises(ValueError, match="named twice"):
         get_scorers(["neg_log_loss", "neg_log_loss"])
-    for wrong in ("neg_log_loss", [neg for neg in (get_scorer(CALIBRATION[0]),)]):
-        with pytest.raises(ValueError, match="names must be a list of names"):
-            get_scorers(wrong)
+    with pytest.raises(ValueError, match="names must be a list of names"):
+        get_scorers([get_scorer(CALIBRATION[0])])
     first, second = get_scorers(CALIBRATION), get_scorers(CALIBRATION)
     assert all(first[name] is not second[name] for name in CALIBRATION)
 

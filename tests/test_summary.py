@@ -220,12 +220,6 @@ def test_separated_data_have_a_calibration_in_the_large():
     assert found.in_the_large.estimate == pytest.approx(grid[np.abs(excess).argmin()], abs=1e-3)
 
 
-def test_no_event_leaves_an_upper_limit():
-    found = calibration_summary([0] * 30, np.linspace(0.1, 0.4, 30))
-    assert found.observed.low == 0 < found.observed.high < 0.12
-    assert found.observed_expected_ratio.estimate == 0 < found.observed_expected_ratio.high < 0.5
-
-
 # --- the record -----------------------------------------------------------------------------------
 
 
