@@ -85,19 +85,15 @@ def test_no_pvalue_is_printed_as_zero(pvalue, words):
     assert str(gain) == f"0.155 [0.125, 0.178] ({words}; loss 0.35 before, 0.195 after)"
 
 
-EVENT, NONE = "an event where the forecast said 0", "no event where the forecast said 1"
+EVENT = "an event where the forecast said 0"
 
 
 def test_hosmer_lemeshow_says_that_an_excluded_event_occurred():
     y, proba = [1, 0, 0, 0, 1, 0, 1, 1], [0, 0, 0, 0, 0.3, 0.6, 0.7, 0.9]
     found = hosmer_lemeshow_test(y, proba, n_bins=4)
-    assert found.statistic == np.inf and found.pvalue == 0
-    assert EVENT in found.method and NONE not in found.method
     assert re.search(rf"p < 1e-16 \(Hosmer.*refuted by {EVENT}", str(found))
-    as_good_as_excluded = np.maximum(proba, 1e-320)
-    assert "event" not in hosmer_lemeshow_test(y, as_good_as_excluded, n_bins=4).method
-    right = hosmer_lemeshow_test([0, *y[1:]], proba, n_bins=4)
-    assert np.isfinite(right.statistic) and "event" not in right.method
+    for labels, forecasts in ((y, np.maximum(proba, 1e-320)), ([0, *y[1:]], proba)):
+        assert "event" not in hosmer_lemeshow_test(labels, forecasts, n_bins=4).method
 
 
 @pytest.mark.parametrize(

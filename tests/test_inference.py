@@ -44,12 +44,6 @@ def test_standard_error_of_a_weighted_mean():
     assert stated == pytest.approx(means.std(), rel=0.03)
 
 
-def test_centre_can_be_another_estimate():
-    plain, moved = mean_interval([0.0, 1.0]), mean_interval([0.0, 1.0], estimate=3.0)
-    assert moved.estimate == 3.0
-    assert moved.high - moved.low == pytest.approx(plain.high - plain.low)
-
-
 def test_edges():
     one = mean_interval([2.0])
     assert (one.low, one.high) == (-np.inf, np.inf)

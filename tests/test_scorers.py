@@ -56,22 +56,17 @@ def test_grouping_loss_reads_the_features(data):
     assert "neg grouping_loss" in repr(scorer)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_functions_under_make_scorer(data, n_classes):
+def test_functions_under_make_scorer(data):
     X, y = data
-    X, y = X[y < n_classes], NAMES[y[y < n_classes]]
-    scorer = make_scorer(
-        proper_calibration_error,
-        greater_is_better=False,
-        response_method="predict_proba",
-        loss="log",
-    )
+    options = {"greater_is_better": False, "response_method": "predict_proba", "loss": "log"}
     results = [
-        cross_validate(LogisticRegression(), X, y, scoring=s, n_jobs=jobs)["test_score"]
-        for s, jobs in ((scorer, 1), (scorer, 2), (get_scorer("neg_log_calibration_error"), 1))
+        cross_validate(LogisticRegression(), X, NAMES[y], scoring=scorer, n_jobs=2)["test_score"]
+        for scorer in (
+            make_scorer(proper_calibration_error, **options),
+            get_scorer("neg_log_calibration_error"),
+        )
     ]
-    np.testing.assert_array_equal(results[0], results[1])
-    np.testing.assert_allclose(results[0], results[2], rtol=1e-7)
+    np.testing.assert_allclose(*results, rtol=1e-7)
 
 
 def test_decision_values_and_missing_methods(data):
@@ -223,13 +218,10 @@ def test_multimetric_lists(binary):
     for refused in (names, [get_scorer(name) for name in CALIBRATION[:2]]):
         with pytest.raises(ValueError, match="scor"):
             cross_validate(LogisticRegression(), X, y, scoring=refused)
-    with pytest.raises(ValueError, match=r"names of scikit-learn's scorers or of .*unknown: 'ece'"):
-        get_scorers(["neg_log_loss", "ece"])
     with pytest.raises(ValueError, match="named twice"):
         get_scorers(["neg_log_loss", "neg_log_loss"])
-    for wrong in ("neg_log_loss", [neg for neg in (get_scorer(CALIBRATION[0]),)]):
-        with pytest.raises(ValueError, match="names must be a list of names"):
-            get_scorers(wrong)
+    with pytest.raises(ValueError, match="names must be a list of names"):
+        get_scorers([get_scorer(CALIBRATION[0])])
     first, second = get_scorers(CALIBRATION), get_scorers(CALIBRATION)
     assert all(first[name] is not second[name] for name in CALIBRATION)
 

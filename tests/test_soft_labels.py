@@ -139,9 +139,9 @@ def test_functions_of_single_labels_refuse(few):
 def test_the_loss_is_the_mean_over_votes(few, loss):
     forecast, votes, _ = few
     rows, labels, weight = expanded(forecast, votes)
-    for function in (s.calibration_upper_bound,):
-        soft = function(votes, forecast, loss=loss)
-        assert soft == pytest.approx(function(labels, rows, loss=loss, sample_weight=weight))
+    soft = s.calibration_upper_bound(votes, forecast, loss=loss)
+    single = s.calibration_upper_bound(labels, rows, loss=loss, sample_weight=weight)
+    assert soft == pytest.approx(single)
     terms = s.score_decomposition(votes, forecast, loss=loss)
     single = s.score_decomposition(labels, rows, loss=loss, sample_weight=weight)
     assert_allclose([terms.loss, terms.uncertainty], [single.loss, single.uncertainty])

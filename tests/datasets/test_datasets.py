@@ -162,23 +162,16 @@ def test_the_forecast_is_a_function_of_the_posterior():
     assert calibrated.truth == dict.fromkeys(names, 0.0)
 
 
-def grouping_integrand(kind, heterogeneity):
-    def value(t, z):
-        s = expit(np.sqrt(20) * z)
-        q = s + heterogeneity * (2 * expit(t) - 1) * min(s, 1 - s)
-        if kind == "brier":
-            divergence = (q - s) ** 2
-        else:
-            divergence = q * np.log(q / s) + (1 - q) * np.log((1 - q) / (1 - s))
-        return divergence * norm.pdf(z) * norm.pdf(t)
-
-    return value
-
-
 @pytest.mark.parametrize(("heterogeneity", "kind"), [(1.0, "brier"), (0.4, "log")])
 def test_grouping_truth_by_quadrature(heterogeneity, kind):
+    def integrand(t, z):
+        s = expit(np.sqrt(20) * z)
+        q = s + heterogeneity * (2 * expit(t) - 1) * min(s, 1 - s)
+        log = q * np.log(q / s) + (1 - q) * np.log((1 - q) / (1 - s))
+        return ((q - s) ** 2 if kind == "brier" else log) * norm.pdf(z) * norm.pdf(t)
+
     truth = make_grouping_problem(10, heterogeneity=heterogeneity, random_state=0).truth
-    half, _ = dblquad(grouping_integrand(kind, heterogeneity), -6, 0, -6, 6, epsabs=1e-8)
+    half, _ = dblquad(integrand, -6, 0, -6, 6, epsabs=1e-8)
     assert truth[f"grouping_{kind}"] == pytest.approx(2 * half, rel=1e-5)
 
 

@@ -190,7 +190,7 @@ def violations(module, source, *, is_package=False, modules=SOURCES):
     for path, top in imports(source, module, is_package=is_package):
         outer = path.split(".")[0]
         if outer == "skcalib":
-            found += _upward(module, resolve(path, modules), is_package=is_package)
+            found += _upward(module, resolve(path, modules))
             if top and resolve(path, modules) in DRAWING and module not in DRAWING:
                 found.append(f"{module} imports {path} outside of a function")
         elif unit(module) in NUMPY_AND_SCIPY_ONLY and outer not in {
@@ -208,13 +208,9 @@ def violations(module, source, *, is_package=False, modules=SOURCES):
     return found
 
 
-def _upward(module, imported, *, is_package):
+def _upward(module, imported):
     if unit(imported) == unit(module) and unit(module) != "skcalib":
-        if imported == unit(module):
-            return [f"{module} imports its own package {imported}"]
-        if is_package:
-            return []  # a package gathers its modules
-        return []
+        return [f"{module} imports its own package {imported}"] * (imported == unit(module))
     if LAYER[unit(imported)] >= LAYER[unit(module)]:
         return [f"{module} imports {imported}, which is not in a lower layer"]
     return []

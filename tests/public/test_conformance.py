@@ -45,7 +45,7 @@ from skcalib import (
 
 INSTANCES = instances()
 TRANSFORMERS = [(e, kind) for e, kind in INSTANCES if hasattr(e, "transform")]
-SMALL_SAMPLES = "ignore:The regions hold"  # a hundred samples, and rightly so
+pytestmark = pytest.mark.filterwarnings("ignore:The regions hold")  # of a hundred samples
 
 
 def label(value):
@@ -74,7 +74,6 @@ def test_every_exemption_has_a_reason_and_is_needed():
     expected_failed_checks=exemptions,
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 def test_scikit_learn_checks(estimator, check):
     # their labels follow no projection, or are separable: the answer is finite, and warns
     check(estimator)
@@ -82,7 +81,6 @@ def test_scikit_learn_checks(estimator, check):
 
 @parametrize_with_checks(CHECKED_SLOWLY, expected_failed_checks=exemptions)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 @pytest.mark.slow
 def test_scikit_learn_checks_at_length(estimator, check):
     check(estimator)
@@ -118,7 +116,6 @@ def test_clone_parameters_and_repr(estimator):
         assert all(f"{name}=" in repr(estimator) for name in parameters)
 
 
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 @pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
 def test_fitting_keeps_parameters_and_can_be_repeated(estimator, kind):
     X, y = data_for(kind)
@@ -139,7 +136,6 @@ def test_fitting_keeps_parameters_and_can_be_repeated(estimator, kind):
 # --- features and their names ---------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 @pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
 def test_features_are_counted_and_named(estimator, kind):
     X, y = data_for(kind)
@@ -178,7 +174,6 @@ def test_output_frames(estimator, kind):
 # --- tags -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 @pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
 def test_tags_are_true(estimator, kind):
     X, y = data_for(kind)
@@ -270,7 +265,6 @@ def metadata():
     return X, y, rng.random(len(y)) + 0.5, rng.integers(12, size=len(y))
 
 
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 @pytest.mark.parametrize("routing", [False, True])
 @pytest.mark.parametrize("which", range(5))
 def test_metadata_goes_to_classifier_and_splitter(metadata, which, routing):
@@ -291,7 +285,6 @@ def test_metadata_goes_to_classifier_and_splitter(metadata, which, routing):
             fit(composite, X, y)
 
 
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 @pytest.mark.parametrize("which", range(5))
 def test_metadata_goes_nowhere_without_a_request(metadata, which):
     X, y, weight, _ = metadata
@@ -308,7 +301,6 @@ def test_metadata_goes_nowhere_without_a_request(metadata, which):
     assert log and all(seen is None for _, seen, _ in log)
 
 
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 @pytest.mark.parametrize("which", range(5))
 def test_metadata_arrives_from_outside(metadata, which):
     """A pipeline hands weights and groups to the composite, which hands them on."""

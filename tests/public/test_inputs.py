@@ -491,8 +491,6 @@ ONE_IS_ENOUGH = {
     "calibration_summary",
     "differences_at_equal_scores",
     "calibration_error",
-    "CalibrationMonitor",
-    "SequentialCalibrationTest",
     "calibration_upper_bound",
     "cumulative_curve",
     "cumulative_test",

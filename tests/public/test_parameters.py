@@ -137,7 +137,6 @@ GIVEN = {
     "recalibrators": [MAP],
     "by": np.where(np.arange(40) % 2, "odd", "even"),
     "first": PAIRS,
-    "second": PAIRS[::-1],
     "before": PAIRS,
     "after": PAIRS[::-1],
     "y_mean": P,
@@ -148,11 +147,9 @@ GIVEN = {
     "names": ["neg_brier_calibration_error"],
     "n_samples": 40,
     "n_bins": 5,
-    "groups": [[0], [1]],
     "costs": [[0, 1], [1, 0]],
     "threshold": 0.5,
     "forecast": PAIRS,
-    "matrix": np.eye(2),
     "kernel": kernels.LaplacianKernel(),
     "reports": {"one": REPORT},
     "monitor": MONITOR,
@@ -161,9 +158,6 @@ GIVEN = {
 
 #: Arguments that the functions of one name need instead of these.
 OWN = {
-    "ClassGroups": {"groups": [[0], [1]]},
-    "get_scorers": {},
-    "ForecastSketch.from_bytes": {"data": SKETCH.to_bytes()},
     "ReliabilityDisplay.from_cv_results": {
         "cv_results": {
             "estimator": [CLASSIFIER, CLASSIFIER],
@@ -182,7 +176,6 @@ OWN = {
     "compare_windows": {"by": GIVEN["by"]},
     "calibration_curve_equality_test": {"by": GIVEN["by"]},
     "compare_calibration": {"second": PAIRS[::-1]},
-    "hosmer_lemeshow_test": {},
     "decision_regret": {"threshold": 0.5},
     "ComparisonReport.from_predictions": {"y_proba": {"one": PAIRS}},
     "summarize": {"frame": pd.DataFrame({"y": Y, "p": P}), "y_true": "y", "y_proba": "p"},
@@ -191,8 +184,7 @@ OWN = {
 DATA = {
     "y_true", "y", "y_proba", "X", "sample_weight", "groups", "by", "features", "first", "second",
     "before", "after", "y_mean", "y_var", "votes", "forecast", "frame", "sketch", "sketches",
-    "problem", "reports", "cv_results", "calibrations", "data", "curves", "terms", "diagrams",
-    "maps", "regions", "location_labels", "matrix",
+    "problem", "reports", "cv_results", "data", "regions", "location_labels", "matrix",
 }  # fmt: skip
 FITTED_TO = {
     skcalib.MultilabelRecalibrator: (PAIRS, np.column_stack([1 - Y, Y])),
@@ -394,12 +386,8 @@ def test_recalibrators_have_names(name, kind):
     assert type(model.recalibrator_) is kind and clone(model).recalibrator == name
     several = skcalib.MultilabelRecalibrator(name).fit(PAIRS, np.column_stack([1 - Y, Y]))
     assert {type(one) for one in several.recalibrators_} == {kind}
-
-
-def test_group_recalibrators_take_names():
-    named, made = (skcalib.GroupRecalibrator(one) for one in ("platt", skcalib.PlattScaling()))
-    answers = [one.fit(PAIRS, Y).predict_proba(PAIRS) for one in (named, made)]
-    np.testing.assert_array_equal(*answers)
+    groups = [skcalib.GroupRecalibrator(one).fit(PAIRS, Y) for one in (name, kind())]
+    np.testing.assert_array_equal(*(one.predict_proba(PAIRS) for one in groups))
 
 
 @pytest.mark.parametrize(

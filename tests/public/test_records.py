@@ -36,7 +36,6 @@ SCRIPT = "<script>alert('1 < 2')</script>"
 MAY_BE_MISSING = {
     "LossTerms": {"grouping", "grouping_low", "grouping_high"},
     "CalibrationSummary": {"low", "high", "perfect"},
-    "CalibrationImprovement": {"injective"},
     "CalibrationTest": {"e_value"},
     "CurveEqualityTest": {"e_value"},
     "ExpectedPerformance": {"adjusted", "adjusted_low", "adjusted_high"},

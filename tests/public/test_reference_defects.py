@@ -17,7 +17,6 @@ from skcalib import (
     reliability_bins,
 )
 from skcalib.datasets import make_tempered_simplex, make_widmann
-from skcalib.scores import LogLoss
 
 # --- "a p-value of -7e-12 (1 - cdf at large n: use sf)" -------------------------------------------
 
@@ -85,12 +84,6 @@ def test_a_bin_may_hold_a_single_sample(norm):
 
 
 # --- traps of the papers' own code, named in the sections on P24 and W19 ----------------------
-
-
-def test_a_probability_of_zero_costs_its_own_entropy_only():
-    """P24: a whole row of entropy is zeroed when one component is 0."""
-    entropy = LogLoss().entropy(np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]))
-    np.testing.assert_allclose(entropy, [np.log(2), 0])
 
 
 @pytest.mark.parametrize("smoother", [None, "kernel", "binning"])

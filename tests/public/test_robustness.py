@@ -21,9 +21,7 @@ from public_functions import (
     FORECASTS,
     MOMENTS,
     REPORT,
-    SCALARS,
     SIMULATORS,
-    Recipe,
     numbers,
     only_own_warnings,
     public_name,
@@ -517,19 +515,6 @@ def test_broken_moments_are_refused(case, what):
 # --- numbers instead of data ----------------------------------------------------------------------
 
 ODD = [0, 1, -1, 7, 1.5, 0.0, -0.0, 1e300, np.nan, np.inf, None, "3", True, np.int64(50), [5]]
-
-
-@pytest.mark.parametrize(
-    "function", [f for f in SCALARS if "scorers" not in public_name(f)], ids=public_name
-)
-def test_odd_arguments_of_functions_of_numbers(function):
-    plain = SCALARS[function]
-    recipe = Recipe(function)
-    for position in range(len(plain)):
-        for odd in ODD:
-            changed = [*plain]
-            changed[position] = odd
-            answer_or_sentence(recipe, *changed)
 
 
 @pytest.mark.parametrize("simulate", SIMULATORS, ids=public_name)

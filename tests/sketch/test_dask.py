@@ -159,17 +159,16 @@ def expected_of(name):
     return {**TASKS, **WITHOUT_N_JOBS}[name]()
 
 
-@pytest.mark.parametrize("name", [*TASKS, *WITHOUT_N_JOBS])
-def test_dask(name, client):
-    task = {**TASKS, **WITHOUT_N_JOBS}[name]
-    with joblib.parallel_config("dask"):
-        same(task(), expected_of(name))
+WITH_JOBS = ("grouping risk", "ensemble", "resampled interval", "kernels")
 
 
-@pytest.mark.parametrize("name", ["grouping risk", "ensemble", "resampled interval", "kernels"])
-def test_dask_with_jobs(name, client):
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [*((n, {}) for n in [*TASKS, *WITHOUT_N_JOBS]), *((n, {"n_jobs": 2}) for n in WITH_JOBS)],
+)
+def test_dask(name, options, client):
     with joblib.parallel_config("dask"):
-        same(TASKS[name](n_jobs=2), expected_of(name))
+        same({**TASKS, **WITHOUT_N_JOBS}[name](**options), expected_of(name))
 
 
 def test_the_cluster_works(client):
