@@ -119,7 +119,7 @@ DEFECTS = {
         "test_classes_that_are_never_the_top_one_have_numbers"
     ),
     "a decomposition of multiclass input read as several models": (
-        "test_proper_errors.py::test_decomposition_of_both_methods"
+        "test_proper_errors.py::test_loss_is_calibration_plus_refinement"
     ),
     "a crash when a bin holds one sample": "test_a_bin_may_hold_a_single_sample",
     "Platt on probabilities instead of logits": (
