@@ -249,18 +249,11 @@ def test_repeated_and_partial_splitters(data, cv, ensemble, recalibrator):
     np.testing.assert_array_equal(again.predict_proba(X_new), model.predict_proba(X_new))
 
 
-def test_string_labels_frames_sparse_and_decision_values(data):
+def test_data_frames_of_pipelines_and_sparse_features(data):
     X, y, X_new, y_new = data
-    frame = pd.DataFrame(X).add_prefix("feature")
-    plain = RecalibratedClassifierCV(GaussianNB()).fit(X, y)
-    named = RecalibratedClassifierCV(GaussianNB()).fit(frame, pd.Series(NAMES[y]))
-    new = pd.DataFrame(X_new).add_prefix("feature")
-    np.testing.assert_allclose(named.predict_proba(new), plain.predict_proba(X_new))
-    assert named.feature_names_in_[0] == "feature0"
-    with pytest.raises(ValueError, match="feature names"):
-        named.predict_proba(new.iloc[:, ::-1])
     with sklearn.config_context(transform_output="pandas"):
         chain = make_pipeline(TemperatureScaling(), IsotonicRecalibrator())
+        frame, new = (pd.DataFrame(one).add_prefix("feature") for one in (X, X_new))
         model = RecalibratedClassifierCV(GaussianNB(), chain).fit(frame, NAMES[y])
         assert isinstance(model.predict_proba(new), np.ndarray)
     machine = RecalibratedClassifierCV(LinearSVC(random_state=0)).fit(csr_array(X), y)

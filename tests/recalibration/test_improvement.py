@@ -54,20 +54,6 @@ def test_it_is_the_one_sample_t_test(data, loss):
         gain.estimate = 0.0
 
 
-def test_pvalue_agrees_with_the_interval_and_with_the_sign(data):
-    forth = calibration_improvement(data.y, data.y_proba, data.posterior, injective=True)
-    back = calibration_improvement(data.y, data.posterior, data.y_proba, injective=True)
-    assert back.estimate == -forth.estimate and back.pvalue == forth.pvalue
-    edge = calibration_improvement(
-        data.y,
-        data.y_proba,
-        data.posterior,
-        injective=True,
-        confidence_level=1 - forth.pvalue,
-    )
-    assert edge.low == pytest.approx(0, abs=1e-9)
-
-
 @pytest.mark.parametrize("loss", LOSSES)
 def test_an_injective_map_gains_its_calibration_error(loss, within_standard_errors):
     """G22: the map from forecast to posterior is injective and removes the whole error."""

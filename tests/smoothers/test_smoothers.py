@@ -487,7 +487,6 @@ F, T = pairs(P8), pairs(Y8)
     ("use", "words"),
     [
         (lambda: UniformBins(0).fit(F, T), "n_bins must be a whole number of at least 1"),
-        (lambda: UniformBins(2.5).fit(F, T), "n_bins must be a whole number"),
         (lambda: QuantileBins("many").fit(F, T), "n_bins must be a whole number"),
         (lambda: QuantileBins([0, 0.5, 1]).fit(F, T), "give edges to UniformBins"),
         (lambda: UniformBins([0, 0.5]).fit(F, T), "Edges given as n_bins must be numbers"),
