@@ -429,30 +429,6 @@ def test_regions_may_have_any_names(data, regions):
 
 # --- partitioners ---------------------------------------------------------------------------------
 
-PARTITIONERS = [
-    None,
-    "stump",
-    "kmeans",
-    DecisionTreeClassifier(max_leaf_nodes=6, min_samples_leaf=10, random_state=0),
-    DecisionTreeRegressor(max_leaf_nodes=6, min_samples_leaf=10, random_state=0),
-    KMeans(6, n_init=1, random_state=0),
-    LogisticRegression(),
-]
-
-
-@pytest.mark.parametrize("partitioner", PARTITIONERS, ids=lambda p: repr(p)[:24])
-def test_partitioners(data, partitioner):
-    estimator = fast(partitioner=partitioner, n_bins=10).fit(data.X, data.y, y_proba=data.y_proba)
-    assert np.isfinite(estimator.grouping_loss_)
-    assert estimator.grouping_loss_ < 3 * data.truth["grouping_brier"]
-    assert estimator.plugin_ > estimator.explained_
-    if partitioner == "stump":
-        assert len(estimator.regions_) <= 20
-        sizes = [region.n_samples for region in estimator.regions_]
-        assert min(sizes) > 150 / 4
-    if isinstance(partitioner, KMeans):
-        assert all(region.rule.startswith("KMeans region") for region in estimator.regions_)
-
 
 def test_a_fitted_partitioner_is_used_as_it_is(data):
     north = DecisionTreeClassifier(max_leaf_nodes=2).fit(

@@ -292,29 +292,6 @@ def test_ties_share_a_place(n_classes, data):
     )
 
 
-@pytest.mark.parametrize("n_classes", [2, 3, 7])
-@pytest.mark.parametrize("kind", ["corners", "constant", "tiny", "one row"])
-def test_extreme_forecasts_have_finite_directions(n_classes, kind):
-    """Only zeros and ones, one forecast for all, underflowing ones, and a single sample."""
-    forecast = np.eye(n_classes)[np.arange(60) % n_classes]
-    if kind == "constant":
-        forecast = np.full((60, n_classes), 1 / n_classes)
-    elif kind == "tiny":
-        forecast = np.full((60, n_classes), 1e-320)
-        forecast[np.arange(60), np.arange(60) % n_classes] = 1.0
-        forecast[:30, 0], forecast[:30, 1] = 1e-200, 1.0
-    elif kind == "one row":
-        forecast = forecast[:1]
-    weight = np.ones(len(forecast))
-    basis = fit(forecast, weight, True)
-    for rows in (forecast, np.eye(n_classes), np.full((2, n_classes), 1 / n_classes)):
-        g = dense_directions(basis, rows)
-        assert np.isfinite(g).all()
-        block = basis(rows)
-        np.testing.assert_allclose(np.exp(block.log).sum(axis=1), 1, rtol=1e-12)
-        assert np.isfinite(block.information(np.exp(block.log), np.ones(len(rows)))).all()
-
-
 def test_the_detection_limit_replaces_zeros_only(data):
     """Half of the smallest positive forecast, up to the renormalisation of the row."""
     forecast, weight = data(3)
