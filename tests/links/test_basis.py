@@ -257,21 +257,6 @@ def test_the_number_of_polynomials_is_the_cube_root_within_6_to_15(size, degree,
             assert (sizes["shared"], sizes["shared"] + sizes["shared_high"]) == (4, degree - 1)
 
 
-@pytest.mark.parametrize(("n_classes", "by_class"), [*CASES, (30, True), (30, False)])
-def test_groups_follow_one_another(n_classes, by_class):
-    """Their slices cover the parameters once; directions by class are K - 1 or none."""
-    forecast = np.random.default_rng(0).dirichlet(np.ones(n_classes), 300)
-    basis = fit(forecast, np.ones(300), by_class)
-    spans = list(basis.groups.values())
-    assert spans[0].start == 0 and spans[-1].stop == len(basis.scale)
-    assert all(one.stop == other.start for one, other in pairwise(spans))
-    for name in ("bias", "class_slopes"):
-        n_directions = len(basis.select((name,)))
-        assert n_directions == (1 if n_classes == 2 else (n_classes - 1) * by_class)
-    np.testing.assert_array_equal(basis.select(basis.groups), np.arange(len(basis.scale)))
-    assert basis.select(()).size == 0
-
-
 # --- invariances and edges ------------------------------------------------------------------------
 
 
