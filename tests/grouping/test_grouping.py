@@ -38,7 +38,6 @@ from skcalib.inference import clopper_pearson
 from skcalib.notions import ClassGroups, Classwise, Notion, TopK
 from skcalib.scores import Brier, ClasswiseLogLoss, LogLoss, Spherical
 from skcalib.smoothers import LevelSets, LogitSmoother
-from skcalib.tower import expected_divergence
 
 GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 needs_golden = pytest.mark.skipif(
@@ -160,19 +159,6 @@ def test_weighted_correction_is_exact_in_expectation():
             for y in labels
         ]
         assert chance @ corrected == pytest.approx(q**2, abs=1e-14)
-
-
-@pytest.mark.parametrize("score", [Brier(), LogLoss(), Spherical()], ids=repr)
-def test_explained_is_a_difference_of_entropies(score):
-    """Pythagoras: what regions explain is the entropy that they take from the level sets."""
-    bins, regions, forecast, target = random_cells(2, 3)
-    terms = partition_terms(score, bins, regions, forecast, target, forecast, np.ones(len(bins)))
-    region_mean, bin_mean = (Cells(c, np.ones(len(bins))).mean(target) for c in (regions, bins))
-    expected = score.entropy(bin_mean).mean() - score.entropy(region_mean).mean()
-    assert terms.plugin == pytest.approx(expected, rel=1e-12)
-    assert terms.induced == pytest.approx(
-        expected_divergence(score, forecast, Cells(bins, np.ones(len(bins))).mean(forecast))
-    )
 
 
 def test_two_pure_regions_explain_all_of_the_log_loss():
