@@ -60,16 +60,6 @@ def test_groups_are_the_regions():
     assert found.pvalue_before < 0.01 < found.pvalue_after
 
 
-def test_text_and_table(data):
-    found = grouping_improvement(data.y, data.y_proba, data.posterior, data.X)
-    gain, before, after = str(found).splitlines()
-    assert gain.startswith("gain  ") and "before" in before and "after" in after
-    table = found.to_frame()
-    assert table["forecast"].tolist() == ["before", "after"]
-    assert table["loss"].tolist() == [found.gain.loss_before, found.gain.loss_after]
-    assert table["grouping_loss_high"][0] == found.grouping_before.high
-
-
 def test_refusals(data):
     with pytest.raises(ValueError, match="X and y_true must have the same number of samples"):
         grouping_improvement(data.y, data.y_proba, data.posterior, data.X[1:])

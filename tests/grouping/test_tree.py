@@ -49,11 +49,11 @@ def impurity_drop(labels, weight, left, n_classes):
 def greedy_leaves(X, labels, weight, max_leaf_nodes, min_samples_leaf):
     """Leaves of the exact best-first tree, by trying every split of every leaf anew each time.
 
-    Missing values lie above all others. Returns masks of rows and the drops in the order of splits.
+    Missing values lie above all others. Returns masks of rows.
     """
     n_classes = labels.max() + 1
     X = np.where(np.isnan(X), np.inf, X)
-    leaves, drops = [np.ones(len(X), dtype=bool)], []
+    leaves = [np.ones(len(X), dtype=bool)]
     while len(leaves) < max_leaf_nodes:
         found = []
         for k, rows in enumerate(leaves):
@@ -70,8 +70,7 @@ def greedy_leaves(X, labels, weight, max_leaf_nodes, min_samples_leaf):
         others = [split[0] for split in found if not np.array_equal(split[2], parts)]
         assert drop > max(others, default=0) + 1e-9, "a tie: choose other data"
         leaves[k : k + 1] = parts
-        drops.append(drop)
-    return leaves, drops
+    return leaves
 
 
 def make_codes(seed, *, n_samples=500, n_classes=2, missing=0.0):
@@ -142,7 +141,7 @@ def test_edges_are_learned_from_some_rows_only():
 @pytest.mark.parametrize(("n_classes", "missing"), [(2, 0.0), (3, 0.0), (2, 0.15)])
 def test_tree_is_the_exact_greedy_one(n_classes, missing, max_leaf_nodes):
     X, labels, _, codes = make_codes(1, n_classes=n_classes, missing=missing)
-    masks, _ = greedy_leaves(X, labels, np.ones(len(X)), max_leaf_nodes, 1)
+    masks = greedy_leaves(X, labels, np.ones(len(X)), max_leaf_nodes, 1)
     tree = HistogramTree(max_leaf_nodes).fit(codes, labels, n_classes)
     assert same_partition(tree.apply(codes), masks)
     assert len(tree.value_) == len(masks) == max_leaf_nodes
@@ -154,28 +153,11 @@ def test_leaves_hold_enough_samples(min_samples_leaf, weighted):
     """Samples, not weight: with weights the counts are kept beside them."""
     X, labels, _, codes = make_codes(2)
     weight = np.random.default_rng(5).uniform(0.001, 5, len(X))
-    masks, _ = greedy_leaves(
-        X, labels, weight if weighted else np.ones(len(X)), 8, min_samples_leaf
-    )
+    masks = greedy_leaves(X, labels, weight if weighted else np.ones(len(X)), 8, min_samples_leaf)
     tree = HistogramTree(8, min_samples_leaf)
     tree.fit(codes, labels, 2, weight if weighted else None)
     assert same_partition(tree.apply(codes), masks)
     assert np.bincount(tree.apply(codes)).min() >= min_samples_leaf
-
-
-def test_best_first():
-    """One more leaf splits one leaf of the tree before it, and the drops fall in total order."""
-    X, labels, _, codes = make_codes(3)
-    _, drops = greedy_leaves(X, labels, np.ones(len(X)), 12, 1)
-    before, left_over = np.zeros(len(X), dtype=int), []
-    for k in range(2, 13):
-        tree = HistogramTree(k).fit(codes, labels, 2)
-        leaf = tree.apply(codes)
-        assert [len(set(before[leaf == m])) for m in range(k)] == [1] * k
-        before = leaf
-        left_over.append(np.sum((labels - tree.value_[leaf, 1]) ** 2))
-    # For two classes the drop of the sum of squares is twice that of the residual.
-    np.testing.assert_allclose(-np.diff(left_over), np.array(drops[1:]) / 2, rtol=1e-9)
 
 
 def test_values_are_frequencies():
@@ -187,16 +169,6 @@ def test_values_are_frequencies():
         here = leaf == k
         expected = np.bincount(labels[here], weight[here], 3) / weight[here].sum()
         np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-12)
-
-
-def test_integer_weights_are_repetitions():
-    _, labels, _, codes = make_codes(5)
-    weight = np.random.default_rng(0).integers(1, 4, len(labels))
-    rows = np.repeat(np.arange(len(labels)), weight)
-    weighted = HistogramTree(9).fit(codes, labels, 2, weight.astype(float))
-    repeated = HistogramTree(9).fit(codes[rows], labels[rows], 2)
-    np.testing.assert_array_equal(weighted.apply(codes), repeated.apply(codes))
-    np.testing.assert_allclose(weighted.value_, repeated.value_, rtol=1e-12)
 
 
 @pytest.mark.parametrize("scale", [1e-20, 1e20])

@@ -257,21 +257,6 @@ def test_the_number_of_polynomials_is_the_cube_root_within_6_to_15(size, degree,
             assert (sizes["shared"], sizes["shared"] + sizes["shared_high"]) == (4, degree - 1)
 
 
-@pytest.mark.parametrize(("n_classes", "by_class"), [*CASES, (30, True), (30, False)])
-def test_groups_follow_one_another(n_classes, by_class):
-    """Their slices cover the parameters once; directions by class are K - 1 or none."""
-    forecast = np.random.default_rng(0).dirichlet(np.ones(n_classes), 300)
-    basis = fit(forecast, np.ones(300), by_class)
-    spans = list(basis.groups.values())
-    assert spans[0].start == 0 and spans[-1].stop == len(basis.scale)
-    assert all(one.stop == other.start for one, other in pairwise(spans))
-    for name in ("bias", "class_slopes"):
-        n_directions = len(basis.select((name,)))
-        assert n_directions == (1 if n_classes == 2 else (n_classes - 1) * by_class)
-    np.testing.assert_array_equal(basis.select(basis.groups), np.arange(len(basis.scale)))
-    assert basis.select(()).size == 0
-
-
 # --- invariances and edges ------------------------------------------------------------------------
 
 
@@ -290,29 +275,6 @@ def test_ties_share_a_place(n_classes, data):
     np.testing.assert_allclose(
         dense_directions(again, forecast), dense_directions(once, forecast), rtol=1e-8, atol=1e-9
     )
-
-
-@pytest.mark.parametrize("n_classes", [2, 3, 7])
-@pytest.mark.parametrize("kind", ["corners", "constant", "tiny", "one row"])
-def test_extreme_forecasts_have_finite_directions(n_classes, kind):
-    """Only zeros and ones, one forecast for all, underflowing ones, and a single sample."""
-    forecast = np.eye(n_classes)[np.arange(60) % n_classes]
-    if kind == "constant":
-        forecast = np.full((60, n_classes), 1 / n_classes)
-    elif kind == "tiny":
-        forecast = np.full((60, n_classes), 1e-320)
-        forecast[np.arange(60), np.arange(60) % n_classes] = 1.0
-        forecast[:30, 0], forecast[:30, 1] = 1e-200, 1.0
-    elif kind == "one row":
-        forecast = forecast[:1]
-    weight = np.ones(len(forecast))
-    basis = fit(forecast, weight, True)
-    for rows in (forecast, np.eye(n_classes), np.full((2, n_classes), 1 / n_classes)):
-        g = dense_directions(basis, rows)
-        assert np.isfinite(g).all()
-        block = basis(rows)
-        np.testing.assert_allclose(np.exp(block.log).sum(axis=1), 1, rtol=1e-12)
-        assert np.isfinite(block.information(np.exp(block.log), np.ones(len(rows)))).all()
 
 
 def test_the_detection_limit_replaces_zeros_only(data):

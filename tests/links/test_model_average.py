@@ -229,16 +229,6 @@ def test_directions_by_most_likely_class_need_support():
     assert "confusion" not in few.basis.groups
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_the_affine_model_and_the_best_are_always_there(n_classes):
-    for seed, kind in enumerate(WORLDS):
-        average = fit(*world(kind, 400, n_classes, seed)[:2])
-        wanted = {"slope", "bias"} | ({"class_slopes"} if n_classes == 3 else set())
-        assert set(average.affine.groups) == wanted
-        assert average.best.evidence == max(model.evidence for model in average.models)
-        assert average.best.groups
-
-
 # --- weights --------------------------------------------------------------------------------------
 
 

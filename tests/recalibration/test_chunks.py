@@ -5,7 +5,7 @@ import warnings
 import joblib
 import numpy as np
 import pytest
-from conftest import Alive, Counted, cut, lazy, threads_of_dask
+from conftest import Alive, Counted, cut, lazy
 from grids import covering, rotated
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -369,12 +369,3 @@ def test_dask_arrays_are_not_computed_by_other_functions():
     ):
         with pytest.raises(ValueError, match="is a Dask collection, which would be computed"):
             work()
-
-
-def test_dask_workers():
-    """The sums are computed where the blocks are."""
-    proba, y = samples(600, 3)
-    found, expected = pair("biases", 3)
-    with threads_of_dask():
-        found.fit_chunks(lazy(proba, y, rows=100))
-    assert_same(found, expected.fit(proba, y), proba)

@@ -128,20 +128,6 @@ def test_averages_of_maps(weighted):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("name", FITS)
-def test_tied_scores_of_two_classes(name, weighted):
-    proba, y, weight = tied(6000, 2, weighted=weighted)
-    sketch = sketch_of(proba, y, weight)
-    assert len(sketch.scored()[0].score) < 2002 < 4000 < sketch.n_samples_seen_
-    found, expected = make(name).fit_sketch(sketch), make(name).fit(proba, y, weight)
-    assert_same(found, expected, proba, **tolerances(name))
-    assert_same_losses(found, expected)
-    grid = np.linspace(0, 1, 501)
-    one, two = (fitted.predict_proba(grid) for fitted in (found, expected))
-    np.testing.assert_allclose(one, two, atol=1e-10 if name in EXACT else 1e-7)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", CLASS_BY_CLASS)
 def test_tied_scores_of_several_classes(name, weighted):
     proba, y, weight = tied(3000, 3, weighted=weighted)

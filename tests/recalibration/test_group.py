@@ -266,15 +266,6 @@ def test_categories_of_data_frames(library):
         fitted.predict_proba(p, features=frame[["age", "site"]])
 
 
-def test_missing_and_useless_values():
-    p, y, group, truth = grouped()
-    X = np.column_stack([group, np.full(len(p), np.nan)]).astype(float)
-    X[X[:, 0] == 2, 0] = np.nan
-    fitted = GroupRecalibrator().fit(p, y, features=X)
-    corrected = fitted.predict_proba(p, features=X)[:, 1]
-    assert distance(corrected, truth) < 0.15 * distance(p, truth)
-
-
 def test_reader():
     table = np.array([[1, "x"], [2, "y"], [3, None]] * 10, dtype=object)
     reader = FeatureReader().fit(table)
@@ -343,8 +334,6 @@ REFUSED = [
         "features has dates",
     ),
     ({"features": GROUP}, {"cv": 1}, "cv must be a number of folds, at least 2, got 1"),
-    ({"features": GROUP}, {"max_rounds": 0}, "max_rounds must be"),
-    ({"features": GROUP}, {"confidence_level": 95}, "confidence_level must lie"),
     ({"features": GROUP}, {"monotone": "yes"}, "monotone must be True or False, got 'yes'"),
     ({"features": GROUP}, {"recalibrator": "spline"}, "recalibrator must have fit"),
 ]

@@ -742,22 +742,6 @@ def test_a_kernel_cannot_choose_its_bandwidth_from_one_sample():
         KernelRecalibrator().fit([0.3], [1])
 
 
-@every
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_a_single_class(recalibrator, n_classes):
-    P = separable(n_classes)[0]
-    fitted = clone(recalibrator).set_params(labels=np.arange(n_classes))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted.fit(P, np.ones(len(P), dtype=int))
-    rows = fitted.predict_proba(P)
-    assert np.isfinite(rows).all()
-    if not isinstance(recalibrator, UNCHANGED):
-        assert mean_loss(Brier(), rows, np.ones(len(P), int)) < mean_loss(
-            Brier(), P, np.ones(len(P), int)
-        )
-
-
 @pytest.mark.parametrize("cls", [PlattScaling, BetaCalibration, QuadraticScaling])
 def test_a_single_class_of_two_is_said(cls):
     with pytest.warns(ConvergenceWarning, match="or all the same"):
@@ -859,11 +843,6 @@ def test_a_pipeline_of_recalibrators_is_a_classifier():
     frame = pd.DataFrame(P, columns=list("abc"))
     out = framed.fit(frame, names[y]).transform(frame)
     assert list(out.columns) == ["plattscaling_a", "plattscaling_b", "plattscaling_c"]
-    weight = np.random.default_rng(0).uniform(0.5, 2, 400)
-    weighted = clone(chain).fit(
-        P, y, temperaturescaling__sample_weight=weight, vectorscaling__sample_weight=weight
-    )
-    assert np.abs(weighted.predict_proba(P) - by_hand).max() > 1e-4
 
 
 # --- errors, by their words -----------------------------------------------------------------------
