@@ -1,9 +1,5 @@
 """Maps of recalibrators: the curves, the points, the doors, what is said and what is refused."""
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import copy
 
 import matplotlib.pyplot as plt
