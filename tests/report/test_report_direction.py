@@ -146,22 +146,6 @@ def kinds(y, p, **parameters):
     return [one.kind for one in find_suspicions(check_problem(y, p, **parameters))]
 
 
-def test_suspicions():
-    y, p = event(500)
-    assert kinds(y, p) == []
-    assert kinds(y, 1 - p) == ["other_class"]
-    assert kinds(y, (p > 0.5).astype(float))[0] == "hard_predictions"
-    assert kinds(y, np.full(500, 0.3)) == ["constant"]
-    assert kinds(y, p / 100) == ["percent_scale"]
-    assert kinds(np.zeros(500, int), p, labels=[0, 1]) == ["one_class"]
-    assert kinds(y, np.where(y == 1, 0.9, 0.1)) == ["every_label_right"]
-    assert kinds([0, 1, 1, 0], [0.2, 0.0, 0.8, 0.3]) == ["infinite_log_loss"]
-    y, p = classes()
-    assert kinds(y, p) == []
-    assert kinds(y, p[:, [1, 0, 2, 3]]) == ["column_order"]
-    assert kinds(y, p[:, ::-1]) == ["column_order"]
-
-
 def test_suspicions_are_rarely_wrong():
     """Poor but honest models: in 3 times 100 data sets no suspicion of the input."""
     for seed in range(100):

@@ -1,6 +1,5 @@
 """The numbers of a report: where it is wrong, and that they agree with the functions."""
 
-
 import numpy as np
 import pytest
 
@@ -107,6 +106,8 @@ def test_numbers_agree_with_the_estimators():
         assert finding.calibration.estimate == pytest.approx(function, abs=1e-12)
         total = finding.calibration.estimate + finding.refinement.estimate
         assert finding.expected_loss.estimate == pytest.approx(total)
+    error = proper_calibration_error(data.y, data.y_proba, notion="top_label")
+    assert shown.findings.typical_error["estimate"] ** 2 == pytest.approx(error, rel=1e-9)
 
 
 def reported(shown):
