@@ -422,14 +422,8 @@ def test_swapped_halves_give_the_regions_of_both(problem):
 
 def test_the_name_of_a_wrapped_classifier():
     X, y = iris()
-    estimator = GroupingLossEstimator(
-        LogisticRegression(C=0.01),
-        cv=3,
-        notion="top_label",
-        n_bins=3,
-        partitioner="stump",
-        random_state=0,
-    )
+    model = LogisticRegression(C=0.01)
+    estimator = GroupingLossEstimator(model, cv=3, notion="top_label", n_bins=3, random_state=0)
     display = GroupingDisplay.from_grouping_estimator(estimator.fit(X, y))
     assert display.name == "LogisticRegression"
 

@@ -47,20 +47,6 @@ def binary():
 # The curve
 
 
-def test_quantile_curve_is_the_mean_label_against_the_mean_forecast():
-    p = np.array([0.1, 0.2, 0.3, 0.4, 0.6, 0.9])
-    curve = draw([0, 1, 0, 0, 1, 1], p, strategy="quantile", n_bins=3).curves[0]
-    assert_allclose(curve.prob_pred, [0.15, 0.35, 0.75])
-    assert_allclose(curve.prob_true, [0.5, 0.0, 1.0])
-
-
-def test_uniform_curve_has_right_closed_bins_and_skips_empty_ones():
-    p = np.array([0.0, 0.5, 0.6, 1.0])
-    curve = draw([0, 1, 0, 1], p, strategy="uniform", n_bins=4).curves[0]
-    assert_allclose(curve.prob_pred, [0.0, 0.5, 0.6, 1.0])
-    assert_allclose(curve.prob_true, [0, 1, 0, 1])
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_isotonic_curve_is_scikit_learns(binary, weighted):
     y, p = binary

@@ -224,25 +224,6 @@ def test_folded_normal_mean():
     assert isinstance(expected_binned_error([1.0], [0.0], [0.25], 100), float)
 
 
-@pytest.mark.skipif(not DATA.exists(), reason=f"no real predictions at {DATA}")
-@pytest.mark.parametrize("name", ["cifar10_lenet5", "cifar100_wideresnet16x4"])
-def test_root_brier_score_is_stable_on_real_predictions_and_the_ece_is_not(name):
-    with np.load(DATA / f"{name}.npz") as file:
-        proba, y = file["predictions"], file["ground_truth"].ravel()
-    labels = np.arange(proba.shape[1])
-    options = {"strategy": "uniform", "n_bins": 15, "labels": labels}
-    rng = np.random.default_rng(0)
-    whole = calibration_error(y, proba, **options), root_brier_score(y, proba)
-    ratios = {}
-    for n_samples in (100, 300, 1000, 3000):
-        rows = [rng.choice(len(y), n_samples, replace=False) for _ in range(100)]
-        ece = np.mean([calibration_error(y[r], proba[r], **options) for r in rows])
-        rbs = np.mean([root_brier_score(y[r], proba[r], labels=labels) for r in rows])
-        ratios[n_samples] = ece / whole[0]
-        assert 0.97 < rbs / whole[1] < 1.03
-    assert ratios[100] > (1.25 if "lenet" in name else 1)
-
-
 # --- the taxonomy of G22, in sample ---------------------------------------------------------------
 
 
