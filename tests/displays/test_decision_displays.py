@@ -1,9 +1,5 @@
 """Murphy diagrams and decision curves: the numbers by a loop, coverage, the picture."""
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -56,6 +52,7 @@ SAMPLES = {
     "no event": (np.zeros(5, int), np.array([0, 0.2, 0.5, 0.5, 1.0])),
     "events only": (np.ones(5, int), np.array([0, 0.2, 0.5, 0.5, 1.0])),
     "zeros and ones": (np.array([0, 1, 0, 1]), np.array([0.0, 0.0, 1.0, 1.0])),
+    "one sample": (np.array([1]), np.array([0.3])),
     "two samples": (np.array([0, 1]), np.array([0.4, 0.3])),
 }
 
@@ -70,24 +67,16 @@ def test_means_and_bands_by_a_loop(draw, term, weighted, case):
     y, p = SAMPLES[case]
     weight = np.random.default_rng(1).uniform(0.2, 3, len(y)) if weighted else None
     options = {"labels": [0, 1], "sample_weight": weight, "confidence_level": 0.9}
-    (curve,) = draw(y, p, thresholds=THRESHOLDS, **options).curves
+    display = draw(y, p, thresholds=THRESHOLDS, **options)
+    (curve,) = display.curves
     assert_array_equal(curve.threshold, THRESHOLDS)
+    assert (display.band_ is None) == (len(y) == 1)
     for k, t in enumerate(THRESHOLDS):
         values = [term(*pair, t) for pair in zip(y, p, strict=True)]
         found = mean_interval(values, weight, 0.9)
         assert curve.estimate[k] == pytest.approx(found.estimate, abs=1e-14)
         assert curve.low[k] == pytest.approx(found.low, abs=1e-12)
         assert curve.high[k] == pytest.approx(found.high, abs=1e-12)
-
-
-@pytest.mark.parametrize("draw", BOTH)
-def test_a_single_sample_has_no_band(draw):
-    display = draw([1], [0.3], labels=[0, 1], thresholds=[0.2, 0.6])
-    (curve,) = display.curves
-    assert display.band_ is None
-    assert_array_equal(curve.low, -np.inf)
-    assert_array_equal(curve.high, np.inf)
-    assert_allclose(curve.estimate, [0, 0.4] if draw is murphy else [1, 0])
 
 
 def test_references_are_the_curves_of_constant_forecasts():

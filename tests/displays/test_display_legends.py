@@ -1,9 +1,5 @@
 """Legends, labels and styles of displays: what a reader sees, measured on the drawn figure."""
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -18,6 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 from skcalib import (
     BetaCalibration,
     EstimationDisplay,
+    GroupingDisplay,
     IsotonicRecalibrator,
     PlattScaling,
     RecalibrationDisplay,
@@ -299,7 +296,9 @@ def test_properties_of_lines_reach_the_line():
     assert platt.line_.get_color() == "red" and platt.line_.get_linewidth() == 3
     several = EstimationDisplay.from_predictions(y, p, n_repeats=2, errors="ece", color="red")
     assert several.line_.get_color() == "red"
-    for shown in (display, platt, several):
+    groups = GroupingDisplay.from_predictions(y, p, regions=y, color="red")
+    assert groups.line_.get_color() == "red"
+    for shown in (display, platt, several, groups):
         with pytest.raises(TypeError, match="argument 'colour': it takes its own parameters and"):
             shown.plot(colour="red")
 

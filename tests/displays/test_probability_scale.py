@@ -5,10 +5,6 @@ import pickle
 import weakref
 from itertools import pairwise
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest

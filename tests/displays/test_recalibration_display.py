@@ -1,16 +1,11 @@
 """Maps of recalibrators: the curves, the points, the doors, what is said and what is refused."""
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import copy
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
-from conftest import make_forecasts
 from matplotlib.colors import to_hex
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -316,16 +311,6 @@ def test_at_most_25_panels():
     with pytest.raises(ValueError, match="26 exceed the limit of 25 .* classes="):
         draw(fitted, proba)
     assert len(draw(fitted, proba, classes=np.arange(0, 26, 6), legend=False).line_) == 5
-
-
-def test_certain_forecasts():
-    y, proba = make_forecasts(200, 3)
-    assert (proba == 0).any()
-    for options in ({}, {"input": "logits"}):
-        given = np.log(np.maximum(proba, 1e-300)) if options else proba
-        fitted = TemperatureScaling(**options).fit(given, y)
-        display = draw(fitted, proba)
-        assert all(np.isfinite(line.get_ydata()).all() for line in display.line_)
 
 
 # The door of classifiers

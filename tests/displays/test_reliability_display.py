@@ -1,9 +1,5 @@
 """Reliability diagrams: the curve, the two bands, the picture, the doors."""
 
-import matplotlib
-
-matplotlib.use("Agg")
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -49,20 +45,6 @@ def binary():
 
 
 # The curve
-
-
-def test_quantile_curve_is_the_mean_label_against_the_mean_forecast():
-    p = np.array([0.1, 0.2, 0.3, 0.4, 0.6, 0.9])
-    curve = draw([0, 1, 0, 0, 1, 1], p, strategy="quantile", n_bins=3).curves[0]
-    assert_allclose(curve.prob_pred, [0.15, 0.35, 0.75])
-    assert_allclose(curve.prob_true, [0.5, 0.0, 1.0])
-
-
-def test_uniform_curve_has_right_closed_bins_and_skips_empty_ones():
-    p = np.array([0.0, 0.5, 0.6, 1.0])
-    curve = draw([0, 1, 0, 1], p, strategy="uniform", n_bins=4).curves[0]
-    assert_allclose(curve.prob_pred, [0.0, 0.5, 0.6, 1.0])
-    assert_allclose(curve.prob_true, [0, 1, 0, 1])
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -276,22 +258,6 @@ def test_histogram_shares_x_and_hides_nothing(binary):
     assert above.y0 >= main.y1
     assert_allclose([above.x0, above.x1], [main.x0, main.x1])
     assert display.ax_hist_.get_xlim() == display.ax_.get_xlim()
-
-
-def test_two_displays_share_an_axes(binary):
-    y, p = binary
-    first = draw(y, p, name="A")
-    second = draw(y, expit(0.6 * logit(p.clip(0.01, 0.99))), name="B", ax=first.ax_)
-    assert second.ax_ is first.ax_ and second.ax_hist_ is first.ax_hist_
-    assert second.ref_line_ is first.ref_line_
-    assert second.line_.get_color() != first.line_.get_color()
-    texts = [text.get_text() for text in first.ax_.get_legend().get_texts()]
-    assert [text.split("\n")[0] for text in texts] == [
-        "A",
-        "95 % consistency band",
-        "B",
-        "Perfectly calibrated",
-    ]
 
 
 def test_parts_can_be_left_out_and_styled(binary):

@@ -222,15 +222,6 @@ def test_refusals_change_nothing(call, words):
     assert monitor.to_bytes() == before and monitor.sources_ == ["monday"]
 
 
-def test_bytes_of_a_test_are_no_monitor():
-    data = SequentialCalibrationTest().partial_fit([0, 1], [0.2, 0.7]).to_bytes()
-    with pytest.raises(ValueError, match="no state of a CalibrationMonitor"):
-        CalibrationMonitor.from_bytes(data)
-    data = CalibrationMonitor().partial_fit([0, 1], [0.2, 0.7]).to_bytes()
-    with pytest.raises(ValueError, match="damaged or incomplete"):
-        CalibrationMonitor.from_bytes(data[:-10])
-
-
 def test_more_groups_than_can_be_compared():
     monitor = CalibrationMonitor(alpha=1e-9, window=2000)
     monitor.partial_fit(np.tile([0, 1], 501), np.full(1002, 0.5), by=np.arange(1002))

@@ -17,9 +17,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import BayesianRidge, LinearRegression
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, RepeatedKFold, TimeSeriesSplit
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, TimeSeriesSplit
 
 from skcalib.regression import (
     RecalibratedRegressorCV,
@@ -202,27 +200,6 @@ def test_units_cancel():
     assert two.intercept_ == pytest.approx(1e-6 * one.intercept_, rel=1e-9)
 
 
-@pytest.mark.parametrize("fit_intercept", [True, False])
-def test_weights_of_the_map(fit_intercept):
-    y, moments = forecasts(80, 2, 1)
-    weight = np.random.default_rng(0).integers(0, 3, 80).astype(float)
-    rows = np.repeat(np.arange(80), weight.astype(int))
-    first, *others = (
-        VarianceScaling(fit_intercept=fit_intercept).fit(m, t, w)
-        for m, t, w in [
-            (moments, y, weight),
-            (moments, y, 1e-7 * weight),
-            (moments[rows], y[rows], None),
-            (moments[weight > 0], y[weight > 0], weight[weight > 0]),
-        ]
-    )
-    for other in others:
-        assert other.coef_ == pytest.approx(first.coef_, rel=1e-9)
-        assert other.intercept_ == pytest.approx(first.intercept_, rel=1e-8)
-        assert other.loss_after_ == pytest.approx(first.loss_after_, rel=1e-12)
-    assert standardised(y, first.transform(moments), weight) == pytest.approx(1, abs=1e-12)
-
-
 def test_edges_of_the_map():
     constant = np.column_stack([np.zeros(5), np.full(5, 0.1)])
     scaling = VarianceScaling().fit(constant, np.arange(5.0))
@@ -267,19 +244,15 @@ def test_errors_of_the_map(moments, y, message):
         VarianceScaling().fit(moments, y)
 
 
-def test_the_map_in_scikit_learn():
+def test_predictions_of_the_map():
     y, moments = forecasts(50, 2, 1)
     scaling = VarianceScaling()
-    names = ["mean", "variance"]
-    frame = pd.DataFrame(moments, columns=names)
-    out = scaling.set_output(transform="pandas").fit_transform(frame, y)
-    assert out.columns.tolist() == names == scaling.get_feature_names_out().tolist()
-    mean, std = scaling.predict(frame, return_std=True)
-    np.testing.assert_allclose(std**2, out["variance"], rtol=1e-12)
-    np.testing.assert_array_equal(mean, moments[:, 0])
-    np.testing.assert_array_equal(mean, scaling.predict(frame))
+    out = scaling.fit_transform(moments, y)
+    mean, std = scaling.predict(moments, return_std=True)
+    np.testing.assert_allclose(np.column_stack([mean, std**2]), out, rtol=1e-12)
+    np.testing.assert_array_equal(mean, scaling.predict(moments))
     with pytest.raises(ValueError, match="must not be negative, but row 0 holds -1"):
-        scaling.transform(pd.DataFrame([[0.0, -1.0]], columns=names))
+        scaling.transform([[0.0, -1.0]])
 
 
 # --- the reliability ------------------------------------------------------------------------------
@@ -456,17 +429,6 @@ def test_weights_and_groups(wave):
         model = RecalibratedRegressorCV(process, cv=3).fit(X, y, sample_weight=weight)
     unweighted = RecalibratedRegressorCV(process, cv=3).fit(X, y)
     assert model.recalibrator_.loss_after_ != unweighted.recalibrator_.loss_after_
-
-
-def test_pipelines_frames_and_searches(wave):
-    X, y, X_new, _ = wave
-    frame = pd.DataFrame(X, columns=["phase"])
-    chain = make_pipeline(StandardScaler(), BayesianRidge())
-    model = RecalibratedRegressorCV(chain, cv=3).fit(frame, pd.Series(y, index=range(5, 155)))
-    assert model.feature_names_in_.tolist() == ["phase"] and model.n_features_in_ == 1
-    grid = {"estimator__bayesianridge__alpha_1": [1e-6, 1.0], "cv": [3]}
-    search = GridSearchCV(RecalibratedRegressorCV(chain), grid, cv=2).fit(X, y)
-    assert np.all(search.predict(X_new) == search.best_estimator_.predict(X_new))
 
 
 class Doubling(BaseEstimator):

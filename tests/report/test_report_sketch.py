@@ -137,16 +137,6 @@ def test_code_of_a_sketch():
     assert f"{name}().fit_sketch(sketch).predict_proba(new_proba)" in report.to_text()
 
 
-def test_groups_of_a_sketch_have_their_own_reports():
-    y, score = tied(3000)
-    group = np.arange(3000) % 2
-    sketch = ForecastSketch([0, 1]).fit(y, score, by=group)
-    found = CalibrationReport.from_sketch(sketch.group(1))
-    expected = CalibrationReport.from_predictions(y[1::2], score[1::2])
-    assert found.findings.n_samples == 1500
-    assert found.findings.typical_error == pytest.approx(expected.findings.typical_error, rel=1e-8)
-
-
 def test_suspicions_of_sketches():
     y, score = tied(4000)
     kinds = [

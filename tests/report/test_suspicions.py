@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy.special import expit, softmax
-from sklearn.svm import LinearSVC
 
 from skcalib import CalibrationReport
 from skcalib.problem import check_problem
@@ -107,14 +106,6 @@ def test_repeated_rows(name, times, rng):
     assert kinds(y[rows], score[rows], groups=rows) == []
 
 
-def test_repeated_rows_replace_the_verdict(rng):
-    y, score, _ = of(logits(300, rng), rng)
-    report = CalibrationReport.from_predictions(np.tile(y, 3), np.tile(score, 3))
-    assert "Only 300 of 900 rows are distinct" in report.verdict and "groups=" in report.verdict
-    assert not report.miscalibrated and report.direction is None
-    assert "detected" not in str(report)
-
-
 def test_repeated_rows_behind_tied_forecasts(rng):
     X = rng.standard_normal((300, 3))
     y, score, _ = of(expit(X @ [1, 1, 0]).round(1).clip(0.05, 0.95), rng)
@@ -161,14 +152,6 @@ def test_odds_of_balanced_training(factor, word, rng):
     assert kinds(y, risk, gains=True) == []
     steep = expit(2 * np.log(score / (1 - score)))  # the odds are off by another factor each
     assert kinds(y, steep, gains=True) == []
-
-
-def test_decision_values_are_named(rng):
-    X = rng.standard_normal((400, 2))
-    y = (X[:, 0] + rng.standard_normal(400) > 0).astype(int)
-    report = CalibrationReport.from_estimator(LinearSVC().fit(X, y), X, y)
-    assert "passed through the logistic function" in str(report)
-    assert report.to_dict()["suspicion_kinds"] == ["decision_values"]
 
 
 def test_a_class_without_samples(rng):

@@ -73,18 +73,6 @@ def test_temperature_of_the_lenet():
     assert scaling.temperature_ == pytest.approx(1.37, abs=0.03)
 
 
-def test_temperature_of_the_lenet_over_splits():
-    P, y = lenet()
-    gains = []
-    for seed in range(10):
-        train, test = split(seed, 5000)
-        scaling = TemperatureScaling()
-        after = held_out(scaling, P, y, train, test)
-        assert scaling.temperature_ == pytest.approx(1.39, abs=0.05)
-        gains.append(log_loss(P[test], y[test]) - after)
-    assert np.mean(gains) == pytest.approx(0.059, abs=0.006) and min(gains) > 0.045
-
-
 @pytest.mark.parametrize("variant", ["network", "pieces"])
 @pytest.mark.parametrize("loss", ["log", "brier"])
 def test_diag_keeps_every_prediction_and_is_never_above_temperature(variant, loss):

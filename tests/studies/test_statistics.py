@@ -162,23 +162,6 @@ def test_risk_is_a_lower_bound_for_many_classes(notion, score):
     assert standard_errors_from(gaps, 0.0) < 4
 
 
-def test_calibrated_forecasts_have_estimates_around_zero():
-    """Direct is above zero always; risk is at or below zero on average, cross around it."""
-    estimates = {"risk": [], "cross": [], "direct": []}
-    for seed in range(60):
-        data = make_tempered_simplex(400, 2, score_temperature=1, random_state=seed)
-        for method, values in estimates.items():
-            values.append(
-                proper_calibration_error(
-                    data.y, data.y_proba, smoother=QuantileBins(10), method=method
-                )
-            )
-    assert min(estimates["direct"]) > 0
-    assert min(estimates["cross"]) < 0
-    assert standard_errors_from(estimates["risk"], 0.0) < 0
-    assert abs(np.mean(estimates["cross"])) < 0.2 * np.mean(estimates["direct"])
-
-
 def test_sharpness_does_not_grow_through_a_layer():
     """P24 theorem 6.2: features explain at least what the score that is made of them explains."""
     data = make_grouping_problem(2000, random_state=0)

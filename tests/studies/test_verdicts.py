@@ -4,20 +4,14 @@ The fast part runs some scenarios once, the slow part all of them and the forty 
 """
 
 import copy
-from itertools import pairwise
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import verdict_bench as bench
-from matplotlib.text import Text
 from verdict_claims import judge
 from verdict_scenarios import SCENARIOS, built_in_directions
 from verdict_texts import n_words
 from verdict_truth import matches
-from verdict_worlds import Draw
-
-from skcalib import ReliabilityDisplay, proper_calibration_error
 
 #: Reports of a second or less, of every kind.
 FAST = (
@@ -38,6 +32,8 @@ FAST = (
     "balanced class weights, rare event",
     "file with the column PROB_Churn",
     "rows ten times",
+    "decision values",
+    "constant, calibrated",
     "three classes, one without samples",
 )
 
@@ -72,34 +68,6 @@ def test_no_wrong_claim(name):
 def test_page_has_no_forbidden_word(name):
     found = bench.run(name, 1, page=True)
     assert not [claim for claim in found.wrong if claim.kind == "words"], bench.details([found])
-
-
-def test_ranges_of_a_rare_event_can_be_told_from_each_other():
-    name = "very rare event"
-    draw = bench.draw_of(name, 0)
-    rows = slice(0, 6000)
-    small = Draw(draw.y[rows], draw.p[rows], draw.score[rows], draw.code[rows], draw.truth[rows])
-    places = bench.report_of(name, small).to_dict()["places"]
-    ranges = [place for place in places if place["kind"] == "scores"]
-    labels = [place["label"] for place in ranges]
-    assert 3 <= len(set(labels)) == len(labels)
-    scores = [place["mean_score"] for place in ranges]
-    assert all(low < high for low, high in pairwise(scores))
-    information = [place["n_samples"] * place["mean_score"] for place in ranges]
-    assert max(information) < 5 * min(information)  # each range holds events, not only the last
-
-
-@pytest.mark.parametrize("name", ["too_extreme, rate 0.2", "three classes, too_extreme, n = 150"])
-def test_one_number_for_one_calibration_error(name):
-    draw = bench.draw_of(name, 0)
-    report = bench.report_of(name, draw).to_dict()["typical_error"]
-    notion = "canonical" if draw.n_classes == 2 else "top_label"
-    error = proper_calibration_error(draw.y, draw.p, notion=notion)
-    assert report["estimate"] ** 2 == pytest.approx(error, rel=1e-9)
-    display = ReliabilityDisplay.from_predictions(draw.y, draw.p)
-    shown = [text.get_text() for text in display.figure_.findobj(Text)]
-    plt.close(display.figure_)
-    assert any(f": {error:.3f} [" in text for text in shown), shown
 
 
 @pytest.mark.slow

@@ -146,7 +146,7 @@ def _odd_data():
     yield Scenario("certain misses", worlds.certain_misses, 2000,
                    {"suspicion:infinite_log_loss": USUALLY}, _INFINITE)  # fmt: skip
     yield Scenario("outliers that only the log loss sees", worlds.far_outliers, 2000, {})
-    yield Scenario("weak signal, calibrated", worlds.weak_signal, 2000,
+    yield Scenario("weak signal, calibrated", bent(0.5, spread=0.25), 2000,
                    {"none": OFTEN, "leave": OFTEN})  # fmt: skip
     stated = worlds.stated((0.9, 0.95, 0.98, 0.99), (0.9, 0.95, 0.98, 0.99))
     yield Scenario("stated confidences, calibrated", stated, 2000, {"none": OFTEN})
@@ -179,7 +179,7 @@ def _reproductions():
                    frozenset({"balanced_training"}))  # fmt: skip
     yield Scenario("confidence of a network as two classes", worlds.network_confidence, 2000,
                    {"miscalibrated": ALWAYS, "recommended": USUALLY})  # fmt: skip
-    yield Scenario("very rare event", worlds.very_rare, 20_000,
+    yield Scenario("very rare event", bent(0.004, shift=-0.9, spread=1.6), 20_000,
                    {"too_high": USUALLY, "event:1": ALWAYS})  # fmt: skip
     churn = worlds.two_names(bent(0.1, shift=-0.8), ("churn", "stay"), "churn")
     must = {"too_high": USUALLY, "event:churn": ALWAYS}

@@ -135,11 +135,6 @@ def odds_multiplied(n, rng):
     return binary(13 * risk / (1 - risk + 13 * risk), risk, rng)
 
 
-def very_rare(n, rng):
-    """Three events in a thousand; forecasts are too high."""
-    return bent(0.004, shift=-0.9, spread=1.6)(n, rng)
-
-
 def two_names(draw, names, event):
     """The labels are names, the forecast one-dimensional and of one of them."""
 
@@ -266,11 +261,6 @@ def far_outliers(n, rng):
     score = np.where(rare, 1e-5 * (1 + rng.random(n)), found.score)
     truth = np.where(rare, 0.02, found.truth)
     return binary(score, truth, rng)
-
-
-def weak_signal(n, rng):
-    """Calibrated forecasts that hardly differ."""
-    return bent(0.5, spread=0.25)(n, rng)
 
 
 def weights_at_random(n, rng):

@@ -1,6 +1,6 @@
 """Training error against test error: the bounds of F24, and the refits that show the gap."""
 
-from dataclasses import FrozenInstanceError, asdict, fields
+from dataclasses import asdict, fields
 from math import log, sqrt
 
 import numpy as np
@@ -321,14 +321,12 @@ def test_a_class_missing_in_the_training_half():
     assert np.isfinite(result.test_error).all()
 
 
-def test_records_are_frozen_and_brief():
+def test_one_draw_tells_nothing():
     X, y = make_data(40)
     result = evaluate_supersample(LogisticRegression(), X, y, n_draws=1, random_state=0)
-    with pytest.raises(FrozenInstanceError):
-        result.n_bins = 3
     assert len(repr(result)) < 350
     for information in (result.ecmi, result.residual_cmi, result.fcmi):
-        assert information.estimate == information.ceiling == 0  # one draw tells nothing
+        assert information.estimate == information.ceiling == 0
 
 
 @pytest.mark.parametrize(
