@@ -80,7 +80,7 @@ def estimate_of_solved(
 ) -> ProperEstimate:
     """Problems from `solve_notion`, which several losses may share -> `ProperEstimate`.
 
-    For averaged maps the interval is that of `squared_norm`, for smoothers that of
+    For averaged maps the interval is that of `squared_norms`, for smoothers that of
     `interval_of_terms`. Where events or wrong predictions are few its limits are those of
     `exact_limits`, and the upper one is at least that of the other interval.
     """

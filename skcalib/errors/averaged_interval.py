@@ -62,17 +62,13 @@ class ErrorNorm(SquaredNorm):
         return min(low, high), high
 
 
-def squared_norm(
-    problems: Sequence[AveragedProblem], score: ProperScore, reduce: str = "mean"
-) -> ErrorNorm:
-    """`ErrorNorm` of a score, reduced over the problems of a notion; infinite if its loss is."""
-    return squared_norms(problems, [score], reduce)[0]
-
-
 def squared_norms(
     problems: Sequence[AveragedProblem], scores: Sequence[ProperScore], reduce: str = "mean"
 ) -> list[ErrorNorm]:
-    """The `squared_norm` of each score; the second test is the same for all."""
+    """`ErrorNorm` of each score, reduced over the problems of a notion; infinite if its loss is.
+
+    The second test is the same for all.
+    """
     share = 1 / len(problems) if reduce == "mean" else 1.0
     finite = [
         all(np.isfinite(problem.errors(score)).all() for problem in problems) for score in scores

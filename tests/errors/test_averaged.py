@@ -25,7 +25,7 @@ from skcalib import (
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.proper import estimate_of_solved, estimates_of_solved
 from skcalib.errors.averaged import AveragedProblem
-from skcalib.errors.averaged_interval import squared_norm, squared_norms
+from skcalib.errors.averaged_interval import squared_norms
 from skcalib.notions import Classwise
 from skcalib.problem import Problem
 from skcalib.scores import Brier, LogLoss
@@ -277,6 +277,10 @@ def test_squared_norm_is_that_of_dense_projections(kind, notion, n_classes, loss
 def test_squared_norm_of_several_problems(kind, loss):
     """Columns stacked, so that the correlations of the problems count."""
     check_norm(problems_of("classwise", 260, 3, kind), loss)
+
+
+def squared_norm(problems, score):
+    return squared_norms(problems, [score])[0]
 
 
 def check_norm(problems, loss):
