@@ -116,7 +116,7 @@ def _fit_binary(link, targets, samples):
     logits = log_forecast(samples.forecast, limit)
     data = logits, samples.target if targets is None else targets(samples), weight
     fit = fit_link(link, score, *data, tolerance=1e-10)
-    separable = not fit.converged or _weakly_determined(link, fit.theta, logits, weight, count)
+    separable = not fit.converged or _separates(link, fit.theta, *data, count)
     if separable:
         n_samples = number_of_samples(weight, count)
         fit = fit_link(_Softened(link, _WEAK), score, *data, shrinkage=1.0, n_samples=n_samples)
@@ -150,21 +150,28 @@ class _Softened:
         return getattr(self._link, name)
 
 
-def _weakly_determined(link, theta, logits, weight, count=None):
-    """Whether some direction of the parameters has less information than a weak prior.
+def _separates(link, theta, logits, target, weight, count=None):
+    """Whether a linear combination of the features separates the labels, apart from ties.
 
-    This happens where a linear combination of the features separates the labels, apart from ties:
-    the parameters then grow until the fitted probabilities are close to 0 or 1. Directions in
-    which the features do not vary are ignored.
+    The parameters then grow until the fitted probabilities are close to 0 or 1. So a direction with
+    less information than a weak prior is one along which no sample becomes less likely, or the
+    parameters themselves are. Directions in which the features do not vary are ignored.
     """
     each = np.ones((len(logits), 1)) if count is None else count[:, None]
     features = np.sqrt(each) * link.features(logits)
-    basis, sizes, _ = np.linalg.svd(features, full_matrices=False)
-    basis = basis[:, sizes > 1e-10 * sizes[0]] * np.sqrt(each.sum() / each)
+    basis, sizes, axes = np.linalg.svd(features, full_matrices=False)
+    varies = sizes > 1e-10 * sizes[0]
+    basis = basis[:, varies] * np.sqrt(each.sum() / each)
     p = softmax(link.apply(theta, logits), axis=1)[:, 1]
     spread = p * (1 - p) * mean_one(weight, count)
-    information = np.linalg.eigvalsh(basis.T @ (spread[:, None] * basis))
-    return bool(information.min(initial=np.inf) < 1e-3)  # no direction for forecasts of 1/2
+    information, directions = np.linalg.eigh(basis.T @ (spread[:, None] * basis))
+    weak = basis @ directions[:, information < 1e-3]
+    if not weak.size:
+        return False
+    known = axes[varies] @ theta * sizes[varies] / np.sqrt(each.sum())
+    steps = np.column_stack([weak, basis @ known]) * np.sign(target[:, 1:] - 0.5)
+    least = 1e-9 * np.abs(steps).max(axis=0)
+    return bool(np.any(np.all(steps >= -least, axis=0) | np.all(steps <= least, axis=0)))
 
 
 class PlattScaling(BinaryLinkRecalibrator):
