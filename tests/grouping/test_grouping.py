@@ -395,7 +395,7 @@ def test_records_by_hand(data):
 def test_noise_is_taken_off_the_harm():
     """Coin-tossed regions of a score that is wrong for everybody: harms with a mean of zero."""
     rng = np.random.default_rng(0)
-    harms, gaps = [], []
+    harms, gaps, quiet = [], [], []
     for seed in range(60):
         p = rng.random(300)
         y = (rng.random(300) < p**2).astype(int)
@@ -404,9 +404,11 @@ def test_noise_is_taken_off_the_harm():
         table = estimator.fit(p[:, None], y, y_proba=p, regions=regions).regions_
         harms.append(sum(region.harm for region in table))
         gaps.append(sum(region.share * region.gap for region in table))
+        quiet += [region.direction == "" for region in table]
     harms = np.array(harms)
     assert abs(harms.mean()) < 3 * harms.std() / np.sqrt(60)
     np.testing.assert_allclose(gaps, 0, atol=1e-9)  # level by level the regions balance
+    assert np.mean(quiet) > 0.9  # intervals of 95 %
 
 
 @pytest.mark.parametrize(

@@ -330,6 +330,14 @@ def test_groups_of_two_features_are_tested_on_the_other_half():
     assert one.low < one.estimate < one.high and not one.low <= 0 <= one.high
 
 
+@pytest.mark.parametrize(("n_samples", "found"), [(76, False), (80, True)])
+def test_two_features_need_halves_of_40_samples(n_samples, found):
+    first, second = np.arange(n_samples) % 2, np.arange(n_samples) // 2 % 2
+    score, X = np.linspace(0.3, 0.7, n_samples), np.column_stack([first, second])
+    named = differences_at_equal_scores(first ^ second, score, X).named
+    assert any(" and " in one.rule for one in named) is found
+
+
 # --- classes, weights, sizes ----------------------------------------------------------------------
 
 
