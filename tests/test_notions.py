@@ -120,7 +120,6 @@ def test_no_probability_is_below_zero_where_rounding_left_one_above_one():
     ("make", "words"),
     [
         (lambda: ClassGroups([]), "groups must be disjoint, non-empty"),
-        (lambda: ClassGroups([[]]), "groups must be disjoint, non-empty"),
         (lambda: ClassGroups([[0, 1], [1]]), "groups must be disjoint"),
         (lambda: images(ClassGroups([[0, 7]])), "groups name columns"),
         (lambda: images(ClassGroups([[-1]])), "groups name columns"),

@@ -72,7 +72,6 @@ def test_functions_under_make_scorer(data):
 def test_decision_values_and_missing_methods(data):
     X, y = data
     machine = LinearSVC(random_state=0).fit(X, y)
-    assert np.isfinite(get_scorer("neg_log_calibration_error")(machine, X, y))
     strict = ProbaScorer(proper_calibration_error, response_method="predict_proba")
     with pytest.raises(ValueError, match="LinearSVC has no predict_proba"):
         strict(machine, X, y)

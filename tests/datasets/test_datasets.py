@@ -344,7 +344,6 @@ def test_sharpest_shift_of_optimal_accuracy_by_an_integral():
     [
         (make_tempered_simplex, {"n_classes": 1}, "n_classes must be at least 2"),
         (make_tempered_simplex, {"score_temperature": 0}, "must be a number from 0.01 to 100"),
-        (make_tempered_simplex, {"label_temperature": -1}, "must be a number from 0.01"),
         (make_grouping_problem, {"heterogeneity": 1.5}, r"heterogeneity must be in \[0, 1\]"),
         (make_grouping_problem, {"optimal_accuracy": "yes"}, "must be True or False, got 'yes'."),
         (
@@ -356,7 +355,6 @@ def test_sharpest_shift_of_optimal_accuracy_by_an_integral():
         (make_widmann, {"model": "M4"}, "model must be one of 'M1', 'M2', 'M3'"),
         (make_widmann, {"n_classes": 1}, "n_classes must be at least 2"),
         (make_widmann, {"model": "M2", "mixture": 1.1}, r"mixture must be in \[0, 1\], got"),
-        (make_widmann, {"model": "M2", "mixture": True}, r"mixture must be in \[0, 1\], got"),
         (make_widmann, {"model": "M1", "mixture": 0.5}, "'M1' is calibrated, so its mixture is 0"),
         (make_logistic_scores, {"intercept": 0.5, "slope": 0}, "slope must not be 0"),
     ],

@@ -304,6 +304,7 @@ def test_labels_that_json_cannot_hold():
 @pytest.mark.parametrize(
     "parameters, words",
     [
+        ({"labels": None}, "labels must list the classes"),
         ({"labels": [0, 1, 2], "notion": "canonical"}, "'canonical' is for two classes, got 3"),
         ({"labels": [0, 1], "n_cells": 8}, "n_cells must be at least 16, got 8"),
     ],
@@ -318,6 +319,7 @@ def test_bad_chunks_change_nothing():
     before = sketch.to_bytes()
     for arguments, words in (
         (([0, 2], [0.2, 0.7]), "y_true contains 2"),
+        ((np.array([0, "a"], dtype=object), [0.2, 0.7]), "mixes labels of types"),
         (([0, 1], [0.2, 1.7]), "y_proba"),
         (([0, 1], [0.2, np.nan]), "y_proba"),
         (([], []), "y_true is empty"),
