@@ -137,6 +137,25 @@ def interval_pvalue(interval: MeanInterval, confidence_level: float) -> float:
     return max(float(2 * normal.sf(z)), smallest)
 
 
+def mean_difference(
+    first: np.ndarray,
+    second: np.ndarray,
+    weight: np.ndarray | None = None,
+    confidence_level: float = 0.95,
+    **rows: Any,
+) -> MeanInterval:
+    """`mean_interval` of the paired differences of two losses; equal infinite losses differ by 0.
+
+    If each is infinite where the other is not, the mean is undefined, and the interval the line.
+    """
+    infinite, other = np.isinf(first), np.isinf(second)
+    if np.any(infinite & ~other) and np.any(other & ~infinite):
+        return MeanInterval(0.0, -np.inf, np.inf, np.inf)
+    equal = first == second
+    difference = np.where(equal, 0.0, first) - np.where(equal, 0.0, second)
+    return mean_interval(difference, weight, confidence_level, **rows)
+
+
 def first_within_one_standard_error(
     losses: ArrayLike,
     weight: np.ndarray | None = None,
@@ -160,7 +179,7 @@ def first_within_one_standard_error(
     losses = np.asarray(losses, dtype=np.float64)
     best = int(np.argmin([weighted_mean(row, weight) for row in losses]))
     rows: dict[str, Any] = {"square": square, "cluster": cluster}
-    intervals = [mean_interval(row - losses[best], weight, **rows) for row in losses]
+    intervals = [mean_difference(row, losses[best], weight, **rows) for row in losses]
     within = [interval.estimate <= interval.standard_error for interval in intervals]
     return within.index(True), best, intervals
 

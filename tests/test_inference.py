@@ -5,6 +5,8 @@ from sklearn.metrics import roc_auc_score
 
 from skcalib.inference import (
     concordance_interval,
+    first_within_one_standard_error,
+    mean_difference,
     mean_interval,
     observed_expected_ratio,
     rate_interval,
@@ -67,6 +69,14 @@ def test_rates_are_those_of_scipy(hits):
         found = rate_interval(label, confidence_level=level)
         assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
         assert found.standard_error > 0
+
+
+def test_infinite_losses_are_compared_in_pairs():
+    """Equal infinite losses cancel; the rule chooses the simplest candidate if all are infinite."""
+    losses = np.array([[np.inf, 1.0, 2.0], [np.inf, 2.0, 3.0], [0.0, np.inf, 2.0]])
+    assert mean_difference(losses[1], losses[0]).estimate == pytest.approx(2 / 3)
+    assert mean_difference(losses[2], losses[0]).low == -np.inf
+    assert first_within_one_standard_error(losses)[:2] == (0, 0)
 
 
 def test_ratio_covers_at_least_its_level_whatever_the_spread_of_the_risks():

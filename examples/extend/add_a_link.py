@@ -15,7 +15,7 @@ from skcalib import PlattScaling, RecalibrationDisplay, calibration_improvement
 from skcalib.datasets import make_tempered_simplex
 from skcalib.links import BinaryMap
 from skcalib.recalibration import BinaryLinkRecalibrator
-from skcalib.testing import check_link
+from skcalib.testing import check_link, check_recalibrator
 
 # %%
 # The link: two features of the logit, two parameters, and the parameters of the identity.
@@ -58,9 +58,10 @@ class TwoSlopesScaling(BinaryLinkRecalibrator):
 
 
 # %%
-# The one-line test: identity, gradients, and declared properties.
+# The tests, of one line each: identity, gradients and declared properties, and the recalibrator.
 
 check_link(TwoSlopesMap())
+check_recalibrator(TwoSlopesScaling())
 
 # %%
 # Forecasts that are over-confident in class 1 only. The gain is that of the Brier score on new

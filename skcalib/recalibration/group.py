@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._validation import check_indices, mean_one, take_rows, weighted_rows
 from skcalib._values import shown
-from skcalib.inference import MeanInterval, first_within_one_standard_error, mean_interval
+from skcalib.inference import MeanInterval, first_within_one_standard_error, mean_difference
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.recalibration._base import (
     Recalibrator,
@@ -367,7 +367,9 @@ class GroupRecalibrator(Recalibrator):
             own = first_within_one_standard_error(losses[:, others], weight[others])[0]
             nested[test] = losses[own, test]
         pairs = (before, losses[0]), (losses[0], nested), (before, nested)
-        return level, [_gain(*pair, weight, float(self.confidence_level)) for pair in pairs]
+        return level, [
+            mean_difference(*pair, weight, float(self.confidence_level)) for pair in pairs
+        ]
 
     def _held_out(self, score, folds, forecast, target, weight, table):
         """Held-out losses (levels, n): of g, then of g and F from simple to complex."""
@@ -453,16 +455,6 @@ class GroupRecalibrator(Recalibrator):
         corrected = softmax(self._correction.apply(start, table), axis=1)
         unseen = table == -1 if table.ndim == 1 else np.zeros(len(table), dtype=bool)
         return np.where(unseen[:, None], plain, corrected)
-
-
-def _gain(before, after, weight, confidence_level):
-    """Interval of a mean paired difference; equal losses differ by 0, also infinite ones."""
-    lost, gained = np.isinf(after) & np.isfinite(before), np.isinf(before) & np.isfinite(after)
-    if lost.any() and gained.any():  # the mean is undefined
-        return MeanInterval(0.0, -np.inf, np.inf, np.inf)
-    equal = before == after
-    difference = np.where(equal, 0.0, before) - np.where(equal, 0.0, after)
-    return mean_interval(difference, weight, confidence_level)
 
 
 def _given(features):

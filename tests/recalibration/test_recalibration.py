@@ -18,11 +18,13 @@ from sklearn.pipeline import make_pipeline
 
 from skcalib.datasets import make_tempered_simplex
 from skcalib.inference import first_within_one_standard_error
+from skcalib.links import BinaryMap
 from skcalib.links._base import log_forecast
 from skcalib.links.temperature import mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration import (
     BetaCalibration,
     BiasCorrectedTemperatureScaling,
+    BinaryLinkRecalibrator,
     DiagonalOrderPreserving,
     DirichletCalibration,
     EnsembleTemperatureScaling,
@@ -704,6 +706,33 @@ def test_separation_up_to_a_tie_is_separation():
     y[0] = 1
     fitted = PlattScaling().fit(p, y)  # one label on the other side: finite, and no warning
     assert 0 < fitted.coef_[0] < 50
+
+
+class CubicMap(BinaryMap):
+    identity = (1.0, 0.0)
+
+    def features(self, logits):
+        value = logits[:, 1] - logits[:, 0]
+        return np.column_stack([value, value**3])
+
+
+class CubicScaling(BinaryLinkRecalibrator):
+    """l -> a l + b l^3."""
+
+    def _fit_map(self, samples):
+        self.coef_ = self._fit_links(CubicMap(), samples)
+
+
+@pytest.mark.parametrize("scale", [8, 14])
+def test_labels_that_overlap_are_not_called_separable(scale):
+    """The cube varies most where labels are certain: its information was called too little."""
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, scale, 300)
+    y = (rng.random(300) < expit(0.06 * z**3)).astype(int)
+    assert z[y == 0].max() > z[y == 1].min()
+    assert np.isfinite(CubicScaling(input="logits").fit(z[:, None], y).coef_).all()
+    with pytest.warns(ConvergenceWarning, match="separable"):
+        CubicScaling(input="logits").fit(z[:, None], (z > 0).astype(int))
 
 
 def test_an_interval_is_separable_for_a_parabola_only():
