@@ -33,6 +33,7 @@ FAST = (
     "file with the column PROB_Churn",
     "rows ten times",
     "decision values",
+    "weights that matter, too_low",
     "constant, calibrated",
     "three classes, one without samples",
 )
