@@ -78,9 +78,7 @@ def test_weights_of_the_score():
     ("arguments", "message"),
     [
         (([1, 2], [[0, 0], [0, 0]], [1, 1]), r"y_mean must have shape \(n,\)"),
-        ((["a", "b"], [0, 0], [1, 1]), "y_true must hold real numbers"),
         (([1, 2], [0j, 1], [1, 1]), "y_mean must hold real numbers"),
-        (([1, 2], [0, 0, 0], [1, 1]), "same number of samples, got 2, 3 and 2"),
         (([1, 2], [0, 0], [1, np.nan]), "y_var contains NaN"),
     ],
 )

@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit, softmax
+from scipy.special import expit, softmax
 
 from skcalib import CalibrationReport
 from skcalib.errors.averaged import AveragedProblem
@@ -192,14 +192,3 @@ def test_no_two_ranges_have_the_same_label(scores):
     for value in np.unique(scores):  # equal scores stay together
         assert sum(value in scores[rows] for rows, _, _ in ranges) == 1
     assert range_label(0.1, 0.1) == "10.0 %" and range_label(0.1, 0.25) == "10.0 to 25.0 %"
-
-
-def test_weights_count():
-    """A weight of two is two samples in every average."""
-    y, p = event(600, shift=-1.0)
-    weight = np.random.default_rng(0).integers(1, 3, 600).astype(float)
-    report = CalibrationReport.from_predictions(y, p, sample_weight=weight).findings
-    assert report.mean_predicted == pytest.approx(np.average(p, weights=weight))
-    assert report.observed_rate.estimate == pytest.approx(np.average(y, weights=weight))
-    assert report.direction == "too_high"
-    assert logit(report.mean_predicted) > logit(report.observed_rate.high)

@@ -1,16 +1,11 @@
 """The bench of verdicts: reports of scenarios whose truth is known, claim by claim."""
 
-import os
 import tempfile
 import warnings
 from collections import Counter
 from functools import cache
 from pathlib import Path
 from time import process_time
-
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("MPLBACKEND", "Agg")
 
 import numpy as np
 from joblib import Parallel, delayed
