@@ -337,18 +337,6 @@ def test_many_regions_are_drawn_finer(problem):
 # Notions
 
 
-def test_top_label_of_three_classes():
-    data = make_tempered_simplex(600, 3, random_state=0)
-    X = np.random.default_rng(0).standard_normal((600, 2))
-    display = draw(data.y, data.y_proba, X)
-    assert display.ax_.get_xlabel() == "Confidence" and display.ax_.get_ylabel() == "Accuracy"
-    estimator = GroupingLossEstimator(
-        notion="top_label", partitioner="stump", n_bins=10, region_ratio=24, random_state=0
-    ).fit(X, data.y, y_proba=data.y_proba)
-    assert_allclose(display.diagrams[0].grouping_loss.estimate, estimator.grouping_loss_)
-    assert_allclose(display.diagrams[0].scores, data.y_proba.max(axis=1))
-
-
 def test_classwise_draws_a_panel_for_each_class():
     data = make_tempered_simplex(600, 3, random_state=0)
     X = np.random.default_rng(0).standard_normal((600, 2))

@@ -225,21 +225,6 @@ def test_displays_on_the_same_axes(two):
     assert first.ax_hist_ is reliability.ax_hist_
 
 
-def test_plot_again_with_other_styles(two):
-    y, proba = two
-    display = draw(TemperatureScaling().fit(proba, y), name="Mine")
-    assert texts(display)[0].startswith("Mine\n")
-    style = {"lw": 3, "c": "black"}
-    again = display.plot(name="Yours", curve_kwargs=style, ref_line_kwargs={"ls": "-"})
-    assert again is display and texts(display)[0].startswith("Yours\n")
-    assert display.line_.get_linewidth() == 3 and display.line_.get_color() == "black"
-    assert display.ref_line_.get_linestyle() == "-" and style == {"lw": 3, "c": "black"}
-    assert display.plot(legend=False).ax_.get_legend() is None
-    two_maps = overlay([IdentityRecalibrator().fit(proba, y), TemperatureScaling().fit(proba, y)])
-    with pytest.raises(ValueError, match="name is for a single recalibrator, but there are 2"):
-        two_maps.plot(name="Both")
-
-
 # More classes: points
 
 

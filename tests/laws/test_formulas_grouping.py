@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy.sparse import csr_array
 from scipy.stats import norm
@@ -37,7 +36,6 @@ from skcalib.grouping.estimator import Options
 from skcalib.grouping.partition import (
     Cells,
     Partitioner,
-    _is_number,
     allows_nan,
     check_features,
     cut_level_sets,
@@ -258,19 +256,6 @@ def test_the_same_share_of_each_few_neighbours(test_size, few):
     assert np.abs(share - test_size).max() < 4 * error
 
 
-def test_halves_of_odd_shares_and_ties():
-    p = np.full(101, 0.5)
-    together = 0
-    for seed in range(40):
-        half = stratified_half(pairs(p), np.zeros(101, dtype=int), 0.3, np.random.RandomState(seed))
-        assert half.sum() in (30, 31)
-        together += half[0] and half[1]
-    assert together > 0  # ties have no order in which two neighbours would exclude each other
-    one = stratified_half(pairs(p), np.zeros(101, dtype=int), 0.3, np.random.RandomState(7))
-    two = stratified_half(pairs(p), np.zeros(101, dtype=int), 0.3, np.random.RandomState(7))
-    np.testing.assert_array_equal(one, two)
-
-
 # --- features -------------------------------------------------------------------------------------
 
 
@@ -289,16 +274,6 @@ def test_features_that_pass():
         check_features(missing, allow_nan=False)
     with pytest.raises(ValueError, match="X contains infinity"):
         check_features(np.array([[np.inf]]), allow_nan=True)
-
-
-def test_types_of_columns_that_are_numbers():
-    """Of pandas, which are NumPy's or know their kind, and of polars, which say what they are."""
-    for kind in (np.dtype("i1"), np.dtype("f4"), np.dtype(bool), np.dtype("u8"), pd.Int64Dtype()):
-        assert _is_number(kind)
-    for kind in (np.dtype("O"), np.dtype("M8[D]"), np.dtype("c16"), pd.CategoricalDtype()):
-        assert not _is_number(kind)
-    assert all(map(_is_number, (pl.Int8(), pl.Float64(), pl.UInt32(), pl.Boolean())))
-    assert not any(map(_is_number, (pl.String(), pl.Date(), pl.Categorical(), object())))
 
 
 def test_words_of_refused_features():
@@ -536,24 +511,6 @@ def test_estimators_find_regions():
     )
     np.testing.assert_array_equal(Remembers.seen[0], X[FITTING])
     np.testing.assert_array_equal(Remembers.seen[1], LABELS[FITTING])
-
-
-def test_finding_is_enough():
-    """Of `apply` and `predict` an estimator needs one."""
-
-    class Applies(BaseEstimator):
-        def fit(self, X, y):
-            return self
-
-        def apply(self, X):
-            return X[:, 0].astype(int)
-
-    assert len(cut(Applies(), 12)[2]) == 4
-    for missing in ("fit", "apply"):
-        lame = type("Lame", (), {"fit": Applies.fit, "apply": Applies.apply})
-        delattr(lame, missing)
-        with pytest.raises(ValueError, match="with apply or predict, got <"):
-            cut(lame(), 12)
 
 
 def test_leaves_come_before_predictions():
@@ -794,27 +751,6 @@ class Recorder(RegressorMixin, BaseEstimator):
 
     def predict(self, X):
         return self.mean_ * X[:, -1]
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_steps_of_a_regressor(n_classes, weighted):
-    """Fitted to the residual of each column; of two columns the second is the first's opposite."""
-    rng = np.random.default_rng(0)
-    target = np.eye(n_classes)[rng.integers(n_classes, size=30)]
-    curve = rng.dirichlet(np.ones(n_classes), 30)
-    features = rng.normal(size=(30, 2))
-    weight = rng.uniform(0.5, 2, 30) if weighted else np.ones(30)
-    train, test = np.arange(20), np.arange(20, 30)
-    Recorder.seen.clear()
-    _refine(Recorder(), features, target, curve, weight, train, test)
-    assert len(Recorder.seen) == (1 if n_classes == 2 else 3)
-    X, y, given = Recorder.seen[0]
-    np.testing.assert_array_equal(X, features[train])
-    np.testing.assert_allclose(y, (target - curve)[train, 1 if n_classes == 2 else 0])
-    assert (given is None) is not weighted
-    if weighted:
-        np.testing.assert_array_equal(given, weight[train])
 
 
 class Frequencies(ClassifierMixin, BaseEstimator):

@@ -262,22 +262,6 @@ def test_refusals(message):
         expected_performance(Q, **REFUSALS[message])
 
 
-def test_frames():
-    pd = pytest.importorskip("pandas")
-    p = pd.Series(Q, index=np.arange(40) + 5)
-    weight = pd.Series(np.ones(40), index=np.arange(40) + 6)
-    with pytest.raises(ValueError, match="different indices"):
-        expected_performance(p, sample_weight=weight)
-    with pytest.raises(ValueError, match="different indices"):
-        expected_performance(Q, labelled=(pd.Series(Y, index=p.index), pd.Series(Q, weight.index)))
-    frame = pd.DataFrame({"b": 1 - Q, "a": Q})
-    with pytest.raises(ValueError, match="columns of y_proba"):
-        expected_performance(
-            frame,
-            labelled=(np.where(Y, "b", "a"), np.column_stack([1 - Q, Q])),
-        )
-
-
 # --- Coverage -------------------------------------------------------------------------------------
 
 

@@ -70,22 +70,6 @@ def test_direct_beats_the_entropy_form_of_risk(p24, loss):
     assert np.abs(direct - truth).mean() < np.abs(risk - truth).mean()
 
 
-def test_both_beat_fifteen_bins_at_the_same_quantity(p24):
-    """E D(C, S) for the log loss, with C from 15 equal bins in sample: further from the truth.
-
-    The published comparison sets the ECE (a distance between bin means, in L1) against the truth
-    of a Kullback-Leibler error. They are different quantities and their difference is no error.
-    Comparable is the same divergence with the histogram in the place of the kernel. For the Brier
-    score, where a bin of width 1/15 hides little, 15 bins are not worse, and nothing is claimed.
-    """
-    values, truth = p24[0], p24[1]["log"]
-    direct, risk, bins = (abs(values["log", m].mean() - truth) for m in ("direct", "risk", "bins"))
-    assert direct < risk < bins
-    assert 3 * direct < bins
-    spread = values["log", "bins"].std(ddof=1) / np.sqrt(20)
-    assert bins - risk > 4 * spread
-
-
 # --- the cross method -----------------------------------------------------------------------------
 
 LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.95])
