@@ -1,14 +1,11 @@
 """Pages in a real browser: sections, narrow screens, dark and print styles, accessibility.
 
 Needs Chromium, its driver and selenium (``pip install ".[browser]"``); skipped where they are
-missing. The environment variable AXE_CORE may name the file axe.min.js of the npm package axe-core,
-whose rules then run as well.
+missing.
 """
 
 import base64
-import os
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -224,17 +221,3 @@ def test_a_notebook_keeps_the_page_in_its_frame(browser, page, tmp_path):
         "return [cell.scrollWidth, getComputedStyle(document.getElementById('outside')).fontSize]"
     )
     assert inside[0] <= 620 and inside[1] == "13px"
-
-
-@pytest.mark.skipif("AXE_CORE" not in os.environ, reason="AXE_CORE does not name axe.min.js")
-@pytest.mark.parametrize("dark", [False, True])
-def test_axe_finds_nothing(browser, page, dark):
-    _, path = page
-    show(browser, path, dark=dark)
-    open_all(browser)
-    browser.execute_script(Path(os.environ["AXE_CORE"]).read_text(encoding="utf-8"))
-    found = browser.execute_async_script(
-        "const done = arguments[0]; axe.run().then(r => done(r.violations.map("
-        "v => [v.id, v.nodes.slice(0, 3).map(n => n.html.slice(0, 90))])))"
-    )
-    assert found == []
