@@ -3,7 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from grids import covering, rotated
+from grids import covering
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import expit, logit, xlogy
@@ -266,18 +266,6 @@ def test_parts_can_be_left_out_and_styled(binary):
     styled = plain.plot(name="again", curve_kwargs={"c": "red", "lw": 3})
     assert styled.line_.get_color() == "red" and styled.line_.get_linewidth() == 3
     assert styled.line_.get_label().startswith("again\n")
-
-
-@pytest.mark.parametrize(
-    ("strategy", "band"), rotated(STRATEGIES, ["consistency", "confidence", None], 1)
-)
-def test_top_label_of_three_classes(strategy, band):
-    data = make_tempered_simplex(200, 3, random_state=0)
-    display = draw(data.y, data.y_proba, strategy=strategy, band=band)
-    assert display.ax_.get_xlabel() == "Confidence" and display.ax_.get_ylabel() == "Accuracy"
-    assert_allclose(display.curves[0].scores, data.y_proba.max(axis=1))
-    error = proper_calibration_error(data.y, data.y_proba, notion="top_label")
-    assert_allclose(display.curves[0].error.estimate, error)
 
 
 def test_classwise_draws_a_panel_for_each_class():

@@ -2,7 +2,6 @@
 
 import math
 import re
-import warnings
 from dataclasses import replace
 from typing import ClassVar
 
@@ -452,17 +451,6 @@ def test_two_means_of_each_level_set():
         assert last.random_state is None  # the given object is not changed
 
 
-def test_clusters_of_the_features():
-    rules = cut("kmeans", 6, seed=3)[2]
-    assert rules == [f"KMeans region {k}" for k in range(4)]
-    assert len(cut("kmeans", 12, seed=3)[2]) == 2
-    few = cut("kmeans", 6, seed=3, fitting=np.array([0, 14]))  # no more clusters than samples
-    assert len(few[2]) == 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # fewer distinct points than clusters: no reason to warn
-        assert len(cut("kmeans", 6, X=np.zeros((48, 1)), seed=3)[2]) == 1
-
-
 def test_clusters_are_those_of_scikit_learn():
     """One start from the seed, on standardised features."""
     X = np.random.default_rng(0).normal(size=(48, 2)) * [1, 50]
@@ -511,12 +499,6 @@ def test_estimators_find_regions():
     )
     np.testing.assert_array_equal(Remembers.seen[0], X[FITTING])
     np.testing.assert_array_equal(Remembers.seen[1], LABELS[FITTING])
-
-
-def test_leaves_come_before_predictions():
-    """A tree says in which leaf a sample lies; its predictions would join leaves of one class."""
-    tree = DecisionTreeClassifier(max_leaf_nodes=4, random_state=0)
-    assert len(cut(tree, 12)[2]) == 4
 
 
 def test_a_classifier_of_one_class_has_nothing_to_tell_apart():

@@ -107,21 +107,6 @@ def test_sums_are_those_of_dense_arrays(n_classes, by_class, names, data):
         np.testing.assert_allclose(found[name], value, rtol=1e-9, atol=1e-10 * scale, err_msg=name)
 
 
-@pytest.mark.parametrize(("n_classes", "by_class", "names"), EVERY, ids=str)
-def test_three_ways_to_some_groups_agree(n_classes, by_class, names, data):
-    """Called with names, as part of the block of all groups, and from `Directions`."""
-    forecast, weight = data(n_classes)
-    basis = fit(forecast, weight, by_class)
-    names = tuple(basis.groups) if names is None else names
-    whole, chosen = dense_directions(basis, forecast), basis.select(names)
-    theta = np.random.default_rng(0).normal(size=len(chosen))
-    expected = basis.log_proba(forecast) + whole[:, :, chosen] @ theta
-    ((rows, of),) = Directions(basis, forecast).of(names)
-    assert rows.start == 0 and rows.stop >= len(forecast)
-    for block in (basis(forecast, names), basis.part(basis(forecast), names), of):
-        np.testing.assert_allclose(block.logits(theta), expected, rtol=1e-10, atol=1e-10)
-
-
 @pytest.mark.parametrize(("n_classes", "by_class"), CASES)
 def test_every_direction_has_unit_mean_information(n_classes, by_class, data):
     """At the forecasts, under the weights; from dense arrays."""

@@ -129,16 +129,6 @@ def test_batches_do_not_change_a_bit(notion, n_classes):
     assert test.n_samples_seen_ == (weight > 0).sum()
 
 
-def test_a_kernel_does_not_depend_on_batches_but_for_rounding():
-    y, p = several(400, np.random.default_rng(0), power=0.5)
-    found = []
-    for size in (9, 50, 400):
-        test = SequentialCalibrationTest([0, 1, 2], features=LaplacianKernel(0.3))
-        found.append(in_batches(test, y, p, size).log_e_value_)
-    np.testing.assert_allclose(found, found[0], rtol=0, atol=1e-9)
-    assert found[0] > 1 and test.evidence() is None
-
-
 def test_records_of_two_streams():
     tests = [
         SequentialCalibrationTest().partial_fit(*binary(800, "slope", np.random.default_rng(seed)))

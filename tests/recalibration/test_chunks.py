@@ -315,16 +315,6 @@ def test_dask_arrays(name):
     assert_same(found, expected.fit(values, y, weight), values)
 
 
-def test_dask_arrays_with_other_blocks():
-    da = pytest.importorskip("dask.array")
-    proba, y = samples(1000, 3)
-    found, expected = pair("biases", 3)
-    arrays = da.from_array(proba, chunks=(300, 2)), da.from_array(y, chunks=90)
-    assert_same(found.fit_chunks(arrays), expected.fit(proba, y), proba)
-    applied = arrays[0].rechunk((300, 3)).map_blocks(found.predict_proba, dtype=float)
-    np.testing.assert_array_equal(applied.compute(), found.predict_proba(proba))
-
-
 def test_a_dask_array_is_never_in_memory_as_a_whole():
     """Blocks exist only while they are read: a few for each thread of Dask."""
     dask = pytest.importorskip("dask")

@@ -1,4 +1,3 @@
-import json
 import re
 import warnings
 from types import SimpleNamespace
@@ -17,7 +16,6 @@ from sklearn.pipeline import make_pipeline
 import skcalib
 from skcalib import (
     CalibrationReport,
-    GroupingDisplay,
     _validation,
     problem,
 )
@@ -123,28 +121,6 @@ def test_from_estimator():
     assert _kind(search) == "GridSearchCV"
     assert _kind(search.fit(X[::2], names[::2])) == "LogisticRegression"
     assert "<style>" in crossed._repr_html_()
-
-
-def test_grouping_loss_where_features_are_given():
-    data = make_grouping_problem(8000, random_state=0)
-    frame = pd.DataFrame(data.X, columns=["age", "dose"])
-    shown = CalibrationReport.from_predictions(data.y, data.y_proba, frame)
-    lines = shown.verdict.splitlines()
-    assert lines[0] == "No evidence of miscalibration, but groups with equal scores differ."
-    assert any(
-        line.startswith(("Groups with equal scores differ: where age",
-                         "Groups with equal scores differ: where dose")) for line in lines
-    )  # fmt: skip
-    found = shown.findings.grouping
-    truth = data.truth["grouping_brier"]
-    assert 0.5 * truth < found.grouping_loss.estimate < 1.2 * truth
-    whole = shown.findings.confidence
-    total = whole.calibration.estimate + found.grouping_loss.estimate + found.rest.estimate
-    assert total == pytest.approx(whole.expected_loss.estimate)
-    assert found.rest.low < data.truth["grouping_brier"] + found.rest.estimate
-    display = GroupingDisplay.from_grouping_estimator(shown.grouping_estimator)
-    assert display.diagrams[0].regions
-    json.dumps(shown.to_dict())
 
 
 def test_both_kinds_of_error_are_in_the_headline():

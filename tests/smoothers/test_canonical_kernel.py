@@ -6,9 +6,6 @@ import joblib
 import numpy as np
 import pytest
 from grids import covering, rotated
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln
 from threadpoolctl import threadpool_info
@@ -352,33 +349,3 @@ def test_dropping_is_chosen_where_it_pays(monkeypatch):
 
 
 # --- any data
-
-
-@st.composite
-def problems(draw):
-    """Forecasts with ties, zeros and ones; uneven weights; one-hot or any values."""
-    n_samples, n_classes = draw(st.integers(2, 90)), draw(st.integers(2, 6))
-    counts = draw(arrays(np.int64, (n_samples, n_classes), elements=st.integers(0, 4)))
-    counts[:, 0] += counts.sum(axis=1) == 0
-    forecast = counts / counts.sum(axis=1, keepdims=True)
-    weight = 10 ** draw(arrays(np.float64, n_samples, elements=st.floats(-6, 6)))
-    if draw(st.booleans()):
-        labels = draw(arrays(np.int64, n_samples, elements=st.integers(0, n_classes - 1)))
-        values = np.eye(n_classes)[labels]
-    else:
-        width = draw(st.integers(0, 3))
-        values = draw(arrays(np.float64, (n_samples, width), elements=st.floats(-1, 1)))
-    return forecast, weight, values, 10 ** draw(st.floats(-5, 1))
-
-
-@settings(max_examples=100, deadline=None, derandomize=True)
-@given(problem=problems(), leave_out=st.booleans(), dropping=st.booleans())
-def test_agrees_with_the_oracle_on_any_data(problem, leave_out, dropping):
-    forecast, weight, values, bandwidth = problem
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(canonical, "worth_trying", lambda *_: dropping)
-        patch.setattr(Dropping, "pays", lambda *_: True)
-        found = canonical_average(
-            forecast, forecast, weight, values, bandwidth, leave_out=leave_out
-        )
-    assert_close(found, oracle(forecast, forecast, weight, values, bandwidth, leave_out))
