@@ -19,7 +19,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._validation import mean_one, number_of_samples
 from skcalib._values import shown
 from skcalib.clusters import outside_level
-from skcalib.links import BetaMap, PlattMap, QuadraticMap, fit_link
+from skcalib.links import BetaMap, BinaryMap, PlattMap, QuadraticMap, fit_link
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import rests_and_classes
 from skcalib.recalibration._base import Recalibrator
@@ -115,11 +115,13 @@ def _fit_binary(link, targets, samples):
     score, weight, count = samples.score, samples.weight, samples.count
     logits = log_forecast(samples.forecast, limit)
     data = logits, samples.target if targets is None else targets(samples), weight
-    fit = fit_link(link, score, *data, tolerance=1e-10)
-    separable = not fit.converged or _separates(link, fit.theta, *data, count)
+    rows = _AtRows(link, logits)
+    fit = fit_link(rows, score, *data, tolerance=1e-10)
+    separable = not fit.converged or _separates(rows, fit.theta, *data, count)
     if separable:
         n_samples = number_of_samples(weight, count)
-        fit = fit_link(_Softened(link, _WEAK), score, *data, shrinkage=1.0, n_samples=n_samples)
+        rows = _AtRows(link, logits, _WEAK)
+        fit = fit_link(rows, score, *data, shrinkage=1.0, n_samples=n_samples)
     return _LinkMap(link, fit, limit, separable=separable, labelled=samples.target[:, 1].any())
 
 
@@ -137,17 +139,23 @@ class _LinkMap:
         return softmax(logits, axis=1)[:, 1]
 
 
-class _Softened:
-    """A link with weak shrinkage of all parameters towards the identity."""
+class _AtRows(BinaryMap):
+    """A link at some rows, whose features are computed once.
 
-    def __init__(self, link, strength):
-        self._link, self._strength = link, strength
+    With a `strength` all parameters are weakly shrunk towards the identity.
+    """
+
+    def __init__(self, link, logits, strength=None):
+        self.identity, self.bounds = link.identity, link.bounds
+        self._link, self._features, self._strength = link, link.features(logits), strength
+
+    def features(self, logits):
+        return self._features
 
     def stiffness(self, n_classes):
-        return np.full(len(self._link.start(n_classes)), self._strength)
-
-    def __getattr__(self, name):
-        return getattr(self._link, name)
+        if self._strength is None:
+            return self._link.stiffness(n_classes)
+        return np.full(len(self.identity), self._strength)
 
 
 def _separates(link, theta, logits, target, weight, count=None):
