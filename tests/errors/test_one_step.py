@@ -16,7 +16,7 @@ from skcalib import (
 from skcalib import problem as problem_module
 from skcalib.errors import one_step
 from skcalib.errors.averaged import AveragedProblem
-from skcalib.errors.averaged_interval import squared_norm
+from skcalib.errors.averaged_interval import squared_norms
 from skcalib.errors.one_step import OneStepProblem, is_large, n_fitted
 from skcalib.errors.terms import solve_notion
 from skcalib.links.averaging import AveragedMap
@@ -116,7 +116,7 @@ def test_mean_over_data_sets_is_the_truth(small_parts, kind, within_standard_err
         for loss, score in LOSSES.items():
             truth = np.mean(score.divergence(chance, forecast))
             errors[loss].append(ours.share @ ours.errors(score) - truth)
-        low, high = squared_norm([ours], Brier()).interval(0.95)
+        low, high = squared_norms([ours], [Brier()])[0].interval(0.95)
         covered += low <= np.mean(Brier().divergence(chance, forecast)) <= high
     for loss in LOSSES:
         if kind == "calibrated":  # never negative on average by more than rounding
@@ -129,7 +129,7 @@ def test_mean_over_data_sets_is_the_truth(small_parts, kind, within_standard_err
 def test_intervals_are_close_to_those_of_all_samples(small_parts):
     ours, full = solve("class_slopes", 12_000, 4, seed=2)
     for loss in LOSSES.values():
-        limits = [squared_norm([one], loss).interval(0.95) for one in (ours, full)]
+        limits = [squared_norms([one], [loss])[0].interval(0.95) for one in (ours, full)]
         np.testing.assert_allclose(limits[0], limits[1], rtol=0.05)
 
 
