@@ -157,10 +157,10 @@ class CalibrationReport(Shown):
         Number of problems of a notion, candidates and folds that run in parallel.
     verbose : int, default=0
         If above 0, each stage and its time are printed to standard error.
-    source : {"predictions", "predict_proba", "decision_function", "canonical", "top_label"}, \
-            default="predictions"
-        Where the forecasts are from: arrays; a classifier, by its method; a sketch, by its notion.
-        The lines of code that are shown depend on it.
+    source : str, default="predictions"
+        Where the forecasts are from: "predictions" for arrays; "predict_proba" or
+        "decision_function", the method of a classifier; "canonical" or "top_label", the notion of a
+        sketch. The lines of code that are shown depend on it.
 
     Attributes
     ----------
