@@ -29,6 +29,7 @@ from skcalib._labels import (
     class_columns,
     has_columns,
     labels_or_shares,
+    one_hot_rows,
 )
 from skcalib._parameters import check_parameters_of
 from skcalib._validation import (
@@ -114,7 +115,7 @@ class CalibrationSamples:
     @cached_property
     def target(self) -> np.ndarray:
         given = self._given
-        return given if given.ndim == 2 else np.eye(self.values.shape[1])[given]
+        return given if given.ndim == 2 else one_hot_rows(given, self.values.shape[1])
 
     def per_class(self) -> list[CalibrationSamples]:
         """Samples of two columns, rest and class: for each class, or the last one of two."""
@@ -203,10 +204,9 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         super().__init_subclass__(**kwargs)
         if cls.__doc__ is not None:
             first, cls._entries, rest = _parts(cls.__doc__)
-            bases = (vars(base).get("_entries", {}) for base in reversed(cls.__mro__))
-            known = _parts(Recalibrator.__doc__ or "")[1]
-            for entries in bases:
-                known |= entries
+            known = {}
+            for base in reversed(cls.__mro__):
+                known |= vars(base).get("_entries", {})
             listed = "".join(known[name] for name in signature(cls).parameters if name in known)
             cls.__doc__ = f"{first}{_PARAMETERS}{listed}\n{rest}"
 
@@ -313,8 +313,11 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         array of shape (n_samples, n_classes)
             Rows sum to one.
         """
-        values = self._check_forecasts(X)
-        found = self._apply_map(self._read(values))
+        return self._mapped(self._check_forecasts(X))
+
+    def _mapped(self, values, *features):
+        """The map of validated values (n, K) as an array of its own."""
+        found = self._apply_map(self._read(values), *features)
         return found.copy() if np.may_share_memory(found, values) else found
 
     def _check_forecasts(self, X):
@@ -482,6 +485,9 @@ def _parts(text):
     end = where.start() if where else len(rest)
     entries = re.split(r"^(?=\w)", rest[:end].rstrip() + "\n", flags=re.M)
     return first, {one.partition(" : ")[0]: one for one in entries if one.strip()}, rest[end:]
+
+
+Recalibrator._entries = _parts(Recalibrator.__doc__ or "")[1]
 
 
 def _like_probabilities(logits):

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skcalib._chunks import Chunks, check_chunk_labels, check_same_columns
-from skcalib._labels import check_y, class_columns
+from skcalib._labels import check_y, class_columns, one_hot_rows
 from skcalib._validation import check_features, check_indices, check_weight
 from skcalib.links._base import detection_limit
 from skcalib.recalibration._base import LogitRecalibrator
@@ -292,7 +292,7 @@ def _combined(n_pilot, one, two):
 def _final_reading(logits, columns, weight, recalibrator, score):
     """Sums of losses without and with the map, and the smallest probability of a label."""
     before, after = recalibrator._as_proba(logits), recalibrator._apply_map(logits)
-    target = np.eye(logits.shape[1])[columns]
+    target = one_hot_rows(columns, logits.shape[1])
     least = after[np.arange(len(logits)), columns].min()
     return weight @ score.loss(target, before), weight @ score.loss(target, after), least
 

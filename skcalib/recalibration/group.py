@@ -267,8 +267,7 @@ class GroupRecalibrator(Recalibrator):
             Rows sum to one.
         """
         values = self._check_forecasts(X)
-        found = self._apply_map(self._read(values), self._table(features, len(values)))
-        return found.copy() if np.may_share_memory(found, values) else found
+        return self._mapped(values, self._table(features, len(values)))
 
     def predict(
         self, X: ArrayLike, *, features: MatrixLike | ArrayLike | None = None

@@ -13,6 +13,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._fits import fit_once
+from skcalib._labels import one_hot_rows
 from skcalib._validation import mean_one
 from skcalib.clusters import outside_level
 from skcalib.links import BiasCorrectedTemperature
@@ -136,7 +137,7 @@ def fit_temperature(
     if isinstance(score, LogLoss):
         fit = _search if isinstance(logits, LogRows) else partial(fit_once, _search)
         return fit(logits, labels, weight, low, high)
-    target = labels if labels.ndim == 2 else np.eye(logits.shape[1])[labels]
+    target = labels if labels.ndim == 2 else one_hot_rows(labels, logits.shape[1])
     logits = logits[:].astype(np.float64)
     if not np.ptp(logits, axis=1).any():
         return 1.0, 1  # every forecast is uniform: the loss does not depend on beta
@@ -178,7 +179,7 @@ def _derivatives_of_chunk(logits, columns, weight, beta):
 
 
 def _loss_sums_of_chunk(logits, columns, weight, score, betas):
-    return loss_sums(score, logits, np.eye(logits.shape[1])[columns], weight, betas)
+    return loss_sums(score, logits, one_hot_rows(columns, logits.shape[1]), weight, betas)
 
 
 def loss_sums(

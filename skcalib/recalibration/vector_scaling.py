@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from skcalib._labels import one_hot_rows
 from skcalib._validation import mean_one
 from skcalib.clusters import outside_level
 from skcalib.inference import first_within_one_standard_error
@@ -149,7 +150,8 @@ class VectorScaling(FittedFromChunks, LinkRecalibrator):  # numpydoc ignore=PR02
         beta, passes = fit_temperature_sums(samples)
         start = link.tempered(n_classes, beta)
         logits, columns, weight = samples.pilot
-        pilot, search = (logits, np.eye(n_classes)[columns], weight), self._search(samples.score)
+        pilot = (logits, one_hot_rows(columns, n_classes), weight)
+        search = self._search(samples.score)
         self.shrinkage_ = search.strength(self.shrinkage, *pilot)
         if np.isinf(self.shrinkage_):
             fit = LinkFit(start, passes, True, "temperature scaling")
@@ -262,4 +264,4 @@ def _sizes(logits, columns, weight):
 
 
 def _affine_sums_of_chunk(logits, columns, weight, link, theta):
-    return affine_sums(link, logits, np.eye(logits.shape[1])[columns], weight, theta)
+    return affine_sums(link, logits, one_hot_rows(columns, logits.shape[1]), weight, theta)
