@@ -44,7 +44,6 @@ from skcalib.estimators import (
     CalibrationErrorEstimator as CalibrationErrorEstimator,
     CrossFitProba as CrossFitProba,
     RecalibratedClassifierCV as RecalibratedClassifierCV,
-    RecalibratorSelection as RecalibratorSelection,
 )
 from skcalib.grouping import (
     calibration_by_group as calibration_by_group,
@@ -75,6 +74,9 @@ from skcalib.recalibration import (
     MultilabelRecalibrator as MultilabelRecalibrator,
     PlattScaling as PlattScaling,
     QuadraticScaling as QuadraticScaling,
+    RecalibratorMixture as RecalibratorMixture,
+    RecalibratorSelection as RecalibratorSelection,
+    StackedRecalibrator as StackedRecalibrator,
     TemperatureScaling as TemperatureScaling,
     VectorScaling as VectorScaling,
     calibration_improvement as calibration_improvement,

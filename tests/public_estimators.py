@@ -269,7 +269,7 @@ def instances():
         (
             RecalibratedClassifierCV(
                 GaussianNB(),
-                "auto",
+                "select",
                 cv=3,
                 ensemble=True,
                 candidates=[TemperatureScaling(), IsotonicRecalibrator()],

@@ -1,13 +1,11 @@
-"""Estimators: errors of classifiers, recalibrated classifiers, and the choice of a recalibrator."""
+"""Estimators: errors of classifiers, and recalibrated classifiers."""
 
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator
 from skcalib.estimators.crossfit import CrossFitProba
 from skcalib.estimators.recalibrated import RecalibratedClassifierCV
-from skcalib.estimators.selection import RecalibratorSelection
 
 __all__ = [
     "CalibrationErrorEstimator",
     "CrossFitProba",
     "RecalibratedClassifierCV",
-    "RecalibratorSelection",
 ]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
@@ -16,7 +18,6 @@ from skcalib._parameters import check_parameters_of, instead_of
 from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib.estimators._base import ClassifierTrainer, check_fold_classes
 from skcalib.estimators._response import aligned_proba
-from skcalib.estimators.selection import candidate_names, select_recalibrator
 from skcalib.recalibration._base import (
     fit_recalibrator,
     recalibrated_proba,
@@ -24,6 +25,8 @@ from skcalib.recalibration._base import (
     warn_without_weight,
 )
 from skcalib.recalibration._names import resolve_recalibrator
+from skcalib.recalibration.selection import candidate_names, select_recalibrator
+from skcalib.recalibration.stacked import StackedRecalibrator
 from skcalib.scores import resolve_training_loss
 
 if TYPE_CHECKING:
@@ -55,13 +58,13 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         The classifier; cloned, never fitted in place. With a `sklearn.frozen.FrozenEstimator` there
         are no folds: it is used as it is, and (X, y) must be held-out data. None is
         `LogisticRegression`.
-    recalibrator : recalibrator, Pipeline of recalibrators, name or "auto", default=None
+    recalibrator : recalibrator, Pipeline of recalibrators, name, "auto" or "select", default=None
         Any object with ``fit(P, y)`` and ``predict_proba(P)``, from this library or not; or a name:
         "temperature", "isotonic", "platt" ("sigmoid") or "beta". It is cloned, and each of its
         parameters ``labels`` and ``*__labels`` is set to `classes_`. One that declares
-        ``takes_features = True``, such as `GroupRecalibrator`, also gets ``features=X``. None is
-        `TemperatureScaling`. "auto" chooses by cross-validation from a short list that begins with
-        the identity, see the notes.
+        ``takes_features = True``, such as `GroupRecalibrator`, also gets ``features=X``. None and
+        "auto" are `StackedRecalibrator`, a mixture of maps with weights from held-out losses.
+        "select" chooses one simple map by cross-validation, see the notes.
     cv : None, int or splitter, default=None
         Folds; None means five, stratified. Samples that are in no test fold, as with
         `TimeSeriesSplit`, are not used in step 2; repeated splitters average the predictions for
@@ -73,9 +76,10 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
         Decision values become probabilities through the logistic function or the softmax.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        Loss by which "auto" chooses and fits its own candidates.
+        Loss of the candidates of "auto" and "select", and by which "select" chooses.
     candidates : list of recalibrators, default=None
-        Candidates for "auto", *from simple to complex*. None is the short list of the notes.
+        Candidates for "auto", or *from simple to complex* for "select". None are those of the
+        notes.
     n_jobs : int, default=None
         Folds, candidates, and the models of an ensemble, in parallel.
 
@@ -88,7 +92,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     estimator_, recalibrator_ : object
         The classifier and its recalibrator, if there is one of each; else None.
     selection_ : RecalibratorSelection or None
-        With "auto": ``names``, held-out ``losses``, ``differences`` from the best,
+        With "select": ``names``, held-out ``losses``, ``differences`` from the best,
         their ``standard_errors``, ``best``, ``chosen`` and ``gain``. Prints as a table.
     n_features_in_ : int
         Number of features seen in `fit`.
@@ -102,16 +106,21 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
     Notes
     -----
-    **"auto"** compares these candidates, from simple to complex:
+    **Candidates**, from simple to complex:
 
     - `IdentityRecalibrator`, `TemperatureScaling`, `InterceptRecalibrator`;
-    - two classes: `PlattScaling`, `BetaCalibration`; more classes:
-      `BiasCorrectedTemperatureScaling`, `VectorScaling` (shrunk towards temperature);
+    - two classes: `PlattScaling`, `BetaCalibration`, `QuadraticScaling`; more classes:
+      `BiasCorrectedTemperatureScaling`, `VectorScaling`;
     - `ModelAverageScaling`, `IsotonicRecalibrator` (strictly increasing).
 
-    Each is fitted to the out-of-fold probabilities of all test folds but one, and evaluated on that
-    fold. The choice is the first candidate whose mean loss exceeds the lowest by at most one
-    standard error of the paired difference.
+    **"auto"** mixes them. `recalibrator_` is a `StackedRecalibrator`, whose ``mixture_`` prints
+    what it holds. If `cv` is a splitter, such as one of groups, its test folds also give the
+    weights of the maps. With ``ensemble=True`` each map divides the samples of its fold.
+
+    **"select"** fits each candidate to the out-of-fold probabilities of all test folds but one, and
+    evaluates it on that fold. The choice is the first candidate whose mean loss exceeds the lowest
+    by at most one standard error of the paired difference. It is simpler than the mixture, and
+    loses more where no single map is right.
 
     **Weights** are passed to the recalibrator (in a Pipeline to each step that accepts them) and to
     the classifier, if it accepts them. Without metadata routing `fit` also takes ``groups`` for the
@@ -128,18 +137,19 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     >>> from skcalib import RecalibratedClassifierCV
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> model = RecalibratedClassifierCV(GaussianNB()).fit(X, y)
-    >>> bool(model.recalibrator_.temperature_ > 2)  # naive Bayes is over-confident
-    True
-    >>> auto = RecalibratedClassifierCV(GaussianNB(), "auto").fit(X, y)
-    >>> auto.selection_.names[0], auto.selection_.chosen != "IdentityRecalibrator"
+    >>> mixture = model.recalibrator_.mixture_  # naive Bayes is over-confident
+    >>> mixture.names[0], mixture.gain.low > 0
     ('IdentityRecalibrator', True)
+    >>> one = RecalibratedClassifierCV(GaussianNB(), "temperature").fit(X, y)
+    >>> one.recalibrator_.temperature_ > 2
+    True
     """
 
     @instead_of(method="recalibrator='isotonic', 'platt' ('sigmoid') or 'beta'")
     def __init__(
         self,
         estimator: BaseEstimator | None = None,
-        recalibrator: RecalibratorLike | Literal["auto"] = None,
+        recalibrator: RecalibratorLike | Literal["auto", "select"] = None,
         *,
         cv: CV = None,
         ensemble: bool = False,
@@ -188,19 +198,24 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         y = self._check_data(X, y)
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
         params, split_params = self._route("fit", fit_params, weight)
-        auto, frozen = self._is_auto(), self._is_frozen()
+        selects, frozen = self._selects(), self._is_frozen()
+        compares = selects or (self._is_stack() and not isinstance(self.cv, Integral | None))
         self.classes_ = self.estimator.classes_ if frozen else unique_labels(y)
-        folds = self._folds(X, y, split_params) if auto or not frozen else []
+        folds = self._folds(X, y, split_params) if compares or not frozen else []
         if not frozen:
             check_fold_classes(y, folds, ensemble=self.ensemble)
         held_out = self._held_out(X, y, folds, params, ensemble=self.ensemble)
-        self.selection_, recalibrator = None, None if auto else self._recalibrator()
-        if auto:
+        self.selection_, recalibrator = None, None if selects else self._recalibrator()
+        if selects:
             self.selection_, recalibrator = self._select(held_out, y, weight, folds)
         elif weight is not None:
             warn_without_weight(recalibrator, "classifier")
         self.estimators_ = [model for model, _, _ in held_out]
         features = X if takes_features(recalibrator) else None
+        alone = len(held_out) == 1
+        # Splitters of one's own, such as those by groups, also divide the samples of the maps.
+        tested = [np.searchsorted(held_out[0][2], test) for _, test in folds]
+        own_folds = tested if compares and alone else None
         tasks = (
             (
                 recalibrator,
@@ -212,8 +227,8 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
             )
             for _, proba, rows in held_out
         )
-        self.recalibrators_ = run_each(fit_recalibrator, tasks, n_jobs=self.n_jobs)
-        alone = len(held_out) == 1
+        fit = partial(fit_recalibrator, folds=own_folds)
+        self.recalibrators_ = run_each(fit, tasks, n_jobs=self.n_jobs)
         self.estimator_ = self.estimators_[0] if alone else None
         self.recalibrator_ = self.recalibrators_[0] if alone else None
         return self
@@ -257,16 +272,21 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         proba = self.predict_proba(X)
         return self.classes_[proba.argmax(axis=1)]
 
-    def _is_auto(self):
-        return isinstance(self.recalibrator, str) and self.recalibrator == "auto"
+    def _selects(self):
+        return isinstance(self.recalibrator, str) and self.recalibrator == "select"
+
+    def _is_stack(self):
+        named = isinstance(self.recalibrator, str) and self.recalibrator == "auto"
+        return named or self.recalibrator is None
 
     def _recalibrator(self):
-        return resolve_recalibrator(
-            "temperature" if self.recalibrator is None else self.recalibrator
-        )
+        if self._is_stack():
+            own = {"loss": self.loss, "candidates": self.candidates, "n_jobs": self.n_jobs}
+            return StackedRecalibrator(**own)
+        return resolve_recalibrator(self.recalibrator)
 
     def _check_parameters(self):
-        if not self._is_auto():
+        if not self._selects():
             self._refuse_hidden_features(self._recalibrator())
         resolve_training_loss(self.loss)
         if self.candidates is not None:

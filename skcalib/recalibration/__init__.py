@@ -22,6 +22,8 @@ from skcalib.recalibration.scaling import (
     DirichletCalibration,
     MatrixScaling,
 )
+from skcalib.recalibration.selection import RecalibratorSelection
+from skcalib.recalibration.stacked import RecalibratorMixture, StackedRecalibrator
 from skcalib.recalibration.temperature import (
     BiasCorrectedTemperatureScaling,
     EnsembleTemperatureScaling,
@@ -53,6 +55,9 @@ __all__ = [
     "PlattScaling",
     "QuadraticScaling",
     "Recalibrator",
+    "RecalibratorMixture",
+    "RecalibratorSelection",
+    "StackedRecalibrator",
     "TemperatureScaling",
     "VectorScaling",
     "calibration_improvement",

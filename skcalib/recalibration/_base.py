@@ -77,9 +77,13 @@ class CalibrationSamples:
         squared weights.
     features : object, default=None
         Features of the samples, for recalibrators that take them.
+    folds : list of ndarray, default=None
+        Test rows of folds, for recalibrators that compare maps.
 
     Attributes
     ----------
+    cluster : ndarray of shape (n_rows,) or None
+        Numbers of the clusters of dependent samples.
     forecast : ndarray of shape (n_rows, n_classes)
         The input of the map: probabilities, or logits for a `LogitRecalibrator`.
     target : ndarray of shape (n_rows, n_classes)
@@ -99,9 +103,11 @@ class CalibrationSamples:
         count: np.ndarray | None = None,
         square: np.ndarray | None = None,
         features: Any = None,
+        folds: list[np.ndarray] | None = None,
     ) -> None:
         self.score, self.values, self.weight = score, values, weight
-        self.count, self.square, self.features = count, square, features
+        self.count, self.square, self.features, self.folds = count, square, features, folds
+        self.cluster: np.ndarray | None = None
         self._given, self._read = labels, read
 
     @cached_property
@@ -182,6 +188,8 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     _entries: ClassVar[dict[str, str]] = {}
     #: Whether `fit` and `predict_proba` accept ``features=``, one row for each forecast.
     takes_features = False
+    #: Whether `_fit_map` compares maps on folds. Then `fit` also takes groups.
+    _takes_folds = False
     #: Whether `_fit_map` takes label distributions.
     _takes_soft = True
     #: Whether a fit computes ``loss_before_`` and ``loss_after_``.
@@ -542,11 +550,14 @@ def takes_features(recalibrator):
     return bool(getattr(recalibrator, "takes_features", False))
 
 
-def fit_recalibrator(recalibrator, proba, y, weight, classes, features=None, *, measure=True):
-    """Clone and fit a recalibrator, with the weights and features if it accepts them.
+def fit_recalibrator(
+    recalibrator, proba, y, weight, classes, features=None, *, folds=None, measure=True
+):
+    """Clone and fit a recalibrator, with the weights, features and folds if it accepts them.
 
     Probabilities and weights are validated already, so recalibrators of the library do not validate
-    them again.
+    them again. `y` are labels, or label distributions with a column for each of `classes`. `folds`
+    are test rows.
 
     Every parameter ``labels`` and ``*__labels`` is set to `classes`, so that calibration data may
     lack a class. Without `measure` recalibrators of the library need not compute their losses.
@@ -554,8 +565,10 @@ def fit_recalibrator(recalibrator, proba, y, weight, classes, features=None, *, 
     fitted = _clone_for(recalibrator, classes)
     if _is_plain(fitted, "fit"):
         fitted._measures = measure
+        if folds is not None and weight is not None:
+            folds = _among(weight > 0, folds)
         weight, proba, y = drop_zero_weights(weight, proba, y)
-        return fitted._learn(_samples_for(fitted, proba, y, weight, classes))
+        return fitted._learn(_samples_for(fitted, proba, y, weight, classes, folds))
     # Weights are passed explicitly here, so metadata routing is disabled.
     with config_context(enable_metadata_routing=False):
         fitted.fit(proba, y, **weight_params(fitted, weight), **_feature_params(fitted, features))
@@ -573,8 +586,7 @@ def fit_without_each(recalibrator, proba, y, weight, classes, folds, whole=None)
         return None
     fitted, kept = _clone_for(recalibrator, classes), weight > 0
     if not kept.all():
-        place = np.cumsum(kept) - 1
-        folds = [place[test[kept[test]]] for test in folds]
+        folds = _among(kept, folds)
         proba, y, weight = proba[kept], y[kept], weight[kept]
     if not all(map(len, folds)):
         return None
@@ -582,11 +594,18 @@ def fit_without_each(recalibrator, proba, y, weight, classes, folds, whole=None)
     return fitted._fit_without_each(samples, folds, whole)
 
 
-def _samples_for(recalibrator, proba, y, weight, classes):
+def _among(kept, folds):
+    """Test rows of folds as rows of the kept samples."""
+    place = np.cumsum(kept) - 1
+    return [place[test[kept[test]]] for test in folds]
+
+
+def _samples_for(recalibrator, proba, y, weight, classes, folds=None):
     """Validated arrays with positive weights as the samples of a recalibrator of the library."""
     recalibrator._check_parameters()
     recalibrator.classes_, recalibrator.n_features_in_ = classes, proba.shape[1]
-    return recalibrator._samples(proba, class_columns(y, classes), weight)
+    labels = y if np.ndim(y) == 2 else class_columns(y, classes)
+    return recalibrator._samples(proba, labels, weight, folds=folds)
 
 
 def _clone_for(recalibrator, classes):
@@ -608,12 +627,10 @@ def _feature_params(recalibrator, features):
 
 def _is_plain(recalibrator, method):
     """Whether an object takes probabilities and has this method from `Recalibrator` unchanged."""
-    kind = type(recalibrator)
-    return (
-        isinstance(recalibrator, Recalibrator)
-        and getattr(kind, method) is getattr(Recalibrator, method)
-        and recalibrator.input == "proba"
-    )
+    if not isinstance(recalibrator, Recalibrator) or recalibrator.input != "proba":
+        return False
+    inherited = getattr(type(recalibrator), method) is getattr(Recalibrator, method)
+    return inherited or (method == "fit" and recalibrator._takes_folds)
 
 
 def weight_params(estimator, weight):

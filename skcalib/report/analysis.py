@@ -21,7 +21,14 @@ from skcalib.error_intervals.proper import ProperEstimate, estimate_of_solved, e
 from skcalib.error_intervals.quantities import by
 from skcalib.errors.proper import decompose
 from skcalib.errors.terms import SmoothedProblem, solve_notion
-from skcalib.estimators.selection import (
+from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
+from skcalib.inference import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
+from skcalib.links.averaging import ModelAverage, add_averaged_map
+from skcalib.notions import TopLabel, resolve_notion
+from skcalib.problem import ProblemSummary
+from skcalib.recalibration import ModelAverageScaling, VectorScaling
+from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
+from skcalib.recalibration.selection import (
     RecalibratorSelection,
     candidate_names,
     default_candidates,
@@ -30,13 +37,7 @@ from skcalib.estimators.selection import (
     one_standard_error,
     recalibrated_rows,
 )
-from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
-from skcalib.inference import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
-from skcalib.links.averaging import ModelAverage, add_averaged_map
-from skcalib.notions import TopLabel, resolve_notion
-from skcalib.problem import ProblemSummary
-from skcalib.recalibration import ModelAverageScaling, VectorScaling
-from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
+from skcalib.recalibration.stacked import HeldOutMixture, StackedRecalibrator
 from skcalib.report.decision import find_decision
 from skcalib.report.direction import direction_of, gains_of, logistic_recalibration
 from skcalib.report.findings import (
@@ -79,6 +80,7 @@ LOSSES = ("brier", "log")
 LARGE = 300_000
 HUGE = 5_000_000
 SLOW = (VectorScaling, ModelAverageScaling)
+MIXTURE = StackedRecalibrator.__name__
 #: With more classes than this, only temperature scaling is compared with no recalibration.
 MANY_CLASSES = 200
 _PAIRS = 1e9  # most pairs of samples, times classes, in the kernel test
@@ -374,7 +376,7 @@ def find_test(
 
 def candidates_of(problem: Problem) -> tuple[list[BaseEstimator], tuple[str, ...]]:
     """The maps to compare, and the names of those that would take too long."""
-    candidates = default_candidates(problem.forecast.shape[1])
+    candidates = default_candidates(problem.forecast.shape[1], n_samples=problem.n_samples)
     kept = candidates
     if problem.forecast.size > LARGE:
         kept = [one for one in kept if not isinstance(one, SLOW)]
@@ -387,16 +389,17 @@ def compare_maps(
     problem: Problem,
     folds: list,
     confidence_level: float,
-    n_jobs: int | None = None,
-    known: dict[str, np.ndarray] | None = None,
+    n_jobs: int | None,
+    known: dict[str, np.ndarray],
     solved: AveragedProblem | None = None,
 ) -> tuple[RecalibratorSelection, BrierChange | None, tuple[BrierChange, ...], tuple[str, ...]]:
     """Held-out log losses of the maps, the identity included, and the choice among them.
 
-    The simplest map within a standard error of the best is chosen. A map that raises the held-out
-    Brier score is rejected, and the others are compared again: the log loss may decrease because a
-    few forecasts near 0 change. The held-out forecasts of each map are added to `known`, by name,
-    unless there are very many. `solved` is the `AveragedProblem` of the same samples, if there is
+    The simplest map within a standard error of the best is chosen, or the mixture of all maps where
+    that map loses more than .5 %. A map that raises the held-out Brier score is rejected, and the
+    others are compared again: the log loss may decrease because a few forecasts near 0 change. The
+    held-out forecasts of each map are added to `known`, by name, unless there are very many; then
+    there is no mixture. `solved` is the `AveragedProblem` of the same samples, if there is
     one.
     """
     candidates, left_out = candidates_of(problem)
@@ -408,10 +411,15 @@ def compare_maps(
         samples = candidates, problem.forecast, problem.labels
         if solved is not None and type(solved.average) is ModelAverage:  # not one of a part
             data["average"] = solved.average if len(solved.weight) == len(problem.weight) else None
-        keep = known is not None and problem.forecast.size <= LARGE
-        losses, weight, forecasts = held_out_losses(*samples, **data, forecasts=keep)
-        if known is not None and forecasts is not None:
-            known |= dict(zip(names, forecasts, strict=True))
+        losses, weight, forecasts = held_out_losses(
+            *samples, **data, forecasts=problem.forecast.size <= LARGE
+        )
+        if forecasts is not None:
+            target, rows = problem.target, (problem.weight, problem.cluster)
+            mixed = HeldOutMixture(candidates, [forecasts], [folds], target, *rows).mixed
+            own = [[score.loss(target, mixed)] for score in scores]
+            names, losses = [*names, MIXTURE], np.concatenate([losses, own], axis=1)
+            known |= dict(zip(names, [*forecasts, mixed], strict=True))
     else:
         losses = held_out_losses_of_rows(candidates, problem, folds=folds, scores=scores)
         weight = problem.weight
@@ -420,6 +428,7 @@ def compare_maps(
         if np.isinf(means).all():
             return _no_comparison(names[0]), None, tuple(refused), left_out
         rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
+        rows["mixture"] = names[-1] == MIXTURE
         record = one_standard_error(names, losses[0], weight, confidence_level, **rows)
         at = names.index(record.chosen)
         if at == 0:

@@ -17,9 +17,9 @@ from sklearn.utils import check_random_state
 from skcalib._formatting import limit_of_noise, printable
 from skcalib._records import Record
 from skcalib.errors import ScoreDecomposition
-from skcalib.estimators.selection import RecalibratorSelection
 from skcalib.inference import MeanInterval
 from skcalib.pvalues import CalibrationTest
+from skcalib.recalibration.selection import RecalibratorSelection
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

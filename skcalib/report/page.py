@@ -260,7 +260,8 @@ def _maps(findings):
         rows.append(Row((one.name, f"{one.log_loss:.4f}", "-"), wording.refused_map(one)))
     table = Table(
         "Cross-validated log loss, from simple to complex maps. The simplest one within a standard "
-        "error of the best is chosen (*: recommended).",
+        "error of the best is chosen, or the mixture of all, StackedRecalibrator, where that one "
+        "loses more than 0.5 % (*: recommended).",
         ("Map", "log loss", "difference from best (SE)"),
         tuple(rows),
     )

@@ -50,7 +50,9 @@ RECALIBRATOR_NAMES = {
     "BiasCorrectedTemperatureScaling": "temperature scaling with class biases",
     "VectorScaling": "vector scaling",
     "ModelAverageScaling": "model averaging",
+    "QuadraticScaling": "quadratic scaling",
     "IsotonicRecalibrator": "isotonic regression",
+    "StackedRecalibrator": "a mixture of maps",
 }
 #: Most ranges, classes or groups named in a sentence or a list.
 N_NAMED = 3

@@ -31,7 +31,6 @@ from sklearn.svm import LinearSVC
 
 from skcalib.datasets import make_tempered_simplex
 from skcalib.estimators.recalibrated import RecalibratedClassifierCV
-from skcalib.estimators.selection import default_candidates, one_standard_error, select_recalibrator
 from skcalib.recalibration import (
     BetaCalibration,
     HistogramBinning,
@@ -44,6 +43,11 @@ from skcalib.recalibration import (
     QuadraticScaling,
     TemperatureScaling,
     VectorScaling,
+)
+from skcalib.recalibration.selection import (
+    default_candidates,
+    one_standard_error,
+    select_recalibrator,
 )
 
 NAMES = np.array(["ape", "bee", "cat"])
@@ -90,7 +94,7 @@ def log_probabilities():
 
 def test_the_three_steps_by_hand(data):
     X, y, X_new, _ = data
-    model = RecalibratedClassifierCV(GaussianNB(), cv=4).fit(X, y)
+    model = RecalibratedClassifierCV(GaussianNB(), "temperature", cv=4).fit(X, y)
     out_of_fold = cross_val_predict(GaussianNB(), X, y, cv=4, method="predict_proba")
     expected = TemperatureScaling().fit(out_of_fold, y)
     assert model.recalibrator_.temperature_ == pytest.approx(expected.temperature_, rel=1e-9)
@@ -127,6 +131,7 @@ def test_ensemble_by_hand(data):
         Halfway(),
         GridSearchCV(MatrixScaling(), {"shrinkage": [1.0, 100.0]}, scoring="neg_log_loss", cv=3),
         "auto",
+        "select",
     ],
     ids=lambda recalibrator: type(recalibrator).__name__,
 )
@@ -158,7 +163,8 @@ def test_what_is_no_recalibrator_is_refused(data):
 def test_frozen_classifiers(data):
     X, y, X_new, y_new = data
     classifier = GaussianNB().fit(X, NAMES[y])
-    model = clone(RecalibratedClassifierCV(FrozenEstimator(classifier), ensemble=True))
+    model = RecalibratedClassifierCV(FrozenEstimator(classifier), "temperature", ensemble=True)
+    model = clone(model)
     model.fit(X_new, NAMES[y_new])
     expected = TemperatureScaling().fit(classifier.predict_proba(X_new), y_new)
     assert model.recalibrator_.temperature_ == expected.temperature_
@@ -225,7 +231,7 @@ def test_folds_that_lack_a_class(data):
     covering(
         [RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0), TimeSeriesSplit(3)],
         [False, True],
-        [None, "auto"],
+        ["auto", "select"],
     ),
 )
 def test_repeated_and_partial_splitters(data, cv, ensemble, recalibrator):
@@ -262,7 +268,7 @@ def test_grid_search_tunes_nested_parameters(data):
             "recalibrator__identityrecalibrator": [IdentityRecalibrator(), PlattScaling()],
             "ensemble": [True, False],
         },
-        {"recalibrator": ["auto", LabelFrequency()]},
+        {"recalibrator": ["select", LabelFrequency()]},
         {"recalibrator": [VectorScaling()], "recalibrator__shrinkage": [1.0, 1e4]},
     ]
     search = GridSearchCV(
@@ -321,10 +327,10 @@ def test_weights_go_where_they_are_taken(data):
 def test_weights_that_the_classifier_refuses_go_to_the_recalibrator(data):
     X, y, *_ = data
     weight = np.random.default_rng(0).random(len(y))
-    unweighted = RecalibratedClassifierCV(GaussianNB()).fit(X, y)
+    unweighted = RecalibratedClassifierCV(GaussianNB(), "temperature").fit(X, y)
     with sklearn.config_context(enable_metadata_routing=True):
         refused = GaussianNB().set_fit_request(sample_weight=False)
-        only = RecalibratedClassifierCV(refused).fit(X, y, sample_weight=weight)
+        only = RecalibratedClassifierCV(refused, "temperature").fit(X, y, sample_weight=weight)
         RecalibratedClassifierCV().fit(X, y, sample_weight=weight)  # the default asks for them
         frozen = RecalibratedClassifierCV(FrozenEstimator(GaussianNB().fit(X, y)))
         frozen.fit(X, y, sample_weight=weight)
@@ -386,7 +392,7 @@ def test_complex_maps_are_chosen_where_they_earn_it():
 def test_naive_bayes_with_exact_zeros_is_helped():
     """Half of the digits learns, the other judges; probabilities down to 1e-300, and zeros."""
     X, y = load_digits(return_X_y=True)
-    model = RecalibratedClassifierCV(GaussianNB(), "auto", cv=3).fit(X[::2], y[::2])
+    model = RecalibratedClassifierCV(GaussianNB(), "select", cv=3).fit(X[::2], y[::2])
     raw, mapped = model.estimator_.predict_proba(X[1::2]), model.predict_proba(X[1::2])
     assert (raw == 0).any() and model.selection_.chosen != "IdentityRecalibrator"
     target = np.eye(10)[y[1::2]]
@@ -464,7 +470,7 @@ def test_candidates_of_ones_own(data):
         Halfway(0.5),
         make_pipeline(TemperatureScaling(), PlattScaling()),
     ]
-    model = RecalibratedClassifierCV(GaussianNB(), "auto", candidates=candidates).fit(X, y)
+    model = RecalibratedClassifierCV(GaussianNB(), "select", candidates=candidates).fit(X, y)
     names = ("IdentityRecalibrator", "Halfway-1", "Halfway-2", "Pipeline")
     assert model.selection_.names == names and model.selection_.chosen in names
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
@@ -473,10 +479,10 @@ def test_candidates_of_ones_own(data):
     assert np.isfinite(weighted.predict_proba(X_new)).all()
 
 
-def test_auto_follows_the_folds(data):
+def test_select_follows_the_folds(data):
     X, y, *_ = data
     groups = np.arange(len(y)) % 4
-    model = RecalibratedClassifierCV(GaussianNB(), "auto", cv=LeaveOneGroupOut())
+    model = RecalibratedClassifierCV(GaussianNB(), "select", cv=LeaveOneGroupOut())
     P = cross_val_predict(
         GaussianNB(), X, y, groups=groups, cv=LeaveOneGroupOut(), method="predict_proba"
     )
@@ -485,9 +491,9 @@ def test_auto_follows_the_folds(data):
     )
     assert model.fit(X, y, groups=groups).selection_.losses == pytest.approx(expected.losses)
     frozen = RecalibratedClassifierCV(
-        FrozenEstimator(GaussianNB().fit(X, y)), "auto", cv=LeaveOneGroupOut()
+        FrozenEstimator(GaussianNB().fit(X, y)), "select", cv=LeaveOneGroupOut()
     )
     assert frozen.fit(X, y, groups=groups).selection_ is not None
     one_fold = PredefinedSplit(np.where(groups == 0, 0, -1))
     with pytest.raises(ValueError, match="needs at least two of them"):
-        RecalibratedClassifierCV(GaussianNB(), "auto", cv=one_fold).fit(X, y)
+        RecalibratedClassifierCV(GaussianNB(), "select", cv=one_fold).fit(X, y)

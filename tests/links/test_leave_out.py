@@ -6,7 +6,6 @@ from dense_directions import labels_from, world
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib import IdentityRecalibrator, VectorScaling
-from skcalib.estimators import selection
 from skcalib.links import VectorMap, leave_out
 from skcalib.links.affine import affine_sums, minimise_affine
 from skcalib.links.averaging import ModelAverage, tree_of
@@ -18,7 +17,7 @@ from skcalib.links.leave_out import (
     is_usual,
     one_step_is_enough,
 )
-from skcalib.recalibration import ModelAverageScaling
+from skcalib.recalibration import ModelAverageScaling, selection
 from skcalib.scores import LogLoss
 
 STRENGTHS = (np.inf, 300.0, 10.0, 0.1)

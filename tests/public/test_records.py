@@ -16,7 +16,6 @@ from sklearn.naive_bayes import GaussianNB
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
-from skcalib.estimators.selection import RecalibratorSelection
 from skcalib.grouping import (
     GroupCalibration,
     GroupComparison,
@@ -29,6 +28,7 @@ from skcalib.io import Predictions
 from skcalib.kernels import Kernel
 from skcalib.links import LinkFit
 from skcalib.monitoring import Alarm, Evidence
+from skcalib.recalibration.selection import RecalibratorSelection
 from skcalib.theory import InformationEstimate
 
 SCRIPT = "<script>alert('1 < 2')</script>"

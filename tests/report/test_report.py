@@ -20,8 +20,8 @@ from skcalib import (
     problem,
 )
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.estimators.selection import default_candidates
 from skcalib.problem import check_problem
+from skcalib.recalibration.selection import default_candidates
 from skcalib.report import analysis
 from skcalib.report.findings import noted
 from skcalib.report.report import _kind

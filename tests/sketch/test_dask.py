@@ -85,7 +85,7 @@ def interval(**options):
 def ensemble(**options):
     """Models of folds and their recalibrators: fitted, and asked, in parallel."""
     data = make_grouping_problem(300, random_state=2)
-    model = RecalibratedClassifierCV(GaussianNB(), "auto", cv=3, ensemble=True, **options)
+    model = RecalibratedClassifierCV(GaussianNB(), "select", cv=3, ensemble=True, **options)
     model.set_params(candidates=[IdentityRecalibrator(), IsotonicRecalibrator()]).fit(
         data.X, data.y
     )

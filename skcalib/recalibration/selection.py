@@ -22,23 +22,23 @@ from skcalib.inference import (
     mean_interval,
 )
 from skcalib.problem import ProblemSummary
-from skcalib.recalibration import (
-    BetaCalibration,
-    BiasCorrectedTemperatureScaling,
-    IdentityRecalibrator,
-    InterceptRecalibrator,
-    IsotonicRecalibrator,
-    ModelAverageScaling,
-    PlattScaling,
-    TemperatureScaling,
-    VectorScaling,
-)
 from skcalib.recalibration._base import (
     fit_recalibrator,
     fit_without_each,
     recalibrated_proba,
     require_recalibrator,
 )
+from skcalib.recalibration.averaged import ModelAverageScaling
+from skcalib.recalibration.identity import IdentityRecalibrator
+from skcalib.recalibration.label_shift import InterceptRecalibrator
+from skcalib.recalibration.one_vs_rest import (
+    BetaCalibration,
+    IsotonicRecalibrator,
+    PlattScaling,
+    QuadraticScaling,
+)
+from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
+from skcalib.recalibration.vector_scaling import VectorScaling
 from skcalib.scores import resolve_loss
 from skcalib.tower import weighted_mean
 
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
     from skcalib.links.averaging import ModelAverage
     from skcalib.problem import Problem
     from skcalib.scores import LossLike, ProperScore
+
+
+_TOLERATED = 0.005  # share of the loss by which a single map may be worse than the mixture
 
 
 @dataclass(frozen=True)
@@ -111,23 +114,22 @@ class RecalibratorSelection(Record):
         return "\n".join(rows)
 
 
-def default_candidates(n_classes: int, loss: LossLike = "log") -> list[BaseEstimator]:
-    """The short list of ``recalibrator="auto"``, from simple to complex, fitted under `loss`.
+def default_candidates(
+    n_classes: int, loss: LossLike = "log", n_samples: float = np.inf
+) -> list[BaseEstimator]:
+    """The maps that are compared or mixed, from simple to complex, fitted under `loss`.
 
     All begin with identity, temperature, and a shift of the log odds. Then two classes: Platt,
-    beta, model average, strictly increasing isotonic. More: bias-corrected temperature, vector
-    scaling shrunk towards temperature by cross-validation, model average, one-vs-rest isotonic.
+    beta, quadratic, model average, strictly increasing isotonic. More: bias-corrected temperature,
+    vector scaling shrunk towards temperature, model average, one-vs-rest isotonic.
     """
-    binary = (PlattScaling, BetaCalibration)
-    several = (BiasCorrectedTemperatureScaling, VectorScaling, ModelAverageScaling)
-    between = (*binary, ModelAverageScaling) if n_classes == 2 else several
-    return [
-        IdentityRecalibrator(loss=loss),
-        TemperatureScaling(loss=loss),
-        InterceptRecalibrator(loss=loss),
-        *(kind(loss=loss) for kind in between),
-        IsotonicRecalibrator(loss=loss, strict=True),
-    ]
+    kinds = [IdentityRecalibrator, TemperatureScaling, InterceptRecalibrator]
+    if n_classes == 2:
+        kinds += [PlattScaling, BetaCalibration, QuadraticScaling]
+    else:
+        kinds += [BiasCorrectedTemperatureScaling, VectorScaling]
+    kinds += [ModelAverageScaling]
+    return [*(kind(loss=loss) for kind in kinds), IsotonicRecalibrator(loss=loss, strict=True)]
 
 
 def select_recalibrator(
@@ -260,8 +262,13 @@ def one_standard_error(
     *,
     square: np.ndarray | None = None,
     cluster: np.ndarray | None = None,
+    mixture: bool = False,
 ) -> RecalibratorSelection:
-    """Losses (m, n) of candidates from simple to complex -> `RecalibratorSelection`."""
+    """Losses (m, n) of candidates from simple to complex -> `RecalibratorSelection`.
+
+    With `mixture` the last candidate is one of all others, and is chosen only where the mean loss
+    of the choice among them is more than .5 % above its own.
+    """
     means = np.array([weighted_mean(row, weight) for row in losses])
     if np.isinf(means.min()):
         raise ValueError(
@@ -271,6 +278,9 @@ def one_standard_error(
         )
     rows: dict[str, Any] = {"square": square, "cluster": cluster}
     chosen, best, intervals = first_within_one_standard_error(losses, weight, **rows)
+    if mixture:
+        chosen, *_ = first_within_one_standard_error(losses[:-1], weight, **rows)
+        chosen = len(names) - 1 if means[chosen] > (1 + _TOLERATED) * means[-1] else chosen
     return RecalibratorSelection(
         tuple(names),
         tuple(means.tolist()),
@@ -300,7 +310,7 @@ def _of_fold(candidate, fitted, train, test, proba, y, weight, classes, scores, 
                 candidate, proba[train], y[train], own, classes, measure=False
             )
     forecast = recalibrated_proba(fitted, proba[test], classes)
-    target = one_hot(y[test], classes)
+    target = y[test] if np.ndim(y) == 2 else one_hot(y[test], classes)
     losses = [score.loss(target, forecast) for score in scores]
     return np.column_stack([*losses, forecast] if forecasts else losses)
 

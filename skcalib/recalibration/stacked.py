@@ -1,0 +1,530 @@
+"""The mixture of all recalibration maps, with weights from their held-out losses."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Literal, Self
+
+import numpy as np
+from scipy.linalg import null_space
+from scipy.special import expit
+from sklearn.exceptions import ConvergenceWarning
+
+from skcalib._fits import shared_fits
+from skcalib._records import Record
+from skcalib._validation import check_indices, check_weight
+from skcalib._values import shown
+from skcalib.clusters import check_groups, effective_size, outside_level
+from skcalib.inference import MeanInterval, mean_interval
+from skcalib.links._base import minimise_convex
+from skcalib.recalibration._base import (
+    Recalibrator,
+    fit_recalibrator,
+    is_injective,
+    recalibrated_proba,
+)
+from skcalib.recalibration.averaged import ModelAverageScaling
+from skcalib.recalibration.identity import IdentityRecalibrator
+from skcalib.recalibration.selection import (
+    candidate_names,
+    default_candidates,
+    held_out_losses,
+)
+from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
+from skcalib.smoothers._base import check_folds
+from skcalib.tower import weighted_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+    from sklearn.base import BaseEstimator
+
+    from skcalib._types import CV
+    from skcalib.scores import LossLike
+
+_FOLDS = 5
+_FEWEST = 10  # samples below which the map is the identity
+_ROUNDED, _MOST_ROUNDS = 2_000, 4  # samples below which there are several rounds of folds
+_SIMPLE = 0.3  # prior, in samples, of the weights of identity and temperature; others share one
+_ODDS = 5.0  # prior odds that the forecasts need no recalibration
+_ROUNDING = 1e-12  # by which a monotone map may decrease
+_LEAST = 1e-3  # weights below it are set to zero
+_CAP = 34.5  # largest log loss that counts in the comparison with the identity
+_MOST_ROWS, _MOST_VALUES = 100_000, 2_000_000  # samples, and probabilities, that give the weights
+_TOLERANCE = 1e-6  # of the criterion, in samples
+_GRID = np.linspace(-30.0, 30.0, 4001)  # logits at which a map of two classes is checked
+
+
+@dataclass(frozen=True)
+class RecalibratorMixture(Record):
+    """What a `StackedRecalibrator` holds.
+
+    `to_frame` has a row for each candidate: its ``name``, ``weight`` and mean held-out ``loss``.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the candidates.
+    weights : tuple of float
+        Weight of each; they sum to one.
+    losses : tuple of float
+        Mean held-out loss of each.
+    gain : MeanInterval
+        Mean held-out loss of the forecasts as they are, minus that of the mixture, with a 95 %
+        interval. The weights for a fold are computed without it.
+    monotone : bool
+        Whether the map is monotone.
+
+    See Also
+    --------
+    StackedRecalibrator : Has it as ``mixture_``.
+    """
+
+    names: tuple
+    weights: tuple
+    losses: tuple
+    gain: MeanInterval
+    monotone: bool
+
+    _beside = ("gain", "monotone")
+
+    def _columns(self):
+        return {"name": self.names, "weight": self.weights, "loss": self.losses}
+
+    def __str__(self) -> str:
+        held = sorted(zip(self.weights, self.names, strict=True), reverse=True)
+        parts = [f"{short_name(name)} {weight:.2f}" for weight, name in held if weight > 0]
+        kind = "monotone" if self.monotone else "not monotone"
+        return f"{', '.join(parts)}; gain {self.gain}; {kind}"
+
+
+def short_name(name: str) -> str:
+    """The name of a class of maps in words: "bias corrected temperature"."""
+    stem = re.sub(r"(Scaling|Calibration|Recalibrator)(?=-|$)", "", name)
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", stem).lower() or name
+
+
+class StackedRecalibrator(Recalibrator):  # numpydoc ignore=PR02
+    r"""Mixture of recalibration maps, with weights from their held-out losses.
+
+    This is the default of `RecalibratedClassifierCV`. No single map is best everywhere: one
+    parameter is enough for many networks, curves and classes with shapes of their own need
+    more, and few samples allow little. The map is
+
+    .. math:: g(s) = \sum_m w_m\, g_m(s), \qquad w_m \ge 0, \quad \sum_m w_m = 1 ,
+
+    with the maps :math:`g_m` of the candidates, fitted to all samples. The weights maximise
+
+    .. math:: \sum_i \omega_i \Bigl[\tfrac12 \log q_i(y_i) - \tfrac r2
+        \|q_i - e_{y_i}\|^2\Bigr] + \sum_m \alpha_m \log w_m , \qquad
+        q_i = \sum_m w_m\, g_m^{(-i)}(s_i) ,
+
+    where :math:`g_m^{(-i)}` is fitted without the fold of sample i, :math:`\omega` are the sample
+    weights divided so that they sum to the effective number of samples n, and r is the lowest
+    log loss of a candidate divided by the lowest Brier score. The prior strengths :math:`\alpha`
+    are 0.3 for the identity and one temperature; the others share 1. Weights for both losses
+    together were as good for each of them as weights for it alone.
+
+    With few samples a mixture may do harm. So the weights are computed again without each fold. The
+    total gain G of these mixtures over the identity, in the units of the criterion, gives the
+    posterior probability of the mixture against no recalibration, with prior odds of 1 : 5:
+
+    .. math:: \pi = \frac{e^G}{5 + e^G}, \qquad w \leftarrow \pi w + (1 - \pi)\, e_{identity} .
+
+    Weights below 0.001 are set to zero. All maps but one temperature and, unless forecasts of the
+    calibration set are zero, the identity are averaged with the class frequencies
+    :math:`\bar y`, :math:`(n\, q + \bar y) / (n + 1)`. So no single map gives an infinite log loss.
+    Of fewer than ten samples the map is the identity.
+
+    Parameters
+    ----------
+    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+        What the default candidates are fitted to, and what ``mixture_`` and ``loss_before_`` are
+        measured in. The weights do not depend on it.
+    candidates : list of recalibrators, default=None
+        The maps, Pipelines of maps, or other objects with ``fit(P, y)`` and ``predict_proba(P)``.
+        The identity is added if it is not among them. None is the list of the notes.
+    cv : int, splitter or iterable, default=None
+        Folds of the samples. None is five, stratified, and up to four divisions into five folds
+        where there are fewer than 1,000 samples. With ``groups`` in `fit` an integer gives folds
+        of whole groups.
+    random_state : int, default=0
+        Seed of the folds.
+    n_jobs : int, default=None
+        Candidates and folds in parallel.
+
+    Attributes
+    ----------
+    weights_ : dict
+        Weight of each map, by the name of its class.
+    maps_ : dict
+        The fitted maps of positive weight, by the same names.
+    mixture_ : RecalibratorMixture
+        Names, weights and held-out losses of all candidates, and the gain with an interval. Prints
+        in one line.
+    monotone_ : bool
+        Whether the map is monotone: for two classes, whether a larger forecast never becomes
+        smaller, as checked at 4,001 logits in [-30, 30] and at the calibration set. For more
+        classes whether all maps are monotone operators of the logits, as temperatures and biases
+        are.
+
+    Warns
+    -----
+    UserWarning
+        If a class has fewer samples than there are folds: some folds are then compared without it.
+
+    See Also
+    --------
+    RecalibratedClassifierCV : Fits a classifier and this map, cross-fitted.
+    RecalibratorMixture : What the map holds, as a table.
+    RecalibratorSelection : Chooses one map in place of a mixture.
+    ModelAverageScaling : An average by evidence, without folds.
+
+    Notes
+    -----
+    The candidates begin with `IdentityRecalibrator`, `TemperatureScaling` and
+    `InterceptRecalibrator`. Two classes: `PlattScaling`, `BetaCalibration`, `QuadraticScaling`,
+    `ModelAverageScaling`, `IsotonicRecalibrator` (strictly increasing). More classes:
+    `BiasCorrectedTemperatureScaling`, `VectorScaling`, `ModelAverageScaling` and
+    `IsotonicRecalibrator`.
+
+    Cost: each candidate is fitted to all samples and without each fold. The weights come from a
+    random part of at most 100,000 samples and two million probabilities.
+
+    Examples
+    --------
+    >>> from skcalib import StackedRecalibrator
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 2, random_state=0)
+    >>> stack = StackedRecalibrator().fit(data.y_proba, data.y)
+    >>> stack.mixture_.gain.low > 0, stack.loss_after_ < stack.loss_before_
+    (True, True)
+    """
+
+    _takes_folds = True
+
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+        candidates: Sequence[BaseEstimator] | None = None,
+        cv: CV = None,
+        random_state: int = 0,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(input=input, loss=loss, labels=labels)
+        self.candidates = candidates
+        self.cv = cv
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the maps and their weights.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Forecasts of held-out samples.
+        y : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Labels, or soft labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+        groups : array-like of shape (n_samples,), default=None
+            The cluster of each sample, such as a patient. Folds hold whole clusters.
+
+        Returns
+        -------
+        StackedRecalibrator
+            The fitted recalibrator.
+        """
+        check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups)
+        samples = self._check_samples(X, y, sample_weight)
+        if groups is not None:
+            samples.cluster = check_groups(groups, len(y))[check_weight(sample_weight, len(y)) > 0]
+        return self._learn(samples)
+
+    def _check_parameters(self):
+        super()._check_parameters()
+        if self.candidates is not None:
+            candidate_names(self.candidates)  # raises for what is no recalibrator
+
+    def _fit_map(self, samples):
+        n_classes, size = len(self.classes_), effective_size(samples.weight)
+        candidates = self.candidates
+        if candidates is None:
+            candidates = default_candidates(n_classes, self.loss, size)
+        elif not any(isinstance(one, IdentityRecalibrator) for one in candidates):
+            candidates = [IdentityRecalibrator(loss=self.loss), *candidates]
+        names, y = candidate_names(candidates), samples.labels
+        data = samples.forecast, y if y.ndim == 2 else self.classes_[y], samples.weight
+        self._blend = _Blend(candidates, samples.forecast, samples.target, samples.weight)
+        with shared_fits(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # held-out losses judge each fit
+            weights, losses, gain = self._weigh(candidates, data, samples)
+            self._kept = np.flatnonzero(weights > 0).tolist()
+            run = {"classes": self.classes_, "measure": False}
+            self.maps_ = {
+                names[k]: fit_recalibrator(candidates[k], *data, **run) for k in self._kept
+            }
+        self.weights_ = {names[k]: float(weights[k]) for k in self._kept}
+        self._declare(samples.forecast)
+        rows = tuple(names), tuple(map(float, weights)), tuple(map(float, losses))
+        self.mixture_ = RecalibratorMixture(*rows, gain, self.monotone_)
+
+    def _weigh(self, candidates, data, samples):
+        """Weights (M,) of the maps, their mean held-out losses, and the gain of the mixture."""
+        part, rounds = self._rounds(samples)
+        if not rounds or len(candidates) == 1:
+            weights = 1.0 * np.array([isinstance(one, IdentityRecalibrator) for one in candidates])
+            unknown = MeanInterval(0.0, -np.inf, np.inf, np.inf)
+            return weights, np.full(len(weights), np.nan), unknown
+        proba, y, weight = (values[part] for values in data)
+        run = {"classes": self.classes_, "weight": weight, "n_jobs": self.n_jobs}
+        run |= {"scores": (), "forecasts": True}
+        forecasts = [held_out_losses(candidates, proba, y, folds=one, **run)[2] for one in rounds]
+        target = samples.target[part]
+        cluster = None if samples.cluster is None else samples.cluster[part]
+        found = HeldOutMixture(candidates, forecasts, rounds, target, weight, cluster)
+        score = samples.score
+        losses = [weighted_mean(score.loss(found.target, f), found.weight) for f in found.forecasts]
+        before, after = (score.loss(found.target, f) for f in (proba[found.sample], found.mixed))
+        return found.weights, losses, found.interval(before - after)
+
+    def _rounds(self, samples):
+        """Rows of the samples that give the weights, and lists of test folds of these."""
+        n_samples, n_classes = samples.forecast.shape
+        part, most = np.arange(n_samples), min(_MOST_ROWS, _MOST_VALUES // n_classes)
+        rng = np.random.RandomState(self.random_state)
+        if n_samples > most:
+            part = np.sort(rng.choice(n_samples, most, replace=False))
+        if samples.folds is not None:
+            place = np.full(n_samples, -1)
+            place[part] = np.arange(len(part))
+            folds = [place[test][place[test] >= 0] for test in samples.folds]
+            folds = [test for test in folds if 0 < len(test) < len(part)]
+            if len(folds) > 1:
+                return part, [folds]
+        if len(part) < _FEWEST:
+            return part, []
+        cv, target = _FOLDS if self.cv is None else self.cv, samples.target[part]
+        if not isinstance(cv, Integral) or samples.cluster is not None:
+            cluster = None if samples.cluster is None else samples.cluster[part]
+            run = {"random_state": self.random_state, "cluster": cluster}
+            return part, [[test for _, test in check_folds(cv, target, **run)]]
+        if cv < 2:
+            raise ValueError(f"cv must be at least 2 folds or a splitter, got {shown(cv)}.")
+        labels = target.argmax(axis=1)
+        counts = np.bincount(labels)
+        rare = self.classes_[np.flatnonzero((counts > 0) & (counts < cv))]
+        if len(rare):
+            warnings.warn(
+                f"{len(rare)} of {len(self.classes_)} classes, such as {shown(rare[0])}, have "
+                f"fewer samples than the {cv} folds: some maps are compared without them. Their "
+                "probabilities are uncertain.",
+                UserWarning,
+                stacklevel=outside_level(),
+            )
+        n_rounds = int(np.clip(_ROUNDED // len(part), 1, _MOST_ROUNDS))
+        return part, [_spread(labels, min(cv, len(part)), rng) for _ in range(n_rounds)]
+
+    def _apply_map(self, forecast):
+        found = np.zeros(forecast.shape)
+        for k, (name, one) in zip(self._kept, self.maps_.items(), strict=True):
+            answer = recalibrated_proba(one, forecast, self.classes_)
+            found += self.weights_[name] * self._blend(k, answer)
+        return found
+
+    def _declare(self, forecast):
+        """Properties of the mixture, from those of its maps and, of two classes, its values."""
+        maps = self.maps_.values()
+        pure = all(self._blend.pure[k] for k in self._kept)
+        kept = [
+            all(getattr(m, name, False) for m in maps)
+            for name in ("preserves_argmax_", "preserves_order_")
+        ]
+        self.preserves_argmax_, self.preserves_order_ = (pure and one for one in kept)
+        if len(self.classes_) > 2:
+            # A sum of monotone operators of the logits is one; they are injective.
+            self.monotone_ = self.injective_ = all(map(_is_monotone, maps))
+            return
+        p = np.unique(np.concatenate([expit(_GRID), forecast[:, 1]]))
+        mapped = self._apply_map(np.column_stack([1 - p, p]))
+        self.monotone_ = bool(np.all(np.diff(mapped[:, 1]) >= -_ROUNDING))
+        self.injective_ = self.monotone_ and any(map(self._increases, maps))
+
+    def _increases(self, fitted):
+        """Whether a map of two classes is strictly increasing."""
+        few = np.array([[0.75, 0.25], [0.25, 0.75]])
+        low, high = recalibrated_proba(fitted, few, self.classes_)[:, 1]
+        return bool(is_injective(fitted) and low < high)
+
+
+class _Blend:
+    """Averages forecasts of maps with the class frequencies, which are one sample among n + 1."""
+
+    def __init__(self, candidates, forecast, target, weight):
+        # The log loss of these two is finite wherever that of the forecasts is.
+        kinds = (TemperatureScaling, IdentityRecalibrator)[: 1 if forecast.min() == 0 else 2]
+        self.pure = [type(one) in kinds for one in candidates]
+        self.size, counts = effective_size(weight), weight @ target
+        share = counts / counts.sum()
+        self.prior = (share * self.size + 1 / len(share)) / (self.size + 1)
+
+    def __call__(self, k, forecast):
+        """The forecast (m, K) of candidate k, blended."""
+        if self.pure[k]:
+            return forecast
+        return (self.size * forecast + self.prior) / (self.size + 1)
+
+
+class HeldOutMixture:
+    """The mixture of maps, by their held-out forecasts.
+
+    Parameters
+    ----------
+    candidates : list of recalibrators
+        The M maps; the identity is among them.
+    forecasts : list of lists of ndarray of shape (n_samples, n_classes)
+        For each round of folds the held-out forecasts of each map.
+    rounds : list of lists of ndarray
+        The test rows of the folds of each round. Samples in no fold are not used.
+    target : ndarray of shape (n_samples, n_classes)
+        One-hot labels, or label distributions.
+    weight : ndarray of shape (n_samples,)
+        Positive weights.
+    cluster : ndarray of shape (n_samples,), default=None
+        Numbers of the clusters of dependent samples.
+
+    Attributes
+    ----------
+    weights : ndarray of shape (M,)
+        Weights of the maps.
+    sample : ndarray of shape (N,)
+        The samples of the pooled rows of all rounds, to which the next attributes refer.
+    mixed : ndarray of shape (N, n_classes)
+        Forecasts of mixtures whose weights were computed without the fold of the sample.
+    """
+
+    def __init__(self, candidates, forecasts, rounds, target, weight, cluster=None):
+        tested = [np.unique(np.concatenate(folds)) for folds in rounds]
+        identity = [isinstance(one, IdentityRecalibrator) for one in candidates].index(True)
+        blend = _Blend(candidates, forecasts[0][identity][tested[0]], target, weight)
+        self.sample, self._of_samples = np.concatenate(tested), (weight, cluster)
+        self.forecasts = np.concatenate(
+            [
+                [blend(k, one[rows]) for k, one in enumerate(every)]
+                for every, rows in zip(forecasts, tested, strict=True)
+            ],
+            axis=1,
+        )
+        size = effective_size(weight)
+        self.target = target[self.sample]
+        self.weight = weight[self.sample] * (size / (weight.sum() * len(rounds)))
+        simple = [isinstance(one, (IdentityRecalibrator, TemperatureScaling)) for one in candidates]
+        self._prior = np.where(simple, _SIMPLE, 1 / max(simple.count(False), 1))
+        self._ratio = 1.0
+        log, brier = np.min([self._losses(f) @ self.weight for f in self.forecasts], axis=0)
+        self._ratio = log / brier if brier > 0 else 1.0
+
+        own, nested = self.forecasts[identity], self._nested(rounds)
+        gain = self._criterion(own) - self._criterion(nested)
+        found, alike = self.interval(gain), self.interval(gain, clustered=False)
+        # Dependent samples have less evidence than as many independent ones.
+        independent = min(1.0, alike.standard_error / max(found.standard_error, 1e-300)) ** 2
+        share = float(expit(independent * size * found.estimate - np.log(_ODDS)))
+        weights = share * self._weights(slice(None))
+        weights[identity] += 1 - share
+        weights[weights < _LEAST] = 0.0
+        self.weights = weights / weights.sum()
+        self.mixed = share * nested + (1 - share) * own
+
+    def interval(self, values, clustered=True):
+        """Interval of the mean of values (N,), which are averaged for each sample first."""
+        weight, cluster = self._of_samples
+        used, place = np.unique(self.sample, return_inverse=True)
+        mean = np.bincount(place, values) / np.bincount(place)
+        numbers = None
+        if clustered and cluster is not None:
+            numbers = np.unique(cluster[used], return_inverse=True)[1]
+        return mean_interval(mean, weight[used], cluster=numbers)
+
+    def _losses(self, forecast):
+        """Log losses and Brier scores (N,)."""
+        log = -np.sum(self.target * np.log(np.maximum(forecast, np.exp(-_CAP))), axis=1)
+        return np.stack([log, np.sum((forecast - self.target) ** 2, axis=1)])
+
+    def _criterion(self, forecast):
+        """The mean of log loss and Brier score (N,), in units of the lowest log loss."""
+        log, brier = self._losses(forecast)
+        return 0.5 * (log + self._ratio * brier)
+
+    def _nested(self, rounds):
+        """Forecasts (N, K) of mixtures whose weights are computed without each fold."""
+        mixed, start = np.empty(self.target.shape), 0
+        for folds in rounds:
+            end = start + len(np.unique(np.concatenate(folds)))
+            for test in folds:
+                left_out = np.isin(self.sample, test)
+                weights = self._weights(~left_out)
+                left_out[:start] = left_out[end:] = False
+                mixed[left_out] = np.tensordot(weights, self.forecasts[:, left_out], 1)
+            start = end
+        return mixed
+
+    def _weights(self, rows):
+        """Weights (M,) that minimise the criterion on the rows, with a weak prior."""
+        forecasts, target, weight = self.forecasts[:, rows], self.target[rows], self.weight[rows]
+        row, column = np.nonzero(target)
+        hit = np.maximum(forecasts[:, row, column].T, np.finfo(float).tiny)
+        share = weight[row] * target[row, column]
+        scaled = (np.sqrt(weight)[:, None] * forecasts).reshape(len(forecasts), -1)
+        gram, reach, prior = scaled @ scaled.T, share @ hit, self._prior
+        start = (prior + 0.1) / (prior + 0.1).sum()
+        free = null_space(np.ones((1, len(prior))))
+
+        def value(step):
+            w = start + free @ step
+            if w.min() <= 0:
+                return np.inf, None
+            mixed = hit @ w
+            log, brier = -share @ np.log(mixed), w @ gram @ w - 2 * reach @ w
+            return 0.5 * (log + self._ratio * brier) - prior @ np.log(w), (w, mixed)
+
+        def slopes(step, state):
+            w, mixed = state
+            relative = hit / mixed[:, None]
+            gradient = -0.5 * share @ relative + self._ratio * (gram @ w - reach) - prior / w
+            hessian = 0.5 * (relative.T * share) @ relative + self._ratio * gram
+            hessian += np.diag(prior / w**2)
+            return free.T @ gradient, free.T @ hessian @ free
+
+        found = minimise_convex(value, slopes, np.zeros(len(prior) - 1), tolerance=_TOLERANCE)
+        return start + free @ found.parameters
+
+
+def _spread(labels, n_folds, rng):
+    """Test folds that have nearly equal numbers of samples of each class."""
+    order = rng.permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]
+    return [np.sort(order[k::n_folds]) for k in range(n_folds)]
+
+
+def _is_monotone(recalibrator):
+    """Whether a fitted map is a strictly monotone operator of the logits."""
+    if isinstance(recalibrator, BiasCorrectedTemperatureScaling):
+        return recalibrator.temperature_ > 0
+    if isinstance(recalibrator, ModelAverageScaling):
+        return recalibrator.injective_
+    return isinstance(recalibrator, (IdentityRecalibrator, TemperatureScaling))
