@@ -69,14 +69,17 @@ from skcalib.recalibration import (
     IsotonicRecalibrator as IsotonicRecalibrator,
     KernelRecalibrator as KernelRecalibrator,
     LabelFrequency as LabelFrequency,
+    LabelNoiseScaling as LabelNoiseScaling,
     LabelShiftRecalibrator as LabelShiftRecalibrator,
     MatrixScaling as MatrixScaling,
     ModelAverageScaling as ModelAverageScaling,
     MultilabelRecalibrator as MultilabelRecalibrator,
     PlattScaling as PlattScaling,
     QuadraticScaling as QuadraticScaling,
+    SplineScaling as SplineScaling,
     TemperatureScaling as TemperatureScaling,
     VectorScaling as VectorScaling,
+    VennAbersRecalibrator as VennAbersRecalibrator,
     calibration_improvement as calibration_improvement,
 )
 from skcalib.regression import (

@@ -5,6 +5,7 @@ from skcalib.recalibration.averaged import ModelAverageScaling
 from skcalib.recalibration.group import GroupRecalibrator
 from skcalib.recalibration.identity import IdentityRecalibrator, LabelFrequency
 from skcalib.recalibration.improvement import CalibrationImprovement, calibration_improvement
+from skcalib.recalibration.label_noise import LabelNoiseScaling
 from skcalib.recalibration.label_shift import InterceptRecalibrator, LabelShiftRecalibrator
 from skcalib.recalibration.multilabel import MultilabelRecalibrator
 from skcalib.recalibration.one_vs_rest import (
@@ -22,12 +23,14 @@ from skcalib.recalibration.scaling import (
     DirichletCalibration,
     MatrixScaling,
 )
+from skcalib.recalibration.spline import SplineScaling
 from skcalib.recalibration.temperature import (
     BiasCorrectedTemperatureScaling,
     EnsembleTemperatureScaling,
     TemperatureScaling,
 )
 from skcalib.recalibration.vector_scaling import VectorScaling
+from skcalib.recalibration.venn_abers import VennAbersRecalibrator
 
 __all__ = [
     "BetaCalibration",
@@ -44,6 +47,7 @@ __all__ = [
     "IsotonicRecalibrator",
     "KernelRecalibrator",
     "LabelFrequency",
+    "LabelNoiseScaling",
     "LabelShiftRecalibrator",
     "LogitRecalibrator",
     "MatrixScaling",
@@ -53,7 +57,9 @@ __all__ = [
     "PlattScaling",
     "QuadraticScaling",
     "Recalibrator",
+    "SplineScaling",
     "TemperatureScaling",
     "VectorScaling",
+    "VennAbersRecalibrator",
     "calibration_improvement",
 ]
