@@ -68,6 +68,7 @@ from skcalib.recalibration import (
     IsotonicRecalibrator as IsotonicRecalibrator,
     KernelRecalibrator as KernelRecalibrator,
     LabelFrequency as LabelFrequency,
+    LabelNoiseScaling as LabelNoiseScaling,
     LabelShiftRecalibrator as LabelShiftRecalibrator,
     MatrixScaling as MatrixScaling,
     ModelAverageScaling as ModelAverageScaling,
@@ -77,8 +78,10 @@ from skcalib.recalibration import (
     RecalibratorMixture as RecalibratorMixture,
     RecalibratorSelection as RecalibratorSelection,
     StackedRecalibrator as StackedRecalibrator,
+    SplineScaling as SplineScaling,
     TemperatureScaling as TemperatureScaling,
     VectorScaling as VectorScaling,
+    VennAbersRecalibrator as VennAbersRecalibrator,
     calibration_improvement as calibration_improvement,
 )
 from skcalib.regression import (

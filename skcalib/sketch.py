@@ -134,8 +134,9 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     Standard errors of the log loss are too small where labels occur at scores far below 1e-9.
 
     The method ``fit_sketch`` fits these recalibrators to a sketch: `PlattScaling`,
-    `BetaCalibration`, `QuadraticScaling`, `IsotonicRecalibrator` and `HistogramBinning`, and for
-    two classes `TemperatureScaling`, `InterceptRecalibrator`, `BiasCorrectedTemperatureScaling` and
+    `BetaCalibration`, `QuadraticScaling`, `SplineScaling`, `IsotonicRecalibrator`,
+    `VennAbersRecalibrator` and `HistogramBinning`, and for two classes `TemperatureScaling`,
+    `InterceptRecalibrator`, `LabelNoiseScaling`, `BiasCorrectedTemperatureScaling` and
     `ModelAverageScaling`.
 
     Whole-number sums are exact up to :math:`2^{53}`. Sums within a chunk are plain float64 sums.

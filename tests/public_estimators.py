@@ -36,9 +36,11 @@ from skcalib import (
     RecalibratedClassifierCV,
     RecalibratedRegressorCV,
     SequentialCalibrationTest,
+    SplineScaling,
     TemperatureScaling,
     VarianceScaling,
     VectorScaling,
+    VennAbersRecalibrator,
 )
 from skcalib.recalibration import Recalibrator
 from skcalib.smoothers import CrossFitted, OutOfFoldSmoother, PartitionSmoother, Smoother
@@ -195,6 +197,8 @@ EXEMPT = {
     BiasCorrectedTemperatureScaling: {EQUIVALENCE: COUNTS},
     PlattScaling: {EQUIVALENCE: SEPARABLE},
     QuadraticScaling: {EQUIVALENCE: SEPARABLE},
+    SplineScaling: {EQUIVALENCE: COUNTS},
+    VennAbersRecalibrator: {EQUIVALENCE: COUNTS},
     VectorScaling: {EQUIVALENCE: COUNTS},
     MatrixScaling: {EQUIVALENCE: COUNTS},
     ModelAverageScaling: {EQUIVALENCE: COUNTS},

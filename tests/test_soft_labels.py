@@ -260,6 +260,7 @@ def test_the_grouping_loss_is_a_lower_bound_near_the_truth(method):
         s.PlattScaling(),
         s.BetaCalibration(),
         s.QuadraticScaling(),
+        s.LabelNoiseScaling(),
         s.IsotonicRecalibrator(),
         s.HistogramBinning(n_bins=4, strategy="uniform"),
         s.KernelRecalibrator(bandwidth=0.05),
@@ -281,7 +282,8 @@ def test_recalibrators_fit_as_to_all_votes(few, recalibrator):
 
 @pytest.mark.parametrize(
     "recalibrator",
-    [s.MatrixScaling(), s.DirichletCalibration(), s.VectorScaling(), s.ModelAverageScaling()],
+    [s.MatrixScaling(), s.DirichletCalibration(), s.VectorScaling(), s.ModelAverageScaling()]
+    + [s.SplineScaling(), s.VennAbersRecalibrator()],
     ids=repr,
 )
 def test_recalibrators_with_a_penalty_learn_the_map(recalibrator):

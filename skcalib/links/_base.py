@@ -250,13 +250,14 @@ def row_blocks(logits: np.ndarray) -> Iterator[slice]:
     return (slice(start, start + n_rows) for start in range(0, len(logits), n_rows))
 
 
-def logistic_regression(design, offset, label, weight, *, penalty=0.0, tolerance=1e-9):
+def logistic_regression(design, offset, label, weight, *, penalty=0.0, start=None, tolerance=1e-9):
     r"""Penalised maximum likelihood in :math:`logit P(Y = 1) = o + X \theta`.
 
     Minimises :math:`\sum_i w_i (\log(1 + e^{\eta_i}) - y_i \eta_i) + \theta^T P \theta / 2`, with
     the linear predictor :math:`\eta = o + X \theta`, by `minimise_convex`. `design` (n, p) is X,
     `offset` o, and `penalty` P the precision of a normal prior around 0; a number stands for that
-    multiple of the identity. Returns the coefficients (p,) and the Hessian of the objective there.
+    multiple of the identity. `start` are first coefficients, by default 0. Returns the coefficients
+    (p,) and the Hessian of the objective there.
     """
     n_columns = design.shape[1]
     prior = penalty * np.eye(n_columns) if np.ndim(penalty) == 0 else penalty
@@ -271,7 +272,8 @@ def logistic_regression(design, offset, label, weight, *, penalty=0.0, tolerance
         gradient = design.T @ (weight * (event - label)) + prior @ coef
         return gradient, (design.T * (weight * event * other)) @ design + prior
 
-    found = minimise_convex(value, slopes, np.zeros(n_columns), tolerance=tolerance)
+    start = np.zeros(n_columns) if start is None else start
+    found = minimise_convex(value, slopes, start, tolerance=tolerance)
     return found.refined, found.hessian
 
 

@@ -5,6 +5,7 @@ from skcalib.recalibration.averaged import ModelAverageScaling
 from skcalib.recalibration.group import GroupRecalibrator
 from skcalib.recalibration.identity import IdentityRecalibrator, LabelFrequency
 from skcalib.recalibration.improvement import CalibrationImprovement, calibration_improvement
+from skcalib.recalibration.label_noise import LabelNoiseScaling
 from skcalib.recalibration.label_shift import InterceptRecalibrator, LabelShiftRecalibrator
 from skcalib.recalibration.multilabel import MultilabelRecalibrator
 from skcalib.recalibration.one_vs_rest import (
@@ -23,6 +24,7 @@ from skcalib.recalibration.scaling import (
     MatrixScaling,
 )
 from skcalib.recalibration.selection import RecalibratorSelection
+from skcalib.recalibration.spline import SplineScaling
 from skcalib.recalibration.stacked import RecalibratorMixture, StackedRecalibrator
 from skcalib.recalibration.temperature import (
     BiasCorrectedTemperatureScaling,
@@ -30,6 +32,7 @@ from skcalib.recalibration.temperature import (
     TemperatureScaling,
 )
 from skcalib.recalibration.vector_scaling import VectorScaling
+from skcalib.recalibration.venn_abers import VennAbersRecalibrator
 
 __all__ = [
     "BetaCalibration",
@@ -46,6 +49,7 @@ __all__ = [
     "IsotonicRecalibrator",
     "KernelRecalibrator",
     "LabelFrequency",
+    "LabelNoiseScaling",
     "LabelShiftRecalibrator",
     "LogitRecalibrator",
     "MatrixScaling",
@@ -57,8 +61,10 @@ __all__ = [
     "Recalibrator",
     "RecalibratorMixture",
     "RecalibratorSelection",
+    "SplineScaling",
     "StackedRecalibrator",
     "TemperatureScaling",
     "VectorScaling",
+    "VennAbersRecalibrator",
     "calibration_improvement",
 ]

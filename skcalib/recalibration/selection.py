@@ -30,6 +30,7 @@ from skcalib.recalibration._base import (
 )
 from skcalib.recalibration.averaged import ModelAverageScaling
 from skcalib.recalibration.identity import IdentityRecalibrator
+from skcalib.recalibration.label_noise import LabelNoiseScaling
 from skcalib.recalibration.label_shift import InterceptRecalibrator
 from skcalib.recalibration.one_vs_rest import (
     BetaCalibration,
@@ -37,8 +38,10 @@ from skcalib.recalibration.one_vs_rest import (
     PlattScaling,
     QuadraticScaling,
 )
+from skcalib.recalibration.spline import SplineScaling
 from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
 from skcalib.recalibration.vector_scaling import VectorScaling
+from skcalib.recalibration.venn_abers import VennAbersRecalibrator
 from skcalib.scores import resolve_loss
 from skcalib.tower import weighted_mean
 
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from skcalib.scores import LossLike, ProperScore
 
 
+_FEW_CLASSES = 5  # up to which maps of one class against the rest are compared
 _TOLERATED = 0.005  # share of the loss by which a single map may be worse than the mixture
 
 
@@ -119,16 +123,18 @@ def default_candidates(
 ) -> list[BaseEstimator]:
     """The maps that are compared or mixed, from simple to complex, fitted under `loss`.
 
-    All begin with identity, temperature, and a shift of the log odds. Then two classes: Platt,
-    beta, quadratic, model average, strictly increasing isotonic. More: bias-corrected temperature,
-    vector scaling shrunk towards temperature, model average, one-vs-rest isotonic.
+    All begin with identity, temperature, uniform label noise, and a shift of the log odds. Then two
+    classes: Platt, beta, quadratic, spline, model average. More: bias-corrected temperature, vector
+    scaling, model average. Then Venn-Abers, for at most five classes, and strictly increasing
+    isotonic regression, one class against the rest.
     """
-    kinds = [IdentityRecalibrator, TemperatureScaling, InterceptRecalibrator]
+    kinds = [IdentityRecalibrator, TemperatureScaling, LabelNoiseScaling, InterceptRecalibrator]
     if n_classes == 2:
-        kinds += [PlattScaling, BetaCalibration, QuadraticScaling]
+        kinds += [PlattScaling, BetaCalibration, QuadraticScaling, SplineScaling]
     else:
         kinds += [BiasCorrectedTemperatureScaling, VectorScaling]
     kinds += [ModelAverageScaling]
+    kinds += [VennAbersRecalibrator] if n_classes <= _FEW_CLASSES else []
     return [*(kind(loss=loss) for kind in kinds), IsotonicRecalibrator(loss=loss, strict=True)]
 
 

@@ -28,6 +28,7 @@ from skcalib.recalibration._base import (
 )
 from skcalib.recalibration.averaged import ModelAverageScaling
 from skcalib.recalibration.identity import IdentityRecalibrator
+from skcalib.recalibration.label_noise import LabelNoiseScaling
 from skcalib.recalibration.selection import (
     candidate_names,
     default_candidates,
@@ -527,4 +528,5 @@ def _is_monotone(recalibrator):
         return recalibrator.temperature_ > 0
     if isinstance(recalibrator, ModelAverageScaling):
         return recalibrator.injective_
-    return isinstance(recalibrator, (IdentityRecalibrator, TemperatureScaling))
+    kinds = IdentityRecalibrator, TemperatureScaling, LabelNoiseScaling
+    return isinstance(recalibrator, kinds)

@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
-from scipy.special import expit, logit
+from scipy.special import expit, logit, perm
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
@@ -259,19 +259,19 @@ class SplineBasis:
         self.unit = knots[-1] - knots[0] if len(knots) else 1.0
         self.knots = (knots - self.start) / self.unit
 
-    def __call__(self, t: np.ndarray) -> np.ndarray:
-        """Columns (m, p) at t (m,)."""
+    def __call__(self, t: np.ndarray, derivative: int = 0) -> np.ndarray:
+        """Columns (m, p) at t (m,), or their first or second derivative."""
         at, knots = (t - self.start) / self.unit, self.knots
-        columns = [np.ones(len(t))]
+        columns = [np.full(len(t), float(derivative == 0))]
         if len(knots):
-            columns.append(at)
+            columns.append(at if derivative == 0 else np.full(len(t), float(derivative == 1)))
         if len(knots) > 2:
-            cubes = np.maximum(at[:, None] - knots, 0) ** 3
+            cubes = perm(3, derivative) * np.maximum(at[:, None] - knots, 0) ** (3 - derivative)
             before, last = knots[-2], knots[-1]
             for j in range(len(knots) - 2):
                 toward = (last - knots[j]) * cubes[:, -2] - (before - knots[j]) * cubes[:, -1]
                 columns.append(cubes[:, j] - toward / (last - before))
-        return np.column_stack(columns)
+        return np.column_stack(columns) / self.unit**derivative
 
 
 def firth(

@@ -33,8 +33,10 @@ from skcalib import (
     RecalibratedClassifierCV,
     RecalibrationDisplay,
     ReliabilityDisplay,
+    SplineScaling,
     TemperatureScaling,
     VectorScaling,
+    VennAbersRecalibrator,
 )
 from skcalib.datasets import make_tempered_simplex
 
@@ -89,6 +91,8 @@ class Halfway:
         PlattScaling(),
         BetaCalibration(),
         QuadraticScaling(),
+        SplineScaling(),
+        VennAbersRecalibrator(),
         VectorScaling(shrinkage=1),
         MatrixScaling(shrinkage=1),
         DirichletCalibration(shrinkage=1),

@@ -18,10 +18,13 @@ from skcalib import (
     InterceptRecalibrator,
     IsotonicRecalibrator,
     KernelRecalibrator,
+    LabelNoiseScaling,
     ModelAverageScaling,
     PlattScaling,
     QuadraticScaling,
+    SplineScaling,
     TemperatureScaling,
+    VennAbersRecalibrator,
     calibration_error,
 )
 from skcalib.cells import cells_of
@@ -38,6 +41,9 @@ EXACT = {
     "isotonic": (IsotonicRecalibrator, {}),
     "isotonic, centered": (IsotonicRecalibrator, {"centered": True}),
     "isotonic, strict": (IsotonicRecalibrator, {"strict": True}),
+    "spline": (SplineScaling, {}),
+    "venn-abers": (VennAbersRecalibrator, {}),
+    "noise": (LabelNoiseScaling, {}),
     "quantile bins": (HistogramBinning, {}),
     "quantile bins, auto": (HistogramBinning, {"n_bins": "auto"}),
     "uniform bins": (HistogramBinning, {"strategy": "uniform"}),
@@ -56,7 +62,7 @@ LINKS = {
     "quadratic": (QuadraticScaling, {}),
 }
 FITS = {**EXACT, **LINKS}
-CLASS_BY_CLASS = [name for name in FITS if not re.match("temperature|shift", name)]
+CLASS_BY_CLASS = [name for name in FITS if not re.match("temperature|shift|noise", name)]
 
 
 def make(name, **options):

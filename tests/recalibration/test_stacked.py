@@ -1,0 +1,173 @@
+"""The mixture of maps: weights, caution with few samples, and what it is worth."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit, softmax
+from sklearn.model_selection import GroupKFold
+
+from skcalib import (
+    IdentityRecalibrator,
+    IsotonicRecalibrator,
+    PlattScaling,
+    StackedRecalibrator,
+    TemperatureScaling,
+    VectorScaling,
+)
+from skcalib.recalibration.stacked import HeldOutMixture, short_name
+
+
+def draw(rng, posterior):
+    return (rng.random((len(posterior), 1)) > posterior.cumsum(axis=1)[:, :-1]).sum(axis=1)
+
+
+def world(kind, n_samples, seed=0):
+    """Forecasts, labels and posteriors."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(0.3, 1.7, n_samples)
+    s = expit(z)
+    curves = {
+        "calibrated": s,
+        "overconfident": expit(0.5 * z),
+        "steps": np.where(s < 0.3, 0.1, np.where(s < 0.7, 0.45, 0.85)),
+    }
+    if kind == "slopes":
+        Z = rng.normal(size=(n_samples, 5)) * 1.5
+        S, C = softmax(Z, axis=1), softmax(Z * np.array([0.4, 0.7, 1.0, 1.5, 2.0]), axis=1)
+    else:
+        S, C = (np.column_stack([1 - p, p]) for p in (s, curves[kind]))
+    return S, draw(rng, C), C
+
+
+def excess(forecast, posterior):
+    """Mean Kullback-Leibler divergence."""
+    return np.mean(np.sum(posterior * (np.log(posterior) - np.log(forecast)), axis=1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "best", "share"),
+    [
+        ("overconfident", TemperatureScaling(), 0.2),
+        ("steps", IsotonicRecalibrator(strict=True), 0.2),
+        ("slopes", VectorScaling(), 0.4),
+    ],
+)
+def test_nearly_the_best_map_without_knowing_it(kind, best, share):
+    S, y, _ = world(kind, 2000)
+    T, _, C = world(kind, 20_000, seed=1)
+    found = {
+        name: excess(one.fit(S, y).predict_proba(T), C)
+        for name, one in {"stack": StackedRecalibrator(), "best": best}.items()
+    }
+    raw = excess(T, C)
+    assert found["stack"] < found["best"] + 0.05 * raw and found["stack"] < share * raw
+
+
+def test_calibrated_forecasts_are_left_alone():
+    gains, identity = [], []
+    for seed in range(25):
+        S, y, _ = world("calibrated", 150, seed)
+        stack = StackedRecalibrator(random_state=seed).fit(S, y)
+        T, _, C = world("calibrated", 2000, 1000 + seed)
+        gains.append(excess(stack.predict_proba(T), C))
+        identity.append(stack.weights_["IdentityRecalibrator"])
+    platt = [
+        excess(PlattScaling().fit(*world("calibrated", 150, s)[:2]).predict_proba(T), C)
+        for s in range(25)
+    ]
+    assert np.mean(identity) > 0.7 and np.mean(gains) < 0.5 * np.mean(platt)
+
+
+def test_the_weights_minimise_the_criterion():
+    rng = np.random.default_rng(0)
+    target = np.eye(3)[rng.integers(0, 3, 300)]
+    forecasts = [rng.dirichlet(np.ones(3), 300) * 0.7 + 0.3 * target for _ in range(4)]
+    candidates = [IdentityRecalibrator(), TemperatureScaling(), PlattScaling(), VectorScaling()]
+    weight, folds = rng.uniform(0.5, 2, 300), [np.arange(300)[k::5] for k in range(5)]
+    found = HeldOutMixture(candidates, [forecasts], [folds], target, weight)
+    prior = np.array([0.3, 0.3, 0.5, 0.5])
+
+    def value(free):
+        w = softmax(np.append(free, 0.0))
+        mixed = np.tensordot(w, found.forecasts, axes=1)
+        return found.weight @ found._criterion(mixed) - prior @ np.log(w)
+
+    best = softmax(np.append(minimize(value, np.zeros(3), tol=1e-12).x, 0.0))
+    assert found.weight.sum() == pytest.approx(weight.sum() ** 2 / (weight @ weight))
+    np.testing.assert_allclose(found.weights, best, atol=1e-3)  # the gain is large
+
+
+def test_what_it_holds_is_stated():
+    S, y, _ = world("overconfident", 4000)
+    stack = StackedRecalibrator().fit(S, y)
+    mixture, text = stack.mixture_, str(stack.mixture_)
+    assert sum(stack.weights_.values()) == pytest.approx(1) and set(stack.maps_) == set(
+        stack.weights_
+    )
+    assert mixture.gain.low > 0 and "temperature 0." in text and f"gain {mixture.gain}" in text
+    assert dict(zip(mixture.names, mixture.weights, strict=True)).items() >= stack.weights_.items()
+    assert text.endswith("; monotone" if stack.monotone_ else "; not monotone")
+    assert short_name("BiasCorrectedTemperatureScaling") == "bias corrected temperature"
+    # the gain is that of the held-out samples: new ones agree
+    T, _, C = world("overconfident", 50_000, seed=1)
+    gain = excess(T, C) - excess(stack.predict_proba(T), C)
+    assert mixture.gain.low < gain < mixture.gain.high
+
+
+def test_monotone_maps_are_called_so():
+    S, y, _ = world("overconfident", 1000)
+    maps = [TemperatureScaling(), IsotonicRecalibrator()]
+    stack = StackedRecalibrator(candidates=maps).fit(S, y)
+    assert stack.monotone_ and stack.injective_ and "IdentityRecalibrator" in stack.mixture_.names
+    flat = StackedRecalibrator(candidates=[Reversed()]).fit(S, 1 - y)
+    assert flat.weights_["Reversed"] > 0.5 and not flat.monotone_ and not flat.injective_
+
+
+class Reversed(PlattScaling):
+    """The other class."""
+
+    def _apply_map(self, forecast):
+        return forecast[:, ::-1]
+
+
+def test_groups_and_given_folds():
+    S, y, _ = world("steps", 300)
+    groups = np.repeat(np.arange(60), 5)
+    split = list(GroupKFold(5).split(S, y, groups))
+    one = StackedRecalibrator(cv=split).fit(S, y)
+    two = StackedRecalibrator(cv=GroupKFold(5)).fit(S, y, groups=groups)
+    assert one.mixture_.losses == two.mixture_.losses
+    assert one.mixture_.gain.standard_error != two.mixture_.gain.standard_error
+    weight = np.repeat([1.0, 0.0], 150)  # rows of weight zero are dropped with their groups
+    part = StackedRecalibrator().fit(S, y, weight, groups)
+    alone = StackedRecalibrator().fit(S[:150], y[:150], groups=groups[:150])
+    assert part.weights_ == alone.weights_
+
+
+def test_soft_labels_say_more_than_labels():
+    S, y, C = world("overconfident", 400)
+    hard = StackedRecalibrator().fit(S, y)
+    exact = StackedRecalibrator().fit(S, C)
+    assert excess(exact.predict_proba(S), C) < excess(hard.predict_proba(S), C)
+
+
+def test_few_samples_of_a_class_and_few_samples():
+    S, y, _ = world("slopes", 200)
+    kept = (y != 4) | (np.cumsum(y == 4) <= 2)
+    with pytest.warns(
+        UserWarning, match=r"1 of 5 classes, such as 4, have fewer samples than the 5"
+    ):
+        stack = StackedRecalibrator().fit(S[kept], y[kept])
+    assert np.isfinite(np.log(stack.predict_proba(S))).all()
+    few = StackedRecalibrator(labels=range(5)).fit(S[:9], y[:9])
+    assert few.weights_ == {"IdentityRecalibrator": 1.0}
+    np.testing.assert_array_equal(few.predict_proba(S), S)
+
+
+def test_zeros_cost_nothing_infinite():
+    rng = np.random.default_rng(0)
+    p = rng.integers(0, 6, 400) / 5  # votes of five neighbours
+    y = (rng.random(400) < 0.2 + 0.6 * p).astype(int)
+    stack = StackedRecalibrator().fit(p, y)
+    assert np.isfinite(stack.loss_after_) and stack.loss_before_ == np.inf
+    assert stack.predict_proba([0.0, 1.0]).min() > 0.05
