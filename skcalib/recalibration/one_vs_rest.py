@@ -50,7 +50,10 @@ class OneVsRestRecalibrator(Recalibrator):
 
     def _fit_each(self, fit_one, samples):
         """Fit the map of each class, and declare what all together preserve."""
-        self._maps = Parallel()(delayed(fit_one)(one) for one in samples.per_class())
+        self._take_maps(Parallel()(delayed(fit_one)(one) for one in samples.per_class()))
+
+    def _take_maps(self, maps):
+        self._maps = maps
         binary = len(self._maps) == 1
         # Beyond two classes the division by the sum mixes the maps: nothing is guaranteed.
         self.injective_ = binary and self._maps[0].injective

@@ -39,7 +39,7 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     terms are weak normal priors, which keep the curve finite where labels are separable or all the
     same. The strength :math:`\lambda` is one of 1, .1, ..., 1e-5. It has the largest marginal
     likelihood (Laplace's approximation) times :math:`e^{1/2}` for each power of ten. So the curve
-    is nearly straight unless the labels show that it bends.
+    is nearly straight where the data do not support a curvature.
 
     For more than two classes there is one curve for each class against the rest. For two classes
     the map is injective if f is monotone, which is checked exactly.
@@ -80,21 +80,20 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
 
     def _fit_map(self, samples):
         self._fit_each(_SplineMap, samples)
-        self._take_penalties()
 
     def _fit_without_each(self, samples, folds, whole=None):
         problems = samples.per_class()
         maps = [_SplineMap(one) for one in problems] if whole is None else whole._maps
+        pairs = zip(maps, problems, strict=True)
+        fits = [one.without_each(problem, folds) for one, problem in pairs]
         found = [copy(self) for _ in folds]
-        for test, one in zip(folds, found, strict=True):
-            kept = np.delete(np.arange(len(samples.weight)), test)
-            pairs = zip(maps, problems, strict=True)
-            one._declare([curve.of_rows(problem, kept) for curve, problem in pairs])
-            one._take_penalties()
+        for one, own in zip(found, zip(*fits, strict=True), strict=True):
+            one._take_maps(list(own))
         return found
 
-    def _take_penalties(self):
-        self.penalty_ = np.array([one.penalty for one in self._maps])
+    def _take_maps(self, maps):
+        super()._take_maps(maps)
+        self.penalty_ = np.array([one.penalty for one in maps])
 
 
 class _SplineMap:
@@ -122,14 +121,16 @@ class _SplineMap:
             self.coef = coef  # where the next fit starts
         self._take(*found)
 
-    def of_rows(self, samples, rows):
-        """The curve of some of the samples, with the knots and the penalty of all."""
-        t, label, weight = (values[rows] for values in self._data(samples))
-        curve = copy(self)
-        size = weight.sum() ** 2 / (weight @ weight)
-        weight = weight * (size / weight.sum())
-        curve._take(self._fitted(self._design(t), t, label, weight, self.penalty)[0], self.penalty)
-        return curve
+    def without_each(self, samples, folds):
+        """The curves without the samples of each fold, with the knots and the penalty of all."""
+        t, label, weight = self._data(samples)
+        design, curves = self._design(t), [copy(self) for _ in folds]
+        for test, curve in zip(folds, curves, strict=True):
+            kept = np.delete(np.arange(len(t)), test)
+            own = weight[kept] * (weight[kept].sum() / (weight[kept] @ weight[kept]))
+            data = design[kept], t[kept], label[kept], own
+            curve._take(self._fitted(*data, self.penalty)[0], self.penalty)
+        return curves
 
     def __call__(self, forecast):
         t = self._logit(forecast)
