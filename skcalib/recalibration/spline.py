@@ -39,7 +39,7 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     terms are weak normal priors, which keep the curve finite where labels are separable or all the
     same. The strength :math:`\lambda` is one of 1, .1, ..., 1e-5. It has the largest marginal
     likelihood (Laplace's approximation) times :math:`e^{1/2}` for each power of ten. So the curve
-    is nearly straight unless the labels show that it bends.
+    is nearly straight where the data do not support a curvature.
 
     For more than two classes there is one curve for each class against the rest. For two classes
     the map is injective if f is monotone, which is checked exactly.

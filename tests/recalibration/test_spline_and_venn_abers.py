@@ -1,0 +1,66 @@
+"""Venn-Abers against the package venn-abers and its definition; splines against their meaning."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from skcalib import IsotonicRecalibrator, SplineScaling, VennAbersRecalibrator
+from skcalib.estimators.selection import fit_without_each
+
+SCORE = np.array([0.1, 0.1, 0.2, 0.3, 0.3, 0.3, 0.4, 0.6, 0.6, 0.7, 0.8, 0.9, 0.9])
+LABEL = np.array([0, 1, 0, 0, 0, 1, 0, 1, 0, 1, 1, 1, 0])
+NEW = [0.05, 0.1, 0.15, 0.3, 0.35, 0.5, 0.6, 0.8, 0.9, 0.95]
+LOW = [0, 1 / 4, 1 / 4, 1 / 4, 1 / 4, 1 / 4, 1 / 3, 0.6, 0.6, 0.6]  # of venn-abers 1.5.4
+HIGH = [3 / 8, 3 / 8, 3 / 8, 0.4, 0.5, 2 / 3, 2 / 3, 0.8, 0.8, 1]
+
+
+def test_venn_abers_is_the_package():
+    found = VennAbersRecalibrator().fit(SCORE, LABEL)
+    np.testing.assert_allclose(found.predict_interval(NEW), np.transpose([LOW, HIGH]), atol=1e-12)
+    merged = np.divide(HIGH, 1 - np.array(LOW) + HIGH)
+    np.testing.assert_allclose(found.predict_proba(NEW)[:, 1], merged, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_venn_abers_is_isotonic_regression_with_one_more_sample(n_classes):
+    rng = np.random.default_rng(n_classes)
+    proba, weight = rng.dirichlet(np.ones(n_classes), 60).round(1), rng.exponential(size=60)
+    proba[:, 0] += 1 - proba.sum(axis=1)
+    proba = np.clip(proba, 0, 1) / np.clip(proba, 0, 1).sum(axis=1, keepdims=True)
+    y, weight = rng.integers(0, n_classes, 60), weight / weight.mean()
+    found = VennAbersRecalibrator().fit(proba, y, weight).predict_interval(proba[:9])
+    found = found.reshape(9, -1, 2)
+    for i, k, label in np.ndindex(9, found.shape[1], 2):
+        column = k + (n_classes == 2)
+        score, event = np.append(proba[:, column], proba[i, column]), np.append(y == column, label)
+        one = IsotonicRecalibrator().fit(score, event.astype(int), np.append(weight, 1.0))
+        assert found[i, k, label] == pytest.approx(one.predict_proba(score[-1:])[0, 1], abs=1e-9)
+
+
+def waves(n_samples, size, seed=0):
+    rng = np.random.default_rng(seed)
+    t = rng.normal(0, 2, n_samples)
+    truth = expit(t + size * np.sin(1.5 * t))
+    return expit(t), (rng.random(n_samples) < truth).astype(int), truth
+
+
+def test_splines_bend_where_the_labels_do_and_declare_it():
+    for size, bends, injective in ((0.0, False, True), (0.4, True, True), (1.2, True, False)):
+        p, y, truth = waves(20_000, size)
+        found = SplineScaling().fit(p, y)
+        assert np.mean((found.predict_proba(p)[:, 1] - truth) ** 2) < 2e-4
+        assert (found.penalty_[0] < 0.1) == bends and found.injective_ == injective
+        grid = found.predict_proba(expit(np.linspace(-12, 12, 5001)))[:, 1]
+        assert (np.diff(grid).min() > 0) == injective
+
+
+def test_splines_without_folds_are_those_of_refits():
+    p, y, _ = waves(2000, 0.8)
+    folds = np.array_split(np.arange(2000), 5)
+    proba = np.column_stack([1 - p, p])
+    parts = fit_without_each(SplineScaling(), proba, y, None, np.arange(2), folds)
+    for test, part in zip(folds, parts, strict=True):
+        refit = SplineScaling().fit(np.delete(p, test), np.delete(y, test))
+        assert part.injective_ == refit.injective_ and part.penalty_ == refit.penalty_
+        change = part.predict_proba(proba) - refit.predict_proba(proba)
+        assert 0 < np.abs(change).max() < 0.02  # the knots are those of all samples
