@@ -244,9 +244,9 @@ def likelihood_tolerance(size: float) -> float:
     return max(_FINE, _RELATIVE * size)
 
 
-def row_blocks(logits: np.ndarray) -> Iterator[slice]:
-    """Slices of the rows of logits (n, K) that fit into the cache."""
-    n_rows = max(1, _ENTRIES // logits.shape[1])
+def row_blocks(logits: np.ndarray, width: int | None = None) -> Iterator[slice]:
+    """Slices of the rows of logits (n, K) that fit into the cache, with `width` values in a row."""
+    n_rows = max(1, _ENTRIES // (width or logits.shape[1]))
     return (slice(start, start + n_rows) for start in range(0, len(logits), n_rows))
 
 

@@ -1,11 +1,10 @@
-r"""Newton's method for `VectorMap` under the log loss, from sums over samples.
+r"""Newton's method for affine maps under the log loss, from sums over samples.
 
-With :math:`p = softmax(f_\theta(z))` and the columns :math:`x_k = p_k z_k`, the Hessian of the log
-loss in the slopes and biases of the classes is
+Output k of a map is linear in features :math:`x_k` of its own: :math:`(z_k, 1)` for `VectorMap`,
+and :math:`(z, 1)` for `MatrixMap`. With :math:`p = softmax(f_\theta(z))`, the Hessian of the log
+loss in the parameters of the classes k and l is
 
-.. math:: \sum_i w_i \left( \begin{pmatrix} diag(p z^2) & diag(p z) \\ diag(p z) & diag(p)
-    \end{pmatrix} - \begin{pmatrix} x \\ p \end{pmatrix} \begin{pmatrix} x \\ p \end{pmatrix}^T
-    \right) .
+.. math:: \sum_i w_i \left( [k = l]\, p_k x_k x_k^T - p_k p_l x_k x_l^T \right) .
 
 The sums of several sets of samples add up, so the samples need not be in memory together.
 """
@@ -27,7 +26,7 @@ from skcalib.links._base import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skcalib.links.maps import VectorMap
+    from skcalib.links.maps import Affine
 
 _NO_CURVATURE = 1e-12  # of the mean loss: forecasts that are certain and right
 #: Log loss, gradient and Hessian.
@@ -35,17 +34,19 @@ Sums = tuple[float, np.ndarray, np.ndarray]
 
 
 def affine_sums(
-    link: VectorMap,
+    link: Affine,
     logits: np.ndarray,
     target: np.ndarray,
     weight: np.ndarray,
     theta: np.ndarray,
 ) -> Sums:
-    """Sum of weighted log losses, and its gradient and Hessian in theta (2 K + 1,), in O(n K^2)."""
-    n_classes = logits.shape[1]
-    value, gradient = 0.0, np.zeros(2 * n_classes + 1)
-    inner, outer = np.zeros((3, n_classes)), np.zeros((2 * n_classes, 2 * n_classes))
-    for rows in row_blocks(logits):
+    """Sum of weighted log losses, and its gradient and Hessian in theta (P,), in O(n P^2)."""
+    n_classes, n_theta = logits.shape[1], len(theta)
+    places = link.places(n_classes)
+    n_features = places.shape[1]
+    value, slopes, outer = 0.0, 0.0, np.zeros((places.size, places.size))
+    inner = np.zeros((n_classes, n_features, n_features))
+    for rows in row_blocks(logits, places.size // 2):
         # One row for each class: numpy is about twice as fast along long rows.
         z, y, w = logits[rows].T.copy(), target[rows].T.copy(), weight[rows]
         changed = link.apply(theta, logits[rows]).T.copy()
@@ -54,24 +55,32 @@ def affine_sums(
         total = p.sum(axis=0)
         p /= total
         value += float(w @ (np.log(total) - np.einsum("ki,ki->i", y, changed)))
-        products = np.vstack([p * z, p])
-        inner += np.stack([(products[:n_classes] * z) @ w, *np.split(products @ w, 2)])
-        products *= np.sqrt(w)
-        outer += products @ products.T
+        features = link.features(z)
+        products = p[:, None] * features
+        weighted = products * w
+        inner += weighted @ features.transpose(0, 2, 1)
+        flat = products.reshape(-1, len(w))
+        flat *= np.sqrt(w)
+        outer += flat @ flat.T
         p -= y
         p *= w
-        slopes = np.einsum("ki,ki->k", p, z)
-        gradient += np.concatenate([[slopes.sum()], slopes, p.sum(axis=1)])
-    square, cross, mass = map(np.diag, inner)
-    by_class = np.block([[square, cross], [cross, mass]]) - outer
-    # The common slope changes the slopes of all classes.
-    common = by_class[:n_classes].sum(axis=0)
-    corner = common[:n_classes].sum().reshape(1, 1)
-    return value, gradient, np.block([[corner, common[None]], [common[:, None], by_class]])
+        slopes += (features @ p[:, :, None])[..., 0]
+    by_class = -outer.reshape(n_classes, n_features, n_classes, n_features)
+    each = np.arange(n_classes)
+    by_class[each, :, each] += inner
+    # The common slope changes the slopes on the diagonal.
+    diagonal = link.diagonal(n_classes)
+    gradient, hessian = np.zeros(n_theta), np.zeros((n_theta, n_theta))
+    gradient[places] = slopes
+    hessian[np.ix_(places.ravel(), places.ravel())] = by_class.reshape(places.size, -1)
+    gradient[0], hessian[0] = gradient[diagonal].sum(), hessian[diagonal].sum(axis=0)
+    hessian[:, 0] = hessian[0]
+    hessian[0, 0] = hessian[0, diagonal].sum()
+    return value, gradient, hessian
 
 
 def minimise_affine(
-    link: VectorMap,
+    link: Affine,
     sums: Callable[[np.ndarray], Sums],
     start: np.ndarray,
     *,
@@ -83,15 +92,15 @@ def minimise_affine(
 ) -> Minimum:
     """Minimise the sum of weighted log losses plus the penalty of `fit_link`.
 
-    Deviations and biases that are shrunk sum to zero at the optimum. A penalty on these two sums
-    does not change it, and makes it unique without shrinkage.
+    Deviations and biases that are shrunk sum to zero at the optimum, in units of their stiffness
+    (`balanced`). A penalty on these sums does not change it, and makes it unique without shrinkage.
 
     `sums` maps theta to the sums of `affine_sums` over all samples, with weights whose sum is
     `size`; it is called at most `max_values` times. `known` are the sums at `start`, where these
     have been computed before. The default tolerance is that of a fit to the last digits. The
     ``state`` of the result are the sums at its ``parameters``.
     """
-    penalise = _Penalty(link, (len(start) - 1) // 2, shrinkage, size)
+    penalise = _Penalty(link, start, shrinkage, size)
     return minimise_convex(
         lambda theta: penalise(theta, sums(theta))[:2],
         lambda theta, state: penalise(theta, state)[2:],
@@ -103,7 +112,7 @@ def minimise_affine(
 
 
 def affine_step(
-    link: VectorMap, theta: np.ndarray, sums: Sums, *, shrinkage: float, size: float
+    link: Affine, theta: np.ndarray, sums: Sums, *, shrinkage: float, size: float
 ) -> np.ndarray:
     """Parameters after one Newton step of `minimise_affine` from theta, with the sums there.
 
@@ -114,18 +123,22 @@ def affine_step(
         if hessian[0, 0] > _NO_CURVATURE * size:
             found[0] -= gradient[0] / hessian[0, 0]
         return found
-    *_, gradient, hessian = _Penalty(link, (len(theta) - 1) // 2, shrinkage, size)(theta, sums)
+    *_, gradient, hessian = _Penalty(link, theta, shrinkage, size)(theta, sums)
     return theta - solve_step(hessian, gradient)
 
 
 class _Penalty:
     """Adds the penalty of `minimise_affine` to sums."""
 
-    def __init__(self, link, n_classes, shrinkage, size):
+    def __init__(self, link, theta, shrinkage, size):
+        n_classes = link.n_classes(len(theta))
         stiffness = link.stiffness(n_classes)
         self.identity, self.matrix = link.start(n_classes), np.diag(shrinkage * stiffness)
-        for rows in (slice(1, n_classes + 1), slice(n_classes + 1, None)):
-            self.matrix[rows, rows] += size / n_classes**2 * stiffness[rows][0]
+        for places in link.balanced(n_classes):
+            share = stiffness[places]
+            share = share / share.sum() if share.any() else np.full(len(places), 1 / n_classes)
+            strength = size * (stiffness[places].mean() or 1.0)
+            self.matrix[np.ix_(places, places)] += strength * np.outer(share, share)
 
     def __call__(self, theta, sums):
         """Penalised loss, the sums, and the penalised gradient and Hessian."""

@@ -18,8 +18,7 @@ as it may for forecasts that are nearly all certain, each fold needs a fit of it
 holds where the score of a fold is unusual for random samples, as for groups that differ, or for
 sorted data.
 
-`AverageWithout` is for averaged maps, `affine_path` for vector scaling with several strengths of
-its shrinkage.
+`AverageWithout` is for averaged maps, `affine_fit` for affine maps.
 """
 
 from __future__ import annotations
@@ -42,11 +41,12 @@ from skcalib.links.averaging import (
     tree_of,
 )
 from skcalib.links.basis import CONFUSION, Directions
+from skcalib.links.evidence import best_strength, fit_by_evidence
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
-    from skcalib.links.maps import VectorMap
+    from skcalib.links.maps import Affine
 
 _FEWEST, _PER_CLASS = 5_000, 150  # samples from which one step is enough: all, and times classes
 _LARGEST = 0.3  # largest share of a fold; two of them may be left out together
@@ -55,6 +55,7 @@ _MAX_VALUES = 100  # passes over the samples for one strength
 #: Largest remainder of an expansion: share of its term of second order, and log likelihood.
 _REMAINDER, _NEGLIGIBLE = 0.1, 0.01
 _SPREAD = 4.0  # standard deviations above the mean up to which a score is usual
+_STRONGEST = 1e6  # finite strength, in samples
 _FLAT = 1e-9  # of the largest eigenvalue of an information
 
 
@@ -162,14 +163,14 @@ def is_usual(
 
 
 class AffineFit(NamedTuple):
-    """Vector scaling under the log loss, fitted to all samples, and without parts of them.
+    """An affine map under the log loss, fitted to all samples, and without parts of them.
 
     `sums` are those of `affine_sums` of each part at `theta`, `total` their sum; `sizes` and
-    `masses` are the numbers of samples and the sums of weights of the parts, and `squares` is the
-    sum of all squared weights.
+    `masses` are the numbers of samples and the sums of weights of the parts, whose mean is one,
+    and `squares` is the sum of all squared weights.
     """
 
-    link: VectorMap
+    link: Affine
     theta: np.ndarray
     shrinkage: float
     sums: list[Sums]
@@ -178,15 +179,24 @@ class AffineFit(NamedTuple):
     masses: np.ndarray
     squares: float
 
-    def without(self, left_out: Sequence[int]) -> np.ndarray:
-        """Parameters without some parts, by one Newton step."""
+    def without(self, left_out: Sequence[int], *, chosen: bool = False) -> tuple[float, np.ndarray]:
+        """Strength and parameters without some parts, by one Newton step.
+
+        With `chosen` the strength has the highest evidence without them.
+        """
         size, rest = self.sizes.sum(), np.delete(np.arange(len(self.sizes)), left_out)
         factor = self.sizes[rest].sum() / self.masses[rest].sum()
         held_out = _total([self.sums[k] for k in left_out])
         sums: Any = [
             factor * (one - other) for one, other in zip(self.total, held_out, strict=True)
         ]
-        return affine_step(self.link, self.theta, sums, shrinkage=self.shrinkage, size=size)
+        share, strength = self.masses.sum() / self.squares, self.shrinkage
+        if chosen:
+            strength, _ = best_strength(self.link, self.theta, sums, share)
+            if np.isfinite(self.shrinkage):
+                strength = min(strength, _STRONGEST)  # which is nearly temperature scaling
+        step = affine_step(self.link, self.theta, sums, shrinkage=strength, size=size)
+        return strength, step
 
     def follows(self, theta: np.ndarray, part: int, actual: float) -> bool:
         """Whether the sum of weighted losses of a part at `theta` follows its expansion."""
@@ -201,38 +211,37 @@ class AffineFit(NamedTuple):
         return is_usual(own - share * gradient, hessian, share, inflation)
 
 
-def affine_path(
-    link: VectorMap,
+def affine_fit(
+    link: Affine,
     parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]],
     start: np.ndarray,
-    strengths: Sequence[float],
-) -> Iterator[AffineFit]:
-    """Vector scaling under the log loss, fitted to all samples with several strengths.
+    strength: float | None = None,
+) -> AffineFit:
+    """An affine map under the log loss, fitted to all samples, by default of highest evidence.
 
     `parts` are logits, targets (m, K) and weights (m,) of parts, which are all samples together,
-    with weights of mean one. Yields the fit of each strength; the first strength must be infinity,
-    and `start` the parameters of its fit.
+    with weights of mean one; `start` are the parameters of temperature scaling.
     """
     sizes, masses = np.array([(len(weight), weight.sum()) for *_, weight in parts]).T
     squares = float(sum(weight @ weight for *_, weight in parts))
-    known: dict[bytes, list[Sums]] = {}
+    size, last = sizes.sum(), {}
 
     def sums(theta):
-        known.clear()
-        found = known[theta.tobytes()] = [affine_sums(link, *one, theta) for one in parts]
-        return _total(found)
+        last.clear()
+        last[theta.tobytes()] = [affine_sums(link, *one, theta) for one in parts]
+        return _total(last[theta.tobytes()])
 
-    theta, total = start, sums(start)
-    for strength in strengths:
-        if np.isfinite(strength):
-            run = {"tolerance": _TOLERANCE, "max_values": _MAX_VALUES, "known": total}
-            options = {"shrinkage": strength, "size": sizes.sum()}
-            found = minimise_affine(link, sums, theta, **options, **run)
-            theta, total = found.parameters, found.state
-            if theta.tobytes() not in known:  # the last step did not lower the loss
-                sums(theta)
-        found = known[theta.tobytes()]
-        yield AffineFit(link, theta, strength, found, total, sizes, masses, squares)
+    theta, total = start, None
+    if strength is None:
+        share = masses.sum() / squares
+        strength, theta, total = fit_by_evidence(link, sums, start, size=size, share=share)
+    if np.isfinite(strength):
+        run: Any = {"tolerance": _TOLERANCE, "max_values": _MAX_VALUES, "known": total}
+        theta = minimise_affine(link, sums, theta, shrinkage=strength, size=size, **run).parameters
+    if theta.tobytes() not in last:  # the last step did not lower the loss
+        sums(theta)
+    own = last[theta.tobytes()]
+    return AffineFit(link, theta, strength, own, _total(own), sizes, masses, squares)
 
 
 def _total(sums):

@@ -20,6 +20,7 @@ rule. Outside the range of the fitted logits g is linear.
 
 from __future__ import annotations
 
+from math import isqrt
 from typing import Literal, Self
 
 import numpy as np
@@ -27,12 +28,35 @@ import numpy as np
 from skcalib.links._base import Link
 
 
-class _Affine(Link):
+class Affine(Link):
+    """Base class of affine maps, linear in features of each class; theta[0] is the common slope."""
+
     #: Mean square of the logits, weighted by s (1 - s) and unweighted.
     sizes_: tuple[float, ...] = (1.0, 1.0)
 
     def prepare(self, logits: np.ndarray) -> Self:
         return self.prepare_from(self.size_sums(logits))
+
+    def features(self, logits: np.ndarray) -> np.ndarray:
+        """Features (K, q, n) of the classes of logits (K, n); (1, q, n) if they are the same."""
+        raise NotImplementedError
+
+    def places(self, n_classes: int) -> np.ndarray:
+        """Places (K, q) in theta of the coefficients of these features; the last are biases."""
+        raise NotImplementedError
+
+    def diagonal(self, n_classes: int) -> np.ndarray:
+        """Places (K,) of the deviations from the common slope."""
+        raise NotImplementedError
+
+    def balanced(self, n_classes: int) -> list[np.ndarray]:
+        """Places of parameters that change together without any effect, but for a common slope."""
+        shared = self.places(n_classes).T
+        return [self.diagonal(n_classes), *shared]
+
+    def n_classes(self, n_parameters: int) -> int:
+        """K of the length of theta."""
+        raise NotImplementedError
 
     def tempered(self, n_classes: int, beta: float) -> np.ndarray:
         """Parameters of temperature scaling with the inverse temperature beta."""
@@ -57,11 +81,26 @@ class _Affine(Link):
         return np.sum(spread * square), spread.sum(), square.sum(), float(square.size)
 
 
-class VectorMap(_Affine):
+class VectorMap(Affine):
     """z_k -> (beta + delta_k) z_k + b_k; theta = (beta, delta, b)."""
 
     def start(self, n_classes: int) -> np.ndarray:
         return np.append(1.0, np.zeros(2 * n_classes))
+
+    def features(self, logits: np.ndarray) -> np.ndarray:
+        return np.stack([logits, np.ones_like(logits)], axis=1)
+
+    def places(self, n_classes: int) -> np.ndarray:
+        return np.arange(1, 2 * n_classes + 1).reshape(2, n_classes).T
+
+    def diagonal(self, n_classes: int) -> np.ndarray:
+        return np.arange(1, n_classes + 1)
+
+    def balanced(self, n_classes: int) -> list[np.ndarray]:
+        return [*self.places(n_classes).T]
+
+    def n_classes(self, n_parameters: int) -> int:
+        return (n_parameters - 1) // 2
 
     def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
         delta, bias = np.split(theta[1:], 2)
@@ -85,7 +124,7 @@ class VectorMap(_Affine):
         return bool(theta[0] + deviations[0, 0] > 0 and np.all(np.ptp(deviations, axis=1) == 0))
 
 
-class MatrixMap(_Affine):
+class MatrixMap(Affine):
     """z -> (beta I + M) z + b; theta = (beta, M by rows, b)."""
 
     #: Relative strength of the shrinkage of the diagonal, of the rest of the matrix, and of biases.
@@ -93,6 +132,20 @@ class MatrixMap(_Affine):
 
     def start(self, n_classes: int) -> np.ndarray:
         return np.append(1.0, np.zeros(n_classes * (n_classes + 1)))
+
+    def features(self, logits: np.ndarray) -> np.ndarray:
+        return np.vstack([logits, np.ones(logits.shape[1])])[None]
+
+    def places(self, n_classes: int) -> np.ndarray:
+        places = np.arange(1, n_classes * (n_classes + 1) + 1)
+        slopes, biases = np.split(places, [n_classes**2])
+        return np.column_stack([slopes.reshape(n_classes, n_classes), biases])
+
+    def diagonal(self, n_classes: int) -> np.ndarray:
+        return np.arange(n_classes) * (n_classes + 1) + 1
+
+    def n_classes(self, n_parameters: int) -> int:
+        return isqrt(n_parameters - 1)  # K (K + 1) is between two squares
 
     def matrix(self, theta: np.ndarray, n_classes: int) -> np.ndarray:
         """The whole matrix beta I + M."""

@@ -1,14 +1,16 @@
 """Matrix, Dirichlet and diagonal scaling: maps of all logits at once.
 
-`LinkRecalibrator` is the base class, also of `VectorScaling`; `ShrinkageSearch` chooses the
-shrinkage by cross-validation. The affine maps `MatrixScaling` and `DirichletCalibration` follow,
-then `DiagonalOrderPreserving`.
+`LinkRecalibrator` is the base class; `ShrinkageSearch` chooses the shrinkage by cross-validation.
+`AffineRecalibrator` is the base class of affine maps, also of `VectorScaling`. Under the log loss
+`AffineSearch` fits them by Newton's method, and chooses the shrinkage by its evidence. The affine
+maps `MatrixScaling` and `DirichletCalibration` follow, then `DiagonalOrderPreserving`.
 """
 
 from __future__ import annotations
 
 import warnings
 from copy import copy
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,8 +20,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._labels import is_one_hot
+from skcalib._validation import mean_one
 from skcalib._values import shown
-from skcalib.clusters import outside_level
+from skcalib.clusters import effective_size, outside_level
 from skcalib.inference import first_within_one_standard_error
 from skcalib.links import (
     DirichletMap,
@@ -29,22 +32,30 @@ from skcalib.links import (
     MonotonePieces,
     fit_link,
 )
+from skcalib.links.affine import affine_sums, minimise_affine
+from skcalib.links.evidence import fit_by_evidence
+from skcalib.links.leave_out import affine_fit, one_step_is_enough
 from skcalib.recalibration._base import LogitRecalibrator
 from skcalib.recalibration.temperature import (
     fit_temperature,
     warn_at_the_ends,
 )
+from skcalib.scores import LogLoss
 from skcalib.smoothers._base import check_folds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import ArrayLike
 
     from skcalib.links import Link
+    from skcalib.links.maps import Affine
     from skcalib.scores import LossLike, ProperScore
 
-LOOSE = 1e-9  # tolerance of the mean loss where strengths are compared: these differ far more
+_MOST_PARAMETERS = 1001  # of which a Hessian is computed
+_MOST_VALUES = 20  # evaluations of Newton's method
+_FEWEST = 10  # samples from which a strength is chosen
+_LOOSE = 1e-9  # tolerance of the mean loss where strengths are compared: these differ far more
 #: Strengths of "auto", in samples, from temperature scaling to very weak shrinkage.
 STRENGTHS = (np.inf, 1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3, 0.1)
 
@@ -94,13 +105,13 @@ class LinkRecalibrator(LogitRecalibrator):
         """Fit the link of a `ShrinkageSearch`, with the strength that it finds."""
         score, target = samples.score, samples.target
         data = samples.forecast, target, samples.weight
-        self.shrinkage_ = search.strength(self.shrinkage, *data)
         link, (beta, passes) = search.prepared(data[0]), fit_temperature(score, *data)
         start = link.tempered(target.shape[1], beta)
+        self.shrinkage_, near = search.choose(self.shrinkage, link, start, *data)
         if np.isinf(self.shrinkage_):
             fit = LinkFit(start, passes, True, "temperature scaling")
         else:
-            fit = search.fit(link, *data, self.shrinkage_, start)
+            fit = search.fit(link, *data, self.shrinkage_, near)
         self._take(link, fit, beta)
         hit = np.sum(target * self._apply_map(samples.forecast), axis=1)
         self._warn(fit, hit.min() if is_one_hot(target) else 0.0, target.sum(axis=0))
@@ -186,25 +197,31 @@ class ShrinkageSearch:
         options |= {"shrinkage": strength, "start": start, "rounding": self.rounding}
         return fit_link(*data, **options)
 
-    def strength(
+    def choose(
         self,
         shrinkage: float | str,
+        link: Any,
+        start: np.ndarray,
         logits: np.ndarray,
         target: np.ndarray,
         weight: np.ndarray,
-    ) -> float:
-        """Shrinkage: as given, or the strongest within one standard error of the best."""
+    ) -> tuple[float, np.ndarray]:
+        """Strength, as given, or the strongest within one standard error of the best; and a start.
+
+        `start` are the parameters of temperature scaling.
+        """
         if not is_auto(shrinkage):
-            return float(shrinkage)
-        if len(target) < 10:
-            return np.inf
+            return float(shrinkage), start
+        if len(target) < _FEWEST:
+            return np.inf, start
         losses, means = [], []
         for held_out in self.losses_by_strength(logits, target, weight):
             losses.append(held_out)
             means.append(weight @ held_out)
-            if past_minimum(means):
+            if len(means) > 2 and min(means[-2:]) > min(means):
                 break
-        return STRENGTHS[first_within_one_standard_error(np.array(losses), weight)[0]]
+        number = first_within_one_standard_error(np.array(losses), weight)[0]
+        return STRENGTHS[number], start
 
     def losses_by_strength(
         self, logits: np.ndarray, target: np.ndarray, weight: np.ndarray
@@ -250,19 +267,14 @@ class ShrinkageSearch:
         if np.isfinite(strength):
             loose = copy(self)
             loose.max_iter, loose.tol = min(self.max_iter, 100), max(self.tol, 1e-5)
-            loose.rounding = LOOSE
+            loose.rounding = _LOOSE
             start = loose.fit(link, *train, strength, start).theta
         return start, held_out_loss(self.score, link, start, test)
 
 
 def is_auto(shrinkage: float | str) -> bool:
-    """Whether the strength is chosen by cross-validation."""
+    """Whether the strength is chosen from the samples."""
     return isinstance(shrinkage, str) and shrinkage == "auto"
-
-
-def past_minimum(means: Sequence[float]) -> bool:
-    """Whether the last two mean losses are above the minimum."""
-    return len(means) > 2 and min(means[-2:]) > min(means)
 
 
 def held_out_loss(
@@ -276,13 +288,107 @@ def held_out_loss(
 # --- Affine maps ----------------------------------------------------------------------------------
 
 
-class MatrixScaling(LinkRecalibrator):
+class AffineRecalibrator(LinkRecalibrator):
+    """Base class: a subclass has ``_map``, the class of its link, and `_set_coefficients`."""
+
+    _map: type[Affine]
+
+    def _fit_map(self, samples):
+        self._fit_link(self._search(samples.score), samples)
+        self._set_coefficients()
+
+    def _search(self, score):
+        return AffineSearch(self._map(), score, self.max_iter, self.tol)
+
+    def _set_coefficients(self):
+        raise NotImplementedError
+
+    def _fit_without_each(self, samples, folds, whole=None):
+        """As of the base class. The strength of a fold is chosen without it, too."""
+        if sum(map(len, folds)) > len(samples.labels):
+            return None
+        data = samples.forecast, samples.target, samples.weight
+        fit = self._search(samples.score).of_parts(self.shrinkage, *data, folds)
+        if fit is None:
+            return None
+        found, share = [copy(self) for _ in folds], mean_one(samples.weight)
+        for k, one in enumerate(found):
+            one.shrinkage_, theta = fit.without([k], chosen=is_auto(self.shrinkage))
+            test = samples.forecast[folds[k]], samples.target[folds[k]], share[folds[k]]
+            loss = held_out_loss(samples.score, fit.link, theta, test)
+            if not (fit.is_usual(k) and fit.follows(theta, k, test[2] @ loss)):
+                return None
+            one._take(fit.link, LinkFit(theta, 1, True, "one step"), 1.0)
+            one._set_coefficients()
+        return found
+
+
+class AffineSearch(ShrinkageSearch):
+    """Newton's method under the log loss, and the strength of the highest evidence."""
+
+    def newton(self, n_classes: int) -> bool:
+        """Whether the Hessian is known, and not too large."""
+        few = len(self.link.start(n_classes)) <= _MOST_PARAMETERS
+        return few and isinstance(self.score, LogLoss)
+
+    def fit(self, link, logits, target, weight, strength, start):
+        """As of the base class; a quasi-Newton method where Newton's does not converge."""
+        data = logits, target, weight
+        if self.newton(target.shape[1]):
+            steps = min(_MOST_VALUES, self.max_iter)
+            options = {"shrinkage": strength, "size": len(target), "max_values": steps}
+            found = minimise_affine(link, _sums_of(link, *data), start, **options)
+            if found.converged:
+                return LinkFit(found.refined, found.n_iter, True, "Newton's method")
+        return super().fit(link, *data, strength, start)
+
+    def choose(self, shrinkage, link, start, logits, target, weight):
+        """As of the base class; by the evidence where Newton's method is in use."""
+        data = logits, target, weight
+        if not is_auto(shrinkage) or len(target) < _FEWEST or not self.newton(target.shape[1]):
+            return super().choose(shrinkage, link, start, *data)
+        sizes = {"size": len(weight), "share": effective_size(weight) / len(weight)}
+        return fit_by_evidence(link, _sums_of(link, *data), start, **sizes)[:2]
+
+    def of_parts(self, shrinkage, logits, target, weight, folds):
+        """The `AffineFit` of samples in folds; None where one step is not enough to leave one out.
+
+        Samples outside of the folds are a part of their own.
+        """
+        few = self.newton(target.shape[1])
+        if not few or not one_step_is_enough(target.sum(axis=0), weight, folds):
+            return None
+        rest = np.setdiff1d(np.arange(len(target)), np.concatenate(folds))
+        rows = [*folds, rest] if len(rest) else folds
+        share = mean_one(weight)
+        parts = [(logits[one], target[one], share[one]) for one in rows]
+        link, start = self.path(logits, target, weight)
+        return affine_fit(link, parts, start, None if is_auto(shrinkage) else float(shrinkage))
+
+
+def _sums_of(link, logits, target, weight):
+    """The `affine_sums` of all samples, as a function of the parameters."""
+    return partial(affine_sums, link, logits, target, mean_one(weight))
+
+
+class MatrixScaling(AffineRecalibrator):  # numpydoc ignore=PR02
     r"""Matrix scaling: :math:`softmax(W \log s + b)`, with shrinkage towards temperature scaling.
 
     Written as :math:`W = \beta I + M`; the entries of M and b are shrunk towards zero, in units of
     their effect on a logit, those off the diagonal ten times as strongly. Without shrinkage the
     :math:`K^2` parameters overfit badly. The order of the classes may change; injective where
     :math:`W^{-1} 1` exists and has one sign.
+
+    Parameters
+    ----------
+    shrinkage : "auto" or float, default="auto"
+        Strength :math:`\lambda` of the shrinkage, in samples: the inverse variance of a normal
+        prior of the deviations. "auto": under the log loss the strength of the highest evidence,
+        which is the likelihood of the labels averaged over this prior (MacKay 1992), by Laplace's
+        method; infinity, which is temperature scaling, where that has a higher one, and below ten
+        samples. With other losses, or more than 31 classes: five-fold cross-validation over
+        (infinity, 1000, 300, 100, 30, 10, 3, 1, 0.3, 0.1), the strongest within one standard error
+        of the best.
 
     Attributes
     ----------
@@ -300,6 +406,11 @@ class MatrixScaling(LinkRecalibrator):
     VectorScaling : A diagonal matrix.
     DirichletCalibration : The same map, with another penalty.
 
+    Notes
+    -----
+    Cost: about ten evaluations of the log loss with its Hessian, O(n K^4) each, up to 31 classes;
+    else thousands of evaluations in O(n K^2), or hundreds with a given strength.
+
     Examples
     --------
     >>> from skcalib import MatrixScaling
@@ -309,11 +420,9 @@ class MatrixScaling(LinkRecalibrator):
     (3, 3)
     """
 
-    def _fit_map(self, samples):
-        self._fit_matrix(MatrixMap(), samples)
+    _map = MatrixMap
 
-    def _fit_matrix(self, link, samples):
-        self._fit_link(ShrinkageSearch(link, samples.score, self.max_iter, self.tol), samples)
+    def _set_coefficients(self):
         n_classes = len(self.classes_)
         self.coef_ = self._fitted.matrix(self._theta, n_classes)
         self.intercept_ = self._theta[1 + n_classes**2 :]
@@ -323,7 +432,8 @@ class DirichletCalibration(MatrixScaling):
     r"""Dirichlet calibration: :math:`softmax(W \log s + b)` with off-diagonal shrinkage (ODIR).
 
     The map of Kull and others (2019): that of `MatrixScaling` with a free diagonal; off-diagonal
-    entries and biases are shrunk towards zero.
+    entries and biases are shrunk towards zero. With ``shrinkage="auto"`` temperature scaling
+    remains where the free diagonal does not lower the Bayesian information criterion.
 
     Attributes
     ----------
@@ -344,8 +454,7 @@ class DirichletCalibration(MatrixScaling):
     10.0
     """
 
-    def _fit_map(self, samples):
-        self._fit_matrix(DirichletMap(), samples)
+    _map = DirichletMap
 
 
 # --- Diagonal maps --------------------------------------------------------------------------------

@@ -38,6 +38,7 @@ from skcalib.recalibration.one_vs_rest import (
     PlattScaling,
     QuadraticScaling,
 )
+from skcalib.recalibration.scaling import MatrixScaling
 from skcalib.recalibration.spline import SplineScaling
 from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
 from skcalib.recalibration.vector_scaling import VectorScaling
@@ -125,7 +126,7 @@ def default_candidates(
 
     All begin with identity, temperature, uniform label noise, and a shift of the log odds. Then two
     classes: Platt, beta, quadratic, spline, model average. More: bias-corrected temperature, vector
-    scaling, model average. Then Venn-Abers, for at most five classes, and strictly increasing
+    scaling, matrix scaling where there are K (K - 1) samples, model average. Then Venn-Abers, for at most five classes, and strictly increasing
     isotonic regression, one class against the rest.
     """
     kinds = [IdentityRecalibrator, TemperatureScaling, LabelNoiseScaling, InterceptRecalibrator]
@@ -133,6 +134,8 @@ def default_candidates(
         kinds += [PlattScaling, BetaCalibration, QuadraticScaling, SplineScaling]
     else:
         kinds += [BiasCorrectedTemperatureScaling, VectorScaling]
+    if 2 < n_classes and n_classes * (n_classes - 1) <= n_samples:
+        kinds += [MatrixScaling]
     kinds += [ModelAverageScaling]
     kinds += [VennAbersRecalibrator] if n_classes <= _FEW_CLASSES else []
     return [*(kind(loss=loss) for kind in kinds), IsotonicRecalibrator(loss=loss, strict=True)]
