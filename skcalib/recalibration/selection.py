@@ -56,7 +56,8 @@ if TYPE_CHECKING:
     from skcalib.scores import LossLike, ProperScore
 
 
-_FEW_CLASSES = 5  # up to which maps of one class against the rest are compared
+_FEW_CLASSES = 5  # up to which Venn-Abers predictors are compared
+_FEW_FOR_MATRIX = 20  # classes, whose matrix has 420 parameters
 _TOLERATED = 0.005  # share of the loss by which a single map may be worse than the mixture
 
 
@@ -124,18 +125,18 @@ def default_candidates(
 ) -> list[BaseEstimator]:
     """The maps that are compared or mixed, from simple to complex, fitted under `loss`.
 
-    All begin with identity, temperature, uniform label noise, and a shift of the log odds. Then two
-    classes: Platt, beta, quadratic, spline, model average. More: bias-corrected temperature, vector
-    scaling, matrix scaling where there are K (K - 1) samples, model average. Then Venn-Abers, for at most five classes, and strictly increasing
-    isotonic regression, one class against the rest.
+    All begin with identity, temperature, uniform label noise, and a shift of the log odds. Two
+    classes: Platt, beta, quadratic and spline. More: bias-corrected temperature, vector scaling,
+    and matrix scaling of at most 20 classes with K (K - 1) samples. Then the model average,
+    Venn-Abers of at most five classes, and strictly increasing isotonic regression.
     """
     kinds = [IdentityRecalibrator, TemperatureScaling, LabelNoiseScaling, InterceptRecalibrator]
     if n_classes == 2:
         kinds += [PlattScaling, BetaCalibration, QuadraticScaling, SplineScaling]
     else:
         kinds += [BiasCorrectedTemperatureScaling, VectorScaling]
-    if 2 < n_classes and n_classes * (n_classes - 1) <= n_samples:
-        kinds += [MatrixScaling]
+        matrix = n_classes <= _FEW_FOR_MATRIX and n_classes * (n_classes - 1) <= n_samples
+        kinds += [MatrixScaling] if matrix else []
     kinds += [ModelAverageScaling]
     kinds += [VennAbersRecalibrator] if n_classes <= _FEW_CLASSES else []
     return [*(kind(loss=loss) for kind in kinds), IsotonicRecalibrator(loss=loss, strict=True)]
