@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 from scipy.linalg import null_space
 from scipy.optimize import minimize
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -29,6 +29,9 @@ _EM_STEPS = 20  # after the optimiser, each of which raises the likelihood
 _ABSENT = 1e-8  # share below which a class does not enter the standard errors
 _UNCERTAIN = 0.1  # standard error of a share that is worth a warning
 _SINGULAR = 1e-12  # ratio of eigenvalues of the information
+#: Precisions of the prior of shifts that "auto" compares.
+_PRECISIONS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
+_STRONG = 1e12  # a precision that leaves no shift
 _WEAK = 1e-2  # shrinkage of shifts, in samples, where a class has no label
 
 
@@ -344,10 +347,20 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
     0 with the weight of a hundredth of a sample; if all labels are the same, there is a
     `ConvergenceWarning`.
 
+    Parameters
+    ----------
+    shrinkage : float or "auto", default=0.0
+        Precision of a normal prior of the offsets around 0. "auto" takes that of the largest
+        marginal likelihood (Laplace's approximation) among 1000, 300, ..., .3: with few samples or
+        many classes the offsets are then small unless the labels require them. The mean
+        probability of a class is no longer exactly its frequency.
+
     Attributes
     ----------
     intercept_ : array of shape (n_classes,)
         Offsets b, which sum to zero.
+    shrinkage_ : float
+        The precision in use.
     n_iter_ : int
         Iterations of the fit.
 
@@ -368,23 +381,42 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
     array([0.1])
     """
 
+    def __init__(
+        self,
+        *,
+        input: Literal["proba", "logits"] = "proba",
+        loss: LossLike = "log",
+        labels: ArrayLike | None = None,
+        shrinkage: float | Literal["auto"] = 0.0,
+    ) -> None:
+        super().__init__(input=input, loss=loss, labels=labels)
+        self.shrinkage = shrinkage
+
     def _fit_map(self, samples):
         score, logits, target = samples.score, samples.forecast, samples.target
         share = samples.weight / samples.weight.sum()
-        labelled = target.any(axis=0)
-        pull = 0.0 if labelled.all() else _WEAK / number_of_samples(samples.weight, samples.count)
+        labelled, size = target.any(axis=0), number_of_samples(samples.weight, samples.count)
+        automatic = isinstance(self.shrinkage, str)
+        found = []
+        for precision in _PRECISIONS if automatic else [self.shrinkage]:
+            pull = min(max(precision, 0.0 if labelled.all() else _WEAK), _STRONG) / size
 
-        def objective(shift):
-            loss, slope = score.logit_loss(target, logits + shift)
-            return share @ loss + pull / 2 * shift @ shift, share @ slope + pull * shift
+            def objective(shift, pull=pull):
+                loss, slope = score.logit_loss(target, logits + shift)
+                return share @ loss + pull / 2 * shift @ shift, share @ slope + pull * shift
 
-        options, start = {"gtol": 1e-10, "ftol": 1e-13}, np.zeros(logits.shape[1])
-        fit = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+            options, start = {"gtol": 1e-10, "ftol": 1e-13}, np.zeros(logits.shape[1])
+            fit = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+            evidence = automatic and _evidence(
+                logits + fit.x, target, size * share, precision, fit.x
+            )
+            found.append((float(evidence), float(precision), fit))
+        _, self.shrinkage_, fit = max(found, key=lambda one: one[0])
         converged = fit.success or np.abs(fit.jac).max() < 1e-4  # or rounding ended the search
         self.intercept_, self.n_iter_ = fit.x - fit.x.mean(), int(fit.nit)
         self.injective_ = True
         self.preserves_argmax_ = self.preserves_order_ = bool(np.ptp(self.intercept_) == 0)
-        if labelled.sum() == 1 or not converged:
+        if (labelled.sum() == 1 and self.shrinkage_ < _WEAK) or not converged:
             warnings.warn(
                 "InterceptRecalibrator: the labels are all the same, and the best offsets are "
                 f"infinite; they were shrunk towards 0 with the weight of {_WEAK:g} samples."
@@ -396,3 +428,14 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
 
     def _apply_map(self, logits):
         return softmax(logits + self.intercept_, axis=1)
+
+
+def _evidence(logits, target, weight, precision, shift):
+    """Log marginal likelihood of offsets with a normal prior, by Laplace's approximation."""
+    log = log_softmax(logits, axis=1)
+    p = np.exp(log)
+    information = np.diag(weight @ p) - (p.T * weight) @ p
+    likelihood = weight @ np.sum(target * log, axis=1) - precision / 2 * shift @ shift
+    # A constant added to all offsets has no effect: its direction cancels here.
+    hessian = information / precision + np.eye(len(shift))
+    return likelihood - 0.5 * np.linalg.slogdet(hessian)[1]

@@ -53,6 +53,7 @@ EXACT = {
 LINKS = {
     "shift": (InterceptRecalibrator, {}),
     "shift, brier": (InterceptRecalibrator, {"loss": "brier"}),
+    "shift, shrunk": (InterceptRecalibrator, {"shrinkage": "auto"}),
     "platt": (PlattScaling, {}),
     "platt, brier": (PlattScaling, {"loss": "brier"}),
     "platt, smooth": (PlattScaling, {"smooth_targets": True}),

@@ -816,6 +816,16 @@ def test_a_shift_gives_each_class_its_frequency_and_inverts_undersampling():
     np.testing.assert_allclose(difference, difference.mean(), atol=1e-5)
 
 
+def test_a_shrunken_shift_ignores_noise_and_keeps_a_clear_shift():
+    data = make_tempered_simplex(100, 5, score_temperature=0.9, random_state=0)
+    P, y = data.posterior, data.y
+    shifted = P * [8, 1, 1, 1, 0.5] / (P * [8, 1, 1, 1, 0.5]).sum(axis=1, keepdims=True)
+    free, shrunk = InterceptRecalibrator(), InterceptRecalibrator(shrinkage="auto")
+    small, large = (one.fit(P, y).intercept_.std() for one in (shrunk, free))
+    assert small < 0.5 * large
+    assert shrunk.fit(shifted, y).intercept_.std() > 0.7 * free.fit(shifted, y).intercept_.std()
+
+
 def test_the_limit_of_detection():
     P = np.array([[0.0, 1.0], [0.2, 0.8], [0.04, 0.96], [0.9, 0.1]])
     scaling = TemperatureScaling().fit(P, [1, 0, 1, 0])
