@@ -24,8 +24,8 @@ from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import rests_and_classes
 from skcalib.recalibration._base import Recalibrator
 from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, UniformBins
-from skcalib.smoothers.partition import interpolate
+from skcalib.smoothers import DirichletKernel, QuantileBins, UniformBins
+from skcalib.smoothers.partition import interpolate, isotonic_cells
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -58,10 +58,10 @@ class OneVsRestRecalibrator(Recalibrator):
         self.preserves_argmax_ = self.preserves_order_
 
     def _apply_map(self, forecast):
-        problems = [*rests_and_classes(forecast)]
-        if len(problems) == 2:
-            p = np.clip(self._maps[0](problems[1]), 0.0, 1.0)
+        if forecast.shape[1] == 2:
+            p = np.clip(self._maps[0](forecast), 0.0, 1.0)
             return np.column_stack([1 - p, p])
+        problems = [*rests_and_classes(forecast)]
         maps = zip(self._maps, problems, strict=True)
         answers = Parallel(prefer="threads")(delayed(one)(f) for one, f in maps)
         p = np.clip(np.stack(answers, axis=1), 0.0, 1.0)
@@ -393,27 +393,28 @@ class IsotonicRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
 
 
 def _fit_isotonic(centered, strict, samples):
-    fitted = IsotonicSmoother().fit(samples.forecast, samples.target, samples.weight)
+    cells = isotonic_cells(samples.forecast[:, 1], samples.target[:, 1], samples.weight)
     if not (centered or strict):
-        return _SmootherMap(fitted)
-    centres = fitted.cell_means(fitted.forecast_)[:, 1]
+        knots = np.column_stack([cells.lower, cells.upper]).ravel()
+        return _IsotonicMap(knots, np.repeat(cells.level, 2))
     # The identity has the weight of one sample among n + 1.
     n_samples = number_of_samples(samples.weight, samples.count)
-    return _CentredMap(centres, fitted.level_, 1 / (n_samples + 1) if strict else 0.0)
+    return _IsotonicMap(cells.mean, cells.level, 1 / (n_samples + 1) if strict else 0.0)
 
 
-class _CentredMap:
-    """Linear interpolation between the centres of isotonic cells, blended with the identity."""
+class _IsotonicMap:
+    """Linear interpolation between knots or centres of isotonic cells, with a part of identity."""
 
     preserves_order = False
 
-    def __init__(self, centres, levels, blend):
-        self.centres, self.levels, self.blend = centres, levels, blend
+    def __init__(self, knots, levels, blend=0.0):
+        self.knots, self.levels, self.blend = knots, levels, blend
         self.injective = blend > 0
 
     def __call__(self, forecast):
         p = forecast[:, 1]
-        return (1 - self.blend) * interpolate(p, self.centres, self.levels) + self.blend * p
+        curve = interpolate(p, self.knots, self.levels)
+        return (1 - self.blend) * curve + self.blend * p if self.blend else curve
 
 
 class HistogramBinning(OneVsRestRecalibrator, FittedFromSketch):
