@@ -129,16 +129,17 @@ class CalibrationSamples:
         """Mean losses without and with the map."""
         forecast = self.forecast
         before, after = recalibrator._as_proba(forecast), recalibrator._apply_map(forecast)
-        without, with_map = (
-            float(weighted_mean(self._losses(one), self.weight)) for one in (before, after)
-        )
-        return without, with_map
+        return self.mean_loss(before), self.mean_loss(after)
+
+    def mean_loss(self, proba: np.ndarray) -> float:
+        """Mean loss of forecasts (n_rows, n_classes)."""
+        return float(weighted_mean(self._losses(proba), self.weight))
 
     def _losses(self, proba):
         if not isinstance(self.score, LogLoss) or self.labels.ndim == 2:
             return self.score.loss(self.target, proba)
         with np.errstate(divide="ignore"):
-            return -np.log(proba[np.arange(len(proba)), self.labels])
+            return -np.log(proba[np.arange(len(proba)), self.labels], dtype=np.float64)
 
 
 class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):

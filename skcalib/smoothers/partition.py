@@ -447,12 +447,13 @@ class TiedScores:
 
 
 class IsotonicCells(NamedTuple):
-    """Cells of an isotonic fit: their smallest, largest and mean scores, and the heights."""
+    """Cells of an isotonic fit: smallest, largest and mean scores, heights, and mass."""
 
     lower: np.ndarray
     upper: np.ndarray
     mean: np.ndarray
     level: np.ndarray
+    mass: np.ndarray
 
 
 def isotonic_cells(score: np.ndarray, values: np.ndarray, weight: np.ndarray) -> IsotonicCells:
@@ -461,8 +462,9 @@ def isotonic_cells(score: np.ndarray, values: np.ndarray, weight: np.ndarray) ->
     curve = tied.isotonic(tied.means(values))
     first = np.flatnonzero(np.diff(curve, prepend=-np.inf))
     last = np.append(first[1:], len(curve)) - 1
-    mean = np.add.reduceat(tied.mass * tied.score, first) / np.add.reduceat(tied.mass, first)
-    return IsotonicCells(tied.score[first], tied.score[last], mean, curve[first])
+    mass = np.add.reduceat(tied.mass, first)
+    mean = np.add.reduceat(tied.mass * tied.score, first) / mass
+    return IsotonicCells(tied.score[first], tied.score[last], mean, curve[first], mass)
 
 
 def isotonic_curve(means: np.ndarray, mass: np.ndarray) -> np.ndarray:
@@ -516,7 +518,7 @@ class IsotonicSmoother(PartitionSmoother):
                 "to 1. Pass one column to smooth other values."
             )
         cells = isotonic_cells(forecast[:, 1], self.target_[:, -1], self.weight_)
-        self.lower_, self.upper_, _, self.level_ = cells
+        self.lower_, self.upper_, self.level_ = cells.lower, cells.upper, cells.level
 
     def _cell_keys(self, forecast):
         cell = np.searchsorted(reach_of(self.upper_), forecast[:, 1], side="left")
