@@ -27,6 +27,7 @@ SCRIPTS = (
     "binned_errors.py",
     "sketch.py",
     "temperature.py",
+    "recalibrators.py",
     "grouping_tree.py",
     "many_samples.py",
     "intervals.py",

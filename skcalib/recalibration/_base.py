@@ -44,7 +44,7 @@ from skcalib.clusters import outside_level
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import Classwise
 from skcalib.problem import check_not_swapped, soft_classes
-from skcalib.scores import resolve_training_loss
+from skcalib.scores import LogLoss, resolve_training_loss
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -125,8 +125,9 @@ class CalibrationSamples:
 
     def per_class(self) -> list[CalibrationSamples]:
         """Samples of two columns, rest and class: for each class, or the last one of two."""
-        problems = [*Classwise().problems(self.forecast, self.target)]
-        problems = problems[1:] if len(problems) == 2 else problems
+        problems = [(self.forecast, self.target)]
+        if self.forecast.shape[1] > 2:
+            problems = [*Classwise().problems(self.forecast, self.target)]
         rows: dict[str, Any] = {"count": self.count, "square": self.square}
         return [CalibrationSamples(self.score, *one, self.weight, **rows) for one in problems]
 
@@ -134,9 +135,17 @@ class CalibrationSamples:
         """Mean losses without and with the map."""
         forecast = self.forecast
         before, after = recalibrator._as_proba(forecast), recalibrator._apply_map(forecast)
-        losses = (self.score.loss(self.target, one) for one in (before, after))
-        without, with_map = (float(weighted_mean(loss, self.weight)) for loss in losses)
-        return without, with_map
+        return self.mean_loss(before), self.mean_loss(after)
+
+    def mean_loss(self, proba: np.ndarray) -> float:
+        """Mean loss of forecasts (n_rows, n_classes)."""
+        return float(weighted_mean(self._losses(proba), self.weight))
+
+    def _losses(self, proba):
+        if not isinstance(self.score, LogLoss) or self.labels.ndim == 2:
+            return self.score.loss(self.target, proba)
+        with np.errstate(divide="ignore"):
+            return -np.log(proba[np.arange(len(proba)), self.labels], dtype=np.float64)
 
 
 class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):

@@ -9,23 +9,32 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
+from itertools import chain, combinations
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.special import softmax
+from scipy.linalg import eigh
+from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._validation import mean_one, number_of_samples
 from skcalib._values import shown
 from skcalib.clusters import outside_level
-from skcalib.links import BetaMap, BinaryMap, PlattMap, QuadraticMap, fit_link
-from skcalib.links._base import detection_limit, log_forecast
+from skcalib.links import BetaMap, BinaryMap, LinkFit, PlattMap, QuadraticMap, fit_link
+from skcalib.links._base import (
+    detection_limit,
+    likelihood_tolerance,
+    log_forecast,
+    minimise_convex,
+)
 from skcalib.notions import rests_and_classes
 from skcalib.recalibration._base import Recalibrator
 from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, UniformBins
-from skcalib.smoothers.partition import interpolate
+from skcalib.scores import LogLoss
+from skcalib.smoothers import DirichletKernel, QuantileBins, UniformBins
+from skcalib.smoothers.partition import interpolate, isotonic_cells
+from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -35,6 +44,9 @@ if TYPE_CHECKING:
 
 #: Weak shrinkage towards the identity, in samples: keeps separable fits finite.
 _WEAK = 1e-2
+_PILOT, _MOST_VALUES = 2000, 50  # samples of a first fit, and evaluations of Newton's method
+_COLLINEAR = 1e10  # condition number of the features
+_WEAKEST = 1e-3  # information along a direction, below which labels may be separable
 
 
 class OneVsRestRecalibrator(Recalibrator):
@@ -61,10 +73,10 @@ class OneVsRestRecalibrator(Recalibrator):
         self.preserves_argmax_ = self.preserves_order_
 
     def _apply_map(self, forecast):
-        problems = [*rests_and_classes(forecast)]
-        if len(problems) == 2:
-            p = np.clip(self._maps[0](problems[1]), 0.0, 1.0)
+        if forecast.shape[1] == 2:
+            p = np.clip(self._maps[0](forecast), 0.0, 1.0)
             return np.column_stack([1 - p, p])
+        problems = [*rests_and_classes(forecast)]
         maps = zip(self._maps, problems, strict=True)
         answers = Parallel(prefer="threads")(delayed(one)(f) for one, f in maps)
         p = np.clip(np.stack(answers, axis=1), 0.0, 1.0)
@@ -118,14 +130,74 @@ def _fit_binary(link, targets, samples):
     score, weight, count = samples.score, samples.weight, samples.count
     logits = log_forecast(samples.forecast, limit)
     data = logits, samples.target if targets is None else targets(samples), weight
-    rows = _AtRows(link, logits)
-    fit = fit_link(rows, score, *data, tolerance=1e-10)
-    separable = not fit.converged or _separates(rows, fit.theta, *data, count)
+    rows, fit = _AtRows(link, logits), None
+    if isinstance(score, LogLoss):
+        fit = _newton(rows, *data, count)
+    separable = False
+    if fit is None:
+        fit = fit_link(rows, score, *data, tolerance=1e-10)
+        separable = not fit.converged or _separates(rows, fit.theta, *data, count)
     if separable:
         n_samples = number_of_samples(weight, count)
         rows = _AtRows(link, logits, _WEAK)
         fit = fit_link(rows, score, *data, shrinkage=1.0, n_samples=n_samples)
     return _LinkMap(link, fit, limit, separable=separable, labelled=samples.target[:, 1].any())
+
+
+def _newton(link, logits, target, weight, count):
+    """The `LinkFit` of the log loss; None where labels are nearly separable, or features collinear.
+
+    The active bounds are those for which the optimum of the other parameters is feasible, and the
+    loss does not fall towards the inside.
+    """
+    features = np.ascontiguousarray(link.features(logits).T)
+    each = np.ones(len(logits)) if count is None else count
+    gram, n_samples = (features * each) @ features.T, each.sum()
+    size = np.sqrt(np.diag(gram))
+    if not np.linalg.cond(gram / np.outer(size, size)) < _COLLINEAR:
+        return None
+    data = features, target[:, 1], mean_one(weight, count)
+    start, options = np.array(link.identity), {"max_values": _MOST_VALUES}
+    if len(logits) > 4 * _PILOT:
+        few = np.linspace(0, len(logits) - 1, _PILOT).astype(int)
+        pilot = minimise_convex(*_logistic(*(one[..., few] for one in data)), start, **options)
+        start = pilot.parameters if pilot.converged else start
+    options["tolerance"] = likelihood_tolerance(n_samples)
+    bounded = [k for k, (low, _) in enumerate(link.bounds(2) or []) if low is not None]
+    subsets = (combinations(bounded, n_active) for n_active in range(len(bounded) + 1))
+    value, slopes = _logistic(*data)
+    for active in chain.from_iterable(subsets):
+        free = np.setdiff1d(np.arange(len(start)), active)
+        part = _logistic(features[free], *data[1:]) if active else (value, slopes)
+        found = minimise_convex(*part, start[free], **options)
+        if not found.converged:
+            return None
+        theta = np.zeros(len(start))
+        theta[free] = found.refined
+        gradient, information = slopes(theta, value(theta)[1])
+        if min(theta[bounded], default=0) >= 0 and min(gradient[list(active)], default=0) >= 0:
+            least = eigh(information, gram, eigvals_only=True)[0] * n_samples
+            fit = LinkFit(theta, found.n_iter, True, "Newton's method")
+            return fit if least >= _WEAKEST else None
+    return None
+
+
+def _logistic(features, label, weight):
+    """Log loss of the linear predictor of features (P, n), and its slopes."""
+
+    def value(theta):
+        linear = theta @ features
+        small = np.exp(-np.abs(linear))
+        loss = np.maximum(linear, 0) + np.log1p(small) - label * linear
+        return float(weight @ loss), (linear, small)
+
+    def slopes(_, state):
+        linear, small = state
+        chance = np.where(linear >= 0, 1.0, small) / (1 + small)
+        curvature = weight * small / (1 + small) ** 2
+        return features @ (weight * (chance - label)), (features * curvature) @ features.T
+
+    return value, slopes
 
 
 class _LinkMap:
@@ -138,8 +210,7 @@ class _LinkMap:
         self.preserves_order = link.preserves_order(fit.theta, 2)
 
     def __call__(self, forecast):
-        logits = self.link.apply(self.theta, log_forecast(forecast, self.limit))
-        return softmax(logits, axis=1)[:, 1]
+        return expit(self.link.features(log_forecast(forecast, self.limit)) @ self.theta)
 
 
 class _AtRows(BinaryMap):
@@ -176,7 +247,7 @@ def _separates(link, theta, logits, target, weight, count=None):
     p = softmax(link.apply(theta, logits), axis=1)[:, 1]
     spread = p * (1 - p) * mean_one(weight, count)
     information, directions = np.linalg.eigh(basis.T @ (spread[:, None] * basis))
-    weak = basis @ directions[:, information < 1e-3]
+    weak = basis @ directions[:, information < _WEAKEST]
     if not weak.size:
         return False
     known = axes[varies] @ theta * sizes[varies] / np.sqrt(each.sum())
@@ -393,30 +464,37 @@ class IsotonicRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
 
     def _fit_map(self, samples):
         self._fit_each(partial(_fit_isotonic, self.centered, self.strict), samples)
+        if len(self._maps) > 1 or self.centered or self.strict or not self._measures:
+            return None
+        # The height of a cell is the mean label, so the mean loss in the cell is the entropy.
+        level, mass = self._maps[0].levels[::2], self._maps[0].mass
+        after = weighted_mean(samples.score.entropy(np.column_stack([1 - level, level])), mass)
+        return samples.mean_loss(samples.forecast), float(after)
 
 
 def _fit_isotonic(centered, strict, samples):
-    fitted = IsotonicSmoother().fit(samples.forecast, samples.target, samples.weight)
+    cells = isotonic_cells(samples.forecast[:, 1], samples.target[:, 1], samples.weight)
     if not (centered or strict):
-        return _SmootherMap(fitted)
-    centres = fitted.cell_means(fitted.forecast_)[:, 1]
+        knots = np.column_stack([cells.lower, cells.upper]).ravel()
+        return _IsotonicMap(knots, np.repeat(cells.level, 2), mass=cells.mass)
     # The identity has the weight of one sample among n + 1.
     n_samples = number_of_samples(samples.weight, samples.count)
-    return _CentredMap(centres, fitted.level_, 1 / (n_samples + 1) if strict else 0.0)
+    return _IsotonicMap(cells.mean, cells.level, 1 / (n_samples + 1) if strict else 0.0)
 
 
-class _CentredMap:
-    """Linear interpolation between the centres of isotonic cells, blended with the identity."""
+class _IsotonicMap:
+    """Linear interpolation between knots or centres of isotonic cells, with a part of identity."""
 
     preserves_order = False
 
-    def __init__(self, centres, levels, blend):
-        self.centres, self.levels, self.blend = centres, levels, blend
+    def __init__(self, knots, levels, blend=0.0, mass=None):
+        self.knots, self.levels, self.blend, self.mass = knots, levels, blend, mass
         self.injective = blend > 0
 
     def __call__(self, forecast):
         p = forecast[:, 1]
-        return (1 - self.blend) * interpolate(p, self.centres, self.levels) + self.blend * p
+        curve = interpolate(p, self.knots, self.levels)
+        return (1 - self.blend) * curve + self.blend * p if self.blend else curve
 
 
 class HistogramBinning(OneVsRestRecalibrator, FittedFromSketch):

@@ -8,7 +8,7 @@ medians (`MedianCells`), or the blocks of isotonic regression, which depend on t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import isotonic_regression
@@ -422,7 +422,7 @@ class TiedScores:
     """Distinct scores (m,), increasing, and their mass, for isotonic fits to several labels."""
 
     def __init__(self, score: np.ndarray, weight: np.ndarray) -> None:
-        self._order = np.argsort(score, kind="stable")
+        self._order = np.argsort(score)
         ordered = score[self._order]
         self._first = level_starts(ordered)
         self._weight = weight[self._order]
@@ -444,6 +444,27 @@ class TiedScores:
     def isotonic(self, means: np.ndarray) -> np.ndarray:
         """The increasing curve (m,) that fits the means by weighted least squares."""
         return fit_once(isotonic_curve, means, self.mass)
+
+
+class IsotonicCells(NamedTuple):
+    """Cells of an isotonic fit: smallest, largest and mean scores, heights, and mass."""
+
+    lower: np.ndarray
+    upper: np.ndarray
+    mean: np.ndarray
+    level: np.ndarray
+    mass: np.ndarray
+
+
+def isotonic_cells(score: np.ndarray, values: np.ndarray, weight: np.ndarray) -> IsotonicCells:
+    """The `IsotonicCells` of values (n,) at scores (n,)."""
+    tied = TiedScores(score, weight)
+    curve = tied.isotonic(tied.means(values))
+    first = np.flatnonzero(np.diff(curve, prepend=-np.inf))
+    last = np.append(first[1:], len(curve)) - 1
+    mass = np.add.reduceat(tied.mass, first)
+    mean = np.add.reduceat(tied.mass * tied.score, first) / mass
+    return IsotonicCells(tied.score[first], tied.score[last], mean, curve[first], mass)
 
 
 def isotonic_curve(means: np.ndarray, mass: np.ndarray) -> np.ndarray:
@@ -496,12 +517,8 @@ class IsotonicSmoother(PartitionSmoother):
                 "IsotonicSmoother fits one curve: the rows of a target of two columns must sum "
                 "to 1. Pass one column to smooth other values."
             )
-        tied = TiedScores(forecast[:, 1], self.weight_)
-        curve = tied.isotonic(tied.means(self.target_[:, -1]))
-        first = np.flatnonzero(np.diff(curve, prepend=-np.inf))
-        self.lower_ = tied.score[first]
-        self.upper_ = tied.score[np.append(first[1:], len(curve)) - 1]
-        self.level_ = curve[first]
+        cells = isotonic_cells(forecast[:, 1], self.target_[:, -1], self.weight_)
+        self.lower_, self.upper_, self.level_ = cells.lower, cells.upper, cells.level
 
     def _cell_keys(self, forecast):
         cell = np.searchsorted(reach_of(self.upper_), forecast[:, 1], side="left")
