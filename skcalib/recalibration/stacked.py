@@ -51,7 +51,7 @@ _FOLDS = 5
 _FEWEST = 10  # samples below which the map is the identity
 _ROUNDED, _MOST_ROUNDS = 2_000, 4  # samples below which there are several rounds of folds
 _SIMPLE = 0.3  # prior, in samples, of the weights of identity and temperature; others share one
-_ODDS = 5.0  # prior odds that the forecasts need no recalibration
+_ODDS = 3.0  # prior odds that the forecasts need no recalibration
 _ROUNDING = 1e-12  # by which a monotone map may decrease
 _LEAST = 1e-3  # weights below it are set to zero
 _CAP = 34.5  # largest log loss that counts in the comparison with the identity
@@ -132,9 +132,9 @@ class StackedRecalibrator(Recalibrator):  # numpydoc ignore=PR02
 
     With few samples a mixture may do harm. So the weights are computed again without each fold. The
     total gain G of these mixtures over the identity, in the units of the criterion, gives the
-    posterior probability of the mixture against no recalibration, with prior odds of 1 : 5:
+    posterior probability of the mixture against no recalibration, with prior odds of 1 : 3:
 
-    .. math:: \pi = \frac{e^G}{5 + e^G}, \qquad w \leftarrow \pi w + (1 - \pi)\, e_{identity} .
+    .. math:: \pi = \frac{e^G}{3 + e^G}, \qquad w \leftarrow \pi w + (1 - \pi)\, e_{identity} .
 
     Weights below 0.001 are set to zero. All maps but one temperature and, unless forecasts of the
     calibration set are zero, the identity are averaged with the class frequencies
