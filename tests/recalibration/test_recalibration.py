@@ -567,7 +567,8 @@ def test_a_class_that_y_lacks(recalibrator):
     P, y = draw(150, 4)
     keep = y != 2
     fitted = clone(recalibrator).set_params(labels=[0, 1, 2, 3])
-    if getattr(fitted, "shrinkage", None) == 0:
+    steep = not isinstance(fitted, InterceptRecalibrator)
+    if steep and getattr(fitted, "shrinkage", None) == 0:
         with pytest.warns(ConvergenceWarning, match="Some classes have no label"):
             fitted.fit(P[keep], y[keep])
     else:
