@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 
 
 _FEW_CLASSES = 5  # up to which Venn-Abers predictors are compared
+_MANY_CLASSES = 200  # above which only maps with few parameters for each class are compared
 _FEW_FOR_MATRIX = 20  # classes, whose matrix has 420 parameters
 _TOLERATED = 0.005  # share of the loss by which a single map may be worse than the mixture
 
@@ -127,8 +128,8 @@ def default_candidates(
 
     All begin with identity, temperature, uniform label noise, and a shift of the log odds. Two
     classes: Platt, beta, quadratic and spline. More: bias-corrected temperature, vector scaling,
-    and matrix scaling of at most 20 classes with K (K - 1) samples. Then the model average,
-    Venn-Abers of at most five classes, and strictly increasing isotonic regression.
+    and matrix scaling of at most 20 classes with K (K - 1) samples. Then, of at most 200 classes,
+    the model average, Venn-Abers of at most five, and strictly increasing isotonic regression.
     """
     kinds = [IdentityRecalibrator, TemperatureScaling, LabelNoiseScaling, InterceptRecalibrator]
     if n_classes == 2:
@@ -137,6 +138,8 @@ def default_candidates(
         kinds += [BiasCorrectedTemperatureScaling, VectorScaling]
         matrix = n_classes <= _FEW_FOR_MATRIX and n_classes * (n_classes - 1) <= n_samples
         kinds += [MatrixScaling] if matrix else []
+    if n_classes > _MANY_CLASSES:
+        return [kind(loss=loss) for kind in kinds]
     kinds += [ModelAverageScaling]
     kinds += [VennAbersRecalibrator] if n_classes <= _FEW_CLASSES else []
     return [*(kind(loss=loss) for kind in kinds), IsotonicRecalibrator(loss=loss, strict=True)]

@@ -55,7 +55,7 @@ _ODDS = 3.0  # prior odds that the forecasts need no recalibration
 _ROUNDING = 1e-12  # by which a monotone map may decrease
 _LEAST = 1e-3  # weights below it are set to zero
 _CAP = 34.5  # largest log loss that counts in the comparison with the identity
-_MOST_ROWS, _MOST_VALUES = 100_000, 2_000_000  # samples, and probabilities, that give the weights
+_FEW_ROWS, _MOST_ROWS, _MOST_VALUES = 5_000, 100_000, 500_000  # that give the weights
 _TOLERANCE = 1e-6  # of the criterion, in samples
 _GRID = np.linspace(-30.0, 30.0, 4001)  # logits at which a map of two classes is checked
 
@@ -187,14 +187,16 @@ class StackedRecalibrator(Recalibrator):  # numpydoc ignore=PR02
 
     Notes
     -----
-    The candidates begin with `IdentityRecalibrator`, `TemperatureScaling` and
-    `InterceptRecalibrator`. Two classes: `PlattScaling`, `BetaCalibration`, `QuadraticScaling`,
-    `ModelAverageScaling`, `IsotonicRecalibrator` (strictly increasing). More classes:
-    `BiasCorrectedTemperatureScaling`, `VectorScaling`, `ModelAverageScaling` and
-    `IsotonicRecalibrator`.
+    The candidates begin with `IdentityRecalibrator`, `TemperatureScaling`, `LabelNoiseScaling` and
+    `InterceptRecalibrator`. Two classes: `PlattScaling`, `BetaCalibration`, `QuadraticScaling` and
+    `SplineScaling`. More: `BiasCorrectedTemperatureScaling`, `VectorScaling`, and `MatrixScaling`
+    of at most 20 classes with K (K - 1) samples. Then, of at most 200 classes,
+    `ModelAverageScaling`, `VennAbersRecalibrator` (at most five classes) and
+    `IsotonicRecalibrator` (strictly increasing).
 
     Cost: each candidate is fitted to all samples and without each fold. The weights come from a
-    random part of at most 100,000 samples and two million probabilities.
+    random part of at most 100,000 samples and half a million probabilities, but at least 5,000
+    samples.
 
     Examples
     --------
@@ -306,7 +308,7 @@ class StackedRecalibrator(Recalibrator):  # numpydoc ignore=PR02
     def _rounds(self, samples):
         """Rows of the samples that give the weights, and lists of test folds of these."""
         n_samples, n_classes = samples.forecast.shape
-        part, most = np.arange(n_samples), min(_MOST_ROWS, _MOST_VALUES // n_classes)
+        part, most = np.arange(n_samples), np.clip(_MOST_VALUES // n_classes, _FEW_ROWS, _MOST_ROWS)
         rng = np.random.RandomState(self.random_state)
         if n_samples > most:
             part = np.sort(rng.choice(n_samples, most, replace=False))
