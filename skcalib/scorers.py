@@ -327,7 +327,7 @@ class _RecalibratedLoss(Scorer):
         return f"{type(self).__name__}({own})"
 
 
-class RefinementScorer(_RecalibratedLoss):
+class RefinementScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
     r"""Scorer of the refinement: minus the loss that remains after recalibration.
 
     The samples are divided into folds :math:`F_1, \dots, F_k`. The recalibrator is fitted to the
@@ -337,8 +337,8 @@ class RefinementScorer(_RecalibratedLoss):
     .. math:: \hat R = \frac{\sum_j \sum_{i \in F_j} w_i\, L\bigl(y_i, g_{-j}(s_i)\bigr)}
         {\sum_i w_i} .
 
-    In expectation this is at least the refinement :math:`E\, L(Y, E[Y|S])`, whatever the
-    recalibrator is (Berta and others, arXiv:2602.24230, 2026). Choose by it where the chosen model
+    For any recalibrator this is at least the refinement :math:`E\, L(Y, E[Y|S])` in expectation
+    (Berta and others, arXiv:2602.24230, 2026). Choose by it where the chosen model
     is recalibrated afterwards: the calibration error, which recalibration removes, then does not
     affect the choice.
 
@@ -375,7 +375,7 @@ class RefinementScorer(_RecalibratedLoss):
     -----
     The unit is that of the loss. The cost is that of one fit for each fold. The score is minus
     infinity where the map gives probability 0 to a held-out label under the log loss. The default
-    map is finite wherever the classifier knows all labels. With the default map and `cv`, and fewer
+    map replaces forecasts of exactly 0. With the default map and `cv`, and fewer
     than 5,000 samples, the score is minus ``refinement_loss(y, P, loss=loss, method="risk")``; with
     more samples, one Newton step may stand for a fit, with nearly the same result. Use that
     function where the stages of one model are compared, as in early stopping.
@@ -398,7 +398,7 @@ class RefinementScorer(_RecalibratedLoss):
         return self._mean_losses(estimator, X, y, sample_weight, [self._map()])[0]
 
 
-class DecompositionScorer(_RecalibratedLoss):
+class DecompositionScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
     """Scorer of a loss and of its two parts: a dict of three scores from one prediction.
 
     The keys are ``"loss"``, minus the mean loss; ``"refinement"``, the score of
