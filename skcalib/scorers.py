@@ -10,8 +10,8 @@ from sklearn import metrics
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skcalib._labels import check_y
-from skcalib._parameters import checks_parameters
-from skcalib._validation import check_indices
+from skcalib._parameters import check_parameters_of, checks_parameters
+from skcalib._validation import check_indices, look_up
 from skcalib._values import shown
 from skcalib.decisions import decision_regret, score_of_decision
 from skcalib.error_intervals.quantities import by
@@ -21,8 +21,16 @@ from skcalib.estimators._response import (
     classifier_proba,
     label_proba,
 )
+from skcalib.estimators.selection import held_out_losses
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.notions import Multilabel
+from skcalib.problem import problem_of
+from skcalib.recalibration import IdentityRecalibrator, ModelAverageScaling
+from skcalib.recalibration._base import Recalibrator
+from skcalib.recalibration._names import RECALIBRATORS
+from skcalib.scores import resolve_loss
+from skcalib.smoothers._base import check_folds
+from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,7 +38,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-    from skcalib._types import Label, MatrixLike, ResponseMethod
+    from skcalib._types import CV, Label, MatrixLike, RandomState, ResponseMethod
+    from skcalib.scores import LossLike
 
 
 class Scorer:
@@ -57,9 +66,12 @@ class Scorer:
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Score of a fitted classifier on (X, y); higher is better."""
-        check_indices(X=X, y=y, sample_weight=sample_weight)
-        value = self._value(estimator, X, self._check_y(y), sample_weight)
+        value = self._checked_value(estimator, X, y, sample_weight)
         return value if self.greater_is_better else -value
+
+    def _checked_value(self, estimator, X, y, sample_weight):
+        check_indices(X=X, y=y, sample_weight=sample_weight)
+        return self._value(estimator, X, self._check_y(y), sample_weight)
 
     def _check_y(self, y):
         return y if self._is_multilabel() else check_y(y, name="y")
@@ -265,8 +277,197 @@ class DecisionRegretScorer(Scorer):
         return f"{type(self).__name__}(neg decision_regret, {cost}{event})"
 
 
+class _RecalibratedLoss(Scorer):
+    """Base class: the losses of a classifier before and after a cross-fitted recalibrator."""
+
+    def __init__(
+        self,
+        loss: LossLike = "log",
+        recalibrator: BaseEstimator | str | None = None,
+        cv: CV = 5,
+        random_state: RandomState = 0,
+        response_method: ResponseMethod = "auto",
+    ) -> None:
+        super().__init__()
+        self.loss = loss
+        self.recalibrator = recalibrator
+        self.cv = cv
+        self.random_state = random_state
+        self.response_method = response_method
+        check_parameters_of(self)
+        resolve_loss(loss)
+        self._map()  # both raise for invalid ones
+
+    def _map(self):
+        if self.recalibrator is None:
+            return ModelAverageScaling()
+        if hasattr(self.recalibrator, "predict_proba") and not isinstance(self.recalibrator, type):
+            return self.recalibrator
+        return look_up(self.recalibrator, RECALIBRATORS, "recalibrator", kind=Recalibrator)
+
+    def _mean_losses(self, estimator, X, y, sample_weight, maps):
+        """Mean loss of each of `maps`, fitted without the fold on which it is evaluated."""
+        proba = classifier_proba(estimator, X, response_method=self.response_method)
+        proba, classes = align_classes(proba, classes_of(estimator), y)
+        problem = problem_of(y, proba, classes, sample_weight)
+        folds = check_folds(self.cv, problem.target, random_state=self.random_state)
+        (losses,), weight, _ = held_out_losses(
+            maps,
+            problem.forecast,
+            problem.labels,
+            classes=classes,
+            folds=[test for _, test in folds],
+            scores=(resolve_loss(self.loss),),
+            weight=problem.sample_weight,
+        )
+        return [float(weighted_mean(one, weight)) for one in losses]
+
+    def __repr__(self) -> str:
+        own = f"loss={self.loss!r}, recalibrator={self.recalibrator!r}, cv={self.cv!r}"
+        return f"{type(self).__name__}({own})"
+
+
+class RefinementScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
+    r"""Scorer of the refinement: minus the loss that remains after recalibration.
+
+    The samples are divided into folds :math:`F_1, \dots, F_k`. The recalibrator is fitted to the
+    forecasts of all folds but one, which gives a map :math:`g_{-j}`, and is evaluated on the fold
+    that was left out. The score is minus
+
+    .. math:: \hat R = \frac{\sum_j \sum_{i \in F_j} w_i\, L\bigl(y_i, g_{-j}(s_i)\bigr)}
+        {\sum_i w_i} .
+
+    For any recalibrator this is at least the refinement :math:`E\, L(Y, E[Y|S])` in expectation
+    (Berta and others, arXiv:2602.24230, 2026). Choose by it where the chosen model
+    is recalibrated afterwards: the calibration error, which recalibration removes, then does not
+    affect the choice.
+
+    Parameters
+    ----------
+    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+        The loss L.
+    recalibrator : recalibrator or str, default=None
+        The map: any object with ``fit(P, y)`` and ``predict_proba(P)``, such as a recalibrator or a
+        Pipeline of them; or "temperature", "isotonic", "platt" ("sigmoid") or "beta". None is
+        :class:`~skcalib.ModelAverageScaling`. It is cloned for each fold.
+    cv : int or splitter, default=5
+        Number of folds of the samples that are scored, or a splitter whose test sets are the folds;
+        None is five. A whole number gives shuffled folds, as many as there are samples at most.
+        They are stratified by label where each class has as many samples as there are folds, and
+        not otherwise.
+    random_state : int, RandomState instance or None, default=0
+        Shuffles the folds of a whole number. With a whole number, models that are scored on the
+        same labels have the same folds, so their scores are paired.
+    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        As in :class:`ProbaScorer`.
+
+    Raises
+    ------
+    ValueError
+        For invalid parameters, and for fewer than two samples or folds.
+
+    See Also
+    --------
+    DecompositionScorer : The loss, its calibration part and the refinement at once.
+    skcalib.refinement_loss : The same of forecasts, without a classifier.
+
+    Notes
+    -----
+    The unit is that of the loss. The cost is that of one fit for each fold. The score is minus
+    infinity where the map gives probability 0 to a held-out label under the log loss. The default
+    map replaces forecasts of exactly 0. With the default map and `cv`, and fewer
+    than 5,000 samples, the score is minus ``refinement_loss(y, P, loss=loss, method="risk")``; with
+    more samples, one Newton step may stand for a fit, with nearly the same result. Use that
+    function where the stages of one model are compared, as in early stopping.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from skcalib import RecalibratedClassifierCV
+    >>> from skcalib.scorers import RefinementScorer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> search = GridSearchCV(
+    ...     GaussianNB(), {"var_smoothing": [1e-9, 1e-3]}, scoring=RefinementScorer())
+    >>> best = GaussianNB(**search.fit(X, y).best_params_)
+    >>> recalibrated = RecalibratedClassifierCV(best).fit(X, y)
+    """
+
+    def _value(self, estimator, X, y, sample_weight):
+        return self._mean_losses(estimator, X, y, sample_weight, [self._map()])[0]
+
+
+class DecompositionScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
+    """Scorer of a loss and of its two parts: a dict of three scores from one prediction.
+
+    The keys are ``"loss"``, minus the mean loss; ``"refinement"``, the score of
+    :class:`RefinementScorer`; and ``"calibration"``, minus the part that the recalibrator removes,
+    which is the first minus the second. Pass the object as ``scoring`` to `GridSearchCV`,
+    `RandomizedSearchCV` or `cross_validate`, and one of the keys to a search as ``refit``. Each
+    candidate predicts once. `cross_val_score` and halving searches accept one number only: pass
+    `RefinementScorer` to them.
+
+    Parameters
+    ----------
+    loss, recalibrator, cv, random_state, response_method
+        As in :class:`RefinementScorer`.
+
+    Raises
+    ------
+    ValueError
+        As :class:`RefinementScorer`.
+
+    See Also
+    --------
+    RefinementScorer : The refinement alone.
+    skcalib.score_decomposition : The parts of a loss of forecasts.
+
+    Notes
+    -----
+    ``"calibration"`` may be above 0 where the forecasts are calibrated, by the noise of the map. It
+    is minus infinity where only the loss without the map is infinite, infinity where only that with
+    the map is, and 0 where both are.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from sklearn.naive_bayes import GaussianNB
+    >>> from skcalib.scorers import DecompositionScorer
+    >>> search = GridSearchCV(
+    ...     GaussianNB(), {"var_smoothing": [1e-9, 1e-3]}, scoring=DecompositionScorer("brier"),
+    ...     refit="refinement")
+    >>> results = search.fit(*load_breast_cancer(return_X_y=True)).cv_results_
+    >>> for name in ("loss", "calibration", "refinement"):
+    ...     print(name, results[f"mean_test_{name}"].round(3))
+    loss [-0.056 -0.083]
+    calibration [-0.011 -0.016]
+    refinement [-0.045 -0.067]
+    """
+
+    def __call__(  # type: ignore[override]
+        self,
+        estimator: BaseEstimator,
+        X: MatrixLike,
+        y: ArrayLike | None,
+        *,
+        sample_weight: ArrayLike | None = None,
+    ) -> dict[str, float]:
+        """Scores of a fitted classifier on (X, y), by name; higher is better."""
+        return self._checked_value(estimator, X, y, sample_weight)
+
+    def _value(self, estimator, X, y, sample_weight):
+        maps = [IdentityRecalibrator(), self._map()]
+        loss, refinement = self._mean_losses(estimator, X, y, sample_weight, maps)
+        gain = 0.0 if loss == refinement else loss - refinement  # both may be infinite
+        return {"loss": -loss, "calibration": -gain, "refinement": -refinement}
+
+
 _SCORERS = {
     **{name: ProbaScorer(one.function, **one.options) for name, one in by("scorer").items()},
+    "neg_log_refinement": RefinementScorer("log"),
+    "neg_brier_refinement": RefinementScorer("brier"),
     "neg_decision_regret": DecisionRegretScorer(threshold=0.5),
     "neg_grouping_loss": GroupingScorer(),
 }
@@ -288,8 +489,9 @@ def get_scorer(name: str) -> Scorer:
     base rate is calibrated). Search by a proper score such as "neg_log_loss" or "neg_brier_score",
     and monitor the calibration error as well.
 
-    "neg_decision_regret" has a threshold of one half. For others use
-    ``DecisionRegretScorer(threshold=0.2)`` of ``skcalib.scorers``.
+    "neg_decision_regret" has a threshold of one half, and "neg_log_refinement" and
+    "neg_brier_refinement" have a fixed map. For others use ``DecisionRegretScorer(threshold=0.2)``
+    and ``RefinementScorer(recalibrator="beta")`` of ``skcalib.scorers``.
 
     Parameters
     ----------
@@ -351,6 +553,7 @@ def get_scorer_names() -> list[str]:
     >>> for name in get_scorer_names():
     ...     print(name)
     neg_brier_calibration_error
+    neg_brier_refinement
     neg_decision_regret
     neg_grouping_loss
     neg_kernel_calibration_error
@@ -358,6 +561,7 @@ def get_scorer_names() -> list[str]:
     neg_l1_calibration_error
     neg_l2_calibration_error
     neg_log_calibration_error
+    neg_log_refinement
     neg_max_calibration_error
     neg_root_brier_score
     """

@@ -24,14 +24,16 @@ from sklearn.svm import LinearSVC
 
 from skcalib import (
     GroupingLossEstimator,
+    TemperatureScaling,
     decision_regret,
     get_scorer,
     get_scorer_names,
     get_scorers,
     proper_calibration_error,
+    score_decomposition,
     scorers,
 )
-from skcalib.scorers import DecisionRegretScorer, ProbaScorer
+from skcalib.scorers import DecisionRegretScorer, DecompositionScorer, ProbaScorer, RefinementScorer
 
 NAMES = np.array(["ape", "bee", "cat"])
 EVERY = get_scorer_names()
@@ -59,12 +61,10 @@ def test_grouping_loss_reads_the_features(data):
 def test_functions_under_make_scorer(data):
     X, y = data
     options = {"greater_is_better": False, "response_method": "predict_proba", "loss": "log"}
+    both = make_scorer(proper_calibration_error, **options), get_scorer("neg_log_calibration_error")
     results = [
         cross_validate(LogisticRegression(), X, NAMES[y], scoring=scorer, n_jobs=2)["test_score"]
-        for scorer in (
-            make_scorer(proper_calibration_error, **options),
-            get_scorer("neg_log_calibration_error"),
-        )
+        for scorer in both
     ]
     np.testing.assert_allclose(*results, rtol=1e-7)
 
@@ -100,11 +100,7 @@ def shifted(n_samples, seed=0):
 
 @pytest.mark.parametrize(
     "options",
-    [
-        {"threshold": 0.2},
-        {"threshold": 0.8, "pos_label": "ape"},
-        {"costs": [[0, 20], [80, 0]]},
-    ],
+    [{"threshold": 0.2}, {"threshold": 0.8, "pos_label": "ape"}, {"costs": [[0, 20], [80, 0]]}],
     ids=str,
 )
 def test_regret_is_that_of_the_function(options):
@@ -129,18 +125,58 @@ def test_regret_with_weights_in_a_search(binary):
     assert repr(pickle.loads(pickle.dumps(scorer))) == repr(scorer)
 
 
+# --- the loss after recalibration -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("loss", "scaling"), [("log", None), ("brier", TemperatureScaling())])
+def test_refinement_and_parts_are_those_of_the_function(data, loss, scaling):
+    X, y = data[0], NAMES[data[1]]
+    weight = np.random.default_rng(0).random(len(y))
+    model, options = LogisticRegression().fit(X, y), {"loss": loss, "sample_weight": weight}
+    proba = model.predict_proba(X)
+    parts = score_decomposition(y, proba, method="risk", smoother=scaling, **options)
+    scorer = DecompositionScorer(loss, scaling)
+    found = scorer(model, X, y, sample_weight=weight)
+    assert found == {name: pytest.approx(-getattr(parts, name), abs=1e-9) for name in found}
+    alone = RefinementScorer(loss, scaling)(model, X, y, sample_weight=weight)
+    assert alone == pytest.approx(found["refinement"], abs=1e-12)
+    options = {"scoring": scorer, "refit": "refinement", "error_score": "raise"}
+    search = GridSearchCV(LogisticRegression(), {"C": [1e-4, 1.0]}, **options).fit(X, y)
+    assert search.best_score_ == max(search.cv_results_["mean_test_refinement"])
+    assert search.score(X, y) == scorer(search, X, y)["refinement"]
+
+
+def test_refinement_is_the_entropy_of_the_calibrated_forecasts():
+    """P(Y = 1 | S) is uniform on [0, .7]; a loss has a standard deviation below .4."""
+    X, y = shifted(10_000)
+    q = np.linspace(0, 0.7, 9999)[1:-1]
+    found = DecompositionScorer()(Fixed().fit(X, y), X, y)
+    truth = np.mean(q * np.log(q) + (1 - q) * np.log(1 - q))
+    assert found["refinement"] == pytest.approx(truth, abs=0.016) and found["calibration"] < -0.1
+
+
+@pytest.mark.parametrize("options", [{}, {"recalibrator": "isotonic", "cv": KFold(9)}], ids=str)
+def test_refinement_of_a_rare_class_and_of_maps_that_exclude_a_label(data, options):
+    X, y = data[0], np.where(np.arange(300) < 3, 2, data[1] % 2)
+    found = DecompositionScorer(**options)(LogisticRegression().fit(X, y), X, y)
+    assert np.isfinite(found["loss"]) and np.isinf(found["refinement"]) == bool(options)
+    assert found["calibration"] == (np.inf if options else found["loss"] - found["refinement"])
+
+
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("kind", "options", "message"),
     [
-        ({}, "Pass either threshold= .* or costs="),
-        ({"threshold": 0.2, "costs": [[0, 1], [1, 0]]}, "Pass either threshold= .* or costs="),
-        ({"threshold": 20}, "threshold must lie strictly between 0 and 1, got 20"),
-        ({"costs": [1, 2]}, "costs"),
+        (DecisionRegretScorer, {}, "Pass either threshold= .* or costs="),
+        (DecisionRegretScorer, {"threshold": 0.2, "costs": [[0, 1], [1, 0]]}, "Pass either thresh"),
+        (DecisionRegretScorer, {"threshold": 20}, "strictly between 0 and 1, got 20"),
+        (DecisionRegretScorer, {"costs": [1, 2]}, "costs"),
+        *((RefinementScorer, {k: 3.5}, f"{k} must be .* 3.5") for k in ("loss", "recalibrator")),
+        *((DecompositionScorer, {k: -1}, f"{k} must be .* -1") for k in ("cv", "random_state")),
     ],
 )
-def test_refused_decisions(options, message):
+def test_refused_parameters(kind, options, message):
     with pytest.raises(ValueError, match=message):
-        DecisionRegretScorer(**options)
+        kind(**options)
 
 
 # --- everywhere that scikit-learn takes a scorer --------------------------------------------------
@@ -178,10 +214,8 @@ def test_every_search_takes_every_scorer(binary, labels):
         np.testing.assert_array_equal(found[name], first[name])
         options = {"scoring": scoring[name], "cv": 3, "error_score": "raise"}
         search = GridSearchCV(LogisticRegression(), grid, **options).fit(X, y)
-        assert (
-            np.isfinite(search.best_score_)
-            and search.best_score_ == search.cv_results_["mean_test_score"].max()
-        )
+        assert np.isfinite(search.best_score_)
+        assert search.best_score_ == search.cv_results_["mean_test_score"].max()
         assert search.score(X, y) == scoring[name](search, X, y)
 
 
@@ -189,20 +223,11 @@ def test_every_search_takes_every_scorer(binary, labels):
 def test_halving_and_permutations(binary, name):
     X, y = binary
     scorer = every_scorer()[name]
-    search = HalvingGridSearchCV(
-        LogisticRegression(),
-        {"C": [0.01, 0.1, 1.0]},
-        scoring=scorer,
-        cv=2,
-        n_jobs=2,
-        random_state=0,
-        min_resources=80,
-        error_score="raise",
-    ).fit(X, NAMES[y])
+    model, both = LogisticRegression(), {"scoring": scorer, "cv": 2, "n_jobs": 2, "random_state": 0}
+    options = {"min_resources": 80, "error_score": "raise", **both}
+    search = HalvingGridSearchCV(model, {"C": [0.01, 0.1, 1.0]}, **options).fit(X, NAMES[y])
     assert search.n_iterations_ == 2 and np.isfinite(search.best_score_)
-    score, permuted, pvalue = permutation_test_score(
-        LogisticRegression(), X, y, scoring=scorer, cv=2, n_permutations=2, n_jobs=2, random_state=0
-    )
+    score, permuted, pvalue = permutation_test_score(model, X, y, n_permutations=2, **both)
     assert np.isfinite([score, *permuted]).all() and 0.3 <= pvalue <= 1
 
 
@@ -245,16 +270,9 @@ def test_every_scorer_routes_weights(data, name):
         assert expected != every_scorer()[name](classifier, X, y)
     with sklearn.config_context(enable_metadata_routing=True):
         asked = every_scorer()[name].set_score_request(sample_weight="importance")
-        everybody = np.arange(len(y))
-        results = cross_validate(
-            FrozenEstimator(classifier),
-            X,
-            y,
-            scoring=asked,
-            cv=[(everybody, everybody)],
-            params={"importance": weight},
-            error_score="raise",
-        )
+        options = {"cv": [(np.arange(len(y)), np.arange(len(y)))], "error_score": "raise"}
+        options |= {"scoring": asked, "params": {"importance": weight}}
+        results = cross_validate(FrozenEstimator(classifier), X, y, **options)
         assert results["test_score"].tolist() == [expected]
         # Requests are in the copy: the next one asked for has none.
         options = {"scoring": get_scorer(name), "params": {"sample_weight": weight}}

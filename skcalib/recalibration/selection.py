@@ -214,8 +214,8 @@ def held_out_losses(
     folds = [test for test in folds if 0 < len(test) < len(used)]
     if len(folds) < 2:
         raise ValueError(
-            "recalibrator='auto' compares candidates on the test folds of cv and needs at least "
-            "two of them: choose another cv, or a recalibrator."
+            "A recalibrator is fitted without each test fold of cv, which needs at least two of "
+            "them: choose another cv."
         )
     data, n_folds = (proba, y, weight, classes), len(folds)
     pairs = [(_others(used, test, len(y)), test) for test in folds]

@@ -157,8 +157,8 @@ def assert_says(words, call, *arguments, **options):
 SCORERS = (
     "'neg_brier_calibration_error', 'neg_log_calibration_error', 'neg_l1_calibration_error', "
     "'neg_l2_calibration_error', 'neg_max_calibration_error', 'neg_ks_calibration_error', "
-    "'neg_kernel_calibration_error', 'neg_root_brier_score', 'neg_decision_regret', "
-    "'neg_grouping_loss'"
+    "'neg_kernel_calibration_error', 'neg_root_brier_score', 'neg_log_refinement', "
+    "'neg_brier_refinement', 'neg_decision_regret', 'neg_grouping_loss'"
 )
 ONE = ([1], [0.3])
 LAST = 1e-9 * np.ones(40)
