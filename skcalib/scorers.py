@@ -21,13 +21,13 @@ from skcalib.estimators._response import (
     classifier_proba,
     label_proba,
 )
-from skcalib.estimators.selection import held_out_losses
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.notions import Multilabel
 from skcalib.problem import problem_of
 from skcalib.recalibration import IdentityRecalibrator, ModelAverageScaling
 from skcalib.recalibration._base import Recalibrator
 from skcalib.recalibration._names import RECALIBRATORS
+from skcalib.recalibration.selection import held_out_losses
 from skcalib.scores import resolve_loss
 from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean
