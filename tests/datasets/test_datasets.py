@@ -113,16 +113,6 @@ def test_classwise_truth_by_draws(n_classes, label, score, within_standard_error
     assert abs(estimate - truth) <= 4 * error + 0.002 * truth
 
 
-def test_classwise_truth_is_not_that_of_the_posterior():
-    """P24's code takes the posterior for E[Y_k|S_k], which is too large; equal for two classes."""
-    for n_classes, below in ((2, 1), (5, 0.958), (10, 0.970)):
-        data = make_tempered_simplex(200_000, n_classes, random_state=2)
-        of_posterior = np.mean((data.posterior - data.y_proba) ** 2)
-        assert data.truth["classwise_brier"] / of_posterior == pytest.approx(below, abs=0.005)
-        if n_classes == 2:
-            assert data.truth["classwise_log"] == data.truth["log"]
-
-
 @pytest.mark.parametrize(("n_classes", "label", "score"), CLASSWISE[1:])
 def test_standard_error_of_the_classwise_truth(n_classes, label, score):
     """Other quasi-random points: the relative error that the docstring states."""
@@ -191,14 +181,6 @@ def test_no_heterogeneity_no_grouping_loss():
     data = make_grouping_problem(100, heterogeneity=0.0, random_state=0)
     assert data.truth["grouping_brier"] == data.truth["grouping_log"] == 0
     np.testing.assert_allclose(data.posterior, data.y_proba, rtol=0, atol=1e-15)
-
-
-def test_constants_of_widmann():
-    """W19's closed forms for ten classes: .45 and .7106418."""
-    for model, variation in (("M1", 0.0), ("M2", 0.45), ("M3", 0.7106418)):
-        data = make_widmann(100, model=model, random_state=0)
-        assert data.truth["total_variation"] == pytest.approx(variation, abs=1e-7)
-    np.testing.assert_allclose(data.posterior, 0.1)
 
 
 @pytest.mark.parametrize("n_classes", [2, 10, 100])

@@ -174,15 +174,6 @@ def test_a_sketch_has_the_curves_of_tied_samples(draw, weighted):
     assert display.line_.get_label() == expected.line_.get_label()
 
 
-def test_parts_of_a_sketch_add_up():
-    y, p, _ = forecasts(3000)
-    sketch = ForecastSketch([0, 1]).fit(y, p)
-    (curve,) = MurphyDisplay.from_sketch(sketch, parts=True).curves
-    (samples,) = murphy(y, p, parts=True).curves
-    assert_allclose(curve.remaining + curve.regret, curve.estimate)
-    assert_allclose(curve.remaining, samples.remaining, atol=0.005)
-
-
 @pytest.mark.parametrize("draw", [MurphyDisplay, DecisionCurveDisplay])
 def test_a_sketch_of_classes_has_a_panel_for_each(draw):
     rng = np.random.default_rng(0)

@@ -18,7 +18,7 @@ from skcalib import (
     proper_calibration_error,
     root_brier_score,
 )
-from skcalib.datasets import make_logistic_scores, make_tempered_simplex
+from skcalib.datasets import make_tempered_simplex
 from skcalib.notions import Classwise
 
 draw = EstimationDisplay.from_predictions
@@ -188,19 +188,6 @@ def test_equal_weights_are_no_weights(world):
     weighted = draw(y, proba, errors="ece", n_repeats=3, sample_weight=np.full(400, 3.0)).curves[0]
     for field in ("mean", "low", "high", "prediction", "floor"):
         assert_allclose(getattr(weighted, field), getattr(plain, field), rtol=1e-9)
-
-
-def test_the_truth_of_f24_is_where_the_curves_go():
-    data = make_logistic_scores(40_000, 0.5, -1.5, random_state=0)
-    errors = {
-        "ECE": partial(calibration_error, notion="canonical", **ECE),
-        "Brier": "proper",
-    }
-    truth = {"ECE": data.truth["tce"], "Brier": np.sqrt(data.truth["brier"])}
-    display = draw(data.y, data.y_proba, errors=errors, truth=truth, n_repeats=5)
-    for curve, line in zip(display.curves, display.truth_, strict=True):
-        assert curve.mean[-1] == pytest.approx(truth[curve.name], abs=0.004)
-        assert line.get_ydata() == pytest.approx([truth[curve.name]] * 2)
 
 
 # The picture

@@ -47,16 +47,6 @@ def binary():
 # The curve
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_isotonic_curve_is_scikit_learns(binary, weighted):
-    y, p = binary
-    weight = np.random.default_rng(0).exponential(size=len(y)) if weighted else None
-    curve = draw(y, p, sample_weight=weight, band=None).curves[0]
-    assert_array_equal(curve.prob_pred, np.unique(p))
-    expected = IsotonicRegression().fit(p, y, sample_weight=weight).predict(curve.prob_pred)
-    assert_allclose(curve.prob_true, expected, atol=1e-12)
-
-
 def test_isotonic_curve_of_many_scores_keeps_every_knot():
     data = make_tempered_simplex(5000, 2, random_state=0)
     p = data.y_proba[:, 1]
@@ -80,17 +70,6 @@ def test_a_smoother_is_a_strategy(binary, smoother, band):
     curve = draw(*binary, strategy=smoother, band=band).curves[0]
     assert np.all(np.diff(curve.prob_pred) > 0)
     assert np.all((curve.low >= 0) & (curve.low <= curve.high) & (curve.high <= 1))
-
-
-@pytest.mark.parametrize("strategy", ["isotonic", "quantile", "uniform"])
-def test_integer_weights_repeat_for_the_curve(binary, strategy):
-    y, p = binary
-    times = np.random.default_rng(0).integers(0, 4, len(y))
-    options = dict(strategy=QuantileBins(1) if strategy == "quantile" else strategy, band=None)
-    weighted = draw(y, p, sample_weight=times, **options).curves[0]
-    repeated = draw(np.repeat(y, times), np.repeat(p, times), **options).curves[0]
-    assert_allclose(weighted.prob_pred, repeated.prob_pred)
-    assert_allclose(weighted.prob_true, repeated.prob_true, atol=1e-12)
 
 
 # The consistency band

@@ -7,13 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
 from sklearn.metrics import brier_score_loss, log_loss
 
-from skcalib import (
-    ReliabilityDisplay,
-    consistency_test,
-    corp_bands,
-    corp_decomposition,
-    corp_test,
-)
+from skcalib import ReliabilityDisplay, consistency_test, corp_bands, corp_decomposition, corp_test
 from skcalib.datasets import make_tempered_simplex
 from skcalib.notions import NOTIONS, TopK
 from skcalib.scores import SCORES, LogLoss
@@ -90,18 +84,6 @@ def test_terms_by_hand(binary, loss, weighted):
     assert one.event == "class 1"
 
 
-def test_six_forecasts_on_paper():
-    """Blocks {.1}, {.2, .4} (tied .4s first), {.8, .9}: levels 0, 1/2, 1."""
-    y = [0, 1, 0, 0, 1, 1, 1]
-    found = corp_decomposition(y, [0.1, 0.2, 0.2, 0.4, 0.4, 0.8, 0.9])
-    (curve,) = found.curves
-    assert_allclose(curve.recalibrated, [0, 0.5, 0.5, 1, 1])
-    assert_array_equal(curve.block, [0, 1, 1, 2, 2])
-    assert_allclose(curve.weight, np.array([1, 2, 2, 1, 1]) / 7)
-    score = (0.01 + 0.64 + 0.04 + 0.16 + 0.36 + 0.04 + 0.01) / 7
-    assert_allclose(terms_of(found), [score, score - 1 / 7, 12 / 49 - 1 / 7, 12 / 49])
-
-
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_points_of_the_tower(binary, loss):
     """DSC = D(C, ybar) (Pythagoras), MCB >= D(C, S), with C from `IsotonicSmoother`."""
@@ -150,20 +132,6 @@ def test_no_miscalibration_is_left_after_the_isotonic_map(binary, loss):
     assert_array_equal(again.curves[0].block, np.arange(len(again.curves[0].block)))
 
 
-def test_no_increasing_map_does_better(binary):
-    """MCB is the most that can be saved, for every proper score by the same curve."""
-    y, p = binary
-    rng = np.random.default_rng(0)
-    for loss in LOSSES:
-        score = SCORES[loss]()
-        found = corp_decomposition(y, p, loss=loss)
-        for _ in range(50):
-            grid = np.sort(rng.random(8))
-            q = np.interp(p, np.linspace(0, 1, 8), grid)
-            saved = found.score - score.loss(two(y * 1.0), two(q)).mean()
-            assert saved <= found.miscalibration
-
-
 def test_pos_label_turns_the_curve_and_no_term(binary):
     y, p = binary
     names = np.array(["no", "yes"])[y]
@@ -190,27 +158,6 @@ def test_infinite_log_loss_is_miscalibration():
     assert found.uncertainty == mended.uncertainty == LogLoss().entropy(np.array([0.4, 0.6]))
     test = corp_test(y, p, loss="log", n_resamples=19, random_state=0)
     assert test.statistic == test.estimate == np.inf and test.pvalue == 0
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("weight", [None, [0.1, 0.2, 0.7]])
-def test_certain_and_right(loss, weight):
-    found = corp_decomposition([0, 1, 1], [0.0, 1.0, 1.0], loss=loss, sample_weight=weight)
-    assert found.miscalibration == 0
-    assert_allclose(found.score, 0, atol=1e-15)
-    assert_allclose(found.discrimination, found.uncertainty)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("weight", [None, [0.1, 0.2, 0.3, 0.7]])
-def test_one_class(loss, weight):
-    y, p = np.ones(4, dtype=int), np.array([0.2, 0.6, 0.6, 1.0])
-    found = corp_decomposition(y, p, loss=loss, sample_weight=weight)
-    assert_allclose(found.discrimination, 0, atol=1e-15)
-    assert_allclose(found.miscalibration, found.score - found.uncertainty)
-    assert_array_equal(found.curves[0].recalibrated, 1)
-    if loss == "log":
-        assert found.uncertainty == 0
 
 
 @pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
@@ -280,16 +227,6 @@ def test_jobs_and_chunks_do_not_change_the_draws(binary, monkeypatch):
     assert_array_equal(corp_bands(*binary, random_state=0, n_jobs=2)[0].low, expected)
 
 
-def test_levels_are_nested(binary):
-    for band in ("consistency", "confidence"):
-        wide, narrow = (
-            corp_bands(*binary, band=band, confidence_level=level, random_state=0)[0]
-            for level in (0.95, 0.8)
-        )
-        assert np.all(wide.low <= narrow.low) and np.all(narrow.high <= wide.high)
-        assert np.mean(narrow.high - narrow.low) < 0.8 * np.mean(wide.high - wide.low)
-
-
 def calibrated_binary(rng, n):
     p = rng.beta(0.7, 0.7, n)
     return (rng.random(n) < p).astype(int), two(p), "canonical"
@@ -351,16 +288,6 @@ def test_confidence_bands_cover_a_smooth_increasing_truth():
 # --- the test -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", ["brier", "log"])
-@pytest.mark.parametrize("notion", ["classwise", "top_label"])
-def test_statistic_is_the_miscalibration(multiclass, loss, notion):
-    options = {"loss": loss, "notion": notion}
-    test = corp_test(*multiclass, **options, n_resamples=19, random_state=0)
-    expected = corp_decomposition(*multiclass, **options).miscalibration
-    assert_allclose(test.statistic, expected, rtol=1e-10)
-    assert test.estimate < test.statistic and 0.05 <= test.pvalue <= 1
-
-
 def test_it_is_the_consistency_test_of_the_miscalibration(multiclass):
     """The same seeds draw the same labels, here and there."""
 
@@ -406,13 +333,6 @@ def test_miscalibration_of_calibrated_forecasts_is_positive_and_falls():
             found.append(corp_decomposition((rng.random(n) < p) * 1, p).miscalibration)
         assert min(found) >= 0
         assert 0.45 < np.mean(found) * n ** (2 / 3) < 0.62
-
-
-def test_miscalibration_is_found():
-    data = make_tempered_simplex(600, 3, score_temperature=0.5, random_state=0)
-    for notion in ("classwise", "top_label"):
-        test = corp_test(data.y, data.y_proba, notion=notion, loss="log", random_state=0)
-        assert test.pvalue == 1 / 501 and test.estimate > 0.5 * test.statistic
 
 
 def test_blocks_do_not_split_by_rounding():

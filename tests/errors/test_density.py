@@ -7,7 +7,6 @@ import pytest
 from grids import covering
 
 from skcalib import calibration_error_interval, kde_calibration_error
-from skcalib.datasets import make_logistic_scores
 from skcalib.notions import Classwise
 
 
@@ -105,23 +104,6 @@ def test_given_bandwidths_by_loops(h):
 
 
 # --- The truth ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("line", [(0.5, -1.5), (0.2, -1.9), (0, -2)])
-@pytest.mark.parametrize("norm", ["l1", "l2"])
-def test_it_converges_to_the_truth(line, norm):
-    """The root of the mean squared distance from the truth, for three sample sizes."""
-    distances = []
-    for n_samples, n_seeds in ((300, 100), (3000, 50), (30_000, 20)):
-        square = []
-        for seed in range(n_seeds):
-            data = make_logistic_scores(n_samples, *line, random_state=seed)
-            truth = data.truth["tce"] if norm == "l1" else data.truth["brier"] ** 0.5
-            square.append((kde_calibration_error(data.y, data.y_proba, norm=norm) - truth) ** 2)
-        distances.append(np.sqrt(np.mean(square)))
-    small, medium, large = distances
-    assert large < 0.6 * medium < 0.4 * small
-    assert large < 0.012
 
 
 def test_bias_of_calibrated_forecasts():

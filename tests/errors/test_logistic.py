@@ -50,17 +50,6 @@ def test_standard_errors_are_the_sandwich():
         assert interval.high == pytest.approx(interval.estimate + reach, rel=1e-3)
 
 
-@pytest.mark.parametrize("truth", [(0.0, 1.0), (0.5, 0.7), (-1.0, 1.6)])
-def test_coverage(truth):
-    """Of 95 % intervals, over 500 data sets: the standard error of a share is .01."""
-    hits = []
-    for seed in range(500):
-        result = calibration_intercept_slope(*draw(200, *truth, seed=seed))
-        intervals = result.intercept, result.slope
-        hits.append([i.low <= t <= i.high for i, t in zip(intervals, truth, strict=True)])
-    assert np.all(np.abs(np.mean(hits, axis=0) - 0.95) < 0.03)
-
-
 def test_coverage_with_unequal_weights():
     """The covariance of the unweighted likelihood would be too small by half."""
     hits, rng = [], np.random.default_rng(0)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from grids import covering, rotated
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
 from sklearn.naive_bayes import GaussianNB
 
 from skcalib import (
@@ -21,14 +20,7 @@ from skcalib import (
 )
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.notions import NOTIONS, Classwise, TopK
-from skcalib.scores import (
-    SCORES,
-    Brier,
-    LogLoss,
-    Lp,
-    ProperScore,
-    Spherical,
-)
+from skcalib.scores import SCORES, Brier, LogLoss, Lp, ProperScore, Spherical
 from skcalib.smoothers import (
     CrossFitted,
     DirichletKernel,
@@ -258,28 +250,6 @@ def test_one_class_only(smoother, method):
 
 
 # --- invariances ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("smoother", "method"),
-    rotated([*SMOOTHERS, CrossFitted(LogisticRegression())], METHODS, 2),
-    ids=str,
-)
-def test_weights(smoother, method, multiclass):
-    """Equal ones change nothing, and weight zero is a row removed."""
-    y, proba = multiclass
-    weight = np.random.default_rng(0).uniform(0.2, 3, len(y))
-    arguments = {"smoother": smoother, "method": method}
-    expected = proper_calibration_error(y, proba, sample_weight=weight, **arguments)
-    unweighted = proper_calibration_error(y, proba, **arguments)
-    assert unweighted != pytest.approx(expected, rel=1e-4)
-    weight[::3] = 0
-    removed = proper_calibration_error(
-        y[weight > 0], proba[weight > 0], sample_weight=weight[weight > 0], **arguments
-    )
-    assert proper_calibration_error(y, proba, sample_weight=weight, **arguments) == removed
-    ones = proper_calibration_error(y, proba, sample_weight=np.ones(len(y)), **arguments)
-    assert ones == unweighted
 
 
 # --- sharpness of representations -----------------------------------------------------------------

@@ -257,6 +257,7 @@ def test_stump_cuts_in_halves_where_it_gains_most(n_samples, n_classes, dtype):
         gains = [halves_by_sorting(x, labels, n_classes) for x in X.T]
         if max(gains) < 1e-9 * n_samples:
             assert stump.feature_ == -1 and not stump.apply(X).any()
+            assert stump.rules(list("abcdef"), np.zeros(6, dtype=bool)) == ["all"]
             continue
         assert gains[stump.feature_] == pytest.approx(max(gains), rel=1e-9)
         side = stump.apply(X)

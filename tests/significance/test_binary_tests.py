@@ -196,18 +196,6 @@ def test_alternatives_of_spiegelhalter(temper):
         assert drawn.method == f"Spiegelhalter, {side} ({DRAWN})"
 
 
-def test_level_of_the_alternatives():
-    """2,000 data sets of 200 calibrated forecasts: the standard error of the level .05 is .005."""
-    rng, pvalues = np.random.default_rng(10), {"greater": [], "less": []}
-    for _ in range(2000):
-        p = rng.random(200)
-        y = (rng.random(200) < p).astype(int)
-        for side, found in pvalues.items():
-            found.append(spiegelhalter_test(y, p, alternative=side, n_resamples=0).pvalue)
-    for side, found in pvalues.items():
-        assert np.mean(np.array(found) <= 0.05) == pytest.approx(0.05, abs=0.02), side
-
-
 # --- level and power ------------------------------------------------------------------------------
 
 FORECASTS = {
@@ -240,16 +228,6 @@ def test_level(name, n_samples):
     assert 0.01 < level["ks"] < 0.065 and 0.01 < level["kuiper"] < 0.065
     if name not in FAILS:
         assert 0.03 < level["hosmer_lemeshow"] < 0.075
-
-
-def test_level_of_hosmer_lemeshow_where_it_fails():
-    """At .01 for rare events: as documented, five times the level."""
-    rng, rates = np.random.default_rng(6), []
-    for _ in range(20):
-        p = FORECASTS["rare"](rng, 1000)
-        test = HosmerLemeshow(rows_of(p, np.ones(1000)), QuantileBins(10), 0)
-        rates.append(rejections(test, (rng.random((100, 1000)) < p).astype(float), 0.01))
-    assert np.mean(rates) > 0.03
 
 
 @pytest.mark.parametrize("n_samples", [3, 30, 100])

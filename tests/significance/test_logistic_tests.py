@@ -134,35 +134,6 @@ def test_simulated_level_is_right_in_tiny_samples():
         assert np.mean(np.array(pvalues) <= level) < level + 3.5 * error
 
 
-@pytest.mark.parametrize(
-    ("truth", "detected"),
-    [((0.3, 1.0), {"joint", "intercept"}), ((0.0, 0.7), {"joint", "slope"})],
-)
-def test_power(truth, detected):
-    """Each hypothesis is rejected where it is wrong, in 80 data sets of 1,000."""
-    rejected = {}
-    for hypothesis in HYPOTHESES:
-        pvalues = [
-            logistic_calibration_test(*draw(1000, *truth, seed=s), hypothesis=hypothesis).pvalue
-            for s in range(80)
-        ]
-        rejected[hypothesis] = np.mean(np.array(pvalues) <= 0.05)
-    for hypothesis, share in rejected.items():
-        assert share > 0.85 if hypothesis in detected else share < 0.15, rejected
-
-
-def test_index_of_calibrated_forecasts_is_zero_on_average():
-    """1,000 data sets; the standard error of the mean of LR - 2 is .063."""
-    for weighted in (False, True):
-        rng, found = np.random.default_rng(3), []
-        for _ in range(10):
-            p = rng.random(300)
-            test = JointRatio(rows_of(p, rng.exponential(size=300) if weighted else np.ones(300)))
-            y = (rng.random((100, 300)) < p).astype(float)
-            found.append(test.statistic(y) - test.law.sum())
-        assert np.mean(found) == pytest.approx(0, abs=0.3)
-
-
 def test_law_of_weighted_squares():
     rng = np.random.default_rng(4)
     squares = rng.normal(size=(200_000, 2)) ** 2

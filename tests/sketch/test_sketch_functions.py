@@ -290,33 +290,6 @@ def test_intervals_of_scores_without_ties(case, metric, n_samples, kind):
         assert found.estimate == pytest.approx(expected.estimate, rel=1e-12)
 
 
-@pytest.mark.parametrize("n_samples", [3000, pytest.param(100_000, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("kind", ["none", "gamma"])
-def test_lines_and_summaries_of_scores_without_ties(n_samples, kind):
-    y, score = continuous(n_samples)
-    weight = weights(kind, n_samples)
-    sketch = sketch_of("binary", y, score, weight)
-    found, expected = (
-        calibration_summary(sketch),
-        calibration_summary(y, score, sample_weight=weight),
-    )
-    assert (found.n_samples, found.n_events) == (n_samples, expected.n_events)
-    assert found.notes == expected.notes
-    for name in ("brier", "log_loss"):
-        one, other = getattr(found, name), getattr(expected, name)
-        assert one.estimate == pytest.approx(other.estimate, rel=1e-12)
-    for name, value in vars(expected).items():
-        error = getattr(value, "standard_error", None)
-        if error is not None:
-            one = getattr(found, name)
-            assert one.estimate == pytest.approx(value.estimate, abs=0.08 * error), name
-            assert one.standard_error == pytest.approx(error, rel=0.01), name
-    for name in ("ici", "e50", "e90", "emax"):
-        assert getattr(found, name) == pytest.approx(getattr(expected, name), rel=0.02), name
-    lines = calibration_intercept_slope(sketch)
-    assert (lines.in_the_large, lines.slope) == (found.in_the_large, found.slope)
-
-
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("loss", ["brier", "log"])
 def test_errors_of_scores_without_ties(case, loss):

@@ -1,7 +1,5 @@
 """Smoothers: the laws, naive loops as oracles, and what each one promises by itself."""
 
-import math
-
 import numpy as np
 import pytest
 from public_estimators import ABSTRACT
@@ -9,7 +7,6 @@ from public_functions import others
 from sklearn.base import clone
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from sklearn.metrics import pairwise_distances
 from sklearn.model_selection import KFold, RepeatedKFold, StratifiedKFold, TimeSeriesSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
@@ -230,45 +227,6 @@ def test_isotonic_refuses_what_is_no_single_curve(multiclass, binary):
 # --- the Dirichlet kernel -------------------------------------------------------------------------
 
 
-def dirichlet_density(x, parameter):
-    log_density = math.lgamma(sum(parameter)) - sum(math.lgamma(a) for a in parameter)
-    return math.exp(
-        log_density + sum((a - 1) * math.log(v) for a, v in zip(parameter, x, strict=True))
-    )
-
-
-def kernel_average(points, forecast, values, weight, bandwidth, *, leave_out):
-    """P24 eq. 11-12, one pair at a time."""
-    rows, masses = [], []
-    for i, x in enumerate(points):
-        mass, total = 0.0, np.zeros(values.shape[1])
-        for j, s in enumerate(forecast):
-            if leave_out and i == j:
-                continue
-            k = weight[j] * dirichlet_density(x, s / bandwidth + 1)
-            mass, total = mass + k, total + k * values[j]
-        rows.append(total / mass)
-        masses.append(mass)
-    return np.array(rows), np.array(masses)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("bandwidth", [0.02, 0.1, 0.7])
-def test_kernel_by_loops(n_classes, bandwidth):
-    rng = np.random.default_rng(0)
-    forecast, weight = rng.dirichlet(np.ones(n_classes), 12), rng.uniform(0.5, 2, 12)
-    target = one_hot(np.arange(12) % n_classes, n_classes)
-    fitted = DirichletKernel(bandwidth).fit(forecast, target, weight)
-    arguments = (forecast, target, weight, bandwidth)
-    rows, masses = kernel_average(forecast, *arguments, leave_out=True)
-    np.testing.assert_allclose(fitted.smooth(), rows, rtol=1e-9)
-    log_likelihood = weight @ np.log(masses / (weight.sum() - weight))
-    assert fitted.log_likelihood() == pytest.approx(log_likelihood, rel=1e-10)
-    new = rng.dirichlet(np.ones(n_classes), 5)
-    rows, _ = kernel_average(new, *arguments, leave_out=False)
-    np.testing.assert_allclose(fitted.predict(new), rows, rtol=1e-9)
-
-
 @pytest.mark.parametrize("bandwidth", [1e-5, 0.01, 1.0])
 def test_kernel_at_exact_zeros_and_ones(bandwidth):
     """Finite everywhere; samples at a corner are averaged with their mates there."""
@@ -336,23 +294,6 @@ def test_neighbours_of_a_negligible_weight_are_summed_by_the_tree(monkeypatch):
     found = fitted.smooth()
     monkeypatch.setattr("skcalib.smoothers.neighbors._INTERVAL", 10**6)
     np.testing.assert_allclose(found, fitted.smooth(), rtol=1e-12)
-
-
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_neighbours_by_sorting(n_classes):
-    rng = np.random.default_rng(0)
-    forecast, values = rng.dirichlet(np.ones(n_classes), 40), rng.normal(size=40)
-    weight = rng.uniform(0.5, 2, 40)
-    fitted = NearestNeighborsSmoother(6).fit(forecast, values[:, None], weight)
-    distance = pairwise_distances(forecast)
-    for i in range(40):
-        mates = [j for j in np.argsort(distance[i]) if j != i][:6]
-        assert fitted.smooth(values)[i] == pytest.approx(
-            np.average(values[mates], weights=weight[mates])
-        )
-    nearest = np.argsort(distance, axis=1)[:, :6]
-    expected = [np.average(values[near], weights=weight[near]) for near in nearest]
-    np.testing.assert_allclose(fitted.predict(forecast)[:, 0], expected)
 
 
 def test_neighbours_among_ties_never_count_the_sample_itself():

@@ -1,7 +1,6 @@
-"""Binned errors: the door that reads chunks, bins at their edges, means with known truth."""
+"""Binned errors: the door that reads chunks, means with known truth, an order of all errors."""
 
 import tracemalloc
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,30 +11,17 @@ from scipy.special import softmax
 from skcalib import (
     calibration_error,
     ks_calibration_error,
-    reliability_bins,
     root_brier_score,
     simplex_calibration_error,
 )
-from skcalib.errors.binned import (
-    expected_binned_error,
-    folded_normal_mean,
-    quantile_edges,
-    uniform_edges,
-)
+from skcalib.errors.binned import expected_binned_error, folded_normal_mean, uniform_edges
 from skcalib.events import Samples
 from skcalib.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
 from skcalib.problem import check_problem
-from skcalib.scores import Lp, TotalVariation
-from skcalib.smoothers import LevelSets, QuantileBins, UniformBins
-from skcalib.tower import expected_divergence
+from skcalib.smoothers import LevelSets
 
-DATA = Path(__file__).parents[3] / "shared" / "data"
 study = load("published_numbers")
 needs_study = pytest.mark.skipif(study is None, reason="needs the folder doc")
-
-
-def pairs(values):
-    return np.column_stack([1 - values, values])
 
 
 # --- the door -------------------------------------------------------------------------------------
@@ -101,67 +87,7 @@ def test_memory_stays_near_the_scores(strategy):
     assert peak < 3 * score.nbytes
 
 
-# --- bins at their edges --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_bins", [1, 3, 10, 40, 500])
-@pytest.mark.parametrize("digits", [1, 2, 15])
-def test_the_cells_are_those_of_the_smoothers(n_bins, digits):
-    """And the ECE is the mean total variation of C_B from S_B; the l2 error obeys Pythagoras."""
-    rng = np.random.default_rng(n_bins)
-    score = np.round(rng.beta(0.3, 0.3, 300), digits)
-    score[:40] = 0  # more than a bin of zeros and of ones
-    score[40:70] = 1
-    y = (rng.random(300) < score**2).astype(int)
-    forecast, target = pairs(score), pairs(y)
-    for strategy, smoother in (
-        ("uniform", UniformBins(n_bins)),
-        ("quantile", QuantileBins(n_bins)),
-    ):
-        smoother.fit(forecast, target)
-        options = {"n_bins": n_bins, "strategy": strategy, "notion": "canonical"}
-        (bins,) = reliability_bins(y, score, **options)
-        np.testing.assert_allclose(np.sort(bins.mass), np.sort(smoother.mass_))
-        np.testing.assert_allclose(
-            np.sort(bins.mean_score), np.sort(smoother.cell_means(forecast)[:, 1]), atol=1e-15
-        )
-        binned = smoother.smooth(target), smoother.smooth(forecast)
-        assert calibration_error(y, score, **options) == pytest.approx(
-            expected_divergence(TotalVariation(), *binned), rel=1e-9, abs=1e-15
-        )
-        squared = calibration_error(y, score, norm="l2", squared=True, **options)
-        whole = expected_divergence(Lp(2), binned[0], forecast)
-        inside = expected_divergence(Lp(2), forecast, binned[1])
-        assert whole == pytest.approx(squared + inside, rel=1e-9)
-        assert quantile_edges(score, n_bins)[0] == 0
-
-
 # --- means with known truth -----------------------------------------------------------------------
-
-
-def test_debiased_mean_is_the_truth(within_standard_errors):
-    """DESIGN section 5: S uniform, E[Y|S] = S^1.5, n = 60, four bins of equal width.
-
-    The truth sums p_b (E[Y - S | b])^2 over bins, with the integrals of s^1.5 and s in closed form.
-    """
-    ends = np.arange(5) / 4
-    gap = 4 * (np.diff(ends**2.5) / 2.5 - np.diff(ends**2) / 2)
-    truth = np.mean(gap**2)
-    assert truth == pytest.approx(0.01132, abs=1e-5)
-    rng = np.random.default_rng(0)
-    options = {"norm": "l2", "squared": True, "n_bins": 4, "strategy": "uniform", "labels": [0, 1]}
-    draws = {"plain": [], "debiased": []}
-    for _ in range(2500):
-        score = rng.random(60)
-        y = (rng.random(60) < score**1.5).astype(int)
-        for name in draws:
-            error = calibration_error(
-                y, score, notion="canonical", debiased=name == "debiased", **options
-            )
-            draws[name].append(error)
-    within_standard_errors(draws["debiased"], truth)
-    assert min(draws["debiased"]) < 0  # not clipped
-    assert np.mean(draws["plain"]) == pytest.approx(0.0213, abs=0.001)
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from sklearn.isotonic import IsotonicRegression
 from skcalib import GroupingLossEstimator, proper_calibration_error
 from skcalib.datasets import make_grouping_problem
 from skcalib.datasets.grouping import LINKS
-from skcalib.grouping.partition import Cells, partition_terms
+from skcalib.grouping.partition import Cells
 from skcalib.scores import LogLoss
 
 
@@ -272,34 +272,6 @@ def test_correction_of_the_log_loss_is_of_second_order(p, start, left):
     assert 3.6 < corrected[0] / corrected[1] < 6.5  # as 1 / n^2, from above
     assert (corrected < 0).all()  # conservative: too little is explained
     assert -1.6 * left < n[1] ** 2 * corrected[1] < -0.8 * left
-
-
-def test_explained_log_loss_of_constant_regions():
-    """Four regions of 24 with known frequencies: means over draws, truth, and the bias foretold."""
-    rng, size = np.random.default_rng(0), 24
-    p = np.array([0.2, 0.4, 0.5, 0.8])
-    regions = np.repeat(np.arange(4), size)
-    entropy = LogLoss().entropy
-    truth = entropy(np.array([1 - p.mean(), p.mean()])) - entropy(pairs(p)).mean()
-    plugin, corrected = [], []
-    forecast = np.full((4 * size, 2), 0.5)
-    for _ in range(1500):
-        y = (rng.random(4 * size) < p[regions]).astype(float)
-        terms = partition_terms(
-            LogLoss(),
-            np.zeros(4 * size, int),
-            regions,
-            forecast,
-            pairs(y),
-            forecast,
-            np.ones(4 * size),
-        )
-        plugin.append(terms.plugin)
-        corrected.append(terms.explained)
-    left = np.mean([bias_of_the_entropy(q, size)[1] for q in p])
-    assert errors_above(plugin, truth) > 10
-    assert abs(errors_above(corrected, truth + left)) < 4
-    assert abs(left) < 0.06 * (np.mean(plugin) - truth)
 
 
 @pytest.mark.slow
