@@ -338,7 +338,7 @@ class RefinementScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
         {\sum_i w_i} .
 
     For any recalibrator this is at least the refinement :math:`E\, L(Y, E[Y|S])` in expectation
-    (Berta and others, arXiv:2602.24230, 2026). Choose by it where the chosen model
+    (Berta and others, arXiv:2501.19195, 2025). Choose by it where the chosen model
     is recalibrated afterwards: the calibration error, which recalibration removes, then does not
     affect the choice.
 

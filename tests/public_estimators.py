@@ -37,6 +37,7 @@ from skcalib import (
     RecalibratedRegressorCV,
     SequentialCalibrationTest,
     SplineScaling,
+    StackedRecalibrator,
     TemperatureScaling,
     VarianceScaling,
     VectorScaling,
@@ -150,6 +151,8 @@ SHRUNKEN = (VectorScaling, MatrixScaling, DirichletCalibration)
 
 def quick(recalibrator):
     """A recalibrator without cross-validation inside."""
+    if recalibrator is StackedRecalibrator:  # with all candidates in CHECKED_SLOWLY
+        return recalibrator(candidates=[TemperatureScaling(), IsotonicRecalibrator(strict=True)])
     return recalibrator(shrinkage=1.0) if recalibrator in SHRUNKEN else recalibrator()
 
 
@@ -169,7 +172,7 @@ CHECKED = {
 }
 #: The same with the strength of shrinkage chosen, and with other options, for the slow suite.
 CHECKED_SLOWLY = [
-    *(ADAPTED[recalibrator]() for recalibrator in SHRUNKEN),
+    *(ADAPTED[recalibrator]() for recalibrator in (*SHRUNKEN, StackedRecalibrator)),
     CalibrationErrorEstimator(LogisticRegression(), cv=3, notion="classwise", method="cross"),
     GroupingLossEstimator(LogisticRegression(), cv=3, method="risk", partitioner=Ridge()),
     RecalibratedClassifierCV(),
@@ -199,6 +202,7 @@ EXEMPT = {
     QuadraticScaling: {EQUIVALENCE: SEPARABLE},
     SplineScaling: {EQUIVALENCE: COUNTS},
     VennAbersRecalibrator: {EQUIVALENCE: COUNTS},
+    StackedRecalibrator: {EQUIVALENCE: COUNTS},
     VectorScaling: {EQUIVALENCE: COUNTS},
     MatrixScaling: {EQUIVALENCE: COUNTS},
     ModelAverageScaling: {EQUIVALENCE: COUNTS},

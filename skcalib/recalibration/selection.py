@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -131,7 +132,8 @@ def default_candidates(
     and matrix scaling of at most 20 classes with K (K - 1) samples. Then, of at most 200 classes,
     the model average, Venn-Abers of at most five, and strictly increasing isotonic regression.
     """
-    kinds = [IdentityRecalibrator, TemperatureScaling, LabelNoiseScaling, InterceptRecalibrator]
+    kinds = [IdentityRecalibrator, TemperatureScaling, LabelNoiseScaling]
+    kinds += [partial(InterceptRecalibrator, shrinkage="auto")]
     if n_classes == 2:
         kinds += [PlattScaling, BetaCalibration, QuadraticScaling, SplineScaling]
     else:

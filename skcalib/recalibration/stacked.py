@@ -54,6 +54,7 @@ _SIMPLE = 0.3  # prior, in samples, of the weights of identity and temperature; 
 _ODDS = 3.0  # prior odds that the forecasts need no recalibration
 _ROUNDING = 1e-12  # by which a monotone map may decrease
 _LEAST = 1e-3  # weights below it are set to zero
+_SHOWN = 0.05  # weights below it are printed together
 _CAP = 34.5  # largest log loss that counts in the comparison with the identity
 _FEW_ROWS, _MOST_ROWS, _MOST_VALUES = 5_000, 100_000, 500_000  # that give the weights
 _TOLERANCE = 1e-6  # of the criterion, in samples
@@ -98,7 +99,10 @@ class RecalibratorMixture(Record):
 
     def __str__(self) -> str:
         held = sorted(zip(self.weights, self.names, strict=True), reverse=True)
-        parts = [f"{short_name(name)} {weight:.2f}" for weight, name in held if weight > 0]
+        large = [(weight, name) for weight, name in held if weight >= _SHOWN] or held[:1]
+        rest = 1 - sum(weight for weight, _ in large)
+        parts = [f"{short_name(name)} {weight:.2f}" for weight, name in large]
+        parts += [f"others {rest:.2f}"] if rest >= 0.005 else []
         kind = "monotone" if self.monotone else "not monotone"
         return f"{', '.join(parts)}; gain {self.gain}; {kind}"
 
@@ -340,7 +344,9 @@ class StackedRecalibrator(Recalibrator):  # numpydoc ignore=PR02
                 stacklevel=outside_level(),
             )
         n_rounds = int(np.clip(_ROUNDED // len(part), 1, _MOST_ROUNDS))
-        return part, [_spread(labels, min(cv, len(part)), rng) for _ in range(n_rounds)]
+        score = samples.forecast[part, labels]
+        run = labels, score, min(cv, len(part)), rng
+        return part, [_spread(*run) for _ in range(n_rounds)]
 
     def _apply_map(self, forecast):
         found = np.zeros(forecast.shape)
@@ -517,9 +523,10 @@ class HeldOutMixture:
         return start + free @ found.parameters
 
 
-def _spread(labels, n_folds, rng):
-    """Test folds that have nearly equal numbers of samples of each class."""
-    order = rng.permutation(len(labels))
+def _spread(labels, score, n_folds, rng):
+    """Random test folds, stratified by label, that do not depend on the order of the samples."""
+    # Not stratified by score: where labels and scores of folds agree, overfitting looks right.
+    order = rng.permutation(np.lexsort((score, labels)))
     order = order[np.argsort(labels[order], kind="stable")]
     return [np.sort(order[k::n_folds]) for k in range(n_folds)]
 

@@ -50,7 +50,11 @@ RECALIBRATOR_NAMES = {
     "BiasCorrectedTemperatureScaling": "temperature scaling with class biases",
     "VectorScaling": "vector scaling",
     "ModelAverageScaling": "model averaging",
+    "LabelNoiseScaling": "a mixture with the uniform distribution",
     "QuadraticScaling": "quadratic scaling",
+    "SplineScaling": "a spline of the logit",
+    "MatrixScaling": "matrix scaling",
+    "VennAbersRecalibrator": "Venn-Abers predictors",
     "IsotonicRecalibrator": "isotonic regression",
     "StackedRecalibrator": "a mixture of maps",
 }

@@ -303,7 +303,7 @@ def parallel_estimators(n_jobs):
             forest, cv=3, method="risk", partitioner=Ridge(), n_jobs=n_jobs, random_state=3
         ),
         CrossFitProba(forest, cv=3, n_jobs=n_jobs),
-        RecalibratedClassifierCV(forest, "auto", cv=3, n_jobs=n_jobs),
+        RecalibratedClassifierCV(forest, "select", cv=3, n_jobs=n_jobs),
         RecalibratedClassifierCV(forest, cv=3, ensemble=True, n_jobs=n_jobs),
         RecalibratedRegressorCV(cv=3, n_jobs=n_jobs),
     ]
@@ -513,7 +513,7 @@ class Oracle(ClassifierMixin, BaseEstimator):
         return np.where(total > 0, P / np.where(total > 0, total, 1), 1 / len(self.classes_))
 
 
-@pytest.mark.parametrize("recalibrator", [None, "auto", PlattScaling(), IsotonicRecalibrator()])
+@pytest.mark.parametrize("recalibrator", [None, "select", PlattScaling()])
 @settings(max_examples=12, **QUIET)
 @given(problem=problems(), ensemble=st.booleans())
 def test_hostile_classifiers(recalibrator, problem, ensemble):
