@@ -132,7 +132,7 @@ def default_candidates(
     and matrix scaling of at most 20 classes with K (K - 1) samples. Then, of at most 200 classes,
     the model average, Venn-Abers of at most five, and strictly increasing isotonic regression.
     """
-    kinds = [IdentityRecalibrator, TemperatureScaling, LabelNoiseScaling]
+    kinds: list[Any] = [IdentityRecalibrator, TemperatureScaling, LabelNoiseScaling]
     kinds += [partial(InterceptRecalibrator, shrinkage="auto")]
     if n_classes == 2:
         kinds += [PlattScaling, BetaCalibration, QuadraticScaling, SplineScaling]

@@ -259,7 +259,8 @@ class StackedRecalibrator(Recalibrator):  # numpydoc ignore=PR02
         check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups)
         samples = self._check_samples(X, y, sample_weight)
         if groups is not None:
-            samples.cluster = check_groups(groups, len(y))[check_weight(sample_weight, len(y)) > 0]
+            weight = check_weight(sample_weight, np.shape(y)[0])
+            samples.cluster = check_groups(groups, len(weight))[weight > 0]
         return self._learn(samples)
 
     def _check_parameters(self):

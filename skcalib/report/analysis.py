@@ -415,8 +415,9 @@ def compare_maps(
             *samples, **data, forecasts=problem.forecast.size <= LARGE
         )
         if forecasts is not None:
-            target, rows = problem.target, (problem.weight, problem.cluster)
-            mixed = HeldOutMixture(candidates, [forecasts], [folds], target, *rows).mixed
+            target = problem.target
+            held_out = candidates, [forecasts], [folds], target, problem.weight, problem.cluster
+            mixed = HeldOutMixture(*held_out).mixed
             own = [[score.loss(target, mixed)] for score in scores]
             names, losses = [*names, MIXTURE], np.concatenate([losses, own], axis=1)
             known |= dict(zip(names, [*forecasts, mixed], strict=True))
