@@ -36,7 +36,7 @@ N_TEST = 20_000
 FAMILIES = {
     "logistic": partial(LogisticRegression, C=10.0, max_iter=500),
     "LDA": LinearDiscriminantAnalysis,
-    "QDA": partial(QuadraticDiscriminantAnalysis, reg_param=0.01),
+    "QDA": partial(QuadraticDiscriminantAnalysis, solver="eigen", shrinkage=0.01),
     "naive Bayes": GaussianNB,
     "kNN": partial(KNeighborsClassifier, 10),
     "tree": partial(DecisionTreeClassifier, min_samples_leaf=3),
@@ -97,7 +97,7 @@ def task(seeds, family, n_classes, n_samples, cache=None):
 
 def _fit(seeds, name, family, n_classes, n_samples):
     rng = generator(seeds, name)
-    n_train = int(rng.choice([300, 1_000, 3_000]))
+    n_train = int(rng.choice([300, 1_000, 3_000] if n_classes < 10 else [1_000, 3_000]))
     n_informative = int(rng.integers(4 if n_classes < 10 else 6, 12))
     features, labels = datasets.make_classification(
         n_train + n_samples + N_TEST,
@@ -145,13 +145,12 @@ def shipped(seeds, data, family, cache=None):
     name = f"{data}, {family}"
     proba, labels = _cached(cache, f"{seeds} {name}", _out_of_fold, seeds, data, family)
     for repeat in range(N_REPEATS):
-        half = train_test_split(
+        first, second = train_test_split(
             np.arange(len(labels)),
             test_size=0.5,
             stratify=labels,
             random_state=100 * SEEDS[seeds] + repeat,
         )
-        first, second = (part for part in half)
         head = name, 3, data, proba.shape[1], len(first)
         yield Setting(*head, proba[first], labels[first], proba[second], labels[second])
 
@@ -160,10 +159,6 @@ def _out_of_fold(seeds, data, family):
     features, labels = DATA[data](return_X_y=True)
     folds = StratifiedKFold(5, shuffle=True, random_state=SEEDS[seeds])
     model = make(family, SEEDS[seeds])
-    if hasattr(model, "predict_proba"):
-        proba = cross_val_predict(model, features, labels, cv=folds, method="predict_proba")
-        return proba, labels
-    method = "decision_function"
-    return from_decision(
-        cross_val_predict(model, features, labels, cv=folds, method=method)
-    ), labels
+    method = "predict_proba" if hasattr(model, "predict_proba") else "decision_function"
+    values = cross_val_predict(model, features, labels, cv=folds, method=method)
+    return (values if method == "predict_proba" else from_decision(values)), labels

@@ -14,7 +14,10 @@ from worlds import draw, worlds
 
 
 def settings(seeds="dev", *, cache=None, tiers=(1, 2, 3)):
-    """Yield every `Setting` of the seeds "dev" or "holdout"; `cache` keeps classifiers' forecasts."""
+    """Yield every `Setting` of the seeds "dev" or "holdout".
+
+    `cache` is a folder that keeps the forecasts of the classifiers, which take half a minute.
+    """
     if 1 in tiers:
         for world in worlds():
             yield draw(seeds, *world)
