@@ -210,8 +210,8 @@ def _both(proba):
 #: Name -> function that returns a new method. The first is the one that others are compared with.
 METHODS = {
     "skcalib default": lambda: Ours("StackedRecalibrator"),
-    "no recalibration": Unchanged,
     "skcalib selected": OursSelected,
+    "no recalibration": Unchanged,
     "skcalib model average": lambda: Ours("ModelAverageScaling"),
     "skcalib temperature": lambda: Ours("TemperatureScaling"),
     "skcalib bias-corrected": lambda: Ours("BiasCorrectedTemperatureScaling"),
@@ -239,7 +239,6 @@ METHODS = {
     "probmetrics Dirichlet": lambda: Probmetrics("dircal"),
     "netcal temperature": lambda: Netcal("scaling", "TemperatureScaling"),
     "netcal logistic": lambda: Netcal("scaling", "LogisticCalibration"),
-    "netcal beta": lambda: Netcal("scaling", "BetaCalibration"),
     "netcal BBQ": lambda: Netcal("binning", "BBQ"),
     "netcal histogram": lambda: Netcal("binning", "HistogramBinning", bins=10),
     "betacal": Betacal,

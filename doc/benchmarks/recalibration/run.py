@@ -15,7 +15,8 @@ import csv
 import signal
 import time
 import warnings
-from collections import defaultdict
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -108,18 +109,13 @@ def write(path, rows):
 
 
 def run(all_settings, names, seeds, n_jobs=1):
-    """Rows of the settings, in their order."""
-    found = defaultdict(lambda: defaultdict(list))
+    """Yield the row of each setting, in their order; repeated splits are one row."""
     tasks = (delayed(evaluate_all)(one, names) for one in all_settings)
-    for head, row in Parallel(n_jobs, return_as="generator", pre_dispatch=2 * n_jobs)(tasks):
-        print(*head, sep="; ", flush=True)
-        for name, result in row.items():
-            found[head][name].append(result)
-    return [
-        dict(zip(HEAD, (seeds, *map(str, head)), strict=True))
-        | {name: cell(results) for name, results in row.items()}
-        for head, row in found.items()
-    ]
+    every = Parallel(n_jobs, return_as="generator", pre_dispatch=2 * n_jobs)(tasks)
+    for head, repeats in groupby(every, key=itemgetter(0)):
+        found = [results for _, results in repeats]
+        cells = {name: cell([results[name] for results in found]) for name in names}
+        yield dict(zip(HEAD, (seeds, *map(str, head)), strict=True)) | cells
 
 
 def merged(old, new):
@@ -151,8 +147,11 @@ def main(arguments=None):
         if given.calarena:
             yield from calarena(given.calarena)
 
-    rows = run(chosen(), names, given.seeds, given.jobs)
-    write(given.output, merged(read(given.output), rows))
+    rows = read(given.output)
+    for row in run(chosen(), names, given.seeds, given.jobs):
+        print(*(row[name] for name in HEAD), sep="; ", flush=True)
+        rows = merged(rows, [row])
+        write(given.output, rows)
 
 
 if __name__ == "__main__":
