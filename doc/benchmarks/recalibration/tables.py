@@ -23,7 +23,7 @@ NONE = "no recalibration"
 CLOSE, HARM, WORST = 0.01, 0.005, 1.0
 CLASSES = {"2": (2, 2), "3 to 5": (3, 5), "10, 12": (10, 12), "20 to 100": (20, 1000)}
 SIZES = {"n <= 400": (0, 400), "n >= 800": (800, 10**9)}
-NAMES = ("worlds", "classifiers", "shipped data", "networks", "CalArena")
+NAMES = ("simulated", "classifiers", "shipped data", "networks", "CalArena")
 TIERS = {str(tier): name for tier, name in enumerate(NAMES, 1)}
 
 

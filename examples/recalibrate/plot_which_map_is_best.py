@@ -1,15 +1,15 @@
 """
-Which map wins where?
-=====================
+Which map is the best, and where?
+=================================
 
-Every dot is a setting of the benchmark of recalibration: a simulated world, or a classifier on a
+Every dot is a setting of the benchmark of recalibration: a simulation, or a classifier on a
 generated task. Its colour is the kind of the single map with the lowest log loss on test forecasts,
 of this library or another package. The place tells the number of calibration samples, and in
 which way the forecasts are wrong, or which classifier made them.
 
-No kind of map wins everywhere. A shift or a temperature wins where samples are few or the world is
-of that shape. Curves and maps of single classes need more samples. So the default mixes maps, with
-weights from held-out losses. The guide explains the settings.
+No kind of map is the best everywhere. A shift or a temperature is, where samples are few or the
+forecasts are wrong in just this way. Curves and maps of single classes need more samples. The guide
+explains the settings.
 """
 
 import csv
