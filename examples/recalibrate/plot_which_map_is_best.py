@@ -43,12 +43,12 @@ def winner(row):
     loss = {
         name: float(text.split()[0])
         for name, text in row.items()
-        if name not in HEAD + MIXED and text not in ("", "failed")
+        if name not in HEAD + MIXED and text not in ("", "-", "failed")
     }
     name = min(loss, key=loss.get)
-    if row["K"] == "2" and name.startswith("probmetrics default"):
-        name = "probmetrics sigmoid"  # two classes: a slope and a shift of the log odds
-    return next(kind for kind, words in KINDS.items() if any(word in name for word in words))
+    found = next(kind for kind, words in KINDS.items() if any(word in name for word in words))
+    # Of two classes these are a slope and a shift of the log odds, as Platt's map.
+    return list(KINDS)[1] if row["K"] == "2" and "vector" in found else found
 
 
 shapes = list(dict.fromkeys(row["kind"] for row in rows))

@@ -7,7 +7,8 @@
 
 Every method is fitted to the calibration forecasts of every setting and judged on its test
 forecasts. Rows go to ``results.csv``, a row for each setting and a column for each method; methods
-that were not run keep their column. ``tables.py`` writes the tables of the guide from it.
+that were not run keep their column. With ``--resume``, settings that have all methods are skipped.
+``tables.py`` writes the tables of the guide from it.
 """
 
 import argparse
@@ -33,7 +34,7 @@ LIMIT = 60
 
 
 def evaluate(make, setting):
-    """Log loss, Brier score and CPU seconds of a method; None if it fails, "" if not for this K."""
+    """Log loss, Brier score, CPU seconds of a method; None if it fails, "-" if not for this K."""
     start = time.process_time()
     signal.signal(signal.SIGVTALRM, _stop)
     signal.setitimer(signal.ITIMER_VIRTUAL, LIMIT, 1)
@@ -44,7 +45,7 @@ def evaluate(make, setting):
             fitted.fit(setting.y_proba.copy(), setting.y_true.copy())
             proba = np.asarray(fitted.predict_proba(setting.test_proba.copy()), dtype=float)
     except TwoClassesOnly:
-        return ""
+        return "-"
     except Exception:  # whatever it is, the user has no forecast
         return None
     finally:
@@ -68,9 +69,9 @@ def evaluate_all(setting, names):
 
 
 def cell(found):
-    """Text of the results of all repetitions: the means, "failed" if one failed, or nothing."""
-    if "" in found:
-        return ""
+    """Text of the results of all repetitions: the means, "failed" if one failed, or "-"."""
+    if "-" in found:
+        return "-"
     if None in found:
         return "failed"
     log, brier, seconds = np.mean(found, axis=0)
@@ -98,14 +99,14 @@ def read(path=RESULTS):
 
 
 def write(path, rows):
-    """The rows in their order, the methods in that of `METHODS`; others come last."""
+    """The rows by seeds and tier, the methods in that of `METHODS`; others come last."""
     known = dict.fromkeys(name for row in rows for name in row if name not in HEAD)
     names = [name for name in METHODS if name in known]
     names += [name for name in known if name not in METHODS]
     with Path(path).open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, [*HEAD, *names], lineterminator="\n")
         writer.writeheader()
-        writer.writerows(rows)
+        writer.writerows(sorted(rows, key=lambda row: (row["seeds"], row["tier"])))
 
 
 def run(all_settings, names, seeds, n_jobs=1):
@@ -118,11 +119,16 @@ def run(all_settings, names, seeds, n_jobs=1):
         yield dict(zip(HEAD, (seeds, *map(str, head)), strict=True)) | cells
 
 
+def key(row):
+    """What names a setting."""
+    return row["seeds"], row["tier"], row["setting"]
+
+
 def merged(old, new):
     """Old rows with new columns; settings that are new come last."""
-    rows = {(row["seeds"], row["tier"], row["setting"]): dict(row) for row in old}
+    rows = {key(row): dict(row) for row in old}
     for row in new:
-        rows.setdefault((row["seeds"], row["tier"], row["setting"]), {}).update(row)
+        rows.setdefault(key(row), {}).update(row)
     return list(rows.values())
 
 
@@ -135,10 +141,14 @@ def main(arguments=None):
     parser.add_argument("--cache", metavar="FOLDER", help="keeps the classifiers' forecasts")
     parser.add_argument("--data", metavar="FOLDER", help="networks: files *.npz")
     parser.add_argument("--calarena", metavar="FOLDER", help="CalArena's files *.h5")
+    parser.add_argument("--resume", action="store_true", help="skip what the output has")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--output", type=Path, default=RESULTS)
     given = parser.parse_args(arguments)
     names = installed(given.methods)
+
+    rows = read(given.output)
+    whole = {key(row) for row in rows if given.resume and all(row.get(name) for name in names)}
 
     def chosen():
         yield from settings(given.seeds, cache=given.cache, tiers=given.tiers)
@@ -147,8 +157,8 @@ def main(arguments=None):
         if given.calarena:
             yield from calarena(given.calarena)
 
-    rows = read(given.output)
-    for row in run(chosen(), names, given.seeds, given.jobs):
+    left = (one for one in chosen() if (given.seeds, str(one.tier), one.name) not in whole)
+    for row in run(left, names, given.seeds, given.jobs):
         print(*(row[name] for name in HEAD), sep="; ", flush=True)
         rows = merged(rows, [row])
         write(given.output, rows)

@@ -33,8 +33,10 @@ class Results:
     def __init__(self, rows):
         self.rows = rows
         names = dict.fromkeys(name for row in rows for name in row if name not in HEAD)
-        self.names = [name for name in names if any(row.get(name) for row in rows)]
-        cells = [[_numbers(row.get(name)) for name in self.names] for row in rows]
+        self.names = [
+            name for name in names if any(row.get(name) not in (None, "", "-") for row in rows)
+        ]
+        cells = [[_numbers(row.get(name) or "-") for name in self.names] for row in rows]
         numbers = np.array(cells).reshape(len(rows), len(self.names), 3)
         self.loss, self.seconds = numbers[:, :, :2].transpose(2, 0, 1), numbers[:, :, 2]
         ratio = self.loss / np.nanmin(self.loss, axis=2, keepdims=True)
@@ -54,7 +56,7 @@ class Results:
 
 
 def _numbers(text):
-    if not text:
+    if text == "-":
         return [np.nan] * 3
     return [np.inf, np.inf, np.nan] if text == "failed" else [float(x) for x in text.split()]
 
