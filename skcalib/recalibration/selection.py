@@ -240,33 +240,31 @@ def held_out_losses(
     return losses[:, :, counts], None if weight is None else weight[counts], held_out
 
 
-def held_out_losses_of_rows(
-    candidates: Sequence[BaseEstimator],
-    problem: Problem,
-    *,
-    folds: Sequence[np.ndarray],
-    scores: Sequence[ProperScore],
-) -> np.ndarray:
-    """As `held_out_losses`, of a binary problem whose rows stand for several samples."""
-    losses = np.empty((len(scores), len(candidates), len(problem.weight)))
+def held_out_forecasts_of_rows(
+    candidates: Sequence[BaseEstimator], problem: Problem, folds: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """Held-out forecasts (n, 2) of each map, of a binary problem with rows of several samples."""
+    found = [np.empty_like(problem.forecast, dtype=np.float64) for _ in candidates]
     for test in folds:
         train = problem.take(np.setdiff1d(np.arange(len(problem.weight)), test))
-        for k, candidate in enumerate(candidates):
-            forecast = recalibrated_rows(candidate, train, problem.forecast[test])
-            for j, score in enumerate(scores):
-                losses[j, k, test] = score.loss(problem.target[test], forecast)
-    return losses
+        for candidate, forecast in zip(candidates, found, strict=True):
+            forecast[test] = recalibrated_rows(candidate, train, problem.forecast[test])
+    return found
 
 
 def recalibrated_rows(candidate: BaseEstimator, train: Problem, forecast: np.ndarray) -> np.ndarray:
     """Forecasts (m, 2) after a map fitted to a problem whose rows stand for several samples."""
+    return recalibrated_proba(fit_rows(candidate, train), forecast, train.classes)
+
+
+def fit_rows(candidate: BaseEstimator, train: Problem) -> Any:
+    """A clone that is fitted to a binary problem whose rows stand for several samples."""
     if isinstance(candidate, IdentityRecalibrator):
-        return forecast
+        return fit_recalibrator(candidate, train.forecast, train.labels, None, train.classes)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted: Any = clone(candidate)
-        fitted.fit_sketch(ProblemSummary(train))
-    return recalibrated_proba(fitted, forecast, train.classes)
+        return fitted.fit_sketch(ProblemSummary(train))
 
 
 def one_standard_error(

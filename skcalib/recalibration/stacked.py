@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -20,18 +21,21 @@ from skcalib._values import shown
 from skcalib.clusters import check_groups, effective_size, outside_level
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.links._base import minimise_convex
+from skcalib.problem import Problem
 from skcalib.recalibration._base import (
-    Recalibrator,
     fit_recalibrator,
     is_injective,
     recalibrated_proba,
 )
+from skcalib.recalibration._sketched import FittedFromSketch
 from skcalib.recalibration.averaged import ModelAverageScaling
 from skcalib.recalibration.identity import IdentityRecalibrator
 from skcalib.recalibration.label_noise import LabelNoiseScaling
 from skcalib.recalibration.selection import (
     candidate_names,
     default_candidates,
+    fit_rows,
+    held_out_forecasts_of_rows,
     held_out_losses,
 )
 from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
@@ -113,7 +117,7 @@ def short_name(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", stem).lower() or name
 
 
-class StackedRecalibrator(Recalibrator):  # numpydoc ignore=PR02
+class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
     r"""Mixture of recalibration maps, with weights from their held-out losses.
 
     This is the default of `RecalibratedClassifierCV`. No single map is best everywhere: one
@@ -198,6 +202,8 @@ class StackedRecalibrator(Recalibrator):  # numpydoc ignore=PR02
     `ModelAverageScaling`, `VennAbersRecalibrator` (at most five classes) and
     `IsotonicRecalibrator` (strictly increasing).
 
+    `fit_sketch` divides the samples of each row of a sketch into five folds at random.
+
     Cost: each candidate is fitted to all samples and without each fold. The weights come from a
     random part of at most 100,000 samples and half a million probabilities, but at least 5,000
     samples.
@@ -269,7 +275,7 @@ class StackedRecalibrator(Recalibrator):  # numpydoc ignore=PR02
             candidate_names(self.candidates)  # raises for what is no recalibrator
 
     def _fit_map(self, samples):
-        n_classes, size = len(self.classes_), effective_size(samples.weight)
+        n_classes, size = len(self.classes_), effective_size(samples.weight, samples.square)
         candidates = self.candidates
         if candidates is None:
             candidates = default_candidates(n_classes, self.loss, size)
@@ -277,19 +283,26 @@ class StackedRecalibrator(Recalibrator):  # numpydoc ignore=PR02
             candidates = [IdentityRecalibrator(loss=self.loss), *candidates]
         names, y = candidate_names(candidates), samples.labels
         data = samples.forecast, y if y.ndim == 2 else self.classes_[y], samples.weight
-        self._blend = _Blend(candidates, samples.forecast, samples.target, samples.weight)
+        rows = samples.forecast, samples.target, samples.weight, samples.square
+        self._blend = _Blend(candidates, *rows)
         with shared_fits(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # held-out losses judge each fit
-            weights, losses, gain = self._weigh(candidates, data, samples)
+            if samples.count is not None:
+                problem = Problem(
+                    *rows[:3], self.classes_, square=samples.square, count=samples.count
+                )
+                weights, losses, gain = self._weigh_rows(candidates, problem, samples.score)
+                fit = partial(fit_rows, train=problem)
+            else:
+                weights, losses, gain = self._weigh(candidates, data, samples)
+                run = dict(zip(("proba", "y", "weight"), data, strict=True))
+                fit = partial(fit_recalibrator, **run, classes=self.classes_, measure=False)
             self._kept = np.flatnonzero(weights > 0).tolist()
-            run = {"classes": self.classes_, "measure": False}
-            self.maps_ = {
-                names[k]: fit_recalibrator(candidates[k], *data, **run) for k in self._kept
-            }
+            self.maps_ = {names[k]: fit(candidates[k]) for k in self._kept}
         self.weights_ = {names[k]: float(weights[k]) for k in self._kept}
         self._declare(samples.forecast)
-        rows = tuple(names), tuple(map(float, weights)), tuple(map(float, losses))
-        self.mixture_ = RecalibratorMixture(*rows, gain, self.monotone_)
+        columns = tuple(names), tuple(map(float, weights)), tuple(map(float, losses))
+        self.mixture_ = RecalibratorMixture(*columns, gain, self.monotone_)
 
     def _weigh(self, candidates, data, samples):
         """Weights (M,) of the maps, their mean held-out losses, and the gain of the mixture."""
@@ -305,10 +318,15 @@ class StackedRecalibrator(Recalibrator):  # numpydoc ignore=PR02
         target = samples.target[part]
         cluster = None if samples.cluster is None else samples.cluster[part]
         found = HeldOutMixture(candidates, forecasts, rounds, target, weight, cluster)
-        score = samples.score
-        losses = [weighted_mean(score.loss(found.target, f), found.weight) for f in found.forecasts]
-        before, after = (score.loss(found.target, f) for f in (proba[found.sample], found.mixed))
-        return found.weights, losses, found.interval(before - after)
+        return found.weights, *found.losses(samples.score, proba)
+
+    def _weigh_rows(self, candidates, problem, score):
+        """As `_weigh`, for rows of a sketch, whose samples are divided into folds at random."""
+        divided, folds = problem.split(_FOLDS, self.random_state)
+        forecasts = held_out_forecasts_of_rows(candidates, divided, folds)
+        rows = divided.target, divided.weight, None, divided.square
+        found = HeldOutMixture(candidates, [forecasts], [folds], *rows)
+        return found.weights, *found.losses(score, divided.forecast)
 
     def _rounds(self, samples):
         """Rows of the samples that give the weights, and lists of test folds of these."""
@@ -384,11 +402,11 @@ class StackedRecalibrator(Recalibrator):  # numpydoc ignore=PR02
 class _Blend:
     """Averages forecasts of maps with the class frequencies, which are one sample among n + 1."""
 
-    def __init__(self, candidates, forecast, target, weight):
+    def __init__(self, candidates, forecast, target, weight, square=None):
         # The log loss of these two is finite wherever that of the forecasts is.
         kinds = (TemperatureScaling, IdentityRecalibrator)[: 1 if forecast.min() == 0 else 2]
         self.pure = [type(one) in kinds for one in candidates]
-        self.size, counts = effective_size(weight), weight @ target
+        self.size, counts = effective_size(weight, square), weight @ target
         share = counts / counts.sum()
         self.prior = (share * self.size + 1 / len(share)) / (self.size + 1)
 
@@ -416,6 +434,8 @@ class HeldOutMixture:
         Positive weights.
     cluster : ndarray of shape (n_samples,), default=None
         Numbers of the clusters of dependent samples.
+    square : ndarray of shape (n_samples,), default=None
+        Sums of squared weights, where a row stands for several samples.
 
     Attributes
     ----------
@@ -427,11 +447,11 @@ class HeldOutMixture:
         Forecasts of mixtures whose weights were computed without the fold of the sample.
     """
 
-    def __init__(self, candidates, forecasts, rounds, target, weight, cluster=None):
+    def __init__(self, candidates, forecasts, rounds, target, weight, cluster=None, square=None):
         tested = [np.unique(np.concatenate(folds)) for folds in rounds]
         identity = [isinstance(one, IdentityRecalibrator) for one in candidates].index(True)
-        blend = _Blend(candidates, forecasts[0][identity][tested[0]], target, weight)
-        self.sample, self._of_samples = np.concatenate(tested), (weight, cluster)
+        blend = _Blend(candidates, forecasts[0][identity][tested[0]], target, weight, square)
+        self.sample, self._of_samples = np.concatenate(tested), (weight, cluster, square)
         self.forecasts = np.concatenate(
             [
                 [blend(k, one[rows]) for k, one in enumerate(every)]
@@ -439,7 +459,7 @@ class HeldOutMixture:
             ],
             axis=1,
         )
-        size = effective_size(weight)
+        size = effective_size(weight, square)
         self.target = target[self.sample]
         self.weight = weight[self.sample] * (size / (weight.sum() * len(rounds)))
         simple = [isinstance(one, (IdentityRecalibrator, TemperatureScaling)) for one in candidates]
@@ -462,13 +482,20 @@ class HeldOutMixture:
 
     def interval(self, values, clustered=True):
         """Interval of the mean of values (N,), which are averaged for each sample first."""
-        weight, cluster = self._of_samples
+        weight, cluster, square = self._of_samples
         used, place = np.unique(self.sample, return_inverse=True)
         mean = np.bincount(place, values) / np.bincount(place)
         numbers = None
         if clustered and cluster is not None:
             numbers = np.unique(cluster[used], return_inverse=True)[1]
-        return mean_interval(mean, weight[used], cluster=numbers)
+        square = None if square is None else square[used]
+        return mean_interval(mean, weight[used], square=square, cluster=numbers)
+
+    def losses(self, score, proba):
+        """Mean loss of each map, and the interval of the gain over forecasts (n, K)."""
+        losses = [weighted_mean(score.loss(self.target, f), self.weight) for f in self.forecasts]
+        before, after = (score.loss(self.target, f) for f in (proba[self.sample], self.mixed))
+        return losses, self.interval(before - after)
 
     def _losses(self, forecast):
         """Log losses and Brier scores (N,)."""

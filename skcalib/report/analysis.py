@@ -32,8 +32,8 @@ from skcalib.recalibration.selection import (
     RecalibratorSelection,
     candidate_names,
     default_candidates,
+    held_out_forecasts_of_rows,
     held_out_losses,
-    held_out_losses_of_rows,
     one_standard_error,
     recalibrated_rows,
 )
@@ -404,7 +404,7 @@ def compare_maps(
     """
     candidates, left_out = candidates_of(problem)
     scores = [resolve_loss(name) for name in ("log", "brier")]
-    names, refused = candidate_names(candidates), []
+    names, target, refused = candidate_names(candidates), problem.target, []
     if problem.count is None:
         data: dict[str, Any] = {"classes": problem.classes, "folds": folds, "scores": scores}
         data |= {"weight": problem.weight, "n_jobs": n_jobs}
@@ -414,16 +414,15 @@ def compare_maps(
         losses, weight, forecasts = held_out_losses(
             *samples, **data, forecasts=problem.forecast.size <= LARGE
         )
-        if forecasts is not None:
-            target = problem.target
-            held_out = candidates, [forecasts], [folds], target, problem.weight, problem.cluster
-            mixed = HeldOutMixture(*held_out).mixed
-            own = [[score.loss(target, mixed)] for score in scores]
-            names, losses = [*names, MIXTURE], np.concatenate([losses, own], axis=1)
-            known |= dict(zip(names, [*forecasts, mixed], strict=True))
     else:
-        losses = held_out_losses_of_rows(candidates, problem, folds=folds, scores=scores)
-        weight = problem.weight
+        forecasts, weight = held_out_forecasts_of_rows(candidates, problem, folds), problem.weight
+        losses = np.array([[score.loss(target, one) for one in forecasts] for score in scores])
+    if forecasts is not None:
+        held_out = candidates, [forecasts], [folds], target, problem.weight
+        mixed = HeldOutMixture(*held_out, problem.cluster, problem.square).mixed
+        own = [[score.loss(target, mixed)] for score in scores]
+        names, losses = [*names, MIXTURE], np.concatenate([losses, own], axis=1)
+        known |= dict(zip(names, [*forecasts, mixed], strict=True))
     while True:
         means = [float(weighted_mean(row, weight)) for row in losses[0]]
         if np.isinf(means).all():

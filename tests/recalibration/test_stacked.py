@@ -7,6 +7,7 @@ from scipy.special import expit, softmax
 from sklearn.model_selection import GroupKFold
 
 from skcalib import (
+    ForecastSketch,
     IdentityRecalibrator,
     IsotonicRecalibrator,
     PlattScaling,
@@ -171,3 +172,15 @@ def test_zeros_cost_nothing_infinite():
     stack = StackedRecalibrator().fit(p, y)
     assert np.isfinite(stack.loss_after_) and stack.loss_before_ == np.inf
     assert stack.predict_proba([0.0, 1.0]).min() > 0.05
+
+
+def test_sketches_have_nearly_the_same_mixture():
+    S, y, _ = world("steps", 4000)
+    S = np.column_stack([1 - S[:, 1].round(2), S[:, 1].round(2)])
+    sketch = ForecastSketch([0, 1]).partial_fit(y, S)
+    found = StackedRecalibrator().fit_sketch(sketch)
+    T, _, C = world("steps", 20_000, seed=1)
+    few, all_ = (
+        excess(one.predict_proba(T), C) for one in (found, StackedRecalibrator().fit(S, y))
+    )
+    assert found.mixture_.gain.low > 0 and few == pytest.approx(all_, abs=0.03 * excess(T, C))
