@@ -110,6 +110,7 @@ class _SplineMap:
         self._root = np.linalg.inv(np.linalg.cholesky(_roughness(self._basis)).T)
         design, best = self._design(t), np.inf
         self.coef = np.zeros(design.shape[1])
+        found = self.coef, float(_PENALTIES[0])  # where the evidence of no penalty is finite
         for penalty in _PENALTIES if len(self._root) else _PENALTIES[:1]:
             coef, hessian = self._fitted(design, t, label, weight, penalty)
             linear, prior = t + design @ coef, self._prior(penalty)

@@ -363,8 +363,7 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
                 stacklevel=outside_level(),
             )
         n_rounds = int(np.clip(_ROUNDED // len(part), 1, _MOST_ROUNDS))
-        score = samples.forecast[part, labels]
-        run = labels, score, min(cv, len(part)), rng
+        run = labels, samples.forecast[part], min(cv, len(part)), rng
         return part, [_spread(*run) for _ in range(n_rounds)]
 
     def _apply_map(self, forecast):
@@ -551,10 +550,10 @@ class HeldOutMixture:
         return start + free @ found.parameters
 
 
-def _spread(labels, score, n_folds, rng):
+def _spread(labels, forecast, n_folds, rng):
     """Random test folds, stratified by label, that do not depend on the order of the samples."""
     # Not stratified by score: where labels and scores of folds agree, overfitting looks right.
-    order = rng.permutation(np.lexsort((score, labels)))
+    order = rng.permutation(np.lexsort((*forecast.T, labels)))
     order = order[np.argsort(labels[order], kind="stable")]
     return [np.sort(order[k::n_folds]) for k in range(n_folds)]
 
