@@ -151,7 +151,7 @@ def _newton(link, logits, target, weight, count):
     each = np.ones(len(logits)) if count is None else count
     gram, n_samples = (features * each) @ features.T, each.sum()
     size = np.sqrt(np.diag(gram))
-    if not np.linalg.cond(gram / np.outer(size, size)) < _COLLINEAR:
+    if not size.all() or np.linalg.cond(gram / np.outer(size, size)) > _COLLINEAR:
         return None
     data = features, target[:, 1], mean_one(weight, count)
     start, options = np.array(link.identity), {"max_values": _MOST_VALUES}
