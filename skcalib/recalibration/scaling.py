@@ -2,7 +2,7 @@
 
 `LinkRecalibrator` is the base class; `ShrinkageSearch` chooses the shrinkage by cross-validation.
 `AffineRecalibrator` is the base class of affine maps, also of `VectorScaling`. Under the log loss
-`AffineSearch` fits them by Newton's method, and chooses the shrinkage by its evidence. The affine
+`_AffineSearch` fits them by Newton's method, and chooses the shrinkage by its evidence. The affine
 maps `MatrixScaling` and `DirichletCalibration` follow, then `DiagonalOrderPreserving`.
 """
 
@@ -298,7 +298,7 @@ class AffineRecalibrator(LinkRecalibrator):
         self._set_coefficients()
 
     def _search(self, score):
-        return AffineSearch(self._map(), score, self.max_iter, self.tol)
+        return _AffineSearch(self._map(), score, self.max_iter, self.tol)
 
     def _set_coefficients(self):
         raise NotImplementedError
@@ -323,7 +323,7 @@ class AffineRecalibrator(LinkRecalibrator):
         return found
 
 
-class AffineSearch(ShrinkageSearch):
+class _AffineSearch(ShrinkageSearch):
     """Newton's method under the log loss, and the strength of the highest evidence."""
 
     def newton(self, n_classes: int) -> bool:

@@ -425,6 +425,8 @@ class TiedScores:
         self._order = np.argsort(score)
         ordered = score[self._order]
         self._first = level_starts(ordered)
+        if len(self._first) < len(score):  # sums over ties take them in their order
+            self._order = np.argsort(score, kind="stable")
         self._weight = weight[self._order]
         self.score = ordered[self._first]
         self.mass = np.add.reduceat(self._weight, self._first)
