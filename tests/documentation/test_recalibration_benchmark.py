@@ -40,7 +40,7 @@ def test_failures_count_as_losses(load, monkeypatch):
     run, tables, methods = load("run"), load("tables"), load("methods")
     monkeypatch.setitem(methods.METHODS, "broken", lambda: None)
     one = load("worlds").draw("dev", "noise", 3, 400)
-    rows = run.merged([], list(run.run([one, one], ["no recalibration", "broken"], "dev")))
+    rows = run.merged([], list(run.run([(one, ["no recalibration", "broken"])] * 2, "dev")))
     assert len(rows) == 1 and rows[0]["broken"] == "failed"
     found = tables.methods(tables.Results(rows))[-1]
     assert found["mean excess %"] == "100.00 / 100.00" and found["harm"] == "100.0 / 100.0"

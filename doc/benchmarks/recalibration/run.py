@@ -7,7 +7,7 @@
 
 Every method is fitted to the calibration forecasts of every setting and judged on its test
 forecasts. Rows go to ``results.csv``, a row for each setting and a column for each method; methods
-that were not run keep their column. With ``--resume``, settings that have all methods are skipped.
+that were not run keep their column. With ``--resume``, only the cells that are missing are run.
 ``tables.py`` writes the tables of the guide from it.
 """
 
@@ -109,13 +109,14 @@ def write(path, rows):
         writer.writerows(sorted(rows, key=lambda row: (row["seeds"], row["tier"])))
 
 
-def run(all_settings, names, seeds, n_jobs=1):
-    """Yield the row of each setting, in their order; repeated splits are one row."""
-    tasks = (delayed(evaluate_all)(one, names) for one in all_settings)
-    every = Parallel(n_jobs, return_as="generator", pre_dispatch=2 * n_jobs)(tasks)
+def run(tasks, seeds, n_jobs=1):
+    """Yield the row of each setting, from pairs (setting, names); repeated splits are one row."""
+    every = Parallel(n_jobs, return_as="generator", pre_dispatch=2 * n_jobs)(
+        delayed(evaluate_all)(*task) for task in tasks
+    )
     for head, repeats in groupby(every, key=itemgetter(0)):
         found = [results for _, results in repeats]
-        cells = {name: cell([results[name] for results in found]) for name in names}
+        cells = {name: cell([results[name] for results in found]) for name in found[0]}
         yield dict(zip(HEAD, (seeds, *map(str, head)), strict=True)) | cells
 
 
@@ -141,14 +142,14 @@ def main(arguments=None):
     parser.add_argument("--cache", metavar="FOLDER", help="keeps the classifiers' forecasts")
     parser.add_argument("--data", metavar="FOLDER", help="networks: files *.npz")
     parser.add_argument("--calarena", metavar="FOLDER", help="CalArena's files *.h5")
-    parser.add_argument("--resume", action="store_true", help="skip what the output has")
+    parser.add_argument("--resume", action="store_true", help="only what the output lacks")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--output", type=Path, default=RESULTS)
     given = parser.parse_args(arguments)
     names = installed(given.methods)
 
     rows = read(given.output)
-    whole = {key(row) for row in rows if given.resume and all(row.get(name) for name in names)}
+    known = {key(row): row for row in rows} if given.resume else {}
 
     def chosen():
         yield from settings(given.seeds, cache=given.cache, tiers=given.tiers)
@@ -157,8 +158,14 @@ def main(arguments=None):
         if given.calarena:
             yield from calarena(given.calarena)
 
-    left = (one for one in chosen() if (given.seeds, str(one.tier), one.name) not in whole)
-    for row in run(left, names, given.seeds, given.jobs):
+    def tasks():
+        for one in chosen():
+            row = known.get((given.seeds, str(one.tier), one.name), {})
+            missing = [name for name in names if not row.get(name)]
+            if missing:
+                yield one, missing
+
+    for row in run(tasks(), given.seeds, given.jobs):
         print(*(row[name] for name in HEAD), sep="; ", flush=True)
         rows = merged(rows, [row])
         write(given.output, rows)
