@@ -292,8 +292,9 @@ def one_standard_error(
     rows: dict[str, Any] = {"square": square, "cluster": cluster}
     chosen, best, intervals = first_within_one_standard_error(losses, weight, **rows)
     if mixture:
-        chosen, *_ = first_within_one_standard_error(losses[:-1], weight, **rows)
-        chosen = len(names) - 1 if means[chosen] > (1 + _TOLERATED) * means[-1] else chosen
+        if np.isfinite(means[:-1]).any():
+            chosen, *_ = first_within_one_standard_error(losses[:-1], weight, **rows)
+        chosen = chosen if means[chosen] <= (1 + _TOLERATED) * means[-1] else len(names) - 1
     return RecalibratorSelection(
         tuple(names),
         tuple(means.tolist()),

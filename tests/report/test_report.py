@@ -62,8 +62,9 @@ def stub_losses(log, brier):
 
 
 LOG = {
-    "IdentityRecalibrator": 0.9, "TemperatureScaling": 0.7, "InterceptRecalibrator": 0.85,
-    "BiasCorrectedTemperatureScaling": 0.5, "VectorScaling": 0.65, "ModelAverageScaling": 0.75,
+    "IdentityRecalibrator": 0.9, "TemperatureScaling": 0.7, "LabelNoiseScaling": 0.87,
+    "InterceptRecalibrator": 0.85, "BiasCorrectedTemperatureScaling": 0.5, "VectorScaling": 0.65,
+    "MatrixScaling": 0.77, "ModelAverageScaling": 0.75, "VennAbersRecalibrator": 0.78,
     "IsotonicRecalibrator": 0.8,
 }  # fmt: skip
 
@@ -76,9 +77,10 @@ LOG = {
          ["BiasCorrectedTemperatureScaling"]),
         ({"BiasCorrectedTemperatureScaling": 0.3141}, {}, "VectorScaling",
          ["BiasCorrectedTemperatureScaling"]),
-        (dict.fromkeys(LOG, 0.4), {}, None, list(LOG)[1:]),
-        (dict.fromkeys(LOG, 0.4), {"IdentityRecalibrator": np.inf}, None, list(LOG)[1:]),
-        ({}, dict.fromkeys(LOG, np.inf), None, []),
+        (dict.fromkeys(LOG, 0.4), {}, None, [*LOG, "StackedRecalibrator"][1:]),
+        (dict.fromkeys(LOG, 0.4), {"IdentityRecalibrator": np.inf}, None,
+         [*LOG, "StackedRecalibrator"][1:]),
+        ({}, dict.fromkeys(LOG, np.inf), None, ["StackedRecalibrator"]),
     ],
 )  # fmt: skip
 def test_a_map_that_raises_a_loss_is_not_recommended(monkeypatch, brier, log, recommended, refused):
@@ -289,15 +291,15 @@ def test_held_out_forecasts_of_the_comparison_are_those_of_new_fits(n_classes, m
     problem = check_problem(data.y, data.y_proba)
     folds = [np.arange(300)[k::5] for k in range(5)]
     known = {}
-    found = analysis.compare_maps(problem, folds, 0.95, known=known)
+    found = analysis.compare_maps(problem, folds, 0.95, None, known)
     monkeypatch.setattr(analysis, "LARGE", problem.forecast.size - 1)
     kept = dict(known)
-    assert len(kept) == 7
+    assert set(kept) == set(found[0].names) and "StackedRecalibrator" in kept
     for name in ("TemperatureScaling", "IsotonicRecalibrator"):
         once = analysis.recalibrate(problem, name, folds, kept)
         again = analysis.recalibrate(problem, name, folds)
         np.testing.assert_array_equal(once.forecast, again.forecast)
         np.testing.assert_array_equal(once.target, again.target)
     known.clear()
-    names = analysis.compare_maps(problem, folds, 0.95, known=known)[0].names
+    names = analysis.compare_maps(problem, folds, 0.95, None, known)[0].names
     assert known == {} and set(names) < set(found[0].names)
