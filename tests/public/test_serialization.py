@@ -190,14 +190,11 @@ def test_only_smoothers_keep_the_training_data(recalibrator):
     for n_samples in (150, 1500):
         _, y, P = draw(n_samples)
         sizes.append(len(pickle.dumps(recalibrator().fit(P, y))))
-    if recalibrator in (
-        skcalib.IsotonicRecalibrator,
-        skcalib.HistogramBinning,
-        skcalib.KernelRecalibrator,
-    ):
+    if recalibrator in (skcalib.HistogramBinning, skcalib.KernelRecalibrator):
         assert sizes[1] > 5 * sizes[0]
-    else:
-        assert max(sizes) < 8000 and abs(sizes[1] - sizes[0]) < 500
+    else:  # isotonic maps have more cells
+        more = 3000 if recalibrator is IsotonicRecalibrator else 500
+        assert max(sizes) < 8000 and abs(sizes[1] - sizes[0]) < more
 
 
 # --- readers --------------------------------------------------------------------------------------
