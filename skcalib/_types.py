@@ -34,7 +34,7 @@ CV: TypeAlias = int | Splitter | Folds | None
 #: Some of the rows of an array.
 RowIndex: TypeAlias = slice | np.ndarray
 RecalibratorLike: TypeAlias = (
-    Literal["temperature", "isotonic", "platt", "sigmoid", "beta"] | BaseEstimator | None
+    Literal["auto", "temperature", "isotonic", "platt", "sigmoid", "beta"] | BaseEstimator | None
 )
 PartitionerLike: TypeAlias = Literal["stump", "kmeans"] | BaseEstimator | None
 Method: TypeAlias = Literal["auto", "risk", "direct", "cross"]

@@ -151,7 +151,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     def __init__(
         self,
         estimator: BaseEstimator | None = None,
-        recalibrator: RecalibratorLike | Literal["auto", "select"] = None,
+        recalibrator: RecalibratorLike | Literal["select"] = None,
         *,
         cv: CV = None,
         ensemble: bool = False,

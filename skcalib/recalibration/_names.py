@@ -2,10 +2,12 @@
 
 from skcalib.recalibration._base import require_recalibrator
 from skcalib.recalibration.one_vs_rest import BetaCalibration, IsotonicRecalibrator, PlattScaling
+from skcalib.recalibration.stacked import StackedRecalibrator
 from skcalib.recalibration.temperature import TemperatureScaling
 
 #: "sigmoid" is what scikit-learn calls Platt scaling.
 RECALIBRATORS = {
+    "auto": StackedRecalibrator,
     "temperature": TemperatureScaling,
     "isotonic": IsotonicRecalibrator,
     "platt": PlattScaling,

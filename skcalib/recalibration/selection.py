@@ -90,7 +90,7 @@ class RecalibratorSelection(Record):
 
     See Also
     --------
-    RecalibratedClassifierCV : Chooses with ``recalibrator="auto"``.
+    RecalibratedClassifierCV : Chooses with ``recalibrator="select"``.
     """
 
     names: tuple
