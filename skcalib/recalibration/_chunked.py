@@ -205,7 +205,7 @@ class _Reading:
         )
 
     def __call__(self, number, *chunk):
-        read = _read(self.recalibrator, self.recalibrator.classes_, number, *chunk)
+        read = read_chunk(self.recalibrator, self.recalibrator.classes_, number, *chunk)
         if read is None:
             return None
         values, columns, weight = read
@@ -231,7 +231,7 @@ class _First:
     pilot: tuple[np.ndarray, ...]
 
 
-def _read(recalibrator, classes, number, values, y, sample_weight=None):
+def read_chunk(recalibrator, classes, number, values, y, sample_weight=None):
     """Validated values (m, K), columns and weights (m,) of a chunk; None without any weight."""
     try:
         check_indices(y=y, y_proba=values, sample_weight=sample_weight)
@@ -251,7 +251,7 @@ def _read(recalibrator, classes, number, values, y, sample_weight=None):
 
 def _first_reading(number, values, y, *rest):
     recalibrator, classes = rest[-2:]
-    read = _read(recalibrator, classes, number, values, y, *rest[:-2])
+    read = read_chunk(recalibrator, classes, number, values, y, *rest[:-2])
     if read is None:
         return None
     found, columns, weight = read
