@@ -15,7 +15,6 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._chunks import Chunks, check_chunk_labels
-from skcalib._fits import shared_fits
 from skcalib._records import Record
 from skcalib._validation import check_indices, check_weight
 from skcalib._values import shown
@@ -318,7 +317,7 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
         data = samples.forecast, y if y.ndim == 2 else self.classes_[y], samples.weight
         rows = samples.forecast, samples.target, samples.weight, samples.square
         self._blend = _Blend(candidates, *rows)
-        with shared_fits(), warnings.catch_warnings():
+        with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # held-out losses judge each fit
             if samples.count is not None:
                 problem = Problem(
