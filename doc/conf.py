@@ -53,7 +53,7 @@ numpydoc_validation_exclude = {
     r"\.(Notion|Smoother|links\.Link|links\.BinaryMap)$",
     r"skcalib\.recalibration\.(Recalibrator|LogitRecalibrator|BinaryLinkRecalibrator)$",
     # Records: the function or estimator that returns them says what they hold.
-    r"\.(ScoreDecomposition|CalibrationImprovement|RecalibratorSelection)$",
+    r"\.(ScoreDecomposition|CalibrationImprovement|RecalibratorSelection|RecalibratorMixture)$",
     r"\.(Region|VarianceReliability|ReliabilityBins|CumulativeCurve)$",
     r"\.(SupersampleEvaluation|InformationEstimate|CalibrationInterceptSlope)$",
     r"\.(CalibrationComparison|CalibrationTest|CurveEqualityTest)$",

@@ -75,7 +75,6 @@ from skcalib.recalibration import (
     MultilabelRecalibrator as MultilabelRecalibrator,
     PlattScaling as PlattScaling,
     QuadraticScaling as QuadraticScaling,
-    RecalibratorMixture as RecalibratorMixture,
     RecalibratorSelection as RecalibratorSelection,
     StackedRecalibrator as StackedRecalibrator,
     SplineScaling as SplineScaling,

@@ -211,6 +211,10 @@ EXEMPT = {
     GroupRecalibrator: {EQUIVALENCE: COUNTS},
     HistogramBinning: {EQUIVALENCE: RANKS},
     KernelRecalibrator: {EQUIVALENCE: RANKS},
+    RecalibratedClassifierCV: {
+        EQUIVALENCE: COUNTS,
+        "check_sample_weight_equivalence_on_sparse_data": COUNTS,
+    },
     CrossFitProba: {
         "check_transformer_general": DIFFERS,
         "check_transformer_data_not_an_array": DIFFERS,

@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from skcalib._types import CV
-    from skcalib.scores import LossLike
+    from skcalib.scores import LossLike, ProperScore
 
 _FOLDS = 5
-_FEWEST = 10  # samples below which the map is the identity
+_FEWEST = 20  # samples below which the map is the identity
 _ROUNDED, _MOST_ROUNDS = 2_000, 4  # samples below which there are several rounds of folds
 _SIMPLE = 0.3  # prior, in samples, of the weights of identity and temperature; others share one
 _ODDS = 3.0  # prior odds that the forecasts need no recalibration
@@ -109,7 +109,7 @@ class RecalibratorMixture(Record):
         parts = [f"{short_name(name)} {weight:.2f}" for weight, name in large]
         parts += [f"others {rest:.2f}"] if rest >= 0.005 else []
         kind = "monotone" if self.monotone else "not monotone"
-        return f"{', '.join(parts)}; gain {self.gain}; {kind}"
+        return f"{', '.join(parts)}\ngain {self.gain}; {kind}"
 
 
 def short_name(name: str) -> str:
@@ -148,7 +148,7 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
     Weights below 0.001 are set to zero. All maps but one temperature and, unless forecasts of the
     calibration set are zero, the identity are averaged with the class frequencies
     :math:`\bar y`, :math:`(n\, q + \bar y) / (n + 1)`. So no single map gives an infinite log loss.
-    Of fewer than ten samples the map is the identity.
+    Of fewer than twenty samples the map is the identity.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
         The fitted maps of positive weight, by the same names.
     mixture_ : RecalibratorMixture
         Names, weights and held-out losses of all candidates, and the gain with an interval. Prints
-        in one line.
+        in two lines.
     monotone_ : bool
         Whether the map is monotone: for two classes, whether a larger forecast never becomes
         smaller, as checked at 4,001 logits in [-30, 30] and at the calibration set. For more
@@ -190,7 +190,6 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
     See Also
     --------
     RecalibratedClassifierCV : Fits a classifier and this map, cross-fitted.
-    RecalibratorMixture : What the map holds, as a table.
     RecalibratorSelection : Chooses one map in place of a mixture.
     ModelAverageScaling : An average by evidence, without folds.
 
@@ -303,6 +302,11 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
 
     def _check_parameters(self):
         super()._check_parameters()
+        if not isinstance(self.random_state, Integral):
+            raise ValueError(
+                "random_state must be a whole number, which gives the same folds in each fit, got "
+                f"{shown(self.random_state)}."
+            )
         if self.candidates is not None:
             candidate_names(self.candidates)  # raises for what is no recalibrator
 
@@ -478,7 +482,16 @@ class HeldOutMixture:
         Forecasts of mixtures whose weights were computed without the fold of the sample.
     """
 
-    def __init__(self, candidates, forecasts, rounds, target, weight, cluster=None, square=None):
+    def __init__(
+        self,
+        candidates: Sequence[BaseEstimator],
+        forecasts: Sequence[Sequence[np.ndarray]],
+        rounds: Sequence[Sequence[np.ndarray]],
+        target: np.ndarray,
+        weight: np.ndarray,
+        cluster: np.ndarray | None = None,
+        square: np.ndarray | None = None,
+    ) -> None:
         tested = [np.unique(np.concatenate(folds)) for folds in rounds]
         identity = [isinstance(one, IdentityRecalibrator) for one in candidates].index(True)
         blend = _Blend(candidates, forecasts[0][identity][tested[0]], target, weight, square)
@@ -511,7 +524,7 @@ class HeldOutMixture:
         self.weights = weights / weights.sum()
         self.mixed = share * nested + (1 - share) * own
 
-    def interval(self, values, clustered=True):
+    def interval(self, values: np.ndarray, clustered: bool = True) -> MeanInterval:
         """Interval of the mean of values (N,), which are averaged for each sample first."""
         weight, cluster, square = self._of_samples
         used, place = np.unique(self.sample, return_inverse=True)
@@ -522,9 +535,12 @@ class HeldOutMixture:
         square = None if square is None else square[used]
         return mean_interval(mean, weight[used], square=square, cluster=numbers)
 
-    def losses(self, score, proba):
+    def losses(self, score: ProperScore, proba: np.ndarray) -> tuple[list[float], MeanInterval]:
         """Mean loss of each map, and the interval of the gain over forecasts (n, K)."""
-        losses = [weighted_mean(score.loss(self.target, f), self.weight) for f in self.forecasts]
+        losses = [
+            float(weighted_mean(score.loss(self.target, one), self.weight))
+            for one in self.forecasts
+        ]
         before, after = (score.loss(self.target, f) for f in (proba[self.sample], self.mixed))
         return losses, self.interval(before - after)
 

@@ -335,7 +335,8 @@ def test_from_estimator_of_several_classes():
 
 def test_folds_share_a_colour_and_an_entry(cancer):
     X, y, new = cancer
-    model = RecalibratedClassifierCV(GaussianNB(), cv=3, ensemble=True).fit(X, y)
+    temperature = RecalibratedClassifierCV(GaussianNB(), "temperature", cv=3, ensemble=True)
+    model = temperature.fit(X, y)
     display = of_estimator(model, new)
     assert len(display.line_) == 3
     assert len({line.get_color() for line in display.line_}) == 1

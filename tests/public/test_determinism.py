@@ -121,6 +121,7 @@ JOBS_ELSEWHERE = {
     "CrossFitProba": "test_estimator_inputs",
     "GroupingLossEstimator": "test_estimator_inputs",
     "RecalibratedClassifierCV": "test_estimator_inputs",
+    "StackedRecalibrator": "test_estimator_inputs",
     "RecalibratedRegressorCV": "test_estimator_inputs",
     "DirichletKernel": "below",
     "soft_label_decomposition": "test_soft_labels",

@@ -100,6 +100,7 @@ VALID_HERE = {
     ("CalibrationErrorEstimator", "labels"): {"array"},  # those of the classifier count
     ("GroupingLossEstimator", "labels"): {"array"},
     ("DiagonalOrderPreserving", "random_state"): {"0"},
+    ("StackedRecalibrator", "random_state"): {"0"},
 }
 
 

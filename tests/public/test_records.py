@@ -28,7 +28,7 @@ from skcalib.io import Predictions
 from skcalib.kernels import Kernel
 from skcalib.links import LinkFit
 from skcalib.monitoring import Alarm, Evidence
-from skcalib.recalibration.selection import RecalibratorSelection
+from skcalib.recalibration import RecalibratorMixture, RecalibratorSelection
 from skcalib.theory import InformationEstimate
 
 SCRIPT = "<script>alert('1 < 2')</script>"
@@ -96,6 +96,7 @@ def records():
             ),
             2,
         ),
+        (RecalibratorMixture((SCRIPT, "b"), (0.4, 0.6), (0.3, 0.2), interval, True), 2),
         (s.calibration_curve_equality_test(y, p, half), 1),
         (groups, 2),
         (groups.groups[0], 1),
