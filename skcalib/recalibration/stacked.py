@@ -344,9 +344,7 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
         """Weights (M,) of the maps, their mean held-out losses, and the gain of the mixture."""
         part, rounds = self._rounds(samples)
         if not rounds or len(candidates) == 1:
-            weights = 1.0 * np.array([isinstance(one, IdentityRecalibrator) for one in candidates])
-            unknown = MeanInterval(0.0, -np.inf, np.inf, np.inf)
-            return weights, np.full(len(weights), np.nan), unknown
+            return _unchanged(candidates)
         proba, y, weight = (values[part] for values in data)
         run = {"classes": self.classes_, "weight": weight, "n_jobs": self.n_jobs}
         run |= {"scores": (), "forecasts": True}
@@ -358,6 +356,8 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
 
     def _weigh_rows(self, candidates, problem, score):
         """As `_weigh`, for rows of a sketch, whose samples are divided into folds at random."""
+        if problem.n_samples < _FEWEST or len(candidates) == 1:
+            return _unchanged(candidates)
         divided, folds = problem.split(_FOLDS, self.random_state)
         forecasts = held_out_forecasts_of_rows(candidates, divided, folds)
         rows = divided.target, divided.weight, None, divided.square
@@ -432,6 +432,12 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
         few = np.array([[0.75, 0.25], [0.25, 0.75]])
         low, high = recalibrated_proba(fitted, few, self.classes_)[:, 1]
         return bool(is_injective(fitted) and low < high)
+
+
+def _unchanged(candidates):
+    """Weights, losses and gain where the samples are too few: all weight is on the identity."""
+    weights = 1.0 * np.array([isinstance(one, IdentityRecalibrator) for one in candidates])
+    return weights, np.full(len(weights), np.nan), MeanInterval(0.0, -np.inf, np.inf, np.inf)
 
 
 class _Blend:

@@ -162,7 +162,9 @@ def test_few_samples_of_a_class_and_few_samples():
         stack = StackedRecalibrator().fit(S[kept], y[kept])
     assert np.isfinite(np.log(stack.predict_proba(S))).all()
     few = StackedRecalibrator(labels=range(5)).fit(S[:9], y[:9])
-    assert few.weights_ == {"IdentityRecalibrator": 1.0}
+    sketch = ForecastSketch([0, 1]).partial_fit(y[:9] > 2, S[:9, 0])
+    for one in (few, StackedRecalibrator().fit_sketch(sketch)):
+        assert one.weights_ == {"IdentityRecalibrator": 1.0}
     np.testing.assert_array_equal(few.predict_proba(S), S)
 
 
