@@ -260,7 +260,7 @@ class RecalibrationDisplay:
         >>> from sklearn.naive_bayes import GaussianNB
         >>> from skcalib import RecalibratedClassifierCV, RecalibrationDisplay
         >>> X, y = load_breast_cancer(return_X_y=True)
-        >>> model = RecalibratedClassifierCV(GaussianNB()).fit(X[::2], y[::2])
+        >>> model = RecalibratedClassifierCV(GaussianNB(), "temperature").fit(X[::2], y[::2])
         >>> display = RecalibrationDisplay.from_estimator(model, X[1::2])
         >>> print(display.line_.get_label())
         TemperatureScaling
