@@ -10,6 +10,7 @@ from sklearn.base import clone
 from verdict_truth import NIL, Truth, rows_of_place
 from verdict_worlds import columns
 
+from skcalib.recalibration import StackedRecalibrator
 from skcalib.recalibration.selection import default_candidates
 
 #: Standard errors by which a recommended map must be worse to be a wrong advice.
@@ -181,7 +182,7 @@ def _recommended(draw, found, truth):
 
 def _candidate(name, n_classes):
     """The map of that name, as a report tries it."""
-    for candidate in default_candidates(n_classes):
+    for candidate in [*default_candidates(n_classes), StackedRecalibrator()]:
         if type(candidate).__name__ == name:
             return clone(candidate)
     raise ValueError(f"{name} is recommended, and no candidate.")
