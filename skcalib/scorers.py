@@ -210,7 +210,7 @@ class DecisionRegretScorer(Scorer):
     pos_label : label, default=None
         The positive class of a `threshold`; by default the last one of ``estimator.classes_``.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        As in :class:`ProbaScorer`.
+        As in `ProbaScorer`.
 
     Raises
     ------
@@ -360,7 +360,7 @@ class RefinementScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
         Shuffles the folds of a whole number. With a whole number, models that are scored on the
         same labels have the same folds, so their scores are paired.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        As in :class:`ProbaScorer`.
+        As in `ProbaScorer`.
 
     Raises
     ------

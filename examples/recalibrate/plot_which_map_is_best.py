@@ -20,7 +20,7 @@ import numpy as np
 
 KINDS = {
     "none": ("no recalibration",),
-    "shift, temperature, Platt": ("shift", "temperature", "Platt", "sigmoid", "ETS", "bias"),
+    "shift, temperature, noise": ("shift", "temp", "Platt", "sigmoid", "ETS", "bias", "noise"),
     "curve: beta, quadratic, spline": ("beta", "quadratic", "spline"),
     "by class: vector, matrix": ("vector", "matrix", "SVS", "Dirichlet", "logistic", "default"),
     "isotonic, Venn-Abers, bins": ("isotonic", "enn-", "BBQ", "histogram"),
