@@ -201,9 +201,10 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
         params, split_params = self._route("fit", fit_params, weight)
         selects, frozen = self._selects(), self._is_frozen()
-        compares = selects or (self._is_stack() and not isinstance(self.cv, Integral | None))
+        # Splitters of one's own, such as those by groups, also divide the samples of the mixture.
+        divides = self._is_stack() and not isinstance(self.cv, Integral | None)
         self.classes_ = self.estimator.classes_ if frozen else unique_labels(y)
-        folds = self._folds(X, y, split_params) if compares or not frozen else []
+        folds = self._folds(X, y, split_params) if selects or divides or not frozen else []
         if not frozen:
             check_fold_classes(y, folds, ensemble=self.ensemble)
         held_out = self._held_out(X, y, folds, params, ensemble=self.ensemble)
@@ -215,9 +216,9 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         self.estimators_ = [model for model, _, _ in held_out]
         features = X if takes_features(recalibrator) else None
         alone = len(held_out) == 1
-        # Splitters of one's own, such as those by groups, also divide the samples of the maps.
-        tested = [np.searchsorted(held_out[0][2], test) for _, test in folds]
-        own_folds = tested if compares and alone else None
+        own_folds = None
+        if divides and alone:
+            own_folds = [np.searchsorted(held_out[0][2], test) for _, test in folds]
         tasks = (
             (
                 recalibrator,

@@ -575,7 +575,7 @@ def fit_recalibrator(
     if _is_plain(fitted, "fit"):
         fitted._measures = measure
         if folds is not None and weight is not None:
-            folds = _among(weight > 0, folds)
+            folds = folds_among(weight > 0, folds)
         weight, proba, y = drop_zero_weights(weight, proba, y)
         return fitted._learn(_samples_for(fitted, proba, y, weight, classes, folds))
     # Weights are passed explicitly here, so metadata routing is disabled.
@@ -595,7 +595,7 @@ def fit_without_each(recalibrator, proba, y, weight, classes, folds, whole=None)
         return None
     fitted, kept = _clone_for(recalibrator, classes), weight > 0
     if not kept.all():
-        folds = _among(kept, folds)
+        folds = folds_among(kept, folds)
         proba, y, weight = proba[kept], y[kept], weight[kept]
     if not all(map(len, folds)):
         return None
@@ -603,7 +603,7 @@ def fit_without_each(recalibrator, proba, y, weight, classes, folds, whole=None)
     return fitted._fit_without_each(samples, folds, whole)
 
 
-def _among(kept, folds):
+def folds_among(kept, folds):
     """Test rows of folds as rows of the kept samples."""
     place = np.cumsum(kept) - 1
     return [place[test[kept[test]]] for test in folds]

@@ -260,7 +260,8 @@ def recalibrated_rows(candidate: BaseEstimator, train: Problem, forecast: np.nda
 def fit_rows(candidate: BaseEstimator, train: Problem) -> Any:
     """A clone that is fitted to a binary problem whose rows stand for several samples."""
     if isinstance(candidate, IdentityRecalibrator):
-        return fit_recalibrator(candidate, train.forecast, train.labels, None, train.classes)
+        data = train.forecast, train.labels, None, train.classes
+        return fit_recalibrator(candidate, *data, measure=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         fitted: Any = clone(candidate)

@@ -24,6 +24,7 @@ from skcalib.links._base import minimise_convex
 from skcalib.problem import Problem
 from skcalib.recalibration._base import (
     fit_recalibrator,
+    folds_among,
     is_injective,
     recalibrated_proba,
 )
@@ -372,9 +373,9 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
         if n_samples > most:
             part = np.sort(rng.choice(n_samples, most, replace=False))
         if samples.folds is not None:
-            place = np.full(n_samples, -1)
-            place[part] = np.arange(len(part))
-            folds = [place[test][place[test] >= 0] for test in samples.folds]
+            kept = np.zeros(n_samples, dtype=bool)
+            kept[part] = True
+            folds = folds_among(kept, samples.folds)
             folds = [test for test in folds if 0 < len(test) < len(part)]
             if len(folds) > 1:
                 return part, [folds]
