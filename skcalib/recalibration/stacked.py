@@ -386,8 +386,6 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
             cluster = None if samples.cluster is None else samples.cluster[part]
             run = {"random_state": self.random_state, "cluster": cluster}
             return part, [[test for _, test in check_folds(cv, target, **run)]]
-        if cv < 2:
-            raise ValueError(f"cv must be at least 2 folds or a splitter, got {shown(cv)}.")
         labels = target.argmax(axis=1)
         counts = np.bincount(labels)
         rare = self.classes_[np.flatnonzero((counts > 0) & (counts < cv))]
