@@ -3,19 +3,21 @@
 A display writes `from_predictions`, whose labels may also be a `Problem` or a sketch. The
 constructors `from_estimator` and `from_sketch` find these and pass the options on. Their signatures
 and docstrings are those of `from_predictions` with other data in front. A display has those that
-its `_constructors` name. Constructors and `plot` return the display; their docstrings get the
-section "Returns" here.
+its `_constructors` name.
+
+`complete_docstrings` adds what all displays share: entries of parameters and attributes that mean
+the same everywhere, and the section "Returns" of constructors and `plot`, which return the display.
 """
 
 from __future__ import annotations
 
-import re
 from functools import wraps
-from inspect import Parameter, cleandoc, getdoc, signature
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from skcalib._docstrings import add_entries, by_name, docstring_of, entries_of, sections_of
 from skcalib._parameters import checks_parameters
 from skcalib.displays._base import held_out
 from skcalib.estimators._base import ClassifierInspector
@@ -119,22 +121,10 @@ class Display:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        for name, method in vars(cls).items():
-            if name == "plot" or name.startswith("from_"):
-                _add_result(cls, getattr(method, "__func__", method))
+        complete_docstrings(cls)
         if "from_predictions" in vars(cls):  # else all constructors are inherited
             for name, without in cls._constructors.items():
                 setattr(cls, name, classmethod(_derived(cls, name, without)))
-
-
-def _add_result(cls, method):
-    """Add the section "Returns" to a docstring without one: the display, drawn or as it is."""
-    first, mark, rest = (getdoc(method) or "").partition("\n\nParameters\n----------\n")
-    if mark and "\n\nReturns\n-------\n" not in rest:
-        state = " itself" if method.__name__ == "plot" else ", drawn"
-        result = f"\n\nReturns\n-------\n{cls.__name__}\n    The display{state}.\n\n"
-        entries, _, sections = rest.partition("\n\n")
-        method.__doc__ = f"{first}{mark}{entries}{result}{sections}"
 
 
 def _derived(cls, name, without):
@@ -176,23 +166,80 @@ def _derived(cls, name, without):
     return checks_parameters(call)
 
 
-_ENTRY = re.compile(r"^(?=\S)", re.M)
-
-
 def _docstring(base, written, own, without):
     """The docstring of a constructor, with the options and sections of `from_predictions`."""
-    title, entries = cleandoc(base.__doc__).split("\n\nParameters\n----------\n")
-    first, rest = getdoc(written).split("\n\nParameters\n----------\n")
-    options, _, sections = rest.partition("\n\n")
-    sections = sections.partition("\n\nExamples\n--------\n")[0]
-    title = title.replace("The same", first.partition(".")[0].partition(" of ")[0], 1)
-    kept = "".join(_entry(one, own.keys().__contains__) for one in _ENTRY.split(entries + "\n"))
-    kept += "".join(_entry(one, lambda name: name not in without) for one in _ENTRY.split(options))
-    return f"{title}\n\nParameters\n----------\n{kept.rstrip()}\n\n{sections}\n"
+    ours, theirs = sections_of(base.__doc__), sections_of(written.__doc__)
+    of_predictions = theirs.pop("").partition(".")[0].partition(" of ")[0]
+    theirs.pop("Examples", None)
+    kept = [_kept(*one, own.keys().__contains__) for one in entries_of(ours["Parameters"])]
+    options = entries_of(theirs["Parameters"])
+    kept += [_kept(*one, lambda name: name not in without) for one in options]
+    ours[""] = ours[""].replace("The same", of_predictions, 1)
+    return docstring_of(ours | theirs | {"Parameters": "\n".join(filter(None, kept))})
 
 
-def _entry(entry, is_kept):
+def _kept(names, entry, is_kept):
     """The entry of one or several parameters without those that a constructor does not have."""
-    names, *rest = re.split(r"(?= :|\n)", entry, maxsplit=1)
-    kept = [name for name in names.split(", ") if name and is_kept(name)]
-    return "".join([", ".join(kept), *rest]) if kept else ""
+    kept = ", ".join(filter(is_kept, names))
+    return kept and kept + entry.removeprefix(", ".join(names))
+
+
+# --- What all displays share ----------------------------------------------------------------------
+
+
+_CONSTRUCTORS = by_name("""\
+y_true : array-like of shape (n_samples,)
+    Labels.
+y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
+    Probability of the positive class, or of each class.
+notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+    "auto": the probability of the positive class of a binary problem, and the confidence of
+    the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
+    each of at most 25 classes.
+sample_weight : array-like of shape (n_samples,), default=None
+    Weights.
+labels : array-like of shape (n_classes,), default=None
+    The class of each column of `y_proba`; needed where `y_true` may lack a class.
+pos_label : label, default=None
+    The positive class of a binary problem; by default the last.
+ax : Axes or array of Axes, default=None
+    Where to draw.
+**plot_params : dict
+    Further arguments of `plot`.
+""")
+_PLOT = by_name("""\
+ax : Axes or array of Axes, default=None
+    Where to draw; None makes a figure. Displays on the same Axes are overlaid. Several
+    panels need an array of Axes, one each.
+ref_line, histogram, legend : bool, default=True
+    Whether to draw the diagonal, the histogram of the forecasts and the legend.
+""")
+_ATTRIBUTES = by_name("""\
+ax_ : Axes or list of Axes
+    The panel or panels.
+figure_ : Figure
+    The figure.
+""")
+
+
+def complete_docstrings(cls):
+    """Add to the docstrings of a display what they leave out; returns the class."""
+    for name, method in vars(cls).items():
+        function = getattr(method, "__func__", method)
+        if (name == "plot" or name.startswith("from_")) and function.__doc__:
+            of_plot = name == "plot"
+            sections, parameters = sections_of(function.__doc__), signature(function).parameters
+            names = [
+                f"**{key}" if one.kind is one.VAR_KEYWORD else key
+                for key, one in parameters.items()
+            ]
+            add_entries(sections, "Parameters", _PLOT if of_plot else _CONSTRUCTORS, names)
+            state = " itself" if of_plot else ", drawn"
+            sections.setdefault("Returns", f"{cls.__name__}\n    The display{state}.")
+            function.__doc__ = docstring_of(sections)
+    if cls.__doc__:
+        sections = sections_of(cls.__doc__)
+        own = by_name(sections.get("Attributes", ""))
+        add_entries(sections, "Attributes", _ATTRIBUTES, [*own, *_ATTRIBUTES])
+        cls.__doc__ = docstring_of(sections)
+    return cls

@@ -72,10 +72,6 @@ class DecisionCurveDisplay(Display):
         `MurphyDisplay`.
     treat_none_ : Line2D, list of Line2D or None
         The net benefit 0.
-    ax_ : Axes or list of Axes
-        The panel or panels.
-    figure_ : Figure
-        The figure.
 
     See Also
     --------
@@ -151,8 +147,6 @@ class DecisionCurveDisplay(Display):
 
         Parameters
         ----------
-        y_true : array-like of shape (n_samples,)
-            Labels.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), or dict of such
             Probability of the positive class, or of each class; of several models by their names.
         thresholds : array-like of shape (n_thresholds,), default=None

@@ -78,8 +78,6 @@ class DecompositionDisplay(Display):
         The marks of the losses.
     ax_ : Axes
         The axes.
-    figure_ : Figure
-        The figure.
 
     See Also
     --------
@@ -138,8 +136,6 @@ class DecompositionDisplay(Display):
 
         Parameters
         ----------
-        y_true : array-like of shape (n_samples,)
-            Labels.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), or dict of such
             Probability of the positive class, or of each class; of several models by their names.
         X : array-like of shape (n_samples, n_features), default=None
@@ -159,18 +155,10 @@ class DecompositionDisplay(Display):
             Level of the intervals.
         random_state : int, RandomState instance or None, default=0
             Seed of the grouping loss, the same for all models.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-        labels : array-like of shape (n_classes,), default=None
-            The class of each column of `y_proba`; needed where `y_true` may lack a class.
-        pos_label : label, default=None
-            The positive class of a binary problem; by default the last.
         name : str, default=None
             Name of a single model; "Predictions" by default.
         ax : Axes, default=None
             Where to draw.
-        **plot_params : dict
-            Further arguments of `plot`.
 
         Raises
         ------

@@ -86,8 +86,6 @@ class EstimationDisplay(Display):
         Lines of the true errors.
     ax_ : Axes
         The axes, with a log scale of sizes.
-    figure_ : Figure
-        The figure.
 
     See Also
     --------
@@ -162,10 +160,6 @@ class EstimationDisplay(Display):
 
         Parameters
         ----------
-        y_true : array-like of shape (n_samples,)
-            Labels.
-        y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probability of the positive class, or of each class.
         errors : str, callable, list or dict of them by name, default=("ece", "proper")
             The errors to draw: names from the table in `EstimationDisplay`, or any error of this
             library or function ``error(y_true, y_proba, *, labels)`` (with `sample_weight` if
@@ -189,16 +183,10 @@ class EstimationDisplay(Display):
             Number of parallel jobs; the result does not depend on it.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights, which stay with their samples.
-        labels : array-like of shape (n_classes,), default=None
-            The class of each column of `y_proba`; needed where `y_true` may lack a class.
-        pos_label : label, default=None
-            The positive class of a binary problem; by default the last.
         name : str, default=None
             Name of the forecasts, in front of the names of the errors; none by default.
         ax : Axes, default=None
             Where to draw.
-        **plot_params : dict
-            Further arguments of `plot`.
 
         Raises
         ------

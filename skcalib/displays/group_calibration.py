@@ -55,10 +55,6 @@ class GroupCalibrationDisplay(Display):
         The line at 0.
     groups_ : list of GroupCalibration
         The groups that are drawn, panel by panel from top to bottom.
-    ax_ : Axes or list of Axes
-        The panel or panels.
-    figure_ : Figure
-        The figure.
 
     See Also
     --------
@@ -110,18 +106,10 @@ class GroupCalibrationDisplay(Display):
 
         Parameters
         ----------
-        y_true : array-like of shape (n_samples,)
-            Labels.
-        y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probability of the positive class, or of each class.
         by : array-like, data frame or dict of masks
             The groups, as in :func:`~skcalib.calibration_by_group`.
         notion, confidence_level, sample_weight, labels, pos_label, groups
             As in :func:`~skcalib.calibration_by_group`.
-        ax : Axes or array of Axes, default=None
-            Where to draw.
-        **plot_params : dict
-            Further arguments of `plot`.
 
         Raises
         ------

@@ -94,12 +94,8 @@ class GroupingDisplay(Display):
         Their intervals.
     ref_line_ : Line2D, list of Line2D or None
         The diagonal.
-    ax_ : Axes or list of Axes
-        The panel or panels.
     ax_hist_ : Axes, list of Axes or None
         The thin axes above, with the histogram of the forecasts.
-    figure_ : Figure
-        The figure.
 
     See Also
     --------
@@ -174,10 +170,6 @@ class GroupingDisplay(Display):
 
         Parameters
         ----------
-        y_true : array-like of shape (n_samples,)
-            Labels.
-        y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probability of the positive class, or of each class.
         X : array-like of shape (n_samples, n_features), default=None
             Features, or any representation, possibly of features that the classifier does not use.
             Categorical columns of a data frame are one-hot encoded. May be None if `regions` are
@@ -196,10 +188,6 @@ class GroupingDisplay(Display):
             Level sets of equal mass or equal width.
         region_ratio : int, default=12
             Target number of samples in a region.
-        notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
-            "auto": the probability of the positive class of a binary problem, and the confidence of
-            the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
-            each of at most 25 classes.
         loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
             The proper score of the numbers in the title.
         smoother : None, str, Smoother or classifier, default=None
@@ -209,18 +197,8 @@ class GroupingDisplay(Display):
             Level of the intervals.
         random_state : int, RandomState instance or None, default=0
             Seed of the halves and of the partitioner.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-        labels : array-like of shape (n_classes,), default=None
-            The class of each column of `y_proba`; needed where `y_true` may lack a class.
-        pos_label : label, default=None
-            The positive class of a binary problem; by default the last.
         name : str, default=None
             Name in the title.
-        ax : Axes or array of Axes, default=None
-            Where to draw.
-        **plot_params : dict
-            Further arguments of `plot`.
 
         Raises
         ------
@@ -312,8 +290,6 @@ class GroupingDisplay(Display):
             Name in the title; the class of the wrapped classifier by default, if there is one.
         ax : Axes, default=None
             Where to draw.
-        **plot_params : dict
-            Further arguments of `plot`.
 
         Raises
         ------
@@ -380,8 +356,6 @@ class GroupingDisplay(Display):
         scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
             Scale of both axes, as in `ReliabilityDisplay.plot`: "auto" is linear unless the
             forecasts are crowded near 0 or 1, as those of a rare event.
-        ref_line, histogram, legend : bool, default=True
-            Whether to draw the diagonal, the histogram of the forecasts and the legend.
         curve_kwargs, scatter_kwargs, interval_kwargs, hist_kwargs, ref_line_kwargs : dict
             Arguments for ``Axes.plot``, ``Axes.scatter``, ``Axes.vlines``, ``Axes.hist`` and
             ``Axes.plot``.

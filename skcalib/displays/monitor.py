@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parameters import checks_parameters
 from skcalib._values import shown
+from skcalib.displays._constructors import complete_docstrings
 from skcalib.monitoring import CalibrationMonitor, SequentialCalibrationTest
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from skcalib.monitoring import Alarm, Window
 
 
+@complete_docstrings
 class MonitorDisplay:
     r"""A stream over time: the statistic with its threshold, the alarms, and the windows.
 
@@ -55,10 +57,6 @@ class MonitorDisplay:
         The alarms in the first panel.
     differences_ : ErrorbarContainer or None
         The windows.
-    ax_ : Axes or list of Axes
-        The panel or panels.
-    figure_ : Figure
-        The figure.
 
     See Also
     --------
@@ -119,11 +117,6 @@ class MonitorDisplay:
         **plot_params
             Arguments of `plot`.
 
-        Returns
-        -------
-        MonitorDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -168,11 +161,6 @@ class MonitorDisplay:
         **plot_params
             Arguments of `plot`.
 
-        Returns
-        -------
-        MonitorDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -216,11 +204,6 @@ class MonitorDisplay:
             Whether to draw legends.
         **kwargs : dict
             Properties of the line of the statistic.
-
-        Returns
-        -------
-        MonitorDisplay
-            The display itself.
 
         Raises
         ------

@@ -74,10 +74,6 @@ class MurphyDisplay(Display):
         The cost after recalibration.
     regret_ : artist, list of artists or None
         The regret of miscalibration.
-    ax_ : Axes or list of Axes
-        The panel or panels.
-    figure_ : Figure
-        The figure.
 
     See Also
     --------
@@ -141,8 +137,6 @@ class MurphyDisplay(Display):
 
         Parameters
         ----------
-        y_true : array-like of shape (n_samples,)
-            Labels.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), or dict of such
             Probability of the positive class, or of each class; of several models by their names.
         notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
@@ -160,18 +154,8 @@ class MurphyDisplay(Display):
             Level of the bands, pointwise.
         random_state : int, RandomState instance or None, default=0
             Seed of the folds of the recalibration.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-        labels : array-like of shape (n_classes,), default=None
-            The class of each column of `y_proba`; needed where `y_true` may lack a class.
-        pos_label : label, default=None
-            The positive class of a binary problem; by default the last.
         name : str, default=None
             Name of a single model; "Predictions" by default.
-        ax : Axes or array of Axes, default=None
-            Where to draw.
-        **plot_params : dict
-            Further arguments of `plot`.
 
         Raises
         ------
@@ -224,9 +208,6 @@ class MurphyDisplay(Display):
 
         Parameters
         ----------
-        ax : Axes or array of Axes, default=None
-            Where to draw; None makes a figure. Displays on the same Axes are overlaid. Several
-            panels need an array of Axes, one each.
         name : str, default=None
             Name of a single model, instead of its own.
         band, ref_line, legend : bool, default=True

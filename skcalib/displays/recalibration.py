@@ -8,6 +8,7 @@ import numpy as np
 
 from skcalib._parameters import checks_parameters
 from skcalib.displays._base import UNCHANGED
+from skcalib.displays._constructors import complete_docstrings
 from skcalib.displays._maps import (
     default_name,
     estimator_maps,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from skcalib.displays._plotting import Styles
 
 
+@complete_docstrings
 class RecalibrationDisplay:
     r"""Plot the map of a fitted recalibrator: probability after against probability before.
 
@@ -61,12 +63,8 @@ class RecalibrationDisplay:
         The curve, or the points; a list where there are several, panel by panel.
     ref_line_ : Line2D, list of Line2D or None
         The diagonal of each panel.
-    ax_ : Axes or list of Axes
-        The panel or panels.
     ax_hist_ : Axes, list of Axes or None
         The thin axes above, with the histogram of the forecasts before recalibration.
-    figure_ : Figure
-        The figure.
 
     See Also
     --------
@@ -132,15 +130,6 @@ class RecalibrationDisplay:
             omitted.
         name : str, default=None
             Name in the legend; the class of the recalibrator by default.
-        ax : Axes or array of Axes, default=None
-            Where to draw.
-        **plot_params : dict
-            Further arguments of `plot`.
-
-        Returns
-        -------
-        RecalibrationDisplay
-            The display, drawn.
 
         Raises
         ------
@@ -185,11 +174,6 @@ class RecalibrationDisplay:
             Fitted, by their names or with the names of their classes.
         y_proba, classes, pos_label, max_points, ax, **plot_params
             As in `from_recalibrator`.
-
-        Returns
-        -------
-        RecalibrationDisplay
-            The display, drawn.
 
         Raises
         ------
@@ -242,11 +226,6 @@ class RecalibrationDisplay:
         classes, pos_label, max_points, name, ax, **plot_params
             As in `from_recalibrator`.
 
-        Returns
-        -------
-        RecalibrationDisplay
-            The display, drawn.
-
         Raises
         ------
         ValueError
@@ -288,25 +267,15 @@ class RecalibrationDisplay:
 
         Parameters
         ----------
-        ax : Axes or array of Axes, default=None
-            Where to draw; None makes a figure. Displays on the same Axes are overlaid. Several
-            panels need an array of Axes, one each.
         name : str, default=None
             Name in the legend, instead of the recalibrator's own; for a single one only.
         scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
             Scale of both axes, see `ReliabilityDisplay.plot`. "auto" depends on the forecasts and
             is linear without them.
-        ref_line, histogram, legend : bool, default=True
-            Whether to draw the diagonal, the histogram of the forecasts and the legend.
         curve_kwargs, hist_kwargs, ref_line_kwargs : dict, default=None
             Arguments for ``Axes.plot``, ``Axes.hist`` and ``Axes.plot``.
         **kwargs : dict
             Properties of matplotlib's Line2D for the lines, such as ``color`` and ``linestyle``.
-
-        Returns
-        -------
-        RecalibrationDisplay
-            The display itself.
 
         Raises
         ------

@@ -99,12 +99,8 @@ class ReliabilityDisplay(Display):
         The band: an area, or bars for bins.
     ref_line_ : Line2D, list of Line2D or None
         The diagonal of each panel.
-    ax_ : Axes or list of Axes
-        The panel or panels.
     ax_hist_ : Axes, list of Axes or None
         The thin axes above, with the histogram of the forecasts.
-    figure_ : Figure
-        The figure.
 
     See Also
     --------
@@ -196,20 +192,12 @@ class ReliabilityDisplay(Display):
 
         Parameters
         ----------
-        y_true : array-like of shape (n_samples,)
-            Labels.
-        y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probability of the positive class, or of each class.
         strategy : {"isotonic", "quantile", "uniform", "kernel", "smooth"} or Smoother, \
                 default="isotonic"
             The curve. Partition smoothers are drawn as bins, other smoothers as curves.
         n_bins : int, "auto", "cube_root" or array-like of edges, default=None
             Bins for "quantile" and "uniform", as in :func:`calibration_error`; 10 if None.
             Refused for other curves.
-        notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
-            "auto": the probability of the positive class of a binary problem, and the confidence of
-            the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
-            each of at most 25 classes.
         band : {"auto", "consistency", "confidence"} or None, default="auto"
             The band, see `ReliabilityDisplay`; by default "confidence" for ``strategy="smooth"``
             and "consistency" for other curves.
@@ -219,21 +207,11 @@ class ReliabilityDisplay(Display):
             Number of resampled label sets for a band, at least 2 / (1 - confidence_level) - 1.
         random_state : int, RandomState instance or None, default=0
             Seed of the draws.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-        labels : array-like of shape (n_classes,), default=None
-            The class of each column of `y_proba`; needed where `y_true` may lack a class.
-        pos_label : label, default=None
-            The positive class of a binary problem; by default the last.
         groups : array-like of shape (n_samples,), default=None
             The cluster of each sample, such as a patient, by any labels. The band and the interval
             in the legend then allow for dependence within clusters, see `ReliabilityDisplay`.
         name : str, default=None
             Name in the legend.
-        ax : Axes or array of Axes, default=None
-            Where to draw.
-        **plot_params : dict
-            Further arguments of `plot`.
 
         Raises
         ------
@@ -388,9 +366,6 @@ class ReliabilityDisplay(Display):
 
         Parameters
         ----------
-        ax : Axes or array of Axes, default=None
-            Where to draw; None makes a figure. Displays on the same Axes are overlaid. Several
-            panels need an array of Axes, one each.
         name : str, default=None
             Name in the legend, instead of the display's own.
         scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
@@ -398,8 +373,6 @@ class ReliabilityDisplay(Display):
             "auto" is linear unless the forecasts are crowded near 0 or 1, as those of a rare event.
             Then it is the square root (of the probability of the crowded end), and the logit where
             95 % of them lie within .02 of the end. Displays on the same Axes share a scale.
-        ref_line, histogram, legend : bool, default=True
-            Whether to draw the diagonal, the histogram of the forecasts and the legend.
         curve_kwargs, band_kwargs, hist_kwargs, ref_line_kwargs : dict, default=None
             Arguments for ``Axes.plot``, ``Axes.fill_between`` (``Axes.vlines`` for bins),
             ``Axes.hist`` and ``Axes.plot``.

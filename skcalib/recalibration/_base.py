@@ -7,10 +7,9 @@ given list of classes.
 
 from __future__ import annotations
 
-import re
 import warnings
 from functools import cached_property
-from inspect import cleandoc, signature
+from inspect import getdoc, isfunction, signature
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -22,6 +21,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
 from skcalib._class_columns import check_column_names, classes_of_columns
+from skcalib._docstrings import (
+    add_entries,
+    by_name,
+    complete_method,
+    docstring_of,
+    sections_of,
+)
 from skcalib._labels import (
     check_label_list,
     check_soft_labels,
@@ -157,7 +163,8 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     Neither may change its arrays, and a fit must not keep them. Constructors have the parameters
     ``input``, ``loss`` and ``labels``; one with more of them sets all itself.
 
-    The docstring of a class need not repeat the entries of parameters that it inherits.
+    The docstring of a class need not repeat the entries of parameters that it inherits, nor that of
+    a method what its base class says of the same parameters and of the result.
 
     Four more methods are optional. ``_check_parameters()`` raises for invalid parameters, before
     the data are read. ``_read(values)`` makes the input of the map from validated probabilities or
@@ -220,12 +227,15 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if cls.__doc__ is not None:
-            first, cls._entries, rest = _parts(cls.__doc__)
-            known = {}
+            sections, known = sections_of(cls.__doc__), {}
+            cls._entries = by_name(sections.get("Parameters", ""))
             for base in reversed(cls.__mro__):
                 known |= vars(base).get("_entries", {})
-            listed = "".join(known[name] for name in signature(cls).parameters if name in known)
-            cls.__doc__ = f"{first}{_PARAMETERS}{listed}\n{rest}"
+            add_entries(sections, "Parameters", known, signature(cls).parameters)
+            cls.__doc__ = docstring_of(sections)
+        for name, method in vars(cls).items():
+            if isfunction(method) and method.__doc__ and not name.startswith("_"):
+                complete_method(method, getdoc(getattr(super(cls, cls), name, None)) or "")
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
@@ -488,23 +498,7 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         return tags
 
 
-_PARAMETERS = "Parameters\n----------\n"
-_NEXT_SECTION = re.compile(r"^(?=\w[\w ]*\n-+$)", re.M)
-
-
-def _parts(text):
-    """What precedes the parameters in a docstring, their entries by name, and what follows."""
-    first, _, rest = cleandoc(text).partition(_PARAMETERS)
-    where = _NEXT_SECTION.search(rest or first)
-    if not rest:
-        end = where.start() if where else len(first)
-        return first[:end].rstrip() + "\n\n", {}, first[end:]
-    end = where.start() if where else len(rest)
-    entries = re.split(r"^(?=\w)", rest[:end].rstrip() + "\n", flags=re.M)
-    return first, {one.partition(" : ")[0]: one for one in entries if one.strip()}, rest[end:]
-
-
-Recalibrator._entries = _parts(Recalibrator.__doc__ or "")[1]
+Recalibrator._entries = by_name(sections_of(Recalibrator.__doc__ or "").get("Parameters", ""))
 
 
 def _like_probabilities(logits):

@@ -187,16 +187,9 @@ class GroupRecalibrator(Recalibrator):
             Forecasts of held-out samples.
         y : array-like of shape (n_samples,)
             Labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
         features : array-like of shape (n_samples, n_features) or (n_samples,), default=None
             Features: numbers, or columns of categories, with missing values. A vector holds the
             group of each sample. With None only the plain recalibrator is learned.
-
-        Returns
-        -------
-        GroupRecalibrator
-            The fitted recalibrator.
 
         Raises
         ------
@@ -256,15 +249,8 @@ class GroupRecalibrator(Recalibrator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Forecasts.
         features : array-like of shape (n_samples, n_features) or (n_samples,), default=None
             Features or groups, as in `fit`; required if `fit` had them.
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-            Rows sum to one.
         """
         values = self._check_forecasts(X)
         return self._mapped(values, self._table(features, len(values)))
@@ -276,15 +262,8 @@ class GroupRecalibrator(Recalibrator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Forecasts.
         features : array-like of shape (n_samples, n_features) or (n_samples,), default=None
             Features or groups, as in `fit`.
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            Labels.
         """
         proba = self.predict_proba(X, **_given(features))
         return self.classes_[proba.argmax(axis=1)]
@@ -296,15 +275,8 @@ class GroupRecalibrator(Recalibrator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Forecasts.
         features : array-like of shape (n_samples, n_features) or (n_samples,), default=None
             Features or groups, as in `fit`.
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-            Rows sum to one.
         """
         return self.predict_proba(X, **_given(features))
 

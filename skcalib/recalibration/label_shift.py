@@ -133,13 +133,6 @@ class LabelShiftRecalibrator(Recalibrator):
             pipeline. In that case pass the forecasts of the target to `adapt`.
         y : array-like of shape (n_samples,), default=None
             Labels. Their frequencies replace the priors that are not given.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-
-        Returns
-        -------
-        LabelShiftRecalibrator
-            The fitted recalibrator.
 
         Raises
         ------

@@ -249,19 +249,8 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
 
         Parameters
         ----------
-        X : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Forecasts of held-out samples.
-        y : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Labels, or soft labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
         groups : array-like of shape (n_samples,), default=None
             The cluster of each sample, such as a patient. Folds hold whole clusters.
-
-        Returns
-        -------
-        StackedRecalibrator
-            The fitted recalibrator.
         """
         check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups)
         samples = self._check_samples(X, y, sample_weight)

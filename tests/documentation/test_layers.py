@@ -16,6 +16,7 @@ ROOT = Path(skcalib.__file__).parent
 # layers: begin
 LAYERS = (
     {
+        "_docstrings": "docstrings that leave out what others state",
         "_types": "types of arguments",
         "_rows": "maxima, sums and softmax of rows",
         "_values": "what an argument is, and its text in messages",
