@@ -52,11 +52,17 @@ def add_entries(sections, title, known, names):
         sections[title] = "\n".join(entry for _, entry in listed)
 
 
+def add_parameters(function, sections, known):
+    """Add the entries of parameters of a function that its docstring lacks, and that are known."""
+    parameters = signature(function).parameters.items()
+    names = [f"**{name}" if one.kind is one.VAR_KEYWORD else name for name, one in parameters]
+    add_entries(sections, "Parameters", known, names)
+
+
 def complete_method(method, inherited):
     """Add to the docstring of a method the entries and the result that it leaves to its base."""
     sections, of_base = sections_of(method.__doc__), sections_of(inherited)
-    known, names = by_name(of_base.get("Parameters", "")), signature(method).parameters
-    add_entries(sections, "Parameters", known, names)
+    add_parameters(method, sections, by_name(of_base.get("Parameters", "")))
     if "Returns" in of_base:
         sections.setdefault("Returns", of_base["Returns"])
     method.__doc__ = docstring_of(sections)

@@ -1,21 +1,23 @@
-"""Parameters that mean the same everywhere, and their checks, by name.
+"""Parameters that mean the same everywhere, their checks and entries of docstrings, by name.
 
 `checks_parameters` checks the arguments of a function before its first line, and
 `check_parameters_of` those of an estimator at the start of `fit`. What is not in `CHECKS` is
-checked by the function that uses it.
+checked by the function that uses it. The docstring of a function need not have those `ENTRIES` that
+say all that there is to say: `checks_parameters` adds them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sized
 from functools import cache, partial, wraps
-from inspect import signature
+from inspect import cleandoc, signature
 from numbers import Real
 from os import PathLike
 from typing import Any, TypeVar
 
 import numpy as np
 
+from skcalib._docstrings import add_parameters, by_name, docstring_of, sections_of
 from skcalib._validation import check_confidence_level, check_count, look_up, to_numpy
 from skcalib._values import is_finite, is_whole, shown
 
@@ -38,7 +40,24 @@ def checks_parameters(function: Function) -> Function:
             kwargs[name] = _checked(name, value, defaults)
         return function(*given, *args[len(given) :], **kwargs)
 
+    if "\nParameters\n" in cleandoc(function.__doc__ or ""):
+        sections = sections_of(function.__doc__)
+        add_parameters(function, sections, ENTRIES)
+        call.__doc__ = docstring_of(sections)
     return call  # type: ignore[return-value]
+
+
+ENTRIES = by_name("""\
+sample_weight : array-like of shape (n_samples,), default=None
+    Weights.
+labels : array-like of shape (n_classes,), default=None
+    The class of each column of `y_proba`; needed where `y_true` may lack a class.
+pos_label : label, default=None
+    The positive class of two, to which a `y_proba` of shape (n_samples,) refers; by default
+    the last.
+confidence_level : float, default=0.95
+    Level of the intervals.
+""")
 
 
 def _checked(name, value, defaults):

@@ -191,17 +191,9 @@ def decision_regret(
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         As in :func:`~skcalib.proper_calibration_error`. A threshold with several classes needs
         "top_label" (act if the predicted class is right) or "classwise" (the mean over classes).
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_proba`; needed where `y_true` may lack a class.
-    pos_label : label, default=None
-        The positive class; by default the last in order.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. Intervals then allow for
         dependence within clusters, and folds hold whole clusters.
-    confidence_level : float, default=0.95
-        Level of the intervals.
     random_state : int, RandomState instance or None, default=0
         Seed of the folds and of the model of `X`.
     n_jobs : int, default=None

@@ -149,12 +149,6 @@ def soft_label_decomposition(
         As in :func:`~skcalib.proper_calibration_error`.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples. A row counts once, for any number of votes.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column.
-    pos_label : label, default=None
-        The class that a `y_proba` of shape (n_samples,) refers to; by default the last.
-    confidence_level : float, default=0.95
-        Level of the intervals.
     n_jobs : int, default=None
         Number of problems of the notion in parallel. The result does not depend on it.
 

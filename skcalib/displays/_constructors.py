@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from skcalib._docstrings import add_entries, by_name, docstring_of, entries_of, sections_of
+from skcalib._docstrings import (
+    add_entries,
+    add_parameters,
+    by_name,
+    docstring_of,
+    entries_of,
+    sections_of,
+)
 from skcalib._parameters import checks_parameters
 from skcalib.displays._base import held_out
 from skcalib.estimators._base import ClassifierInspector
@@ -119,6 +126,15 @@ class Display:
         check_sketch(sketch)
         return cls.from_predictions(sketch, None, **options)
 
+    def _keep(self, artists):
+        """Set the attributes of the kinds of artists, of axes and figure; returns the display."""
+        from skcalib.displays._plotting import one_or_all
+
+        for part, drawn in artists.items():
+            setattr(self, f"{part}_", one_or_all(drawn))
+        self.figure_ = artists["ax"][0].figure
+        return self
+
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         complete_docstrings(cls)
@@ -196,12 +212,6 @@ notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="aut
     "auto": the probability of the positive class of a binary problem, and the confidence of
     the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
     each of at most 25 classes.
-sample_weight : array-like of shape (n_samples,), default=None
-    Weights.
-labels : array-like of shape (n_classes,), default=None
-    The class of each column of `y_proba`; needed where `y_true` may lack a class.
-pos_label : label, default=None
-    The positive class of a binary problem; by default the last.
 ax : Axes or array of Axes, default=None
     Where to draw.
 **plot_params : dict
@@ -228,12 +238,8 @@ def complete_docstrings(cls):
         function = getattr(method, "__func__", method)
         if (name == "plot" or name.startswith("from_")) and function.__doc__:
             of_plot = name == "plot"
-            sections, parameters = sections_of(function.__doc__), signature(function).parameters
-            names = [
-                f"**{key}" if one.kind is one.VAR_KEYWORD else key
-                for key, one in parameters.items()
-            ]
-            add_entries(sections, "Parameters", _PLOT if of_plot else _CONSTRUCTORS, names)
+            sections = sections_of(function.__doc__)
+            add_parameters(function, sections, _PLOT if of_plot else _CONSTRUCTORS)
             state = " itself" if of_plot else ", drawn"
             sections.setdefault("Returns", f"{cls.__name__}\n    The display{state}.")
             function.__doc__ = docstring_of(sections)

@@ -151,8 +151,6 @@ class DecompositionDisplay(Display):
         grouping : {"partition", "risk"}, GroupingLossEstimator or None, default="partition"
             Estimator of the grouping loss: a method of `GroupingLossEstimator`, or an estimator
             whose other settings are used; None for calibration and refinement only.
-        confidence_level : float, default=0.95
-            Level of the intervals.
         random_state : int, RandomState instance or None, default=0
             Seed of the grouping loss, the same for all models.
         name : str, default=None

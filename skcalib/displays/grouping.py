@@ -193,8 +193,6 @@ class GroupingDisplay(Display):
         smoother : None, str, Smoother or classifier, default=None
             The continuous calibration curve behind the grouping loss, as in
             `GroupingLossEstimator`.
-        confidence_level : float, default=0.95
-            Level of the intervals.
         random_state : int, RandomState instance or None, default=0
             Seed of the halves and of the partitioner.
         name : str, default=None

@@ -122,9 +122,6 @@ class RecalibrationDisplay:
         classes : list of labels, default=None
             The classes to draw, at most 25; by default the positive class of a binary problem, else
             all.
-        pos_label : label, default=None
-            The positive class of a binary problem, to which a `y_proba` of shape (n_samples,)
-            refers; by default the last.
         max_points : int, default=3000
             Largest number of points in a panel, for more than two classes; further forecasts are
             omitted.

@@ -153,10 +153,6 @@ def calibration_error(
         Weights for averages. Their scale does not matter, and they affect neither the edges of
         equal mass nor "auto". With given or uniform edges, whole numbers have the effect of
         repeated samples, except in the debiasing.
-    labels : array-like of shape (n_classes,), optional
-        The class of each column.
-    pos_label : optional
-        The positive class of a one-dimensional `y_proba`.
 
     Returns
     -------

@@ -91,10 +91,6 @@ def ks_calibration_error(
         :math:`p_k` of the samples for which class k is predicted (G22, definition C.2).
     sample_weight : array-like of shape (n_samples,), optional
         Weights; whole numbers mean repetition.
-    labels : array-like of shape (n_classes,), optional
-        The class of each column.
-    pos_label : optional
-        The positive class of a one-dimensional `y_proba`.
 
     Returns
     -------

@@ -83,10 +83,6 @@ def kde_calibration_error(
     sample_weight : array-like of shape (n_samples,), optional
         Weights for averages: their scale does not matter. The n of "scott" is then the effective
         size :math:`(\sum w)^2 / \sum w^2`; with a given bandwidth whole numbers mean repetition.
-    labels : array-like of shape (n_classes,), optional
-        The class of each column.
-    pos_label : optional
-        The positive class of a one-dimensional `y_proba`.
 
     Returns
     -------

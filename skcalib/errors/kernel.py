@@ -113,10 +113,6 @@ def kernel_calibration_error(
     sample_weight : array-like of shape (n_samples,), default=None
         A pair has weight :math:`w_i w_j`, a block the sum over its pairs. Weights are not
         repetitions: a repeated sample would be paired with itself.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_proba`.
-    pos_label : label, default=None
-        The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
     n_jobs : int, default=None
         Number of threads; None means 1 or the value of ``joblib.parallel_config``. The result does
         not depend on it.

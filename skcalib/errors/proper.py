@@ -129,10 +129,6 @@ def proper_calibration_error(
         See above.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the mean and of the maps or the smoother.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_proba`; needed where `y_true` may lack a class.
-    pos_label : label, default=None
-        The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
     n_jobs : int, default=None
         Number of problems processed at a time; the result does not depend on it.
 

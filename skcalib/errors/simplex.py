@@ -77,10 +77,6 @@ def simplex_calibration_error(
     sample_weight : array-like of shape (n_samples,), optional
         Weights. They do not affect the cells; if the cells do not depend on the data, as for
         "uniform", whole numbers mean repetition.
-    labels : array-like of shape (n_classes,), optional
-        The class of each column.
-    pos_label : optional
-        The positive class of a one-dimensional `y_proba`.
 
     Returns
     -------

@@ -73,10 +73,6 @@ def smooth_calibration_error(
         classes, the top label for more. For "classwise" each class has its own bandwidth.
     sample_weight : array-like of shape (n_samples,), optional
         Weights; whole numbers mean repetition.
-    labels : array-like of shape (n_classes,), optional
-        The class of each column.
-    pos_label : optional
-        The positive class of a one-dimensional `y_proba`.
 
     Returns
     -------

@@ -134,10 +134,6 @@ def calibration_curve_equality_test(
         Seed of these draws.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_proba`.
-    pos_label : label, default=None
-        The positive class of two; by default the last.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, which may have samples in both windows.
 

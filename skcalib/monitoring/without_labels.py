@@ -194,8 +194,6 @@ def expected_performance(
         The class of each column, for the labelled window.
     pos_label : label, default=None
         The class of a single column, for the labelled window; by default the last class.
-    confidence_level : float, default=0.95
-        Level of the intervals.
 
     Returns
     -------

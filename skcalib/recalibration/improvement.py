@@ -117,8 +117,6 @@ def calibration_improvement(
         Level of the interval.
     injective : bool, default=None
         Whether different forecasts remain different. None uses the recalibrator's declaration.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights.
     labels : array-like of shape (n_classes,), default=None
         The class of each column; needed where `y_true` may lack a class. By default those of the
         recalibrator, if `after` is one.

@@ -83,8 +83,6 @@ def variance_reliability(
         Number of bins, 10 as in diagrams of classifiers, cut at order statistics of the variance.
         Equal variances share a bin, so that there are fewer bins where there are fewer distinct
         values.
-    confidence_level : float, default=0.95
-        Level of the intervals.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the means; they do not change the bins. Zero-weight samples are dropped.
 

@@ -287,10 +287,6 @@ class CalibrationReport(Shown):
             of a threshold.
         name : str, default="forecasts"
             Name of the model.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-        labels : array-like of shape (n_classes,), default=None
-            The class of each column of `y_proba`.
         pos_label : label, default=None
             The event of a binary problem: the class that the report refers to, and whose
             probability a `y_proba` of shape (n_samples,) holds. By default the class named by a

@@ -100,8 +100,6 @@ def spiegelhalter_test(
         Importance weights: a weight of 2 is not two samples.
     labels : array-like of shape (2,), default=None
         The class of each column of `y_proba`.
-    pos_label : label, default=None
-        The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. Labels of a cluster may then
         depend on each other in any way; see the notes.

@@ -81,10 +81,6 @@ def consistency_test(
         Seed. The result does not depend on `n_jobs`.
     sample_weight : array-like of shape (n_samples,), optional
         Weights, which stay with their samples.
-    labels : array-like of shape (n_classes,), optional
-        The class of each column.
-    pos_label : optional
-        The positive class of a one-dimensional `y_proba`.
     n_jobs : int or None, default=None
         Number of parallel jobs.
     **kwargs

@@ -117,10 +117,6 @@ def calibration_e_value(
         Importance weights that do not depend on the labels. They are divided by the largest, so
         that :math:`w_i \le 1`: the e-value is then conservative, and a few large
         weights reduce its power.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column.
-    pos_label : default=None
-        The positive class of one-dimensional probabilities.
 
     Returns
     -------

@@ -240,14 +240,8 @@ def compare_windows(
         "ks" or "ici".
     notion : {"auto", "top_label", "canonical"} or Notion, default="auto"
         The event: the positive class of two, or whether the prediction is right.
-    confidence_level : float, default=0.95
-        Level of the intervals.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_proba`.
-    pos_label : label, default=None
-        The positive class of two; by default the last.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient. A cluster must lie in one window.
 
