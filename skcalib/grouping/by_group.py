@@ -107,6 +107,9 @@ class GroupCalibration(Record):
 class GroupCalibrations(Record):
     """Calibration of several groups; see :func:`~skcalib.calibration_by_group`.
 
+    `to_frame` has a row for each group and event, with the fields of `GroupCalibration`, and
+    ``_low`` and ``_high`` after the name of an interval.
+
     Attributes
     ----------
     groups : tuple of GroupCalibration
@@ -132,17 +135,6 @@ class GroupCalibrations(Record):
     def _columns(self):
         names = [one.name for one in fields(GroupCalibration)]
         return {name: [getattr(group, name) for group in self.groups] for name in names}
-
-    def to_frame(self) -> DataFrame:
-        """One row for each group and event; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: the fields of `GroupCalibration`, with ``_low`` and ``_high`` after the name of
-            an interval.
-        """
-        return super().to_frame()
 
     def __str__(self) -> str:
         width = max(len(_title(one)) for one in self.groups)
@@ -218,12 +210,6 @@ def calibration_by_group(
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
         The event. For two classes it is the positive class. For more classes it is whether the
         prediction is right ("auto" or "top_label"), or each class ("classwise").
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_proba`.
-    pos_label : label, default=None
-        The positive class of two; by default the last.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. Intervals and p-values then
         allow for dependence within clusters. The groups to compare are given by `by`.

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
 
     from skcalib._types import Label, MatrixLike, RandomState
     from skcalib.grouping._candidates import Candidates
@@ -110,6 +109,9 @@ class GroupDifference(Record):
 class GroupComparison(Record):
     """Groups that differ from others with equal scores, and how many were tested.
 
+    `to_frame` has a row for each group that is named, the most harmful first, with the fields of
+    `GroupDifference` and its ``direction``.
+
     Attributes
     ----------
     named : tuple of GroupDifference
@@ -135,16 +137,6 @@ class GroupComparison(Record):
 
     def _columns(self):
         return _by_columns(self.named)
-
-    def to_frame(self) -> DataFrame:
-        """One row per group that is named, the most harmful first; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: the fields of `GroupDifference`, and its ``direction``.
-        """
-        return super().to_frame()
 
 
 def _by_columns(differences):
@@ -198,10 +190,6 @@ def differences_at_equal_scores(
         predicted class is right.
     X : array-like of shape (n_samples, n_features)
         Features: numbers, and in data frames categories. Missing values are allowed.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_proba`.
     pos_label : label, default=None
         The event of two classes; by default the last.
     confidence_level : float, default=0.95

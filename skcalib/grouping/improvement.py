@@ -21,7 +21,6 @@ from skcalib.scores import resolve_loss
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-    from pandas import DataFrame
     from sklearn.base import BaseEstimator
 
     from skcalib._types import Label, MatrixLike, RandomState
@@ -31,6 +30,9 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class GroupingImprovement(Record):
     """Result of :func:`~skcalib.grouping.grouping_improvement`.
+
+    `to_frame` has two rows, before and after, with the columns ``forecast`` ("before" or "after"),
+    ``loss``, ``grouping_loss``, with ``_low`` and ``_high``, and ``pvalue``.
 
     Attributes
     ----------
@@ -62,17 +64,6 @@ class GroupingImprovement(Record):
             "grouping_loss": [self.grouping_before, self.grouping_after],
             "pvalue": [self.pvalue_before, self.pvalue_after],
         }
-
-    def to_frame(self) -> DataFrame:
-        """Two rows, before and after; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``forecast``, "before" or "after", ``loss``, ``grouping_loss`` with ``_low``
-            and ``_high``, and ``pvalue``.
-        """
-        return super().to_frame()
 
     def __str__(self) -> str:
         lines = [f"gain                  {self.gain}"]

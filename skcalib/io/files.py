@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from os import PathLike
 
-    from pandas import DataFrame
-
     from skcalib._types import Label, MatrixLike
 
 #: Readers of tables, block by block, and what counts their rows.
@@ -32,6 +30,9 @@ SUFFIXES = (".npz", *_TABLES)
 @dataclass(frozen=True)
 class Predictions(Record):
     """Content of a file of predictions.
+
+    `to_frame` has a row for each sample: ``y_true``; ``y_proba``, or ``y_proba_`` and the class or
+    number of each column; and the features, by their names or as ``feature_0``, ``feature_1``, ...
 
     Attributes
     ----------
@@ -75,17 +76,6 @@ class Predictions(Record):
             features = {f"feature_{j}": one for j, one in enumerate(np.transpose(features))}
         names = getattr(features, "columns", features)
         return columns | {name: np.asarray(features[name]) for name in names}
-
-    def to_frame(self) -> DataFrame:
-        """One row per sample; needs pandas.
-
-        Returns
-        -------
-        pandas.DataFrame
-            Columns: ``y_true``; ``y_proba``, or ``y_proba_`` and the class or number of each
-            column; and the features, by their names or as ``feature_0``, ``feature_1``, ...
-        """
-        return super().to_frame()
 
     def in_order_of(self, labels: np.ndarray | list | None) -> Self:
         """The same predictions with their classes in another order, if the classes are the same.
