@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from skcalib._parameters import checks_parameters
-from skcalib.displays._constructors import Display
 from skcalib.displays._decision_curves import (
     check_thresholds,
     model_events,
     net_benefit_curves,
 )
+from skcalib.displays.murphy import DecisionDisplay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skcalib.notions import NotionLike
 
 
-class DecisionCurveDisplay(Display):
+class DecisionCurveDisplay(DecisionDisplay):
     r"""Decision curve: the net benefit of treatment against the threshold.
 
     Create one with `from_predictions`, `from_estimator` or `from_sketch`. A sample is treated where
@@ -109,11 +109,6 @@ class DecisionCurveDisplay(Display):
         True
     """
 
-    _constructors: ClassVar = {
-        "from_estimator": {"labels"},
-        "from_sketch": {"notion", "sample_weight", "labels", "pos_label"},
-    }
-
     def __init__(
         self,
         curves: list[DecisionCurve],
@@ -187,50 +182,7 @@ class DecisionCurveDisplay(Display):
         display = cls(curves, standardized=standardized, confidence_level=confidence_level)
         return display.plot(ax=ax, **plot_params)
 
-    def plot(
-        self,
-        ax: AxesLike | None = None,
-        *,
-        name: str | None = None,
-        band: bool = True,
-        ref_line: bool = True,
-        legend: bool = True,
-        curve_kwargs: dict[str, Any] | None = None,
-        band_kwargs: dict[str, Any] | None = None,
-        ref_line_kwargs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the curves.
+    def _draw(self, *args, **options):
+        from skcalib.displays._decision_plots import draw_net_benefit
 
-        Parameters
-        ----------
-        ax, name, band, legend, curve_kwargs, band_kwargs, ref_line_kwargs, **kwargs
-            As in `MurphyDisplay.plot`.
-        ref_line : bool, default=True
-            Whether to draw the lines of "treat all" and "treat none".
-
-        Raises
-        ------
-        ValueError
-            If `ax` cannot hold the panels, and for a `name` of several models.
-        TypeError
-            For an argument that is not a property of a line.
-        """
-        from skcalib.displays import _decision_plots, _plotting
-
-        artists = _decision_plots.draw_net_benefit(
-            self.curves,
-            ax,
-            name,
-            level=self.confidence_level if band else None,
-            ref_line=ref_line,
-            legend=legend,
-            standardized=self.standardized,
-            styles=_plotting.Styles(
-                _plotting.line_style(kwargs, curve_kwargs), band_kwargs, None, ref_line_kwargs
-            ),
-        )
-        for part, drawn in artists.items():
-            setattr(self, f"{part}_", _plotting.one_or_all(drawn))
-        self.figure_ = artists["ax"][0].figure
-        return self
+        return draw_net_benefit(*args, **options, standardized=self.standardized)

@@ -276,10 +276,7 @@ class EstimationDisplay(Display):
         )
         if legend:
             draw_keys(self.ax_, artists, f"{self.confidence_level * 100:g} % of the subsamples")
-        for part, drawn in artists.items():
-            setattr(self, f"{part}_", draw.one_or_all(drawn))
-        self.figure_ = self.ax_.figure
-        return self
+        return self._keep(artists | {"ax": [self.ax_]})
 
 
 # --- Drawing of errors against the sample size ----------------------------------------------------

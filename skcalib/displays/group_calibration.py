@@ -168,7 +168,7 @@ class GroupCalibrationDisplay(Display):
         ValueError
             If `ax` cannot hold the panels.
         """
-        from skcalib.displays import _group_plots, _plotting
+        from skcalib.displays import _group_plots
 
         panels: dict[str, list[GroupCalibration]] = {}
         for one in self.calibrations.groups:
@@ -185,10 +185,7 @@ class GroupCalibrationDisplay(Display):
             shrunk=shrunk,
             legend=legend,
         )
-        for part, found in artists.items():
-            setattr(self, f"{part}_", _plotting.one_or_all(found))
-        self.figure_ = artists["ax"][0].figure
-        return self
+        return self._keep(artists)
 
 
 def _selected(groups, most):

@@ -22,7 +22,76 @@ if TYPE_CHECKING:
     from skcalib.notions import NotionLike
 
 
-class MurphyDisplay(Display):
+class DecisionDisplay(Display):
+    """Base class: curves of decisions against the threshold, which ``_draw`` draws."""
+
+    curves: list
+    confidence_level: float
+
+    _constructors: ClassVar = {
+        "from_estimator": {"labels"},
+        "from_sketch": {"notion", "sample_weight", "labels", "pos_label"},
+    }
+
+    def _draw(self, *args, **options):
+        """Lists of artists by their kind."""
+        raise NotImplementedError
+
+    def plot(
+        self,
+        ax: AxesLike | None = None,
+        *,
+        name: str | None = None,
+        band: bool = True,
+        ref_line: bool = True,
+        legend: bool = True,
+        curve_kwargs: dict[str, Any] | None = None,
+        band_kwargs: dict[str, Any] | None = None,
+        ref_line_kwargs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """Draw the curves.
+
+        Parameters
+        ----------
+        name : str, default=None
+            Name of a single model, instead of its own.
+        band, ref_line, legend : bool, default=True
+            Whether to draw the bands, the curves without a model (the cost of one decision for
+            all samples, or the net benefit of treating all and none) and the legend.
+        curve_kwargs, band_kwargs, ref_line_kwargs : dict, default=None
+            Arguments for ``Axes.plot``, ``Axes.fill_between`` and ``Axes.plot``.
+        **kwargs : dict
+            Properties of matplotlib's Line2D for the curves, such as ``color`` and ``linestyle``.
+
+        Returns
+        -------
+        MurphyDisplay or DecisionCurveDisplay
+            The display itself.
+
+        Raises
+        ------
+        ValueError
+            If `ax` cannot hold the panels, and for a `name` of several models.
+        TypeError
+            For an argument that is not a property of a line.
+        """
+        from skcalib.displays._plotting import Styles, line_style
+
+        style = line_style(kwargs, curve_kwargs)
+        artists = self._draw(
+            self.curves,
+            ax,
+            name,
+            level=self.confidence_level if band else None,
+            ref_line=ref_line,
+            legend=legend,
+            styles=Styles(style, band_kwargs, None, ref_line_kwargs),
+        )
+        return self._keep(artists)
+
+
+class MurphyDisplay(DecisionDisplay):
     r"""Murphy diagram: the mean cost of decisions against the threshold.
 
     Create one with `from_predictions`, `from_estimator` or `from_sketch`. A decision is positive
@@ -105,11 +174,6 @@ class MurphyDisplay(Display):
         0.168
     """
 
-    _constructors: ClassVar = {
-        "from_estimator": {"labels"},
-        "from_sketch": {"notion", "sample_weight", "labels", "pos_label"},
-    }
-
     def __init__(self, curves: list[MurphyCurve], *, confidence_level: float = 0.95) -> None:
         self.curves = list(curves)
         self.confidence_level = confidence_level
@@ -191,53 +255,7 @@ class MurphyDisplay(Display):
         )
         return cls(curves, confidence_level=confidence_level).plot(ax=ax, **plot_params)
 
-    def plot(
-        self,
-        ax: AxesLike | None = None,
-        *,
-        name: str | None = None,
-        band: bool = True,
-        ref_line: bool = True,
-        legend: bool = True,
-        curve_kwargs: dict[str, Any] | None = None,
-        band_kwargs: dict[str, Any] | None = None,
-        ref_line_kwargs: dict[str, Any] | None = None,
-        **kwargs: Any,
-    ) -> Self:
-        """Draw the diagram.
+    def _draw(self, *args, **options):
+        from skcalib.displays._decision_plots import draw_murphy
 
-        Parameters
-        ----------
-        name : str, default=None
-            Name of a single model, instead of its own.
-        band, ref_line, legend : bool, default=True
-            Whether to draw the bands, the cost without a model and the legend.
-        curve_kwargs, band_kwargs, ref_line_kwargs : dict, default=None
-            Arguments for ``Axes.plot``, ``Axes.fill_between`` and ``Axes.plot``.
-        **kwargs : dict
-            Properties of matplotlib's Line2D for the curves, such as ``color`` and ``linestyle``.
-
-        Raises
-        ------
-        ValueError
-            If `ax` cannot hold the panels, and for a `name` of several models.
-        TypeError
-            For an argument that is not a property of a line.
-        """
-        from skcalib.displays import _decision_plots, _plotting
-
-        artists = _decision_plots.draw_murphy(
-            self.curves,
-            ax,
-            name,
-            level=self.confidence_level if band else None,
-            ref_line=ref_line,
-            legend=legend,
-            styles=_plotting.Styles(
-                _plotting.line_style(kwargs, curve_kwargs), band_kwargs, None, ref_line_kwargs
-            ),
-        )
-        for part, drawn in artists.items():
-            setattr(self, f"{part}_", _plotting.one_or_all(drawn))
-        self.figure_ = artists["ax"][0].figure
-        return self
+        return draw_murphy(*args, **options)
