@@ -6,22 +6,21 @@ import os
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_memory
 
 from skcalib._parameters import check_parameters_of
 from skcalib.estimators._base import ClassifierTrainer, check_fold_classes, cross_fit
 from skcalib.estimators._response import classes_of, clone_estimator
+from skcalib.recalibration._base import TransformerOfColumns
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
-    from sklearn.utils import Tags
 
     from skcalib._types import CV, MatrixLike, ResponseMethod
 
 
-class CrossFitProba(TransformerMixin, ClassifierTrainer):
+class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
     r"""Turn a classifier into a transformer of its cross-fitted probabilities.
 
     The first step of a Pipeline of recalibrators. The next step must not be fitted to predictions
@@ -198,24 +197,3 @@ class CrossFitProba(TransformerMixin, ClassifierTrainer):
         check_is_fitted(self)
         self._check_new(X)
         return self._aligned_proba(self.estimator_, X, self.classes_)
-
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Names of the columns: ``crossfitproba_`` and the label.
-
-        Parameters
-        ----------
-        input_features : ignored
-            Not used, present for API consistency.
-
-        Returns
-        -------
-        array of str
-            One name for each class.
-        """
-        check_is_fitted(self)
-        return np.asarray([f"crossfitproba_{label}" for label in self.classes_], dtype=object)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags

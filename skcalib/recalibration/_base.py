@@ -154,7 +154,38 @@ class CalibrationSamples:
             return -np.log(proba[np.arange(len(proba)), self.labels], dtype=np.float64)
 
 
-class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
+class TransformerOfColumns(TransformerMixin):
+    """Mixin of transformers with a column for each class or label."""
+
+    #: The attribute that lists them.
+    _labels_of_columns = "classes_"
+
+    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
+        """Names of the columns: the class in lower case and the label.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Not used, present for API consistency.
+
+        Returns
+        -------
+        array of str
+            One name for each class or label.
+        """
+        check_is_fitted(self)
+        prefix = type(self).__name__.lower()
+        return np.asarray(
+            [f"{prefix}_{label}" for label in getattr(self, self._labels_of_columns)], dtype=object
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     """Base class of recalibrators: implement `_fit_map` and `_apply_map`.
 
     ``_fit_map(samples)`` learns from `samples`, which have the arrays ``forecast`` and ``target``
@@ -394,23 +425,6 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         """
         return self.predict_proba(X)
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Names of the columns: the class in lower case and the label.
-
-        Parameters
-        ----------
-        input_features : ignored
-            Not used, present for API consistency.
-
-        Returns
-        -------
-        array of str
-            One name for each class.
-        """
-        check_is_fitted(self)
-        prefix = type(self).__name__.lower()
-        return np.asarray([f"{prefix}_{label}" for label in self.classes_], dtype=object)
-
     def _fit_map(self, samples):
         """Learn the map. May return the mean losses without and with it, if they are known."""
         raise NotImplementedError
@@ -494,7 +508,6 @@ class Recalibrator(TransformerMixin, ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.positive_only = self.input == "proba"
-        tags.transformer_tags.preserves_dtype = []
         return tags
 
 

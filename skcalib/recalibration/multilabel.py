@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parallel import run_each
@@ -13,6 +13,7 @@ from skcalib._parameters import check_parameters_of
 from skcalib._validation import check_indices
 from skcalib.problem import check_label_probabilities, indicator_problem
 from skcalib.recalibration._base import (
+    TransformerOfColumns,
     fit_recalibrator,
     recalibrated_proba,
 )
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 _ABSENT_PRESENT = np.array([0, 1])
 
 
-class MultilabelRecalibrator(TransformerMixin, BaseEstimator):
+class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
     """Recalibrate several labels per sample: one map for each label.
 
     Each column of the indicator matrix is a problem of two classes with its own map. The
@@ -72,6 +73,8 @@ class MultilabelRecalibrator(TransformerMixin, BaseEstimator):
     0.01
     0.0005
     """
+
+    _labels_of_columns = "labels_"
 
     def __init__(self, recalibrator: RecalibratorLike = None, *, n_jobs: int | None = None) -> None:
         self.recalibrator = recalibrator
@@ -162,29 +165,11 @@ class MultilabelRecalibrator(TransformerMixin, BaseEstimator):
         """
         return (self.predict_proba(X) > 0.5).astype(int)
 
-    def get_feature_names_out(self, input_features: ArrayLike | None = None) -> np.ndarray:
-        """Names of the columns: the class in lower case and the label.
-
-        Parameters
-        ----------
-        input_features : ignored
-            Not used, present for API consistency.
-
-        Returns
-        -------
-        array of str
-            One name for each label.
-        """
-        check_is_fitted(self)
-        prefix = type(self).__name__.lower()
-        return np.asarray([f"{prefix}_{label}" for label in self.labels_], dtype=object)
-
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.target_tags.multi_output = True
         tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = []
         return tags
 
 
