@@ -1,16 +1,18 @@
-"""The state of a test or a monitor as bytes, and back, to the last bit."""
+"""The state of a test or a monitor as bytes, and back, to the last bit; their base class."""
 
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from skcalib import kernels
 from skcalib._labels import check_label_list
 from skcalib._packing import plain, read_arrays, seal, unseal, write_arrays
 from skcalib.kernels import Kernel
+from skcalib.monitoring._streams import Streams
 from skcalib.notions import NOTIONS, resolve_notion
 
 if TYPE_CHECKING:
@@ -28,9 +30,53 @@ _KERNELS = {
 }
 
 
+class StreamEstimator(BaseEstimator):
+    """Base class of tests and monitors, which can be read from bytes.
+
+    A subclass has ``_version``, the number of the format, and ``_restore(own, arrays, blobs)``,
+    which sets attributes from what it gave to `write_state`.
+    """
+
+    _version: int
+    notion: Any
+    features: Any
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, features: Callable[..., np.ndarray] | None = None) -> Self:
+        """The object that `to_bytes` wrote; it continues as if it had not been interrupted.
+
+        Parameters
+        ----------
+        data : bytes
+            What `to_bytes` returned, on any machine.
+        features : callable or Kernel, default=None
+            The parameter `features`, if it was a function or a kernel of your own: these are not
+            written.
+
+        Returns
+        -------
+        CalibrationMonitor or SequentialCalibrationTest
+            A new object.
+
+        Raises
+        ------
+        ValueError
+            If the bytes are not such a state, are damaged or incomplete, or have another version.
+        """
+        estimator, own, arrays, blobs = read_state(cls, data, features)
+        estimator._restore(own, arrays, blobs)
+        return estimator
+
+    def _start(self, classes: np.ndarray) -> None:
+        self._streams = Streams(self.notion, self.features, classes)
+        self._fitted_parameters = self.get_params(deep=False)
+        self.classes_, self.n_samples_seen_ = classes, 0
+        self._step = 1
+        self._points: list[tuple[int, float]] = []
+
+
 def write_state(
     estimator: Any,
-    version: int,
     header: dict[str, Any],
     arrays: dict[str, np.ndarray],
     blobs: list[bytes],
@@ -54,15 +100,15 @@ def write_state(
         "arrays": listed,
         "blobs": [len(blob) for blob in blobs],
     }
-    return seal(_mark(type(estimator)), version, whole, [*parts, *blobs])
+    return seal(_mark(type(estimator)), estimator._version, whole, [*parts, *blobs])
 
 
 def read_state(
-    cls: type, data: bytes, version: int, features: Any
+    cls: Any, data: bytes, features: Any
 ) -> tuple[Any, dict[str, Any], dict[str, np.ndarray], list[bytes]]:
     """The started test or monitor that was written; its own header, arrays and blobs."""
     what = f"state of a {cls.__name__}"
-    header, data, start = unseal(data, _mark(cls), version, what)
+    header, data, start = unseal(data, _mark(cls), cls._version, what)
     estimator = cls(**_arguments(header["parameters"], features, cls.__name__))
     try:
         arrays, start = read_arrays(header["arrays"], data, start)

@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
@@ -17,9 +16,8 @@ from skcalib.grouping import calibration_by_group
 from skcalib.grouping.by_group import MOST_GROUPS
 from skcalib.kernels import Kernel
 from skcalib.monitoring._records import Alarm, Window, alarm_of, windows_frame
-from skcalib.monitoring._state import read_state, write_state
+from skcalib.monitoring._state import StreamEstimator, write_state
 from skcalib.monitoring._streams import (
-    Streams,
     check_alpha,
     check_stream,
     check_unchanged,
@@ -37,11 +35,10 @@ if TYPE_CHECKING:
     from skcalib.notions import NotionLike
 
 _BLOCK = 4096  # samples at a time
-_VERSION = 2  # of the state
 _GONE = 4  # delays of an alarm without another one, after which its change is gone
 
 
-class CalibrationMonitor(BaseEstimator):
+class CalibrationMonitor(StreamEstimator):
     r"""Alarms for a loss of calibration in a stream, and the calibration of its windows.
 
     :class:`SequentialCalibrationTest` tests for miscalibration from the first sample on. This class
@@ -138,6 +135,7 @@ class CalibrationMonitor(BaseEstimator):
     True
     """
 
+    _version = 2
     __metadata_request__fit = {"y_true": UNUSED, "y_proba": UNUSED, "by": UNUSED}  # noqa: RUF012
     __metadata_request__partial_fit = {  # noqa: RUF012
         "y_true": UNUSED,
@@ -316,52 +314,7 @@ class CalibrationMonitor(BaseEstimator):
             "same_until": self._same_until,
             "sources": self.sources_,
         }
-        return write_state(self, _VERSION, header, arrays, blobs)
-
-    @classmethod
-    def from_bytes(cls, data: bytes, *, features: Callable[..., np.ndarray] | None = None) -> Self:
-        """The monitor that `to_bytes` wrote; it continues as if it had not been interrupted.
-
-        Parameters
-        ----------
-        data : bytes
-            What `to_bytes` returned, on any machine.
-        features : callable or Kernel, default=None
-            The parameter `features`, if it was a function or a kernel of your own: these are not
-            written.
-
-        Returns
-        -------
-        CalibrationMonitor
-            A new object.
-
-        Raises
-        ------
-        ValueError
-            If the bytes are not such a state, are damaged or incomplete, or have another version.
-        """
-        monitor: Any
-        monitor, own, arrays, blobs = read_state(cls, data, _VERSION, features)
-        monitor._starts = [arrays[f"start.{k}"] for k in range(len(monitor._starts))]
-        monitor.log_statistic_, *known = arrays["statistic"].tolist()
-        monitor.n_alarms_, monitor.sources_ = own["n_alarms"], own["sources"]
-        monitor.alarms_ = [
-            alarm_of(record, value) for record, value in zip(own["alarms"], known, strict=True)
-        ]
-        sketches = [ForecastSketch.from_bytes(one) for one in blobs]
-        records = own["windows"]
-        monitor.windows_ = [
-            Window(first, last, weight, mean, observed, sketch)
-            for (first, last, weight, mean, observed), sketch in zip(
-                records, sketches[: len(records)], strict=True
-            )
-        ]
-        monitor._in_window, monitor._current = own["in_window"], arrays["current"]
-        monitor._same_until = own["same_until"]
-        monitor._marks = list(zip(arrays["marks_at"].tolist(), arrays["marks"], strict=True))
-        if monitor._in_window:
-            monitor._sketch = sketches[-1]
-        return monitor
+        return write_state(self, header, arrays, blobs)
 
     @property
     def path_(self) -> np.ndarray:
@@ -390,21 +343,38 @@ class CalibrationMonitor(BaseEstimator):
         return windows_frame(self.windows_)
 
     def _start(self, classes: np.ndarray) -> None:
-        self._streams = Streams(self.notion, self.features, classes)
-        self._fitted_parameters = self.get_params(deep=False)
-        self.classes_ = classes
+        super()._start(classes)
         self._starts = [
             np.full(len(one.alternatives.prior), -np.inf) for one in self._streams.streams
         ]
-        self.n_samples_seen_, self.log_statistic_ = 0, -np.inf
+        self.log_statistic_ = -np.inf
         self.alarms_: list[Alarm] = []
         self.windows_: list[Window] = []
         self.sources_: list[str] = []
         self.n_alarms_ = self._same_until = 0  # samples up to which a change is that of an alarm
         self._empty_window()
         self._marks = [(0, self._streams.cells())]  # at the last start, and at ends of windows
-        self._step = 1
-        self._points: list[tuple[int, float]] = []
+
+    def _restore(self, own, arrays, blobs):
+        self._starts = [arrays[f"start.{k}"] for k in range(len(self._starts))]
+        self.log_statistic_, *known = arrays["statistic"].tolist()
+        self.n_alarms_, self.sources_ = own["n_alarms"], own["sources"]
+        self.alarms_ = [
+            alarm_of(record, value) for record, value in zip(own["alarms"], known, strict=True)
+        ]
+        sketches = [ForecastSketch.from_bytes(one) for one in blobs]
+        records = own["windows"]
+        self.windows_ = [
+            Window(first, last, weight, mean, observed, sketch)
+            for (first, last, weight, mean, observed), sketch in zip(
+                records, sketches[: len(records)], strict=True
+            )
+        ]
+        self._in_window, self._current = own["in_window"], arrays["current"]
+        self._same_until = own["same_until"]
+        self._marks = list(zip(arrays["marks_at"].tolist(), arrays["marks"], strict=True))
+        if self._in_window:
+            self._sketch = sketches[-1]
 
     def _add_source(self, source: str) -> None:
         self.sources_ = [*self.sources_, source]

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib.kernels import Kernel
-from skcalib.monitoring._state import read_state, write_state
+from skcalib.monitoring._state import StreamEstimator, write_state
 from skcalib.monitoring._streams import (
     Evidence,
-    Streams,
     check_alpha,
     check_stream,
     check_unchanged,
@@ -31,10 +29,9 @@ if TYPE_CHECKING:
     from skcalib.pvalues import CalibrationTest
 
 _BLOCK = 4096  # samples at a time
-_VERSION = 1  # of the state
 
 
-class SequentialCalibrationTest(BaseEstimator):
+class SequentialCalibrationTest(StreamEstimator):
     r"""Sequential test of calibration, whose p-value is valid however often it is inspected.
 
     If a test for a fixed number of samples is repeated as samples arrive, it rejects calibrated
@@ -147,6 +144,7 @@ class SequentialCalibrationTest(BaseEstimator):
     (True, 'too_high')
     """
 
+    _version = 1
     # The arguments of a metric are data, not metadata that a meta-estimator could route.
     __metadata_request__fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
     __metadata_request__partial_fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
@@ -291,48 +289,19 @@ class SequentialCalibrationTest(BaseEstimator):
         check_is_fitted(self)
         values = np.array([self.log_e_value_, self.largest_log_e_value_])
         own = {"rejected_at": self.rejected_at_}
-        return write_state(self, _VERSION, own, {"values": values}, [])
-
-    @classmethod
-    def from_bytes(cls, data: bytes, *, features: Callable[..., np.ndarray] | None = None) -> Self:
-        """The test that `to_bytes` wrote; it continues as if it had not been interrupted.
-
-        Parameters
-        ----------
-        data : bytes
-            What `to_bytes` returned, on any machine.
-        features : callable or Kernel, default=None
-            The parameter `features`, if it was a function or a kernel of your own: these are not
-            written.
-
-        Returns
-        -------
-        SequentialCalibrationTest
-            A new object.
-
-        Raises
-        ------
-        ValueError
-            If the bytes are not such a state, are damaged or incomplete, or have another version.
-        """
-        test: Any
-        test, own, arrays, _ = read_state(cls, data, _VERSION, features)
-        test.log_e_value_, test.largest_log_e_value_ = arrays["values"].tolist()
-        test.pvalue_ = float(np.exp(-test.largest_log_e_value_))
-        test.rejected_at_ = own["rejected_at"]
-        test.rejected_ = test.rejected_at_ is not None
-        return test
+        return write_state(self, own, {"values": values}, [])
 
     def _start(self, classes: np.ndarray) -> None:
-        self._streams = Streams(self.notion, self.features, classes)
-        self._fitted_parameters = self.get_params(deep=False)
-        self.classes_ = classes
-        self.n_samples_seen_ = 0
+        super()._start(classes)
         self.log_e_value_ = self.largest_log_e_value_ = 0.0
         self.rejected_, self.pvalue_ = False, 1.0
         self.rejected_at_: int | None = None
-        self._step = 1
-        self._points: list[tuple[int, float]] = []
+
+    def _restore(self, own, arrays, blobs):
+        self.log_e_value_, self.largest_log_e_value_ = arrays["values"].tolist()
+        self.pvalue_ = float(np.exp(-self.largest_log_e_value_))
+        self.rejected_at_ = own["rejected_at"]
+        self.rejected_ = self.rejected_at_ is not None
 
     def _add(self, problem, weight):
         path = self._streams.average(self._streams.advance(problem, weight))
