@@ -11,7 +11,7 @@ from sklearn.utils.metadata_routing import MetadataRequest
 
 from skcalib._labels import check_y
 from skcalib._parameters import check_parameters_of, checks_parameters
-from skcalib._validation import check_indices, look_up
+from skcalib._validation import check_indices
 from skcalib._values import shown
 from skcalib.decisions import decision_regret, score_of_decision
 from skcalib.error_intervals.quantities import by
@@ -25,8 +25,7 @@ from skcalib.grouping import GroupingLossEstimator
 from skcalib.notions import Multilabel
 from skcalib.problem import problem_of
 from skcalib.recalibration import IdentityRecalibrator, ModelAverageScaling
-from skcalib.recalibration._base import Recalibrator
-from skcalib.recalibration._names import RECALIBRATORS
+from skcalib.recalibration._names import resolve_recalibrator
 from skcalib.recalibration.selection import held_out_losses
 from skcalib.scores import resolve_loss
 from skcalib.smoothers._base import check_folds
@@ -301,9 +300,7 @@ class _RecalibratedLoss(Scorer):
     def _map(self):
         if self.recalibrator is None:
             return ModelAverageScaling()
-        if hasattr(self.recalibrator, "predict_proba") and not isinstance(self.recalibrator, type):
-            return self.recalibrator
-        return look_up(self.recalibrator, RECALIBRATORS, "recalibrator", kind=Recalibrator)
+        return resolve_recalibrator(self.recalibrator)
 
     def _mean_losses(self, estimator, X, y, sample_weight, maps):
         """Mean loss of each of `maps`, fitted without the fold on which it is evaluated."""
