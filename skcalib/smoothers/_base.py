@@ -91,13 +91,12 @@ class Smoother(BaseEstimator):
         """
         check_is_fitted(self)
         values = self._values(values)
-        return cross_predict(
-            self.forecast_,
-            values,
-            self.weight_,
-            lambda f, v, w: clone(self).fit(f, v, w).predict,
-            check_folds(5, values, random_state=0),
-        )
+        folds = check_folds(5, values, random_state=0)
+        return cross_predict(self.forecast_, values, self.weight_, self._refit, folds)
+
+    def _refit(self, forecast, values, weight):
+        """The method `predict` of a clone that is fitted to other samples."""
+        return clone(self).fit(forecast, values, weight).predict
 
     def _store(self, forecast, target, sample_weight):
         check_parameters_of(self)
@@ -166,13 +165,8 @@ def smooth_other_clusters(smoother, forecast, values, weight, cluster):
     Clusters are numbered (n,). The number of folds is that of the smoother, or five.
     """
     cv = getattr(smoother, "cv", None)
-    return cross_predict(
-        forecast,
-        values,
-        weight,
-        lambda f, v, w: clone(smoother).fit(f, v, w).predict,
-        check_folds(cv, values, random_state=0, cluster=cluster),
-    )
+    folds = check_folds(cv, values, random_state=0, cluster=cluster)
+    return cross_predict(forecast, values, weight, smoother._refit, folds)
 
 
 def cluster_folds(n_folds, labels, cluster, random_state):

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import isotonic_regression
-from sklearn.base import clone
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
@@ -538,13 +537,8 @@ class IsotonicSmoother(PartitionSmoother):
             held_out = held_out[order]
             folds.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
         found = np.empty_like(values)
-        found[order] = cross_predict(
-            self.forecast_[order],
-            values[order],
-            self.weight_[order],
-            lambda f, v, w: clone(self).fit(f, v, w).predict,
-            folds,
-        )
+        rows = self.forecast_[order], values[order], self.weight_[order]
+        found[order] = cross_predict(*rows, self._refit, folds)
         return found
 
     def predict(self, forecast: np.ndarray) -> np.ndarray:
