@@ -740,3 +740,9 @@ def is_injective(recalibrator):
         return all(declared)
     declared = getattr(recalibrator, "injective_", None)
     return None if declared is None else bool(declared)
+
+
+def is_increasing(recalibrator, classes):
+    """Whether a fitted map of two classes is known to be strictly increasing."""
+    low, high = recalibrated_proba(recalibrator, np.array([[0.75, 0.25], [0.25, 0.75]]), classes)
+    return bool(is_injective(recalibrator) and low[1] < high[1])

@@ -17,7 +17,7 @@ from skcalib.links._base import detection_limit, log_forecast
 from skcalib.recalibration._base import (
     Recalibrator,
     fit_recalibrator,
-    is_injective,
+    is_increasing,
     recalibrated_proba,
 )
 from skcalib.recalibration._boosting import BoostedLogits
@@ -373,7 +373,7 @@ class GroupRecalibrator(Recalibrator):
         """The plain recalibrator; the identity where order is kept and it is not increasing."""
         labels = self.classes_[target.argmax(axis=1)]
         plain = fit_recalibrator(self._plain(), forecast, labels, weight, self.classes_)
-        if self.monotone and not _is_increasing(plain, self.classes_):
+        if self.monotone and not is_increasing(plain, self.classes_):
             identity = IdentityRecalibrator()
             plain = fit_recalibrator(identity, forecast, labels, weight, self.classes_)
         return plain
@@ -431,9 +431,3 @@ class GroupRecalibrator(Recalibrator):
 def _given(features):
     """Arguments of methods; subclasses need not accept features that are not given."""
     return {} if features is None else {"features": features}
-
-
-def _is_increasing(recalibrator, classes):
-    """Whether a fitted map of two classes is known to be increasing."""
-    low, high = recalibrated_proba(recalibrator, np.array([[0.75, 0.25], [0.25, 0.75]]), classes)
-    return is_injective(recalibrator) is True and low[1] < high[1]

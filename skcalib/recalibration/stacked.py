@@ -25,7 +25,7 @@ from skcalib.problem import Problem
 from skcalib.recalibration._base import (
     fit_recalibrator,
     folds_among,
-    is_injective,
+    is_increasing,
     recalibrated_proba,
 )
 from skcalib.recalibration._chunked import read_chunk
@@ -413,13 +413,7 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
         p = np.unique(np.concatenate([expit(_GRID), forecast[:, 1]]))
         mapped = self._apply_map(np.column_stack([1 - p, p]))
         self.monotone_ = bool(np.all(np.diff(mapped[:, 1]) >= -_ROUNDING))
-        self.injective_ = self.monotone_ and any(map(self._increases, maps))
-
-    def _increases(self, fitted):
-        """Whether a map of two classes is strictly increasing."""
-        few = np.array([[0.75, 0.25], [0.25, 0.75]])
-        low, high = recalibrated_proba(fitted, few, self.classes_)[:, 1]
-        return bool(is_injective(fitted) and low < high)
+        self.injective_ = self.monotone_ and any(is_increasing(m, self.classes_) for m in maps)
 
 
 def _unchanged(candidates):
