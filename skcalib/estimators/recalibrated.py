@@ -106,14 +106,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
     Notes
     -----
-    **Candidates**, from simple to complex:
-
-    - `IdentityRecalibrator`, `TemperatureScaling`, `LabelNoiseScaling`, `InterceptRecalibrator`;
-    - two classes: `PlattScaling`, `BetaCalibration`, `QuadraticScaling`, `SplineScaling`; more:
-      `BiasCorrectedTemperatureScaling`, `VectorScaling`, and `MatrixScaling` of at most 20 classes
-      with K (K - 1) samples;
-    - at most 200 classes: `ModelAverageScaling`, `VennAbersRecalibrator` (at most five),
-      `IsotonicRecalibrator` (strictly increasing).
+    **Candidates**, from simple to complex, are those of the notes of `StackedRecalibrator`.
 
     **"auto"** mixes them. `recalibrator_` is a `StackedRecalibrator`, whose ``mixture_`` prints
     what it holds. If `cv` is a splitter, such as one of groups, its test folds also give the
