@@ -58,3 +58,40 @@ def test_displays_have_a_figure(name):
     text = inspect.getdoc(getattr(skcalib, name))
     (example,) = re.findall(r"\.\. plot::\n    :alt: \S.*\.\n\n((?:    .*\n?)+)", text)
     assert ">>> " in example and f"{name}.from_" in example
+
+
+def documented(name):
+    """A public function or class, and the methods of ours that it has, by name."""
+    found = attrgetter(name)(skcalib)
+    yield name, found
+    for key in dir(found) if inspect.isclass(found) else ():
+        method = getattr(found, key)
+        ours = (getattr(method, "__module__", None) or "").startswith("skcalib")
+        if callable(method) and ours and not key.startswith("_"):
+            yield f"{name}.{key}", method
+
+
+def entries(docstring):
+    """Names of the parameters in the section "Parameters", or None without one."""
+    _, found, section = docstring.partition("Parameters\n----------\n")
+    section = re.split(r"\n\w[\w ]*\n-+\n", section)[0]
+    names = re.findall(r"^(\S.*?)(?: :.*)?$", section, re.M)
+    return [one.lstrip("*") for listed in names for one in listed.split(", ")] if found else None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_parameters_have_entries(name):
+    """Also those whose entries stand elsewhere; each once, and none of other parameters."""
+    for where, function in documented(name):
+        told = entries(inspect.getdoc(function) or "")
+        taken = inspect.signature(function).parameters.keys() - {"self"} if told else ()
+        assert told is None or sorted(told) == sorted(taken), where
+
+
+def test_entries_that_stand_elsewhere_follow_the_signature():
+    told = entries(inspect.getdoc(skcalib.decision_regret))
+    assert told == [*inspect.signature(skcalib.decision_regret).parameters]
+    text = inspect.getdoc(skcalib.MurphyDisplay.plot)
+    assert entries(text)[:2] == ["ax", "name"] and entries("Title.\n") is None
+    assert text.index("Parameters\n") < text.index("Returns\n") < text.index("Raises\n")
+    assert entries(inspect.getdoc(skcalib.GroupRecalibrator.predict)) == ["X", "features"]
