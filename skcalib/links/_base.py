@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import minimize
-from scipy.special import expit
 
 from skcalib._records import Record
 
@@ -261,20 +260,32 @@ def logistic_regression(design, offset, label, weight, *, penalty=0.0, start=Non
     """
     n_columns = design.shape[1]
     prior = penalty * np.eye(n_columns) if np.ndim(penalty) == 0 else penalty
-
-    def value(coef):
-        linear = offset + design @ coef
-        fit = weight @ (np.logaddexp(0, linear) - label * linear)
-        return fit + 0.5 * coef @ prior @ coef, (expit(linear), expit(-linear))
-
-    def slopes(coef, chances):
-        event, other = chances
-        gradient = design.T @ (weight * (event - label)) + prior @ coef
-        return gradient, (design.T * (weight * event * other)) @ design + prior
-
     start = np.zeros(n_columns) if start is None else start
-    found = minimise_convex(value, slopes, start, tolerance=tolerance)
+    loss = logistic_loss(design.T, label, weight, offset, prior)
+    found = minimise_convex(*loss, start, tolerance=tolerance)
     return found.refined, found.hessian
+
+
+def logistic_loss(features, label, weight, offset=0.0, prior=0.0):
+    """Log loss of an offset plus a combination of features (P, n), and its slopes.
+
+    `prior` is the precision of a normal prior of the coefficients around 0.
+    """
+
+    def value(theta):
+        linear = offset + theta @ features
+        small = np.exp(-np.abs(linear))
+        loss = np.maximum(linear, 0) + np.log1p(small) - label * linear
+        return float(weight @ loss + 0.5 * np.dot(prior, theta) @ theta), (linear, small)
+
+    def slopes(theta, state):
+        linear, small = state
+        chance = np.where(linear >= 0, 1.0, small) / (1 + small)
+        curvature = weight * small / (1 + small) ** 2
+        gradient = features @ (weight * (chance - label)) + np.dot(prior, theta)
+        return gradient, (features * curvature) @ features.T + prior
+
+    return value, slopes
 
 
 def detection_limit(forecast):

@@ -26,6 +26,7 @@ from skcalib.links._base import (
     detection_limit,
     likelihood_tolerance,
     log_forecast,
+    logistic_loss,
     minimise_convex,
 )
 from skcalib.notions import rests_and_classes
@@ -160,15 +161,15 @@ def _newton(link, logits, target, weight, count):
     start, options = np.array(link.identity), {"max_values": _MOST_VALUES}
     if len(logits) > 4 * _PILOT:
         few = np.linspace(0, len(logits) - 1, _PILOT).astype(int)
-        pilot = minimise_convex(*_logistic(*(one[..., few] for one in data)), start, **options)
+        pilot = minimise_convex(*logistic_loss(*(one[..., few] for one in data)), start, **options)
         start = pilot.parameters if pilot.converged else start
     options["tolerance"] = likelihood_tolerance(n_samples)
     bounded = [k for k, (low, _) in enumerate(link.bounds(2) or []) if low is not None]
     subsets = (combinations(bounded, n_active) for n_active in range(len(bounded) + 1))
-    value, slopes = _logistic(*data)
+    value, slopes = logistic_loss(*data)
     for active in chain.from_iterable(subsets):
         free = np.setdiff1d(np.arange(len(start)), active)
-        part = _logistic(features[free], *data[1:]) if active else (value, slopes)
+        part = logistic_loss(features[free], *data[1:]) if active else (value, slopes)
         found = minimise_convex(*part, start[free], **options)
         if not found.converged:
             return None
@@ -180,24 +181,6 @@ def _newton(link, logits, target, weight, count):
             fit = LinkFit(theta, found.n_iter, True, "Newton's method")
             return fit if least >= _WEAKEST else None
     return None
-
-
-def _logistic(features, label, weight):
-    """Log loss of the linear predictor of features (P, n), and its slopes."""
-
-    def value(theta):
-        linear = theta @ features
-        small = np.exp(-np.abs(linear))
-        loss = np.maximum(linear, 0) + np.log1p(small) - label * linear
-        return float(weight @ loss), (linear, small)
-
-    def slopes(_, state):
-        linear, small = state
-        chance = np.where(linear >= 0, 1.0, small) / (1 + small)
-        curvature = weight * small / (1 + small) ** 2
-        return features @ (weight * (chance - label)), (features * curvature) @ features.T
-
-    return value, slopes
 
 
 class _LinkMap:
