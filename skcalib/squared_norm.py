@@ -69,6 +69,11 @@ class SquaredNorm:
         """Root of the variance at the estimate; a negative estimate counts as zero."""
         return float(np.sqrt(self._cumulants(max(self.estimate, 0.0))[0]))
 
+    @property
+    def pvalue(self) -> float:
+        """Probability of at least this estimate if the parameter is zero."""
+        return self._tail(self.estimate, 0.0)
+
     def interval(self, confidence_level: float) -> tuple[float, float]:
         """Parameters whose tests do not reject the estimate.
 

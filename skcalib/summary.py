@@ -14,10 +14,10 @@ from skcalib._parameters import checks_parameters
 from skcalib._records import Record, import_pandas
 from skcalib.error_intervals.proper import estimate_of_solved
 from skcalib.errors.logistic import (
-    _weighted_quantile,
     calibration_intercept_slope,
     coefficient_intervals,
     uncertain_logits,
+    weighted_quantile,
 )
 from skcalib.errors.terms import solve_notion
 from skcalib.events import binary_events, only_problem
@@ -432,7 +432,7 @@ def _curve(problem, solved, confidence_level, notes):
     error = _inside(found.interval, 0.0, 1.0)
     if problem.target[:, 1].min() == problem.target[:, 1].max():
         notes["brier_calibration_error"] = ONE_CLASS
-    quantiles = (_weighted_quantile(distance, problem.weight, q) for q in (0.5, 0.9, 1))
+    quantiles = (weighted_quantile(distance, problem.weight, q) for q in (0.5, 0.9, 1))
     square = weighted_mean(Brier().divergence(conditional, problem.forecast), problem.weight)
     index = float(weighted_mean(distance, problem.weight))
     return index, *map(float, quantiles), 100 * float(square), error

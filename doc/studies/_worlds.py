@@ -15,12 +15,13 @@ from skcalib.notions import NOTIONS
 from skcalib.scores import Brier, LogLoss, TotalVariation
 from skcalib.tower import expected_divergence
 
-#: Separation of the classes, in standard deviations: accuracies of 86, 87, 81 and 68 %.
-SEPARATION = {2: 1.5, 3: 2.0, 10: 2.5, 100: 3.0}
+#: Separation of the classes, in standard deviations: accuracies of 86 to 68 %.
+SEPARATION = {2: 1.5, 3: 2.0, 4: 2.1, 5: 2.2, 6: 2.3, 10: 2.5, 100: 3.0}
 #: Probability of the last class in worlds of rare events (K = 2).
 PREVALENCE = 0.02
 SCORES = {"brier": Brier(), "log": LogLoss(), "l1": TotalVariation()}
 _REFERENCE = {2: 1_000_000, 3: 700_000, 10: 300_000, 100: 60_000}  # rows behind a truth
+_USUAL = 400_000  # the same for other numbers of classes
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class World:
             drawn = rng.integers(self.n_classes, size=n_samples)
         features[rows, drawn] += separation
         log_proba = log_softmax(separation * features + prior, axis=1)
-        forecast, conditional = (KINDS | MORE_KINDS)[self.kind](log_proba)
+        forecast, conditional = (KINDS | MORE_KINDS | JUMPS | LAST)[self.kind](log_proba)
         level = rng.uniform(size=(n_samples, 1)) * conditional.sum(axis=1, keepdims=True)
         labels = np.sum(conditional.cumsum(axis=1) <= level, axis=1)
         return np.minimum(labels, self.n_classes - 1), forecast, conditional
@@ -156,6 +157,132 @@ MORE_KINDS = {
     "rare event": calibrated,
     "rare event, over-confident": over_confident,
 }
+
+
+def _of_two(event):
+    """Probabilities of the second of two classes -> of both."""
+    return np.column_stack([1 - event, event])
+
+
+def step(log_proba):
+    """C is three fifths of S below one half, and as far from 1 above it."""
+    proba = np.exp(log_proba)
+    s = proba[:, 1]
+    return proba, _of_two(np.where(s < 0.5, 0.6 * s, 1 - 0.6 * (1 - s)))
+
+
+def four_steps(log_proba):
+    """C has four values."""
+    proba = np.exp(log_proba)
+    s = proba[:, 1]
+    return proba, _of_two(np.select([s < 0.15, s < 0.5, s < 0.8], [0.08, 0.2, 0.75], 0.9))
+
+
+def sawtooth(log_proba):
+    """Eight teeth, each nearly right on average."""
+    proba = np.exp(log_proba)
+    s = np.clip(proba[:, 1], 1e-6, 1 - 1e-6)
+    return proba, _of_two(np.clip(s + 0.16 * ((8 * s) % 1 - 0.5), 0.004, 0.996))
+
+
+def one_region(log_proba):
+    """Forecasts between .6 and .75 are too high by .25; the others are right."""
+    proba = np.exp(log_proba)
+    s = proba[:, 1]
+    return proba, _of_two(np.where((s > 0.6) & (s < 0.75), s - 0.25, s))
+
+
+def plateau(log_proba):
+    """C = .4 for forecasts between .3 and .7, and at least .8 above."""
+    proba = np.exp(log_proba)
+    s = proba[:, 1]
+    high = np.where(s >= 0.7, np.clip(s, 0.8, 1), s)
+    return proba, _of_two(np.where((s > 0.3) & (s < 0.7), 0.4, high))
+
+
+def two_waves(log_proba):
+    """Two waves, which vanish at both ends."""
+    proba = np.exp(log_proba)
+    s = proba[:, 1]
+    return proba, _of_two(s + 0.25 * np.sin(4 * np.pi * s) * s * (1 - s))
+
+
+def _moved(proba, source, target, mass):
+    """The mass (n,) of one class is another."""
+    conditional = proba.copy()
+    conditional[:, source] -= mass
+    conditional[:, target] += mass
+    return conditional
+
+
+def confused_pairs(log_proba):
+    """A quarter of class 0 is class 1, a fifth of class 2 is class 3, a tenth of 1 is 2."""
+    proba = np.exp(log_proba)
+    conditional = proba
+    for source, target, rate in ((0, 1, 0.25), (2, 3, 0.2), (1, 2, 0.1)):
+        if target < proba.shape[1]:
+            conditional = _moved(conditional, source, target, rate * proba[:, source])
+    return proba, conditional
+
+
+def confident_confusion(log_proba):
+    """Where class 0 has more than .8, 15 % of it are class 1."""
+    proba = np.exp(log_proba)
+    return proba, _moved(proba, 0, 1, 0.15 * proba[:, 0] * (proba[:, 0] > 0.8))
+
+
+def swapped_when_sure(log_proba):
+    """Where class 0 or 1 has more than .9, a fifth of it is the other one."""
+    proba = np.exp(log_proba)
+    conditional = proba
+    for source, target in ((0, 1), (1, 0)):
+        mass = 0.2 * proba[:, source] * (proba[:, source] > 0.9)
+        conditional = _moved(conditional, source, target, mass)
+    return proba, conditional
+
+
+#: Maps with jumps, and classes that are confused with each other.
+JUMPS = {
+    "step": step,
+    "four steps": four_steps,
+    "sawtooth": sawtooth,
+    "one region": one_region,
+    "plateau": plateau,
+    "two waves": two_waves,
+    "confused pairs": confused_pairs,
+    "confident confusion": confident_confusion,
+    "swapped when sure": swapped_when_sure,
+}
+OF_TWO = ("step", "four steps", "sawtooth", "one region", "plateau", "two waves")
+
+
+def halves(log_proba):
+    """C is .25 below one half and .8 above it."""
+    proba = np.exp(log_proba)
+    return proba, _of_two(np.where(proba[:, 1] < 0.5, 0.25, 0.8))
+
+
+def cyclic_region(log_proba):
+    """Where the confidence is between .5 and .7, a third of each class is the next one."""
+    proba = np.exp(log_proba)
+    confidence = proba.max(axis=1, keepdims=True)
+    mass = proba * ((confidence > 0.5) & (confidence < 0.7)) / 3
+    return proba, proba - mass + np.roll(mass, 1, axis=1)
+
+
+def tied_pairs(log_proba):
+    """Classes 0 and 1, 2 and 3, ... have equal probabilities where each has at least .05."""
+    proba = np.exp(log_proba)
+    conditional = proba.copy()
+    for first in range(0, proba.shape[1] - 1, 2):
+        pair = slice(first, first + 2)
+        both = proba[:, pair].min(axis=1) >= 0.05
+        conditional[both, pair] = proba[both, pair].mean(axis=1, keepdims=True)
+    return proba, conditional
+
+
+#: Written before the last change of the intervals, and used once after it.
+LAST = {"halves": halves, "cyclic region": cyclic_region, "tied pairs": tied_pairs}
 _TRUTHS = {}
 
 
@@ -168,7 +295,7 @@ def true_error(world, loss, notion):
     """
     key = (world.kind, world.n_classes, loss, notion)
     if key not in _TRUTHS:
-        _, forecast, conditional = world.draw(987654321, _REFERENCE[world.n_classes])
+        _, forecast, conditional = world.draw(987654321, _REFERENCE.get(world.n_classes, _USUAL))
         problems = NOTIONS[notion]().problems(forecast, conditional)
         if notion != "canonical":
             problems = (_bin_means(*problem) for problem in problems)

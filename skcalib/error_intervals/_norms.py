@@ -12,6 +12,7 @@ from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.error_intervals.exact import few_labels, is_few
 from skcalib.errors.binned import _any_bins, check_bins, quantile_edges
 from skcalib.errors.kernel import MANY, ResidualKernel, check_pairs, random_blocks, resolve_kernel
+from skcalib.errors.logistic import weighted_quantile
 from skcalib.errors.mean_embedding import Embedding, check_components, check_locations, one_problem
 from skcalib.events import Samples, only_problem
 from skcalib.notions import resolve_notion
@@ -378,6 +379,24 @@ def largest_gap(gaps, confidence_level):
     low = np.max(size - student.isf(both, degrees) * spread)
     high = np.max(size + student.isf(tail, degrees) * spread)
     return float(low), float(high), float(spread[size.argmax()]), candidates
+
+
+def distance_quantiles(gaps, quantile, confidence_level):
+    """Limits of the (lower) quantile of the |gaps| of the samples, as the sum over columns.
+
+    From limits of all gaps at once (Sidak), so that no cell is chosen.
+    """
+    size = np.abs(gaps.gap())
+    spread = np.sqrt(gap_variance(gaps, gaps.contributions(), smooth=True))
+    degrees = np.maximum(1 / gaps.inverse_size() - 1, 1.0)
+    tail = (1 - confidence_level ** (1 / gaps.n_cells)) / 2
+    reach, mass = student.isf(tail, degrees) * spread, gaps.mass()
+    limits = np.zeros(2)
+    for j in range(len(gaps.cell)):
+        own = gaps.column == j
+        for k, value in enumerate((np.maximum(size - reach, 0.0), np.minimum(size + reach, 1.0))):
+            limits[k] += gaps.share[own][0] * weighted_quantile(value[own], mass[own], quantile)
+    return tuple(limits.tolist())
 
 
 def few_limits(gaps, confidence_level, power, whole):

@@ -11,10 +11,12 @@ from scipy.stats import norm as normal
 from sklearn.base import clone
 
 from skcalib._validation import look_up
+from skcalib.clusters import effective_size
 from skcalib.error_intervals._norms import (
     NEGLIGIBLE,
     Gaps,
     absolute_gaps,
+    distance_quantiles,
     embedding_at,
     few_limits,
     kernel_problem,
@@ -51,6 +53,13 @@ NOISY: dict[str, Any] = {
     "reason": "noise of the curve biases the distance upward, by an amount that is not known",
 }
 BETWEEN = "a norm lies between those of lower and higher power, whose limits these are"
+QUANTILE_OF_CELLS = (
+    "the quantile {:g} of the distances of S from C, as far as C - S is constant in each of {} "
+    "intervals of the forecasts with equal numbers of samples"
+)
+SIMULTANEOUS = "the limits are those of all cells simultaneously"
+PART_OF_CELL = "the largest distance may be that of a part of a cell, and above the upper limit"
+_FEWEST_AND_MOST = 6, 15  # cells of a curve
 MOMENTS = "the limits are bounds from those of the squared distance"
 INVERSION, BOTH_SIDES = "test inversion", "limits for all bias and none"
 FEW: dict[str, Any] = {"method": "exact limits", "conservative": True, "reason": FEW_REASON}
@@ -264,6 +273,8 @@ def proper(question: Question) -> ErrorInterval:
     elif found.norm is not None:
         flags |= {"method": INVERSION, **_padded(found.norm, low)}
         flags |= {} if low > 0 else {"conservative": True, "reason": NEAR_ZERO}
+        if found.lower_bound:
+            flags |= {"valid": False, "reason": found.lower_bound}
     elif not np.isfinite(interval.estimate):
         flags |= {"valid": False, "reason": "the estimate is infinite"}
     elif 0 < error < np.inf and interval.estimate < FAR * error:
@@ -289,14 +300,16 @@ def root_brier(question: Question) -> ErrorInterval:
 def smooth_distance(question: Question) -> ErrorInterval:
     r"""Interval of `integrated_calibration_index`: by that of the squared distance, or a jackknife.
 
-    With :math:`x = |C - S|` of a problem of two columns, and the quantile Q of x at the level q,
+    With :math:`x = |C - S|` of a problem of two columns,
 
-    .. math:: E x^2 / \max x \le E x \le \sqrt{E x^2} , \qquad
-        (E x^2 - (1 - q) \max x^2) / q \le Q^2 \le E x^2 / (1 - q) .
+    .. math:: E x^2 / \max x \le E x \le \sqrt{E x^2} .
 
     The interval of :math:`E x^2` is that of the Brier error; the maximum is that of the averaged
     maps. The index itself shrinks to zero near calibration, so neither its spread nor a jackknife
     shows how large the distance may be. Where events are few the lower limit of E x is exact.
+
+    Limits of a quantile of x are the quantiles of simultaneous limits of the curve, as far as it is
+    constant in cells (`distance_quantiles`).
     """
     options, target = question.options, "the mean distance of S from C, as far as {}"
     quantile, level = options["quantile"], question.confidence_level
@@ -314,20 +327,31 @@ def smooth_distance(question: Question) -> ErrorInterval:
     if solved[0].forecast.shape[1] != 2 or found.norm is None or squared is None:
         limit = target.format("the averaged maps show it")
         return replace(jackknife(question, at_zero=True, target=limit), **NOISY)
+    estimate = index_of_solved(solved, rule, quantile)
+    many = 1 if rule.reduce == "mean" else len(solved)
+    if quantile is not None:
+        size = effective_size(solved[0].weight, solved[0].square)
+        cells = max(round(size ** (1 / 3)), np.ceil(1 / max(1 - quantile, 1e-3)) + 1)
+        cells = int(np.clip(cells, *_FEWEST_AND_MOST))
+        gaps = score_gaps({**options, "notion": rule, "n_bins": cells, "strategy": "quantile"})
+        low, high = distance_quantiles(gaps, quantile, question.normal_level)
+        if found.few:  # too few samples in a cell; a bound of a square is one of its quantiles
+            low, high = 0.0, np.sqrt(many * squared.high / max(1 - quantile, 1e-12))
+        low, high = min(low, estimate), max(min(high, many), estimate)
+        target = QUANTILE_OF_CELLS.format(quantile, cells)
+        flags: dict[str, Any] = {"method": "simultaneous limits", "conservative": True}
+        flags |= {"target": target, "reason": SIMULTANEOUS, "estimate": estimate}
+        flags |= {"valid": False, "reason": PART_OF_CELL} if quantile > 1 - 1 / cells else {}
+        return question.answer(low, high, _error_of(low, high, level), **flags)
     most = max(np.abs(one.conditional - one.forecast).max() for one in solved)
     most, single = 1.0 if found.few else float(most), len(solved) == 1
-    many = 1 if rule.reduce == "mean" else len(solved)
     low, high = squared.low, many * squared.high
-    if quantile is None:
-        low = np.sqrt(low) if found.few and single else low / (most or 1.0)
-    else:
-        spare = max(low - (1 - quantile) * most**2, 0.0)
-        low = np.sqrt(spare / quantile) if quantile > 0 and single else 0.0
-        high = high / (1 - quantile) if quantile < 1 else np.inf
+    low = np.sqrt(low) if found.few and single else low / (most or 1.0)
     low, high = float(low), float(min(np.sqrt(high), many))
-    flags: dict[str, Any] = {"method": INVERSION, "conservative": True, "reason": MOMENTS}
-    flags |= {"estimate": index_of_solved(solved, rule, quantile), "target": shown}
+    flags = {"method": INVERSION, "conservative": True, "reason": MOMENTS}
+    flags |= {"estimate": estimate, "target": shown}
     flags |= FEW if found.few else {}
+    flags |= {"valid": False, "reason": found.lower_bound} if found.lower_bound else {}
     return question.answer(min(low, high), high, _error_of(low, high, level), **flags)
 
 

@@ -12,6 +12,7 @@ from skcalib.error_intervals.decision_savings import regret_interval
 from skcalib.error_intervals.exact import MarkedLabel, exact_limits, few_labels, is_few
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import squared_norms
+from skcalib.errors.extended_interval import extended_norms
 from skcalib.errors.terms import reduce_terms, resolve_estimate, solve_notion
 from skcalib.few_events import FEW_LABELS
 from skcalib.inference import MeanInterval, mean_interval
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from skcalib.smoothers.named import SmootherLike
     from skcalib.squared_norm import SquaredNorm
 
+UNRESOLVED = (
+    "the residuals of the maps are not noise in the smallest cells that were tested (p = {:.2g}), "
+    "so the error may exceed the upper limit"
+)
 SMOOTHED = "E D(C, S), as far as the smoother can represent C = E[Y|S]"
 _MANY = 20_000_000  # probabilities
 
@@ -41,7 +46,9 @@ class ProperEstimate:
     ``target`` names what the interval covers. ``interval`` is None for the method "direct", whose
     interval needs repetitions. ``norm`` and ``evidence`` are those of averaged maps, and None for
     smoothers; ``norm`` is None too if the error is infinite. ``few`` is true if the limits are
-    exact because events or wrong predictions are few.
+    exact because events or wrong predictions are few. ``lower_bound`` is the reason why only the
+    lower limit is that of the whole error, or empty. ``residual_pvalue`` is that of the residuals
+    of averaged maps in cells.
     """
 
     terms: ProperTerms
@@ -50,6 +57,8 @@ class ProperEstimate:
     norm: SquaredNorm | None = None
     evidence: dict[str, float] | None = None
     few: bool = False
+    lower_bound: str = ""
+    residual_pvalue: float = 1.0
 
 
 def estimate_proper_error(
@@ -105,17 +114,27 @@ def estimates_of_solved(
     means = [one.mean("calibration") for one in terms]
     rows = list(zip(scores, terms, means, strict=True))
     known = [score for score, one, mean in rows if np.isfinite(mean) and one.loss.any()]
-    norms = dict(zip(known, squared_norms(solved, known, notion.reduce), strict=True))
-    shares = [one.average.evidence for one in solved]
+    norms = squared_norms(solved, known, notion.reduce)
+    share = 1 / len(solved) if notion.reduce == "mean" else 1.0
+    norms = dict(zip(known, extended_norms(solved, known, norms, share), strict=True))
+    shares = [dict(one.average.evidence) for one in solved]
+    for one, own in zip(solved, shares, strict=True):
+        if one.extension is not None:
+            name = "curve" if one.forecast.shape[1] == 2 else "confusion"
+            own[name] += one.extension.share * (1 - own[name])
     evidence = {name: float(np.mean([share[name] for share in shares])) for name in shares[0]}
     level, weight, cluster = confidence_level, solved[0].weight, solved[0].cluster
     if cluster is not None:
         level = student_level(level, independent_size(weight, cluster=cluster))
+    tested = [one.tested.test for one in solved if one.tested is not None]
+    pvalue = min(1.0, len(tested) * min((one.pvalue for one in tested), default=1.0))
+    unresolved = any(one.unresolved for one in tested)
+    reason = UNRESOLVED.format(pvalue) if unresolved else ""
     found = []
     for score, one, mean in rows:
         interval = interval_of_norm(mean, norms.get(score), level)
-        target = solved[0].target_text
-        found.append(ProperEstimate(one, interval, target, norms.get(score), evidence))
+        given = solved[0].target_text, norms.get(score), evidence
+        found.append(ProperEstimate(one, interval, *given, False, reason, pvalue))
     return _with_few(found, scores, solved, notion, level)
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skcalib._labels import one_hot_rows
+from skcalib.errors.extension import Extension
 from skcalib.links._base import row_blocks
 from skcalib.links.averaging import ModelAverage
 from skcalib.scores import Brier, LogLoss
@@ -103,10 +104,21 @@ class AveragedProblem:
         """Share of one sample of each row (n,)."""
         return self.root**2 / self.share
 
+    @cached_property
+    def tested(self) -> Extension | None:
+        """The best map with a test of its residuals; None where it is not tested."""
+        return Extension.of(self)
+
+    @property
+    def extension(self) -> Extension | None:
+        """What the residuals show beyond the averaged maps; None if there is nothing."""
+        return self.tested if self.tested is not None and self.tested.found else None
+
     @property
     def conditional(self) -> np.ndarray:
-        """The averaged forecasts (n, K)."""
-        return self.average.averaged
+        """The averaged forecasts (n, K), with those of the extension."""
+        found, more = self.average.averaged, self.extension
+        return found if more is None else found + more.share * (more.proba - found)
 
     @property
     def half(self) -> float:
@@ -115,11 +127,38 @@ class AveragedProblem:
 
     def errors(self, score: ProperScore) -> np.ndarray:
         """Terms whose mean is the error (n,)."""
-        return self._terms[0 if isinstance(score, Brier) else 1, 0]
+        return self._with_extension(score, 0)
 
     def differences(self, score: ProperScore) -> np.ndarray:
         """Paired differences of losses (n,)."""
-        return self._terms[0 if isinstance(score, Brier) else 1, 1]
+        return self._with_extension(score, 1)
+
+    def of_maps(self, score: ProperScore, kind: int) -> np.ndarray:
+        """`errors` (kind 0) or `differences` (1) by the averaged maps alone (n,)."""
+        return self._terms[int(not isinstance(score, Brier)), kind]
+
+    def _with_extension(self, score, kind):
+        """The terms of the averaged maps, and those of the extension with its weight."""
+        found, more = self.of_maps(score, kind), self.extension
+        if more is None or more.share == 0:
+            return found
+        finite, other = np.isfinite(found), self._terms_of_extension
+        other = other[int(not isinstance(score, Brier)), kind]
+        return np.where(
+            finite, (1 - more.share) * np.where(finite, found, 0.0) + more.share * other, found
+        )
+
+    @cached_property
+    def _terms_of_extension(self):
+        """As `_terms`, of the extension alone."""
+        more: Any = self.extension
+        found = np.zeros((2, 2, len(self.weight)))
+        for rows, block in self.average.directions.of(more.base.groups):
+            own = (
+                self._optimism(more.base, more.start[rows], rows, block) if more.base.groups else 0
+            )
+            self._add_terms(found, 1.0, more.proba, rows, own + np.array(more.optimism(self, rows)))
+        return found
 
     def loss(self, score: ProperScore) -> np.ndarray:
         """Loss of each sample (n,)."""
@@ -181,16 +220,20 @@ class AveragedProblem:
         found = np.zeros((2, 2, len(self.weight)))
         for share, model in self.average.weighted_models:
             for rows, block in self.average.directions.of(model.groups):
-                p, s = model.proba[rows], self.forecast[rows]
-                brier, log = self._optimism(model, p, rows, block)
-                gain = np.einsum("ik,ik->i", self.residual(rows, s), p - s)
-                both = self.log_gain(rows, p)
-                squares = np.einsum("ik,ik->i", p - s, p - s)
-                found[0, 0, rows] += share * (self.half * (gain - brier))
-                found[0, 1, rows] += share * (self.half * (2 * gain - squares))
-                found[1, 0, rows] += share * (both - log)
-                found[1, 1, rows] += share * both
+                optimism = self._optimism(model, model.proba[rows], rows, block)
+                self._add_terms(found, share, model.proba, rows, optimism)
         return found
+
+    def _add_terms(self, found, share, proba, rows, optimism):
+        """Add the terms by corrected forecasts (n, K), with a weight, to those of some rows."""
+        p, s = proba[rows], self.forecast[rows]
+        gain = np.einsum("ik,ik->i", self.residual(rows, s), p - s)
+        both = self.log_gain(rows, p)
+        squares = np.einsum("ik,ik->i", p - s, p - s)
+        found[0, 0, rows] += share * (self.half * (gain - optimism[0]))
+        found[0, 1, rows] += share * (self.half * (2 * gain - squares))
+        found[1, 0, rows] += share * (both - optimism[1])
+        found[1, 1, rows] += share * both
 
     def _optimism(self, model, p, rows, block):
         """Optimism of a model at each sample, for the Brier score without its factor and log loss.

@@ -41,12 +41,14 @@ class ErrorNorm(SquaredNorm):
 
     ``calibrated`` is the squared norm of the scores at the forecasts. ``odds`` are those of the
     models against the identity, 0 for samples in clusters. ``most`` is the largest error that the
-    forecasts allow.
+    forecasts allow. ``wider`` is the squared norm with cells and transitions, whose interval is
+    covered too.
     """
 
     calibrated: SquaredNorm | None = None
     odds: float = np.inf
     most: float = np.inf
+    wider: SquaredNorm | None = None
 
     def interval(self, confidence_level: float) -> tuple[float, float]:
         r"""Parameters that are not rejected; zero is one of them unless a second test rejects it.
@@ -56,6 +58,9 @@ class ErrorNorm(SquaredNorm):
         if not np.isfinite(self.estimate):
             return np.inf, np.inf
         low, high = super().interval(confidence_level)
+        if self.wider is not None:
+            other = self.wider.interval(confidence_level)
+            low, high = min(low, other[0]), max(high, other[1])
         high = float(min(high, self.most))
         if low > 0 and self.calibrated is not None and self.odds < 1 / (1 - confidence_level):
             low = low if self.calibrated.interval(confidence_level)[0] > 0 else 0.0

@@ -47,6 +47,12 @@ if TYPE_CHECKING:
     from skcalib.scores import ProperScore
 
 
+IN_CHUNKS = (
+    "the residuals of the maps are not noise in a part of the samples, so the error may exceed the "
+    "upper limit: use fit, with all samples in memory"
+)
+
+
 @dataclass(frozen=True)
 class FirstReading:
     """Results of the first pass: `part` has random rows, drawn by the random numbers `keys`.
@@ -91,16 +97,19 @@ def read_part(source: Chunks, classes: np.ndarray) -> FirstReading:
 
 def solve_chunks(
     source: Chunks, first: FirstReading, *, score: ProperScore, notion: Notion
-) -> tuple[ScoreDecomposition, ErrorNorm | None, dict[str, float]]:
+) -> tuple[ScoreDecomposition, ErrorNorm | None, dict[str, float], str]:
     """Terms of an error, norm of its interval, and evidence of the maps (Brier score or log loss).
 
-    The norm is None where the error is infinite or every loss is zero.
+    The norm is None where the error is infinite or every loss is zero. The last result is the
+    reason why the error may exceed the upper limit: the chunks are not searched for jumps and
+    confused classes, only the part is.
     """
     size = first.weight**2 / first.squares
     part = first.lowest(part_size(len(first.part.classes))).part
-    averages, steps = [], []
+    averages, steps, suspect = [], [], False
     for one in problems_of(part, notion):
         fitted = AveragedProblem.of(one)
+        suspect = suspect or fitted.extension is not None
         averages.append(PartAverage(fitted.average, size))
         steps.append(Step(fitted, averages[-1]))
     reader = _Pass(first.part.classes, notion, first.exponent, averages, first.weight)
@@ -120,14 +129,15 @@ def solve_chunks(
     evidence = [average.evidence for average in averages]
     means = {name: float(np.mean([one[name] for one in evidence])) for name in evidence[0]}
     if not np.isfinite(calibration) or loss == 0:
-        return found, None, means
+        return found, None, means, ""
     nothing = [_no_samples(average, first.weight) for average in averages]
     scores, projections = (
         [kind(problem, own[at]) for problem, own in zip(nothing, sums, strict=True)]
         for kind, at in ((ScoreProjection, _SCORES), (projection_of(score), _PROJECTION))
     )
     noise, of_scores = source.reduce(replace(reader, function=_Noises(projections, scores, share)))
-    return found, error_norm(nothing, projections, noise, share, of_scores.norm), means
+    norm = error_norm(nothing, projections, noise, share, of_scores.norm)
+    return found, norm, means, IN_CHUNKS if suspect else ""
 
 
 def _terms(average, step, score, sums, total):

@@ -352,11 +352,11 @@ def index_of_solved(
         if quantile is None:
             indices.append(weighted_mean(distance, one.weight))
         else:
-            indices.append(_weighted_quantile(distance, one.weight, quantile))
+            indices.append(weighted_quantile(distance, one.weight, quantile))
     return float(np.mean(indices) if notion.reduce == "mean" else np.sum(indices))
 
 
-def _weighted_quantile(values, weight, level):
+def weighted_quantile(values: np.ndarray, weight: np.ndarray, level: float) -> float:
     """The smallest value with at least the share `level` of the weight at or below it."""
     order = np.argsort(values)
     share = np.cumsum(weight[order])

@@ -53,6 +53,7 @@ from skcalib.links.basis import CONFUSION, Directions
 from skcalib.scores import Brier
 
 if TYPE_CHECKING:
+    from skcalib.errors.extension import Extension
     from skcalib.links.basis_block import BasisBlock
     from skcalib.problem import Problem
     from skcalib.scores import ProperScore
@@ -88,18 +89,21 @@ class OneStepProblem(AveragedProblem):
     ``gains`` (3, n) has for each sample the gain of the log loss by the best model, the inner
     product of the residual y - S with the change m - S, and the squared change. ``steps`` are the
     mean gains of the log loss and of the Brier score, without its factor, by the step. ``changed``
-    is the weight of all models other than the identity.
+    is the weight of all models other than the identity. ``suspect`` is true if the residuals of
+    the part are not noise: only then are those of all samples tested.
     """
 
     gains: np.ndarray = field(kw_only=True)
     steps: tuple[float, float] = field(kw_only=True)
     changed: float = field(kw_only=True)
+    suspect: bool = field(kw_only=True)
 
     @classmethod
     def of(cls, problem: Problem) -> Self:
         """Fit the models to a random part of the rows, with a fixed seed, and take the step."""
         forecast, weight, square = problem.forecast, problem.weight, problem.square
         part = AveragedProblem.of(problem.take(_drawn(*forecast.shape)))
+        suspect = part.extension is not None
         average = PartAverage(part.average, effective_size(weight, square))
         average = average.at(forecast, labels_or_shares(problem.outcome), weight, square)
         step = Step(part, average)
@@ -109,23 +113,23 @@ class OneStepProblem(AveragedProblem):
         gain = float(average.weight @ gains[0])
         average.log_odds, changed, steps = step(gain, gradients, tangent, own)
         given = forecast, weight, average, square, problem.cluster
-        return cls(*given, gains=gains, steps=steps, changed=changed)
+        return cls(*given, gains=gains, steps=steps, changed=changed, suspect=suspect)
+
+    @cached_property
+    def tested(self) -> Extension | None:
+        """As that of `AveragedProblem`; None unless the part shows anything."""
+        return super().tested if self.suspect else None
 
     def corrected(self, model: Model, rows: slice, block: BasisBlock) -> np.ndarray:
         """Forecasts of a model (m, K) at some rows, from its parameters."""
         return softmax_parts(self._own(model, block).logits(model.theta))[1]
 
-    def errors(self, score: ProperScore) -> np.ndarray:
-        """Terms whose mean is the error (n,)."""
-        log, gain, _ = self.gains
+    def of_maps(self, score: ProperScore, kind: int) -> np.ndarray:
+        """`errors` (kind 0) or `differences` (1) by the averaged maps alone (n,)."""
+        (log, gain, square), (log_step, step) = self.gains, self.steps
         if isinstance(score, Brier):
-            return self.half * self.changed * (gain + self.steps[1])
-        return self.changed * (log + self.steps[0])
-
-    def differences(self, score: ProperScore) -> np.ndarray:
-        """Paired differences of losses (n,)."""
-        log, gain, square = self.gains
-        return self.half * (2 * gain - square) if isinstance(score, Brier) else log
+            return self.half * ((2 * gain - square) if kind else self.changed * (gain + step))
+        return log if kind else self.changed * (log + log_step)
 
 
 def _drawn(n_samples, n_classes):

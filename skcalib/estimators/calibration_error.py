@@ -88,6 +88,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
         (low, high), cut at zero, the lowest possible error. It accounts for the sampling of the
         evaluation data, but not for refitting the classifier; see the notes. None for "direct",
         whose bias is larger than its spread.
+    lower_bound_ : str
+        Why the error may exceed the upper limit; empty if nothing was found, see the notes.
     standard_error_ : float or None
         Standard error used for the interval; for averaged maps that of the squared norm in the
         notes.
@@ -123,13 +125,18 @@ class CalibrationErrorEstimator(ClassifierInspector):
     cube root of the number of samples, from 6 to 15. For "canonical" with more classes, the target
     is the error within these maps: a common temperature; a bias and a slope for each class; a curve
     of the top class and one shared by all classes; and a common nonlinear function of all logits.
-    Miscalibration outside these maps is not covered: the lower limit remains valid for the whole
-    error, the upper limit does not. With more than two classes and fewer than 20 samples per class,
-    the maps of single classes are left out, and ``calibration_error_interval(...).target`` states
-    this. Some limitation is unavoidable: with more than two classes, no finite sample bounds the
-    error of an arbitrary function on the simplex. The kernel test
-    (:func:`~skcalib.kernel_calibration_test`) assumes no family of maps. If it rejects and the
-    interval reaches zero, `CalibrationReport` states this.
+    With more than two classes and fewer than 20 samples per class, the maps of single classes are
+    left out, and ``calibration_error_interval(...).target`` states this.
+
+    **Jumps and confused classes.** For at most 20 classes the residuals of the best map are tested
+    in nested cells of the forecasts, and for several classes pairs of classes are sought that are
+    confused with each other (:ref:`jumps`). What is found enters the estimate and the interval. If
+    a large part of it is in the smallest cells only, there may be more, and ``lower_bound_`` states
+    this. Miscalibration that is neither in the maps nor found is not covered: the lower limit
+    remains valid for the whole error, the upper limit does not. Some limitation is unavoidable:
+    with more than two classes, no finite sample bounds the error of an arbitrary function on the
+    simplex. The kernel test (:func:`~skcalib.kernel_calibration_test`) assumes no family of maps.
+    If it rejects and the interval reaches zero, `CalibrationReport` states this.
 
     **Interval with a smoother.** It is Student's interval of the mean of the paired differences
     :math:`L(y, S) - L(y, \hat C)`. For "cross" it has the same width around the "cross" estimate.
@@ -233,7 +240,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
             confidence_level=float(self.confidence_level),
             n_jobs=self.n_jobs,
         )
-        return self._set(decompose(found.terms), found.interval, found.evidence)
+        given = found.interval, found.evidence, found.lower_bound
+        return self._set(decompose(found.terms), *given)
 
     def fit_chunks(self, chunks: Iterable[tuple[Any, ...]] | tuple[Any, ...]) -> Self:
         r"""Estimate the calibration error on samples in chunks, which are never in memory together.
@@ -243,7 +251,9 @@ class CalibrationErrorEstimator(ClassifierInspector):
         at random, or 80 per class if that is more. If these are all samples, the results are those
         of `fit`. Otherwise the maps are fitted to half of them, and two more passes take one Newton
         step towards the fit to all samples (:ref:`one_step`). The interval then has no exact limits
-        where fewer than 20 events are seen, and may end above that of the mean loss.
+        where fewer than 20 events are seen, and may end above that of the mean loss. Jumps and
+        confused classes are sought in the part only: if there are any, ``lower_bound_`` states that
+        the error may exceed the upper limit.
 
         Parameters
         ----------
@@ -311,15 +321,16 @@ class CalibrationErrorEstimator(ClassifierInspector):
         if first.complete:
             self._estimate(first.part)
         else:
-            terms, norm, evidence = solve_chunks(source, first, score=score, notion=notion)
+            terms, norm, *rest = solve_chunks(source, first, score=score, notion=notion)
             interval = interval_of_norm(terms.calibration, norm, float(self.confidence_level))
-            self._set(terms, interval, evidence)
+            self._set(terms, interval, *rest)
         self.classes_, self.n_features_in_ = classes, first.n_columns
         self.n_passes_ = source.passes
         return self
 
-    def _set(self, terms, interval, evidence):
-        """Set the attributes from a `ScoreDecomposition`, an interval or None, and the evidence."""
+    def _set(self, terms, interval, evidence, lower_bound):
+        """Set the attributes from a `ScoreDecomposition`, an interval or None, and the rest."""
+        self.lower_bound_ = lower_bound
         self.calibration_error_ = terms.calibration
         self.refinement_ = terms.refinement
         self.sharpness_ = terms.sharpness

@@ -77,6 +77,31 @@ class BasisBlock:
             found[rows] += q[rows] @ mixed[own]
         return found
 
+    def values(self) -> np.ndarray:
+        """The directions (n, K, J) of the second class of two, (n, 1, J), or of all classes."""
+        top: Any = self.top
+        if self._binary:
+            return top.T[:, None]
+        n_samples, n_classes = self.log.shape
+        end = self._layout()[2]
+        found, at = np.zeros((n_samples, n_classes, end)), 0
+        if self.dense is not None:
+            at = len(self.dense)
+            found[:, :, :at] = np.moveaxis(self.dense, 0, 2)
+        each = np.arange(n_classes)
+        for factor in self.factors:
+            found[:, each, at + each] = 1.0 if factor is None else factor
+            at += n_classes
+        if self.top is not None:
+            found[np.arange(n_samples), self.column, at:] = top.T
+        if self.mix is None:
+            return found
+        mix = self.mix.toarray() if issparse(self.mix) else self.mix
+        found = found @ mix[:end]
+        if self.confusion:
+            found += mix[end + self.column[:, None] * n_classes + each]
+        return found
+
     def total(self, q: np.ndarray) -> np.ndarray:
         r""":math:`\sum_{ik} q_{ik} g_{ik}`, (J,), or (r, J) for q of shape (r, n, K)."""
         parts, start, one = [], q.shape[:-2], np.ones(len(self.log))

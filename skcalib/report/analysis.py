@@ -39,7 +39,12 @@ from skcalib.recalibration.selection import (
 )
 from skcalib.recalibration.stacked import HeldOutMixture, StackedRecalibrator
 from skcalib.report.decision import find_decision
-from skcalib.report.direction import direction_of, gains_of, logistic_recalibration
+from skcalib.report.direction import (
+    confusions_of,
+    direction_of,
+    gains_of,
+    logistic_recalibration,
+)
 from skcalib.report.findings import (
     FEWEST_LABELS,
     Advice,
@@ -175,6 +180,7 @@ def find(
         omitted=_omitted(problem, part),
         by=by,
         decision=decision,
+        confusions=confusions_of(solved, problem.classes, confidence_level),
     )
     found = _decide(found, problem, solved)
     recalibrated = None
@@ -328,7 +334,8 @@ def error_finding(
     highest = max(mean_loss.high, limit_of_noise(calibration), refinement.high)
     mean_loss = replace(mean_loss, high=highest)
     parts = decompose(terms), mean_loss, calibration, refinement
-    return ErrorFinding(loss, notion, smoother, *parts, found.target, found.evidence)
+    own = found.target, found.evidence, found.residual_pvalue, found.lower_bound
+    return ErrorFinding(loss, notion, smoother, *parts, *own)
 
 
 def _around(interval, confidence_level):
@@ -514,7 +521,7 @@ def _direction(found):
     named = direction_of(found.gains, 1, _gap_sign(found))
     if named in ("too_high", "too_low"):  # class biases gain more
         named = "class_shift" if worst_places(found.places, "class", 1) else None
-    return named or "uneven"
+    return named or ("confused" if found.confusions else "uneven")
 
 
 def _mean_sign(found):

@@ -26,9 +26,9 @@ from skcalib.clusters import (
     inflation,
     student_level,
 )
-from skcalib.inference import MeanInterval
+from skcalib.inference import MeanInterval, rate_interval
 from skcalib.links._base import detection_limit, log_forecast, logistic_regression
-from skcalib.report.findings import Gains, LogisticRecalibration
+from skcalib.report.findings import Confusion, Gains, LogisticRecalibration
 from skcalib.scores import LogLoss
 from skcalib.significance.binary import run_test
 from skcalib.significance.logistic import JointRatio
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from skcalib.problem import Problem
 
 _LIMIT = 0.01  # replaces a forecast of exactly 0, unless smaller ones occur
+_FEWEST = 10  # samples of a confusion
 _WEAK = 0.01  # precision of the priors that keep separable fits finite, in samples
 
 
@@ -111,6 +112,36 @@ def _binary_gains(solved):
         leverage = np.clip(unit * p * (1 - p) * column**2 / information, 0.0, 0.5)
         optimism = 0.5 * unit * (column * (y - p)) ** 2 / information / (1 - leverage)
         yield _loss(x, y) - _loss(x + theta[0] * column, y) - optimism
+
+
+def confusions_of(
+    solved: AveragedProblem, classes: np.ndarray, confidence_level: float
+) -> tuple[Confusion, ...]:
+    """The transitions of the averaged maps' `Extension` as observed frequencies.
+
+    Those whose interval, with Bonferroni's correction, lies above the mean probability.
+    """
+    more = solved.extension
+    pairs = () if more is None else more.transitions
+    top, found = solved.forecast.argmax(axis=1), []
+    for one in pairs:
+        at_least = one.above or 0.0
+        rows = (top == one.source) & (solved.forecast[:, one.source] >= at_least)
+        if rows.sum() < _FEWEST:
+            continue
+        weight, score = solved.weight[rows], solved.forecast[rows, one.target]
+        label = solved.targets(rows)[:, one.target]
+        level = 1 - (1 - confidence_level) / len(pairs)
+        own = {
+            "square": None if solved.square is None else solved.square[rows],
+            "cluster": None if solved.cluster is None else solved.cluster[rows],
+        }
+        observed = rate_interval(label, weight, level, **own)
+        mean_score = float(weighted_mean(score, weight))
+        if observed.low > mean_score:
+            names = str(classes[one.source]), str(classes[one.target])
+            found.append(Confusion(*names, at_least, int(rows.sum()), mean_score, observed))
+    return tuple(found)
 
 
 def direction_of(gains: Gains, shift_up: float, slope_down: float) -> str | None:

@@ -104,6 +104,23 @@ class Gains:
 
 
 @dataclass(frozen=True)
+class Confusion:
+    """A class that is more frequent than predicted where another class is predicted.
+
+    ``n_samples`` have ``predicted`` as their most likely class, with a probability of at least
+    ``at_least``. Their mean probability of ``other`` is ``mean_score``, and ``observed`` its
+    frequency, with an interval that holds for all confusions of a report simultaneously.
+    """
+
+    predicted: str
+    other: str
+    at_least: float
+    n_samples: int
+    mean_score: float
+    observed: MeanInterval
+
+
+@dataclass(frozen=True)
 class ModelBound:
     """Grouping loss by a cross-fitted model of score and features, on ``n_samples`` samples."""
 
@@ -172,7 +189,9 @@ class ErrorFinding:
     `proper_calibration_error` with its defaults, and the interval that of
     `CalibrationErrorEstimator`. ``target`` says what the interval covers, and ``evidence`` holds
     the weights of a shift, a slope, different slopes of the classes and a curve. ``smoother`` is
-    empty for the default, which averages recalibration maps.
+    empty for the default, which averages recalibration maps. ``residual_pvalue`` is that of the
+    residuals of these maps in cells; ``lower_bound`` is the reason why the error may exceed the
+    upper limit, or empty.
     """
 
     loss: str
@@ -184,6 +203,8 @@ class ErrorFinding:
     refinement: MeanInterval
     target: str = ""
     evidence: dict | None = None
+    residual_pvalue: float = 1.0
+    lower_bound: str = ""
 
     @property
     def detected(self) -> bool:
@@ -264,7 +285,8 @@ class Findings:
     scores and the classes, ``reported`` the commonly reported numbers, ``notes`` the warnings of
     the estimators, ``omitted`` what was omitted or computed on a part of the samples. ``by`` are
     the groups that the user names, ``decision`` the cost of decisions at the given threshold.
-    ``more_where`` is "higher" or "lower" if these predictions are further too high or too low. With
+    ``more_where`` is "higher" or "lower" if these predictions are further too high or too low.
+    ``confusions`` are the pairs of classes that the predictions confuse, the strongest first. With
     clusters of dependent samples, of which there are ``n_clusters``, ``effective_size`` is divided
     by the design effect of the mean Brier score.
     """
@@ -298,6 +320,7 @@ class Findings:
     decision: DecisionFinding | None = None
     more_where: str = ""
     n_clusters: int | None = None
+    confusions: tuple = ()
 
     def error(self, loss: str, notion: str) -> ErrorFinding:
         """The error of that loss and notion."""
@@ -325,6 +348,11 @@ class Findings:
         return self.logistic is not None and self.logistic.pvalue < TEST_LEVEL
 
     @property
+    def residuals_reject(self) -> bool:
+        """True if the residuals of the averaged maps are not noise, at the level of the verdict."""
+        return self.error("brier", "canonical").residual_pvalue < TEST_LEVEL
+
+    @property
     def miscalibrated(self) -> bool:
         """True if a calibration error is significantly above zero, or a test rejects.
 
@@ -332,7 +360,7 @@ class Findings:
         """
         if any(one.kind == "repeated_rows" for one in self.suspicions):
             return False
-        tests = self.kernel_test_rejects or self.logistic_test_rejects
+        tests = self.kernel_test_rejects or self.logistic_test_rejects or self.residuals_reject
         return tests or any(error.detected for error in self.brier_errors)
 
     @property

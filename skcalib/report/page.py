@@ -175,9 +175,24 @@ def _classes(report):
     if len(shown) < len(places):
         caption += f" The {len(shown)} of {len(places):,} classes with the largest differences."
     head = ("Class", "predicted", "observed", "interval")
-    blocks = [Table(caption, head, rows, compact=True)]
+    blocks = [Table(caption, head, rows, compact=True), *_confusions(findings)]
     drawn = pictures.classes(report)
     return Section(SECTIONS["classes"], (*blocks, *drawn))
+
+
+def _confusions(findings):
+    """The table of pairs of classes that are confused, if there are any."""
+    if not findings.confusions:
+        return []
+    rows = []
+    for one in findings.confusions:
+        ends = rate_interval(one.observed.low, one.observed.high, one.observed.estimate)
+        names = (wording.class_label(name) for name in (one.predicted, one.other))
+        score = rates(one.at_least, one.mean_score, one.observed.estimate, distinct=False)
+        rows.append(Row((*names, *score, ends), note=f"{one.n_samples:,} samples", marked=(4,)))
+    head = ("Predicted", "other class", "at least", "predicted", "observed", "interval")
+    caption = wording.confusions_caption(findings.confidence_level)
+    return [Table(caption, head, tuple(rows), compact=True)]
 
 
 def _class_row(findings, place, places):
@@ -282,12 +297,17 @@ def _tests(findings):
         name = f"Test of shift and slope of the {of} (Cox)"
         rejects = findings.logistic_test_rejects
         rows.append(_test_row(name, pvalue(findings.logistic.pvalue), rejects))
+    found = findings.error("brier", "canonical")
+    if found.residual_pvalue < 1:
+        name = "Residuals of the averaged maps, in cells"
+        rows.append(_test_row(name, pvalue(found.residual_pvalue), findings.residuals_reject))
     if findings.test is not None:
         part = "" if findings.n_tested == findings.n_samples else f", {findings.n_tested:,} samples"
         name = f"Kernel test, {what['canonical']}{part}"
         rows.append(_test_row(name, pvalue(findings.test.pvalue), findings.kernel_test_rejects))
     table = Table(wording.caption_of_tests(), ("Test", "result", "significant"), tuple(rows))
-    said = [text for text in (wording.kernel_test(findings), wording.evidence(findings)) if text]
+    said = (wording.kernel_test, wording.lower_bound, wording.evidence)
+    said = [text for text in (one(findings) for one in said) if text]
     return Section(SECTIONS["tests"], (table, *map(Text, said)))
 
 

@@ -171,8 +171,8 @@ class CalibrationReport(Shown):
     miscalibrated : bool
         Whether miscalibration was found.
     direction : str or None
-        "too_high", "too_low", "too_extreme", "too_moderate", "class_shift" or "uneven"; None if no
-        miscalibration was found.
+        "too_high", "too_low", "too_extreme", "too_moderate", "class_shift", "confused" (pairs of
+        classes, see ``findings.confusions``) or "uneven"; None if no miscalibration was found.
     random_state : int
         The seed.
     grouping_estimator : GroupingLossEstimator or None

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skcalib.grouping import GroupDifference
     from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
     from skcalib.inference import MeanInterval
-    from skcalib.report.findings import BrierChange, Findings, Reported
+    from skcalib.report.findings import BrierChange, Confusion, Findings, Reported
 
 LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
 NOTION_NAMES = {
@@ -136,6 +136,7 @@ _SHORT = {
     "too_extreme": "over-confident",
     "too_moderate": "under-confident",
     "class_shift": "class frequencies",
+    "confused": "confused classes",
     "uneven": "uneven",
 }
 
@@ -172,12 +173,27 @@ def _uneven(findings):
     return f"Miscalibrated, unevenly: {', '.join(parts)}."
 
 
+def _confused(findings):
+    return f"Some classes are confused: {confusion(findings.confusions[0])}."
+
+
+def confusion(one: Confusion) -> str:
+    """Where a class is more frequent than predicted, and how frequent, as part of a sentence."""
+    predicted, other = class_name(one.predicted), class_name(one.other)
+    score, observed = rates(one.mean_score, one.observed.estimate)
+    where = f"where {predicted} is predicted"
+    if one.at_least > 0:
+        where += f" with at least {rates(one.at_least)[0]}"
+    return f"{where}, {other} is true in {observed} of the samples, predicted {score}"
+
+
 _HEADLINES = {
     "too_high": _shifted("too high"),
     "too_low": _shifted("too low"),
     "too_extreme": lambda findings: "Over-confident: predictions are too extreme.",
     "too_moderate": lambda findings: "Under-confident: predictions are not extreme enough.",
     "class_shift": _class_shift,
+    "confused": _confused,
     "uneven": _uneven,
 }
 
@@ -280,6 +296,9 @@ def typical_error(findings: Findings) -> str:
 def typical_parts(findings: Findings) -> tuple[str, str]:
     """The typical error in points, and what it is with its interval."""
     found, level = findings.typical_error, percent(findings.confidence_level)
+    if findings.shown_error.lower_bound:
+        least = max(found["low"], found["estimate"])
+        return f"at least {points(least)}", f"{_RMS}; more than the averaged maps can express"
     if found["low"] == 0:
         return f"up to {points(found['high'])}", f"{_RMS}; {level} upper limit"
     how = ", isotonic" if findings.shown_error is findings.flexible else ""
@@ -598,6 +617,21 @@ def classes_caption(level: float) -> str:
         "Mean predicted probability and observed frequency of each class. "
         f"Simultaneous {percent(level)} intervals (*: significant)."
     )
+
+
+def confusions_caption(level: float) -> str:
+    """Caption of the table of pairs of classes."""
+    return (
+        "Pairs of classes: where the first is predicted with at least this probability, mean "
+        "probability and observed frequency of the second. Simultaneous "
+        f"{percent(level)} intervals."
+    )
+
+
+def lower_bound(findings: Findings) -> str:
+    """Why the error may exceed its upper limit, or empty."""
+    reason = findings.error("brier", "canonical").lower_bound
+    return f"Calibration error of all classes: {reason}." if reason else ""
 
 
 def kernel_test(findings: Findings) -> str:

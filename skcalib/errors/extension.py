@@ -1,0 +1,570 @@
+r"""What the residuals of averaged maps show beyond them: jumps, and classes that are confused.
+
+The directions of a `ModelAverage` are smooth. An `Extension` corrects its best map where the
+residuals are not noise.
+
+- **Two classes: nested cells.** The forecasts are divided into J = 16, 32, ... intervals. At each J
+  the mean residuals of the cells are tested. The finest J that is needed gives each cell a shift of
+  the log odds, with a normal prior of variance one.
+- **More classes: transitions.** A share :math:`\tau_{ab}` of the probability of a class a belongs
+  to another class b, for all samples or where a is predicted with at least some probability:
+
+  .. math:: C = S + \sum_{a, b} \tau_{ab}\, 1_{ab}(S)\, S_a (e_b - e_a) .
+
+  A pair is kept if its gain of log likelihood exceeds :math:`\tfrac12 \log(n / 15) + \log(5 K (K -
+  1))`: five sets of samples are tried for each pair. At most twelve are kept, and fitted together.
+  The residuals that are left are tested in nested cells of the most likely class and its forecast.
+
+The test of a level is that of the squared norm of the mean residuals, whitened by their information
+plus that of one sample. Its variance is that of labels from the map, not that of the residuals
+seen: a single label of small probability would inflate the latter. The p-values of the levels are
+combined as by Cauchy's distribution. If they reject, the coarsest level with a p-value near
+the smallest is needed; if they clearly reject, the finest level that adds to the one before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from scipy.sparse import csr_array
+from scipy.special import expit
+
+from skcalib.clusters import cluster_sums
+from skcalib.links._base import row_blocks
+from skcalib.links.averaging import cost, identity_model
+from skcalib.links.basis_block import FEW_CLASSES
+from skcalib.squared_norm import SquaredNorm, noise_cumulants
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from skcalib.errors.averaged import AveragedProblem
+    from skcalib.links.averaging import Model
+
+_LEAST_SAMPLES = 50  # for which an extension is sought
+_COARSEST, _PER_CELL = 16, 8  # cells of two classes; least samples of a cell
+_PER_CLUSTER = 4  # least clusters for each cell
+_INFORMATION = 4.0  # least information of a cell, in mean over cells
+_LEVEL = 0.03  # of the combined test
+_CLEAR, _FINER = 1e-4, 0.05  # p-values of a clear effect, and of what a finer level adds to it
+_UNRESOLVED, _LARGE = 0.002, 0.5  # level, and share of the signal, of the finest cells
+_RATES = np.array([0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.35])  # at which gains are tried
+_QUANTILES = (0.0, 0.25, 0.5, 0.75)  # of the forecast, from which on a transition may begin
+_MOST_PAIRS, _FEWEST_SAMPLES = 12, 20
+_TINY = np.finfo(np.float64).tiny
+_LEAST_ODDS = 2.0  # log odds of transitions against the averaged maps
+_LEAST_RATE = 0.003  # below it a transition is left out
+_PRIOR_ODDS = 100.0  # against shifts in cells
+_STEPS = 30  # of Newton's method
+
+
+class Transition(NamedTuple):
+    """A share `rate` of the probability of class `source` that belongs to class `target`.
+
+    It holds where `source` is predicted with a probability of at least `above`, or everywhere
+    (None).
+    """
+
+    source: int
+    target: int
+    above: float | None
+    rate: float
+
+    def mass(self, forecast: np.ndarray, proba: np.ndarray) -> np.ndarray:
+        """Probability (m,) of the source where the transition holds."""
+        if self.above is None:
+            return proba[:, self.source]
+        chosen = (forecast.argmax(axis=1) == self.source) & (forecast[:, self.source] >= self.above)
+        return proba[:, self.source] * chosen
+
+    def change(self, forecast: np.ndarray, proba: np.ndarray) -> np.ndarray:
+        """Change (m, K) of the probabilities for a rate of one."""
+        found = np.zeros_like(proba)
+        found[:, self.target] = self.mass(forecast, proba)
+        found[:, self.source] = -found[:, self.target]
+        return found
+
+
+@dataclass(frozen=True)
+class Extension:
+    """The best of the averaged maps with what its residuals show.
+
+    ``base`` is the model that is corrected, perhaps the identity, with the forecasts ``start`` (n,
+    K). ``proba`` (n, K) are the corrected ones, ``leverage`` (n,) that of each sample in both fits,
+    and ``inverse`` the inverse information of the shifts (J,) or rates (r, r). ``share`` is the
+    weight of the extension beside the averaged maps. ``test`` is that of the residuals: for several
+    classes, of the map with the transitions.
+    """
+
+    base: Model
+    start: np.ndarray
+    proba: np.ndarray
+    leverage: np.ndarray
+    inverse: np.ndarray
+    share: float
+    transitions: tuple[Transition, ...]
+    test: ResidualTest
+
+    @property
+    def found(self) -> bool:
+        """Whether there is anything beyond the averaged maps."""
+        return bool(self.test.needed or self.transitions)
+
+    @classmethod
+    def of(cls, problem: AveragedProblem) -> Extension | None:
+        """Test the residuals; None for few samples, one class, or more than twenty classes."""
+        average, n_classes = problem.average, problem.forecast.shape[1]
+        if not 1 < n_classes <= FEW_CLASSES or average.size < _LEAST_SAMPLES:
+            return None
+        cells = NestedCells(problem.forecast, problem.share, average.size)
+        base, start = average.best, _proba_of(problem, average.best)
+        leverage = average.unit * _leverage(problem, base, start)
+        fitted = [(_tangents(problem, base, start, cells), base.covariance)]
+        test = ResidualTest(cells, problem, start, fitted)
+        proba, share, transitions, inverse = start, 0.0, (), np.empty((0, 0))
+        if n_classes > 2 and problem.cluster is None:
+            odds, found = _transitions(problem, base, start)
+            if odds > _LEAST_ODDS:
+                base, start, proba, transitions, inverse = found
+                share = float(expit(odds))
+                own = _rates_leverage(problem, start, proba, transitions, inverse)
+                leverage = own + (leverage if base.groups else 0.0)
+                changes = [one.change(problem.forecast, start) for one in transitions]
+                along = problem.share[:, None, None] * np.stack(changes, axis=2)
+                fitted = [*(fitted if base.groups else []), (cells.total(along), inverse)]
+                test = ResidualTest(cells, problem, proba, fitted)
+        if n_classes == 2 and test.needed and problem.cluster is None:
+            code = cells.at(test.needed)
+            gain, proba, inverse = _steps(problem, start, code)
+            by_evidence = float(expit(gain - cost(gain, len(inverse), average.size)))
+            share = max(by_evidence, (1 - float(average.shares[0])) * _posterior(test.pvalue))
+            leverage = leverage + average.unit * proba[:, 0] * proba[:, 1] * inverse[code]
+        leverage = np.clip(leverage, 0.0, 0.5)
+        return cls(base, start, proba, leverage, inverse, share, transitions, test)
+
+    def optimism(self, problem: AveragedProblem, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Optimism of the shifts or rates at some samples, beside that of the base.
+
+        For the Brier score without its factor, and for the log loss, as those of the models.
+        """
+        p, unit = self.proba[rows], problem.average.unit[rows]
+        residual = problem.residual(rows, p)
+        if p.shape[1] == 2:
+            own = residual[:, 1] ** 2 * self.inverse[self.test.cells.at(self.test.needed)[rows]]
+            brier, log = 2 * p[:, 0] * p[:, 1] * own, own
+        else:
+            forecast, start = problem.forecast[rows], self.start[rows]
+            target = problem.targets(rows) / np.maximum(p, _TINY)
+            changes = [one.change(forecast, start) for one in self.transitions]
+            score = np.stack([np.einsum("ik,ik->i", target, d) for d in changes], axis=1)
+            along = np.stack([np.einsum("ik,ik->i", residual, d) for d in changes], axis=1)
+            image = score @ self.inverse
+            brier, log = (np.einsum("ij,ij->i", part, image) for part in (along, score))
+        factor = unit / (1 - self.leverage[rows])
+        return factor * brier, 0.5 * factor * log
+
+
+# --- Nested cells ---------------------------------------------------------------------------------
+
+
+class NestedCells:
+    """A partition of forecasts, and all coarser ones; forecasts that are equal share a cell.
+
+    Two classes: intervals of equal measure, the mean of the distribution function of the samples
+    and that of their information, so that cells reach into the tails. More: the most likely class,
+    and intervals of equal mass of its forecast. ``levels`` are the numbers of intervals, each the
+    double of the one before, of every one of the ``chains``.
+    """
+
+    def __init__(self, forecast: np.ndarray, share: np.ndarray, size: float) -> None:
+        n_samples, n_classes = forecast.shape
+        self.n_classes, self.finest, own = n_classes, 0, np.inf
+        if n_classes == 2:
+            information = share * forecast[:, 0] * forecast[:, 1]
+            most, self.chains, coarsest = size / _PER_CELL, 1, _COARSEST
+            place = _place(forecast[:, 1], share)
+            if information.any():
+                place = (place + _place(forecast[:, 1], information)) / 2
+            top = np.zeros(n_samples, dtype=int)
+        else:
+            most, self.chains, coarsest = size ** (2 / 3) / (n_classes * (n_classes - 1)), 0, 1
+            self.chains, top, place = n_classes, forecast.argmax(axis=1), np.empty(n_samples)
+            for k in np.unique(top):
+                rows = np.flatnonzero(top == k)
+                place[rows] = _place(forecast[rows, k], share[rows])
+            counts = size * np.bincount(top, share, minlength=n_classes) / _PER_CELL
+            own = 2 ** np.floor(np.log2(np.maximum(counts, 1.0))).astype(int)[top]
+        if most >= coarsest:
+            self.finest = 2 ** int(np.log2(most))
+        self.levels = [1 << k for k in range(31) if coarsest <= 1 << k <= self.finest]
+        own = np.minimum(own, max(self.finest, 1)).astype(int)
+        cell = np.minimum((place * own).astype(int), own - 1) * (max(self.finest, 1) // own)
+        self._code = top * max(self.finest, 1) + cell
+
+    def at(self, level: int) -> np.ndarray:
+        """The cell of each sample at a level, (n,)."""
+        return self._code // (self.finest // level)
+
+    def total(self, values: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
+        """Sums (M, ...) of values (n, ...) over the finest cells."""
+        code, n_cells = self._code[rows], self.chains * self.finest
+        if not n_cells:
+            return np.zeros((0, *values.shape[1:]))
+        if values.ndim == 1:
+            return np.bincount(code, values, minlength=n_cells)
+        flat = indicators(code, n_cells).T @ values.reshape(len(code), -1)
+        return flat.reshape(n_cells, *values.shape[1:])
+
+    def fold(self, sums: np.ndarray, level: int) -> np.ndarray:
+        """Sums over the cells of a level, from those over the finest cells."""
+        rest = sums.shape[1:]
+        return sums.reshape(self.chains * level, self.finest // level, *rest).sum(axis=1)
+
+
+def indicators(code: np.ndarray, n_cells: int) -> csr_array:
+    """Sparse indicators (n, M) of the cell of each sample."""
+    n_samples = len(code)
+    parts = np.ones(n_samples), code, np.arange(n_samples + 1)
+    return csr_array(parts, shape=(n_samples, n_cells))
+
+
+def _place(value, mass):
+    """The distribution function at each value, in the middle of its jump."""
+    _, inverse = np.unique(value, return_inverse=True)
+    total = np.bincount(inverse, mass)
+    return ((np.cumsum(total) - total / 2) / max(total.sum(), 1e-300))[inverse]
+
+
+class ResidualTest:
+    """Tests of the residuals of a map in the cells of every level.
+
+    `fitted` are pairs of sums of tangents over the finest cells, and the covariance of their
+    parameters: residuals of a fit are smaller than those of the true map.
+    """
+
+    def __init__(
+        self,
+        cells: NestedCells,
+        problem: AveragedProblem,
+        proba: np.ndarray,
+        fitted: list[tuple[np.ndarray, np.ndarray]],
+    ) -> None:
+        self.cells, self._fitted, self.levels = cells, fitted, []
+        if not cells.levels:
+            return
+        average, binary = problem.average, proba.shape[1] == 2
+        self._size, self._clusters = average.size, None
+        totals: list = [0.0] * 7
+        for rows in row_blocks(np.empty((len(proba), proba.shape[1] ** 2))):
+            p, e = proba[rows], problem.residual(rows, proba[rows])
+            share, square = problem.share[rows], problem.root[rows] ** 2
+            if binary:
+                e, information = e[:, 1:], (p[:, 0] * p[:, 1])[:, None]
+                noise = information[:, :, None]
+            else:
+                information = p
+                noise = p[:, :, None] * (np.eye(p.shape[1]) - p[:, None])
+            noise = average.dispersion * square[:, None, None] * noise
+            parts = share[:, None] * e, share[:, None] * information, square[:, None] * e**2
+            one = problem.one[rows, None]
+            each = np.einsum("iaa->ia", noise)
+            skewed = one * each * (1 - 2 * (p[:, 1:] if binary else p))
+            parts = *parts, noise, one / share[:, None] * each**2, skewed, share
+            totals = [t + cells.total(part, rows) for t, part in zip(totals, parts, strict=True)]
+        self._sums = totals
+        if problem.cluster is not None:
+            residual = problem.share[:, None] * problem.residual(slice(None), proba)
+            self._clusters = residual[:, 1:] if binary else residual, problem.cluster
+        self.levels = [(J, self._norm(J)) for J in self.affordable(log=True)]
+
+    def affordable(self, *, log: bool) -> list[int]:
+        """Levels with enough clusters; of two classes, with enough information for the log loss."""
+        levels, most = self.cells.levels, [np.inf]
+        if self._clusters is not None:
+            most.append((int(self._clusters[1].max()) + 1) / _PER_CLUSTER)
+        if log and self.cells.n_classes == 2 and levels:
+            information = float(self._sums[1].sum()) * self._size
+            most += [self._size ** (2 / 3), information / _INFORMATION]
+        return [level for level in levels if level <= min(most)]
+
+    def _norm(self, level):
+        """Law of the squared norm of the whitened mean residuals in the cells of a level."""
+        mean, information, seen, noise, own, skewed = (
+            self.cells.fold(s, level) for s in self._sums[:6]
+        )
+        whitened = information + 1 / self._size
+        if self._clusters is not None:
+            residual, cluster = self._clusters
+            code = self.cells.at(level)
+            at = code[:, None] * residual.shape[1] + np.arange(residual.shape[1])
+            values = (residual / np.sqrt(whitened[code])).ravel()
+            starts = residual.shape[1] * np.arange(len(code) + 1)
+            shape = len(code), whitened.size
+            rows = cluster_sums(csr_array((values, at.ravel(), starts), shape=shape), cluster)
+            rows = rows.toarray()
+            value = float(np.sum(rows.sum(axis=0) ** 2) - np.sum(rows**2))
+            noise2, noise3 = noise_cumulants(rows)
+            return SquaredNorm(value, max(noise2, 1e-60), noise3, 0.0)
+        value = float(np.sum(mean**2 / whitened) - np.sum(seen / whitened))
+        for tangents, covariance in self._fitted:
+            along = self.cells.fold(tangents, level) / np.sqrt(whitened)[:, :, None]
+            value += float(np.sum((along @ covariance) * along))
+        root = 1 / np.sqrt(whitened)
+        spread = noise * root[:, :, None] * root[:, None]
+        second = np.sum(spread**2) - np.sum(own / whitened**2)
+        third = 8 * np.sum((spread @ spread) * spread) + 4 * np.sum(skewed**2 / whitened**3)
+        return SquaredNorm(value, max(2 * float(second), 1e-60), float(third), 0.0)
+
+    @cached_property
+    def pvalue(self) -> float:
+        """Combined p-value of all levels; 1 without any."""
+        if not self.levels:
+            return 1.0
+        each = np.clip([norm.pvalue for _, norm in self.levels], 1e-300, 1 - 1e-12)
+        return float(np.arctan2(1, np.mean(1 / np.tan(np.pi * each))) / np.pi)
+
+    @cached_property
+    def _increments(self):
+        """P-values of what each level shows beyond the one before."""
+        found, before = [], SquaredNorm(0.0, 0.0, 0.0, 0.0)
+        for _, norm in self.levels:
+            more = norm.estimate - before.estimate
+            noise = max(norm.noise2 - before.noise2, 1e-60), norm.noise3 - before.noise3
+            found.append(SquaredNorm(more, *noise, 0.0).pvalue)
+            before = norm
+        return found
+
+    @cached_property
+    def needed(self) -> int:
+        """The finest level that the residuals need; 0 if they are noise."""
+        if self.pvalue >= _LEVEL:
+            return 0
+        pairs = zip(self.levels, self._increments, strict=True)
+        finer = [level for (level, _), p in pairs if p < _FINER]
+        if finer and self.pvalue < _CLEAR:
+            return int(finer[-1])
+        least = min(norm.pvalue for _, norm in self.levels)
+        near = np.sqrt(least * max(_LEVEL, least))
+        return int(next(level for level, norm in self.levels if norm.pvalue <= near))
+
+    @property
+    def unresolved(self) -> bool:
+        """Whether a large part of what the residuals show is in the finest cells only."""
+        if len(self.levels) < 2 or self.pvalue >= _LEVEL or self._increments[-1] >= _UNRESOLVED:
+            return False
+        before, last = (norm.estimate for _, norm in self.levels[-2:])
+        return last - before > _LARGE * last
+
+    def price(self, level: int, *, log: bool) -> float:
+        """Second cumulant that cells of a level add to the squared norm of an error."""
+        noise = np.einsum("caa->ca", self.cells.fold(self._sums[3], level))
+        if log:
+            gram = 2 * (self.cells.fold(self._sums[1], level) + 1 / self._size)
+        else:
+            gram = self.cells.fold(self._sums[6], level)[:, None]
+        return 2 * float(np.sum(np.divide(noise, gram, where=gram > 0, out=0 * noise) ** 2))
+
+
+# --- Corrections of a map -------------------------------------------------------------------------
+
+
+def _proba_of(problem, model):
+    """Forecasts (n, K) of a model, also where it does not keep them."""
+    if len(model.proba) == len(problem.forecast):
+        return model.proba
+    found = np.empty_like(problem.forecast)
+    for rows, block in problem.average.directions:
+        found[rows] = problem.corrected(model, rows, block)
+    return found
+
+
+def _tangents(problem, model, proba, cells):
+    """Weighted sums (M, c, d) over the finest cells of the tangents of a model."""
+    found: Any = 0.0
+    for rows, block in problem.average.directions.of(model.groups):
+        g, p = block.values(), proba[rows]
+        if p.shape[1] == 2:
+            h = (p[:, 0] * p[:, 1])[:, None, None] * g
+        else:
+            h = p[:, :, None] * (g - np.einsum("ik,ikj->ij", p, g)[:, None])
+        found = found + cells.total(problem.share[rows, None, None] * h, rows)
+    return found
+
+
+def _leverage(problem, model, proba):
+    """Leverage (n,) of each sample in the fit of a model, for weights of one."""
+    return np.concatenate(
+        [
+            block.leverage(proba[rows], model.covariance) / (proba.shape[1] - 1)
+            for rows, block in problem.average.directions.of(model.groups)
+        ]
+    )
+
+
+def _posterior(pvalue):
+    """Largest probability of an effect with this p-value (Sellke et al., 2001), from prior odds."""
+    return 1 / (1 - _PRIOR_ODDS * np.e * pvalue * np.log(pvalue)) if 0 < pvalue < 1 / np.e else 1.0
+
+
+def _steps(problem, proba, code):
+    """Shifts of the log odds in each cell, with a normal prior of variance one.
+
+    Returns the gain of log likelihood, the corrected forecasts and the inverse information.
+    """
+    weight, event = problem.average.weight, problem.targets(slice(None))[:, 1]
+    with np.errstate(divide="ignore"):
+        odds = np.clip(np.log(proba[:, 1]) - np.log(proba[:, 0]), -700, 700)
+    shift = np.zeros(code.max() + 1)
+    for _ in range(_STEPS):
+        q = expit(odds + shift[code])
+        information = np.bincount(code, weight * q * (1 - q), len(shift)) + 1
+        step = (np.bincount(code, weight * (event - q), len(shift)) - shift) / information
+        shift += np.clip(step, -1, 1)
+        if np.abs(step).max() < 1e-6:
+            break
+    moved = odds + shift[code]
+    q = expit(moved)
+    gain = event * shift[code] - np.logaddexp(0, moved) + np.logaddexp(0, odds)
+    proba = np.column_stack([expit(-moved), q])
+    gain = float(weight @ gain) - 0.5 * float(shift @ shift)
+    return gain, proba, 1 / information
+
+
+def _transitions(problem, best, start):
+    """Transitions from the forecasts or from the best model, whichever have more evidence.
+
+    Returns the log odds against the averaged maps and, if there are any, the model that is
+    corrected, its forecasts, the corrected ones, the transitions and the inverse information.
+    """
+    average = problem.average
+    identity = identity_model(np.exp(average.basis.log_proba(problem.forecast)))
+    rows, label, weight = _labelled(average)
+    at_zero = weight @ np.log(identity.proba[rows, label])
+    bases = [(identity, identity.proba, 0.0)]
+    if best.groups:
+        gain = weight @ np.log(np.maximum(start[rows, label], _TINY)) - at_zero
+        bases.append((best, start, gain - (best.gain - best.evidence)))
+    plain = max(evidence for _, _, evidence in bases)
+    options = []
+    for base, proba, evidence in bases:
+        gain, *found = _fit_transitions(problem, proba, rows, label, weight)
+        if found[1]:
+            options.append((evidence + gain, base, proba, *found))
+    if not options:
+        return -np.inf, None
+    evidence, *found = max(options, key=lambda option: option[0])
+    return float(evidence - plain), found
+
+
+def _labelled(average):
+    """Rows, labels and weights of samples; a label distribution gives several."""
+    if average.label.ndim == 1:
+        return np.arange(len(average.weight)), average.label, average.weight
+    rows, label = np.nonzero(average.label)
+    return rows, label, average.weight[rows] * average.label[rows, label]
+
+
+def _fit_transitions(problem, proba, rows, label, weight):
+    """Log evidence, corrected forecasts, transitions and inverse information; none is (0, ...)."""
+    forecast, size, n_classes = problem.forecast, problem.average.size, proba.shape[1]
+    counts = size * problem.share
+    chance = np.maximum(proba[rows, label], _TINY)
+    price = max(0.5 * np.log(size / 15), 0.25) + np.log(5 * n_classes * (n_classes - 1))
+    best = dict[tuple[int, int], tuple]()
+    for source, above, chosen in _beginnings(forecast, counts):
+        inside = chosen[rows]
+        own, w = label[inside], weight[inside]
+        ratio = proba[rows[inside], source] / chance[inside]
+        ratio[own == source] = -1.0
+        slope = np.bincount(own, w * ratio, n_classes) - w[own == source].sum()
+        hopeful = np.flatnonzero(_RATES[-1] * slope > price)
+        for target in hopeful[hopeful != source]:
+            part = (own == target) | (own == source)
+            gains = w[part] @ np.log1p(ratio[part, None] * _RATES)
+            k = int(np.argmax(gains))
+            if gains[k] > max(price, best.get((source, target), (0.0,))[0]):
+                best[source, target] = gains[k], above, _RATES[k]
+    pairs = sorted(
+        ((gain, *pair, *rest) for pair, (gain, *rest) in best.items()),
+        reverse=True,
+        key=lambda one: one[0],
+    )
+    nothing = 0.0, proba, (), np.empty((0, 0))
+    if not pairs:
+        return nothing
+    found = [Transition(int(a), int(b), u, float(r)) for _, a, b, u, r in pairs[:_MOST_PAIRS]]
+    masses = [one.mass(forecast, proba) for one in found]
+    columns = [
+        mass[rows] * ((label == one.target) * 1.0 - (label == one.source))
+        for mass, one in zip(masses, found, strict=True)
+    ]
+    own, rate = np.column_stack(columns), np.array([one.rate for one in found]) / 2
+    while (moved := _moved(proba, masses, found, rate)).min() < 0:
+        rate = rate / 2
+    fit, information = weight @ np.log(chance), np.eye(len(found))
+    for _ in range(_STEPS):  # damped Newton steps: the log likelihood is concave in the rates
+        score = own / (chance + own @ rate)[:, None]
+        information = (score * weight[:, None]).T @ score + 1e-6 * np.eye(len(rate))
+        gradient, size = weight @ score, 1.0
+        free = np.flatnonzero((rate > 0) | (gradient > 0))
+        step = np.zeros_like(rate)
+        step[free] = np.linalg.solve(information[np.ix_(free, free)], gradient[free])
+        now = weight @ np.log(chance + own @ rate)
+        while size > 1e-4:
+            new = np.clip(rate + size * step, 0.0, 0.9)
+            changed = _moved(proba, masses, found, new)
+            if changed.min() >= 0 and weight @ np.log(chance + own @ new) >= now:
+                break
+            size /= 2
+        else:
+            break
+        done, rate, moved = np.abs(new - rate).max() < 1e-5, new, changed
+        if done:
+            break
+    kept = np.flatnonzero(rate > _LEAST_RATE)
+    if not len(kept):
+        return nothing
+    found = [found[j]._replace(rate=float(rate[j])) for j in kept]
+    gain = weight @ np.log(np.maximum(moved[rows, label], _TINY)) - fit - price * len(kept)
+    inverse = np.linalg.inv(information[np.ix_(kept, kept)])
+    return float(gain), moved, tuple(found), inverse
+
+
+def _beginnings(forecast, counts) -> Iterator[tuple[int, float | None, np.ndarray]]:
+    """A class, the forecast from which on a transition holds, and which samples (n,) these are."""
+    top = forecast.argmax(axis=1)
+    for source in range(forecast.shape[1]):
+        yield source, None, np.ones(len(forecast), dtype=bool)
+        mine = np.flatnonzero(top == source)
+        mine = mine[np.argsort(forecast[mine, source], kind="stable")]
+        below = np.cumsum(counts[mine])
+        for q in _QUANTILES if len(mine) else ():
+            first = np.searchsorted(below, q * below[-1] * (1 - 1e-9), side="right")
+            above = float(forecast[mine[first], source])
+            chosen = np.zeros(len(forecast), dtype=bool)
+            chosen[mine[forecast[mine, source] >= above]] = True
+            if counts[chosen].sum() >= _FEWEST_SAMPLES:
+                yield source, above if q else 0.0, chosen
+
+
+def _moved(proba, masses, found, rate):
+    """Probabilities (n, K) after transitions with these rates."""
+    moved = proba.copy()
+    for mass, one, r in zip(masses, found, rate, strict=True):
+        moved[:, one.source] -= r * mass
+        moved[:, one.target] += r * mass
+    return moved
+
+
+def _rates_leverage(problem, start, proba, transitions, inverse):
+    """Leverage (n,) of each sample in the fit of the rates."""
+    changes = [
+        one.change(problem.forecast, start) / np.sqrt(np.maximum(proba, _TINY))
+        for one in transitions
+    ]
+    score = np.stack(changes, axis=2)
+    form = np.einsum("ikj,ikj->i", score @ inverse, score)
+    return problem.average.unit * form / (proba.shape[1] - 1)

@@ -1,0 +1,356 @@
+"""Jumps and confused classes beyond the averaged maps: tests of residuals, fits, intervals."""
+
+import itertools
+
+import numpy as np
+import pytest
+from dense_directions import dense_directions, labels_from, tangents
+from scipy.special import expit, logit
+
+from skcalib import CalibrationErrorEstimator, calibration_error_interval, score_decomposition
+from skcalib.errors import extended_interval, one_step
+from skcalib.errors.averaged import AveragedProblem
+from skcalib.errors.averaged_interval import squared_norms
+from skcalib.errors.extended_interval import BrierDirections, LogDirections, extended_norms
+from skcalib.errors.extension import Extension, NestedCells, Transition
+from skcalib.links.basis import LogitBasis
+from skcalib.problem import Problem, check_problem
+from skcalib.scores import Brier, LogLoss
+from skcalib.squared_norm import SquaredNorm
+
+LOSSES = {"brier": Brier(), "log": LogLoss()}
+
+
+def stepped(n_samples, seed, size=0.4):
+    """Labels, forecasts of an event, and its probability, with a jump at one half."""
+    rng = np.random.default_rng(seed)
+    s = expit(2 * rng.normal(size=n_samples))
+    c = np.where(s < 0.5, (1 - size) * s, 1 - (1 - size) * (1 - s))
+    return (rng.random(n_samples) < c).astype(int), s, c
+
+
+def confused(n_samples, seed, rate=0.25, above=0.0, n_classes=4):
+    """Labels, forecasts and posteriors: a share of class 0 is class 1."""
+    rng = np.random.default_rng(seed)
+    forecast = rng.dirichlet(np.full(n_classes, 0.4), n_samples)
+    mass = rate * forecast[:, 0] * (forecast[:, 0] >= above)
+    posterior = forecast.copy()
+    posterior[:, 0] -= mass
+    posterior[:, 1] += mass
+    return labels_from(posterior, rng), forecast, posterior
+
+
+def solved(y, forecast, weight=None, cluster=None):
+    forecast = np.column_stack([1 - forecast, forecast]) if forecast.ndim == 1 else forecast
+    target = np.eye(forecast.shape[1])[y]
+    weight = np.ones(len(y)) if weight is None else weight
+    return AveragedProblem.of(
+        Problem(forecast, target, weight, np.arange(forecast.shape[1]), cluster=cluster)
+    )
+
+
+# --- cells ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_cells_are_nested_and_do_not_split_ties(n_classes):
+    rng = np.random.default_rng(0)
+    forecast = np.round(rng.dirichlet(np.ones(n_classes), 3000), 2)
+    forecast[:, -1] = np.round(1 - forecast[:, :-1].sum(axis=1), 2)
+    cells = NestedCells(forecast, np.full(3000, 1 / 3000), 3000.0)
+    assert len(cells.levels) > 2 and all(b == 2 * a for a, b in itertools.pairwise(cells.levels))
+    key = forecast[:, 1] if n_classes == 2 else forecast.max(axis=1) + 10 * forecast.argmax(axis=1)
+    values = rng.normal(size=(3000, 2))
+    finest = cells.total(values)
+    for level in cells.levels:
+        code = cells.at(level)
+        for value in np.unique(key):
+            assert len(np.unique(code[key == value])) == 1
+        sums = cells.fold(finest, level)
+        for k in np.unique(code):
+            np.testing.assert_allclose(sums[k], values[code == k].sum(axis=0), atol=1e-9)
+        if n_classes == 2:  # a cell is an interval
+            ends = [(key[code == k].min(), key[code == k].max()) for k in np.unique(code)]
+            assert all(a[1] < b[0] for a, b in itertools.pairwise(ends))
+
+
+def test_cells_reach_into_the_tails():
+    """A cell has half of an equal share of the samples, or of the information."""
+    rng = np.random.default_rng(1)
+    s = expit(rng.normal(-6, 2, 4000))
+    cells = NestedCells(np.column_stack([1 - s, s]), np.full(4000, 1 / 4000), 4000.0)
+    code, information = cells.at(16), s * (1 - s)
+    mass = np.bincount(code) / 4000 + np.bincount(code, information) / information.sum()
+    np.testing.assert_allclose(mass, 2 / 16, atol=0.02)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4, 12])
+def test_values_are_the_directions(n_classes):
+    forecast = np.random.default_rng(2).dirichlet(np.full(n_classes, 0.6), 2000)
+    basis = LogitBasis(n_classes).fit(forecast, np.ones(2000), size=2000.0)
+    for names in (tuple(basis.groups), ("slope",)):
+        dense = dense_directions(basis, forecast, names)
+        found = basis(forecast, names).values()
+        expected = dense[:, 1:] if n_classes == 2 else dense
+        np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+# --- the test of residuals ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_calibrated_residuals_are_noise(n_classes):
+    """The test of the level .03 rejects in 3 % and less, plus three standard errors."""
+    rejected = found = 0
+    for seed in range(150):
+        rng = np.random.default_rng(seed)
+        forecast = rng.dirichlet(np.full(n_classes, 0.5), 800)
+        one = Extension.of(solved(labels_from(forecast, rng), forecast))
+        rejected += one.test.pvalue < 0.03
+        found += bool(one.transitions)
+    assert rejected <= 150 * (0.03 + 3 * np.sqrt(0.03 * 0.97 / 150))
+    assert found <= 3
+
+
+def test_a_label_of_small_probability_is_no_jump():
+    """One event where 1e-4 were expected is a surprise, but not evidence of a curve."""
+    s = np.full(400, 2.5e-7)
+    s[200:] = np.linspace(0.3, 0.7, 200)
+    y = (np.random.default_rng(0).random(400) < s).astype(int)
+    y[5] = 1
+    assert not Extension.of(solved(y, s)).test.unresolved
+
+
+def test_a_jump_is_found():
+    one = Extension.of(solved(*stepped(20_000, 0)[:2]))
+    assert one.test.pvalue < 1e-4 and one.test.needed >= 16 and one.share > 0.9
+    assert not one.transitions and not one.test.unresolved
+
+
+def test_what_only_the_finest_cells_show_is_unresolved():
+    """Alternations that are finer than every cell but the finest."""
+    rng = np.random.default_rng(0)
+    s = np.sort(rng.uniform(0.3, 0.7, 4000))
+    turns = np.arange(4000) * 128 // 4000 % 2
+    y = (rng.random(4000) < s + 0.25 * (2 * turns - 1)).astype(int)
+    found = calibration_error_interval(y, s, metric="brier")
+    assert not found.valid and found.reason.startswith("the residuals of the maps are not noise")
+    estimator = CalibrationErrorEstimator().fit(s, y)
+    assert estimator.lower_bound_ == found.reason
+
+
+# --- transitions ----------------------------------------------------------------------------------
+
+
+def test_transitions_are_those_of_the_simulation():
+    y, forecast, posterior = confused(4000, 0, rate=0.2, above=0.8)
+    problem = solved(y, forecast)
+    one = problem.extension
+    first = one.transitions[0]
+    assert (first.source, first.target) == (0, 1) and 0.1 < first.rate < 0.3
+    assert first.above > 0.6 and one.share > 0.99
+    distance = [np.mean((p - posterior) ** 2) for p in (one.proba, problem.average.averaged)]
+    assert distance[0] < 0.2 * distance[1]
+    np.testing.assert_allclose(one.proba.sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_rates_maximise_the_likelihood():
+    y, forecast, _ = confused(3000, 1, rate=0.3)
+    one = solved(y, forecast).extension
+    rows = np.arange(3000)
+    changes = np.stack([t.change(forecast, one.start) for t in one.transitions], axis=2)
+    score = (changes[rows, y] / one.proba[rows, y][:, None]).sum(axis=0)
+    assert np.abs(score).max() < 1e-2 * np.sqrt(np.diag(np.linalg.inv(one.inverse))).max()
+
+
+def test_a_transition_moves_mass_where_it_holds():
+    forecast = np.array([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2], [0.2, 0.7, 0.1]])
+    change = Transition(0, 2, 0.6, 0.1).change(forecast, forecast)
+    np.testing.assert_array_equal(change, [[-0.7, 0, 0.7], [0, 0, 0], [0, 0, 0]])
+    everywhere = Transition(0, 2, None, 0.1).change(forecast, forecast)
+    np.testing.assert_array_equal(everywhere[:, 2], forecast[:, 0])
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_equal_weights_of_any_size_change_nothing(loss):
+    y, forecast, _ = confused(1500, 2)
+    expected = CalibrationErrorEstimator(loss=loss).fit(forecast, y)
+    weighted = CalibrationErrorEstimator(loss=loss).fit(forecast, y, sample_weight=np.full(1500, 7))
+    assert weighted.calibration_error_ == pytest.approx(expected.calibration_error_, rel=1e-6)
+    limits = weighted.confidence_interval_
+    assert limits == pytest.approx(expected.confidence_interval_, rel=1e-5)
+
+
+# --- the interval ---------------------------------------------------------------------------------
+
+
+def dense_norm(problem, one, level, loss):
+    """The wider norm with all cells as columns of one dense array, whitened together."""
+    s, star, share = problem.forecast, one.proba, problem.share
+    n, k = s.shape
+    code = one.test.cells.at(level)
+    names = set(problem.average.directions.names) - ({"confusion"} if k > 2 else set())
+    g = dense_directions(
+        problem.average.basis, s, [x for x in problem.average.basis.groups if x in names]
+    )
+    if loss == "brier":
+        x, y, omega = tangents(s, g), problem.target - s, np.ones((n, k))
+        maps = [problem.average.affine.proba, problem.average.best.proba, star]
+        maps = [p for i, p in enumerate(maps) if not any(p is q for q in maps[:i])]
+        more = [p - s for p in maps] + [t.change(s, one.start) for t in one.transitions]
+    else:
+        x, y, omega = g - np.einsum("ik,ikj->ij", star, g)[:, None], problem.target - star, star
+        more = [t.change(s, one.start) / star for t in one.transitions]
+    x = np.concatenate([x, *(d[:, :, None] for d in more)], axis=2)
+    columns = range(1, 2) if k == 2 else range(k)
+    cells = np.zeros((n, k, (code.max() + 1) * len(columns)))
+    for j, column in enumerate(columns):
+        cells[np.arange(n), column, code * len(columns) + j] = 1
+    if k == 2:  # the second class of two
+        x, cells, y = x[:, 1:], cells[:, 1:], y[:, 1:]
+        omega = (star[:, :1] * star[:, 1:]) if loss == "log" else omega[:, 1:]
+        if loss == "log":
+            x = dense_directions(problem.average.basis, s)[:, 1:]
+    gram = np.einsum("i,ik,ikj,ikl->jl", share, omega, cells, x)
+    own = np.einsum("i,ik,ikj->j", share, omega, cells)
+    return share, x - np.einsum("ikj,jl->ikl", cells, gram / own[:, None]), cells, own, y
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("make", [stepped, confused])
+def test_dense_directions_are_centred_within_cells(make, loss):
+    """Coefficients on the cells and on what the other directions have within them."""
+    y, forecast, _ = make(2500, 3)
+    problem = solved(y, forecast)
+    one = problem.tested
+    level = one.test.cells.levels[0]
+    found = (BrierDirections if loss == "brier" else LogDirections)(problem, one, level)
+    share, within, cells, own, residual = dense_norm(problem, one, level, loss)
+    if loss == "brier":
+        mean = np.einsum("i,ikj,ik->j", share, cells, residual) / np.sqrt(own)
+        np.testing.assert_allclose(found.of_cells, mean, atol=1e-12)
+    along = np.einsum("i,ikj,ik->j", share, within, residual)
+    scale = 1.0 if loss == "brier" else np.sqrt(0.5)
+    weights = {"brier": np.ones_like(residual), "log": one.proba}[loss]
+    if loss == "log" and forecast.ndim == 1:
+        weights = (one.proba[:, 0] * one.proba[:, 1])[:, None]
+    gram = np.einsum("i,ik,ikj,ikl->jl", share, weights, within, within)
+    length = along @ np.linalg.pinv(gram, rcond=1e-12, hermitian=True) @ along
+    kept = float(found.of_dense @ found.of_dense) / scale**2
+    assert 0 <= kept <= length * (1 + 1e-2) + 1e-9
+    assert np.isfinite(found.of_dense).all() and len(found.of_dense) <= within.shape[2]
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("make", [stepped, confused])
+def test_the_interval_holds_both(make, loss):
+    """That of the directions alone, and that with cells and transitions; blocks of any size."""
+    y, forecast, _ = make(4000, 4)
+    problem = solved(y, forecast)
+    (plain,) = squared_norms([problem], [LOSSES[loss]])
+    (found,) = extended_norms([problem], [LOSSES[loss]], [plain], 1.0)
+    limits = plain.interval(0.95), SquaredNorm.interval(found.wider, 0.95)
+    low, high = found.interval(0.95)
+    assert (low, high) == (min(x[0] for x in limits), max(x[1] for x in limits))
+    assert found.wider.noise2 > 0 and found.wider.standard_error > 0
+
+
+def test_blocks_of_any_size_give_the_same_norm(monkeypatch):
+    y, forecast, _ = confused(2500, 5)
+    whole = calibration_error_interval(y, forecast, metric="brier")
+    monkeypatch.setattr("skcalib.links.basis._ENTRIES", 20_000)
+    parts = calibration_error_interval(y, forecast, metric="brier")
+    assert parts.low == pytest.approx(whole.low, rel=1e-6)
+    assert parts.high == pytest.approx(whole.high, rel=1e-6)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("make", [stepped, confused])
+def test_all_functions_state_the_same_numbers(make, loss):
+    y, forecast, _ = make(4000, 6)
+    found = calibration_error_interval(y, forecast, metric=loss)
+    estimator = CalibrationErrorEstimator(loss=loss).fit(forecast, y)
+    terms = score_decomposition(y, forecast, loss=loss)
+    assert estimator.calibration_error_ == pytest.approx(found.estimate, rel=1e-12)
+    assert terms.calibration == pytest.approx(found.estimate, rel=1e-12)
+    assert estimator.confidence_interval_ == pytest.approx((found.low, found.high), rel=1e-12)
+    name = "curve" if make is stepped else "confusion"
+    assert estimator.evidence_[name] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("make", "n_samples", "n_sets"), [(stepped, 10_000, 40), (confused, 2000, 40)]
+)
+def test_coverage_where_maps_fail(make, n_samples, n_sets):
+    """At least .95 less three standard errors, where maps alone cover .5 and less, log loss."""
+    held = before = 0
+    for seed in range(n_sets):
+        y, forecast, posterior = make(n_samples, seed + 100, 0.6 if make is stepped else 0.25)
+        both = [np.column_stack([1 - p, p]) if p.ndim == 1 else p for p in (posterior, forecast)]
+        truth = LogLoss().divergence(*both).mean()
+        problem = solved(y, forecast)
+        (plain,) = squared_norms([problem], [LogLoss()])
+        (found,) = extended_norms([problem], [LogLoss()], [plain], 1.0)
+        for norm, add in ((plain, 0), (found, 1)):
+            low, high = norm.interval(0.95)
+            held += add * (low <= truth <= high)
+            before += (1 - add) * (low <= truth <= high)
+    assert held / n_sets >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / n_sets)
+    assert before < held
+
+
+def test_clusters_widen_what_repeated_rows_would_narrow():
+    y, s, c = stepped(1500, 7, size=0.6)
+    one = CalibrationErrorEstimator().fit(s, y)
+    groups = np.repeat(np.arange(1500), 4)
+    four = CalibrationErrorEstimator().fit(np.repeat(s, 4), np.repeat(y, 4), groups=groups)
+    truth = np.mean((c - s) ** 2)
+    assert four.confidence_interval_[0] <= truth <= four.confidence_interval_[1]
+    widths = [np.diff(each.confidence_interval_)[0] for each in (one, four)]
+    assert 0.7 < widths[1] / widths[0] < 2
+
+
+def test_very_many_samples_are_tested_where_a_part_is_suspect(monkeypatch):
+    monkeypatch.setattr(one_step, "_PART", 2000)
+    y, forecast, posterior = confused(12_000, 8)
+    problem = one_step.OneStepProblem.of(check_problem(y, forecast))
+    assert problem.suspect and problem.extension.transitions[0][:2] == (0, 1)
+    truth = Brier().divergence(posterior, forecast).mean()
+    assert problem.errors(Brier()).mean() == pytest.approx(truth, rel=0.15)
+    rng = np.random.default_rng(9)
+    calibrated = one_step.OneStepProblem.of(check_problem(labels_from(forecast, rng), forecast))
+    assert not calibrated.suspect and calibrated.tested is None
+
+
+def test_chunks_say_where_the_part_is_suspect(monkeypatch):
+    monkeypatch.setattr(one_step, "_PART", 1000)
+    y, forecast, _ = confused(9000, 10)
+    chunks = [(forecast[rows], y[rows]) for rows in np.array_split(np.arange(9000), 6)]
+    found = CalibrationErrorEstimator(labels=range(4)).fit_chunks(chunks)
+    assert found.n_passes_ == 3 and "use fit" in found.lower_bound_
+    assert CalibrationErrorEstimator().fit(forecast, y).lower_bound_ == ""
+
+
+@pytest.mark.parametrize("metric", ["brier", "log"])
+def test_hard_forecasts_give_finite_limits(metric):
+    """Zeros, ties, two values, and labels of one class."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 400)
+    for s in (
+        np.where(y == 1, 0.9, 0.1),
+        np.round(rng.random(400), 1) * 0.8 + 0.1,
+        np.full(400, 0.3),
+    ):
+        found = calibration_error_interval(y, s, metric=metric)
+        assert 0 <= found.low <= found.high < np.inf
+    assert extended_interval.extended_norms([], [], [], 1.0) == []
+
+
+def test_logit_shifts_are_those_of_a_normal_prior():
+    """In each cell, score minus shift is zero."""
+    y, s, _ = stepped(20_000, 11)
+    one = solved(y, s).extension
+    code = one.test.cells.at(one.test.needed)
+    shift = np.bincount(code, logit(one.proba[:, 1]) - logit(one.start[:, 1])) / np.bincount(code)
+    score = np.bincount(code, y - one.proba[:, 1])
+    np.testing.assert_allclose(score, shift, atol=1e-4)
