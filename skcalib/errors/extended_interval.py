@@ -56,7 +56,7 @@ def extended_norms(
             found.append(norm)
             continue
         wider = _wider(problems, extensions, levels, score, norm, share)
-        if any(one.test.needed for one in extensions):  # a larger error pays for more cells
+        if any(one.test.needed for one in extensions):  # a larger error allows more cells
             more = _levels(problems, extensions, wider, score, share)
             if more != levels:
                 wider = _wider(problems, extensions, more, score, norm, share)

@@ -41,7 +41,6 @@ from skcalib.squared_norm import SquaredNorm, noise_cumulants
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skcalib.errors.averaged import AveragedProblem
     from skcalib.links.averaging import Model
 
 _LEAST_SAMPLES = 50  # for which an extension is sought
@@ -114,7 +113,7 @@ class Extension:
         return bool(self.test.needed or self.transitions)
 
     @classmethod
-    def of(cls, problem: AveragedProblem) -> Extension | None:
+    def of(cls, problem: Any) -> Extension | None:
         """Test the residuals; None for few samples, one class, or more than twenty classes."""
         average, n_classes = problem.average, problem.forecast.shape[1]
         if not 1 < n_classes <= FEW_CLASSES or average.size < _LEAST_SAMPLES:
@@ -145,7 +144,7 @@ class Extension:
         leverage = np.clip(leverage, 0.0, 0.5)
         return cls(base, start, proba, leverage, inverse, share, transitions, test)
 
-    def optimism(self, problem: AveragedProblem, rows: slice) -> tuple[np.ndarray, np.ndarray]:
+    def optimism(self, problem: Any, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """Optimism of the shifts or rates at some samples, beside that of the base.
 
         For the Brier score without its factor, and for the log loss, as those of the models.
@@ -248,7 +247,7 @@ class ResidualTest:
     def __init__(
         self,
         cells: NestedCells,
-        problem: AveragedProblem,
+        problem: Any,
         proba: np.ndarray,
         fitted: list[tuple[np.ndarray, np.ndarray]],
     ) -> None:
@@ -283,9 +282,11 @@ class ResidualTest:
     def affordable(self, *, log: bool) -> list[int]:
         """Levels with enough clusters; of two classes, with enough information for the log loss."""
         levels, most = self.cells.levels, [np.inf]
+        if not levels:
+            return levels
         if self._clusters is not None:
             most.append((int(self._clusters[1].max()) + 1) / _PER_CLUSTER)
-        if log and self.cells.n_classes == 2 and levels:
+        if log and self.cells.n_classes == 2:
             information = float(self._sums[1].sum()) * self._size
             most += [self._size ** (2 / 3), information / _INFORMATION]
         return [level for level in levels if level <= min(most)]

@@ -2,11 +2,11 @@ r"""Merge the samples of a large binary problem into fewer rows, which stand for
 
 Forecasts are merged whose log odds t fall into the same of 32,769 cells, those in which
 :math:`asinh(t) / h` rounds to the same number. Their width is about .0004 around zero and grows
-with the absolute value of t. Forecasts of exactly 0 and 1 have cells of their own. A row holds the
-mean forecast of the samples of a cell with the same label, their number, and the sums of their
-weights and squared weights. The variance of the forecasts in a cell is lost, so estimates differ
-from those of the samples by about 1e-5 of their size. For samples with unequal weights, the
-leverage is computed from the mean weight of a row, which changes limits of intervals by about 1e-6.
+with the absolute value of t. Forecasts of exactly 0 and 1 have cells of their own. There is a row
+for each cell and label, with the mean forecast of the cell, the number of samples, and the sums of
+their weights and squared weights. The variance of the forecasts in a cell is lost, so estimates
+differ from those of the samples by about 1e-5 of their size. Limits of intervals may differ by
+about .002 of their size, because ties divide the samples differently into cells.
 """
 
 from __future__ import annotations

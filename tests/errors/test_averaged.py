@@ -1,8 +1,7 @@
 """Errors from averaged maps without folds, and their intervals, against dense arrays."""
 
-from itertools import product
-
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest

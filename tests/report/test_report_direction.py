@@ -192,3 +192,55 @@ def test_no_two_ranges_have_the_same_label(scores):
     for value in np.unique(scores):  # equal scores stay together
         assert sum(value in scores[rows] for rows, _, _ in ranges) == 1
     assert range_label(0.1, 0.1) == "10.0 %" and range_label(0.1, 0.25) == "10.0 to 25.0 %"
+
+
+# --- what smooth maps cannot express --------------------------------------------------------------
+
+
+def confused(n=3000, rate=0.2, seed=0):
+    """Four classes; where the first has at least .8, a share of it is the second."""
+    rng = np.random.default_rng(seed)
+    forecast = rng.dirichlet(np.full(4, 0.3), n)
+    mass = rate * forecast[:, 0] * (forecast[:, 0] >= 0.8)
+    posterior = forecast.copy()
+    posterior[:, 0] -= mass
+    posterior[:, 1] += mass
+    drawn = (posterior.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1)
+    return np.array(["cat", "dog", "fox", "owl"])[drawn], forecast
+
+
+def test_confused_classes_are_named():
+    y, forecast = confused()
+    report = CalibrationReport.from_predictions(y, forecast)
+    first = report.findings.confusions[0]
+    assert report.direction == "confused"
+    assert (first.predicted, first.other) == ("cat", "dog")
+    rows = (forecast.argmax(axis=1) == 0) & (forecast[:, 0] >= first.at_least)
+    assert first.n_samples == rows.sum()
+    assert first.observed.estimate == pytest.approx(np.mean(y[rows] == "dog"))
+    assert first.mean_score == pytest.approx(forecast[rows, 1].mean())
+    assert first.mean_score < first.observed.low <= first.observed.estimate <= first.observed.high
+    headline = report.verdict.splitlines()[0]
+    assert headline.startswith("Some classes are confused: where cat is predicted with at least")
+    page = report._repr_html_()
+    assert "Pairs of classes" in page and "Residuals of the averaged maps" in page
+    assert report.to_dict()["direction"] == "confused"
+
+
+def test_calibrated_classes_are_not_confused():
+    y, forecast = confused(rate=0.0)
+    report = CalibrationReport.from_predictions(y, forecast)
+    assert report.direction is None and report.findings.confusions == ()
+    assert not report.findings.residuals_reject
+
+
+def test_residuals_that_cells_cannot_resolve_give_a_lower_bound():
+    rng = np.random.default_rng(0)
+    s = np.sort(rng.uniform(0.3, 0.7, 4000))
+    high = np.arange(4000) * 128 // 4000 % 2 == 1
+    y = (rng.random(4000) < s + np.where(high, 0.25, -0.25)).astype(int)
+    report = CalibrationReport.from_predictions(y, s)
+    assert report.miscalibrated and report.findings.residuals_reject
+    sizes = [line for line in report.verdict.splitlines() if line.startswith("Typical error")]
+    assert sizes[0].startswith("Typical error: at least ")
+    assert "may exceed the upper limit" in report._repr_html_()

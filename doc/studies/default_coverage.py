@@ -4,10 +4,10 @@ Simulated settings whose errors are known (`_worlds.py`): smooth maps, jumps, an
 confused with each other. For each setting, number of samples and loss: the share of 95 % intervals
 that hold the error of all classes at once, the share of intervals that call themselves valid, the
 mean width, and bias and root mean squared error of the estimate. Rows go to
-``results/coverage.csv`` as they are found, and from there to the tables of the user guide.
+``results/default_coverage.csv`` as they are found, and from there to the tables of the user guide.
 
-    python doc/studies/coverage.py                        # about an hour on one core
-    python doc/studies/coverage.py --last                 # the settings that nothing was tuned on
+    python doc/studies/default_coverage.py                 # about an hour on one core
+    python doc/studies/default_coverage.py --last          # the settings that nothing was tuned on
 """
 
 import argparse
@@ -55,7 +55,7 @@ SETTINGS = (
 LAST = (("halves", 2), ("cyclic region", 3), ("tied pairs", 6))
 #: Samples -> data sets.
 REPETITIONS = {500: 200, 2000: 200, 10_000: 60, 30_000: 60}
-RESULTS = Path(__file__).parent / "results" / "coverage.csv"
+RESULTS = Path(__file__).parent / "results" / "default_coverage.csv"
 LOSSES = {"brier": Brier(), "log": LogLoss()}
 FIELDS = ("setting", "classes", "samples", "loss", "repetitions", "truth", "coverage", "valid")
 FIELDS += (
@@ -112,6 +112,93 @@ def rows_of(kind, n_classes, n_samples, repetitions):
         yield dict(zip(FIELDS, (*key, *(f"{x:.4g}" for x in numbers)), strict=True))
 
 
+# --- Tables of the user guide --------------------------------------------------------------------
+
+KINDS = {
+    "calibrated": "calibrated",
+    "maps": "smooth maps",
+    "jumps": "jumps",
+    "confused": "confused",
+}
+_JUMPS = ("step", "four steps", "sawtooth", "one region", "plateau", "two waves", "halves")
+_CONFUSED = ("confused", "confident", "swapped", "label noise", "cyclic", "tied")
+LOW = 0.88
+
+
+def kind_of(setting):
+    """The kind of a setting in the summary."""
+    if setting in _JUMPS:
+        return "jumps"
+    if setting.startswith(_CONFUSED):
+        return "confused"
+    return "calibrated" if setting == "calibrated" else "maps"
+
+
+def write_tables(results):
+    """Tables of failures, of coverage by setting, and a summary, beside the results."""
+    with results.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    low = [row for row in rows if float(row["held"]) < LOW]
+    low.sort(key=lambda row: float(row["held"]))
+    head = ["setting", "K", "n", "loss", "coverage", "standard error", "before", "called valid"]
+    lines = [
+        [row["setting"], row["classes"], row["samples"], row["loss"], _two(row["coverage"])]
+        + [_two(_error(row)), _two(row["before"]), _two(row["valid"])]
+        for row in low
+    ]
+    _write(results, "failures", [head, *lines])
+    last = [row for row in rows if (row["setting"], int(row["classes"])) in LAST]
+    for name, chosen in (("table", [row for row in rows if row not in last]), ("last", last)):
+        found = {
+            (row["setting"], row["classes"], row["loss"], row["samples"]): row for row in chosen
+        }
+        sizes = list(dict.fromkeys(row["samples"] for row in chosen))
+        head = ["setting", "K", *(f"{loss} {int(n):,}" for loss in LOSSES for n in sizes)]
+        keys = dict.fromkeys((row["setting"], row["classes"]) for row in chosen)
+        lines = [
+            [*key, *(_two(found[*key, loss, n]["held"]) for loss in LOSSES for n in sizes)]
+            for key in keys
+        ]
+        _write(results, name, [head, *lines])
+    head = ["kind", "loss", "coverage", "before", "lowest", "before", "width", "error"]
+    lines = []
+    for kind, title in KINDS.items():
+        for loss in LOSSES:
+            own = [
+                r
+                for r in rows
+                if kind_of(r["setting"]) == kind and r["loss"] == loss and r not in last
+            ]
+            held, before = ([float(r[name]) for r in own] for name in ("held", "before"))
+            width, error = (
+                _ratio(own, *names)
+                for names in (("width", "before_width"), ("rmse", "before_rmse"))
+            )
+            numbers = np.mean(held), np.mean(before), min(held), min(before), width, error
+            lines.append([title, loss, *map(_two, numbers)])
+    _write(results, "summary", [head, *lines])
+
+
+def _error(row):
+    share = float(row["coverage"])
+    return np.sqrt(share * (1 - share) / int(row["repetitions"]))
+
+
+def _ratio(rows, above, below):
+    """Geometric mean of the ratio of two columns."""
+    return np.exp(np.mean([np.log(float(row[above]) / float(row[below])) for row in rows]))
+
+
+def _two(value):
+    return f"{float(value):.2f}"
+
+
+def _write(results, name, lines):
+    path = results.with_name(f"{results.stem}_{name}.csv")
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator="\n").writerows(lines)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--last", action="store_true", help="the settings that are used once")
@@ -132,6 +219,7 @@ def main():
                     writer.writerow(row)
                     print(*row.values(), flush=True)
                 file.flush()
+    write_tables(options.output)
 
 
 if __name__ == "__main__":
