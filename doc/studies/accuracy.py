@@ -127,10 +127,11 @@ def main():
     parser.add_argument("--others", type=float, default=1, help="multiply those of the others")
     parser.add_argument("--append", action="store_true", help="keep the worlds that are stored")
     parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--kinds", nargs="+", help="only these kinds, with --default")
     parser.add_argument("--default", action="store_true", help="replace results of the default")
     options = parser.parse_args()
     if options.default:
-        repeat_default(options.output)
+        repeat_default(options.output, options.classes, options.kinds)
     elif not options.summary:
         run(options)
     write(options.output)
@@ -157,7 +158,7 @@ def run(options):
             print(world, flush=True)
 
 
-def repeat_default(path):
+def repeat_default(path, classes, kinds):
     """Replace the stored results of the default; the data sets of all others stay the same."""
     warnings.simplefilter("ignore")
     with path.open(newline="", encoding="utf-8") as file:
@@ -166,6 +167,8 @@ def repeat_default(path):
     for row in rows:
         groups.setdefault(tuple(row[name] for name in FIELDS[:3]), []).append(row)
     for (n_classes, kind, n_samples), own in groups.items():
+        if int(n_classes) not in classes or (kinds and kind not in kinds):
+            continue
         world, found = World(kind, int(n_classes), int(n_samples)), {}
         repetitions = max(int(row["repetitions"]) for row in own if row["estimator"] == DEFAULT)
         for seed in range(repetitions):

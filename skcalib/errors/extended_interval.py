@@ -155,152 +155,103 @@ class _Noise:
 class BrierDirections:
     """Residuals Y - S on cells, tangents at S, changes by maps, and transitions.
 
-    Rows are pairs of a sample and a class, only the second one of two classes.
+    Rows are pairs of a sample and a class, only the second one of two classes. ``of_cells`` and
+    ``of_dense`` are the coefficients of the mean residual on orthonormal directions.
     """
 
-    scale, gain = 1.0, 0.0
+    scale, ridge, gain = 1.0, 0.0, 0.0
 
     def __init__(self, problem: AveragedProblem, extension: Extension, level: int) -> None:
-        self.problem, self._extension = problem, extension
-        self._n_columns = 1 if problem.forecast.shape[1] == 2 else problem.forecast.shape[1]
-        self._code = extension.test.cells.at(level) if level else None
-        n_cells = extension.test.cells.chains * level
-        self._maps = self._kept_maps()
-        names = set(problem.average.directions.names)
+        self.problem, self._extension, cells = problem, extension, extension.test.cells
+        self._c = c = 1 if problem.forecast.shape[1] == 2 else problem.forecast.shape[1]
+        self._code = cells.at(level) if level else np.zeros(len(problem.weight), dtype=int)
+        self._maps, names = self._changed(), set(problem.average.directions.names)
         self.blocks = problem.average.directions.of(names - (CONFUSION if level else set()))
-        whole: Any = 0.0
-        along: Any = 0.0
-        totals: Any = 0.0
+        n_cells, whole, along, totals = max(cells.chains * level, 1), 0.0, 0.0, 0.0
         for rows, block in self.blocks:
             x, e, omega = self._values(rows, block)
-            weighted = (problem.share[rows, None] * omega)[:, :, None] * x
-            size = x.shape[2]
-            flat, errors = x.reshape(-1, size), problem.share[rows, None] * e
-            whole = whole + flat.T @ weighted.reshape(-1, size)
+            share, flat = problem.share[rows, None], x.reshape(-1, x.shape[2])
+            weighted, errors = (share * omega)[:, :, None] * x, share * e
+            whole = whole + flat.T @ weighted.reshape(flat.shape)
             along = along + errors.ravel() @ flat
-            if self._code is not None:
-                star = problem.share[rows, None] * self._columns(extension.proba[rows])
-                seen = problem.share[rows, None] * self._columns(
-                    problem.residual(rows, extension.proba[rows])
-                )
-                one = problem.share[rows], problem.root[rows] ** 2
-                given = [weighted, omega * one[0][:, None], errors, seen, star]
-                given = [part.reshape(len(part), -1) for part in given]
-                found = indicators(self._code[rows], n_cells).T @ np.column_stack([*given, *one])
-                totals = totals + found
-        self._set_cells(totals, n_cells, len(along))
-        self._set_dense(whole, along)
-
-    def _set_cells(self, totals, n_cells, size):
-        c = self._n_columns
-        if self._code is None:
-            self.of_cells, self._between, self._errors = np.empty(0), None, None
-            return
-        ends = np.cumsum([c * size, c, c, c, c, 1, 1])
-        crossed, gram, errors, seen, star, mass, square = (
-            part.reshape(n_cells * c, -1) if k == 0 else part
-            for k, part in enumerate(np.split(totals, ends[:-1], axis=1))
-        )
-        several = square < (1 - 1e-9) * mass**2
-        self._factor = np.zeros_like(mass)
-        np.divide(
-            mass, np.sqrt(np.maximum(mass**2 - square, _TINY)), where=several, out=self._factor
-        )
-        filled = np.where(mass > 0, mass, 1.0)
-        self._centre = seen / filled
-        plain = gram + self._ridge
-        whitened = self._moved(plain, errors, star / filled, filled)
-        self._root = np.where(
-            several & (whitened > 0), 1 / np.sqrt(np.maximum(whitened, _TINY)), 0.0
-        )
-        self.of_cells = self.scale * (errors * self._root).ravel()
-        self._between = crossed / np.where(plain > 0, plain, 1.0).reshape(-1, 1)
-        self._crossed, self._errors = crossed, errors.ravel()
-
-    def _set_dense(self, whole, along):
-        """Orthonormal directions of what the dense ones have within cells."""
+            star = extension.proba[rows]
+            seen = share * self._columns(problem.residual(rows, star))
+            parts = weighted.reshape(len(x), -1), share * omega, errors, seen
+            rest = share * self._columns(star), share, problem.root[rows, None] ** 2
+            own = indicators(self._code[rows], n_cells).T
+            totals = totals + own @ np.hstack([*parts, *rest])
+        ends = np.cumsum([c * x.shape[2], c, c, c, c, 1])
+        crossed, gram, errors, seen, star, mass, square = np.split(totals, ends, axis=1)
+        several = (square < (1 - 1e-9) * mass**2) & (level > 0)
+        mass = np.where(mass > 0, mass, 1.0)
+        self._factor = np.where(several, mass / np.sqrt(np.maximum(mass**2 - square, _TINY)), 0.0)
+        self._centre = seen / mass
+        whitened = self._between(gram, errors, star / mass, mass) + self.ridge
+        self._root = self.scale * several / np.sqrt(np.where(whitened > 0, whitened, np.inf))
+        self.of_cells = (errors * self._root).ravel()
+        gram = np.where((level > 0) & (gram > 0), gram + self.ridge, np.inf)
+        crossed = crossed.reshape(n_cells * c, -1)
+        self._inside = crossed / gram.reshape(-1, 1)
+        # Orthonormal directions of what the dense ones have within cells.
         root = _orthonormal(whole)
-        if self._between is not None:
-            left = whole - self._crossed.T @ self._between
-            along = along - self._errors @ self._between
-            values, vectors = np.linalg.eigh(root.T @ left @ root)
-            kept = values > _CONTAINED
-            root = root @ (vectors[:, kept] / np.sqrt(values[kept]))
-        self._dense = self.scale * root
-        self.of_dense = along @ self._dense
+        values, vectors = np.linalg.eigh(root.T @ (whole - crossed.T @ self._inside) @ root)
+        kept = values > _CONTAINED
+        self._dense = self.scale * root @ (vectors[:, kept] / np.sqrt(values[kept]))
+        self.of_dense = (along - errors.ravel() @ self._inside) @ self._dense
 
-    def noise(self, rows: Any, block: Any) -> tuple[csr_array, np.ndarray, np.ndarray]:
+    def noise(self, rows: Any, block: Any) -> tuple[csr_array, np.ndarray, Any]:
         """Noise of some samples on the cells and the dense directions, and their gains."""
-        problem, extension, c = self.problem, self._extension, self._n_columns
-        x, _, _ = self._values(rows, block)
-        root = problem.root[rows, None]
+        problem, extension, code, c = self.problem, self._extension, self._code[rows], self._c
         residual = self._columns(problem.residual(rows, extension.proba[rows]))
-        spread = root / np.sqrt(1 - extension.leverage[rows, None])
-        if self._code is None:
-            dense = np.einsum("icj,ic->ij", x, spread * residual) @ self._dense
-            return csr_array((len(dense), 0)), dense, self._gains(rows)
-        code = self._code[rows]
-        several = self._factor[code] > 0
-        centred = np.where(several, (residual - self._centre[code]) * self._factor[code], residual)
-        centred = spread * centred
-        at = code[:, None] * c + np.arange(c)
-        dense = np.einsum("icj,ic->ij", x, centred)
-        dense -= (
-            csr_array(
-                (centred.ravel(), at.ravel(), c * np.arange(len(at) + 1)),
-                shape=(len(at), len(self._between)),
-            )
-            @ self._between
-        )
-        values = self.scale * centred * self._root[code]
-        shape = len(at), self.of_cells.size
-        cells = csr_array((values.ravel(), at.ravel(), c * np.arange(len(at) + 1)), shape=shape)
-        return cells, dense @ self._dense, self._gains(rows)
+        factor = self._factor[code]
+        residual = np.where(factor > 0, (residual - self._centre[code]) * factor, residual)
+        residual *= problem.root[rows, None] / np.sqrt(1 - extension.leverage[rows, None])
+        at, starts = code[:, None] * c + np.arange(c), c * np.arange(len(code) + 1)
 
-    _ridge = 0.0
+        def sparse(values):
+            parts = values.ravel(), at.ravel(), starts
+            return csr_array(parts, shape=(len(code), len(self._inside)))
+
+        dense = np.einsum("icj,ic->ij", self._values(rows, block)[0], residual)
+        dense -= sparse(residual) @ self._inside
+        return sparse(residual * self._root[code]), dense @ self._dense, self._gains(rows)
 
     def _columns(self, values):
         """The columns (m, c) of values (m, K)."""
-        return values[:, 1:] if self._n_columns == 1 else values
+        return values[:, -self._c :]
 
-    def _kept_maps(self):
-        problem, extension = self.problem, self._extension
-        average = problem.average
-        models = [average.affine] + [average.best] * (average.best is not average.affine)
-        self._models = [one for one in models if len(one.proba)]
-        maps = [one.proba for one in self._models]
-        if extension.proba is not average.best.proba:
-            maps.append(extension.proba)
-        return [
-            one
-            for one in maps
-            if problem.share @ np.sum((one - problem.forecast) ** 2, axis=1) > _NO_CHANGE
+    def _changed(self):
+        """Forecasts (n, K) of maps that change anything."""
+        average, s = self.problem.average, self.problem.forecast
+        maps = [average.affine.proba, average.best.proba, self._extension.proba]
+        maps = [
+            p for k, p in enumerate(maps) if len(p) == len(s) and all(p is not q for q in maps[:k])
         ]
-
-    def _moved(self, gram, errors, star, mass):
-        return gram
-
-    def _gains(self, rows):
-        return 0.0
+        return [p for p in maps if self.problem.share @ np.sum((p - s) ** 2, axis=1) > _NO_CHANGE]
 
     def _changes(self, rows):
-        start = self._extension.start[rows]
-        return [
-            one.change(self.problem.forecast[rows], start) for one in self._extension.transitions
-        ]
+        """Changes (m, K) by the transitions."""
+        forecast, start = self.problem.forecast[rows], self._extension.start[rows]
+        return [one.change(forecast, start) for one in self._extension.transitions]
 
     def _values(self, rows, block):
         """Directions (m, c, J), residuals (m, c) and their weights (m, c) in inner products."""
-        problem, s = self.problem, self.problem.forecast[rows]
-        g, p = block.values(), np.exp(block.log)
-        if self._n_columns == 1:
-            x = (p[:, 0] * p[:, 1])[:, None, None] * g
-        else:
-            x = p[:, :, None] * (g - np.einsum("ik,ikj->ij", p, g)[:, None])
+        g, p, s = block.values(), np.exp(block.log), self.problem.forecast[rows]
+        x = self._columns(
+            p[:, :, None] * (g - np.einsum("ik,ikj->ij", self._columns(p), g)[:, None])
+        )
         more = [one[rows] - s for one in self._maps] + self._changes(rows)
         x = np.concatenate([x, *(self._columns(d)[:, :, None] for d in more)], axis=2)
-        e = self._columns(problem.residual(rows, s))
+        e = self._columns(self.problem.residual(rows, s))
         return x, e, np.ones_like(e)
+
+    def _between(self, gram, errors, star, mass):
+        """Inner products of the cells with themselves."""
+        return gram
+
+    def _gains(self, rows):
+        """Gains (m,) of the loss by the map at which the residuals are."""
+        return 0.0
 
 
 class LogDirections(BrierDirections):
@@ -313,29 +264,29 @@ class LogDirections(BrierDirections):
     scale = np.sqrt(0.5)
 
     def __init__(self, problem: AveragedProblem, extension: Extension, level: int) -> None:
-        self._ridge = 1 / problem.average.size
+        self.ridge = 1 / problem.average.size
         super().__init__(problem, extension, level)
         self.gain = float(problem.share @ self._gains(slice(None)))
 
-    def _kept_maps(self):
+    def _changed(self):
         return []
-
-    def _moved(self, gram, errors, star, mass):
-        move = errors / (gram + self._ridge) * (gram - self._ridge) / mass / 3
-        between, star = np.clip(star + move, 1e-12, 1.0), np.maximum(star, 1e-12)
-        ratio = between / star
-        if self._n_columns == 1:
-            ratio *= (1 - np.minimum(between, 1 - 1e-12)) / np.maximum(1 - star, 1e-12)
-        return (gram - self._ridge) * ratio + self._ridge
-
-    def _gains(self, rows):
-        return self.problem.log_gain(rows, self._extension.proba[rows])
 
     def _values(self, rows, block):
         star, g = self._extension.proba[rows], block.values()
         e = self._columns(self.problem.residual(rows, star))
-        if self._n_columns == 1:
+        if self._c == 1:
             return g, e, star[:, :1] * star[:, 1:]
         x = g - np.einsum("ik,ikj->ij", star, g)[:, None]
         changes = [(d / np.maximum(star, _TINY))[:, :, None] for d in self._changes(rows)]
         return np.concatenate([x, *changes], axis=2), e, star
+
+    def _between(self, gram, errors, star, mass):
+        move = errors / (gram + 2 * self.ridge) * gram / mass / 3
+        between, star = np.clip(star + move, 1e-12, 1.0), np.maximum(star, 1e-12)
+        ratio = between / star
+        if self._c == 1:
+            ratio *= np.maximum(1 - between, 1e-12) / np.maximum(1 - star, 1e-12)
+        return gram * ratio
+
+    def _gains(self, rows):
+        return self.problem.log_gain(rows, self._extension.proba[rows])

@@ -120,8 +120,8 @@ class Extension:
             return None
         cells = NestedCells(problem.forecast, problem.share, average.size)
         base, start = average.best, _proba_of(problem, average.best)
-        leverage = average.unit * _leverage(problem, base, start)
-        fitted = [(_tangents(problem, base, start, cells), base.covariance)]
+        leverage, tangents = _fit(problem, base, start, cells)
+        fitted = [(tangents, base.covariance)]
         test = ResidualTest(cells, problem, start, fitted)
         proba, share, transitions, inverse = start, 0.0, (), np.empty((0, 0))
         if n_classes > 2 and problem.cluster is None:
@@ -382,27 +382,16 @@ def _proba_of(problem, model):
     return found
 
 
-def _tangents(problem, model, proba, cells):
-    """Weighted sums (M, c, d) over the finest cells of the tangents of a model."""
-    found: Any = 0.0
+def _fit(problem, model, proba, cells):
+    """Leverage (n,) of each sample in a fit, and sums (M, c, d) of its tangents over the cells."""
+    leverage, tangents = np.empty(len(proba)), 0.0
     for rows, block in problem.average.directions.of(model.groups):
         g, p = block.values(), proba[rows]
-        if p.shape[1] == 2:
-            h = (p[:, 0] * p[:, 1])[:, None, None] * g
-        else:
-            h = p[:, :, None] * (g - np.einsum("ik,ikj->ij", p, g)[:, None])
-        found = found + cells.total(problem.share[rows, None, None] * h, rows)
-    return found
-
-
-def _leverage(problem, model, proba):
-    """Leverage (n,) of each sample in the fit of a model, for weights of one."""
-    return np.concatenate(
-        [
-            block.leverage(proba[rows], model.covariance) / (proba.shape[1] - 1)
-            for rows, block in problem.average.directions.of(model.groups)
-        ]
-    )
+        leverage[rows] = block.leverage(p, model.covariance) / (p.shape[1] - 1)
+        h = p[:, :, None] * (g - np.einsum("ik,ikj->ij", p[:, -g.shape[1] :], g)[:, None])
+        h = h[:, -g.shape[1] :]  # of the second class of two
+        tangents = tangents + cells.total(problem.share[rows, None, None] * h, rows)
+    return problem.average.unit * leverage, tangents
 
 
 def _posterior(pvalue):

@@ -390,6 +390,8 @@ class Findings:
     def missed_gain(self) -> float:
         """Upper limit of what recalibration could save, as a share of the log loss."""
         found = self.error("log", "canonical")
+        if found.lower_bound:
+            return np.inf
         loss = found.terms.loss
         return limit_of_noise(found.calibration) / loss if 0 < loss < np.inf else np.inf
 

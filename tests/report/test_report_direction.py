@@ -243,4 +243,5 @@ def test_residuals_that_cells_cannot_resolve_give_a_lower_bound():
     assert report.miscalibrated and report.findings.residuals_reject
     sizes = [line for line in report.verdict.splitlines() if line.startswith("Typical error")]
     assert sizes[0].startswith("Typical error: at least ")
+    assert "even a large gain could be missed" in report.verdict
     assert "may exceed the upper limit" in report._repr_html_()

@@ -1,0 +1,76 @@
+"""The study of the default intervals runs, and its stored results bear out the guide."""
+
+import csv
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+STUDIES = Path(__file__).parents[2] / "doc" / "studies"
+pytestmark = pytest.mark.skipif(not STUDIES.exists(), reason="needs the folder doc")
+
+
+@pytest.fixture(scope="module")
+def study():
+    """The module of the study, with its helper module importable."""
+    sys.path.insert(0, str(STUDIES))
+    try:
+        yield importlib.import_module("default_coverage")
+    finally:
+        sys.path.remove(str(STUDIES))
+        for name in ("default_coverage", "_worlds"):
+            sys.modules.pop(name, None)
+
+
+@pytest.fixture(scope="module")
+def rows(study):
+    with study.RESULTS.open(newline="", encoding="utf-8") as file:
+        found = list(csv.DictReader(file))
+    named = ("setting", "loss")
+    return [{k: v if k in named else float(v) for k, v in row.items()} for row in found]
+
+
+def test_labels_follow_the_posterior(study):
+    """The mean residual of each class within five standard errors of 0."""
+    for kind, n_classes in study.SETTINGS + study.LAST:
+        y, forecast, conditional = study.World(kind, n_classes, 4000).draw(seed=0)
+        for proba in (forecast, conditional):
+            assert np.all(proba >= 0)
+            np.testing.assert_allclose(proba.sum(axis=1), 1)
+        residual = np.eye(n_classes)[y] - conditional
+        error = np.sqrt(np.mean(conditional * (1 - conditional), axis=0) / 4000)
+        assert np.all(np.abs(residual.mean(axis=0)) < 5 * error), kind
+        assert (kind == "calibrated") == np.array_equal(forecast, conditional)
+
+
+def test_a_small_study(study, monkeypatch):
+    monkeypatch.setitem(sys.modules["_worlds"]._REFERENCE, 2, 20_000)
+    monkeypatch.setattr(sys.modules["_worlds"], "_TRUTHS", {})
+    for row in study.rows_of("step", 2, 600, 3):
+        assert list(row) == list(study.FIELDS)
+        assert 0 <= float(row["coverage"]) <= float(row["held"]) <= 1
+        assert float(row["width"]) >= 0.99 * float(row["before_width"]) > 0
+
+
+def test_stored_results_are_whole(study, rows):
+    keys = {(row["setting"], int(row["classes"]), row["samples"], row["loss"]) for row in rows}
+    assert len(keys) == len(rows) == len(study.SETTINGS + study.LAST) * 4 * 2
+
+
+def test_stored_results_bear_out_the_guide(study, rows):
+    """Coverage by kind, few intervals called invalid without need, and widths."""
+    developed = [r for r in rows if (r["setting"], int(r["classes"])) not in study.LAST]
+    for kind in study.KINDS:
+        own = [r for r in developed if study.kind_of(r["setting"]) == kind]
+        assert np.mean([r["held"] for r in own]) >= 0.92
+    low = {(r["setting"], r["samples"]) for r in developed if r["held"] < study.LOW}
+    assert {setting for setting, _ in low} <= {"sawtooth"}
+    assert all(r["held"] >= r["before"] for r in rows)
+    good = [r for r in developed if r["coverage"] >= 0.92]
+    assert np.mean([r["valid"] for r in good]) >= 0.98
+    before = [r for r in developed if r["before"] >= 0.92]
+    ratio = np.array([r["width"] / r["before_width"] for r in before])
+    assert np.median(ratio) < 1.1 and np.mean(ratio > 1.25) < 0.1
+    assert np.median([r["time"] for r in rows]) < 2
