@@ -61,41 +61,29 @@ def calibration_error_interval(
     - *test inversion* for squared errors ("squared_l2", "l2", "kernel", "embedding", "simplex" with
       "squared_euclidean"). They are squared norms of a mean. The debiased estimate T has the
       variance :math:`2\,tr\,S^2 + 4 \mu^\top S \mu`, where S is the covariance of the mean. The
-      first term is the variance for :math:`\mu = 0`. The distribution of T for a value
-      :math:`\theta = \|\mu\|^2` is approximated by a shifted gamma with three cumulants of T. The
-      interval contains the values under which T is not rejected. Its coverage also equals the level
-      if the error is zero, and the roots of its limits are limits of the root. If the growth of the
-      variance with the error cannot be determined from the sample, its upper end is used, and the
-      result is ``conservative``.
+      interval contains the values :math:`\theta = \|\mu\|^2` under which T is not rejected, whose
+      distribution is approximated by a gamma with three cumulants. If the growth of the variance
+      with the error is unknown, its upper end is used, and the result is ``conservative``.
     - the same for "brier" and "log", which are :func:`proper_calibration_error` with its defaults.
-      For "brier" T is the debiased squared length of Y - S, projected onto the directions of all
-      maps that the estimate averages and onto the change by the affine map. For "log" T is the gain
-      of the map of the highest evidence, plus half of the debiased squared score at this map in
-      units of its information. T does not depend on the weights of the maps, so the interval allows
-      for miscalibration to which these give too little weight. It is the interval of
-      `CalibrationErrorEstimator`, whose notes describe the target. Its upper limit is at most that
-      of the mean loss, of which the error is a part.
+      T is the debiased squared length of Y - S on the directions of all maps, for "log" with the
+      gain of the best map, and on what its residuals show. It is the interval of
+      `CalibrationErrorEstimator`, whose notes describe the target.
     - *limits with the largest bias and with none* for absolute values ("l1", "ece", "ks",
-      "simplex"). Noise biases the estimate upward. The lower limit assumes the largest possible
-      bias, and the upper limit assumes none.
-    - *simultaneous limits* for "max": those of every bin that may have the largest gap.
+      "simplex"): the lower limit assumes the largest possible bias by noise, the upper one none.
+    - *simultaneous limits* for "max", and of a curve in cells for the quantiles of "ici".
     - *delta method*: Student intervals of means ("upper_bound", "root_brier_score", kernel blocks),
-      and of proper errors with a smoother, an explicit method or another score. For these proper
-      errors the spread is that of the paired differences :math:`L(y, S) - L(y, \hat C)`, and the
-      lower limit is cut at 0. Close to zero the upper limit is larger: it uses the spread at the
-      limit itself, as Wilson's interval of a rate does. The estimate "risk" is too small on
-      average, so its upper limit is centred at the mean of "risk" and "direct".
+      and of the paired differences :math:`L(y, S) - L(y, \hat C)` of proper errors with a smoother,
+      an explicit method or another score, with a larger upper limit close to zero.
     - *bounds from the squared distance*, for "ici" by default: between
-      :math:`E x^2 / \max |x|` and :math:`\sqrt{E x^2}` with :math:`x = C - S`, and up to
-      :math:`\sqrt{E x^2 / (1 - q)}` for a quantile (Chebyshev). Conservative.
+      :math:`E x^2 / \max |x|` and :math:`\sqrt{E x^2}` with :math:`x = C - S`. Conservative.
     - *jackknife*, over twenty random groups, for "ici" with a smoother or all classes at once,
       where it is not valid, for ``method="direct"``, and for any other function. For errors of the
-      library the lower limit is 0 unless the test of calibration (:func:`consistency_test`)
-      rejects at half of 1 - level.
+      library the lower limit is 0 unless :func:`consistency_test` rejects at half of 1 - level.
     - *exact limits* where fewer than 20 events (of either class) or wrong predictions are observed,
       or fewer than 40 and fewer than 20 are expected: binned and cumulative errors, "simplex",
-      "brier", "log", "ici". They follow from Clopper and Pearson's limits of the mean of C, and are
-      conservative (:ref:`error_intervals`).
+      "brier", "log", "ici". They follow from Clopper and Pearson's limits of the mean of C.
+
+    :doc:`/user_guide/interval_methods` explains each of them.
 
     Parameters
     ----------

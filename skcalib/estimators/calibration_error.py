@@ -141,10 +141,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
     **Interval with a smoother.** It is Student's interval of the mean of the paired differences
     :math:`L(y, S) - L(y, \hat C)`. For "cross" it has the same width around the "cross" estimate.
     Close to zero the upper limit uses the spread at the limit itself, like Wilson's interval of a
-    rate. The target is the part of the error that the smoother detects. If the smoother contains
-    the true C, the interval at n = 2000 covered the error in 97 to 98 % of 400 simulations for
-    "risk", and in 98 % for "cross" (``tests/studies/test_coverage.py``). In other simulations it
-    did so less often, see :ref:`accuracy`.
+    rate. The target is the part of the error that the smoother detects. Where it contains the true
+    C the interval covers, elsewhere less often (:ref:`accuracy`).
 
     Examples
     --------

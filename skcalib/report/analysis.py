@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import logit
 from scipy.stats import norm
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._fits import shared_fits
@@ -17,10 +16,10 @@ from skcalib._formatting import limit_of_noise
 from skcalib._parallel import out_of_fold
 from skcalib.clusters import effective_size
 from skcalib.error_intervals import calibration_error_interval
-from skcalib.error_intervals.proper import ProperEstimate, estimate_of_solved, estimates_of_solved
+from skcalib.error_intervals.proper import ProperEstimate, estimates_of_solved
 from skcalib.error_intervals.quantities import by
 from skcalib.errors.proper import decompose
-from skcalib.errors.terms import SmoothedProblem, solve_notion
+from skcalib.errors.terms import solve_notion
 from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
 from skcalib.inference import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
 from skcalib.links.averaging import ModelAverage, add_averaged_map
@@ -60,7 +59,6 @@ from skcalib.report.suspicions import find_suspicions
 from skcalib.scores import Brier, resolve_loss
 from skcalib.significance import kernel_calibration_test
 from skcalib.significance.kernel import MIN_SAMPLES
-from skcalib.smoothers import IsotonicSmoother
 from skcalib.smoothers._base import check_folds
 from skcalib.summary import ROWS, summary_of_problem
 from skcalib.tower import weighted_mean
@@ -77,7 +75,6 @@ if TYPE_CHECKING:
     from skcalib.problem import Problem
     from skcalib.pvalues import CalibrationTest
     from skcalib.scores import LossLike
-    from skcalib.smoothers import Smoother
 
 #: Losses of a report, in the order of its table.
 LOSSES = ("brier", "log")
@@ -127,7 +124,6 @@ def find(
     with noted() as notes:
         with stage("calibration errors", verbose, name):
             errors, solved = find_errors(problem, part, confidence_level, n_jobs)
-            flexible = isotonic_error(problem, divided, folds, confidence_level)
             logistic = logistic_recalibration(binary, confidence_level)
         with stage("kernel test", verbose, name):
             test, n_tested = find_test(problem, seed, n_jobs)
@@ -166,7 +162,6 @@ def find(
         **_averages(problem, binary, confidence_level),
         suspicions=find_suspicions(problem, features, logistic, gains, decision_values),
         errors=errors,
-        flexible=flexible,
         direction=None,
         gains=gains,
         logistic=logistic,
@@ -240,16 +235,14 @@ def estimate_errors(
     losses: Sequence[LossLike],
     notion: NotionLike,
     confidence_level: float,
-    *,
-    smoother: Smoother | None = None,
     n_jobs: int | None = None,
 ) -> tuple[list[ProperEstimate], list]:
     """`ProperEstimate` of several losses under one notion, and its solved problems.
 
-    Without a smoother they are those of `proper_calibration_error` and `CalibrationErrorEstimator`.
+    They are those of `proper_calibration_error` and `CalibrationErrorEstimator`.
     """
     notion = resolve_notion(notion)
-    solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
+    solved = solve_notion(problem, notion=notion, smoother=None, n_jobs=n_jobs)
     run: dict[str, Any] = {"notion": notion, "confidence_level": confidence_level}
     return estimates_of_solved(solved, losses=losses, **run), solved
 
@@ -267,12 +260,12 @@ def find_errors(
 
     def measure(data, notion, losses):
         jobs = n_jobs if notion == "classwise" else None  # a single problem needs no workers
-        found, solved = estimate_errors(data, losses, notion, confidence_level, n_jobs=jobs)
+        found, solved = estimate_errors(data, losses, notion, confidence_level, jobs)
         kept.setdefault(notion, solved[0])
         for loss, one in zip(losses, found, strict=True):
             several = notion == "canonical" and n_classes > 2  # the Brier score is halved for two
             most = np.inf if loss == "log" else 1.0 + several
-            yield error_finding(loss, notion, "", one, confidence_level, most)
+            yield error_finding(loss, notion, one, confidence_level, most)
 
     errors = list(measure(part, "canonical", LOSSES))
     if n_classes > 2:
@@ -286,37 +279,9 @@ def find_errors(
     return tuple(errors), kept["canonical"]
 
 
-def isotonic_error(
-    problem: Problem, divided: Problem, folds: list, confidence_level: float
-) -> ErrorFinding:
-    """The error of the event or confidence by cross-fitted isotonic regression.
-
-    `folds` are rows of `divided`, and are used where rows stand for several samples.
-    """
-    notion: Any = "canonical" if problem.forecast.shape[1] == 2 else "top_label"
-    smoother = IsotonicSmoother()
-    if problem.count is None:
-        (found,), _ = estimate_errors(
-            problem, ("brier",), notion, confidence_level, smoother=smoother
-        )
-    else:
-        conditional = np.empty_like(divided.forecast)
-        for test in folds:
-            train = divided.take(np.setdiff1d(np.arange(len(divided.weight)), test))
-            fitted = clone(smoother).fit(train.forecast, train.target, train.weight)
-            conditional[test] = fitted.predict(divided.forecast[test])
-        rows = divided.forecast, divided.target, conditional, divided.weight
-        solved = [SmoothedProblem(*rows, by_entropy=False, square=divided.square)]
-        found = estimate_of_solved(
-            solved, loss="brier", notion=notion, confidence_level=confidence_level
-        )
-    return error_finding("brier", notion, type(smoother).__name__, found, confidence_level, 1.0)
-
-
 def error_finding(
     loss: str,
     notion: str,
-    smoother: str,
     found: ProperEstimate,
     confidence_level: float,
     most: float,
@@ -335,7 +300,7 @@ def error_finding(
     mean_loss = replace(mean_loss, high=highest)
     parts = decompose(terms), mean_loss, calibration, refinement
     own = found.target, found.evidence, found.residual_pvalue, found.lower_bound
-    return ErrorFinding(loss, notion, smoother, *parts, *own)
+    return ErrorFinding(loss, notion, *parts, *own)
 
 
 def _around(interval, confidence_level):

@@ -188,15 +188,13 @@ class ErrorFinding:
     ``expected_loss`` = ``calibration`` + ``refinement``. ``calibration`` is the number of
     `proper_calibration_error` with its defaults, and the interval that of
     `CalibrationErrorEstimator`. ``target`` says what the interval covers, and ``evidence`` holds
-    the weights of a shift, a slope, different slopes of the classes and a curve. ``smoother`` is
-    empty for the default, which averages recalibration maps. ``residual_pvalue`` is that of the
-    residuals of these maps in cells; ``lower_bound`` is the reason why the error may exceed the
-    upper limit, or empty.
+    the weights of a shift, a slope, different slopes of the classes and a curve.
+    ``residual_pvalue`` is that of the residuals of the maps in cells; ``lower_bound`` is the reason
+    why the error may exceed the upper limit, or empty.
     """
 
     loss: str
     notion: str
-    smoother: str
     terms: ScoreDecomposition
     expected_loss: MeanInterval
     calibration: MeanInterval
@@ -277,9 +275,7 @@ class Findings:
 
     With two classes all results refer to the ``event``, with more to the confidence of the
     predicted class: ``mean_predicted`` against ``observed_rate``, and their ratio, observed over
-    predicted. ``errors`` holds the two losses under each notion with averaged maps, the default;
-    ``flexible`` is the Brier error of the event or confidence with cross-fitted isotonic
-    regression, which detects curves that the averaged maps may miss. ``logistic`` is the
+    predicted. ``errors`` holds the two losses under each notion. ``logistic`` is the
     logistic recalibration of the event or confidence, ``test`` the kernel test of all classes at
     once on ``n_tested`` samples; each is None if it does not exist. ``places`` are the ranges of
     scores and the classes, ``reported`` the commonly reported numbers, ``notes`` the warnings of
@@ -304,7 +300,6 @@ class Findings:
     confidence_gap: MeanInterval
     suspicions: tuple
     errors: tuple
-    flexible: ErrorFinding
     direction: str | None
     gains: Gains
     logistic: LogisticRecalibration | None
@@ -335,7 +330,7 @@ class Findings:
     def brier_errors(self) -> list[ErrorFinding]:
         """The Brier errors that enter the verdict."""
         canonical = self.error("brier", "canonical")
-        return [canonical, *([self.confidence] if self.n_classes > 2 else []), self.flexible]
+        return [canonical, *([self.confidence] if self.n_classes > 2 else [])]
 
     @property
     def kernel_test_rejects(self) -> bool:
@@ -369,19 +364,13 @@ class Findings:
         return any(one.invalidates for one in self.suspicions)
 
     @property
-    def shown_error(self) -> ErrorFinding:
-        """The Brier error behind the typical error; isotonic if only that one is significant."""
-        only_isotonic = self.flexible.detected and not self.confidence.detected
-        return self.flexible if only_isotonic else self.confidence
-
-    @property
     def typical_error(self) -> dict[str, float]:
         """Root mean square of prediction minus calibrated prediction, as a probability.
 
         The root of the Brier calibration error and of the ends of its interval; ends below zero
         are zero. Where nothing is found, the upper limit is the error that could be missed.
         """
-        found = self.shown_error.calibration
+        found = self.confidence.calibration
         ends = np.clip([found.estimate, found.low, limit_of_noise(found)], 0.0, 1.0)
         estimate, low, high = np.sqrt(ends).tolist()
         return {"estimate": estimate, "low": low, "high": high}

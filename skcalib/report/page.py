@@ -289,8 +289,7 @@ def _tests(findings):
     what = wording.NOTION_NAMES if findings.n_classes > 2 else {"canonical": "the event"}
     spread = common_spread(*(error.calibration for error in findings.brier_errors))
     for error in findings.brier_errors:
-        how = "isotonic" if error is findings.flexible else "averaged maps"
-        name = f"Brier calibration error, {what[error.notion]}, {how}"
+        name = f"Brier calibration error, {what[error.notion]}"
         rows.append(_test_row(name, nonnegative(error.calibration, spread), error.detected))
     if findings.logistic is not None:
         of = "event" if findings.n_classes == 2 else "confidence"
@@ -490,9 +489,9 @@ def loss_parts(report: Reported) -> Section:
     bars = [bar(findings, findings.error(loss, "canonical")) for loss in LOSS_NAMES]
     if findings.n_classes > 2 and findings.grouping is not None:
         bars.append(bar(findings, findings.confidence))
-    every = [*findings.errors, findings.flexible]
-    spread = common_spread(*(part for one in every for part in (one.calibration, one.refinement)))
-    rows = [_error_row(findings, error, spread) for error in every]
+    parts = ((one.calibration, one.refinement) for one in findings.errors)
+    spread = common_spread(*(part for pair in parts for part in pair))
+    rows = [_error_row(findings, error, spread) for error in findings.errors]
     terms = findings.error("brier", "canonical").terms
     refinement, uncertainty, sharpness = (
         number(getattr(terms, name), spread) for name in ("refinement", "uncertainty", "sharpness")
@@ -563,7 +562,6 @@ def _error_row(findings, error, spread):
     name = LOSS_NAMES[error.loss].removesuffix(" score").removesuffix(" loss")
     if findings.n_classes > 2:
         name += f", {NOTION_NAMES[error.notion]}"
-    name += " (isotonic)" if error is findings.flexible else ""
     loss, calibration = number(error.expected_loss.estimate, spread), error.calibration
     cells = (name, loss, nonnegative(calibration, spread), interval(error.refinement, spread))
     return Row(cells, marked=(2,) if error.detected else ())

@@ -296,14 +296,13 @@ def typical_error(findings: Findings) -> str:
 def typical_parts(findings: Findings) -> tuple[str, str]:
     """The typical error in points, and what it is with its interval."""
     found, level = findings.typical_error, percent(findings.confidence_level)
-    if findings.shown_error.lower_bound:
+    if findings.confidence.lower_bound:
         least = max(found["low"], found["estimate"])
         return f"at least {points(least)}", f"{_RMS}; more than the averaged maps can express"
     if found["low"] == 0:
         return f"up to {points(found['high'])}", f"{_RMS}; {level} upper limit"
-    how = ", isotonic" if findings.shown_error is findings.flexible else ""
     ends = points_between(found["low"], found["high"])
-    return points(found["estimate"]), f"{_RMS}; {level} CI {ends}{how}"
+    return points(found["estimate"]), f"{_RMS}; {level} CI {ends}"
 
 
 def _averages(findings):

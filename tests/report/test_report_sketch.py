@@ -49,7 +49,7 @@ def numbers_of(value, path=()):
 
 #: Results that depend on how samples are drawn or divided into folds.
 DRAWN = {
-    "advice", "recommended", "recalibration_maps", "log_loss", "brier_score", "flexible", "test",
+    "advice", "recommended", "recalibration_maps", "log_loss", "brier_score", "test",
     "verdict", "method", "versions",
 }  # fmt: skip
 
