@@ -3,13 +3,8 @@ r"""P-values of kernel errors by labels drawn from the forecasts, where these le
 Given calibrated forecasts, drawn labels have the distribution of the observed ones, so the p-value
 :math:`(1 + \#\{b: T_b \ge T\}) / (1 + B)` is exact for every sample size and every statistic T.
 
-A drawn label is the usual one, the most probable, except in few rows. With residuals :math:`r + d`,
-where r are those of the usual labels and d is zero in all other rows, the sum over pairs is
-
-.. math:: T(r + d) = T(r) + 2 \sum_i d_i^\top g_i + \sum_{i \ne j} d_i^\top k_{ij} d_j, \qquad
-    g_i = \sum_{j \ne i} k_{ij} r_j .
-
-The field g is computed once, in twice the time of the estimate. A draw takes only the rows of d.
+A drawn label is the usual one, the most probable, except in few rows. A draw takes only these rows,
+by a field that is computed once, in twice the time of the estimate (formulas: doc/design.rst).
 """
 
 from itertools import islice

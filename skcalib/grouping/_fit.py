@@ -6,14 +6,8 @@ r"""Fit of one problem of a notion: from forecasts to the terms of its grouping 
 `skcalib.grouping.partition` on level sets and regions, with a calibration curve and a permutation
 test.
 
-**Risk bound** (`fit_risk`): for any model :math:`\hat R(S, X)` fitted on other folds,
-:math:`GL \ge E\, L(Y, C) - E\, L(Y, \hat R)`. Any point between :math:`\hat C` and
-:math:`\hat R` is such a model too. With the residual model :math:`m = \hat R - \hat C` and the
-Brier score, the model :math:`\hat C + a m` reduces the loss by
-:math:`2 a \langle Y - \hat C, m \rangle - a^2 \|m\|^2`. This is largest at
-:math:`a = \langle Y - \hat C, m \rangle / \|m\|^2`. Each fold uses the best scale of the other
-folds: with the best scale of all samples the estimate would never be negative, and so would be too
-large where there is no grouping loss.
+**Risk bound** (`fit_risk`): the reduction of the loss by any model of the score and the features,
+at the best scale of the other folds. doc/design.rst has the formula.
 """
 
 from dataclasses import dataclass, replace

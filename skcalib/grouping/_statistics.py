@@ -1,12 +1,8 @@
 r"""Statistics and p-values of groups against all samples with equal scores.
 
-`EqualScores` regresses labels and groups on a basis of functions of the score: piecewise linear
-functions, an indicator of each frequent score, and a cross-fitted isotonic curve, which may jump.
-The statistic of a group g is :math:`T = \sum_i w_i \tilde g_i (y_i - c_i)`, the covariance of the
-labels and the group at equal scores. Here :math:`\tilde g` is the residual of the group and
-:math:`c` a calibration curve. By orthogonality T does not depend on c if c lies in the span of the
-basis. Otherwise its bias is a product of two errors: those with which the basis approximates the
-calibration curve and :math:`E[g|s]`.
+`EqualScores` regresses labels and groups on a basis of functions of the score. The statistic is the
+covariance of the labels and the group at equal scores: see `differences_at_equal_scores`, and
+doc/design.rst for its basis and bias.
 
 `compare` and `compare_all` test groups, and `label_sum_pvalue` computes the p-values.
 """

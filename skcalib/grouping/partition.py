@@ -9,33 +9,9 @@ of the regions, :math:`C_b` of the level sets, and a calibration curve :math:`\h
     \text{explained (plug-in)} = \sum_j \tfrac{n_j}{n} D(R_j, C_{b(j)}), \qquad
     \text{induced} = \tfrac1n \sum_i D(\hat C(S_i), \bar C_{b(i)}) .
 
-**Calibration.** The error :math:`D(C_b, \bar S_b)` of the binned scores is not that of the scores.
-The difference is induced by binning (L23 prop. C.2, there for Brier):
-
-.. math::
-
-    E\,D(C, S) = E\,D(C_B, S_B) + CL_{induced}, \qquad
-    CL_{induced} = E[D(C, S) - D(C_B, S_B)] ,
-
-with :math:`S_B = E[S | S_B]`. For Brier it is :math:`E\,V[S - C | S_B]`. It is estimated with the
-curve, :math:`\tfrac1n \sum_i D(\hat C(S_i), S_i) - D(\bar C_{b(i)}, \bar S_{b(i)})`, and is not
-negative where D is jointly convex (Jensen).
-
-**Bias.** The mean divergence between nested partitions is a difference of two means of
-:math:`-H(\bar Y)`. For an average of n labels the expectation of :math:`-H(\bar Y)` is too large,
-to first order by :math:`\frac{1}{2n} \operatorname{tr}(\nabla^2(-H)\, \Sigma)`. The jackknife
-estimates this bias for every score. With :math:`g` a function of the averages of a cell, here
-:math:`-H(\bar Y)` or :math:`D(\bar Y, \bar S)`,
-
-.. math:: \text{bias} = \tfrac{1}{n} \sum_{i \in cell} (n - 1) \bigl( g_{-i} - g \bigr) .
-
-For Brier this is prop. 4.3 of L23, and exact. For other scores it removes the term of order 1/n and
-leaves 1/n^2, if regions hold several labels of each class that occurs there. Where a class is rare
-(n p < 1) no estimator can correct the bias, and the explained log loss is too large.
-
-**Variance.** To first order the bound is the mean of :math:`L(Y_i, C_b) - L(Y_i, R_j) - induced_i`.
-Its variance is estimated by the sample variance of these terms. The noise of small regions enters
-it with twice its weight, so the standard error is conservative where the grouping loss is small.
+The calibration error of the scores is that of the binned scores plus what binning induces, which is
+estimated with the curve. The explained part is debiased by a jackknife. The variance of the bound
+is that of its terms, row by row. doc/design.rst and :ref:`grouping_loss` have the derivations.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 r"""Likelihood ratios of alternative calibration curves, sample by sample.
 
 An alternative maps a forecast p to another probability q. It may depend on earlier samples, but not
-on the label of the same sample. Under calibration the ratio :math:`q(y) / p(y)` then has the
-expectation 1 given the past, so products of ratios are test martingales, and so are their weighted
-averages. `ScoreAlternatives` are those of one score at a time, `TemperatureAlternatives` and
-`KernelAlternatives` those of all classes.
+on the label of the same sample. Products of the ratios are test martingales, see
+`SequentialCalibrationTest`. `ScoreAlternatives` are those of one score at a time,
+`TemperatureAlternatives` and `KernelAlternatives` those of all classes.
 
 Sums are taken in the order of the samples, so they do not depend on how these are divided into
 batches, to the last bit.

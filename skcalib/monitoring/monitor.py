@@ -130,9 +130,6 @@ class CalibrationMonitor(StreamEstimator):
     ...     _ = monitor.partial_fit(y[week], p[week])
     >>> print(monitor.alarms_[0].evidence.direction, 3000 < monitor.alarms_[0].at < 3500)
     too_high True
-    >>> copy = CalibrationMonitor.from_bytes(monitor.to_bytes())
-    >>> copy.log_statistic_ == monitor.log_statistic_
-    True
     """
 
     _version = 2
@@ -278,14 +275,8 @@ class CalibrationMonitor(StreamEstimator):
         Returns
         -------
         bytes
-            The text ``skcalib-CalibrationMonitor``, the version of the format (one byte), the
-            length of a header (four bytes), the header in JSON, arrays, the sketches of the windows
-            and of the current one as `ForecastSketch.to_bytes` writes them, and a check sum
-            (CRC-32, four bytes). Numbers are little-endian. The header has the parameters, the
-            classes, the numbers of samples, the alarms, the sources, the name, type and shape of
-            each array, and the length of each sketch. The arrays are those of
-            `SequentialCalibrationTest.to_bytes`, the sum over starts of each alternative, and sums
-            over cells of the scores at the ends of windows.
+            The text ``skcalib-CalibrationMonitor``, a header in JSON, arrays, sketches and a check
+            sum; :ref:`formats` defines all of them.
 
         Raises
         ------

@@ -272,12 +272,8 @@ class SequentialCalibrationTest(StreamEstimator):
         Returns
         -------
         bytes
-            The text ``skcalib-SequentialCalibrationTest``, the version of the format (one byte),
-            the length of a header (four bytes), the header in JSON, arrays, and a check sum
-            (CRC-32, four bytes). Numbers are little-endian. The header has the parameters, the
-            classes, the number of samples, `rejected_at_`, and the name, type and shape of each
-            array: the log likelihood ratio of each alternative, the sums that determine the
-            alternatives, the e-value and its maximum, and the path.
+            The text ``skcalib-SequentialCalibrationTest``, a header in JSON, arrays and a check
+            sum; :ref:`formats` defines all of them.
 
         Raises
         ------

@@ -1,14 +1,7 @@
 r"""Corrections of logits that depend on a named group: a hierarchical logistic model.
 
-The logits f (n, K) of a sample of group g become
-
-.. math:: f + a_g + b_g\, u , \qquad a_g \sim N(0, \tau^2 / 2)^K , \quad b_g \sim N(0, \tau^2 / 4) ,
-
-with u the standardised logits; for two classes the difference of its columns has the standard
-deviation 1. At a mean forecast the log odds of two classes have the standard deviation
-:math:`\tau` between groups, and one standard deviation away the slopes add half of it. The effects
-are those of largest posterior density, so those of small groups are shrunk towards zero;
-:math:`\tau = 0` is the plain forecast.
+Each group has a shift and a slope of its logits, with normal priors of standard deviation
+:math:`\tau` and of half of it. :ref:`correction_by_features` has the formula.
 """
 
 import numpy as np

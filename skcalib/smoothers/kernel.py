@@ -1,19 +1,8 @@
 r"""The Dirichlet kernel estimate of the calibrated scores (P24).
 
 `DirichletKernel` is the smoother. After it come the search for its bandwidth and the warning about
-too few neighbours. The weights of forecast :math:`s_j` at the point :math:`x` (P24 eq. 12) are
-Dirichlet densities whose *parameter* is the data point,
-
-.. math::
-
-    k(x, s_j) = \operatorname{Dir}(x;\, s_j / h + 1), \qquad
-    \log k(x, s_j) = \langle \log x, s_j / h \rangle + c_j , \qquad
-    c_j = \log \Gamma(K + \tfrac1h \textstyle\sum_k s_{jk})
-          - \sum_k \log \Gamma(s_{jk} / h + 1).
-
-The kernel is not symmetric. For two columns its sums take near-linear time
-(`_dirichlet.beta`); for more columns they are exact sums over blocks of all pairs
-(`_dirichlet.canonical`).
+too few neighbours. For two columns the sums of kernels take near-linear time (`_dirichlet.beta`);
+for more columns they are exact sums over blocks of all pairs (`_dirichlet.canonical`).
 """
 
 from __future__ import annotations

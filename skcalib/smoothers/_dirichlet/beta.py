@@ -3,45 +3,12 @@ r"""Sums of Beta kernels in near-linear time: the Dirichlet kernel of two column
 `beta_average` and `beta_log_likelihoods` are the functions that smoothers call; `Sources` computes
 the sums; `make_plan` and its helpers prepare the panels and their matrices.
 
-Sums over n sources at m points are relative to the kernel of the point on itself. Sources and
-points are sorted and divided into panels. The sums take O(n) products for the Chebyshev moments of
-the sources in each panel, one small matrix for each panel, and O(m) products for the Chebyshev
-series at the points. The leave-one-out sum is the sum minus the weight of the point, since the
-kernel of a point on itself is exactly 1 in these units.
-
-Where this difference is less than 1 % of the weight of the point, or one part in 10^5 of the weight
-within reach, it would lose digits. Such isolated points are few, and their sums are computed
-directly: the log kernel is concave in the source, so the sources that matter are one interval of
-the sorted distinct sources, found by bisection.
+Sums over n sources at m points are relative to the kernel of the point on itself: Chebyshev series
+in panels of logits, in O(n + m) products. The leave-one-out sum is the sum minus the weight of the
+point. Where the difference would lose digits, the sum is computed directly. doc/design.rst has the
+formulas.
 
 Rows are divided by their sum, which rounding may move away from one; only their logits are used.
-
-The kernel in terms of logits: with :math:`L = 1/h`, logit :math:`t` of the point and
-:math:`a = L s` of the source, the kernel is, up to a factor that depends on the source only,
-:math:`(1 - x)^L e^{a t}`: a sum over sources is a Laplace transform. Relative to the kernel of the
-point on itself, :math:`a^* = L x`,
-
-.. math::
-
-    \log \rho(t, a) = -d(a, a^*) - d(L - a, L - a^*)
-                      - [g(a) - g(a^*)] - [g(L - a) - g(L - a^*)],
-
-with the deviance :math:`d(a, m) = a \log(a/m) - a + m` and
-:math:`g(z) = \log \Gamma(z + 1) - z \log z + z`, which is only of the order of log z. This
-saddle-point form avoids the cancellation of numbers of the order of :math:`L \log L`.
-
-Chebyshev panels: :math:`\rho` is analytic in both arguments. Both axes are cut into panels so that
-the length of a panel times the length of the other axis on which :math:`\rho > e^{-39}` is about
-36; there polynomials of degree 31 in t and in a represent it to about 1e-13. So
-
-.. math::
-
-    \sum_j w_j \rho(t, a_j) = \sum_k T_k(z_t) \sum_{k'} B_{kk'} M_{k'}, \qquad
-    M_{k'} = \sum_j w_j T_{k'}(z_{a_j}),
-
-with Chebyshev polynomials T of the position in the panel, moments M of the sources in the panels
-of a, and a matrix B for each panel of t and the panels of a within its reach, about eight.
-The number of panels grows as :math:`\sqrt{L}`.
 """
 
 from dataclasses import dataclass

@@ -16,32 +16,8 @@ the cache. One-hot values are summed as segments of sources that are sorted by c
 are concentrated, as those of confident networks are, a tree groups their rows into tiles and
 negligible sources are dropped. Time O(n^2 K), memory O(n K).
 
-Accuracy: sums are exact up to rounding. A log kernel is a sum of K + 1 terms with an error of about
-1e-16 (:math:`|\langle \log x, s_j / h \rangle| + |c_j|`), which is the relative error of a weight.
-Measured against extended precision with the same :math:`c_j`, averages of labels are off
-by 1e-14 at h = 1e-2 and 1e-12 at h = 1e-5 for ten classes, 1e-13 and 1e-11 for a hundred, and ten
-times more at a point that is far from all sources. The :math:`c_j` themselves, differences of log
-Gamma functions of 1/h, have a rounding error of 1e-10 at h = 1e-5.
-
-Sums of exponentials: the entries of a block of rows and columns are overwritten in place. The shift
-of a row is its largest log kernel among a few sources. It is one more column of the product, so
-only the exponential and the sums follow the product. Exponentials that underflow are slow, so
-arguments are bounded in tiles where one may underflow; rows are sorted so that these are few. Terms
-far larger than the shift are detected in the sums: the tile then continues with the largest log
-kernel so far as the shift, and the previous sums are rescaled.
-
-Dropped sources: with :math:`\log k(x, s_j) = \langle \log x, a_j \rangle + c_j` and
-:math:`a_j \ge 0`, the coordinate-wise maxima of :math:`\log x` over a tile give an upper bound of
-the weight of source j at all points of the tile. A source is dropped if, at every point, this bound
-is below
-
-- :math:`10^{-17} / n` of the weight of some source *of its own segment*: the dropped sources are
-  then below the rounding error of the sum of that segment, even for a share of 1e-100, so that a
-  log loss of the averages does not change; or
-- :math:`e^{-690}` of the weight of some source of any segment: it underflows relative to the total.
-
-Both criteria compare upper bounds with exact weights. They make no assumption about the data; where
-the points of a tile differ much, few sources are dropped.
+Sums are exact up to rounding. doc/design.rst has their accuracy, how exponentials are summed, and
+the bounds by which sources are dropped.
 """
 
 from dataclasses import dataclass
