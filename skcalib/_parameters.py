@@ -48,6 +48,12 @@ def checks_parameters(function: Function) -> Function:
 
 
 ENTRIES = by_name("""\
+y_true : array-like of shape (n_samples,) or ForecastSketch
+    Labels of any type, or a sketch, which stands for labels, forecasts and weights.
+y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
+    Probability of the positive class, or of each class; omitted with a sketch.
+loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+    The proper score.
 sample_weight : array-like of shape (n_samples,), default=None
     Weights.
 labels : array-like of shape (n_classes,), default=None
@@ -57,6 +63,10 @@ pos_label : label, default=None
     the last.
 confidence_level : float, default=0.95
     Level of the intervals.
+n_samples : int, default=1000
+    Number of samples.
+random_state : int, RandomState instance or None, default=None
+    Seed.
 """)
 
 

@@ -1,13 +1,7 @@
 r"""The cost of miscalibration for decisions that follow from a probability.
 
 The decision is the one with the smallest expected cost at the forecast. Its cost is a proper score
-(`skcalib.scores.DecisionCost`), so its mean can be decomposed like that of any proper score:
-
-.. math::
-
-    \underbrace{E\, L(Y, S)}_{expected\ cost}
-    = \underbrace{E\, D(C, S)}_{miscalibration} + \underbrace{E\, D(Q, C)}_{grouping}
-    + \underbrace{E\, H(Q)}_{rest}, \qquad C = E[Y|S],\ Q = E[Y|X] .
+(`skcalib.scores.DecisionCost`), so its mean can be decomposed like that of any proper score.
 """
 
 from __future__ import annotations
@@ -172,8 +166,6 @@ def decision_regret(
     y_true : array-like of shape (n_samples,) or ForecastSketch
         Labels, or a sketch of an event, without `X`. Folds then divide the samples of each cell at
         random.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
-        Probability of the positive class, or of each class; omitted with a sketch.
     threshold : float, optional
         For two classes: act where the probability of the positive class exceeds the threshold. It
         is the cost of a false alarm divided by the sum of the costs of a false alarm and of a miss.
@@ -238,9 +230,6 @@ def decision_regret(
     >>> found = decision_regret(data.y, data.y_proba, threshold=0.2)
     >>> print(found.expected_cost)
     0.042 [0.039, 0.045]
-    >>> found = decision_regret(data.y, data.y_proba, costs=[[0, 20], [80, 0]])
-    >>> print(found.expected_cost)
-    4.188 [3.854, 4.522]
     """
     score = score_of_decision(threshold, costs)
     if model is not None:

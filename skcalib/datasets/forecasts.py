@@ -39,14 +39,10 @@ def make_tempered_simplex(
 
     Parameters
     ----------
-    n_samples : int, default=1000
-        Number of samples.
     n_classes : int, default=2
         Number of classes K.
     label_temperature, score_temperature : float, default=0.9 and 0.6
         The two temperatures, from 0.01 to 100.
-    random_state : int, RandomState instance or None, default=None
-        Seed.
 
     Returns
     -------
@@ -200,8 +196,6 @@ def make_widmann(
     mixture : float, default=None
         The share :math:`\pi` in [0, 1] of labels that do not depend on S; by default that of the
         model. For "M1" it must be 0.
-    random_state : int, RandomState instance or None, default=None
-        Seed.
 
     Returns
     -------
@@ -296,12 +290,8 @@ def make_logistic_scores(
 
     Parameters
     ----------
-    n_samples : int, default=1000
-        Number of samples.
     intercept, slope : float, default=0.5 and -1.5
         The coefficients :math:`b_0` and :math:`b_1 \ne 0`.
-    random_state : int, RandomState instance or None, default=None
-        Seed.
 
     Returns
     -------

@@ -55,8 +55,6 @@ def make_grouping_problem(
 
     Parameters
     ----------
-    n_samples : int, default=1000
-        Number of samples.
     heterogeneity : float, default=1.0
         Strength a in [0, 1]; with 0 there is no grouping loss.
     link : {"sigmoid", "step", "ramp", "sine", "wavelet", "steep"}, default="sigmoid"
@@ -68,8 +66,6 @@ def make_grouping_problem(
         Whether the classifier predicts the most likely class of every sample.
     logit_variance : float, default=20.0
         Variance of the logit z of the score, from 0.01 to 1000. z is scaled to have this variance.
-    random_state : int, RandomState instance or None, default=None
-        Seed.
 
     Returns
     -------
@@ -192,12 +188,8 @@ def make_grouping_curves(
 
     Parameters
     ----------
-    n_samples : int, default=1000
-        Number of samples.
     curve : {"quadratic", "double", "step", "constant"}, default="step"
         Which posterior.
-    random_state : int, RandomState instance or None, default=None
-        Seed.
 
     Returns
     -------

@@ -79,10 +79,6 @@ def ks_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,) or ForecastSketch
-        Labels of any type, or a sketch, which stands for labels, forecasts and weights.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
-        Probability of the positive class, or of each class; omitted with a sketch.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
         As in :func:`calibration_error`.
     reduce : {"mean", "sum", "predicted"}, default="mean"

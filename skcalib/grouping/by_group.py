@@ -201,8 +201,6 @@ def calibration_by_group(
         Labels, or a sketch with groups in place of all data. The argument ``by`` of
         :func:`~skcalib.summarize` or :meth:`~skcalib.ForecastSketch.partial_fit` makes such a
         sketch.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
-        Probability of the positive class, or of each class; omitted with a sketch.
     by : array-like of shape (n_samples,), (n_samples, n_columns), data frame, or dict of masks
         The group of each sample, or several columns of groups, or a dict from names to boolean
         masks, which may overlap. Missing values form a group. Cut numbers into ranges first, for

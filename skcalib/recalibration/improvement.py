@@ -92,15 +92,9 @@ def calibration_improvement(
     :math:`2 P(t_{m-1} > |\Delta| / se)`, where m is the effective number of samples: below 0.05
     exactly where the 95 % interval excludes 0.
 
-    Relation to calibration (G22): with :math:`L = CE + \text{refinement}`,
-
-    .. math:: E\,d = \bigl[CE(s) - CE(g(s))\bigr] -
-        \bigl[E\,H(E[Y|g(s)]) - E\,H(E[Y|s])\bigr] ,
-
-    and the second bracket is never negative: a map can lose information but not add any. It is zero
-    if g is *injective*, because then g(s) has all information in s. For an injective map the
-    improvement of the proper score therefore **is** the improvement of the calibration error, and
-    no calibration error has to be estimated. For every other map it is a lower bound of it.
+    For an *injective* map, which keeps all information in s, the improvement of the proper score
+    **is** the improvement of the calibration error (G22), so no calibration error has to be
+    estimated (:ref:`recalibration`). For every other map it is a lower bound of it.
 
     Parameters
     ----------
@@ -111,8 +105,6 @@ def calibration_improvement(
     after : array-like of the same kind, or fitted recalibrator
         Probabilities with the map. Or the map itself, or a Pipeline of maps: it is applied to
         `before`, and declares whether it is injective (``injective_``).
-    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
-        The proper score.
     confidence_level : float, default=0.95
         Level of the interval.
     injective : bool, default=None
