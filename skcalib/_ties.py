@@ -35,13 +35,6 @@ def level_starts(
     """Index of the first value of each level of sorted values (n,).
 
     A level holds the values up to the reach of its first.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from skcalib._ties import level_starts
-    >>> level_starts(np.array([0.2, 0.3, 0.1 + 0.2, 0.4]))
-    array([0, 1, 3])
     """
     apart = np.append(True, ordered[1:] > reach(ordered[:-1]))
     starts = np.flatnonzero(apart)

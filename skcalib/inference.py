@@ -68,11 +68,6 @@ def mean_interval(
     Infinite values give an infinite mean, and an interval of that point. With a single effective
     sample or cluster the interval is the whole line. If `estimate` is given, it is the centre, and
     the values only determine the spread.
-
-    >>> from skcalib.inference import mean_interval
-    >>> interval = mean_interval([0.0, 1.0, 2.0])
-    >>> round(interval.estimate, 3), round(interval.low, 3), round(interval.high, 3)
-    (1.0, -1.484, 3.484)
     """
     check_confidence_level(confidence_level)
     values = np.asarray(values, dtype=np.float64)
@@ -104,11 +99,6 @@ def difference_interval(
     Donner (2008). The level is that of the two intervals, which need not be symmetric. Infinite
     limits remain. The standard error is the root of the sum of the squared ones. An estimate below
     `floor`, the smallest possible value, counts as this value.
-
-    >>> from skcalib.inference import MeanInterval, difference_interval
-    >>> first, second = MeanInterval(5.0, 2.0, 8.0, 1.5), MeanInterval(1.0, -3.0, 5.0, 2.0)
-    >>> difference_interval(first, second)
-    MeanInterval(estimate=4.0, low=-1.0, high=9.0, standard_error=2.5)
     """
     one, two = max(first.estimate, floor), max(second.estimate, floor)
     down = np.hypot(max(one - first.low, 0.0), max(second.high - two, 0.0))
@@ -170,11 +160,6 @@ def first_within_one_standard_error(
     exceeds that of the best by at most its standard error, the number of the best, and the interval
     of the difference of every candidate from the best. The standard error is that of the paired
     difference, so that similar candidates are distinguished.
-
-    >>> from skcalib.inference import first_within_one_standard_error
-    >>> losses = [[0.9, 0.8, 0.7], [0.5, 0.2, 0.3], [0.4, 0.3, 0.2]]
-    >>> first_within_one_standard_error(losses)[:2]
-    (1, 2)
     """
     losses = np.asarray(losses, dtype=np.float64)
     best = int(np.argmin([weighted_mean(row, weight) for row in losses]))
@@ -224,11 +209,6 @@ def observed_expected_ratio(
     the variance of the ratio. `square` and `cluster` are those of `mean_interval`; the standard
     error is that of `rate_interval`. Raises a ValueError if every forecast is 0, or so small that
     the ratio is not a floating-point number.
-
-    >>> from skcalib.inference import observed_expected_ratio
-    >>> ratio = observed_expected_ratio([1] * 3 + [0] * 17, [0.3] * 20)
-    >>> round(ratio.estimate, 2), round(ratio.low, 2), round(ratio.high, 2)
-    (0.5, 0.11, 1.26)
     """
     check_confidence_level(confidence_level)
     label, forecast = (np.asarray(one, dtype=np.float64) for one in (label, forecast))
@@ -266,10 +246,6 @@ def rate_interval(
 
     `square` and `cluster` are those of `mean_interval`. The standard error is the length of the
     interval over that of a standard normal one.
-
-    >>> from skcalib.inference import rate_interval
-    >>> print(rate_interval([0] * 20))
-    0.000 [0.000, 0.168]
     """
     check_confidence_level(confidence_level)
     observed, size = _rate(label, weight, square)
@@ -309,11 +285,6 @@ def concordance_interval(
        Mann-Whitney statistic. Part 2. Statistics in Medicine 25, 2006.
     .. [3] N. A. Obuchowski. Nonparametric analysis of clustered ROC curve data. Biometrics 53,
        1997.
-
-    >>> from skcalib.inference import concordance_interval
-    >>> found = concordance_interval([0, 0, 0, 1, 1], [0.1, 0.2, 0.4, 0.3, 0.9])
-    >>> round(found.estimate, 3), round(found.low, 3), round(found.high, 3)
-    (0.833, 0.152, 0.993)
     """
     check_confidence_level(confidence_level)
     event, score = np.asarray(label) == 1, merge_ties(np.asarray(score, dtype=np.float64))

@@ -115,18 +115,6 @@ class ProbaScorer(Scorer):
         Decision values become probabilities through the logistic function or the softmax.
     **kwargs
         Further arguments of the metric.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from sklearn.model_selection import cross_val_score
-    >>> from skcalib import proper_calibration_error
-    >>> from skcalib.scorers import ProbaScorer
-    >>> scorer = ProbaScorer(proper_calibration_error, loss="log", notion="top_label")
-    >>> X, y = load_iris(return_X_y=True)
-    >>> len(cross_val_score(LogisticRegression(max_iter=1000), X, y, scoring=scorer, cv=3))
-    3
     """
 
     def __init__(
@@ -165,17 +153,6 @@ class GroupingScorer(Scorer):
     **kwargs
         Arguments of :class:`~skcalib.GroupingLossEstimator`. By default the seed is 0 and there is
         no permutation test.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import LogisticRegression
-    >>> from skcalib.datasets import make_grouping_problem
-    >>> from skcalib.scorers import GroupingScorer
-    >>> data = make_grouping_problem(12_000, random_state=0)
-    >>> classifier = LogisticRegression().fit(data.X[:2000], data.y[:2000])
-    >>> scorer = GroupingScorer(swap=True)
-    >>> bool(scorer(classifier, data.X[2000:], data.y[2000:]) < 0)
-    True
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -224,19 +201,6 @@ class DecisionRegretScorer(Scorer):
     -----
     As with every calibration error, uninformative classifiers may reach the best value. Search by
     the cost itself (``make_scorer`` of your cost) or by a proper score, and monitor this one.
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.model_selection import GridSearchCV
-    >>> from sklearn.naive_bayes import GaussianNB
-    >>> from skcalib.scorers import DecisionRegretScorer
-    >>> scoring = {"loss": "neg_log_loss", "regret": DecisionRegretScorer(threshold=0.2)}
-    >>> search = GridSearchCV(
-    ...     GaussianNB(), {"var_smoothing": [1e-9, 1e-3]}, scoring=scoring, refit="loss")
-    >>> search = search.fit(*load_breast_cancer(return_X_y=True))
-    >>> search.cv_results_["mean_test_regret"].shape
-    (2,)
     """
 
     def __init__(
@@ -548,20 +512,8 @@ def get_scorer_names() -> list[str]:
     Examples
     --------
     >>> from skcalib import get_scorer_names
-    >>> for name in get_scorer_names():
-    ...     print(name)
-    neg_brier_calibration_error
-    neg_brier_refinement
-    neg_decision_regret
-    neg_grouping_loss
-    neg_kernel_calibration_error
-    neg_ks_calibration_error
-    neg_l1_calibration_error
-    neg_l2_calibration_error
-    neg_log_calibration_error
-    neg_log_refinement
-    neg_max_calibration_error
-    neg_root_brier_score
+    >>> get_scorer_names()[:3]
+    ['neg_brier_calibration_error', 'neg_brier_refinement', 'neg_decision_regret']
     """
     return sorted(_SCORERS)
 

@@ -362,8 +362,6 @@ class ClasswiseLogLoss(ProperScore):
     np.float64(0.3601)
     >>> LogLoss().divergence(q, s).round(4)
     array([0.3601])
-    >>> sum(LogLoss().divergence(e[:1], e[1:])[0] for e in events).round(4)
-    np.float64(0.5861)
     """
 
     infimum = 0.0

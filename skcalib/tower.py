@@ -33,11 +33,5 @@ def expected_divergence(
     r"""Mean divergence of a forecast from its target, :math:`\sum_i w_i D(t_i, f_i) / \sum_i w_i`.
 
     Both are points of the tower (n, K). Infinite where the divergence is.
-
-    >>> import numpy as np
-    >>> from skcalib.scores import Brier
-    >>> from skcalib.tower import expected_divergence
-    >>> float(expected_divergence(Brier(), np.eye(2), np.full((2, 2), 0.5)))
-    0.25
     """
     return float(weighted_mean(score.divergence(target, forecast), weight))

@@ -89,10 +89,8 @@ class DecisionCurveDisplay(DecisionDisplay):
     The axis of the net benefit extends from slightly below 0 to slightly above the largest value;
     lower values are outside.
 
-    The bands are too narrow where few events are treated at a threshold. The coverage at level 95 %
-    was measured for calibrated forecasts of an event of 2 %, with 250 to 4,000 samples and
-    thresholds from .01 to .15. It was 91 to 95 % where at least four true positives are expected,
-    70 to 90 % with one or two, and 43 to 76 % with less than one.
+    The bands are too narrow where fewer than four true positives are expected at a threshold
+    (:ref:`decisions`).
 
     Examples
     --------
@@ -157,14 +155,6 @@ class DecisionCurveDisplay(DecisionDisplay):
         ValueError
             For invalid input, thresholds outside (0, 1), ``standardized=True`` without events, a
             `name` with a dict, more than 25 panels, and a notion with more than two columns.
-
-        Examples
-        --------
-        >>> from skcalib import DecisionCurveDisplay
-        >>> display = DecisionCurveDisplay.from_predictions(
-        ...     [0, 0, 1, 1], [0.1, 0.6, 0.3, 0.8], thresholds=[0.2, 0.5])
-        >>> display.curves[0].estimate  # 2/4 - 1/4 * 0.2/0.8, and 1/4 - 1/4 * 0.5/0.5
-        array([0.4375, 0.    ])
         """
         thresholds = check_thresholds(thresholds)
         events = model_events(

@@ -162,16 +162,6 @@ class DecompositionDisplay(Display):
         ------
         ValueError
             For invalid input, and for a model of infinite loss.
-
-        Examples
-        --------
-        >>> from skcalib import DecompositionDisplay
-        >>> from skcalib.datasets import make_tempered_simplex
-        >>> data = make_tempered_simplex(1000, random_state=0)
-        >>> display = DecompositionDisplay.from_predictions(
-        ...     data.y, {"Forecast": data.y_proba, "Truth": data.posterior}, loss="log")
-        >>> [term.name for term in display.terms], display.ax_.get_xlabel()
-        (['Forecast', 'Truth'], 'Log loss in nats')
         """
         if not isinstance(y_proba, Mapping):
             y_proba = {"Predictions" if name is None else name: y_proba}

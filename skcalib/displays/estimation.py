@@ -194,16 +194,6 @@ class EstimationDisplay(Display):
             For invalid input, unknown errors, two errors of the same name, sizes larger than the
             data, and errors that return NaN or raise on a subsample (for example, one that is too
             small).
-
-        Examples
-        --------
-        >>> from skcalib import EstimationDisplay
-        >>> from skcalib.datasets import make_tempered_simplex
-        >>> data = make_tempered_simplex(2000, 3, random_state=0)
-        >>> display = EstimationDisplay.from_predictions(
-        ...     data.y, data.posterior, errors=["ece", "debiased"], sample_sizes=[100, 2000])
-        >>> print([curve.name for curve in display.curves])
-        ['ECE', 'Debiased l2 error']
         """
         errors = check_errors(errors, notion)
         n_repeats = check_count(n_repeats, "n_repeats")

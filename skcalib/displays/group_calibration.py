@@ -115,14 +115,6 @@ class GroupCalibrationDisplay(Display):
         ------
         ValueError
             As :func:`~skcalib.calibration_by_group`.
-
-        Examples
-        --------
-        >>> from skcalib import GroupCalibrationDisplay
-        >>> display = GroupCalibrationDisplay.from_predictions(
-        ...     [0, 1, 1, 0], [0.2, 0.4, 0.9, 0.3], ["a", "a", "b", "b"])
-        >>> len(display.groups_)
-        2
         """
         found = calibration_by_group(
             y_true,

@@ -123,13 +123,6 @@ class MonitorDisplay:
             For anything but a `CalibrationMonitor`, and a level that is not between 0 and 1.
         NotFittedError
             For a monitor without samples.
-
-        Examples
-        --------
-        >>> from skcalib import CalibrationMonitor, MonitorDisplay
-        >>> monitor = CalibrationMonitor(window=2).partial_fit([0, 1, 1, 0], [0.2, 0.7, 0.6, 0.1])
-        >>> len(MonitorDisplay.from_monitor(monitor).ax_)
-        2
         """
         if not isinstance(monitor, CalibrationMonitor):
             raise ValueError(

@@ -227,14 +227,6 @@ class MurphyDisplay(DecisionDisplay):
             For invalid input, thresholds outside (0, 1), parts of several models or of a single
             sample, a `name` with a dict, more than 25 panels, and a notion with more than two
             columns.
-
-        Examples
-        --------
-        >>> from skcalib import MurphyDisplay
-        >>> display = MurphyDisplay.from_predictions(
-        ...     [0, 0, 1, 1], [0.1, 0.6, 0.3, 0.8], thresholds=[0.2, 0.5])
-        >>> display.curves[0].estimate  # a false alarm; a false alarm and a miss
-        array([0.05, 0.25])
         """
         thresholds = check_thresholds(thresholds)
         events = model_events(

@@ -73,11 +73,9 @@ class ReliabilityDisplay(Display):
     covariance. The others divide the effective size by the design effect of the average, with one
     correlation of the residuals of a cluster. Quantiles are Student's.
 
-    **Legend.** It is below the axes if the figure has a layout engine, otherwise in a free place.
-    The number is `proper_calibration_error` with its defaults, with the interval of
+    **Legend.** The number is `proper_calibration_error` with its defaults, with the interval of
     `CalibrationErrorEstimator`, for the positive class, the top label, or each class against the
-    rest. It does not depend on the curve that is drawn. The error cannot be negative: an estimate
-    below zero is shown as "none detected", with an upper limit.
+    rest. It does not depend on the curve that is drawn (:ref:`displays`).
 
     Parameters
     ----------
@@ -109,20 +107,12 @@ class ReliabilityDisplay(Display):
 
     Notes
     -----
-    The coverage of the isotonic confidence band of level 95 % was measured at nine quantiles of the
-    forecasts, in seven simulated settings of 20 to 10,000 samples. In the six settings where C
-    increases, it was 95 to 100 % on average over the quantiles, and 89 % at the worst point. Where
-    C is constant, it was 92 to 95 %, and 75 to 87 % at the two ends. A percentile bootstrap that
-    draws labels from the fitted curve (as D21, with fixed forecasts) is not used: it covered 77 to
-    96 % on average at 1,000 samples, and 4 to 23 % at the ends in three of six settings. Where C
-    decreases, no increasing curve is correct, and the band does not cover C.
+    The isotonic confidence band of level 95 % covered 95 to 100 % on average where C increases, and
+    75 to 87 % at the two ends where C is constant (:ref:`corp`). Where C decreases, no increasing
+    curve is correct, and the band does not cover C.
 
-    With several thousand distinct scores, the curve is drawn at all knots of the isotonic curve and
-    at about 400 more scores. The curve and the bands use every sample. With more than 10,000
-    distinct scores, the isotonic curves of the consistency band are fitted to the sums of at most
-    2,500 groups of neighbouring scores. Near the ends each group is a single score. The effect is
-    smaller than that of another seed. The default diagram of 1,000,000 samples takes about as long
-    as 13 sorts of the scores.
+    The curve and the bands use every sample. With more than 10,000 distinct scores, the curves of
+    the consistency band are fitted to sums of neighbouring scores (:ref:`displays`).
 
     References
     ----------
@@ -219,14 +209,6 @@ class ReliabilityDisplay(Display):
             For invalid input, unknown options, `n_bins` for a curve without bins, too few
             resamples for the level, more than 25 panels, a notion with more than two columns, and
             a kernel on a single sample.
-
-        Examples
-        --------
-        >>> from skcalib import ReliabilityDisplay
-        >>> display = ReliabilityDisplay.from_predictions(
-        ...     [0, 0, 1, 0, 1, 1], [0.1, 0.2, 0.3, 0.4, 0.8, 0.9], band=None)
-        >>> display.curves[0].prob_true
-        array([0. , 0. , 0.5, 0.5, 1. , 1. ])
         """
         options = check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
         if isinstance(y_true, ForecastSummary):

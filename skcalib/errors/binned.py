@@ -117,10 +117,6 @@ def calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,) or ForecastSketch
-        Labels of any type, or a sketch in place of labels, forecasts and weights.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
-        Probability of the positive class, or of each class; omitted with a sketch.
     norm : {"l1", "l2", "max"} or float, default="l1"
         How gaps are averaged; a number is the power p, at least 1, and infinity is "max".
     squared : bool, default=False
@@ -502,10 +498,6 @@ def folded_normal_mean(mean: ArrayLike, variance: ArrayLike) -> np.ndarray:
 
     :math:`\sigma \sqrt{2 / \pi}\, e^{-\mu^2 / 2 \sigma^2} + \mu\, erf(\mu / \sqrt 2 \sigma)`, for
     shapes that broadcast. At least :math:`|mean|`.
-
-    >>> from skcalib.errors.binned import folded_normal_mean
-    >>> folded_normal_mean([0.0, 3.0], [1.0, 0.0]).round(4)
-    array([0.7979, 3.    ])
     """
     mean, variance = np.broadcast_arrays(np.abs(mean), np.asarray(variance, dtype=np.float64))
     spread = np.sqrt(variance)
@@ -524,12 +516,6 @@ def expected_binned_error(
     plus that of the label, which ignores their covariance; the two agree for narrow bins. Falls
     with n to :math:`\sum_b p_b |g_b|`, the binned error itself. Bins of few samples (n p_b below
     about 5) are not normal.
-
-    >>> import numpy as np
-    >>> from skcalib.errors.binned import expected_binned_error
-    >>> share, quarter = np.full(10, 0.1), np.full(10, 0.25)
-    >>> expected_binned_error(share, np.zeros(10), quarter, np.array([100, 10_000])).round(4)
-    array([0.1262, 0.0126])
     """
     share, variance = np.asarray(share, dtype=np.float64), np.asarray(variance, dtype=np.float64)
     size = np.asarray(n_samples, dtype=np.float64)[..., None] * share

@@ -74,10 +74,6 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
     `fit_transform` pass ``groups`` to the splitter and all other parameters, such as
     ``sample_weight``, to the classifier; in a Pipeline write ``crossfitproba__sample_weight=...``.
 
-    Two of scikit-learn's checks, `check_transformer_general` and
-    `check_transformer_data_not_an_array`, require that `fit_transform` equals `transform` and do
-    not apply.
-
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer

@@ -135,9 +135,6 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     >>> mixture = model.recalibrator_.mixture_  # naive Bayes is over-confident
     >>> mixture.names[0], mixture.gain.low > 0
     ('IdentityRecalibrator', True)
-    >>> one = RecalibratedClassifierCV(GaussianNB(), "temperature").fit(X, y)
-    >>> one.recalibrator_.temperature_ > 2
-    True
     """
 
     @instead_of(method="recalibrator='isotonic', 'platt' ('sigmoid') or 'beta'")

@@ -102,8 +102,6 @@ class LabelShiftRecalibrator(Recalibrator):
     >>> shift = LabelShiftRecalibrator(source_prior=[np.mean(y == 0), np.mean(y)]).fit(p[kept])
     >>> shift.target_prior_.round(2), np.mean(y[kept]).round(2)
     (array([0.16, 0.84]), np.float64(0.84))
-    >>> shift.standard_error_.round(3)
-    array([0.006, 0.006])
     """
 
     _takes_soft = False
