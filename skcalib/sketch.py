@@ -84,44 +84,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
     Notes
     -----
-    These functions take a sketch in place of `y_true` and `y_proba`. Also leave out
-    `sample_weight`, `labels` and `pos_label`. The notion is that of the sketch. Let :math:`\delta`
-    be the largest width of a cell. The result for the sketch differs from the result for the
-    samples by at most
-
-    - :func:`calibration_error`, ``norm="l1"``: twice the share of the samples in cells that contain
-      an edge of a bin. For B bins of equal mass that is at most 2 (B - 1) times the share of the
-      fullest cell. Other norms have no bound. :func:`reliability_bins`: the same shares, without
-      the factors, for the mass at each edge.
-    - :func:`ks_calibration_error` and :func:`cumulative_curve`: the share of the fullest cell.
-    - :func:`kde_calibration_error`, ``norm="l1"``: :math:`\delta / h` for a given bandwidth h, and
-      about that for "scott". :func:`smooth_calibration_error`: the same with its bandwidth.
-    - :func:`corp_decomposition`, Brier: :math:`2 \delta` for the score, and for many samples
-      usually less than :math:`\delta / \sqrt n`. The uncertainty is exact. Miscalibration and
-      discrimination are also smaller, because the isotonic curve has no step inside a cell. This
-      part has no bound: in tests it was below .0001 for 3,000 samples, and 1.4e-6 of .00286 for a
-      million. The log loss has no bound either, because scores within about 1e-9 of 0 or 1 are
-      averaged.
-    - the estimates of the tests for two classes: for :func:`spiegelhalter_test` :math:`2 \delta`.
-      :func:`cumulative_test`: the share of the fullest cell, or twice that for "kuiper".
-      :func:`hosmer_lemeshow_test`: twice the bound for bins. The statistics of the first two tests
-      are estimates divided by standard errors, so their error increases with :math:`\sqrt n`. For
-      :math:`10^9` samples compare the p-values with those of a larger `n_cells`.
-    - :func:`calibration_upper_bound` and :func:`root_brier_score`: exact up to rounding for the
-      Brier score and the log loss, and so are these two losses of :func:`calibration_summary`.
-    - :func:`proper_calibration_error`, :func:`refinement_loss`, :func:`score_decomposition`,
-      :func:`integrated_calibration_index`, :func:`calibration_intercept_slope`,
-      :func:`logistic_calibration_test`, :func:`calibration_summary` and
-      :func:`calibration_error_interval`: the optimism of the fit to the same samples is subtracted
-      analytically, so no folds and no samples are needed. There is no bound. For 3,000 and 100,000
-      samples without ties, estimates and limits differed by less than .08 standard errors in tests,
-      lower limits of "l1" by up to .13. With equal weights they are the same, up to rounding, if
-      all scores of a cell are equal. With unequal weights the leverage of a sample and the third
-      and fourth moments of the noise are computed from the mean weight of its cell. Limits then
-      differed by less than .1 standard errors for 3,000 samples.
-    - :func:`corp_bands` and :func:`corp_test`: for each cell as many labels are drawn at its mean
-      score as its effective number of samples, so random draws agree in distribution only. The
-      confidence band has no random draws, and its error is like that of the curve.
+    Many functions take a sketch in place of `y_true` and `y_proba`
+    (:ref:`very_large_data` lists them). Also leave out `sample_weight`, `labels` and `pos_label`.
+    The notion is that of the sketch. Results differ a little from those for the samples:
+    :ref:`sketch_accuracy` has the bound or the measured difference of each function.
 
     Intervals, :func:`score_decomposition`, :func:`decision_regret` and :func:`corp_test` need a
     sketch of one event. Other losses or a ``method`` of a proper error use maps that are fitted
@@ -139,16 +105,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     `InterceptRecalibrator`, `LabelNoiseScaling`, `BiasCorrectedTemperatureScaling` and
     `ModelAverageScaling`.
 
-    Whole-number sums are exact up to :math:`2^{53}`. Sums within a chunk are plain float64 sums.
-    Sums over chunks have a second number for the rounding error, so the order of chunks and of
-    merging changes a sum by at most its last bit. Other chunks of the same samples change a sum by
-    the rounding errors within chunks, about 1e-14 in tests.
-
-    A sketch takes 40 bytes for each cell and label that occur, or 72 bytes with weights. For C =
-    65,536 that is at most 5.2 MB, or 9.5 MB with weights, for each problem and group. A chunk of m
-    samples needs O(m + C) time for each problem and group. While it is read, the memory in addition
-    to the chunk is three times that of the sketch, and up to 67 MB more for several problems or
-    groups.
+    Whole-number sums are exact up to :math:`2^{53}`. The order of chunks and of merging changes a
+    sum by at most its last bit, and other chunks of the same samples by about 1e-14. A sketch takes
+    at most 5.2 MB, or 9.5 MB with weights, for each problem and group at C = 65,536. A chunk of m
+    samples needs O(m + C) time for each problem and group.
 
     A sketch may be read by several threads, but only one may add samples. Let each thread have its
     own sketch, and merge them.
@@ -170,8 +130,6 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     0.1019
     >>> round(calibration_error(data.y, data.y_proba, strategy="uniform", n_bins=15), 4)
     0.1019
-    >>> ForecastSketch.from_bytes(sketch.to_bytes()).n_samples_seen_
-    3000
     """
 
     # The arguments of a metric are data, not metadata that a meta-estimator could route.
@@ -383,17 +341,8 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         Returns
         -------
         bytes
-            The text ``skcalib-sketch``, the version of the format (one byte), the length of a
-            header (four bytes), the header in JSON, the arrays of each group, and a check sum
-            (CRC-32, four bytes). Numbers are little-endian. The header has labels, notion, number C
-            of cells, and of each group its key, n_samples, scale, the number m of its cells and
-            labels, and whether samples have weights. The arrays of a group of P problems are m
-            int64 numbers ``(2 problem + event) (C + 2) + cell`` and float64 arrays of shapes (F,
-            m), (F, m), (2, 2 P) and (2, 2 P), with F = 2, or F = 4 with weights. The first has the
-            numbers of samples, the sums of weighted differences of the score from the smallest
-            score of its cell, and with weights the sums of weights and of squared weights; the
-            third the sums of weighted squared scores and log losses; the second and fourth their
-            rounding errors. Weights are divided by the scale.
+            The text ``skcalib-sketch``, a header in JSON, arrays and a check sum; :ref:`formats`
+            defines all of them.
 
         Raises
         ------

@@ -1,13 +1,7 @@
 r"""Parts of a mean loss where several annotators label each sample.
 
 With one label per sample, only a lower bound of the grouping loss can be estimated. With label
-distributions Q, or the votes of several annotators, all parts can be estimated:
-
-.. math::
-
-    \underbrace{E\, L(Y, S)}_{expected\ loss}
-    = \underbrace{E\, D(C, S)}_{calibration} + \underbrace{E\, D(Q, C)}_{grouping}
-    + \underbrace{E\, H(Q)}_{irreducible}, \qquad C = E[Y|S],\ Q = E[Y|X] .
+distributions, or the votes of several annotators, all parts can be estimated.
 """
 
 from __future__ import annotations
@@ -173,17 +167,9 @@ def soft_label_decomposition(
 
     Notes
     -----
-    **Bias for other scores.** No estimator of Shannon's entropy from m votes is unbiased. The table
-    shows the bias of the jackknife in nats, from 200,000 rows, for label distributions drawn from
-    Dirichlet distributions with all parameters 1. Their entropy is .83 for 3 classes and 1.93 for
-    10.
-
-    ==========  ======  ======  ======  =======
-    classes     m = 2   m = 5   m = 10  m = 20
-    ==========  ======  ======  ======  =======
-    3           -.136   -.011   .001    .001
-    10          -.796   -.236   -.067   -.012
-    ==========  ======  ======  ======  =======
+    **Bias for other scores.** No estimator of Shannon's entropy from m votes is
+    unbiased. The bias of the jackknife is -.14 nats for two votes and three classes, and decreases
+    fast (:ref:`soft_labels`).
 
     An irreducible part that is too small makes the grouping loss too large by the same amount. With
     fewer votes than classes use ``loss="brier"``.
@@ -213,9 +199,6 @@ def soft_label_decomposition(
     >>> found = soft_label_decomposition(votes, forecast)
     >>> print(found.irreducible)
     0.506 [0.498, 0.514]
-    >>> parts = found.calibration.estimate + found.grouping.estimate + found.irreducible.estimate
-    >>> abs(found.expected_loss.estimate - parts) < 1e-12
-    True
     """
     score, notion = resolve_loss(loss), resolve_notion(notion)
     if not score.strictly_proper:

@@ -154,15 +154,10 @@ def proper_calibration_error(
     Notes
     -----
     The default fits at most 8 maps for two classes and 17 for more, each in a few Newton steps. A
-    step costs O(n J^2) for two classes, with J < 20 functions :math:`g_j`, and O(n K^2) for more. A
-    map is not fitted if a score test predicts that its weight is negligible. With more than 200,000
-    samples of one problem of two columns, as for two classes or the top label, forecasts that agree
-    to about .0004 in the log odds are summed first. This changes the error by about 1e-7 of its
-    size. With more than 40,000 samples of three or more classes, the maps are fitted to 20,000 of
-    them, drawn with a fixed seed, and one pass over all samples takes a Newton step from there
-    (:ref:`one_step`). This changes the error by much less than its standard error. For labels and
-    all classes at once, the default reads probabilities of type float64 without a copy.
-    `LogitSmoother` fits the maps in each of five folds; `DirichletKernel` is O(n^2 K).
+    step costs O(n J^2) for two classes, with J < 20 functions :math:`g_j`, and O(n K^2) for more.
+    Large data are summed or subsampled first, which changes the error by much less than its
+    standard error (:ref:`proper_errors`). `LogitSmoother` fits the maps in each of five folds;
+    `DirichletKernel` is O(n^2 K).
 
     With more than two classes and fewer than 20 samples for each, there are no maps of single
     classes; from 20 classes on, there is a warning. Where the fits take about ten seconds or more,

@@ -61,10 +61,6 @@ def smooth_calibration_error(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,) or ForecastSketch
-        Labels of any type, or a sketch, which stands for labels, forecasts and weights.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
-        Probability of the positive class, or of each class; omitted with a sketch.
     bandwidth : float, default=None
         The standard deviation :math:`\sigma` of the kernel, from .0001 to 1; None for the bandwidth
         that equals the error.
@@ -93,17 +89,10 @@ def smooth_calibration_error(
 
     Notes
     -----
-    The reflected kernel has the cosine series :math:`1 + 2 \sum_k e^{-(\pi k \sigma)^2 / 2} \cos
-    (\pi k t) \cos(\pi k s)`, so all bandwidths follow from one transform of the residuals. Each
-    score is divided linearly between the two nearest nodes of a grid of width :math:`2^{-17}`. In
-    tests the relative error was below 1e-5 for bandwidths of at least .0005; an error below
-    :math:`2^{-16}` is replaced by an upper bound. Cost O(n) for each score, and about twenty
-    transforms of at most 131,073 nodes.
-
-    The package relplot [2]_ uses ten steps of bisection, a grid of ten points per bandwidth and
-    bandwidths of at least .001, so its last digits differ, by less than .0015 in tests. Its kernel
-    ends at a distance of one half, which matters for bandwidths of .15 and more. It gave .210
-    instead of .207 in one case, and .74 instead of .43 where all forecasts were on the wrong side.
+    One cosine transform of the residuals gives all bandwidths. Each score is divided linearly
+    between the two nearest nodes of a grid of width :math:`2^{-17}`. Cost O(n) for each score, and
+    about twenty transforms of at most 131,073 nodes. :ref:`smoothed_errors` has the numerical
+    errors, and the differences from the package relplot [2]_.
 
     :func:`calibration_error_interval` computes a jackknife interval for this error. The interval is
     marked as not valid for nearly calibrated forecasts, where the noise matters.

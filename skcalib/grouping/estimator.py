@@ -187,16 +187,11 @@ class GroupingLossEstimator(ClassifierInspector):
 
     Notes
     -----
-    The error that binning removes can be large. With twice the logits of
-    :func:`~skcalib.datasets.make_grouping_problem`, the calibration error is .0060. That of 15
-    level sets of equal width is .0044, of three .0030, and of 15 of equal mass .0057. In 40 data
-    sets of 10,000 samples ``calibration_error_corrected_`` is .0058, .0059 and .0058 on average,
-    with standard errors of .0001. The induced term can also be estimated without the curve, from
-    the covariance of labels and scores, but its standard deviation is then 2 to 20 times larger.
+    The error that binning removes can be large, most with few level sets of equal width: use
+    ``calibration_error_corrected_`` (:ref:`grouping_loss`).
 
     ``epistemic_bound_`` needs a score with ``jointly_convex``, such as Brier and log, because
-    binning may increase the calibration error of other scores. For example, forecasts of .45 and
-    .95 for frequencies of .05 and .40 have a spherical error of .237, and of .295 in one level set.
+    binning may increase the calibration error of other scores (:ref:`grouping_loss`).
     "risk" has no bins, so its bound holds for every score, and so does ``irreducible_bound_``.
 
     An injective recalibration leaves the grouping loss unchanged (L23 lemma C.5). The classwise

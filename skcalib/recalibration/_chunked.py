@@ -74,28 +74,11 @@ class FittedFromChunks(LogitRecalibrator):
 
         Notes
         -----
-        There are at most 18 passes, and the first chunk is read once more. In tests the number was
-        3 or 4 for one temperature and the log loss, and 3 to 12 for other scores. It was 5 to 13
-        with biases and for vector scaling. The cost of a pass is O(n K) for one temperature, and
-        O(n K^2) otherwise. Memory: one chunk, or about two for each job of joblib's context, its
-        logits and their products, O(K^2) sums, and the samples from which the fit starts. With
-        ``joblib.parallel_config(verbose=5)`` each pass reports its progress. Dask computes the sums
-        of Dask arrays, on its workers; only sums and the samples of the start are sent to this
-        process. Its own ``dask.diagnostics.ProgressBar`` or dashboard reports the progress.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from skcalib import TemperatureScaling
-        >>> from skcalib.datasets import make_tempered_simplex
-        >>> data = make_tempered_simplex(20_000, 3, score_temperature=0.5, random_state=0)
-        >>> chunks = [
-        ...     (data.y_proba[rows], data.y[rows]) for rows in np.array_split(np.arange(20_000), 40)
-        ... ]
-        >>> scaling = TemperatureScaling(labels=[0, 1, 2]).fit_chunks(chunks)
-        >>> whole = TemperatureScaling().fit(data.y_proba, data.y)
-        >>> abs(scaling.temperature_ - whole.temperature_) < 1e-8, scaling.n_passes_ <= 18
-        (True, True)
+        There are at most 18 passes, usually 3 to 13 (:ref:`chunks`), and the first chunk is read
+        once more. The cost of a pass is O(n K) for one temperature, and O(n K^2) otherwise. Memory:
+        one chunk, or about two for each job of joblib's context, its logits and their products,
+        O(K^2) sums, and the samples from which the fit starts. Dask computes the sums of Dask
+        arrays.
         """
         self._check_parameters()
         score, name = resolve_training_loss(self.loss), type(self).__name__

@@ -122,9 +122,8 @@ def short_name(name: str) -> str:
 class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
     r"""Mixture of recalibration maps, with weights from their held-out losses.
 
-    This is the default of `RecalibratedClassifierCV`. No single map is best everywhere: one
-    parameter is enough for many networks, curves and classes with shapes of their own need
-    more, and few samples allow little. The map is
+    This is the default of `RecalibratedClassifierCV`, because no single map is best everywhere
+    (:ref:`recalibration_benchmark`). The map is
 
     .. math:: g(s) = \sum_m w_m\, g_m(s), \qquad w_m \ge 0, \quad \sum_m w_m = 1 ,
 

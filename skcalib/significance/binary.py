@@ -1,9 +1,7 @@
 """Classical tests of the calibration of binary forecasts.
 
-The null hypothesis is that labels are independent and y_i = 1 with probability p_i. Given the
-forecasts, it has no unknown parameters. So labels can be drawn from the forecasts, which gives a
-p-value that is valid for every sample size, for ties and for forecasts near 0 and 1. This is the
-default where few labels are uncertain (`few_events`).
+Given the forecasts, the null hypothesis has no unknown parameters. So labels can be drawn from the
+forecasts, which is the default where few labels are uncertain (`few_events`).
 
 Each test is built from forecasts p (n,) and weights, and evaluates many labelings (..., n) at once.
 ``pvalue`` is computed from the survival function of the asymptotic distribution, so it is never
@@ -74,8 +72,7 @@ def spiegelhalter_test(
     power against errors for which :math:`E (C - S)(1 - 2S) = 0`, such as a shift of forecasts that
     are symmetric about one half.
 
-    Measured level at .05 of the asymptotic law (10,000 draws each; forecasts uniform, beta(.5, .5),
-    beta(.1, .1), rare events, ties): .037 to .051 for n = 100, .047 to .057 for n = 1000.
+    The level of the asymptotic law at .05 is .037 to .057 (:ref:`binary_tests`).
 
     Parameters
     ----------
@@ -133,9 +130,7 @@ def spiegelhalter_test(
     forecasts. With `n_resamples`, the test draws the signs of the residuals y - p of whole clusters
     instead. The tests of bins and cumulative differences do so by default, with 999 draws. The
     p-value is exact if the distribution of the residuals of a cluster is symmetric, and
-    asymptotically valid for many clusters otherwise. Measured level at .05 with 50 clusters of 1 to
-    100 samples whose log odds have a random effect of standard deviation 1.3 (400 data sets): .02
-    for Z, .04 ("ks") and .05 (Hosmer and Lemeshow); without `groups` .21, .51 and .41.
+    asymptotically valid for many clusters otherwise (levels: :ref:`clusters`).
 
     References
     ----------
@@ -188,11 +183,9 @@ def hosmer_lemeshow_test(
 
     The result depends on the bins: the same data may be significant with 9 bins and not with 10.
     Where the expected counts of a bin are below one, as in the extreme bins of confident forecasts,
-    the chi-square distribution is inaccurate. The levels at .05 and .01 were measured with 10
-    quantile bins (10,000 draws). They were .056 and .017 for uniform forecasts at n = 100, but .093
-    and .045 for beta(.5, .5) forecasts, and .070 and .055 for rare events even at n = 1000. So
-    labels are drawn by default also where some bin has fewer than 3 uncertain labels.
-    :func:`cumulative_test` needs no bins.
+    the chi-square distribution is inaccurate: its level at .01 was up to .055
+    (:ref:`binary_tests`). So labels are drawn by default also where some bin has fewer than 3
+    uncertain labels. :func:`cumulative_test` needs no bins.
 
     Parameters
     ----------

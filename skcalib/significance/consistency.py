@@ -55,10 +55,10 @@ def consistency_test(
     first resamples the forecasts with replacement. A resample repeats forecasts, so its error has a
     different distribution from that of the data, and the test is not exact. W19 finds that it
     nearly always rejects calibrated forecasts. The same happens here for an error over uniform bins
-    of the simplex with K = 10 and n = 250: it rejects 40 of 40 calibrated data sets, and the exact
-    test 3 of 40. For binned confidences and the kernel error the two tests hardly differ. By
-    default forecasts are resampled, unless they leave fewer than 40 labels uncertain, the effective
-    number of :math:`(1 - \|S_i\|^2) / 2`, which is the expected number of rare events.
+    of the simplex (:ref:`kernel_errors`). For binned confidences and the kernel error the two tests
+    hardly differ. By default forecasts are resampled, unless they leave fewer than 40 labels
+    uncertain, the effective number of :math:`(1 - \|S_i\|^2) / 2`, which is the expected number of
+    rare events.
 
     A label with a forecast of exactly 0 refutes calibration: p = 0 for any metric.
 

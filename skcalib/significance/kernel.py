@@ -1,15 +1,8 @@
 r"""Tests of the kernel calibration error: all classes at once, without bins.
 
-For calibrated forecasts the estimate is a degenerate U-statistic. It has the distribution of
-
-.. math::
-
-    \frac1n \sum_{i \ne j} h_{ij} Z_i Z_j = \sum_l \lambda_l Z_l^2
-
-with independent standard normal Z. The :math:`\lambda_l` are the eigenvalues of h / n without its
-diagonal, which sum to zero. This distribution has the same variance as the statistic; with the
-diagonal, as in the textbook formula, it is too wide. If few labels are uncertain, it is wrong, and
-the p-value is that of labels drawn from the forecasts.
+The null distribution is a mixture of chi-square variables, see `kernel_calibration_test`. Its
+variance is that of the statistic, because the matrix h has no diagonal here; with the diagonal, as
+in the textbook formula, the distribution is too wide.
 """
 
 from __future__ import annotations
@@ -115,26 +108,10 @@ def kernel_calibration_test(
        :math:`\sum_l \lambda_l Z_l^2`. Its weights are the eigenvalues of the covariance of the
        means, which calibration determines from the forecasts.
 
-    The table shows level and power: the share of rejections at .05 for W19's models with n = 250
-    and ten classes. There are 400 data sets, so a share of .05 has the standard error .011; the
-    level of "spectral" is from 3,000 data sets.
+    :ref:`kernel_errors` has a table of level and power: for ten classes and n = 250 the level at .05
+    is .03 to .06, and 0 for "bound", and the linear statistic has little power.
 
-    ============================  ===============  =================  ==============
-    test                          M1 (calibrated)  M2 (half class 0)  M3 (at random)
-    ============================  ===============  =================  ==============
-    spectral                      .051             1                  1
-    multipliers                   .055             1                  1
-    bootstrap                     .043             1                  1
-    embedding, 10 locations       .045             1                  1
-    block of 25, asymptotic       .033             1                  1
-    block of 10, asymptotic       .050             1                  .82
-    linear, asymptotic            .033             1                  .18
-    bound, biased                 0                .62                0
-    bound, unbiased or linear     0                0                  0
-    ============================  ===============  =================  ==============
-
-    **Few uncertain labels.** These laws fail for rare events and confident forecasts: they rejected
-    up to .48 of calibrated samples of 50 with an event rate of 2 %. Where the
+    **Few uncertain labels.** These laws fail for rare events and confident forecasts. Where the
     effective number of uncertain labels, :math:`(\sum_i w_i v_i)^2 / \sum_i w_i^2 v_i` with
     :math:`v_i = (1 - \|S_i\|^2) / 2`, is below 40, `n_resamples` sets of labels are drawn from the
     forecasts. With equal weights it is about the expected number of rare events.
@@ -144,12 +121,6 @@ def kernel_calibration_test(
     drawn labels, and "bound" holds as it is. The larger one is also taken with `groups` and
     `Multilabel`: their labels are drawn independently, because their dependence is not known.
     A label with a forecast of exactly 0 refutes calibration: p = 0 for every method.
-
-    Rejections at .05 of calibrated forecasts, S ~ Beta(.5, .5 / r - .5) with r = .005 and .02, and
-    3 classes with confidence .99, for n = 50 to 200: .016 to .048 by default, 0 to .028 for
-    "linear", 0 to .044 for blocks of 10, 0 to .012 for "bootstrap" and "multipliers", and .028 to
-    .056 for "embedding" (500 data sets for the default, 250 for others: standard errors .010 and
-    .014).
 
     Parameters
     ----------
@@ -211,8 +182,7 @@ def kernel_calibration_test(
     the rows whose label is not the most probable one.
 
     Random blocks detect smaller errors if there are more samples, but they have less power than all
-    pairs. Under calibration the estimate from n = 20,001 samples has the standard deviation of all
-    pairs of 14,000 samples. For most n up to a million it has that of all pairs of 20,000 samples.
+    pairs (:ref:`kernel_errors`).
 
     References
     ----------
@@ -454,7 +424,7 @@ def distribution_free_bound(
     For scalar kernels no other pair of norms has a smaller one (W19, example H.1). A label with a
     forecast of exactly 0 has p = 0.
 
-    The bounds have little power: see the table of :func:`kernel_calibration_test`.
+    The bounds have little power: see the table in :ref:`kernel_errors`.
 
     Parameters
     ----------

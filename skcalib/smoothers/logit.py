@@ -25,11 +25,9 @@ class LogitSmoother(OutOfFoldSmoother):
     Estimates :math:`E[Y|S] = \sum_m a_m\, softmax(\log S + \sum_j \theta_{mj} g_j(S))`. The maps m
     change slopes, shifts, slopes of single classes and curves of the logits; the identity is one of
     them. The weights a follow from the log evidence of each map (:ref:`averaged_maps`). The default
-    of the proper calibration errors averages the same maps, fitted to all samples, and subtracts
-    the optimism of the fits analytically. This smoother fits them on the other folds instead. It is
-    used where :func:`~skcalib.proper_calibration_error` gets a method ("risk", "cross", "direct")
-    or a score other than Brier and log, but no smoother. In the method "risk" its estimates are a
-    lower bound in expectation; the default is not.
+    of the proper calibration errors fits the same maps to all samples, and this smoother fits them
+    on the other folds. :ref:`smoothers` states where it is used. In the method "risk" its estimates
+    are a lower bound in expectation; the default is not.
 
     Half of the smallest positive probability of the training fold replaces forecasts of exactly 0.
     Logarithms below -87, the end of single precision, are compressed, as in `TemperatureScaling`.

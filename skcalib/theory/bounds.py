@@ -1,21 +1,9 @@
 r"""Bounds of binned calibration errors: number of bins, bias, and generalization (F24).
 
-`optimal_n_bins` and `ece_bias_bound` are for held-out samples. With forecasts f of the positive
-class, labels y in {0, 1} and B bins I_1, ..., I_B,
-
-.. math::
-
-    ECE = \sum_b \Big| \frac1n \sum_m (y_m - f_m) 1\{f_m \in I_b\} \Big|, \qquad
-    TCE = E\, |E[Y|f] - f| .
-
-The ECE differs from the TCE for two reasons: it averages over the samples in a bin (statistical
-bias, grows with B) and over the forecasts in a bin (binning bias, falls with B).
-
-`ece_generalization_bound` is for training samples, on which a classifier appears calibrated. The
-bound on the difference between the ECE on them and on new samples depends on how much information
-the residuals of the classifier have about the choice of its training samples. This is a conditional
-mutual information, given a *supersample* of n pairs. U in {0, 1}^n chooses the sample of each pair
-that is used for training, and the other one is used for testing.
+`optimal_n_bins` and `ece_bias_bound` are for held-out samples; `ece_generalization_bound` is for
+training samples, on which a classifier appears calibrated. The ECE differs from the TCE for two
+reasons: it averages over the samples in a bin (statistical bias, grows with B) and over the
+forecasts in a bin (binning bias, falls with B).
 """
 
 from __future__ import annotations
@@ -207,28 +195,16 @@ def ece_bias_bound(
 
     With `confidence_level` :math:`1 - \delta` the same differences, without the expectation, stay
     below the returned value with at least that probability. For uniform bins :math:`|ECE - TCE_B|`
-    is at most the maximum of :math:`2^B` means, one for each choice of a sign for every bin. Each
-    is a mean of n independent terms with values in an interval of length 2. Hoeffding's inequality
-    and the union bound then give :math:`\sqrt{2 (B \ln 2 + \ln(1/\delta)) / n}`. The proof of F24's
-    corollary 2 gives the same, but the corollary prints :math:`\ln(1/\delta)` without the factor 2.
-    (McDiarmid's inequality, as one sample moves the ECE by at most 2 / n, gives the larger
-    :math:`\sqrt{2 B \ln 2 / n} + \sqrt{2 \ln(1/\delta) / n}`.)
-
-    For quantile bins one sample may move every edge, so the method of bounded differences does not
-    apply. Given the B - 1 samples at the edges, the others are independent and keep their bins, and
-    the argument for uniform bins applies to them. The samples at the edges add at most 2 (B - 1) /
-    n. The masses of the bins are spacings of uniform variables: any union of bins has a Beta mass,
-    sub-Gaussian with variance 1 / (4 (n + 2)), within 1 / (n + 1) of its share of the samples. With
-    half of :math:`\delta` for each of the two steps,
+    is at most :math:`\sqrt{2 (B \ln 2 + \ln(1/\delta)) / n}`. F24's corollary 2 prints
+    :math:`\ln(1/\delta)` without the factor 2. For quantile bins
 
     .. math::
 
         |ECE - TCE_B| \le \tfrac32 \sqrt{2 (B \ln 2 + \ln(2/\delta)) / n} + 2 B / n, \qquad
         |TCE_B - TCE| \le (1 + L) \big(1/B + 2/n + \sqrt{\ln(B/\delta) / (2 n)}\big),
 
-    and "total" is their sum at :math:`\delta / 2` each. These derivations for quantile bins are
-    ours, not F24's. The binning bound is usually smaller than the one in expectation, which is
-    loose.
+    and "total" is their sum at :math:`\delta / 2` each. These bounds for quantile bins are ours,
+    not F24's: :ref:`ece_bias` has the derivations.
 
     Parameters
     ----------
@@ -440,14 +416,10 @@ def ece_generalization_bound(
     the last two are then equal. **The bound is proven for residuals, and fails for the number
     alone.** A classifier that is always right on its training samples and always wrong on the other
     half has the constant :math:`\ell = 1`. So ``ecmi`` is 0, and the bound falls below 1 as n
-    grows. (The variational inequality behind the bound exchanges U for an independent copy U' in
-    :math:`\ell`, which needs all the residuals.) Use `residual_cmi` where the bound must hold.
-    `ecmi` is the literal statement of F24.
+    grows. Use `residual_cmi` where the bound must hold. `ecmi` is the literal statement of F24.
 
-    The default information 0 describes a classifier that does *not depend* on its training samples.
-    The result is then the minimum of the bound, not a statement about your classifier. For most
-    classifiers the information is unknown; estimates from refits (:func:`evaluate_supersample`) are
-    not upper bounds.
+    The default information 0 describes a classifier that does *not depend* on its training samples,
+    so the result is then the minimum of the bound (:ref:`ece_bias`).
 
     Parameters
     ----------
