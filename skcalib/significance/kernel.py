@@ -108,8 +108,8 @@ def kernel_calibration_test(
        :math:`\sum_l \lambda_l Z_l^2`. Its weights are the eigenvalues of the covariance of the
        means, which calibration determines from the forecasts.
 
-    :ref:`kernel_errors` has a table of level and power: for ten classes and n = 250 the level at .05
-    is .03 to .06, and 0 for "bound", and the linear statistic has little power.
+    :ref:`kernel_errors` has a table of level and power: for ten classes and n = 250 the level at
+    .05 is .03 to .06, and 0 for "bound", and the linear statistic has little power.
 
     **Few uncertain labels.** These laws fail for rare events and confident forecasts. Where the
     effective number of uncertain labels, :math:`(\sum_i w_i v_i)^2 / \sum_i w_i^2 v_i` with
