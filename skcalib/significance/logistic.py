@@ -69,8 +69,8 @@ def logistic_calibration_test(
     wrong mean and forecasts that are too extreme or too moderate. It has little power against other
     errors.
 
-    The level of "joint" at .05 is .046 to .057 from 500 samples on (:ref:`binary_tests`). With 50
-    clusters that of "slope" is .09 (:ref:`clusters`).
+    The level of "joint" at .05 is .046 to .057 from 500 samples on. With 50 clusters that of
+    "slope" is .09 (:ref:`clusters`).
 
     Parameters
     ----------
