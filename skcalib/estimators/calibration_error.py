@@ -130,7 +130,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
 
     **Jumps and confused classes.** For at most 20 classes the residuals of the best map are tested
     in nested cells of the forecasts, and for several classes pairs of classes are sought that are
-    confused with each other (:doc:`/user_guide/jumps`). What is found enters the estimate and the interval. If
+    confused with each other (:ref:`jumps`). What is found enters the estimate and the interval. If
     a large part of it is in the smallest cells only, there may be more, and ``lower_bound_`` states
     this. Miscalibration that is neither in the maps nor found is not covered: the lower limit
     remains valid for the whole error, the upper limit does not. Some limitation is unavoidable:
