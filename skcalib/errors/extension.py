@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 _LEAST_SAMPLES = 50  # for which an extension is sought
 _COARSEST, _PER_CELL = 16, 8  # cells of two classes; least samples of a cell
+_ROUNDING = 1e-9  # of the places of ties at the end of a cell
 _PER_CLUSTER = 4  # least clusters for each cell
 _INFORMATION = 4.0  # least information of a cell, in mean over cells
 _LEVEL = 0.03  # of the combined test
@@ -200,7 +201,9 @@ class NestedCells:
             self.finest = 2 ** int(np.log2(most))
         self.levels = [1 << k for k in range(31) if coarsest <= 1 << k <= self.finest]
         own = np.minimum(own, max(self.finest, 1)).astype(int)
-        cell = np.minimum((place * own).astype(int), own - 1) * (max(self.finest, 1) // own)
+        cell = np.minimum((place * own + _ROUNDING).astype(int), own - 1) * (
+            max(self.finest, 1) // own
+        )
         self._code = top * max(self.finest, 1) + cell
 
     def at(self, level: int) -> np.ndarray:
@@ -413,7 +416,7 @@ def _steps(problem, proba, code):
         information = np.bincount(code, weight * q * (1 - q), len(shift)) + 1
         step = (np.bincount(code, weight * (event - q), len(shift)) - shift) / information
         shift += np.clip(step, -1, 1)
-        if np.abs(step).max() < 1e-6:
+        if np.abs(step).max() < 1e-10:
             break
     moved = odds + shift[code]
     q = expit(moved)
