@@ -127,7 +127,7 @@ def estimates_of_solved(
     if cluster is not None:
         level = student_level(level, independent_size(weight, cluster=cluster))
     tested = [one.tested.test for one in solved if one.tested is not None]
-    pvalue = min(1.0, len(tested) * min((one.pvalue for one in tested), default=1.0))
+    pvalue = min((1.0, *(len(tested) * one.pvalue for one in tested)))
     unresolved = any(one.unresolved for one in tested)
     reason = UNRESOLVED.format(pvalue) if unresolved else ""
     found = []

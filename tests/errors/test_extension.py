@@ -8,6 +8,7 @@ from dense_directions import dense_directions, labels_from, tangents
 from scipy.special import expit, logit
 
 from skcalib import CalibrationErrorEstimator, calibration_error_interval, score_decomposition
+from skcalib.error_intervals.proper import estimates_of_solved
 from skcalib.errors import extended_interval, one_step
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import squared_norms
@@ -119,6 +120,13 @@ def test_a_label_of_small_probability_is_no_jump():
     y = (np.random.default_rng(0).random(400) < s).astype(int)
     y[5] = 1
     assert not Extension.of(solved(y, s)).test.unresolved
+
+
+def test_few_samples_are_not_tested():
+    y, s, _ = stepped(40, 0)
+    assert solved(y, s).tested is None
+    (found,) = estimates_of_solved([solved(y, s)], losses=["brier"], notion="canonical")
+    assert found.residual_pvalue == 1.0 and not found.lower_bound
 
 
 def test_a_jump_is_found():
