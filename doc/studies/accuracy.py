@@ -56,7 +56,7 @@ def worlds(classes=CLASSES, samples=tuple(REPETITIONS)):
         for n in samples
         for kind in KINDS | MORE_KINDS | JUMPS
         if (k < 100 or n <= LARGEST_100)
-        and (kind not in JUMPS or (k == 2) == (kind in OF_TWO))
+        and (kind not in JUMPS or ((k == 2) == (kind in OF_TWO) and (k < 10 or n <= 1000)))
         and (kind in KINDS or (k < 100 and n <= LARGEST_MORE))
         and (k == 2 or not kind.startswith("rare"))
     ]

@@ -169,6 +169,8 @@ def write_tables(results):
                 for r in rows
                 if kind_of(r["setting"]) == kind and r["loss"] == loss and r not in last
             ]
+            if not own:
+                continue
             held, before = ([float(r[name]) for r in own] for name in ("held", "before"))
             width, error = (
                 _ratio(own, *names)
