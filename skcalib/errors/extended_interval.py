@@ -209,6 +209,7 @@ class BrierDirections:
         at, starts = code[:, None] * c + np.arange(c), c * np.arange(len(code) + 1)
 
         def sparse(values):
+            """Values (m, c) at the cells of their samples."""
             parts = values.ravel(), at.ravel(), starts
             return csr_array(parts, shape=(len(code), len(self._inside)))
 
