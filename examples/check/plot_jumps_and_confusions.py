@@ -19,7 +19,6 @@ import skcalib as sk
 rng = np.random.default_rng(0)
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
 
-# %%
 # A jump: intervals of the Brier calibration error by the number of samples.
 sizes = np.array([500, 1000, 2000, 5000, 10_000, 20_000, 50_000])
 score = expit(2 * rng.standard_normal(sizes[-1]))
@@ -37,7 +36,6 @@ left.set_xticks(sizes, [f"{n / 1000:g}k" for n in sizes])
 left.minorticks_off()
 left.legend()
 
-# %%
 # Confused classes: what is observed where a class is predicted.
 names = np.array(["cat", "dog", "fox", "owl"])
 forecast = rng.dirichlet(np.full(4, 0.3), size=6000)
