@@ -259,7 +259,8 @@ def test_corp_tests_have_the_same_law(case, loss):
 CONTINUOUS = {
     **dict.fromkeys(("l1", "ece"), 0.2),  # the lower limit depends on the bins near zero
     **dict.fromkeys(("l2", "debiased_l2", "squared_l2", "ks"), 0.03),
-    **dict.fromkeys(("max", "brier", "log", "ici"), 0.08),
+    **dict.fromkeys(("max", "ici"), 0.08),
+    **dict.fromkeys(("brier", "log"), 0.15),  # ties are in one cell of the partition for jumps
     "upper_bound": 1e-4,
 }
 
@@ -282,8 +283,9 @@ def test_intervals_of_scores_without_ties(case, metric, n_samples, kind):
     found = calibration_error_interval(sketch_of(case, y, proba, weight), **options)
     expected = calibration_error_interval(y, proba, sample_weight=weight, **options)
     tolerance = CONTINUOUS[metric] * expected.standard_error
+    most = 0.08 if metric in ("l1", "ece", "max") else CONTINUOUS[metric]
     for name in ("estimate", "low", "high"):
-        allowed = tolerance if name == "low" else min(tolerance, 0.08 * expected.standard_error)
+        allowed = tolerance if name == "low" else most * expected.standard_error
         assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=allowed)
     assert found.standard_error == pytest.approx(expected.standard_error, rel=0.01)
     assert found.method == expected.method and found.valid == expected.valid
