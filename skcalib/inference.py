@@ -295,7 +295,7 @@ def concordance_interval(
         )
     area = min(max(float(roc_auc_score(event, score, sample_weight=weight)), 0.0), 1.0)
     _, place = np.unique(score, return_inverse=True)
-    ranked = [_ranked_above(place[own], place[~own], weight[~own]) for own in (event, ~event)]
+    ranked = [ranked_above(place[own], place[~own], weight[~own]) for own in (event, ~event)]
     ranked[1] = 1 - ranked[1]  # a non-event is ranked correctly if it is below
     squares = np.square(weight) if square is None else np.asarray(square)
     if cluster is None:
@@ -323,7 +323,7 @@ def concordance_interval(
     return _of_limits(area, low, high, confidence_level)
 
 
-def _ranked_above(own, others, weight):
+def ranked_above(own: np.ndarray, others: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Share of the weight of `others` below each value of `own`, ties counted half."""
     at = np.bincount(others, weight, max(own.max(), others.max()) + 1)
     return ((np.cumsum(at) - at / 2) / weight.sum())[own]

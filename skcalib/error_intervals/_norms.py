@@ -369,9 +369,7 @@ def absolute_gaps(gaps, confidence_level, n_draws, rng):
 
 def largest_gap(gaps, confidence_level):
     """Limits of the largest |gap| -> (low, high, error, number of bins that may be the largest)."""
-    size = np.abs(gaps.gap())
-    spread = np.sqrt(gap_variance(gaps, gaps.contributions(), smooth=True))
-    degrees = np.maximum(1 / gaps.inverse_size() - 1, 1.0)
+    size, spread, degrees = _spread_of_gaps(gaps)
     tail = (1 - confidence_level) / 2
     candidates = int(np.sum(size + CLEAR * spread >= np.max(size - CLEAR * spread)))
     # Sidak: P(max |Z| <= q) >= P(|Z| <= q)^m for normal Z of any correlation.
@@ -381,14 +379,18 @@ def largest_gap(gaps, confidence_level):
     return float(low), float(high), float(spread[size.argmax()]), candidates
 
 
+def _spread_of_gaps(gaps):
+    """Size of each gap, its standard error, and the degrees of freedom of Student's t."""
+    spread = np.sqrt(gap_variance(gaps, gaps.contributions(), smooth=True))
+    return np.abs(gaps.gap()), spread, np.maximum(1 / gaps.inverse_size() - 1, 1.0)
+
+
 def distance_quantiles(gaps, quantile, confidence_level):
     """Limits of the (lower) quantile of the |gaps| of the samples, as the sum over columns.
 
     From limits of all gaps at once (Sidak), so that no cell is chosen.
     """
-    size = np.abs(gaps.gap())
-    spread = np.sqrt(gap_variance(gaps, gaps.contributions(), smooth=True))
-    degrees = np.maximum(1 / gaps.inverse_size() - 1, 1.0)
+    size, spread, degrees = _spread_of_gaps(gaps)
     tail = (1 - confidence_level ** (1 / gaps.n_cells)) / 2
     reach, mass = student.isf(tail, degrees) * spread, gaps.mass()
     limits = np.zeros(2)

@@ -117,11 +117,7 @@ def estimates_of_solved(
     norms = squared_norms(solved, known, notion.reduce)
     share = 1 / len(solved) if notion.reduce == "mean" else 1.0
     norms = dict(zip(known, extended_norms(solved, known, norms, share), strict=True))
-    shares = [dict(one.average.evidence) for one in solved]
-    for one, own in zip(solved, shares, strict=True):
-        if one.extension is not None:
-            name = "curve" if one.forecast.shape[1] == 2 else "confusion"
-            own[name] += one.extension.share * (1 - own[name])
+    shares = [one.evidence for one in solved]
     evidence = {name: float(np.mean([share[name] for share in shares])) for name in shares[0]}
     level, weight, cluster = confidence_level, solved[0].weight, solved[0].cluster
     if cluster is not None:

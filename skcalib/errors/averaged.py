@@ -115,6 +115,15 @@ class AveragedProblem:
         return self.tested if self.tested is not None and self.tested.found else None
 
     @property
+    def evidence(self) -> dict[str, float]:
+        """Weights of the kinds of maps, with the extension as a curve or confusion."""
+        found, more = dict(self.average.evidence), self.extension
+        if more is not None:
+            name = "confusion" if more.transitions else "curve"
+            found[name] += more.share * (1 - found[name])
+        return found
+
+    @property
     def conditional(self) -> np.ndarray:
         """The averaged forecasts (n, K), with those of the extension."""
         found, more = self.average.averaged, self.extension

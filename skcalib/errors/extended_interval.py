@@ -21,7 +21,13 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 
 from skcalib.clusters import independent_size, inflation
-from skcalib.errors.averaged_interval import ErrorNorm, _orthonormal
+from skcalib.errors.averaged_interval import (
+    _LEAST,
+    _NO_CHANGE,
+    _TINY,
+    ErrorNorm,
+    _orthonormal,
+)
 from skcalib.errors.extension import Extension, indicators
 from skcalib.links.basis import CONFUSION
 from skcalib.scores import Brier
@@ -35,8 +41,6 @@ if TYPE_CHECKING:
 
 _PRICE = 0.12  # of the variance of the norm, that cells may add
 _CONTAINED = 0.02  # share of a direction within cells, up to which they contain it
-_NO_CHANGE = 1e-12  # mean squared change below which a map is the identity
-_TINY, _LEAST = np.finfo(np.float64).tiny, 1e-60
 
 
 def extended_norms(
@@ -237,14 +241,11 @@ class BrierDirections:
 
     def _values(self, rows, block):
         """Directions (m, c, J), residuals (m, c) and their weights (m, c) in inner products."""
-        g, p, s = block.values(), np.exp(block.log), self.problem.forecast[rows]
-        x = self._columns(
-            p[:, :, None] * (g - np.einsum("ik,ikj->ij", self._columns(p), g)[:, None])
-        )
+        s = self.problem.forecast[rows]
         more = [one[rows] - s for one in self._maps] + self._changes(rows)
-        x = np.concatenate([x, *(self._columns(d)[:, :, None] for d in more)], axis=2)
+        x = [block.tangents(np.exp(block.log)), *(self._columns(d)[:, :, None] for d in more)]
         e = self._columns(self.problem.residual(rows, s))
-        return x, e, np.ones_like(e)
+        return np.concatenate(x, axis=2), e, np.ones_like(e)
 
     def _between(self, gram, errors, star, mass):
         """Inner products of the cells with themselves."""

@@ -33,6 +33,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 
 from skcalib.clusters import cluster_sums
+from skcalib.inference import ranked_above
 from skcalib.links._base import row_blocks
 from skcalib.links.averaging import cost, identity_model
 from skcalib.links.basis_block import FEW_CLASSES
@@ -73,12 +74,15 @@ class Transition(NamedTuple):
     above: float | None
     rate: float
 
+    def predicted(self, forecast: np.ndarray) -> np.ndarray:
+        """Where (m,) the source is the most likely class, with at least `above` if that is set."""
+        likely = forecast.argmax(axis=1) == self.source
+        return likely & (forecast[:, self.source] >= (self.above or 0.0))
+
     def mass(self, forecast: np.ndarray, proba: np.ndarray) -> np.ndarray:
         """Probability (m,) of the source where the transition holds."""
-        if self.above is None:
-            return proba[:, self.source]
-        chosen = (forecast.argmax(axis=1) == self.source) & (forecast[:, self.source] >= self.above)
-        return proba[:, self.source] * chosen
+        whole = proba[:, self.source]
+        return whole if self.above is None else whole * self.predicted(forecast)
 
     def change(self, forecast: np.ndarray, proba: np.ndarray) -> np.ndarray:
         """Change (m, K) of the probabilities for a rate of one."""
@@ -123,7 +127,6 @@ class Extension:
         base, start = average.best, _proba_of(problem, average.best)
         leverage, tangents = _fit(problem, base, start, cells)
         fitted = [(tangents, base.covariance)]
-        test = ResidualTest(cells, problem, start, fitted)
         proba, share, transitions, inverse = start, 0.0, (), np.empty((0, 0))
         if n_classes > 2 and problem.cluster is None:
             odds, found = _transitions(problem, base, start)
@@ -135,7 +138,7 @@ class Extension:
                 changes = [one.change(problem.forecast, start) for one in transitions]
                 along = problem.share[:, None, None] * np.stack(changes, axis=2)
                 fitted = [*(fitted if base.groups else []), (cells.total(along), inverse)]
-                test = ResidualTest(cells, problem, proba, fitted)
+        test = ResidualTest(cells, problem, proba, fitted)
         if n_classes == 2 and test.needed and problem.cluster is None:
             code = cells.at(test.needed)
             gain, proba, inverse = _steps(problem, start, code)
@@ -235,9 +238,8 @@ def indicators(code: np.ndarray, n_cells: int) -> csr_array:
 
 def _place(value, mass):
     """The distribution function at each value, in the middle of its jump."""
-    _, inverse = np.unique(value, return_inverse=True)
-    total = np.bincount(inverse, mass)
-    return ((np.cumsum(total) - total / 2) / max(total.sum(), 1e-300))[inverse]
+    _, rank = np.unique(value, return_inverse=True)
+    return ranked_above(rank, rank, mass)
 
 
 class ResidualTest:
@@ -389,11 +391,11 @@ def _fit(problem, model, proba, cells):
     """Leverage (n,) of each sample in a fit, and sums (M, c, d) of its tangents over the cells."""
     leverage, tangents = np.empty(len(proba)), 0.0
     for rows, block in problem.average.directions.of(model.groups):
-        g, p = block.values(), proba[rows]
+        p = proba[rows]
         leverage[rows] = block.leverage(p, model.covariance) / (p.shape[1] - 1)
-        h = p[:, :, None] * (g - np.einsum("ik,ikj->ij", p[:, -g.shape[1] :], g)[:, None])
-        h = h[:, -g.shape[1] :]  # of the second class of two
-        tangents = tangents + cells.total(problem.share[rows, None, None] * h, rows)
+        if cells.levels:
+            h = problem.share[rows, None, None] * block.tangents(p)
+            tangents = tangents + cells.total(h, rows)
     return problem.average.unit * leverage, tangents
 
 
@@ -465,7 +467,7 @@ def _fit_transitions(problem, proba, rows, label, weight):
     forecast, size, n_classes = problem.forecast, problem.average.size, proba.shape[1]
     counts = size * problem.share
     chance = np.maximum(proba[rows, label], _TINY)
-    price = max(0.5 * np.log(size / 15), 0.25) + np.log(5 * n_classes * (n_classes - 1))
+    price = cost(0.0, 1, size) + np.log(5 * n_classes * (n_classes - 1))
     best = dict[tuple[int, int], tuple]()
     for source, above, chosen in _beginnings(forecast, counts):
         inside = chosen[rows]

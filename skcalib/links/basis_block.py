@@ -102,6 +102,12 @@ class BasisBlock:
             found += mix[end + self.column[:, None] * n_classes + each]
         return found
 
+    def tangents(self, p: np.ndarray) -> np.ndarray:
+        """Derivatives of probabilities p (n, K) along the `values`, of the same shape."""
+        g = self.values()
+        own = p[:, -g.shape[1] :]
+        return own[:, :, None] * (g - np.einsum("ik,ikj->ij", own, g)[:, None])
+
     def total(self, q: np.ndarray) -> np.ndarray:
         r""":math:`\sum_{ik} q_{ik} g_{ik}`, (J,), or (r, J) for q of shape (r, n, K)."""
         parts, start, one = [], q.shape[:-2], np.ones(len(self.log))

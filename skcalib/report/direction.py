@@ -123,10 +123,9 @@ def confusions_of(
     """
     more = solved.extension
     pairs = () if more is None else more.transitions
-    top, found = solved.forecast.argmax(axis=1), []
+    found = []
     for one in pairs:
-        at_least = one.above or 0.0
-        rows = (top == one.source) & (solved.forecast[:, one.source] >= at_least)
+        rows = one.predicted(solved.forecast)
         if rows.sum() < _FEWEST:
             continue
         weight, score = solved.weight[rows], solved.forecast[rows, one.target]
@@ -140,7 +139,7 @@ def confusions_of(
         mean_score = float(weighted_mean(score, weight))
         if observed.low > mean_score:
             names = str(classes[one.source]), str(classes[one.target])
-            found.append(Confusion(*names, at_least, int(rows.sum()), mean_score, observed))
+            found.append(Confusion(*names, one.above or 0.0, int(rows.sum()), mean_score, observed))
     return tuple(found)
 
 
