@@ -1,10 +1,24 @@
 """Modules of the folder doc/studies, which is no package and may be absent."""
 
+import importlib
 import importlib.util
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 STUDIES = Path(__file__).parents[1] / "doc" / "studies"
+
+
+@contextmanager
+def imported(name, *others):
+    """The module of a study that imports `others` from its folder, all forgotten afterwards."""
+    sys.path.insert(0, str(STUDIES))
+    try:
+        yield importlib.import_module(name)
+    finally:
+        sys.path.remove(str(STUDIES))
+        for one in (name, *others):
+            sys.modules.pop(one, None)
 
 
 def load(name):

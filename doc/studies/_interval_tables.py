@@ -26,7 +26,7 @@ def write_tables(results):
         [metric, n, *(_cell(found.get((metric, n, world))) for world in COLUMNS)]
         for metric, n in dict.fromkeys((metric, n) for metric, n, _ in found)
     ]
-    _write(results, "table", [header, *lines])
+    write(results, "table", [header, *lines])
     header = ["metric", "method", "n", "forecasts", "repetitions"]
     numbers = ["coverage", "above", "below", "target", "length"]
     lines = [
@@ -35,7 +35,7 @@ def write_tables(results):
         for row in rows
         if row["method"] != "auto"
     ]
-    _write(results, "bootstrap", [header + numbers, *lines])
+    write(results, "bootstrap", [header + numbers, *lines])
 
 
 def _cell(row):
@@ -51,7 +51,8 @@ def _short(value):
     return f"{float(value):.3f}"
 
 
-def _write(results, name, lines):
+def write(results, name, lines):
+    """Write lines as a CSV file beside the results."""
     path = results.with_name(f"{results.stem}_{name}.csv")
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(lines)

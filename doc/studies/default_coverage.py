@@ -17,6 +17,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from _interval_tables import write
 from _worlds import World, true_error
 
 from skcalib.error_intervals.proper import estimates_of_solved
@@ -146,7 +147,7 @@ def write_tables(results):
         + [_two(_error(row)), _two(row["before"]), _two(row["valid"])]
         for row in low
     ]
-    _write(results, "failures", [head, *lines])
+    write(results, "failures", [head, *lines])
     last = [row for row in rows if (row["setting"], int(row["classes"])) in LAST]
     for name, chosen in (("table", [row for row in rows if row not in last]), ("last", last)):
         found = {
@@ -159,7 +160,7 @@ def write_tables(results):
             [*key, *(_two(found[*key, loss, n]["held"]) for loss in LOSSES for n in sizes)]
             for key in keys
         ]
-        _write(results, name, [head, *lines])
+        write(results, name, [head, *lines])
     head = ["kind", "loss", "coverage", "before", "lowest", "before", "width", "error"]
     lines = []
     for kind, title in KINDS.items():
@@ -178,7 +179,7 @@ def write_tables(results):
             )
             numbers = np.mean(held), np.mean(before), min(held), min(before), width, error
             lines.append([title, loss, *map(_two, numbers)])
-    _write(results, "summary", [head, *lines])
+    write(results, "summary", [head, *lines])
 
 
 def _error(row):
@@ -193,12 +194,6 @@ def _ratio(rows, above, below):
 
 def _two(value):
     return f"{float(value):.2f}"
-
-
-def _write(results, name, lines):
-    path = results.with_name(f"{results.stem}_{name}.csv")
-    with path.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file, lineterminator="\n").writerows(lines)
 
 
 def main():

@@ -1,16 +1,14 @@
 """The accuracy study runs, its worlds are what they say, and its stored results are whole."""
 
 import csv
-import importlib
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from doc_studies import STUDIES, imported
 
 from skcalib import CalibrationErrorEstimator
 
-STUDIES = Path(__file__).parents[2] / "doc" / "studies"
 pytestmark = pytest.mark.skipif(not STUDIES.exists(), reason="needs the folder doc")
 RESULTS = STUDIES / "results" / "accuracy.csv"
 
@@ -18,13 +16,8 @@ RESULTS = STUDIES / "results" / "accuracy.csv"
 @pytest.fixture(scope="module")
 def study():
     """The module of the study, with its helper modules importable."""
-    sys.path.insert(0, str(STUDIES))
-    try:
-        yield importlib.import_module("accuracy")
-    finally:
-        sys.path.remove(str(STUDIES))
-        for name in ("accuracy", "_worlds", "_estimators", "_summary"):
-            sys.modules.pop(name, None)
+    with imported("accuracy", "_worlds", "_estimators", "_summary") as module:
+        yield module
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10, 100])

@@ -1,27 +1,20 @@
 """The study of the default intervals runs, and its stored results bear out the guide."""
 
 import csv
-import importlib
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
+from doc_studies import STUDIES, imported
 
-STUDIES = Path(__file__).parents[2] / "doc" / "studies"
 pytestmark = pytest.mark.skipif(not STUDIES.exists(), reason="needs the folder doc")
 
 
 @pytest.fixture(scope="module")
 def study():
     """The module of the study, with its helper module importable."""
-    sys.path.insert(0, str(STUDIES))
-    try:
-        yield importlib.import_module("default_coverage")
-    finally:
-        sys.path.remove(str(STUDIES))
-        for name in ("default_coverage", "_worlds"):
-            sys.modules.pop(name, None)
+    with imported("default_coverage", "_worlds", "_interval_tables") as module:
+        yield module
 
 
 @pytest.fixture(scope="module")

@@ -1,30 +1,22 @@
 """The study of few events runs, its worlds are what they say, and it finds what is off."""
 
 import csv
-import importlib
-import sys
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from doc_studies import STUDIES, imported
 
 import skcalib
 
-STUDIES = Path(__file__).parents[2] / "doc" / "studies"
 pytestmark = pytest.mark.skipif(not STUDIES.exists(), reason="needs the folder doc")
 
 
 @pytest.fixture(scope="module")
 def study():
     """The module of the study, with its helper module importable."""
-    sys.path.insert(0, str(STUDIES))
-    try:
-        yield importlib.import_module("few_events")
-    finally:
-        sys.path.remove(str(STUDIES))
-        for name in ("few_events", "interval_coverage"):
-            sys.modules.pop(name, None)
+    with imported("few_events", "interval_coverage") as module:
+        yield module
 
 
 def read(path):
