@@ -47,7 +47,7 @@ class World:
             drawn = rng.integers(self.n_classes, size=n_samples)
         features[rows, drawn] += separation
         log_proba = log_softmax(separation * features + prior, axis=1)
-        forecast, conditional = (KINDS | MORE_KINDS | JUMPS | LAST)[self.kind](log_proba)
+        forecast, conditional = (KINDS | MORE_KINDS | JUMPS | REGIONS | LAST)[self.kind](log_proba)
         level = rng.uniform(size=(n_samples, 1)) * conditional.sum(axis=1, keepdims=True)
         labels = np.sum(conditional.cumsum(axis=1) <= level, axis=1)
         return np.minimum(labels, self.n_classes - 1), forecast, conditional
@@ -281,8 +281,44 @@ def tied_pairs(log_proba):
     return proba, conditional
 
 
+#: Held out once, and part of the settings of the intervals since then.
+REGIONS = {"halves": halves, "cyclic region": cyclic_region, "tied pairs": tied_pairs}
+
+
+def narrow_band(log_proba):
+    """Forecasts between .4 and .5 are too high by .2, those between .15 and .2 too low by .15."""
+    proba = np.exp(log_proba)
+    s = proba[:, 1]
+    high, low = (s > 0.4) & (s < 0.5), (s > 0.15) & (s < 0.2)
+    return proba, _of_two(s - 0.2 * high + 0.15 * low)
+
+
+def margin_wave(log_proba):
+    """Mass moves between the first two classes, in a wave of the difference between them."""
+    proba = np.exp(log_proba)
+    rows, order = np.arange(len(proba)), np.argsort(-proba, axis=1)
+    first, second = proba[rows, order[:, 0]], proba[rows, order[:, 1]]
+    mass = 0.6 * second * np.sin(2 * np.pi * (first - second))
+    conditional = proba.copy()
+    conditional[rows, order[:, 0]] -= mass
+    conditional[rows, order[:, 1]] += mass
+    return proba, conditional
+
+
+def unlikely_pair(log_proba):
+    """Where classes 0 and 1 have less than .1 each, the likelier of 2 and 3 gives a quarter."""
+    proba = np.exp(log_proba)
+    rows = np.flatnonzero((proba[:, :2] < 0.1).all(axis=1))
+    high = 2 + (proba[rows, 3] > proba[rows, 2])
+    mass = 0.25 * proba[rows, high]
+    conditional = proba.copy()
+    conditional[rows, high] -= mass
+    conditional[rows, 5 - high] += mass
+    return proba, conditional
+
+
 #: Written before the last change of the intervals, and used once after it.
-LAST = {"halves": halves, "cyclic region": cyclic_region, "tied pairs": tied_pairs}
+LAST = {"narrow band": narrow_band, "margin wave": margin_wave, "unlikely pair": unlikely_pair}
 _TRUTHS = {}
 
 

@@ -41,6 +41,8 @@ SETTINGS = (
     ("one region", 2),
     ("plateau", 2),
     ("two waves", 2),
+    ("halves", 2),
+    ("cyclic region", 3),
     ("calibrated", 4),
     ("class slopes", 4),
     ("local bump", 4),
@@ -48,12 +50,13 @@ SETTINGS = (
     ("confident confusion", 4),
     ("swapped when sure", 4),
     ("confident confusion", 5),
+    ("tied pairs", 6),
     ("calibrated", 10),
     ("over-confident", 10),
     ("label noise", 10),
     ("confused pairs", 10),
 )
-LAST = (("halves", 2), ("cyclic region", 3), ("tied pairs", 6))
+LAST = (("narrow band", 2), ("margin wave", 5), ("unlikely pair", 4))
 #: Samples -> data sets.
 REPETITIONS = {500: 200, 2000: 200, 10_000: 60, 30_000: 60}
 RESULTS = Path(__file__).parent / "results" / "default_coverage.csv"

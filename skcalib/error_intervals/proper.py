@@ -35,8 +35,13 @@ UNRESOLVED = (
     "the residuals of the maps are not noise in the smallest cells that were tested (p = {:.2g}), "
     "so the error may exceed the upper limit"
 )
+LEFT_OUT = (
+    "similar forecasts have similar residuals: about {:.0%} of the Brier error is in none of the "
+    "maps and cells, so the error may exceed the upper limit"
+)
 SMOOTHED = "E D(C, S), as far as the smoother can represent C = E[Y|S]"
 _MANY = 20_000_000  # probabilities
+_LARGE = 0.03  # share of the error that is left out
 
 
 @dataclass(frozen=True)
@@ -124,8 +129,9 @@ def estimates_of_solved(
         level = student_level(level, independent_size(weight, cluster=cluster))
     tested = [one.tested.test for one in solved if one.tested is not None]
     pvalue = min((1.0, *(len(tested) * one.pvalue for one in tested)))
-    unresolved = any(one.unresolved for one in tested)
-    reason = UNRESOLVED.format(pvalue) if unresolved else ""
+    reason = UNRESOLVED.format(pvalue) if any(one.unresolved for one in tested) else ""
+    left_out = max((0.0, *(one.left_out for one in solved)))
+    reason = LEFT_OUT.format(left_out) if left_out > _LARGE else reason
     found = []
     for score, one, mean in rows:
         interval = interval_of_norm(mean, norms.get(score), level)

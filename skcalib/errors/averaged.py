@@ -114,6 +114,15 @@ class AveragedProblem:
         """What the residuals show beyond the averaged maps; None if there is nothing."""
         return self.tested if self.tested is not None and self.tested.found else None
 
+    @cached_property
+    def left_out(self) -> float:
+        """Share of the squared error of several classes that no map or cell takes in."""
+        if self.tested is None:
+            return 0.0
+        missing = self.tested.left_out(self)
+        taken = self.share @ np.sum((self.tested.proba - self.forecast) ** 2, axis=1)
+        return float(missing / (missing + taken)) if missing else 0.0
+
     @property
     def evidence(self) -> dict[str, float]:
         """Weights of the kinds of maps, with the extension as a curve or confusion."""

@@ -30,7 +30,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
-from scipy.special import expit
+from scipy.spatial import cKDTree
+from scipy.special import expit, log_softmax, softmax
 
 from skcalib.clusters import cluster_sums
 from skcalib.inference import ranked_above
@@ -59,6 +60,7 @@ _TINY = np.finfo(np.float64).tiny
 _LEAST_ODDS = 2.0  # log odds of transitions against the averaged maps
 _LEAST_RATE = 0.003  # below it a transition is left out
 _PRIOR_ODDS = 100.0  # against shifts in cells
+_NEIGHBOURS, _MOST_ROWS = 50, 30_000  # of each forecast, at most a twentieth of the rows
 _STEPS = 30  # of Newton's method
 
 
@@ -97,10 +99,11 @@ class Extension:
     """The best of the averaged maps with what its residuals show.
 
     ``base`` is the model that is corrected, perhaps the identity, with the forecasts ``start`` (n,
-    K). ``proba`` (n, K) are the corrected ones, ``leverage`` (n,) that of each sample in both fits,
-    and ``inverse`` the inverse information of the shifts (J,) or rates (r, r). ``share`` is the
-    weight of the extension beside the averaged maps. ``test`` is that of the residuals: for several
-    classes, of the map with the transitions.
+    K). ``proba`` (n, K) are the corrected ones, ``leverage`` (n,) that of each sample in all fits.
+    ``inverse`` (r, r) is the inverse information of the rates, ``shifts`` (M, K, K) that of the
+    shifts in each cell, empty without any. ``share`` is the weight of the extension beside the
+    averaged maps. ``test`` is that of the residuals: for several classes, of the map with the
+    transitions.
     """
 
     base: Model
@@ -108,6 +111,7 @@ class Extension:
     proba: np.ndarray
     leverage: np.ndarray
     inverse: np.ndarray
+    shifts: np.ndarray
     share: float
     transitions: tuple[Transition, ...]
     test: ResidualTest
@@ -123,10 +127,12 @@ class Extension:
         average, n_classes = problem.average, problem.forecast.shape[1]
         if not 1 < n_classes <= FEW_CLASSES or average.size < _LEAST_SAMPLES:
             return None
-        cells = NestedCells(problem.forecast, problem.share, average.size)
+        given = problem.forecast, problem.share, average.size
+        kinds = [NestedCells(*given), *([NestedCells(*given, pairs=True)] if n_classes > 2 else [])]
+        kinds = [cells for cells in kinds if cells.levels] or kinds[:1]
         base, start = average.best, _proba_of(problem, average.best)
-        leverage, tangents = _fit(problem, base, start, cells)
-        fitted = [(tangents, base.covariance)]
+        leverage, tangents = _fit(problem, base, start, kinds)
+        fitted = [[(one, base.covariance)] for one in tangents]
         proba, share, transitions, inverse = start, 0.0, (), np.empty((0, 0))
         if n_classes > 2 and problem.cluster is None:
             odds, found = _transitions(problem, base, start)
@@ -137,16 +143,29 @@ class Extension:
                 leverage = own + (leverage if base.groups else 0.0)
                 changes = [one.change(problem.forecast, start) for one in transitions]
                 along = problem.share[:, None, None] * np.stack(changes, axis=2)
-                fitted = [*(fitted if base.groups else []), (cells.total(along), inverse)]
-        test = ResidualTest(cells, problem, proba, fitted)
-        if n_classes == 2 and test.needed and problem.cluster is None:
-            code = cells.at(test.needed)
-            gain, proba, inverse = _steps(problem, start, code)
-            by_evidence = float(expit(gain - cost(gain, len(inverse), average.size)))
-            share = max(by_evidence, (1 - float(average.shares[0])) * _posterior(test.pvalue))
-            leverage = leverage + average.unit * proba[:, 0] * proba[:, 1] * inverse[code]
+                fitted = [
+                    [*(one if base.groups else []), (cells.total(along), inverse)]
+                    for one, cells in zip(fitted, kinds, strict=True)
+                ]
+        tests = [
+            ResidualTest(cells, problem, proba, one, trials=len(kinds))
+            for one, cells in zip(fitted, kinds, strict=True)
+        ]
+        test = min(tests, key=lambda one: one.pvalue)
+        shifts = np.empty((0, n_classes, n_classes))
+        if test.needed and problem.cluster is None:
+            code = test.cells.at(test.needed)
+            gain, stepped, found = _steps(problem, proba, code)
+            n_parameters = (n_classes - 1) * len(np.unique(code))
+            by_evidence = float(expit(gain - cost(gain, n_parameters, average.size)))
+            own = max(by_evidence, (1 - float(average.shares[0])) * _posterior(test.pvalue))
+            if own > min(share, 0.5):
+                proba, share, shifts = stepped, max(own, share), found
+                q, of_cell = proba, shifts[code]
+                form = np.einsum("ia,iaa->i", q, of_cell) - np.einsum("ia,iab,ib->i", q, of_cell, q)
+                leverage = leverage + average.unit * form / (n_classes - 1)
         leverage = np.clip(leverage, 0.0, 0.5)
-        return cls(base, start, proba, leverage, inverse, share, transitions, test)
+        return cls(base, start, proba, leverage, inverse, shifts, share, transitions, test)
 
     def optimism(self, problem: Any, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """Optimism of the shifts or rates at some samples, beside that of the base.
@@ -155,19 +174,61 @@ class Extension:
         """
         p, unit = self.proba[rows], problem.average.unit[rows]
         residual = problem.residual(rows, p)
-        if p.shape[1] == 2:
-            own = residual[:, 1] ** 2 * self.inverse[self.test.cells.at(self.test.needed)[rows]]
-            brier, log = 2 * p[:, 0] * p[:, 1] * own, own
-        else:
+        brier = log = np.zeros(len(p))
+        if len(self.shifts):
+            own = self.shifts[self.test.cells.at(self.test.needed)[rows]]
+            image = np.einsum("iab,ib->ia", own, residual)
+            moved = p * (image - np.einsum("ia,ia->i", p, image)[:, None])
+            brier, log = (np.einsum("ia,ia->i", residual, one) for one in (moved, image))
+        if self.transitions:
             forecast, start = problem.forecast[rows], self.start[rows]
             target = problem.targets(rows) / np.maximum(p, _TINY)
             changes = [one.change(forecast, start) for one in self.transitions]
             score = np.stack([np.einsum("ik,ik->i", target, d) for d in changes], axis=1)
             along = np.stack([np.einsum("ik,ik->i", residual, d) for d in changes], axis=1)
             image = score @ self.inverse
-            brier, log = (np.einsum("ij,ij->i", part, image) for part in (along, score))
+            brier = brier + np.einsum("ij,ij->i", along, image)
+            log = log + np.einsum("ij,ij->i", score, image)
         factor = unit / (1 - self.leverage[rows])
         return factor * brier, 0.5 * factor * log
+
+    def left_out(self, problem: Any) -> float:
+        r"""Squared norm that the map and its cells leave out of the error of several classes.
+
+        The mean product of the residual of each forecast and those of its neighbours, after the
+        means of the cells that are needed. It estimates the squared norm of the local means, so at
+        most what is left out. It is 0 if labels from the map often have as large a product.
+        """
+        n_rows, n_classes = self.proba.shape
+        if n_classes == 2 or problem.cluster is not None:
+            return 0.0
+        p, share = self.test.proba, problem.share
+        residual = problem.residual(slice(None), p)
+        code = self.test.cells.at(self.test.needed) if self.test.needed else None
+        square = problem.root**2 * problem.average.dispersion
+        rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MOST_ROWS)).astype(int))
+        pulled = np.zeros(n_rows)  # variance that the means of the cells take from products
+        if code is not None:
+            own = indicators(code, code.max() + 1).T
+            spread = square * (1 - np.einsum("ik,ik->i", p, p))
+            mass = np.where((mass := own @ share) > 0, mass, 1.0)
+            residual = residual - (own @ (share[:, None] * residual) / mass[:, None])[code]
+            pulled = spread / share / mass[code] - (own @ spread / mass**2 / 2)[code]
+        forecast, size = problem.forecast[rows], min(_NEIGHBOURS, len(rows) // 20)
+        tree, total, weight, variance = cKDTree(forecast), 0.0, 0.0, 0.0
+        for some in row_blocks(forecast, n_classes * size):
+            near = tree.query(forecast[some], size + 1)[1]
+            i, j = np.repeat(rows[some], size + 1), rows[near.ravel()]
+            i, j = i[i != j], j[i != j]
+            h, q, r = share[i] * share[j], p[i], p[j]
+            product = np.einsum("ik,ik->i", residual[i], residual[j])
+            if code is not None:
+                product += (code[i] == code[j]) * (pulled[i] + pulled[j])
+            both = np.einsum("ik,ik,ik->i", q, r, 1 - q - r) + np.einsum("ik,ik->i", q, r) ** 2
+            total, weight = total + float(h @ product), weight + float(h.sum())
+            variance += 2 * float((square[i] * square[j]) @ both)
+        law = SquaredNorm(total, max(variance, _TINY), 0.0, 0.0)
+        return total / weight if law.pvalue < _UNRESOLVED else 0.0
 
 
 # --- Nested cells ---------------------------------------------------------------------------------
@@ -178,11 +239,14 @@ class NestedCells:
 
     Two classes: intervals of equal measure, the mean of the distribution function of the samples
     and that of their information, so that cells reach into the tails. More: the most likely class,
-    and intervals of equal mass of its forecast. ``levels`` are the numbers of intervals, each the
-    double of the one before, of every one of the ``chains``.
+    with ``pairs`` the two most likely ones, and intervals of equal mass of the largest forecast.
+    ``levels`` are the numbers of intervals, each the double of the one before, of every one of the
+    ``chains``.
     """
 
-    def __init__(self, forecast: np.ndarray, share: np.ndarray, size: float) -> None:
+    def __init__(
+        self, forecast: np.ndarray, share: np.ndarray, size: float, *, pairs: bool = False
+    ) -> None:
         n_samples, n_classes = forecast.shape
         self.n_classes, self.finest, own = n_classes, 0, np.inf
         if n_classes == 2:
@@ -193,12 +257,18 @@ class NestedCells:
                 place = (place + _place(forecast[:, 1], information)) / 2
             top = np.zeros(n_samples, dtype=int)
         else:
-            most, self.chains, coarsest = size ** (2 / 3) / (n_classes * (n_classes - 1)), 0, 1
-            self.chains, top, place = n_classes, forecast.argmax(axis=1), np.empty(n_samples)
+            top, coarsest, place = forecast.argmax(axis=1), 1, np.empty(n_samples)
+            largest, self.chains = forecast[np.arange(n_samples), top], n_classes
+            if pairs:
+                others = forecast.copy()
+                others[np.arange(n_samples), top] = -1.0
+                top, self.chains = top * n_classes + others.argmax(axis=1), n_classes**2
+            n_chains = n_classes * (n_classes - 1) if pairs else n_classes
+            most = size ** (2 / 3) / (n_chains * (n_classes - 1))
             for k in np.unique(top):
                 rows = np.flatnonzero(top == k)
-                place[rows] = _place(forecast[rows, k], share[rows])
-            counts = size * np.bincount(top, share, minlength=n_classes) / _PER_CELL
+                place[rows] = _place(largest[rows], share[rows])
+            counts = size * np.bincount(top, share, minlength=self.chains) / _PER_CELL
             own = 2 ** np.floor(np.log2(np.maximum(counts, 1.0))).astype(int)[top]
         if most >= coarsest:
             self.finest = 2 ** int(np.log2(most))
@@ -255,8 +325,10 @@ class ResidualTest:
         problem: Any,
         proba: np.ndarray,
         fitted: list[tuple[np.ndarray, np.ndarray]],
+        trials: int = 1,
     ) -> None:
-        self.cells, self._fitted, self.levels = cells, fitted, []
+        self.cells, self.proba, self.levels = cells, proba, []
+        self._fitted, self._trials = fitted, trials
         if not cells.levels:
             return
         average, binary = problem.average, proba.shape[1] == 2
@@ -330,7 +402,8 @@ class ResidualTest:
         if not self.levels:
             return 1.0
         each = np.clip([norm.pvalue for _, norm in self.levels], 1e-300, 1 - 1e-12)
-        return float(np.arctan2(1, np.mean(1 / np.tan(np.pi * each))) / np.pi)
+        one = float(np.arctan2(1, np.mean(1 / np.tan(np.pi * each))) / np.pi)
+        return min(1.0, self._trials * one)
 
     @cached_property
     def _increments(self):
@@ -387,15 +460,17 @@ def _proba_of(problem, model):
     return found
 
 
-def _fit(problem, model, proba, cells):
+def _fit(problem, model, proba, kinds):
     """Leverage (n,) of each sample in a fit, and sums (M, c, d) of its tangents over the cells."""
-    leverage, tangents = np.empty(len(proba)), 0.0
+    leverage, tangents = np.empty(len(proba)), [0.0] * len(kinds)
     for rows, block in problem.average.directions.of(model.groups):
         p = proba[rows]
         leverage[rows] = block.leverage(p, model.covariance) / (p.shape[1] - 1)
-        if cells.levels:
+        if kinds[0].levels:
             h = problem.share[rows, None, None] * block.tangents(p)
-            tangents = tangents + cells.total(h, rows)
+            tangents = [
+                one + cells.total(h, rows) for one, cells in zip(tangents, kinds, strict=True)
+            ]
     return problem.average.unit * leverage, tangents
 
 
@@ -405,27 +480,32 @@ def _posterior(pvalue):
 
 
 def _steps(problem, proba, code):
-    """Shifts of the log odds in each cell, with a normal prior of variance one.
+    """Shifts of the log probabilities in each cell, with normal priors of variance one half.
 
-    Returns the gain of log likelihood, the corrected forecasts and the inverse information.
+    So the log odds of two classes have the prior variance one. Returns the gain of log likelihood,
+    the corrected forecasts and the inverse information (M, K, K).
     """
-    weight, event = problem.average.weight, problem.targets(slice(None))[:, 1]
-    with np.errstate(divide="ignore"):
-        odds = np.clip(np.log(proba[:, 1]) - np.log(proba[:, 0]), -700, 700)
-    shift = np.zeros(code.max() + 1)
+    weight, target, n_classes = problem.average.weight, problem.targets(slice(None)), proba.shape[1]
+    log, prior = np.log(np.maximum(proba, _TINY)), 2 * np.eye(n_classes)
+    shift = np.zeros((code.max() + 1, n_classes))
     for _ in range(_STEPS):
-        q = expit(odds + shift[code])
-        information = np.bincount(code, weight * q * (1 - q), len(shift)) + 1
-        step = (np.bincount(code, weight * (event - q), len(shift)) - shift) / information
-        shift += np.clip(step, -1, 1)
+        gradient, information = -2 * shift, np.tile(prior, (len(shift), 1, 1))
+        for rows in row_blocks(proba, n_classes**2):
+            q, own = (
+                softmax(log[rows] + shift[code[rows]], axis=1),
+                indicators(code[rows], len(shift)),
+            )
+            w = weight[rows, None]
+            gradient += own.T @ (w * (target[rows] - q))
+            outer = (w * q)[:, :, None] * (np.eye(n_classes) - q[:, None])
+            information += (own.T @ outer.reshape(len(q), -1)).reshape(information.shape)
+        step = np.linalg.solve(information, gradient[:, :, None])[:, :, 0]
+        shift += np.clip(step, -0.5, 0.5)
         if np.abs(step).max() < 1e-10:
             break
-    moved = odds + shift[code]
-    q = expit(moved)
-    gain = event * shift[code] - np.logaddexp(0, moved) + np.logaddexp(0, odds)
-    proba = np.column_stack([expit(-moved), q])
-    gain = float(weight @ gain) - 0.5 * float(shift @ shift)
-    return gain, proba, 1 / information
+    moved = log_softmax(log + shift[code], axis=1)
+    gain = float(weight @ np.sum(target * (moved - log), axis=1)) - float(np.sum(shift**2))
+    return gain, np.exp(moved), np.linalg.inv(information)
 
 
 def _transitions(problem, best, start):
