@@ -3,9 +3,10 @@ r"""What the residuals of averaged maps show beyond them: jumps, and classes tha
 The directions of a `ModelAverage` are smooth. An `Extension` corrects its best map where the
 residuals are not noise.
 
-- **Two classes: nested cells.** The forecasts are divided into J = 16, 32, ... intervals. At each J
-  the mean residuals of the cells are tested. The finest J that is needed gives each cell a shift of
-  the log odds, with a normal prior of variance one.
+- **Nested cells.** The forecasts of two classes are divided into J = 16, 32, ... intervals; those of
+  more by the one or two most likely classes, and J = 1, 2, ... intervals of the largest forecast. At
+  each J the mean residuals of the cells are tested. The finest J that is needed gives each cell
+  shifts of the log probabilities, with normal priors: the log odds have the variance one.
 - **More classes: transitions.** A share :math:`\tau_{ab}` of the probability of a class a belongs
   to another class b, for all samples or where a is predicted with at least some probability:
 
@@ -13,7 +14,7 @@ residuals are not noise.
 
   A pair is kept if its gain of log likelihood exceeds :math:`\tfrac12 \log(n / 15) + \log(5 K (K -
   1))`: five sets of samples are tried for each pair. At most twelve are kept, and fitted together.
-  The residuals that are left are tested in nested cells of the most likely class and its forecast.
+  The residuals that are left are tested in cells.
 
 The test of a level is that of the squared norm of the mean residuals, whitened by their information
 plus that of one sample. Its variance is that of labels from the map, not that of the residuals

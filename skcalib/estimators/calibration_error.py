@@ -131,8 +131,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
     **Jumps and confused classes.** For at most 20 classes the residuals of the best map are tested
     in nested cells of the forecasts, and for several classes pairs of classes are sought that are
     confused with each other (:ref:`jumps`). What is found enters the estimate and the interval. If
-    a large part of it is in the smallest cells only, there may be more, and ``lower_bound_`` states
-    this. Miscalibration that is neither in the maps nor found is not covered: the lower limit
+    a large part of it is in the smallest cells only, or if residuals of similar forecasts remain
+    similar, there may be more, and ``lower_bound_`` states this. Miscalibration that is neither in the maps nor found is not covered: the lower limit
     remains valid for the whole error, the upper limit does not. Some limitation is unavoidable:
     with more than two classes, no finite sample bounds the error of an arbitrary function on the
     simplex. The kernel test (:func:`~skcalib.kernel_calibration_test`) assumes no family of maps.
