@@ -10,7 +10,7 @@ from sklearn import metrics
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skcalib._labels import check_y
-from skcalib._parameters import check_parameters_of, checks_parameters
+from skcalib._parameters import check_parameters_of, checks_parameters, completes_docstrings
 from skcalib._validation import check_indices
 from skcalib._values import shown
 from skcalib.decisions import decision_regret, score_of_decision
@@ -96,6 +96,7 @@ class Scorer:
         return True
 
 
+@completes_docstrings
 class ProbaScorer(Scorer):
     r"""Scorer of a metric of probabilities that uses the classes of the fitted classifier.
 
@@ -111,8 +112,6 @@ class ProbaScorer(Scorer):
         ``metric(y_true, y_proba, *, labels, sample_weight, **kwargs)`` -> float.
     greater_is_better : bool, default=False
         False for errors: the scorer returns minus the metric.
-    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        Decision values become probabilities through the logistic function or the softmax.
     **kwargs
         Further arguments of the metric.
     """

@@ -139,12 +139,8 @@ def soft_label_decomposition(
     votes : int or array-like of shape (n_samples,), default=None
         Number of votes behind each row of label distributions. None means that the distributions
         are exact. For counts the number of votes is known.
-    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-        As in :func:`~skcalib.proper_calibration_error`.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples. A row counts once, for any number of votes.
-    n_jobs : int, default=None
-        Number of problems of the notion in parallel. The result does not depend on it.
 
     Returns
     -------

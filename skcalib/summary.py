@@ -278,15 +278,11 @@ def calibration_summary(
         Probability of the event, or of both classes; omitted with a sketch.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights: a weight of 2 is not two samples.
-    labels : array-like of shape (2,), default=None
-        The class of each column of `y_proba`; needed where `y_true` may lack one.
     pos_label : label, default=None
         The event; by default the last class.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. All intervals then allow for
         dependence within clusters. See :ref:`clusters`.
-    confidence_level : float, default=0.95
-        Level of the two-sided intervals.
 
     Returns
     -------

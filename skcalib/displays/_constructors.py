@@ -76,15 +76,9 @@ class Display:
         ----------
         estimator : classifier
             Fitted, unless `cv` is given.
-        X : array-like of shape (n_samples, n_features)
-            Features.
-        y : array-like of shape (n_samples,)
-            Labels.
         cv : None, int or splitter, default=None
             None: the classifier is fitted and (X, y) is held out. Else it is cloned, and its
             out-of-fold probabilities are used.
-        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-            Decision values become probabilities through the logistic function or the softmax.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; with `cv` they are also passed to the classifier.
         name : str, default=None
@@ -208,10 +202,6 @@ y_true : array-like of shape (n_samples,)
     Labels.
 y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
     Probability of the positive class, or of each class.
-notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
-    "auto": the probability of the positive class of a binary problem, and the confidence of
-    the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
-    each of at most 25 classes.
 ax : Axes or array of Axes, default=None
     Where to draw.
 **plot_params : dict
@@ -223,6 +213,12 @@ ax : Axes or array of Axes, default=None
     panels need an array of Axes, one each.
 ref_line, histogram, legend : bool, default=True
     Whether to draw the diagonal, the histogram of the forecasts and the legend.
+""")
+_PLOT_RAISES = by_name("""\
+ValueError
+    If `ax` cannot hold the panels.
+TypeError
+    For an argument that is not a property of a line.
 """)
 _ATTRIBUTES = by_name("""\
 ax_ : Axes or list of Axes
@@ -242,6 +238,9 @@ def complete_docstrings(cls):
             add_parameters(function, sections, _PLOT if of_plot else _CONSTRUCTORS)
             state = " itself" if of_plot else ", drawn"
             sections.setdefault("Returns", f"{cls.__name__}\n    The display{state}.")
+            if of_plot:
+                styled = ["TypeError"] if "kwargs" in signature(function).parameters else []
+                add_entries(sections, "Raises", _PLOT_RAISES, ["ValueError", *styled])
             function.__doc__ = docstring_of(sections)
     if cls.__doc__:
         sections = sections_of(cls.__doc__)

@@ -141,10 +141,6 @@ class DecompositionDisplay(Display):
         X : array-like of shape (n_samples, n_features), default=None
             Features, or any representation, for the grouping loss. Without them it is not
             estimated.
-        loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
-            The proper score.
-        notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-            The notion of calibration.
         smoother : None, str, Smoother or classifier, default=None
             Estimates C, as in `CalibrationErrorEstimator`. None is its default: averaged maps for
             the Brier score and the log loss.
@@ -215,13 +211,9 @@ class DecompositionDisplay(Display):
         X : array-like of shape (n_samples, n_features)
             Features, dense numbers unless `grouping` is None. For another representation, see
             `from_predictions`.
-        y : array-like of shape (n_samples,)
-            Labels.
         cv : None, int or splitter, default=None
             None: the classifiers are fitted and (X, y) is held out. Else they are cloned, and
             assessed by their out-of-fold probabilities.
-        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-            Decision values become probabilities through the logistic function or the softmax.
         loss, notion, smoother, grouping, confidence_level, random_state
             As in `from_predictions`.
         sample_weight, pos_label, ax, **plot_params

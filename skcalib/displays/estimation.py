@@ -179,8 +179,6 @@ class EstimationDisplay(Display):
             The true error, if known: one value for all errors, or a dict by their names.
         random_state : int, RandomState instance or None, default=0
             Seed of the subsamples.
-        n_jobs : int, default=None
-            Number of parallel jobs; the result does not depend on it.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights, which stay with their samples.
         name : str, default=None
@@ -248,8 +246,6 @@ class EstimationDisplay(Display):
         ValueError
             If `ax` is not an Axes, or `truth` is neither a number nor a dict by names of the
             curves.
-        TypeError
-            For an argument that is not a property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 

@@ -154,11 +154,6 @@ class GroupCalibrationDisplay(Display):
         max_groups : int, default=40
             Maximum number of groups in a panel. If there are more, those with the smallest p-values
             are drawn, in their order, and the title states this.
-
-        Raises
-        ------
-        ValueError
-            If `ax` cannot hold the panels.
         """
         from skcalib.displays import _group_plots
 

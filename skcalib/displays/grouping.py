@@ -174,6 +174,10 @@ class GroupingDisplay(Display):
             Features, or any representation, possibly of features that the classifier does not use.
             Categorical columns of a data frame are one-hot encoded. May be None if `regions` are
             given.
+        notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+            "auto": the probability of the positive class of a binary problem, and the confidence of
+            the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
+            each of at most 25 classes.
         regions : array-like of shape (n_samples,), default=None
             Regions known in advance, such as a clinic or an age group, and not derived from these
             labels. All samples are then drawn.
@@ -365,8 +369,6 @@ class GroupingDisplay(Display):
         ------
         ValueError
             If `ax` cannot hold the panels, and for an unknown scale.
-        TypeError
-            For an argument that is not a property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 

@@ -197,13 +197,6 @@ class MonitorDisplay:
             Whether to draw legends.
         **kwargs : dict
             Properties of the line of the statistic.
-
-        Raises
-        ------
-        ValueError
-            If `ax` cannot hold the panels.
-        TypeError
-            For an argument that is not a property of a line.
         """
         from skcalib.displays import _monitor_plots, _plotting
 

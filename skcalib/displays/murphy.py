@@ -73,8 +73,6 @@ class DecisionDisplay(Display):
         ------
         ValueError
             If `ax` cannot hold the panels, and for a `name` of several models.
-        TypeError
-            For an argument that is not a property of a line.
         """
         from skcalib.displays._plotting import Styles, line_style
 

@@ -218,8 +218,6 @@ class RecalibrationDisplay:
         ----------
         estimator : RecalibratedClassifierCV or Pipeline
             Fitted; a Pipeline ends in one, or has a `CrossFitProba` and recalibrators after it.
-        X : array-like of shape (n_samples, n_features)
-            Features.
         classes, pos_label, max_points, name, ax, **plot_params
             As in `from_recalibrator`.
 
@@ -279,8 +277,6 @@ class RecalibrationDisplay:
         ValueError
             If `ax` cannot hold the panels, or a name is given for several recalibrators, and for
             an unknown scale.
-        TypeError
-            For an argument that is not a property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 

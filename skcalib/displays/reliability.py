@@ -182,6 +182,10 @@ class ReliabilityDisplay(Display):
 
         Parameters
         ----------
+        notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+            "auto": the probability of the positive class of a binary problem, and the confidence of
+            the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
+            each of at most 25 classes.
         strategy : {"isotonic", "quantile", "uniform", "kernel", "smooth"} or Smoother, \
                 default="isotonic"
             The curve. Partition smoothers are drawn as bins, other smoothers as curves.
@@ -366,8 +370,6 @@ class ReliabilityDisplay(Display):
         ------
         ValueError
             If `ax` cannot hold the panels, and for an unknown scale.
-        TypeError
-            For an argument that is not a property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 

@@ -91,8 +91,6 @@ def calibration_error_interval(
         Labels, or a sketch in place of labels, forecasts and weights. A sketch has intervals of
         "l1", "ece", "l2", "debiased_l2", "squared_l2", "max", "ks", "brier", "log", "ici",
         "upper_bound" and "root_brier_score", and needs one event: not ``notion="classwise"``.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
-        Probability of the positive class, or of each class; omitted with a sketch.
     metric : str or callable, default="brier"
         A name. "l1", "l2", "debiased_l2", "squared_l2" (debiased, without the root), "max" and
         "ece" ("l1" with fifteen bins of equal width) are errors of :func:`calibration_error`.
@@ -112,17 +110,11 @@ def calibration_error_interval(
         Number of draws of the noise, subsets, resamples, or draws of labels.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights, not repetitions.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_proba`.
-    pos_label : label, default=None
-        The class that a `y_proba` of shape (n_samples,) refers to.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient or a session, as labels of any type. Samples
         of a cluster may depend on each other, but clusters are independent; see the notes.
     random_state : int, RandomState instance or None, default=0
         Seed of groups and draws. The result does not depend on `n_jobs`.
-    n_jobs : int, default=None
-        Number of parallel evaluations of the metric.
     **kwargs
         Arguments of the metric, such as ``notion`` and ``n_bins``. Use a ``functools.partial`` for
         those that have the name of an argument above.

@@ -172,8 +172,6 @@ def corp_decomposition(
         mean over classes, each against the rest, with the binary convention of the score.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the means and of the isotonic regression; whole numbers mean repetition.
-    n_jobs : int, default=None
-        Number of events processed at a time; the result does not depend on it.
 
     Returns
     -------
@@ -464,10 +462,6 @@ def corp_test(
         As in :func:`corp_decomposition`; weights stay with their samples.
     n_resamples : int, default=500
         Number of draws B. The smallest p-value is 1 / (1 + B).
-    random_state : int, RandomState instance or None, default=0
-        Seed. The result does not depend on `n_jobs`.
-    n_jobs : int or None, default=None
-        Number of draws in parallel.
 
     Returns
     -------

@@ -129,8 +129,6 @@ def proper_calibration_error(
         See above.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the mean and of the maps or the smoother.
-    n_jobs : int, default=None
-        Number of problems processed at a time; the result does not depend on it.
 
     Returns
     -------

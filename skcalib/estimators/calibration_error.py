@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from skcalib._chunks import Chunks, check_chunk_labels
-from skcalib._parameters import check_parameters_of
+from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._validation import check_confidence_level, check_proba
 from skcalib.error_intervals.proper import estimate_proper_error, interval_of_norm
 from skcalib.errors.chunked import read_part, solve_chunks
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from skcalib.smoothers.named import SmootherLike
 
 
+@completes_docstrings
 class CalibrationErrorEstimator(ClassifierInspector):
     r"""Estimate the calibration error of a classifier, with a confidence interval.
 
@@ -51,10 +52,6 @@ class CalibrationErrorEstimator(ClassifierInspector):
     ----------
     estimator : classifier or None, default=None
         The classifier. None: X holds the probabilities.
-    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
-        The proper score.
-    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-        The notion of calibration.
     smoother : None, str, Smoother or classifier, default=None
         Estimates C, as in :func:`~skcalib.proper_calibration_error`. None with ``method="auto"``
         and the Brier score or the log loss: averaged recalibration maps, without folds.
@@ -62,14 +59,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
         How the error is computed from a smoother, as in :func:`~skcalib.proper_calibration_error`.
     cv : None, int or splitter, default=None
         None: the classifier is fitted already. Else folds for out-of-fold probabilities.
-    confidence_level : float, default=0.95
-        Level of the interval.
-    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        Decision values become probabilities through the logistic function or the softmax.
     labels : array-like of shape (n_classes,), default=None
         With ``estimator=None``, the class of each column of X, needed where y may lack a class.
-    n_jobs : int, default=None
-        Number of folds, and of problems of the notion, that run in parallel.
     random_state : int, RandomState instance or None, default=0
         Seed of the smoother, if it is `LogitSmoother` by default or is named by a string. None
         keeps the default of the smoother, which is fixed. A smoother object keeps its own seed.
@@ -218,11 +209,6 @@ class CalibrationErrorEstimator(ClassifierInspector):
         **fit_params : dict
             With `cv`: further parameters of the `fit` of the classifier. Routed as metadata where
             metadata routing is enabled.
-
-        Returns
-        -------
-        CalibrationErrorEstimator
-            The fitted estimator.
         """
         check_parameters_of(self)
         problem, _ = self._forecasts(X, y, sample_weight, fit_params, groups=groups)
@@ -252,14 +238,6 @@ class CalibrationErrorEstimator(ClassifierInspector):
         where fewer than 20 events are seen, and may end above that of the mean loss. Jumps and
         confused classes are sought in the part only: if there are any, ``lower_bound_`` states that
         the error may exceed the upper limit.
-
-        Parameters
-        ----------
-        chunks : iterable of tuples, or tuple of Dask arrays
-            Tuples (y_proba, y) or (y_proba, y, sample_weight) with the arguments of `fit`: a list,
-            or any object whose ``__iter__`` starts again at the first chunk, with the same chunks.
-            A chunk may lack a class. Instead of the iterable, one such tuple of Dask arrays: each
-            block of rows is a chunk. Weights are on one scale for all chunks.
 
         Returns
         -------

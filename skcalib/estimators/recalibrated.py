@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import unique_labels
 from skcalib._parallel import run_each
-from skcalib._parameters import check_parameters_of, instead_of
+from skcalib._parameters import check_parameters_of, completes_docstrings, instead_of
 from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib.estimators._base import ClassifierTrainer, check_fold_classes
 from skcalib.estimators._response import aligned_proba
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from skcalib.scores import LossLike
 
 
+@completes_docstrings
 class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     r"""A classifier whose probabilities are recalibrated on held-out data.
 
@@ -73,15 +74,11 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         a `FrozenEstimator` where other libraries use "prefit".
     ensemble : bool, default=False
         Keep the models of the folds. Has no effect on a frozen classifier.
-    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        Decision values become probabilities through the logistic function or the softmax.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
         Loss of the candidates of "auto" and "select", and by which "select" chooses.
     candidates : list of recalibrators, default=None
         Candidates for "auto", or *from simple to complex* for "select". None are those of the
         notes.
-    n_jobs : int, default=None
-        Folds, candidates, and the models of an ensemble, in parallel.
 
     Attributes
     ----------
@@ -168,17 +165,8 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         ----------
         X : array-like of shape (n_samples, n_features)
             Features, in any form that the classifier accepts.
-        y : array-like of shape (n_samples,)
-            Labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
         **fit_params : dict
             Parameters of the classifier's `fit`, and ``groups`` for the splitter.
-
-        Returns
-        -------
-        RecalibratedClassifierCV
-            The fitted classifier.
 
         Raises
         ------
@@ -229,11 +217,6 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Recalibrated probabilities.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
-
         Returns
         -------
         array of shape (n_samples, n_classes)
@@ -251,11 +234,6 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Class of largest recalibrated probability.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
 
         Returns
         -------

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._parameters import completes_docstrings
 from skcalib._validation import check_count, check_indices, take_rows, to_numpy
 from skcalib.grouping import calibration_by_group
 from skcalib.grouping.by_group import MOST_GROUPS
@@ -38,6 +39,7 @@ _BLOCK = 4096  # samples at a time
 _GONE = 4  # delays of an alarm without another one, after which its change is gone
 
 
+@completes_docstrings
 class CalibrationMonitor(StreamEstimator):
     r"""Alarms for a loss of calibration in a stream, and the calibration of its windows.
 
@@ -50,7 +52,8 @@ class CalibrationMonitor(StreamEstimator):
     is the sum of the e-values of all tests that start at one of the samples. There is an alarm when
     :math:`R_T \ge 1 / \alpha`, once for each change. The sum then restarts at zero. For calibrated
     forecasts :math:`R_T - T` is a martingale, so the mean number of samples up to an alarm is at
-    least :math:`1 / \alpha`.
+    least :math:`1 / \alpha`. Methods that read the state raise `NotFittedError` before the first
+    sample.
 
     Parameters
     ----------
@@ -173,11 +176,6 @@ class CalibrationMonitor(StreamEstimator):
         ----------
         y_true, y_proba, sample_weight, by
             As in `partial_fit`.
-
-        Returns
-        -------
-        CalibrationMonitor
-            The object itself.
         """
         fresh = type(self)(**self.get_params(deep=False))
         fresh.partial_fit(y_true, y_proba, sample_weight, by=by)
@@ -205,11 +203,6 @@ class CalibrationMonitor(StreamEstimator):
         source : str, default=None
             A name of the batch, such as its date. A name that was used before raises an error, so
             that no batch is added twice.
-
-        Returns
-        -------
-        CalibrationMonitor
-            The object itself.
 
         Raises
         ------
@@ -250,11 +243,6 @@ class CalibrationMonitor(StreamEstimator):
         -------
         str
             A line of text. For several alarms it gives the first one kept and the last.
-
-        Raises
-        ------
-        NotFittedError
-            Before the first sample.
         """
         check_is_fitted(self, "classes_")
         said = f"{self.n_samples_seen_:,} samples, statistic {_number(self.log_statistic_)} "
@@ -280,8 +268,6 @@ class CalibrationMonitor(StreamEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before the first sample.
         ValueError
             If a label or a group is neither a string nor a number.
         """
@@ -324,11 +310,6 @@ class CalibrationMonitor(StreamEstimator):
             Columns: ``first``, ``last``, ``weight``, ``mean_predicted``, ``observed``, and
             ``difference``, observed minus predicted, with its interval of level 95 %,
             ``difference_low`` and ``difference_high``.
-
-        Raises
-        ------
-        NotFittedError
-            Before the first sample.
         """
         check_is_fitted(self, "classes_")
         return windows_frame(self.windows_)

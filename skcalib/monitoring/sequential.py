@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._parameters import completes_docstrings
 from skcalib.kernels import Kernel
 from skcalib.monitoring._state import StreamEstimator, write_state
 from skcalib.monitoring._streams import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _BLOCK = 4096  # samples at a time
 
 
+@completes_docstrings
 class SequentialCalibrationTest(StreamEstimator):
     r"""Sequential test of calibration, whose p-value is valid however often it is inspected.
 
@@ -48,6 +50,8 @@ class SequentialCalibrationTest(StreamEstimator):
     is a test martingale, the *e-value*, and by Ville's inequality
 
     .. math:: P\bigl(\sup_T e_T \ge 1 / \alpha\bigr) \le \alpha .
+
+    Methods that read the state raise `NotFittedError` before the first sample.
 
     Parameters
     ----------
@@ -172,11 +176,6 @@ class SequentialCalibrationTest(StreamEstimator):
         ----------
         y_true, y_proba, sample_weight
             As in `partial_fit`.
-
-        Returns
-        -------
-        SequentialCalibrationTest
-            The object itself.
         """
         fresh = type(self)(**self.get_params(deep=False))
         fresh.partial_fit(y_true, y_proba, sample_weight)
@@ -197,11 +196,6 @@ class SequentialCalibrationTest(StreamEstimator):
             Probability of the positive class, or of each class, forecast before the labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of at most 1.
-
-        Returns
-        -------
-        SequentialCalibrationTest
-            The object itself.
 
         Raises
         ------
@@ -230,11 +224,6 @@ class SequentialCalibrationTest(StreamEstimator):
         Evidence or None
             The direction, the range of scores, and the number of samples before the miscalibration
             began.
-
-        Raises
-        ------
-        NotFittedError
-            Before the first sample.
         """
         check_is_fitted(self)
         if not self.log_e_value_ > 0:
@@ -253,11 +242,6 @@ class SequentialCalibrationTest(StreamEstimator):
             the samples so far. The maximum over time, from which `pvalue_` is computed, is not an
             e-value. ``statistic`` is log e, and ``estimate`` log e over the number of samples, in
             nats.
-
-        Raises
-        ------
-        NotFittedError
-            Before the first sample.
         """
         check_is_fitted(self)
         log_e_value = self.log_e_value_
@@ -277,8 +261,6 @@ class SequentialCalibrationTest(StreamEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before the first sample.
         ValueError
             If a label is neither a string nor a number.
         """

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property
-from inspect import getdoc, isfunction, signature
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -21,13 +20,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
 from skcalib._class_columns import check_column_names, classes_of_columns
-from skcalib._docstrings import (
-    add_entries,
-    by_name,
-    complete_method,
-    docstring_of,
-    sections_of,
-)
 from skcalib._labels import (
     check_label_list,
     check_soft_labels,
@@ -37,7 +29,7 @@ from skcalib._labels import (
     labels_or_shares,
     one_hot_rows,
 )
-from skcalib._parameters import check_parameters_of
+from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._validation import (
     HALF_TOLERANCE,
     check_features,
@@ -185,6 +177,7 @@ class TransformerOfColumns(TransformerMixin):
         return tags
 
 
+@completes_docstrings
 class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     """Base class of recalibrators: implement `_fit_map` and `_apply_map`.
 
@@ -231,8 +224,6 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     skcalib.RecalibratedClassifierCV : A classifier with a recalibrator, cross-fitted.
     """
 
-    #: Entries of parameters in the docstring of the class itself.
-    _entries: ClassVar[dict[str, str]] = {}
     #: Whether `fit` and `predict_proba` accept ``features=``, one row for each forecast.
     takes_features = False
     #: Whether `_fit_map` compares maps on folds. Then `fit` also takes groups.
@@ -257,16 +248,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__doc__ is not None:
-            sections, known = sections_of(cls.__doc__), {}
-            cls._entries = by_name(sections.get("Parameters", ""))
-            for base in reversed(cls.__mro__):
-                known |= vars(base).get("_entries", {})
-            add_entries(sections, "Parameters", known, signature(cls).parameters)
-            cls.__doc__ = docstring_of(sections)
-        for name, method in vars(cls).items():
-            if isfunction(method) and method.__doc__ and not name.startswith("_"):
-                complete_method(method, getdoc(getattr(super(cls, cls), name, None)) or "")
+        completes_docstrings(cls)
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
@@ -278,13 +260,6 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
             refers to the positive class, or to the class in its name.
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
             Labels; or soft labels, which are label distributions or annotator counts.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-
-        Returns
-        -------
-        Recalibrator
-            The fitted recalibrator.
         """
         return self._learn(self._check_samples(X, y, sample_weight))
 
@@ -509,9 +484,6 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         tags.target_tags.required = True
         tags.input_tags.positive_only = self.input == "proba"
         return tags
-
-
-Recalibrator._entries = by_name(sections_of(Recalibrator.__doc__ or "").get("Parameters", ""))
 
 
 def _like_probabilities(logits):

@@ -45,14 +45,6 @@ class FittedFromChunks(LogitRecalibrator):
         to 4,000 samples, which the first pass keeps. For vector scaling these are 20,000 to 40,000,
         from which cross-validation chooses the shrinkage.
 
-        Parameters
-        ----------
-        chunks : iterable of tuples, or tuple of Dask arrays
-            Tuples (y_proba, y) or (y_proba, y, sample_weight) with the arguments of `fit`: a list,
-            or any object whose ``__iter__`` starts again at the first chunk, with the same chunks.
-            A chunk may lack a class. Instead of the iterable, one such tuple of Dask arrays: each
-            block of rows is a chunk. Weights are on one scale for all chunks.
-
         Returns
         -------
         Recalibrator

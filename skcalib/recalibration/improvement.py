@@ -105,15 +105,11 @@ def calibration_improvement(
     after : array-like of the same kind, or fitted recalibrator
         Probabilities with the map. Or the map itself, or a Pipeline of maps: it is applied to
         `before`, and declares whether it is injective (``injective_``).
-    confidence_level : float, default=0.95
-        Level of the interval.
     injective : bool, default=None
         Whether different forecasts remain different. None uses the recalibrator's declaration.
     labels : array-like of shape (n_classes,), default=None
         The class of each column; needed where `y_true` may lack a class. By default those of the
         recalibrator, if `after` is one.
-    pos_label : label, default=None
-        The class that probabilities of shape (n_samples,) refer to.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels: differences
         are added by cluster before they are squared, and m is the effective number of clusters

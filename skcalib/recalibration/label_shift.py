@@ -167,8 +167,6 @@ class LabelShiftRecalibrator(Recalibrator):
         ----------
         X : array-like of shape (n_samples,) or (n_samples, n_classes)
             Forecasts of the target.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
 
         Returns
         -------

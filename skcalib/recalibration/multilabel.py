@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parallel import run_each
-from skcalib._parameters import check_parameters_of
+from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._validation import check_indices
 from skcalib.problem import check_label_probabilities, indicator_problem
 from skcalib.recalibration._base import (
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _ABSENT_PRESENT = np.array([0, 1])
 
 
+@completes_docstrings
 class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
     """Recalibrate several labels per sample: one map for each label.
 
@@ -41,8 +42,6 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
     recalibrator : recalibrator, name or None, default=None
         Cloned for each label; any object with ``fit(P, y)`` and ``predict_proba(P)``, or a name as
         in `RecalibratedClassifierCV`. None is `PlattScaling`.
-    n_jobs : int, default=None
-        Number of labels that are fitted in parallel; the result does not depend on it.
 
     Attributes
     ----------
@@ -89,13 +88,6 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
             Probabilities of held-out samples, as ``predict_proba`` gives them.
         y : array-like of shape (n_samples, n_labels)
             Indicator matrix of 0 and 1.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-
-        Returns
-        -------
-        MultilabelRecalibrator
-            The fitted recalibrator.
 
         Raises
         ------

@@ -164,8 +164,6 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
         of whole groups.
     random_state : int, default=0
         Seed of the folds.
-    n_jobs : int, default=None
-        Candidates and folds in parallel.
 
     Attributes
     ----------

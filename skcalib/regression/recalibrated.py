@@ -18,7 +18,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from skcalib._parameters import check_parameters_of
+from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib._values import shown
 from skcalib.estimators._base import MetaEstimator
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from skcalib._types import CV, MatrixLike
 
 
+@completes_docstrings
 class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
     r"""Regressor whose standard deviations are recalibrated on out-of-fold forecasts.
 
@@ -58,8 +59,6 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         ``KFold(5, shuffle=True, random_state=0)`` where the rows are sorted. Splitters need not
         test every sample (`TimeSeriesSplit`) and may test it several times (`RepeatedKFold`): every
         out-of-fold forecast counts once.
-    n_jobs : int, default=None
-        Number of folds that run in parallel.
 
     Attributes
     ----------
@@ -139,11 +138,6 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
             Further parameters of the regressor's `fit`, sliced by fold where they have one entry
             per sample, and ``groups`` for the splitter. Routed as metadata where metadata routing
             is enabled.
-
-        Returns
-        -------
-        RecalibratedRegressorCV
-            The fitted regressor.
         """
         if y is None:
             raise ValueError(
@@ -183,8 +177,6 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
         return_std : bool, default=False
             Whether to return the standard deviations too.
 

@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skcalib._parameters import check_parameters_of
+from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._validation import check_indices
 from skcalib.regression.reliability import (
     Moments,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 
+@completes_docstrings
 class VarianceScaling(TransformerMixin, BaseEstimator):
     r"""Platt scaling of the variance, :math:`v \mapsto w v + b` with :math:`w, b \ge 0` (G22).
 
@@ -121,11 +122,6 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the score; only their proportions matter, and zero-weight samples
             are dropped.
-
-        Returns
-        -------
-        VarianceScaling
-            The fitted map.
         """
         if y is None:
             raise ValueError("VarianceScaling requires y to be passed, but the target y is None.")

@@ -10,7 +10,7 @@ import numpy as np
 from skcalib._files import check_writable, write_atomically
 from skcalib._formatting import printable
 from skcalib._labels import check_y
-from skcalib._parameters import check_choice, checks_parameters
+from skcalib._parameters import check_choice, checks_parameters, completes_docstrings
 from skcalib._validation import (
     check_indices,
     check_weight,
@@ -97,6 +97,7 @@ class Shown:
 _SOURCES = ("predictions", "predict_proba", "decision_function", "canonical", "top_label")
 
 
+@completes_docstrings
 class CalibrationReport(Shown):
     r"""Calibration report: a verdict on probabilities, and the numbers behind it.
 
@@ -148,13 +149,9 @@ class CalibrationReport(Shown):
         Threshold of the decisions to report on.
     costs : array-like of shape (n_classes, n_decisions), default=None
         Cost of each decision for each class, instead of a threshold.
-    confidence_level : float, default=0.95
-        Level of all intervals.
     random_state : int, RandomState instance or None, default=0
         Seed of folds, permutations and bands. A whole number makes the report reproducible;
         otherwise a seed is drawn.
-    n_jobs : int, default=None
-        Number of problems of a notion, candidates and folds that run in parallel.
     verbose : int, default=0
         If above 0, each stage and its time are printed to standard error.
     source : str, default="predictions"
@@ -295,19 +292,8 @@ class CalibrationReport(Shown):
             The cluster of each sample, such as a patient, by any labels. All intervals and tests
             then allow for dependence within clusters, and folds hold whole clusters
             (:ref:`clusters`).
-        confidence_level : float, default=0.95
-            Level of all intervals.
-        random_state : int, RandomState instance or None, default=0
-            Seed.
-        n_jobs : int, default=None
-            Number of problems of a notion, candidates and folds that run in parallel.
         verbose : int, default=0
             Above 0, each stage is printed with its time.
-
-        Returns
-        -------
-        CalibrationReport
-            The report.
 
         Raises
         ------
@@ -370,11 +356,6 @@ class CalibrationReport(Shown):
             names; ``sketch.group(key)`` is one of them.
         threshold, costs, name, confidence_level, random_state, n_jobs, verbose
             As in `from_predictions`.
-
-        Returns
-        -------
-        CalibrationReport
-            The report.
 
         Raises
         ------
@@ -440,10 +421,6 @@ class CalibrationReport(Shown):
         ----------
         estimator : classifier
             Fitted, with (X, y) held out; or any classifier with `cv`.
-        X : array-like of shape (n_samples, n_features)
-            Features.
-        y : array-like of shape (n_samples,)
-            Labels.
         by, threshold, costs
             As in `from_predictions`.
         cv : None, int or splitter, default=None
@@ -460,21 +437,8 @@ class CalibrationReport(Shown):
         groups : array-like of shape (n_samples,), default=None
             The cluster of each sample, as in `from_predictions`. A number of folds in `cv` then
             means `StratifiedGroupKFold`; a splitter gets them too.
-        confidence_level : float, default=0.95
-            Level of all intervals.
-        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-            Decision values become probabilities through the logistic function or the softmax.
-        random_state : int, RandomState instance or None, default=0
-            Seed.
-        n_jobs : int, default=None
-            Number of folds of `cv`, problems of a notion and candidates that run in parallel.
         verbose : int, default=0
             Above 0, each stage is printed with its time.
-
-        Returns
-        -------
-        CalibrationReport
-            The report.
 
         Raises
         ------

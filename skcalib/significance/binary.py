@@ -95,13 +95,9 @@ def spiegelhalter_test(
         Seed of the labelings.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights: a weight of 2 is not two samples.
-    labels : array-like of shape (2,), default=None
-        The class of each column of `y_proba`.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. Labels of a cluster may then
         depend on each other in any way; see the notes.
-    n_jobs : int, default=None
-        Number of threads for the simulation. The result does not depend on it.
 
     Returns
     -------

@@ -77,12 +77,8 @@ def consistency_test(
     resample_forecasts : bool, default=None
         Resample the forecasts with replacement, as published; False for the exact test. None
         resamples them where at least 40 labels are uncertain.
-    random_state : int, RandomState instance or None, default=0
-        Seed. The result does not depend on `n_jobs`.
     sample_weight : array-like of shape (n_samples,), optional
         Weights, which stay with their samples.
-    n_jobs : int or None, default=None
-        Number of parallel jobs.
     **kwargs
         Arguments of the metric.
 
