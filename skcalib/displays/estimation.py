@@ -98,11 +98,6 @@ class EstimationDisplay(Display):
     construction. It shows the spread between data sets of size n only for n well below N. The last
     point, all N samples, is one evaluation without a band.
 
-    References
-    ----------
-    .. [1] Gruber & Buettner (2022), Better uncertainty calibration via proper scores for
-       classification and beyond, NeurIPS (G22).
-
     Examples
     --------
     .. plot::

@@ -102,11 +102,6 @@ class GroupingDisplay(Display):
     ReliabilityDisplay : The calibration curve alone, without level sets to choose.
     DecompositionDisplay : Calibration and grouping as parts of the loss.
 
-    References
-    ----------
-    .. [1] Perez-Lebel, Le Morvan & Varoquaux (2023), Beyond calibration: estimating the grouping
-       loss of modern neural networks, ICLR (L23).
-
     Examples
     --------
     .. plot::

@@ -200,11 +200,6 @@ def corp_decomposition(
     -----
     Cost O(n log n) per event. One sample is enough: its curve is its label.
 
-    References
-    ----------
-    .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan. Stable reliability diagrams for
-       probabilistic classifiers. PNAS 118, 2021 (D21).
-
     Examples
     --------
     >>> from skcalib import corp_decomposition

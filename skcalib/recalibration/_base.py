@@ -201,7 +201,8 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     input : {"proba", "logits"}, default="proba"
         What X holds; logits are passed through the softmax.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What is minimised.
+        What ``loss_before_`` and ``loss_after_`` are measured in. It is also what is minimised,
+        unless the map is defined by another criterion, such as least squares or the likelihood.
     labels : array-like of shape (n_classes,), default=None
         The class of each column, needed where y may lack a class.
 

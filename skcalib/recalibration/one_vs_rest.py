@@ -411,8 +411,6 @@ class IsotonicRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
 
     Parameters
     ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in; the fit is least squares.
     centered : bool, default=False
         Interpolate between the centres of the cells.
     strict : bool, default=False
@@ -489,8 +487,6 @@ class HistogramBinning(OneVsRestRecalibrator, FittedFromSketch):
 
     Parameters
     ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in.
     n_bins : int, "auto" or "cube_root", default=15
         Bins of each probability; for ``strategy="uniform"`` also edges from 0 to 1. As in
         :func:`~skcalib.calibration_error`, whose "auto" minimises the bias of an error, not of a
@@ -545,8 +541,6 @@ class KernelRecalibrator(OneVsRestRecalibrator):
 
     Parameters
     ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in.
     bandwidth : {"risk", "loo", "scott"}, float or callable, default="risk"
         As in `DirichletKernel`. "risk" minimises the leave-one-out `loss` of the map.
 

@@ -44,11 +44,6 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     For more than two classes there is one curve for each class against the rest. For two classes
     the map is injective if f is monotone, which is checked exactly.
 
-    Parameters
-    ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in; the fit is by likelihood.
-
     Attributes
     ----------
     penalty_ : array of shape (n_maps,)

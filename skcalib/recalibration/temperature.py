@@ -264,11 +264,6 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
     interval of temperatures is a valid result. Injective unless all weight is on the uniform
     distribution; keeps the order of the classes.
 
-    Parameters
-    ----------
-    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
-        What is minimised.
-
     Attributes
     ----------
     temperature_ : float
@@ -381,11 +376,6 @@ class BiasCorrectedTemperatureScaling(FittedFromSketch, FittedFromChunks):  # nu
     Bayes. For two classes it is Platt scaling of the logit with a weak prior. It is fitted by
     penalised maximum likelihood in a few Newton steps. It is the cheapest map that corrects a shift
     of the class frequencies. Injective; biases may change the predicted class.
-
-    Parameters
-    ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in; the fit is by likelihood.
 
     Attributes
     ----------

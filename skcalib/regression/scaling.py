@@ -86,11 +86,6 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
     is zero the score has no minimum, because the variance would go to zero. Then w = 1 and b = 0,
     with a `ConvergenceWarning`. The cost is a few dozen passes over the data.
 
-    References
-    ----------
-    .. [1] Gruber & Buettner (2022), Better uncertainty calibration via proper scores for
-       classification and beyond, NeurIPS (G22).
-
     Examples
     --------
     >>> import numpy as np

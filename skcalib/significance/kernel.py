@@ -451,11 +451,6 @@ def distribution_free_bound(
     --------
     kernel_calibration_test : A test with much more power, for moderate n.
 
-    References
-    ----------
-    .. [1] D. Widmann, F. Lindsten and D. Zachariah. Calibration tests in multi-class
-       classification: a unifying framework. NeurIPS 2019.
-
     Examples
     --------
     >>> from skcalib import distribution_free_bound
