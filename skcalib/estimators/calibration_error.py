@@ -104,36 +104,30 @@ class CalibrationErrorEstimator(ClassifierInspector):
     **Interval by default.** The residuals Y - S are projected onto the directions of all maps. The
     squared length of the mean projection measures the error without choosing a map. The interval
     contains all errors under which this length is not rejected (test inversion, as in
-    :func:`~skcalib.calibration_error_interval`). It also contains the estimate, if that is
-    positive. It therefore allows for miscalibration to which the averaged maps give too little
-    weight. The lower limit is zero unless a second test rejects calibration; the noise of that test
-    does not depend on a fit. Below about 30 samples the lower limit is nearly always zero. The
-    upper limit is at least :math:`(\log(1 - level) / n)^2`. This is the error if an event that did
-    not occur has a probability of :math:`-\log(1 - level) / n`.
+    :func:`~skcalib.calibration_error_interval`), and the estimate, if that is positive. The lower
+    limit is zero unless a second test rejects calibration; below about 30 samples it nearly always
+    is. The upper limit is at least :math:`(\log(1 - level) / n)^2`. This is the error if an event
+    that did not occur has a probability of :math:`-\log(1 - level) / n`.
 
     **Target of the default interval.** For two classes, "top_label" and "classwise", it is the
     error of any curve that c polynomials of the log odds represent. Their number c grows with the
-    cube root of the number of samples, from 6 to 15. For "canonical" with more classes, the target
-    is the error within these maps: a common temperature; a bias and a slope for each class; a curve
-    of the top class and one shared by all classes; and a common nonlinear function of all logits.
-    With more than two classes and fewer than 20 samples per class, the maps of single classes are
-    left out, and ``calibration_error_interval(...).target`` states this.
+    cube root of the number of samples, from 6 to 15. For "canonical" with more classes, it is the
+    error within these maps: a common temperature; a bias and a slope for each class; a curve of the
+    top class and one shared by all classes; and a common nonlinear function of all logits. With
+    fewer than 20 samples per class the maps of single classes are left out, and
+    ``calibration_error_interval(...).target`` states this.
 
     **Jumps and confused classes.** For at most 20 classes the residuals of the best map are tested
-    in nested cells of the forecasts, and for several classes pairs of classes are sought that are
-    confused with each other (:ref:`jumps`). What is found enters the estimate and the interval. If
-    a large part of it is in the smallest cells only, there may be more, and ``lower_bound_`` states
-    this. Miscalibration that is neither in the maps nor found is not covered: the lower limit
-    remains valid for the whole error, the upper limit does not. Some limitation is unavoidable:
-    with more than two classes, no finite sample bounds the error of an arbitrary function on the
-    simplex. The kernel test (:func:`~skcalib.kernel_calibration_test`) assumes no family of maps.
-    If it rejects and the interval reaches zero, `CalibrationReport` states this.
+    in nested cells of the forecasts, and for pairs of classes that are confused with each other
+    (:ref:`jumps`). What is found enters the estimate and the interval. If a large part of it is in
+    the smallest cells only, there may be more, and ``lower_bound_`` states this. Miscalibration
+    that is neither in the maps nor found is not covered: the lower limit remains valid for the
+    whole error, the upper limit does not (:ref:`estimator`).
 
     **Interval with a smoother.** It is Student's interval of the mean of the paired differences
     :math:`L(y, S) - L(y, \hat C)`. For "cross" it has the same width around the "cross" estimate.
     Close to zero the upper limit uses the spread at the limit itself, like Wilson's interval of a
-    rate. The target is the part of the error that the smoother detects. Where it contains the true
-    C the interval covers, elsewhere less often (:ref:`accuracy`).
+    rate. The target is the part of the error that the smoother detects.
 
     Examples
     --------

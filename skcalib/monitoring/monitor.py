@@ -99,21 +99,19 @@ class CalibrationMonitor(StreamEstimator):
 
     Notes
     -----
-    **A change is one alarm.** A lasting change lets the sum reach the threshold again. This is no
-    other alarm until the sum has stayed below it for four times the delay ``at - since`` of the
-    alarm, and for `window` samples, or the direction is the opposite one. After a recalibration of
-    the model, make a new monitor.
+    **A change is one alarm.** While a change lasts there is no other alarm until the sum has stayed
+    below the threshold for four times the delay ``at - since`` of the alarm, and for `window`
+    samples, or the direction is the opposite one (:ref:`monitoring`).
 
-    **No bound on the probability of an alarm.** A false alarm occurs sooner or later. Its
-    probability within n samples is at most :math:`\alpha n`, because the expectation of :math:`R_n`
-    is n.
+    **No bound on the probability of an alarm.** Within n samples it is at most :math:`\alpha n`,
+    because the expectation of :math:`R_n` is n.
 
-    **Order, delayed labels, weights and threads** are as in `SequentialCalibrationTest`. The time
-    of an alarm and the statistic are the same to the last bit for any division into batches, or up
-    to rounding with a kernel. The sketches of windows are the same up to rounding.
+    **Order, delayed labels, weights and threads** are as in `SequentialCalibrationTest`. The
+    statistic is the same to the last bit for any division into batches, or up to rounding with a
+    kernel. The sketches of windows are the same up to rounding.
 
-    Cost: that of `SequentialCalibrationTest`, and the sums of each window over cells, 40 bytes for
-    each cell and label that occur. No samples are stored, except for 50 forecasts with a kernel.
+    Cost: that of `SequentialCalibrationTest`, and 40 bytes for each cell and label that occur in a
+    window. No samples are stored, except for 50 forecasts with a kernel.
 
     References
     ----------

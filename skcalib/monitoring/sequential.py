@@ -103,26 +103,20 @@ class SequentialCalibrationTest(StreamEstimator):
 
     Notes
     -----
-    **Order.** The e-value depends on the order of the samples, so two tests cannot be merged. The
-    e-values of *independent* streams may be multiplied: see `to_test`.
-
-    **Delayed labels.** Add a sample when its label arrives. This is valid if, given the past, the
-    delay does not depend on the label. If labels of one class arrive sooner, wait for all labels of
-    a period.
+    **Order, delayed labels and batches**: see :ref:`monitoring`. The result is the same for any
+    division into batches to the last bit, or up to rounding with a kernel. Two tests cannot be
+    merged, but the e-values of *independent* streams may be multiplied: see `to_test`.
 
     **Duplicated rows** count twice: with every row given twice, half of calibrated streams reject.
 
     **Weights** are powers of the ratios and must be at most 1: the result is then conservative.
 
-    **Batches** do not matter: samples are used one by one in their order, and the alternatives use
-    only earlier samples. The result is the same to the last bit, or up to rounding with a kernel.
-
     **Forecasts of 0 and 1.** A label whose forecast was 0 refutes the forecasts, and the e-value is
     then infinite. With a kernel it is not, because its alternatives have probability 0 there, too.
 
     **Threads** may share one object. Batches are added one at a time, in the order in which the
-    threads arrive, and the result depends on this order. `to_bytes` waits for a batch. Attributes
-    that are read during a `partial_fit` may refer to a part of the batch.
+    threads arrive. Attributes that are read during a `partial_fit` may refer to a part of the
+    batch.
 
     Cost: about 80 alternatives for each score. No samples are stored, except for 50 forecasts with
     a kernel. A million binary forecasts take some seconds.
