@@ -381,7 +381,6 @@ class DecompositionScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
 
     See Also
     --------
-    RefinementScorer : The refinement alone.
     skcalib.score_decomposition : The parts of a loss of forecasts.
 
     Notes
@@ -471,7 +470,6 @@ def get_scorer(name: str) -> Scorer:
 
     See Also
     --------
-    get_scorer_names : The names.
     get_scorers : Several scorers at once.
 
     Examples
@@ -542,7 +540,6 @@ def get_scorers(names: Sequence[str]) -> dict[str, Callable[..., float]]:
     See Also
     --------
     get_scorer : A single scorer.
-    get_scorer_names : The names.
 
     Examples
     --------

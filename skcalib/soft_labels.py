@@ -159,7 +159,6 @@ def soft_label_decomposition(
     See Also
     --------
     score_decomposition : Calibration, sharpness and uncertainty, from labels of any kind.
-    GroupingLossEstimator : A lower bound of the grouping loss from single labels and features.
 
     Notes
     -----

@@ -299,7 +299,6 @@ def calibration_summary(
     See Also
     --------
     CalibrationReport : A report with figures and advice.
-    calibration_error_interval : Intervals for any error, including the ICI.
 
     Notes
     -----

@@ -75,7 +75,6 @@ class DecisionCurveDisplay(DecisionDisplay):
 
     See Also
     --------
-    MurphyDisplay : The same decisions on the scale of their cost.
     decision_regret : What miscalibration costs at one threshold, with intervals.
 
     Notes

@@ -81,7 +81,6 @@ class DecompositionDisplay(Display):
 
     See Also
     --------
-    CalibrationErrorEstimator : Estimates the first part.
     GroupingDisplay : Shows the groups that the second part comes from.
 
     Notes

@@ -89,7 +89,6 @@ class EstimationDisplay(Display):
 
     See Also
     --------
-    calibration_error : The binned errors, and where their bias comes from.
     ece_bias_bound : A bound of that bias for every forecast.
 
     Notes

@@ -58,7 +58,6 @@ class GroupCalibrationDisplay(Display):
 
     See Also
     --------
-    skcalib.calibration_by_group : The numbers.
     GroupingDisplay : Groups that are learned from features.
 
     Examples

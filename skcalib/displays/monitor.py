@@ -61,7 +61,6 @@ class MonitorDisplay:
     See Also
     --------
     skcalib.CalibrationMonitor : The numbers.
-    skcalib.SequentialCalibrationTest : The same for a single test.
 
     Examples
     --------

@@ -145,7 +145,6 @@ class MurphyDisplay(DecisionDisplay):
     See Also
     --------
     DecisionCurveDisplay : The same decisions on the scale of the net benefit.
-    decision_regret : The parts of the cost at one threshold, with intervals.
 
     Notes
     -----

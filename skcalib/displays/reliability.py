@@ -102,7 +102,6 @@ class ReliabilityDisplay(Display):
 
     See Also
     --------
-    proper_calibration_error : The number in the legend, with its defaults.
     corp_bands : The isotonic curve and its bands as arrays.
 
     Notes

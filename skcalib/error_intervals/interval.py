@@ -135,8 +135,6 @@ def calibration_error_interval(
 
     See Also
     --------
-    CalibrationErrorEstimator : All terms of a proper score, from an estimator.
-    consistency_test : An exact test of calibration.
     calibration_improvement : Interval for the gain of a recalibration.
 
     Notes

@@ -193,7 +193,6 @@ def corp_decomposition(
     --------
     corp_bands : Consistency and confidence bands of the curve.
     corp_test : Whether the miscalibration is significant.
-    score_decomposition : Held-out estimates of the terms.
     skcalib.smoothers.IsotonicSmoother : The same curve as a smoother.
 
     Notes
@@ -374,8 +373,6 @@ def corp_bands(
     See Also
     --------
     corp_decomposition : The curve at every forecast, and its terms.
-    corp_test : A test of the whole curve.
-    ReliabilityDisplay : Draws curve and band.
 
     Notes
     -----

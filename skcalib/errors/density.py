@@ -94,7 +94,6 @@ def kde_calibration_error(
 
     See Also
     --------
-    calibration_error : The same with bins.
     integrated_calibration_index : The distance from a curve of recalibration maps.
     proper_calibration_error : Squared, for all classes, with less bias.
 

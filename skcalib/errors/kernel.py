@@ -128,7 +128,6 @@ def kernel_calibration_error(
 
     See Also
     --------
-    kernel_calibration_test : The significance of the error.
     unconditional_mean_embedding_error : A similar error in linear time, at given locations.
     proper_calibration_error : A calibration error in units of a loss.
 

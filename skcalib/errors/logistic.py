@@ -290,7 +290,6 @@ def integrated_calibration_index(
 
     See Also
     --------
-    proper_calibration_error : The squared distance, and estimates of it with less bias.
     calibration_error : The same distance with bins.
 
     References

@@ -233,7 +233,6 @@ def refinement_loss(
 
     See Also
     --------
-    proper_calibration_error : The other part of the mean loss.
     score_decomposition : All terms at once.
 
     Examples
@@ -304,7 +303,6 @@ def sharpness(
 
     See Also
     --------
-    refinement_loss : The uncertainty minus the sharpness.
     score_decomposition : All terms at once.
 
     Examples
@@ -456,7 +454,6 @@ def score_decomposition(
     See Also
     --------
     corp_decomposition : The same by isotonic regression.
-    proper_calibration_error : The calibration term alone.
     DecompositionDisplay : Parts of the loss of several models as bars.
 
     Examples
@@ -537,7 +534,6 @@ def calibration_upper_bound(
     See Also
     --------
     root_brier_score : The root of the bound for the Brier score.
-    proper_calibration_error : Estimates the calibration error itself.
 
     Examples
     --------
@@ -599,7 +595,6 @@ def root_brier_score(
 
     See Also
     --------
-    proper_calibration_error : Estimates the calibration error itself.
     calibration_upper_bound : The same bound for other losses.
 
     Notes

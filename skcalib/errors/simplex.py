@@ -86,7 +86,6 @@ def simplex_calibration_error(
     See Also
     --------
     calibration_error : Bins of one score.
-    kernel_calibration_error : All classes, without bins.
 
     Notes
     -----

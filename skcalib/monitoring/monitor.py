@@ -92,7 +92,6 @@ class CalibrationMonitor(StreamEstimator):
 
     See Also
     --------
-    SequentialCalibrationTest : Is the model calibrated at all?
     MonitorDisplay : The statistic, the alarms and the windows as a figure.
     compare_windows : Differences between two windows, such as those of ``windows_``.
     expected_performance : Expected performance before the labels arrive.

@@ -212,7 +212,6 @@ def expected_performance(
     --------
     CalibrationMonitor : Detects a loss of calibration once labels arrive.
     compare_windows : Compares two labelled windows.
-    calibration_error_interval : The error interval.
 
     Notes
     -----

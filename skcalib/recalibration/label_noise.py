@@ -34,7 +34,6 @@ class LabelNoiseScaling(FittedFromSketch):
     See Also
     --------
     EnsembleTemperatureScaling : With a tempered forecast as a third component.
-    TemperatureScaling : For logits that are too large.
 
     Notes
     -----

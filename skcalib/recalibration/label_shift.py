@@ -355,7 +355,6 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
 
     See Also
     --------
-    LabelShiftRecalibrator : With known class frequencies, or without labels.
     BiasCorrectedTemperatureScaling : With a temperature.
 
     Examples

@@ -368,7 +368,6 @@ class QuadraticScaling(BinaryLinkRecalibrator):
 
     See Also
     --------
-    PlattScaling : Without the square.
     BetaCalibration : Another map of three parameters.
 
     Examples
@@ -547,7 +546,6 @@ class KernelRecalibrator(OneVsRestRecalibrator):
     See Also
     --------
     HistogramBinning : Bins in place of the kernel.
-    skcalib.smoothers.DirichletKernel : The smoother behind it.
 
     Examples
     --------

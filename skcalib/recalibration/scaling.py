@@ -442,7 +442,6 @@ class DirichletCalibration(MatrixScaling):
 
     See Also
     --------
-    MatrixScaling : The same map, with another penalty.
     BetaCalibration : The same for two classes.
 
     Examples

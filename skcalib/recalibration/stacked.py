@@ -187,9 +187,7 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
 
     See Also
     --------
-    RecalibratedClassifierCV : Fits a classifier and this map, cross-fitted.
     RecalibratorSelection : Chooses one map in place of a mixture.
-    ModelAverageScaling : An average by evidence, without folds.
 
     Notes
     -----

@@ -50,7 +50,6 @@ class VectorScaling(FittedFromChunks, AffineRecalibrator):  # numpydoc ignore=PR
     See Also
     --------
     BiasCorrectedTemperatureScaling : One scale for all classes.
-    MatrixScaling : A full matrix in place of the scales.
 
     Notes
     -----

@@ -97,7 +97,6 @@ class ComparisonReport(Shown):
     See Also
     --------
     CalibrationReport : The report of one model.
-    compare_calibration : The difference of two kernel calibration errors alone.
     DecompositionDisplay : The parts of the loss of several models as a figure.
 
     Examples

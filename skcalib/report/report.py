@@ -177,7 +177,6 @@ class CalibrationReport(Shown):
 
     See Also
     --------
-    ComparisonReport : Several models on the same samples.
     calibration_summary : The numbers usually reported in validations of risk models.
 
     Notes

@@ -175,7 +175,6 @@ def compare_calibration(
 
     See Also
     --------
-    compare_windows : Two windows of different samples.
     calibration_curve_equality_test : Is the calibration curve the same?
     kernel_calibration_test : Is one model calibrated?
     calibration_improvement : The improvement by an injective map, measured by a proper score.

@@ -169,7 +169,6 @@ def kernel_calibration_test(
 
     See Also
     --------
-    kernel_calibration_error : The estimate alone.
     distribution_free_bound : A p-value without approximation, for very small samples.
     calibration_e_value : Evidence that can be multiplied over independent data.
 

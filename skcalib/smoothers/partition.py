@@ -253,7 +253,6 @@ class QuantileBins(PartitionSmoother):
 
     See Also
     --------
-    skcalib.smoothers.UniformBins : Bins of equal width.
     skcalib.calibration_error : Errors of these bins.
 
     Examples

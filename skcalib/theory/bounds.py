@@ -81,7 +81,6 @@ def optimal_n_bins(
 
     See Also
     --------
-    ece_bias_bound : The bound for held-out samples.
     ece_generalization_bound : The bound for training samples.
 
     Examples

@@ -95,7 +95,6 @@ class SupersampleEvaluation(Record):
     See Also
     --------
     skcalib.evaluate_supersample : Makes this record.
-    skcalib.ece_generalization_bound : The bound that uses the information.
     """
 
     train_error: np.ndarray = field(repr=False)
