@@ -84,13 +84,17 @@ def complete_method(method, inherited, known, result):
 def complete_class(cls, known):
     """Add to the docstrings of a class and its public methods what they leave out; returns it.
 
-    Entries are those of the base classes, and `known` ones. A constructor returns a new object, and
-    other methods that are annotated with `Self` the object itself.
+    Entries are those of the base classes, of `predict_proba` for `predict` and `transform`, and
+    `known` ones. A constructor returns a new object, and other methods that are annotated with
+    `Self` the object itself.
     """
     for name, method in vars(cls).items():
         function = getattr(method, "__func__", method)
         if isfunction(function) and function.__doc__ and not name.startswith("_"):
-            inherited = getdoc(getattr(super(cls, cls), name, None)) or ""
+            base = getattr(super(cls, cls), name, None)
+            if base is None and name in ("predict", "transform"):
+                base = getattr(cls, "predict_proba", None)
+            inherited = (getdoc(base) if base else None) or ""
             what = "A new object." if isinstance(method, classmethod) else "The object itself."
             complete_method(function, inherited, known, f"{cls.__name__}\n    {what}")
     if cls.__doc__:

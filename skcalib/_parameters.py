@@ -75,7 +75,7 @@ pos_label : label, default=None
     The positive class of two, to which a `y_proba` of shape (n_samples,) refers; by default
     the last.
 confidence_level : float, default=0.95
-    Level of the intervals.
+    Level of the intervals or bands.
 n_samples : int, default=1000
     Number of samples.
 random_state : int, RandomState instance or None, default=None

@@ -25,7 +25,7 @@ from skcalib._docstrings import (
     entries_of,
     sections_of,
 )
-from skcalib._parameters import checks_parameters
+from skcalib._parameters import ENTRIES, checks_parameters
 from skcalib.displays._base import held_out
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.estimators._response import label_proba
@@ -202,6 +202,8 @@ y_true : array-like of shape (n_samples,)
     Labels.
 y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
     Probability of the positive class, or of each class.
+name : str, default=None
+    Name of the forecasts or of a single model, in the legend or the title.
 ax : Axes or array of Axes, default=None
     Where to draw.
 **plot_params : dict
@@ -211,6 +213,8 @@ _PLOT = by_name("""\
 ax : Axes or array of Axes, default=None
     Where to draw; None makes a figure. Displays on the same Axes are overlaid. Several
     panels need an array of Axes, one each.
+name : str, default=None
+    Name of a single model, in the legend or the title, instead of its own.
 ref_line, histogram, legend : bool, default=True
     Whether to draw the diagonal, the histogram of the forecasts and the legend.
 """)
@@ -230,12 +234,14 @@ figure_ : Figure
 
 def complete_docstrings(cls):
     """Add to the docstrings of a display what they leave out; returns the class."""
+    own = sections_of(cls.__doc__ or "")
+    of_class = ENTRIES | _CONSTRUCTORS | by_name(own.get("Parameters", ""))
     for name, method in vars(cls).items():
         function = getattr(method, "__func__", method)
         if (name == "plot" or name.startswith("from_")) and function.__doc__:
             of_plot = name == "plot"
             sections = sections_of(function.__doc__)
-            add_parameters(function, sections, _PLOT if of_plot else _CONSTRUCTORS)
+            add_parameters(function, sections, _PLOT if of_plot else of_class)
             state = " itself" if of_plot else ", drawn"
             sections.setdefault("Returns", f"{cls.__name__}\n    The display{state}.")
             if of_plot:
@@ -243,8 +249,8 @@ def complete_docstrings(cls):
                 add_entries(sections, "Raises", _PLOT_RAISES, ["ValueError", *styled])
             function.__doc__ = docstring_of(sections)
     if cls.__doc__:
-        sections = sections_of(cls.__doc__)
-        own = by_name(sections.get("Attributes", ""))
-        add_entries(sections, "Attributes", _ATTRIBUTES, [*own, *_ATTRIBUTES])
-        cls.__doc__ = docstring_of(sections)
+        add_parameters(cls, own, of_class)
+        attributes = by_name(own.get("Attributes", ""))
+        add_entries(own, "Attributes", _ATTRIBUTES, [*attributes, *_ATTRIBUTES])
+        cls.__doc__ = docstring_of(own)
     return cls

@@ -58,8 +58,6 @@ class DecisionCurveDisplay(DecisionDisplay):
         share a panel.
     standardized : bool, default=False
         Whether the curves are divided by the event rate.
-    confidence_level : float, default=0.95
-        Level of the bands.
 
     Attributes
     ----------
@@ -144,8 +142,6 @@ class DecisionCurveDisplay(DecisionDisplay):
         thresholds : array-like of shape (n_thresholds,), default=None
             Thresholds strictly between 0 and 1; by default 200 with equal distances, up to the
             largest probability, but at least .01 and at most .99. No sample is treated above it.
-        standardized : bool, default=False
-            Whether to divide by the event rate.
         notion, confidence_level, sample_weight, labels, pos_label, name, ax, **plot_params
             As in `MurphyDisplay.from_predictions`.
 

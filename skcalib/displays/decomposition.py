@@ -63,8 +63,6 @@ class DecompositionDisplay(Display):
     terms : list of LossTerms
         One record per bar: ``name``, ``loss``, ``calibration``, ``grouping`` and ``rest``;
         ``str(terms[0])`` is the line above the bar.
-    confidence_level : float, default=0.95
-        Level of the intervals.
     unit : str, default="Brier score"
         Name and unit of the loss.
 
@@ -148,10 +146,6 @@ class DecompositionDisplay(Display):
             whose other settings are used; None for calibration and refinement only.
         random_state : int, RandomState instance or None, default=0
             Seed of the grouping loss, the same for all models.
-        name : str, default=None
-            Name of a single model; "Predictions" by default.
-        ax : Axes, default=None
-            Where to draw.
 
         Raises
         ------

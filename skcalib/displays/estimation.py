@@ -69,8 +69,6 @@ class EstimationDisplay(Display):
         ``floor``.
     truth : float or dict of str to float, default=None
         The true error: one value, or a dict by the names of the curves.
-    name : str, default=None
-        Name of the forecasts.
     confidence_level : float, default=0.95
         Share of the subsamples between ``low`` and ``high``.
 
@@ -169,16 +167,8 @@ class EstimationDisplay(Display):
             data are evaluated once.
         confidence_level : float, default=0.95
             Central share of the subsamples that the band contains.
-        truth : float or dict of str to float, default=None
-            The true error, if known: one value for all errors, or a dict by their names.
-        random_state : int, RandomState instance or None, default=0
-            Seed of the subsamples.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights, which stay with their samples.
-        name : str, default=None
-            Name of the forecasts, in front of the names of the errors; none by default.
-        ax : Axes, default=None
-            Where to draw.
 
         Raises
         ------
@@ -226,8 +216,6 @@ class EstimationDisplay(Display):
         ----------
         ax : Axes, default=None
             Where to draw; None makes a figure. Displays on the same Axes are overlaid.
-        name : str, default=None
-            Name of the forecasts, instead of the display's own.
         band, prediction, floor, legend : bool, default=True
             Whether to draw the bands, the two folded-normal curves and the legend.
         curve_kwargs, band_kwargs : dict, default=None

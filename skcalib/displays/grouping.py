@@ -77,10 +77,6 @@ class GroupingDisplay(Display):
         ``score``, ``outcome``, ``low``, ``high``, ``expected`` and ``side``, as drawn; the level
         sets ``prob_pred`` and ``prob_true``; ``grouping_loss``, and ``calibration_error`` corrected
         for binning.
-    name : str, default=None
-        Name in the title.
-    confidence_level : float, default=0.95
-        Level of the intervals.
     unit : str, default="Brier score"
         Name and unit of the loss in the title.
 
@@ -194,8 +190,6 @@ class GroupingDisplay(Display):
             `GroupingLossEstimator`.
         random_state : int, RandomState instance or None, default=0
             Seed of the halves and of the partitioner.
-        name : str, default=None
-            Name in the title.
 
         Raises
         ------
@@ -285,8 +279,6 @@ class GroupingDisplay(Display):
             the scores of its samples, so there is no histogram.
         name : str, default=None
             Name in the title; the class of the wrapped classifier by default, if there is one.
-        ax : Axes, default=None
-            Where to draw.
 
         Raises
         ------
@@ -344,8 +336,6 @@ class GroupingDisplay(Display):
         ----------
         ax : Axes or array of Axes, default=None
             Where to draw; None makes a figure. Several panels need an array of Axes, one each.
-        name : str, default=None
-            Name in the title, instead of the display's own.
         n_rules : int, default=0
             How many regions are numbered. They are listed below the panel with their rule, their
             outcome and the outcome expected at equal scores. The regions chosen are those that are

@@ -44,8 +44,6 @@ class MonitorDisplay:
         Numbers of samples at the alarms.
     windows : sequence of Window or None, default=None
         The windows; None for a test, which has none.
-    confidence_level : float, default=0.95
-        Level of the intervals.
 
     Attributes
     ----------

@@ -54,8 +54,6 @@ class DecisionDisplay(Display):
 
         Parameters
         ----------
-        name : str, default=None
-            Name of a single model, instead of its own.
         band, ref_line, legend : bool, default=True
             Whether to draw the bands, the curves without a model (the cost of one decision for
             all samples, or the net benefit of treating all and none) and the legend.
@@ -125,8 +123,6 @@ class MurphyDisplay(DecisionDisplay):
         One record per model and event: ``name``, ``event``, ``rate`` (of the event), ``threshold``,
         ``estimate``, ``low``, ``high``, ``reference`` (no model), ``brier``, and with parts
         ``remaining`` and ``regret``. Curves of the same ``event`` share a panel.
-    confidence_level : float, default=0.95
-        Level of the bands.
 
     Attributes
     ----------
@@ -211,12 +207,8 @@ class MurphyDisplay(DecisionDisplay):
         parts : bool, default=False
             Whether to estimate the cost after recalibration, for a single model. This takes as long
             as a calibration error with a smoother.
-        confidence_level : float, default=0.95
-            Level of the bands, pointwise.
         random_state : int, RandomState instance or None, default=0
             Seed of the folds of the recalibration.
-        name : str, default=None
-            Name of a single model; "Predictions" by default.
 
         Raises
         ------

@@ -262,8 +262,6 @@ class RecalibrationDisplay:
 
         Parameters
         ----------
-        name : str, default=None
-            Name in the legend, instead of the recalibrator's own; for a single one only.
         scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
             Scale of both axes, see `ReliabilityDisplay.plot`. "auto" depends on the forecasts and
             is linear without them.

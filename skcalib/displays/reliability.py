@@ -82,8 +82,6 @@ class ReliabilityDisplay(Display):
     curves : list of ReliabilityCurve
         The curves: ``prob_pred``, ``prob_true``, ``low``, ``high`` and ``error`` of each. Curves of
         the same ``event`` share a panel.
-    name : str, default=None
-        Name in the legend; "Calibration curve" without one.
     confidence_level : float, default=0.95
         Level of the bands and of the interval in the legend.
     band : {"consistency", "confidence"} or None, default=None
@@ -194,17 +192,11 @@ class ReliabilityDisplay(Display):
         band : {"auto", "consistency", "confidence"} or None, default="auto"
             The band, see `ReliabilityDisplay`; by default "confidence" for ``strategy="smooth"``
             and "consistency" for other curves.
-        confidence_level : float, default=0.95
-            Level of the band, pointwise, and of the interval in the legend.
         n_resamples : int, default=500
             Number of resampled label sets for a band, at least 2 / (1 - confidence_level) - 1.
-        random_state : int, RandomState instance or None, default=0
-            Seed of the draws.
         groups : array-like of shape (n_samples,), default=None
             The cluster of each sample, such as a patient, by any labels. The band and the interval
             in the legend then allow for dependence within clusters, see `ReliabilityDisplay`.
-        name : str, default=None
-            Name in the legend.
 
         Raises
         ------
@@ -351,8 +343,6 @@ class ReliabilityDisplay(Display):
 
         Parameters
         ----------
-        name : str, default=None
-            Name in the legend, instead of the display's own.
         scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
             Scale of both axes, on which the diagonal is a straight line and 0 and 1 are visible.
             "auto" is linear unless the forecasts are crowded near 0 or 1, as those of a rare event.

@@ -373,11 +373,6 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Class of largest recalibrated probability.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities or logits, as in `fit`.
-
         Returns
         -------
         array of shape (n_samples,)
@@ -387,18 +382,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         return self.classes_[proba.argmax(axis=1)]
 
     def transform(self, X: ArrayLike) -> np.ndarray:
-        """Recalibrated probabilities: the same as `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities or logits, as in `fit`.
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-            Rows sum to one.
-        """
+        """Recalibrated probabilities: the same as `predict_proba`."""
         return self.predict_proba(X)
 
     def _fit_map(self, samples):

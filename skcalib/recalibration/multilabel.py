@@ -128,27 +128,11 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
         return np.column_stack(columns)
 
     def transform(self, X: MatrixLike) -> np.ndarray:
-        """Recalibrated probabilities: the same as `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_labels), or list of arrays (n_samples, 2)
-            Probabilities, as in `fit`.
-
-        Returns
-        -------
-        array of shape (n_samples, n_labels)
-            In [0, 1]; rows need not sum to one.
-        """
+        """Recalibrated probabilities: the same as `predict_proba`."""
         return self.predict_proba(X)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Indicator matrix of the labels whose recalibrated probability exceeds 1/2.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_labels), or list of arrays (n_samples, 2)
-            Probabilities, as in `fit`.
 
         Returns
         -------
