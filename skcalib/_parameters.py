@@ -94,6 +94,9 @@ chunks : iterable of tuples, or tuple of Dask arrays
     or any object whose ``__iter__`` starts again at the first chunk, with the same chunks.
     A chunk may lack a class. Instead of the iterable, one such tuple of Dask arrays: each
     block of rows is a chunk. Weights are on one scale for all chunks.
+groups : array-like of shape (n_samples,), default=None
+    The cluster of each sample, such as a patient, by any labels. Intervals, bands and tests then
+    allow for dependence within clusters, and folds hold whole clusters (:ref:`clusters`).
 notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
     "canonical": all classes at once. "classwise": the mean over one-vs-rest problems.
     "top_label": the confidence against whether the prediction is right. "auto": the positive

@@ -162,12 +162,9 @@ def soft_label_decomposition(
 
     Notes
     -----
-    **Bias for other scores.** No estimator of Shannon's entropy from m votes is
-    unbiased. The bias of the jackknife is -.14 nats for two votes and three classes, and decreases
-    fast (:ref:`soft_labels`).
-
-    An irreducible part that is too small makes the grouping loss too large by the same amount. With
-    fewer votes than classes use ``loss="brier"``.
+    **Bias for other scores.** No estimator of Shannon's entropy from m votes is unbiased, and an
+    irreducible part that is too small makes the grouping loss too large by the same amount
+    (:ref:`soft_labels`). With fewer votes than classes use ``loss="brier"``.
 
     **What the maps miss.** The averaged maps may not represent all of the calibration error. The
     part that they miss counts as grouping loss. The excess risk does not depend on the maps.

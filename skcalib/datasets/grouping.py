@@ -207,11 +207,6 @@ def make_grouping_curves(
     --------
     make_grouping_problem : Two features, a logistic score.
 
-    References
-    ----------
-    .. [1] Perez-Lebel, Le Morvan & Varoquaux (2023), Beyond calibration: estimating the grouping
-       loss of modern neural networks, ICLR (L23), appendix B.1.
-
     Examples
     --------
     >>> from skcalib.datasets import make_grouping_curves

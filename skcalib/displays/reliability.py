@@ -104,18 +104,15 @@ class ReliabilityDisplay(Display):
 
     Notes
     -----
-    The isotonic confidence band of level 95 % covered 95 to 100 % on average where C increases, and
-    75 to 87 % at the two ends where C is constant (:ref:`corp`). Where C decreases, no increasing
-    curve is correct, and the band does not cover C.
+    Coverages of the isotonic confidence band: :ref:`corp`. Where C decreases, no increasing curve
+    is correct, and the band does not cover C.
 
     The curve and the bands use every sample. With more than 10,000 distinct scores, the curves of
     the consistency band are fitted to sums of neighbouring scores (:ref:`displays`).
 
     References
     ----------
-    .. [1] Dimitriadis, Gneiting & Jordan (2021), Stable reliability diagrams for probabilistic
-       classifiers, PNAS 118 (D21).
-    .. [2] Banerjee & Wellner (2001), Likelihood ratio tests for monotone functions, Annals of
+    .. [1] Banerjee & Wellner (2001), Likelihood ratio tests for monotone functions, Annals of
        Statistics 29.
 
     Examples
@@ -194,9 +191,6 @@ class ReliabilityDisplay(Display):
             and "consistency" for other curves.
         n_resamples : int, default=500
             Number of resampled label sets for a band, at least 2 / (1 - confidence_level) - 1.
-        groups : array-like of shape (n_samples,), default=None
-            The cluster of each sample, such as a patient, by any labels. The band and the interval
-            in the legend then allow for dependence within clusters, see `ReliabilityDisplay`.
 
         Raises
         ------

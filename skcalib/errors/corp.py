@@ -352,9 +352,6 @@ def corp_bands(
     sample_weight : array-like of shape (n_samples,), default=None
         Fixed weights of the averages: each sample is one label for any weight. So unequal weights
         widen the bands, and a weight of two does not mean two labels.
-    groups : array-like of shape (n_samples,), default=None
-        The cluster of each sample, such as a patient, as labels of any type. The bands then allow
-        for dependence within clusters, as those of `ReliabilityDisplay` do.
     n_jobs : int or None, default=None
         Number of processes that fit curves to the drawn labels; useful for more than a few hundred
         thousand samples.
@@ -376,17 +373,14 @@ def corp_bands(
 
     Notes
     -----
-    The 95 % confidence band covered 95 to 100 % in simulations where the truth increases, and is
-    wider than needed there (:ref:`corp`). With few distinct forecasts its level is correct. Where C
-    is constant or decreases, no band of an increasing curve is reliable.
+    Coverages of the confidence band: :ref:`corp`. Where C is constant or decreases, no band of an
+    increasing curve is reliable.
 
     Cost: B passes over the sorted forecasts; 100 draws for 100,000 samples take less than a second.
 
     References
     ----------
-    .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan. Stable reliability diagrams for
-       probabilistic classifiers. PNAS 118, 2021 (D21).
-    .. [2] M. Banerjee and J. A. Wellner. Likelihood ratio tests for monotone functions. Annals of
+    .. [1] M. Banerjee and J. A. Wellner. Likelihood ratio tests for monotone functions. Annals of
        Statistics 29, 2001.
 
     Examples

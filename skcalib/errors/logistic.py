@@ -103,10 +103,6 @@ def calibration_intercept_slope(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,) or ForecastSketch
-        Labels of two classes, or a sketch, which stands for labels, forecasts and weights.
-    y_proba : array-like of shape (n_samples,) or (n_samples, 2), optional
-        Probability of the positive class, or of both; omitted with a sketch.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights: a weight of 2 does not mean two samples.
     groups : array-like of shape (n_samples,), default=None

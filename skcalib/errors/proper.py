@@ -153,15 +153,12 @@ def proper_calibration_error(
     -----
     The default fits at most 8 maps for two classes and 17 for more, each in a few Newton steps. A
     step costs O(n J^2) for two classes, with J < 20 functions :math:`g_j`, and O(n K^2) for more.
-    Large data are summed or subsampled first, which changes the error by much less than its
-    standard error (:ref:`proper_errors`). `LogitSmoother` fits the maps in each of five folds;
-    `DirichletKernel` is O(n^2 K).
+    Large data are summed or subsampled first (:ref:`proper_errors`). `LogitSmoother` fits the maps
+    in each of five folds; `DirichletKernel` is O(n^2 K).
 
     With more than two classes and fewer than 20 samples for each, there are no maps of single
     classes; from 20 classes on, there is a warning. Where the fits take about ten seconds or more,
-    as for 40,000 samples of 70 classes, there is a warning before. The default is neither a lower
-    nor an upper bound in expectation; "risk" is a lower bound. The three methods can differ
-    strongly in small samples.
+    there is a warning before. The default is neither a lower nor an upper bound in expectation.
 
     Examples
     --------

@@ -58,9 +58,7 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
 
     Notes
     -----
-    Cost: O(n log n), with about 15 Newton steps for 12 coefficients: .5 s for 100,000 samples. The
-    strength was also chosen by analytic leave-one-out: the excess loss was up to twice as large
-    with 100 to 300 samples, and the same with 10,000.
+    Cost: O(n log n), with about 15 Newton steps for 12 coefficients: .5 s for 100,000 samples.
 
     Examples
     --------

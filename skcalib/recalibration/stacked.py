@@ -136,8 +136,7 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
     where :math:`g_m^{(-i)}` is fitted without the fold of sample i, :math:`\omega` are the sample
     weights divided so that they sum to the effective number of samples n, and r is the lowest
     log loss of a candidate divided by the lowest Brier score. The prior strengths :math:`\alpha`
-    are 0.3 for the identity and one temperature; the others share 1. Weights for both losses
-    together were as good for each of them as weights for it alone.
+    are 0.3 for the identity and one temperature; the others share 1.
 
     With few samples a mixture may do harm. So the weights are computed again without each fold. The
     total gain G of these mixtures over the identity, in the units of the criterion, gives the

@@ -44,7 +44,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
 
     With the best scale, one parameter remains, the ratio b / w in [0, infinity]. The optimum is the
     best of the two ends and of the roots of the analytic derivative, which are bracketed on a fine
-    grid. The score is not convex, so this search is needed for the global optimum.
+    grid, because the score is not convex.
 
     Parameters
     ----------

@@ -287,10 +287,6 @@ class CalibrationReport(Shown):
             The event of a binary problem: the class that the report refers to, and whose
             probability a `y_proba` of shape (n_samples,) holds. By default the class named by a
             single column, or the last class.
-        groups : array-like of shape (n_samples,), default=None
-            The cluster of each sample, such as a patient, by any labels. All intervals and tests
-            then allow for dependence within clusters, and folds hold whole clusters
-            (:ref:`clusters`).
         verbose : int, default=0
             Above 0, each stage is printed with its time.
 
