@@ -84,10 +84,12 @@ def complete_method(method, inherited, known, result):
 def complete_class(cls, known):
     """Add to the docstrings of a class and its public methods what they leave out; returns it.
 
-    Entries are those of the base classes, of `predict_proba` for `predict` and `transform`, and
-    `known` ones. A constructor returns a new object, and other methods that are annotated with
-    `Self` the object itself.
+    Entries are those of the base classes, of `predict_proba` for `predict` and `transform`, of the
+    class itself for constructors, and `known` ones. A constructor returns a new object, and other
+    methods that are annotated with `Self` the object itself.
     """
+    sections = sections_of(cls.__doc__ or "")
+    own = by_name(sections.get("Parameters", ""))
     for name, method in vars(cls).items():
         function = getattr(method, "__func__", method)
         if isfunction(function) and function.__doc__ and not name.startswith("_"):
@@ -95,11 +97,12 @@ def complete_class(cls, known):
             if base is None and name in ("predict", "transform"):
                 base = getattr(cls, "predict_proba", None)
             inherited = (getdoc(base) if base else None) or ""
-            what = "A new object." if isinstance(method, classmethod) else "The object itself."
-            complete_method(function, inherited, known, f"{cls.__name__}\n    {what}")
+            constructs = isinstance(method, classmethod)
+            what = "A new object." if constructs else "The object itself."
+            entries = known | own if constructs else known
+            complete_method(function, inherited, entries, f"{cls.__name__}\n    {what}")
     if cls.__doc__:
-        sections = sections_of(cls.__doc__)
-        cls._entries = by_name(sections.get("Parameters", ""))  # those that it writes itself
+        cls._entries = own
         for base in reversed(cls.__mro__):
             known = known | vars(base).get("_entries", {})
         add_parameters(cls, sections, known)

@@ -98,9 +98,9 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     resampling, ``reduce="predicted"`` and `n_resamples` of a test for two classes need the samples
     and raise an error.
 
-    A sketch stores the probability of the event only. A score that rounds to 1 is taken as 1. The
-    log loss of any other label is then infinite, even if its probability in `y_proba` is 1e-20.
-    Standard errors of the log loss are too small where labels occur at scores far below 1e-9.
+    A sketch stores the probability of the event only. A score that rounds to 1 is taken as 1, with
+    an infinite log loss of any other label. Standard errors of the log loss are too small where
+    labels occur at scores far below 1e-9.
 
     The method ``fit_sketch`` fits these recalibrators to a sketch: `PlattScaling`,
     `BetaCalibration`, `QuadraticScaling`, `SplineScaling`, `IsotonicRecalibrator`,
@@ -108,10 +108,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     `InterceptRecalibrator`, `LabelNoiseScaling`, `BiasCorrectedTemperatureScaling` and
     `ModelAverageScaling`.
 
-    Whole-number sums are exact up to :math:`2^{53}`. The order of chunks and of merging changes a
-    sum by at most its last bit, and other chunks of the same samples by about 1e-14. A sketch takes
-    at most 5.2 MB, or 9.5 MB with weights, for each problem and group at C = 65,536. A chunk of m
-    samples needs O(m + C) time for each problem and group.
+    Whole-number sums are exact up to :math:`2^{53}`; others depend on the order of chunks by at
+    most their last bit, and on the chunks by about 1e-14. A sketch takes at most 5.2 MB, or 9.5 MB
+    with weights, for each problem and group at C = 65,536. A chunk of m samples needs O(m + C) time
+    for each problem and group.
 
     A sketch may be read by several threads, but only one may add samples. Let each thread have its
     own sketch, and merge them.

@@ -145,10 +145,9 @@ def soft_label_decomposition(
     Returns
     -------
     SoftLabelDecomposition
-        ``expected_loss``, ``calibration``, ``grouping``, ``irreducible`` and ``excess``, each with
-        ``estimate``, ``low``, ``high`` and ``standard_error``, in the units of the loss (squared
-        probability for Brier, nats for log). Estimates of the grouping loss may be negative,
-        because an unbiased estimate of zero must be. Limits of intervals are not negative.
+        The parts, each with ``estimate``, ``low``, ``high`` and ``standard_error``, in the units of
+        the loss (squared probability for Brier, nats for log). Estimates of the grouping loss may
+        be negative, because an unbiased estimate of zero must be. Limits are not negative.
 
     Raises
     ------

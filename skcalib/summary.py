@@ -267,8 +267,7 @@ def calibration_summary(
     The levels of calibration are those of Van Calster et al. [1]_; the choice of numbers follows
     Steyerberg [2]_, ``val.prob`` in the R package rms and ``val.prob.ci.2`` in CalibrationCurves.
     Their curve is loess or a spline. Here it is the average of recalibration maps by which the
-    default of :func:`proper_calibration_error` estimates C, fitted to the same samples. So ICI,
-    E50, E90 and Emax differ from theirs. Nothing is drawn at random.
+    default of :func:`proper_calibration_error` estimates C, so ICI, E50, E90 and Emax differ.
 
     Parameters
     ----------
@@ -282,9 +281,7 @@ def calibration_summary(
     Returns
     -------
     CalibrationSummary
-        Record with one field per quantity, `to_frame` and a table when printed. A quantity that
-        does not exist, such as the slope of separated data, is None, and ``notes`` gives the
-        reason.
+        Record with one field per quantity, `to_frame` and a table when printed.
 
     Raises
     ------

@@ -80,12 +80,6 @@ class DecisionCurveDisplay(DecisionDisplay):
     The package dcurves treats a sample if p >= t. The results differ for samples whose probability
     equals a threshold.
 
-    Differences of two models on the same samples vary less than their bands, as the labels are the
-    same.
-
-    The axis of the net benefit extends from slightly below 0 to slightly above the largest value;
-    lower values are outside.
-
     The bands are too narrow where fewer than four true positives are expected at a threshold
     (:ref:`decisions`).
 

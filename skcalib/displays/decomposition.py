@@ -51,12 +51,11 @@ class DecompositionDisplay(Display):
     - **Rest**: the remaining loss, an upper bound of the irreducible loss up to the noise of the
       estimates; without features it is the refinement.
 
-    The lengths of the bars are the estimates themselves. They add up to the loss, which is the
-    black mark. An estimate may be negative if the true value is near zero. It is then drawn to the
-    left of zero, and the bar exceeds the mark by the same length. Whiskers are the intervals of
-    calibration (upper) and grouping (lower), each from where its bar starts. They are cut at zero,
-    as neither part can be negative. If the estimate is negative, the whisker extends from zero to
-    the upper limit.
+    The lengths of the bars are the estimates themselves, which add up to the loss, the black mark.
+    An estimate below zero is drawn to the left of zero, and the bar exceeds the mark by the same
+    length. Whiskers are the intervals of calibration (upper) and grouping (lower), each from where
+    its bar starts, cut at zero. If the estimate is negative, the whisker extends from zero to the
+    upper limit.
 
     Parameters
     ----------

@@ -57,8 +57,7 @@ class EstimationDisplay(Display):
     .. math:: E\,ECE_n \approx \sum_b p_b\, E\, |N(g_b, v_b / (n p_b))| .
 
     - **Prediction**, dashed: the formula with the gaps and variances of all N samples. The variance
-      :math:`v_b` is multiplied by 1 - n / N, as subsamples are drawn without replacement. The
-      prediction explains the curve: the entire decrease is noise in the bins.
+      :math:`v_b` is multiplied by 1 - n / N, as subsamples are drawn without replacement.
     - **Floor**, dotted: the formula if the same forecasts were calibrated, with :math:`g_b = 0` and
       the mean of s (1 - s) as :math:`v_b`. An ECE near its floor is no evidence of miscalibration.
 
@@ -92,8 +91,7 @@ class EstimationDisplay(Display):
     Notes
     -----
     Subsamples of a size near N share most of their samples, so the band narrows there by
-    construction. It shows the spread between data sets of size n only for n well below N. The last
-    point, all N samples, is one evaluation without a band.
+    construction. The last point, all N samples, is one evaluation without a band.
 
     Examples
     --------

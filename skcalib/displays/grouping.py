@@ -45,12 +45,11 @@ class GroupingDisplay(Display):
     Create one with `from_estimator`, `from_predictions`, or `from_grouping_estimator`.
 
     Samples with similar scores form a level set. The **curve** joins the level sets, each at its
-    mean score and mean outcome. On the diagonal the forecasts are calibrated. The features split
-    each level set into **regions**, by default two. A region is drawn next to the mean score of its
-    level set. Its height is the mean outcome that it would have at the scores of the level set. Its
-    distance from the curve is therefore its difference from all samples with equal scores. If
-    scores vary within the level set, this difference is adjusted with the calibration curve. The
-    area of a region shows its number of samples.
+    mean score and mean outcome. The features split each level set into **regions**, by default two.
+    A region is drawn next to the mean score of its level set. Its height is the mean outcome that
+    it would have at the scores of the level set, so its distance from the curve is its difference
+    from all samples with equal scores. If scores vary within the level set, this difference is
+    adjusted with the calibration curve. The area of a region shows its number of samples.
 
     - Blue, upward: the interval lies above the level set. Even a calibrated score is too low for
       these samples.
@@ -58,17 +57,14 @@ class GroupingDisplay(Display):
     - Grey, a dot: the interval contains the mean outcome of the level set; no significant
       difference.
 
-    The intervals (Clopper-Pearson) hold simultaneously for all regions of a panel: without grouping
-    loss, at most one figure in twenty has a coloured region at level 95 %. Regions are learned on
-    one half of the samples and drawn with the other half, so the colours are not an artefact of the
-    search. The histogram shows all samples.
+    The intervals (Clopper-Pearson) hold simultaneously for all regions of a panel. Regions are
+    learned on one half of the samples and drawn with the other half, so the colours are not an
+    artefact of the search. The histogram shows all samples.
 
-    The title has the lower bound of the grouping loss with its interval, and the calibration error
-    of the score. This error is ``calibration_error_corrected_`` of `GroupingLossEstimator`: the
-    error of the level sets plus the part that binning removes (L23 prop. C.2). A bound that is not
-    above zero is shown as "none detected"; there may still be grouping loss that these regions
-    miss. Two regions per level set show *whether* there is grouping loss; many small ones
-    (``partitioner=None``) detect more of it.
+    The title has the lower bound of the grouping loss with its interval, and
+    ``calibration_error_corrected_`` of `GroupingLossEstimator`: the error of the level sets plus
+    the part that binning removes (L23 prop. C.2). A bound that is not above zero is shown as "none
+    detected"; there may still be grouping loss that these regions miss.
 
     Parameters
     ----------

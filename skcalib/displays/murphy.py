@@ -108,8 +108,7 @@ class MurphyDisplay(DecisionDisplay):
       the effective number of samples of ``skcalib.inference.mean_interval``. The probability that
       some point of the curve lies outside is larger.
     - **No model**: the least mean cost of one decision for all samples,
-      :math:`\min(t (1 - \pi), (1 - t) \pi)` with the event rate :math:`\pi`. It is the cost of the
-      forecast :math:`\pi`.
+      :math:`\min(t (1 - \pi), (1 - t) \pi)` with the event rate :math:`\pi`.
     - **After recalibration** (``parts=True``): the mean of :math:`L_t(y, \hat C)` with the
       out-of-fold recalibrated probabilities :math:`\hat C` of
       :class:`~skcalib.smoothers.LogitSmoother`, computed once for all t. The area between both
@@ -146,10 +145,10 @@ class MurphyDisplay(DecisionDisplay):
     -----
     Time and memory: one sort of the probabilities of each model, and sums at each threshold.
 
-    The bands are too narrow where a model makes few errors at a threshold. The coverage at level
-    95 % was measured for calibrated forecasts of an event of 2 %, with 250 to 4,000 samples and
-    thresholds from .01 to .15. It was 92 to 95 % where at least four misses are expected, 65 to
-    89 % with one to three, and 32 to 57 % with less than one. Without an error the width is 0.
+    The bands are too narrow where a model makes few errors at a threshold. For calibrated forecasts
+    of an event of 2 % the coverage at level 95 % was 92 to 95 % where at least four misses are
+    expected, 65 to 89 % with one to three, and 32 to 57 % with less than one. Without an error the
+    width is 0.
 
     Examples
     --------

@@ -352,9 +352,6 @@ def corp_bands(
     sample_weight : array-like of shape (n_samples,), default=None
         Fixed weights of the averages: each sample is one label for any weight. So unequal weights
         widen the bands, and a weight of two does not mean two labels.
-    n_jobs : int or None, default=None
-        Number of processes that fit curves to the drawn labels; useful for more than a few hundred
-        thousand samples.
 
     Returns
     -------

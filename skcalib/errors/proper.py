@@ -440,8 +440,7 @@ def score_decomposition(
     Returns
     -------
     ScoreDecomposition
-        Record with the floats ``loss, calibration, refinement, sharpness, uncertainty``, in the
-        units of the loss.
+        The terms, in the units of the loss.
 
     Raises
     ------

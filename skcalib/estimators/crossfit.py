@@ -44,8 +44,7 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
         have every class that it tests.
     memory : str, path or object with the interface of joblib.Memory, default=None
         Folder, or cache, in which `fit_transform` keeps the fitted classifier and its out-of-fold
-        probabilities, as `sklearn.pipeline.Pipeline` does: a search over the steps that follow
-        fits the classifier once for each set of samples. The key is the classifier with its
+        probabilities, as `sklearn.pipeline.Pipeline` does. The key is the classifier with its
         parameters, the samples, the folds and the parameters of `fit`. A classifier that draws
         random numbers without a seed is not drawn again.
 

@@ -103,16 +103,15 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
     Notes
     -----
-    **Candidates**, from simple to complex, are those of the notes of `StackedRecalibrator`.
 
-    **"auto"** mixes them. `recalibrator_` is a `StackedRecalibrator`, whose ``mixture_`` prints
-    what it holds. If `cv` is a splitter, such as one of groups, its test folds also give the
-    weights of the maps. With ``ensemble=True`` each map divides the samples of its fold.
+    **"auto"** mixes the candidates of the notes of `StackedRecalibrator`, which go from simple to
+    complex. `recalibrator_` is a `StackedRecalibrator`, whose ``mixture_`` prints what it holds. If
+    `cv` is a splitter, its test folds also give the weights of the maps. With ``ensemble=True``
+    each map divides the samples of its fold.
 
-    **"select"** fits each candidate to the out-of-fold probabilities of all test folds but one, and
-    evaluates it on that fold. The choice is the first candidate whose mean loss exceeds the lowest
-    by at most one standard error of the paired difference. It is simpler than the mixture, and
-    loses more where no single map is right.
+    **"select"** evaluates each candidate on each test fold, fitted to the out-of-fold probabilities
+    of the others. The choice is the first candidate whose mean loss exceeds the lowest by at most
+    one standard error of the paired difference.
 
     **Weights** are passed to the recalibrator (in a Pipeline to each step that accepts them) and to
     the classifier, if it accepts them. Without metadata routing `fit` also takes ``groups`` for the

@@ -118,10 +118,9 @@ def calibration_improvement(
     Returns
     -------
     CalibrationImprovement
-        Record with ``estimate, low, high, standard_error, pvalue, loss_before, loss_after,
-        injective``. Under the log loss, a label may have probability 0 before the map and not after
-        it. Estimate and interval are then infinite, and the p-value is 0. The reverse case gives
-        minus infinity.
+        The improvement. Under the log loss, a label may have probability 0 before the map and not
+        after it: estimate and interval are then infinite, and the p-value is 0. The reverse case
+        gives minus infinity.
 
     Raises
     ------

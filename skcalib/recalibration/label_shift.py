@@ -60,10 +60,9 @@ class LabelShiftRecalibrator(Recalibrator):
     of the target neither assumption can be checked, and the remaining calibration error is unknown.
 
     **Undersampling.** A model that was trained with all positives and a share r of the negatives is
-    corrected by known frequencies. ``source_prior`` holds those of the training data, and
-    ``target_prior`` those of the population. Only their ratios matter, so
-    ``source_prior=[r * (1 - m), m]`` (divided by its sum) and ``target_prior=[1 - m, m]`` give the
-    same map for each m: :math:`p' = r p / (r p + 1 - p)`.
+    corrected by known frequencies. Only their ratios matter, so ``source_prior=[r * (1 - m), m]``
+    (divided by its sum) and ``target_prior=[1 - m, m]`` give the same map for each m: :math:`p' = r
+    p / (r p + 1 - p)`.
 
     Parameters
     ----------

@@ -149,8 +149,6 @@ class ComparisonReport(Shown):
             The probabilities of each model, as for `CalibrationReport.from_predictions`.
         X : array-like of shape (n_samples, n_features), default=None
             Features or any representation, for the grouping loss.
-        random_state : int, RandomState instance or None, default=0
-            Seed, the same for all models.
         **params : dict
             ``sample_weight``, ``labels``, ``pos_label`` (the event of two classes), ``groups``
             (clusters of dependent samples), ``confidence_level`` and ``verbose``, as for
@@ -181,8 +179,6 @@ class ComparisonReport(Shown):
         ----------
         sketches : dict of str to ForecastSketch
             The sketch of each model, of the same classes and notion.
-        random_state : int, RandomState instance or None, default=0
-            Seed, the same for all models.
         **params : dict
             ``confidence_level`` and ``verbose``, as for `CalibrationReport.from_sketch`.
 
@@ -238,8 +234,6 @@ class ComparisonReport(Shown):
         cv : None, int or splitter, default=None
             None: the classifiers are used as they are. Else they are cloned, fitted on the same
             folds and evaluated by their out-of-fold probabilities.
-        random_state : int, RandomState instance or None, default=0
-            Seed, the same for all models.
         **params : dict
             ``sample_weight``, ``pos_label`` (the event of two classes), ``groups`` (clusters of
             dependent samples), ``confidence_level``, ``response_method`` and ``verbose``, as for

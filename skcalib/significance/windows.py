@@ -248,9 +248,7 @@ def compare_windows(
     Returns
     -------
     WindowComparison
-        ``calibration_error``, ``observed_minus_expected``, ``in_the_large``, ``intercept``,
-        ``slope``, ``brier`` and ``log_loss``, each with ``first``, ``second``, ``difference``
-        (intervals) and ``pvalue``; `to_frame` and a text.
+        The quantities, each with ``first``, ``second``, ``difference`` (intervals) and ``pvalue``.
 
     Raises
     ------
