@@ -87,9 +87,9 @@ def kernel_calibration_error(
 
     "block" and "linear" depend on the order of the samples. The random blocks have a fixed seed,
     and depend on the order by chance only. Problems of a notion have two columns, so binary errors
-    are twice those of papers that use the residual of one column. The unit is that of the kernel. Values for different
-    kernels or bandwidths cannot be compared, and a value alone is hard to interpret. Use
-    :func:`kernel_calibration_test` for its significance.
+    are twice those of papers that use the residual of one column. The unit is that of the kernel.
+    Values for different kernels or bandwidths cannot be compared, and a value alone is hard to
+    interpret. Use :func:`kernel_calibration_test` for its significance.
 
     Parameters
     ----------
