@@ -15,12 +15,7 @@ from skcalib._validation import check_indices
 from skcalib._values import shown
 from skcalib.decisions import decision_regret, score_of_decision
 from skcalib.error_intervals.quantities import by
-from skcalib.estimators._response import (
-    align_classes,
-    classes_of,
-    classifier_proba,
-    label_proba,
-)
+from skcalib.estimators._response import align_classes, classes_of, classifier_proba, label_proba
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.notions import Multilabel
 from skcalib.problem import problem_of

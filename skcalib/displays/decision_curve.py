@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from skcalib._parameters import checks_parameters
-from skcalib.displays._decision_curves import (
-    check_thresholds,
-    model_events,
-    net_benefit_curves,
-)
+from skcalib.displays._decision_curves import check_thresholds, model_events, net_benefit_curves
 from skcalib.displays.murphy import DecisionDisplay
 
 if TYPE_CHECKING:

@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from skcalib._parameters import checks_parameters
 from skcalib.displays._constructors import Display
-from skcalib.displays._decision_curves import (
-    check_thresholds,
-    model_events,
-    murphy_curves,
-)
+from skcalib.displays._decision_curves import check_thresholds, model_events, murphy_curves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,12 +9,7 @@ import numpy as np
 from skcalib._parameters import checks_parameters
 from skcalib.displays._base import UNCHANGED
 from skcalib.displays._constructors import complete_docstrings
-from skcalib.displays._maps import (
-    default_name,
-    estimator_maps,
-    given_maps,
-    name_recalibrators,
-)
+from skcalib.displays._maps import default_name, estimator_maps, given_maps, name_recalibrators
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

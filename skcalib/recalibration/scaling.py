@@ -36,10 +36,7 @@ from skcalib.links.affine import affine_sums, minimise_affine
 from skcalib.links.evidence import fit_by_evidence
 from skcalib.links.leave_out import affine_fit, one_step_is_enough
 from skcalib.recalibration._base import LogitRecalibrator
-from skcalib.recalibration.temperature import (
-    fit_temperature,
-    warn_at_the_ends,
-)
+from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends
 from skcalib.scores import LogLoss
 from skcalib.smoothers._base import check_folds
 

@@ -12,11 +12,7 @@ from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_array, column_or_1d, indexable
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._validation import check_indices, check_weight, take_rows

@@ -24,9 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import shuffle
 
 import skcalib
-from skcalib import (
-    proper_calibration_error,
-)
+from skcalib import proper_calibration_error
 from skcalib.smoothers import DirichletKernel
 
 EVERY = [*FORECASTS, *DISPLAYS]
