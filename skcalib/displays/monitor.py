@@ -107,12 +107,8 @@ class MonitorDisplay:
         ----------
         monitor : CalibrationMonitor
             A monitor with samples.
-        confidence_level : float, default=0.95
-            Level of the intervals of the windows.
         ax : array of two Axes, default=None
             The panels; None for a new figure.
-        **plot_params
-            Arguments of `plot`.
 
         Raises
         ------
@@ -148,8 +144,6 @@ class MonitorDisplay:
             A test with samples.
         ax : Axes, default=None
             The panel; None for a new figure.
-        **plot_params
-            Arguments of `plot`.
 
         Raises
         ------

@@ -298,13 +298,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         )
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Routing: the requests of the parts, and ``sample_weight`` for the recalibrator.
-
-        Returns
-        -------
-        MetadataRouter
-            The routing information.
-        """
+        """Routing: the requests of the parts, and ``sample_weight`` for the recalibrator."""
         return super().get_metadata_routing().add_self_request(self)
 
     def __sklearn_tags__(self) -> Tags:

@@ -57,37 +57,15 @@ if TYPE_CHECKING:
 class CalibrationSamples:
     """Validated samples, which a recalibrator is fitted to.
 
-    Parameters
-    ----------
-    score : ProperScore
-        The loss of the recalibrator.
-    values : ndarray of shape (n_rows, n_classes)
-        Probabilities, or logits with ``input="logits"``: those of the user, which a fit must
-        neither change nor keep.
-    labels : ndarray of shape (n_rows,) or (n_rows, n_classes)
-        Columns of the labels, or one-hot labels or label distributions.
-    weight : ndarray of shape (n_rows,)
-        Positive weights.
-    read : callable, default=None
-        Makes the input of the map from `values`; None where `values` are the input.
-    count, square : ndarray of shape (n_rows,), default=None
-        Where a row of a sketch stands for several samples, their number and the sum of their
-        squared weights.
-    features : object, default=None
-        Features of the samples, for recalibrators that take them.
-    folds : list of ndarray, default=None
-        Test rows of folds, for recalibrators that compare maps.
-
-    Attributes
-    ----------
-    cluster : ndarray of shape (n_rows,) or None
-        Numbers of the clusters of dependent samples.
-    forecast : ndarray of shape (n_rows, n_classes)
-        The input of the map: probabilities, or logits for a `LogitRecalibrator`.
-    target : ndarray of shape (n_rows, n_classes)
-        One-hot labels, or label distributions.
-    labels : ndarray of shape (n_rows,) or (n_rows, n_classes)
-        Columns of the labels, or label distributions that are not one-hot.
+    `values` (n_rows, n_classes) are the probabilities, or logits with ``input="logits"``, of the
+    user, which a fit must neither change nor keep; `read` makes the input of the map from them,
+    ``forecast``, where they are not the input. `labels` are columns (n_rows,), or one-hot labels or
+    label distributions (n_rows, n_classes), and the attribute ``labels`` is the columns where there
+    are any; ``target`` (n_rows, n_classes) is one-hot or has the distributions. `weight` is
+    positive. Where a row of a sketch stands for several samples, `count` is their number and
+    `square` the sum of their squared weights. `features` are for recalibrators that take them, and
+    `folds`, test rows, for those that compare maps. ``cluster`` has the numbers of the clusters of
+    dependent samples, or is None. `score` is the loss of the recalibrator.
     """
 
     def __init__(

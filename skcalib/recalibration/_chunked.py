@@ -107,18 +107,9 @@ class FittedFromChunks(LogitRecalibrator):
 class ChunkedLogits:
     """Samples in chunks, read as a recalibrator reads them.
 
-    Attributes
-    ----------
-    score : ProperScore
-        The loss of the recalibrator.
-    n_samples : int
-        Samples of positive weight.
-    counts : ndarray of shape (K,)
-        Weights of the labels of each class, whose sum is the number of samples.
-    uniform : bool
-        Whether every forecast is uniform.
-    pilot : tuple of ndarray
-        Logits (m, K), columns of the labels (m,) and weights (m,) of a part of the samples.
+    ``n_samples`` have positive weight, and ``counts`` (K,) are the weights of the labels of each
+    class, whose sum is ``n_samples``. ``uniform`` says whether every forecast is uniform. ``pilot``
+    has logits (m, K), columns of the labels (m,) and weights (m,) of a part of the samples.
     """
 
     def __init__(self, recalibrator: Any, score: ProperScore, source: Chunks, found: Any) -> None:

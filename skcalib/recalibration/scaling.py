@@ -150,18 +150,8 @@ class LinkRecalibrator(LogitRecalibrator):
 class ShrinkageSearch:
     """Fits a link with shrinkage, whose strength five-fold cross-validation may choose.
 
-    Parameters
-    ----------
-    link : Link
-        The map, not prepared, with the method ``tempered``.
-    score : ProperScore
-        What is minimised.
-    max_iter : int
-        Maximum number of iterations.
-    tol : float
-        Stop where no component of the gradient is larger.
-    rounding : float, default=1e-13
-        Stop where a step lowers the loss by less than this share of it.
+    `link` is not prepared, and has the method ``tempered``; `max_iter`, `tol` and `rounding` are
+    those of `fit_link`.
     """
 
     def __init__(

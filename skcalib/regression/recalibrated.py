@@ -36,8 +36,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
 
     `fit` clones the regressor on the folds of (X, y), collects the out-of-fold means and variances,
     fits the recalibrator to them, and refits the regressor on all samples. `predict` passes its
-    mean and variance through the recalibrator. The recalibrator is fitted to out-of-fold forecasts
-    because a regressor appears more accurate than it is on its own training data.
+    mean and variance through the recalibrator.
 
     Parameters
     ----------

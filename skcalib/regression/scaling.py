@@ -254,23 +254,10 @@ MAX_ITER = 300
 def fit_variance_map(
     squared: np.ndarray, variance: np.ndarray, weight: np.ndarray, *, fit_intercept: bool = True
 ) -> tuple[tuple[float, float], int, bool]:
-    """Slope and intercept that minimise the mean score, with w, b >= 0.
+    """Slope and intercept (w, b) that minimise the mean score, with w, b >= 0; b = 0 without one.
 
-    Parameters
-    ----------
-    squared, variance, weight : array of shape (n,)
-        Squared residuals, not all zero; positive variances; positive weights.
-    fit_intercept : bool
-        False: b = 0.
-
-    Returns
-    -------
-    coefficients : tuple of float
-        (w, b).
-    n_iter : int
-        Iterations of the bracketing.
-    converged : bool
-        Whether they were sufficient.
+    Squared residuals are not all zero; variances and weights are positive. Returns (w, b), the
+    iterations of the bracketing, and whether they were sufficient.
     """
     unit, size = (float(weighted_mean(v, weight)) for v in (variance, squared))
     relative = variance / unit
