@@ -169,6 +169,9 @@ class DecisionRegretScorer(Scorer):
     of the cost. That part is a lower bound in expectation. For a calibrated classifier the score
     may be above 0 by chance. Give either `threshold` or `costs`.
 
+    As with every calibration error, uninformative classifiers may reach the best value. Search by
+    the cost itself (``make_scorer`` of your cost) or by a proper score, and monitor this one.
+
     Parameters
     ----------
     threshold : float, default=None
@@ -190,11 +193,6 @@ class DecisionRegretScorer(Scorer):
     See Also
     --------
     skcalib.decision_regret : The parts of the cost, with intervals.
-
-    Notes
-    -----
-    As with every calibration error, uninformative classifiers may reach the best value. Search by
-    the cost itself (``make_scorer`` of your cost) or by a proper score, and monitor this one.
     """
 
     def __init__(
@@ -364,6 +362,10 @@ class DecompositionScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
     candidate predicts once. `cross_val_score` and halving searches accept one number only: pass
     `RefinementScorer` to them.
 
+    ``"calibration"`` may be above 0 where the forecasts are calibrated, by the noise of the map. It
+    is minus infinity where only the loss without the map is infinite, infinity where only that with
+    the map is, and 0 where both are.
+
     Parameters
     ----------
     loss, recalibrator, cv, random_state, response_method
@@ -377,12 +379,6 @@ class DecompositionScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
     See Also
     --------
     skcalib.score_decomposition : The parts of a loss of forecasts.
-
-    Notes
-    -----
-    ``"calibration"`` may be above 0 where the forecasts are calibrated, by the noise of the map. It
-    is minus infinity where only the loss without the map is infinite, infinity where only that with
-    the map is, and 0 where both are.
 
     Examples
     --------

@@ -57,6 +57,9 @@ class DecompositionDisplay(Display):
     its bar starts, cut at zero. If the estimate is negative, the whisker extends from zero to the
     upper limit.
 
+    All bars of a figure use the same labels, so their errors are correlated. The difference of two
+    models may be more certain than their whiskers suggest.
+
     Parameters
     ----------
     terms : list of LossTerms
@@ -79,11 +82,6 @@ class DecompositionDisplay(Display):
     See Also
     --------
     GroupingDisplay : Shows the groups that the second part comes from.
-
-    Notes
-    -----
-    All bars of a figure use the same labels, so their errors are correlated. The difference of two
-    models may be more certain than their whiskers suggest.
 
     Examples
     --------

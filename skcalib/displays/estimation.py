@@ -61,6 +61,9 @@ class EstimationDisplay(Display):
     - **Floor**, dotted: the formula if the same forecasts were calibrated, with :math:`g_b = 0` and
       the mean of s (1 - s) as :math:`v_b`. An ECE near its floor is no evidence of miscalibration.
 
+    Subsamples of a size near N share most of their samples, so the band narrows there by
+    construction. The last point, all N samples, is one evaluation without a band.
+
     Parameters
     ----------
     curves : list of EstimationCurve
@@ -87,11 +90,6 @@ class EstimationDisplay(Display):
     See Also
     --------
     ece_bias_bound : A bound of that bias for every forecast.
-
-    Notes
-    -----
-    Subsamples of a size near N share most of their samples, so the band narrows there by
-    construction. The last point, all N samples, is one evaluation without a band.
 
     Examples
     --------

@@ -181,7 +181,7 @@ def corp_decomposition(
         probability for Brier, halved as for K = 2, and nats for the log loss. A forecast of 0 for
         the class that occurred makes score and MCB infinite under the log loss, while DSC and
         uncertainty stay finite. The identity holds up to rounding errors, including those of the
-        row sums.
+        row sums. Cost O(n log n) per event. One sample is enough: its curve is its label.
 
     Raises
     ------
@@ -194,10 +194,6 @@ def corp_decomposition(
     corp_bands : Consistency and confidence bands of the curve.
     corp_test : Whether the miscalibration is significant.
     skcalib.smoothers.IsotonicSmoother : The same curve as a smoother.
-
-    Notes
-    -----
-    Cost O(n log n) per event. One sample is enough: its curve is its label.
 
     Examples
     --------

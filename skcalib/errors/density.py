@@ -99,9 +99,6 @@ def kde_calibration_error(
 
     Notes
     -----
-    The error has no interval, because its bias is not known: :func:`calibration_error_interval`
-    raises an error for ``method="auto"`` and "delta".
-
     A Fourier transform evaluates the densities on a grid of 64 nodes per bandwidth, in O(n) for
     each score, and O(m log m) for m nodes, at most a million.
 

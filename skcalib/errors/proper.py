@@ -582,7 +582,8 @@ def root_brier_score(
     Returns
     -------
     float
-        In [0, sqrt 2], for K = 2 in [0, 1]; units of probability.
+        In [0, sqrt 2], for K = 2 in [0, 1]; units of probability. Cost: O(n K) in one pass by
+        blocks of rows. Probabilities of type float64 are not copied.
 
     Raises
     ------
@@ -592,10 +593,6 @@ def root_brier_score(
     See Also
     --------
     calibration_upper_bound : The same bound for other losses.
-
-    Notes
-    -----
-    Cost: O(n K) in one pass by blocks of rows. Probabilities of type float64 are not copied.
 
     Examples
     --------

@@ -55,6 +55,9 @@ class ExpectedPerformance(Record):
 
     It cannot detect a change of P(Y | X) since the labelled window, as its text states.
 
+    `to_frame` has one row per metric, whose name is in the column ``metric``, with the intervals
+    ``expected`` and ``adjusted``.
+
     Attributes
     ----------
     n_samples, n_labelled : int
@@ -75,11 +78,6 @@ class ExpectedPerformance(Record):
     See Also
     --------
     skcalib.expected_performance : Makes this record.
-
-    Notes
-    -----
-    `to_frame` has one row per metric, whose name is in the column ``metric``, with the intervals
-    ``expected`` and ``adjusted``.
     """
 
     n_samples: int

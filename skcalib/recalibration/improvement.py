@@ -96,6 +96,9 @@ def calibration_improvement(
     **is** the improvement of the calibration error (G22), so no calibration error has to be
     estimated (:ref:`recalibration`). For every other map it is a lower bound of it.
 
+    The interval accounts for the sampling of the held-out data, not for the training of the map.
+    On the data that the map was fitted to, the estimate is optimistic.
+
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
@@ -138,11 +141,6 @@ def calibration_improvement(
     --------
     RecalibratedClassifierCV : Train the map, with an option to choose it automatically.
     proper_calibration_error : What further recalibration could gain at most.
-
-    Notes
-    -----
-    The interval accounts for the sampling of the held-out data, not for the training of the map.
-    On the data that the map was fitted to, the estimate is optimistic.
 
     Examples
     --------

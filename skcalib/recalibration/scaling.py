@@ -366,6 +366,9 @@ class MatrixScaling(AffineRecalibrator):  # numpydoc ignore=PR02
     :math:`K^2` parameters overfit badly. The order of the classes may change; injective where
     :math:`W^{-1} 1` exists and has one sign.
 
+    Cost: about ten evaluations of the log loss with its Hessian, O(n K^4) each, up to 31 classes;
+    else thousands of evaluations in O(n K^2), or hundreds with a given strength.
+
     Parameters
     ----------
     shrinkage : "auto" or float, default="auto"
@@ -392,11 +395,6 @@ class MatrixScaling(AffineRecalibrator):  # numpydoc ignore=PR02
     --------
     VectorScaling : A diagonal matrix.
     DirichletCalibration : The same map, with another penalty.
-
-    Notes
-    -----
-    Cost: about ten evaluations of the log loss with its Hessian, O(n K^4) each, up to 31 classes;
-    else thousands of evaluations in O(n K^2), or hundreds with a given strength.
 
     Examples
     --------

@@ -44,6 +44,8 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     For more than two classes there is one curve for each class against the rest. For two classes
     the map is injective if f is monotone, which is checked exactly.
 
+    Cost: O(n log n), with about 15 Newton steps for 12 coefficients: .5 s for 100,000 samples.
+
     Attributes
     ----------
     penalty_ : array of shape (n_maps,)
@@ -55,10 +57,6 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     QuadraticScaling : A parabola.
     ModelAverageScaling : Curves that have a weight only where the labels show them.
     skcalib.smoothers.SplineSmoother : Regression splines with intervals, to draw a curve.
-
-    Notes
-    -----
-    Cost: O(n log n), with about 15 Newton steps for 12 coefficients: .5 s for 100,000 samples.
 
     Examples
     --------
