@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from conftest import Quartic
 from grids import covering, rotated
 from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
@@ -48,16 +49,6 @@ FINITE_LOG = [LogitSmoother(), DirichletKernel(0.3, refinement="loss"), Dirichle
 #: Notions for which a loss is the sum of its parts.
 IDENTITY = ["canonical", "classwise", "top_label", TopK(2)]
 ALL = [proper_calibration_error, refinement_loss, sharpness, score_decomposition]
-
-
-class Quartic(ProperScore):
-    infimum = -1.0
-
-    def entropy(self, forecast):
-        return -np.sum(forecast**4, axis=-1)
-
-    def gradient(self, forecast):
-        return -4 * forecast**3
 
 
 def mean_loss(y, proba, score):
