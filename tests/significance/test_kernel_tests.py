@@ -242,16 +242,6 @@ def test_scaling_the_kernel_changes_no_pvalue(multiclass):
         assert five.estimate == pytest.approx((25 if method == "embedding" else 5) * one.estimate)
 
 
-def test_weights_of_zero_are_absent(multiclass):
-    y, proba = multiclass
-    kept = np.arange(len(y)) % 3 > 0
-    for statistic, method in ALL:
-        arguments = {"method": method, "n_resamples": 99}
-        absent = run(multiclass, statistic, sample_weight=kept.astype(float), **arguments)
-        without = run((y[kept], proba[kept]), statistic, **arguments)
-        assert absent.pvalue == pytest.approx(without.pvalue, rel=1e-9)
-
-
 def test_covariance_of_the_mean_embedding_is_that_of_labels_from_the_forecasts():
     """All labels of four samples, one by one: the exact covariance, by enumeration."""
     proba = calibrated(4, 3, 0)[1]

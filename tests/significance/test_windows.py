@@ -71,15 +71,6 @@ def test_equal_curves_are_kept_and_others_found():
     assert "curves differ" in str(found)
 
 
-def test_zero_weights_are_dropped():
-    y, p, by = windows(3, 200)
-    weight = np.where(np.arange(400) % 3, 1.0, 0.0)
-    rows = weight > 0
-    one = calibration_curve_equality_test(y, p, by, sample_weight=weight)
-    two = calibration_curve_equality_test(y[rows], p[rows], by[rows])
-    assert one.statistic == pytest.approx(two.statistic, rel=1e-9)
-
-
 def test_two_models_and_clusters():
     y, p, by = windows(4, 300)
     right = calibration_curve_equality_test(y, p, second=p)
