@@ -5,7 +5,6 @@ import pytest
 from public_functions import others
 from scipy.integrate import quad
 from scipy.special import softmax
-from sklearn.metrics import brier_score_loss, log_loss
 
 from skcalib import scores
 from skcalib.scores import (
@@ -34,20 +33,6 @@ def test_laws(score):
 
 
 # --- against formulas that share nothing with ours ------------------------------------------------
-
-
-def test_brier_is_that_of_scikit_learn(binary):
-    y, proba = binary
-    ours = Brier().loss(np.eye(2)[y], proba).mean()
-    assert ours == pytest.approx(brier_score_loss(y, proba[:, 1]), rel=1e-13)
-    assert ours == pytest.approx(np.mean((proba[:, 1] - y) ** 2), rel=1e-13)
-
-
-def test_log_loss_is_that_of_scikit_learn(multiclass):
-    y, proba = multiclass
-    inside = proba.min(axis=1) > 0  # scikit-learn clips the others
-    ours = LogLoss().loss(np.eye(3)[y[inside]], proba[inside]).mean()
-    assert ours == pytest.approx(log_loss(y[inside], proba[inside]), rel=1e-12)
 
 
 def test_classwise_log_loss_has_one_term_a_class():

@@ -384,12 +384,6 @@ def test_many_forecasts_are_merged_for_the_draws(test):
     assert drawn.pvalue == pytest.approx(asymptotic.pvalue, abs=0.04)
 
 
-@every_test
-def test_more_classes_are_refused(test, multiclass):
-    with pytest.raises(ValueError, match=r"is for two classes, .* 3 columns: use kernel_calib"):
-        test(*multiclass)
-
-
 def test_degrees_of_freedom_must_be_left():
     with pytest.raises(ValueError, match="Only 2 bins hold forecasts"):
         hosmer_lemeshow_test(*draw(40), n_bins=2, ddof=2)

@@ -197,16 +197,6 @@ def test_samples_repeated_within_clusters_are_no_information():
     assert curves[2] < min(curves[:2]) / 2
 
 
-def test_order_of_rows_and_names_of_clusters_do_not_matter():
-    y, p, by, groups, weight = clustered(11)
-    order = np.random.default_rng(0).permutation(600)
-    names = np.array([f"patient {one}" for one in groups])
-    rows = {"sample_weight": weight[order], "groups": names[order]}
-    found = compare_windows(y, p, by, sample_weight=weight, groups=groups).slope.difference
-    other = compare_windows(y[order], p[order], by[order], **rows).slope.difference
-    assert found.low == pytest.approx(other.low, abs=1e-8)
-
-
 def test_weighted_difference_at_two_scores_by_hand():
     rng = np.random.default_rng(12)
     p, by, weight = rng.choice([0.3, 0.7], 400), rng.integers(0, 2, 400), rng.uniform(1, 3, 400)
