@@ -47,18 +47,10 @@ LARGE = 10_000_000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command line, with the arguments of the process by default.
 
-    Parameters
-    ----------
-    arguments : list of str, optional
-        Arguments; those of the process by default.
-
-    Returns
-    -------
-    int
-        Exit status: 0; 1 after an alarm of the command monitor; 2 after an error, which is printed
-        as one sentence; 130 after Ctrl-C.
+    Returns the exit status: 0; 1 after an alarm of the command monitor; 2 after an error, which is
+    printed as one sentence; 130 after Ctrl-C.
     """
     try:
         return _run(sys.argv[1:] if arguments is None else list(arguments))

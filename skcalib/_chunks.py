@@ -22,14 +22,9 @@ _FORM = "a tuple (y_proba, y) or (y_proba, y, sample_weight)"
 
 
 class Chunks:
-    """A source of chunks, and the number of passes over it.
+    """A source of chunks.
 
-    Attributes
-    ----------
-    passes : int
-        Number of passes so far.
-    n_rows : int
-        Rows of the first pass; every other pass must have as many.
+    ``passes`` is the number of passes so far, and ``n_rows`` that of the rows of each pass.
     """
 
     def __init__(self, source: Any) -> None:

@@ -1,15 +1,14 @@
 """Docstrings that leave out what others state: sections, and entries of parameters by their names.
 
-A class need not repeat what is the same in its base class: `add_entries` and `complete_method` add
-it.
+A class need not repeat what is the same in its base class: `complete_class` adds it.
 """
 
 import re
-from inspect import cleandoc, signature
+from inspect import cleandoc, getdoc, isfunction, signature
 
 _SECTION = re.compile(r"^(?=\w[\w ]*\n-+$)", re.M)
 _ENTRY = re.compile(r"^(?=\S)", re.M)
-_FIRST = ("", "Parameters", "Attributes", "Returns")  # the order of sections; others come later
+_FIRST = ("", "Parameters", "Attributes", "Returns", "Raises")  # the order; others come later
 
 
 def sections_of(text):
@@ -53,16 +52,59 @@ def add_entries(sections, title, known, names):
 
 
 def add_parameters(function, sections, known):
-    """Add the entries of parameters of a function that its docstring lacks, and that are known."""
-    parameters = signature(function).parameters.items()
-    names = [f"**{name}" if one.kind is one.VAR_KEYWORD else name for name, one in parameters]
-    add_entries(sections, "Parameters", known, names)
+    """Add the entries of parameters of a function or class that it lacks, and that are known.
+
+    Their defaults are those of the function.
+    """
+    names, entries = [], {}
+    for name, one in signature(function).parameters.items():
+        name = f"**{name}" if one.kind is one.VAR_KEYWORD else name
+        names.append(name)
+        if name in known:
+            own = f'"{one.default}"' if isinstance(one.default, str) else repr(one.default)
+            entries[name] = re.sub("(?<=default=).*", own.replace("e-0", "e-"), known[name])
+    add_entries(sections, "Parameters", entries, names)
 
 
-def complete_method(method, inherited):
-    """Add to the docstring of a method the entries and the result that it leaves to its base."""
+def complete_method(method, inherited, known, result):
+    """Add to the docstring of a method the entries and the result that it leaves out.
+
+    They are those of the method of the base class, and `known` ones. A method that is annotated
+    with `Self` and has no such section has this `result`.
+    """
     sections, of_base = sections_of(method.__doc__), sections_of(inherited)
-    add_parameters(method, sections, by_name(of_base.get("Parameters", "")))
+    add_parameters(method, sections, known | by_name(of_base.get("Parameters", "")))
     if "Returns" in of_base:
         sections.setdefault("Returns", of_base["Returns"])
+    if method.__annotations__.get("return") == "Self":
+        sections.setdefault("Returns", result)
     method.__doc__ = docstring_of(sections)
+
+
+def complete_class(cls, known):
+    """Add to the docstrings of a class and its public methods what they leave out; returns it.
+
+    Entries are those of the base classes, of `predict_proba` for `predict` and `transform`, of the
+    class itself for constructors, and `known` ones. A constructor returns a new object, and other
+    methods that are annotated with `Self` the object itself.
+    """
+    sections = sections_of(cls.__doc__ or "")
+    own = by_name(sections.get("Parameters", ""))
+    for name, method in vars(cls).items():
+        function = getattr(method, "__func__", method)
+        if isfunction(function) and function.__doc__ and not name.startswith("_"):
+            base = getattr(super(cls, cls), name, None)
+            if base is None and name in ("predict", "transform"):
+                base = getattr(cls, "predict_proba", None)
+            inherited = (getdoc(base) if base else None) or ""
+            constructs = isinstance(method, classmethod)
+            what = "A new object." if constructs else "The object itself."
+            entries = known | own if constructs else known
+            complete_method(function, inherited, entries, f"{cls.__name__}\n    {what}")
+    if cls.__doc__:
+        cls._entries = own
+        for base in reversed(cls.__mro__):
+            known = known | vars(base).get("_entries", {})
+        add_parameters(cls, sections, known)
+        cls.__doc__ = docstring_of(sections)
+    return cls

@@ -3,7 +3,8 @@
 `checks_parameters` checks the arguments of a function before its first line, and
 `check_parameters_of` those of an estimator at the start of `fit`. What is not in `CHECKS` is
 checked by the function that uses it. The docstring of a function need not have those `ENTRIES` that
-say all that there is to say: `checks_parameters` adds them.
+say all that there is to say: `checks_parameters` adds them, and `completes_docstrings` those of a
+class and its methods.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from skcalib._docstrings import add_parameters, by_name, docstring_of, sections_of
+from skcalib._docstrings import add_parameters, by_name, complete_class, docstring_of, sections_of
 from skcalib._validation import check_confidence_level, check_count, look_up, to_numpy
 from skcalib._values import is_finite, is_whole, shown
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+Class = TypeVar("Class", bound=type)
 
 
 def checks_parameters(function: Function) -> Function:
@@ -40,11 +42,16 @@ def checks_parameters(function: Function) -> Function:
             kwargs[name] = _checked(name, value, defaults)
         return function(*given, *args[len(given) :], **kwargs)
 
-    if "\nParameters\n" in cleandoc(function.__doc__ or ""):
+    if "\n---" in cleandoc(function.__doc__ or ""):
         sections = sections_of(function.__doc__)
         add_parameters(function, sections, ENTRIES)
         call.__doc__ = docstring_of(sections)
     return call  # type: ignore[return-value]
+
+
+def completes_docstrings(cls: Class) -> Class:
+    """Add to the docstrings of a class what they leave out: see `complete_class`."""
+    return complete_class(cls, ENTRIES)
 
 
 ENTRIES = by_name("""\
@@ -62,11 +69,32 @@ pos_label : label, default=None
     The positive class of two, to which a `y_proba` of shape (n_samples,) refers; by default
     the last.
 confidence_level : float, default=0.95
-    Level of the intervals.
+    Level of the intervals or bands.
 n_samples : int, default=1000
     Number of samples.
 random_state : int, RandomState instance or None, default=None
     Seed.
+X : array-like of shape (n_samples, n_features)
+    Features.
+y : array-like of shape (n_samples,)
+    Labels.
+response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+    Decision values become probabilities through the logistic function or the softmax.
+n_jobs : int, default=None
+    Number of parallel jobs, over folds, problems of the notion, candidates or draws; the result
+    does not depend on it.
+chunks : iterable of tuples, or tuple of Dask arrays
+    Tuples (y_proba, y) or (y_proba, y, sample_weight) with the arguments of `fit`: a list,
+    or any object whose ``__iter__`` starts again at the first chunk, with the same chunks.
+    A chunk may lack a class. Instead of the iterable, one such tuple of Dask arrays: each
+    block of rows is a chunk. Weights are on one scale for all chunks.
+groups : array-like of shape (n_samples,), default=None
+    The cluster of each sample, such as a patient, by any labels. Intervals, bands and tests then
+    allow for dependence within clusters, and folds hold whole clusters (:ref:`clusters`).
+notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
+    "canonical": all classes at once. "classwise": the mean over one-vs-rest problems.
+    "top_label": the confidence against whether the prediction is right. "auto": the positive
+    class of two, otherwise the top label.
 """)
 
 

@@ -66,7 +66,9 @@ def summarize(
     ForecastSketch or dict of ForecastSketch
         The sketch of all rows. With `by`, a dict with one sketch for each group. Its keys are
         values if `by` is a string, and tuples of values if it is a list. Groups without a row of
-        positive weight are left out.
+        positive weight are left out. The data are read once for each problem of the notion: K times
+        for "classwise", and once otherwise. The engine computes the sums in float64, without
+        compensation for rounding errors.
 
     Raises
     ------
@@ -77,11 +79,6 @@ def summarize(
     See Also
     --------
     ForecastSketch.partial_fit : The same for arrays, chunk by chunk.
-
-    Notes
-    -----
-    The data are read once for each problem of the notion: K times for "classwise", and once
-    otherwise. The engine computes the sums in float64, without compensation for rounding errors.
 
     Examples
     --------

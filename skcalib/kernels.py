@@ -530,7 +530,6 @@ class GaussianKernel(DistanceKernel):
 
     See Also
     --------
-    skcalib.kernels.LaplacianKernel : The distance in the exponent.
     skcalib.kernel_calibration_error : The error of a kernel.
 
     Examples

@@ -219,7 +219,6 @@ class Auto(Notion):
     See Also
     --------
     skcalib.notions.TopLabel : The notion for several classes.
-    skcalib.notions.Canonical : The notion for all probabilities at once.
 
     Examples
     --------

@@ -10,17 +10,12 @@ from sklearn import metrics
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skcalib._labels import check_y
-from skcalib._parameters import check_parameters_of, checks_parameters
+from skcalib._parameters import check_parameters_of, checks_parameters, completes_docstrings
 from skcalib._validation import check_indices
 from skcalib._values import shown
 from skcalib.decisions import decision_regret, score_of_decision
 from skcalib.error_intervals.quantities import by
-from skcalib.estimators._response import (
-    align_classes,
-    classes_of,
-    classifier_proba,
-    label_proba,
-)
+from skcalib.estimators._response import align_classes, classes_of, classifier_proba, label_proba
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.notions import Multilabel
 from skcalib.problem import problem_of
@@ -96,6 +91,7 @@ class Scorer:
         return True
 
 
+@completes_docstrings
 class ProbaScorer(Scorer):
     r"""Scorer of a metric of probabilities that uses the classes of the fitted classifier.
 
@@ -111,8 +107,6 @@ class ProbaScorer(Scorer):
         ``metric(y_true, y_proba, *, labels, sample_weight, **kwargs)`` -> float.
     greater_is_better : bool, default=False
         False for errors: the scorer returns minus the metric.
-    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        Decision values become probabilities through the logistic function or the softmax.
     **kwargs
         Further arguments of the metric.
     """
@@ -175,6 +169,9 @@ class DecisionRegretScorer(Scorer):
     of the cost. That part is a lower bound in expectation. For a calibrated classifier the score
     may be above 0 by chance. Give either `threshold` or `costs`.
 
+    As with every calibration error, uninformative classifiers may reach the best value. Search by
+    the cost itself (``make_scorer`` of your cost) or by a proper score, and monitor this one.
+
     Parameters
     ----------
     threshold : float, default=None
@@ -196,11 +193,6 @@ class DecisionRegretScorer(Scorer):
     See Also
     --------
     skcalib.decision_regret : The parts of the cost, with intervals.
-
-    Notes
-    -----
-    As with every calibration error, uninformative classifiers may reach the best value. Search by
-    the cost itself (``make_scorer`` of your cost) or by a proper score, and monitor this one.
     """
 
     def __init__(
@@ -370,6 +362,10 @@ class DecompositionScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
     candidate predicts once. `cross_val_score` and halving searches accept one number only: pass
     `RefinementScorer` to them.
 
+    ``"calibration"`` may be above 0 where the forecasts are calibrated, by the noise of the map. It
+    is minus infinity where only the loss without the map is infinite, infinity where only that with
+    the map is, and 0 where both are.
+
     Parameters
     ----------
     loss, recalibrator, cv, random_state, response_method
@@ -382,14 +378,7 @@ class DecompositionScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
 
     See Also
     --------
-    RefinementScorer : The refinement alone.
     skcalib.score_decomposition : The parts of a loss of forecasts.
-
-    Notes
-    -----
-    ``"calibration"`` may be above 0 where the forecasts are calibrated, by the noise of the map. It
-    is minus infinity where only the loss without the map is infinite, infinity where only that with
-    the map is, and 0 where both are.
 
     Examples
     --------
@@ -472,7 +461,6 @@ def get_scorer(name: str) -> Scorer:
 
     See Also
     --------
-    get_scorer_names : The names.
     get_scorers : Several scorers at once.
 
     Examples
@@ -543,7 +531,6 @@ def get_scorers(names: Sequence[str]) -> dict[str, Callable[..., float]]:
     See Also
     --------
     get_scorer : A single scorer.
-    get_scorer_names : The names.
 
     Examples
     --------

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import listed
 from skcalib._packing import plain, seal, unseal
+from skcalib._parameters import completes_docstrings
 from skcalib._records import import_pandas
 from skcalib._validation import check_count, check_indices, look_up, to_numpy
 from skcalib._values import shown
@@ -38,6 +39,7 @@ N_CELLS = 1 << 16
 ADDING = threading.Lock()
 
 
+@completes_docstrings
 class ForecastSketch(ForecastSummary, BaseEstimator):
     r"""Mergeable summary of forecasts and labels: sums over cells of the probability.
 
@@ -56,7 +58,8 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
     A function of the sketch replaces each score by the mean score of its cell. So every sum of
     scores or labels over whole cells is exact, and scores that share a cell are treated as ties.
-    Squares and logarithms are computed from the mean score.
+    Squares and logarithms are computed from the mean score. Methods that read the sums raise
+    `NotFittedError` before the first chunk.
 
     Parameters
     ----------
@@ -95,9 +98,9 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     resampling, ``reduce="predicted"`` and `n_resamples` of a test for two classes need the samples
     and raise an error.
 
-    A sketch stores the probability of the event only. A score that rounds to 1 is taken as 1. The
-    log loss of any other label is then infinite, even if its probability in `y_proba` is 1e-20.
-    Standard errors of the log loss are too small where labels occur at scores far below 1e-9.
+    A sketch stores the probability of the event only. A score that rounds to 1 is taken as 1, with
+    an infinite log loss of any other label. Standard errors of the log loss are too small where
+    labels occur at scores far below 1e-9.
 
     The method ``fit_sketch`` fits these recalibrators to a sketch: `PlattScaling`,
     `BetaCalibration`, `QuadraticScaling`, `SplineScaling`, `IsotonicRecalibrator`,
@@ -105,10 +108,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     `InterceptRecalibrator`, `LabelNoiseScaling`, `BiasCorrectedTemperatureScaling` and
     `ModelAverageScaling`.
 
-    Whole-number sums are exact up to :math:`2^{53}`. The order of chunks and of merging changes a
-    sum by at most its last bit, and other chunks of the same samples by about 1e-14. A sketch takes
-    at most 5.2 MB, or 9.5 MB with weights, for each problem and group at C = 65,536. A chunk of m
-    samples needs O(m + C) time for each problem and group.
+    Whole-number sums are exact up to :math:`2^{53}`; others depend on the order of chunks by at
+    most their last bit, and on the chunks by about 1e-14. A sketch takes at most 5.2 MB, or 9.5 MB
+    with weights, for each problem and group at C = 65,536. A chunk of m samples needs O(m + C) time
+    for each problem and group.
 
     A sketch may be read by several threads, but only one may add samples. Let each thread have its
     own sketch, and merge them.
@@ -161,11 +164,6 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         ----------
         y_true, y_proba, sample_weight, by
             As in `partial_fit`.
-
-        Returns
-        -------
-        ForecastSketch
-            The object itself.
         """
         plan = self._plan()
         return self._become(plan, self._read(plan, y_true, y_proba, sample_weight, by))
@@ -190,11 +188,6 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
             Weights, on one scale for all chunks; samples of a chunk without weights have weight 1.
         by : array-like of shape (n_samples,), default=None
             The group of each sample, by names or numbers. `group` returns the sketch of one.
-
-        Returns
-        -------
-        ForecastSketch
-            The object itself.
 
         Raises
         ------
@@ -266,11 +259,6 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         list of ScoredRows
             For each cell one row of the non-events and one of the events, at the mean score of the
             cell, with their number, their weight and the sum of their squared weights.
-
-        Raises
-        ------
-        NotFittedError
-            Before the first chunk.
         """
         check_is_fitted(self)
         cells = reduce(CellSums.__add__, self._sums)  # of all groups
@@ -307,11 +295,6 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
             A row for each group, problem, cell and label: the number of the cell, from 0 for
             scores of 0 to C + 1 for scores of 1, whether the event occurred, the number of samples,
             the sums of their weights and squared weights, and the weighted mean score.
-
-        Raises
-        ------
-        NotFittedError
-            Before the first chunk.
         """
         check_is_fitted(self)
         pandas = import_pandas()
@@ -346,8 +329,6 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before the first chunk.
         ValueError
             If a label or a group is neither a string nor a number.
         """
@@ -382,11 +363,6 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         ----------
         data : bytes
             What `to_bytes` returned, from any machine.
-
-        Returns
-        -------
-        ForecastSketch
-            A new object.
 
         Raises
         ------

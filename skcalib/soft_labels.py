@@ -139,20 +139,15 @@ def soft_label_decomposition(
     votes : int or array-like of shape (n_samples,), default=None
         Number of votes behind each row of label distributions. None means that the distributions
         are exact. For counts the number of votes is known.
-    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-        As in :func:`~skcalib.proper_calibration_error`.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the samples. A row counts once, for any number of votes.
-    n_jobs : int, default=None
-        Number of problems of the notion in parallel. The result does not depend on it.
 
     Returns
     -------
     SoftLabelDecomposition
-        ``expected_loss``, ``calibration``, ``grouping``, ``irreducible`` and ``excess``, each with
-        ``estimate``, ``low``, ``high`` and ``standard_error``, in the units of the loss (squared
-        probability for Brier, nats for log). Estimates of the grouping loss may be negative,
-        because an unbiased estimate of zero must be. Limits of intervals are not negative.
+        The parts, each with ``estimate``, ``low``, ``high`` and ``standard_error``, in the units of
+        the loss (squared probability for Brier, nats for log). Estimates of the grouping loss may
+        be negative, because an unbiased estimate of zero must be. Limits are not negative.
 
     Raises
     ------
@@ -163,16 +158,12 @@ def soft_label_decomposition(
     See Also
     --------
     score_decomposition : Calibration, sharpness and uncertainty, from labels of any kind.
-    GroupingLossEstimator : A lower bound of the grouping loss from single labels and features.
 
     Notes
     -----
-    **Bias for other scores.** No estimator of Shannon's entropy from m votes is
-    unbiased. The bias of the jackknife is -.14 nats for two votes and three classes, and decreases
-    fast (:ref:`soft_labels`).
-
-    An irreducible part that is too small makes the grouping loss too large by the same amount. With
-    fewer votes than classes use ``loss="brier"``.
+    **Bias for other scores.** No estimator of Shannon's entropy from m votes is unbiased, and an
+    irreducible part that is too small makes the grouping loss too large by the same amount
+    (:ref:`soft_labels`). With fewer votes than classes use ``loss="brier"``.
 
     **What the maps miss.** The averaged maps may not represent all of the calibration error. The
     part that they miss counts as grouping loss. The excess risk does not depend on the maps.

@@ -10,10 +10,9 @@ all :math:`T = \|\bar u\|^2 - tr S`. Here the mean :math:`\bar u` is nearly norm
     \kappa_2 = 2 \sum_l \lambda_l^2 + 4 \mu^\top S \mu, \qquad
     \kappa_3 = 8 \sum_l \lambda_l^3 + 24 \mu^\top S^2 \mu .
 
-With :math:`\theta = 0` T is of the order of S and skewed; far from zero it is normal and of the
-order of its root. A normal interval is wrong in one of the two cases. With :math:`\mu^\top S \mu =
-r \theta`, where r depends only on the direction of the mean, the laws are a one-parameter family,
-and :math:`\mu^\top S^2 \mu` is set to its lower bound, :math:`r^2 \theta`.
+With :math:`\mu^\top S \mu = r \theta`, where r depends only on the direction of the mean, the laws
+are a one-parameter family, and :math:`\mu^\top S^2 \mu` is set to its lower bound, :math:`r^2
+\theta` (:ref:`interval_methods`).
 """
 
 from __future__ import annotations

@@ -265,35 +265,23 @@ def calibration_summary(
       the area under the ROC curve.
 
     The levels of calibration are those of Van Calster et al. [1]_; the choice of numbers follows
-    Steyerberg [3]_, ``val.prob`` in the R package rms and ``val.prob.ci.2`` in CalibrationCurves.
+    Steyerberg [2]_, ``val.prob`` in the R package rms and ``val.prob.ci.2`` in CalibrationCurves.
     Their curve is loess or a spline. Here it is the average of recalibration maps by which the
-    default of :func:`proper_calibration_error` estimates C, fitted to the same samples. So ICI,
-    E50, E90 and Emax differ from theirs. Nothing is drawn at random.
+    default of :func:`proper_calibration_error` estimates C, so ICI, E50, E90 and Emax differ.
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,) or ForecastSketch
-        Labels of two classes, or a sketch, which stands for labels, forecasts and weights.
     y_proba : array-like of shape (n_samples,) or (n_samples, 2), optional
         Probability of the event, or of both classes; omitted with a sketch.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights: a weight of 2 is not two samples.
-    labels : array-like of shape (2,), default=None
-        The class of each column of `y_proba`; needed where `y_true` may lack one.
     pos_label : label, default=None
         The event; by default the last class.
-    groups : array-like of shape (n_samples,), default=None
-        The cluster of each sample, such as a patient, by any labels. All intervals then allow for
-        dependence within clusters. See :ref:`clusters`.
-    confidence_level : float, default=0.95
-        Level of the two-sided intervals.
 
     Returns
     -------
     CalibrationSummary
-        Record with one field per quantity, `to_frame` and a table when printed. A quantity that
-        does not exist, such as the slope of separated data, is None, and ``notes`` gives the
-        reason.
+        Record with one field per quantity, `to_frame` and a table when printed.
 
     Raises
     ------
@@ -303,7 +291,6 @@ def calibration_summary(
     See Also
     --------
     CalibrationReport : A report with figures and advice.
-    calibration_error_interval : Intervals for any error, including the ICI.
 
     Notes
     -----
@@ -319,12 +306,7 @@ def calibration_summary(
     ----------
     .. [1] B. Van Calster et al. A calibration hierarchy for risk models was defined: from utopia to
        empirical data. Journal of Clinical Epidemiology 74, 2016.
-    .. [2] B. Van Calster et al. Calibration: the Achilles heel of predictive analytics. BMC
-       Medicine 17, 2019.
-    .. [3] E. W. Steyerberg. Clinical Prediction Models. Springer, 2nd edition, 2019. Chapter 15.
-    .. [4] P. C. Austin and E. W. Steyerberg. The Integrated Calibration Index (ICI) and related
-       metrics for quantifying the calibration of logistic regression models. Statistics in
-       Medicine 38, 2019.
+    .. [2] E. W. Steyerberg. Clinical Prediction Models. Springer, 2nd edition, 2019. Chapter 15.
 
     Examples
     --------

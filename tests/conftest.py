@@ -13,6 +13,8 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 import numpy as np
 import pytest
 
+from skcalib.scores import ProperScore
+
 
 def pytest_addoption(parser):
     parser.addoption(
@@ -152,6 +154,18 @@ def assert_not_degenerate(y, y_proba):
     assert len(np.unique(y_proba, axis=0)) < len(y_proba)
     assert (y_proba == 0).any() and (y_proba == 1).any()
     np.testing.assert_allclose(y_proba.sum(axis=1), 1, rtol=0, atol=1e-12)
+
+
+class Quartic(ProperScore):
+    """A score of a user, entropy -sum p^4, without any closed form beside it."""
+
+    infimum = -1.0
+
+    def entropy(self, forecast):
+        return -np.sum(forecast**4, axis=-1)
+
+    def gradient(self, forecast):
+        return -4 * forecast**3
 
 
 @pytest.fixture

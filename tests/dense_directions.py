@@ -4,7 +4,7 @@ An independent check of the sums of `BasisBlock`, which never make such arrays.
 """
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import softmax
 
 
 def dense_directions(basis, forecast, names=None):
@@ -54,13 +54,4 @@ def world(kind, n_samples, n_classes, seed):
         posterior[rows, top] = right
     else:
         raise ValueError(kind)
-    return labels_from(posterior, rng), forecast, posterior
-
-
-def curved_pair(n_samples, seed):
-    """Labels, forecasts (n, 2) and posteriors whose log odds are bent by a sine."""
-    rng = np.random.default_rng(seed)
-    odds = 2 * rng.normal(size=n_samples)
-    posterior = np.column_stack([expit(-odds - np.sin(2 * odds)), expit(odds + np.sin(2 * odds))])
-    forecast = np.column_stack([expit(-odds), expit(odds)])
     return labels_from(posterior, rng), forecast, posterior

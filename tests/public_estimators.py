@@ -15,34 +15,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from skcalib import (
-    BiasCorrectedTemperatureScaling,
-    CalibrationErrorEstimator,
-    CalibrationMonitor,
-    CrossFitProba,
-    DiagonalOrderPreserving,
-    DirichletCalibration,
-    ForecastSketch,
-    GroupingLossEstimator,
-    GroupRecalibrator,
-    HistogramBinning,
-    IsotonicRecalibrator,
-    KernelRecalibrator,
-    MatrixScaling,
-    ModelAverageScaling,
-    MultilabelRecalibrator,
-    PlattScaling,
-    QuadraticScaling,
-    RecalibratedClassifierCV,
-    RecalibratedRegressorCV,
-    SequentialCalibrationTest,
-    SplineScaling,
-    StackedRecalibrator,
-    TemperatureScaling,
-    VarianceScaling,
-    VectorScaling,
-    VennAbersRecalibrator,
-)
+import skcalib as s
 from skcalib.recalibration import Recalibrator
 from skcalib.smoothers import CrossFitted, OutOfFoldSmoother, PartitionSmoother, Smoother
 
@@ -120,7 +93,7 @@ class AnyFeaturesVarianceScaling(TransformerMixin, BaseEstimator):
 
     def fit(self, X, y, sample_weight=None):
         X, y = validate_data(self, X, y, y_numeric=True)
-        self.inner_ = VarianceScaling().fit(self._moments(X), y, sample_weight)
+        self.inner_ = s.VarianceScaling().fit(self._moments(X), y, sample_weight)
         self.n_iter_ = max(self.inner_.n_iter_, 1)
         return self
 
@@ -146,45 +119,47 @@ class AnyFeaturesVarianceScaling(TransformerMixin, BaseEstimator):
 
 #: Recalibrators that cross-validate their strength of shrinkage, which takes most of the time of a
 #: suite. One strength is given in all suites, and the slow ones choose it too.
-SHRUNKEN = (VectorScaling, MatrixScaling, DirichletCalibration)
+SHRUNKEN = (s.VectorScaling, s.MatrixScaling, s.DirichletCalibration)
 
 
 def quick(recalibrator):
     """A recalibrator without cross-validation inside."""
-    if recalibrator is StackedRecalibrator:  # with all candidates in CHECKED_SLOWLY
-        return recalibrator(candidates=[TemperatureScaling(), IsotonicRecalibrator(strict=True)])
+    if recalibrator is s.StackedRecalibrator:  # with all candidates in CHECKED_SLOWLY
+        return recalibrator(
+            candidates=[s.TemperatureScaling(), s.IsotonicRecalibrator(strict=True)]
+        )
     return recalibrator(shrinkage=1.0) if recalibrator in SHRUNKEN else recalibrator()
 
 
 #: Forms of the estimators that scikit-learn's checks can fit to any features.
 CHECKED = {
     **{r: [ADAPTED[r](**quick(r).get_params())] for r in RECALIBRATORS},
-    VarianceScaling: [AnyFeaturesVarianceScaling()],
-    CalibrationErrorEstimator: [
-        CalibrationErrorEstimator(LogisticRegression(), cv=3),
+    s.VarianceScaling: [AnyFeaturesVarianceScaling()],
+    s.CalibrationErrorEstimator: [
+        s.CalibrationErrorEstimator(LogisticRegression(), cv=3),
     ],
-    GroupingLossEstimator: [
-        GroupingLossEstimator(LogisticRegression(), cv=3, n_permutations=20),
+    s.GroupingLossEstimator: [
+        s.GroupingLossEstimator(LogisticRegression(), cv=3, n_permutations=20),
     ],
-    CrossFitProba: [CrossFitProba()],
-    RecalibratedClassifierCV: [RecalibratedClassifierCV(ensemble=True, cv=3)],
-    RecalibratedRegressorCV: [RecalibratedRegressorCV()],
+    s.CrossFitProba: [s.CrossFitProba()],
+    s.RecalibratedClassifierCV: [s.RecalibratedClassifierCV(ensemble=True, cv=3)],
+    s.RecalibratedRegressorCV: [s.RecalibratedRegressorCV()],
 }
 #: The same with the strength of shrinkage chosen, and with other options, for the slow suite.
 CHECKED_SLOWLY = [
-    *(ADAPTED[recalibrator]() for recalibrator in (*SHRUNKEN, StackedRecalibrator)),
-    CalibrationErrorEstimator(LogisticRegression(), cv=3, notion="classwise", method="cross"),
-    GroupingLossEstimator(LogisticRegression(), cv=3, method="risk", partitioner=Ridge()),
-    RecalibratedClassifierCV(),
+    *(ADAPTED[recalibrator]() for recalibrator in (*SHRUNKEN, s.StackedRecalibrator)),
+    s.CalibrationErrorEstimator(LogisticRegression(), cv=3, notion="classwise", method="cross"),
+    s.GroupingLossEstimator(LogisticRegression(), cv=3, method="risk", partitioner=Ridge()),
+    s.RecalibratedClassifierCV(),
 ]
 #: What is fitted to other things than features and labels, and what holds it instead. The laws of
 #: `skcalib.testing.check_smoother` are run over the smoothers by test_smoothers.py.
 NOT_CHECKED = {
     **dict.fromkeys(SMOOTHERS, "an operator on forecasts and targets: it obeys check_smoother"),
-    ForecastSketch: "a metric fed by chunks, fit(y_true, y_proba): test_sketch.py",
-    MultilabelRecalibrator: "probabilities of indicator matrices: test_multilabel.py",
-    SequentialCalibrationTest: "a test fed by batches: monitoring/test_sequential.py",
-    CalibrationMonitor: "alarms, fed by batches: monitoring/test_monitor.py",
+    s.ForecastSketch: "a metric fed by chunks, fit(y_true, y_proba): test_sketch.py",
+    s.MultilabelRecalibrator: "probabilities of indicator matrices: test_multilabel.py",
+    s.SequentialCalibrationTest: "a test fed by batches: monitoring/test_sequential.py",
+    s.CalibrationMonitor: "alarms, fed by batches: monitoring/test_monitor.py",
 }
 
 # What counts samples, or cuts at ranks, tells a weight of 2 from a sample that stands there twice
@@ -197,32 +172,32 @@ SPARSE = "scikit-learn 1.6 runs it although the tag says that sparse X is refuse
 RIDGE = "the BayesianRidge of scikit-learn 1.6 fails this check itself"
 EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
 EXEMPT = {
-    BiasCorrectedTemperatureScaling: {EQUIVALENCE: COUNTS},
-    PlattScaling: {EQUIVALENCE: SEPARABLE},
-    QuadraticScaling: {EQUIVALENCE: SEPARABLE},
-    SplineScaling: {EQUIVALENCE: COUNTS},
-    VennAbersRecalibrator: {EQUIVALENCE: COUNTS},
-    StackedRecalibrator: {EQUIVALENCE: COUNTS},
-    VectorScaling: {EQUIVALENCE: COUNTS},
-    MatrixScaling: {EQUIVALENCE: COUNTS},
-    ModelAverageScaling: {EQUIVALENCE: COUNTS},
-    DirichletCalibration: {EQUIVALENCE: COUNTS},
-    DiagonalOrderPreserving: {EQUIVALENCE: COUNTS},
-    GroupRecalibrator: {EQUIVALENCE: COUNTS},
-    HistogramBinning: {EQUIVALENCE: RANKS},
-    KernelRecalibrator: {EQUIVALENCE: RANKS},
-    RecalibratedClassifierCV: {
+    s.BiasCorrectedTemperatureScaling: {EQUIVALENCE: COUNTS},
+    s.PlattScaling: {EQUIVALENCE: SEPARABLE},
+    s.QuadraticScaling: {EQUIVALENCE: SEPARABLE},
+    s.SplineScaling: {EQUIVALENCE: COUNTS},
+    s.VennAbersRecalibrator: {EQUIVALENCE: COUNTS},
+    s.StackedRecalibrator: {EQUIVALENCE: COUNTS},
+    s.VectorScaling: {EQUIVALENCE: COUNTS},
+    s.MatrixScaling: {EQUIVALENCE: COUNTS},
+    s.ModelAverageScaling: {EQUIVALENCE: COUNTS},
+    s.DirichletCalibration: {EQUIVALENCE: COUNTS},
+    s.DiagonalOrderPreserving: {EQUIVALENCE: COUNTS},
+    s.GroupRecalibrator: {EQUIVALENCE: COUNTS},
+    s.HistogramBinning: {EQUIVALENCE: RANKS},
+    s.KernelRecalibrator: {EQUIVALENCE: RANKS},
+    s.RecalibratedClassifierCV: {
         EQUIVALENCE: COUNTS,
         "check_sample_weight_equivalence_on_sparse_data": COUNTS,
     },
-    CrossFitProba: {
+    s.CrossFitProba: {
         "check_transformer_general": DIFFERS,
         "check_transformer_data_not_an_array": DIFFERS,
     },
 }
 if OLD_SKLEARN:
-    EXEMPT[GroupingLossEstimator] = {"check_sample_weight_equivalence_on_sparse_data": SPARSE}
-    EXEMPT[RecalibratedRegressorCV] = {EQUIVALENCE: RIDGE}
+    EXEMPT[s.GroupingLossEstimator] = {"check_sample_weight_equivalence_on_sparse_data": SPARSE}
+    EXEMPT[s.RecalibratedRegressorCV] = {EQUIVALENCE: RIDGE}
 
 
 def exemptions(estimator):
@@ -250,13 +225,13 @@ def draw(n_samples=120, n_classes=3, *, seed=0):
 def variants():
     """Recalibrators with the options that change what is stored."""
     return [
-        PlattScaling(smooth_targets=True),
-        TemperatureScaling(input="logits"),
-        VectorScaling(loss="brier"),
-        IsotonicRecalibrator(centered=True),
-        IsotonicRecalibrator(strict=True),
-        HistogramBinning(n_bins=4, strategy="uniform"),
-        KernelRecalibrator(bandwidth=0.05),
+        s.PlattScaling(smooth_targets=True),
+        s.TemperatureScaling(input="logits"),
+        s.VectorScaling(loss="brier"),
+        s.IsotonicRecalibrator(centered=True),
+        s.IsotonicRecalibrator(strict=True),
+        s.HistogramBinning(n_bins=4, strategy="uniform"),
+        s.KernelRecalibrator(bandwidth=0.05),
     ]
 
 
@@ -266,29 +241,32 @@ def instances():
     recalibrators += [(recalibrator, "proba") for recalibrator in variants()]
     return [
         *recalibrators,
-        (VarianceScaling(), "moments"),
-        (CalibrationErrorEstimator(), "proba"),
-        (CalibrationErrorEstimator(GaussianNB(), cv=3), "features"),
-        (GroupingLossEstimator(GaussianNB(), cv=3, n_permutations=10, random_state=0), "features"),
+        (s.VarianceScaling(), "moments"),
+        (s.CalibrationErrorEstimator(), "proba"),
+        (s.CalibrationErrorEstimator(GaussianNB(), cv=3), "features"),
         (
-            GroupingLossEstimator(
+            s.GroupingLossEstimator(GaussianNB(), cv=3, n_permutations=10, random_state=0),
+            "features",
+        ),
+        (
+            s.GroupingLossEstimator(
                 GaussianNB(), cv=3, method="risk", partitioner=Ridge(), random_state=0
             ),
             "features",
         ),
-        (CrossFitProba(GaussianNB(), cv=3), "features"),
-        (RecalibratedClassifierCV(GaussianNB(), cv=3), "features"),
+        (s.CrossFitProba(GaussianNB(), cv=3), "features"),
+        (s.RecalibratedClassifierCV(GaussianNB(), cv=3), "features"),
         (
-            RecalibratedClassifierCV(
+            s.RecalibratedClassifierCV(
                 GaussianNB(),
                 "select",
                 cv=3,
                 ensemble=True,
-                candidates=[TemperatureScaling(), IsotonicRecalibrator()],
+                candidates=[s.TemperatureScaling(), s.IsotonicRecalibrator()],
             ),
             "features",
         ),
-        (RecalibratedRegressorCV(cv=3), "features"),
+        (s.RecalibratedRegressorCV(cv=3), "features"),
     ]
 
 
@@ -318,6 +296,6 @@ def other_instances():
     """One of each of `NOT_CHECKED`."""
     needs = {
         CrossFitted: {"estimator": LogisticRegression()},
-        ForecastSketch: {"labels": [0, 1]},
+        s.ForecastSketch: {"labels": [0, 1]},
     }
     return [other(**needs.get(other, {})) for other in NOT_CHECKED]

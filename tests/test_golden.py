@@ -4,13 +4,11 @@ Conventions of the files (those of P24) against ours: their Brier terms sum both
 binary problem, ours halve them; their Brier refinement is -mean ||C||^2, ours 1 - mean ||C||^2.
 """
 
-import json
 import math
-from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
+from golden import golden_input, golden_rows, needs_golden
 
 from skcalib import (
     proper_calibration_error,
@@ -21,11 +19,6 @@ from skcalib import (
 )
 from skcalib.notions import NOTIONS
 from skcalib.smoothers import DirichletKernel
-
-GOLDEN = Path(__file__).parents[2] / "shared" / "golden"
-needs_golden = pytest.mark.skipif(
-    not (GOLDEN / "golden.json").exists(), reason=f"the golden values are not at {GOLDEN}"
-)
 
 # --- twelve samples made by hand: a tie, every class, forecasts off the label ---------------------
 
@@ -133,20 +126,6 @@ SPACES = {"canonical": "canonical", "classwise": "classwise", "toplabel": "top_l
 LOSSES = {"l2": "brier", "kl": "log"}
 
 
-@cache
-def golden_rows():
-    if not GOLDEN.exists():
-        return []
-    rows = json.loads((GOLDEN / "golden.json").read_text())
-    return [r for r in rows if r["input"] in ("bin500", "tri300") and "space" in r["params"]]
-
-
-@cache
-def golden_input(name):
-    with np.load(GOLDEN / f"{name}.npz") as file:
-        return file["y"], file["probs"]
-
-
 def ours(quantity, y, proba, notion, h):
     """The same quantity by our functions, or None if it is not a proper error."""
     kind, loss, *rest = [*quantity.split("_"), None]
@@ -184,8 +163,8 @@ def test_published_values(name, space):
     """Relative 1e-9 for every bandwidth: direct, risk, refinement, sharpness, likelihood."""
     y, proba = golden_input(name)
     seen = set()
-    for row in golden_rows():
-        if row["input"] != name or row["params"]["space"] != space:
+    for row in golden_rows(name):
+        if row["params"].get("space") != space:
             continue
         found = ours(row["quantity"], y, proba, SPACES[space], row["params"]["h"])
         if found is not None:
@@ -201,8 +180,7 @@ def test_published_values(name, space):
 def test_published_bandwidths_and_root_brier_scores(name):
     """Their bandwidth is the best of 55; ours is at least as likely, and beside it."""
     y, proba = golden_input(name)
-    rows = json.loads((GOLDEN / "golden.json").read_text())
-    values = {r["quantity"]: r["value"] for r in rows if r["input"] == name}
+    values = {row["quantity"]: row["value"] for row in golden_rows(name)}
     target = np.eye(proba.shape[1])[y]
     chosen = DirichletKernel().fit(proba, target)
     theirs = DirichletKernel(values["bandwidth_auto"]).fit(proba, target)

@@ -4,16 +4,7 @@ import numpy as np
 import pytest
 from public_functions import others
 
-from skcalib import (
-    calibration_error,
-    calibration_upper_bound,
-    corp_decomposition,
-    integrated_calibration_index,
-    kernel_calibration_error,
-    ks_calibration_error,
-    notions,
-    proper_calibration_error,
-)
+import skcalib as s
 from skcalib.notions import Auto, Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
 from skcalib.testing import check_notion
 
@@ -31,7 +22,7 @@ NOTIONS = [
     ClassGroups([[1]]),
     ClassGroups([[0, 3], [1, 9]]),
 ]
-EVERY = [*NOTIONS, *others(notions, Notion, NOTIONS)]
+EVERY = [*NOTIONS, *others(s.notions, Notion, NOTIONS)]
 FORECAST = np.array([[0.1, 0.2, 0.4, 0.3], [0.4, 0.4, 0.1, 0.1], [0, 0, 0, 1.0]])
 LABELS = np.eye(4)[[3, 1, 3]]
 
@@ -64,12 +55,12 @@ def test_top_label_takes_the_first_of_equals():
 def test_auto_by_name_is_one_score_at_a_time(binary, multiclass):
     """Everywhere a notion is accepted by its name."""
     errors = [
-        calibration_error,
-        ks_calibration_error,
-        integrated_calibration_index,
-        proper_calibration_error,
-        calibration_upper_bound,
-        kernel_calibration_error,
+        s.calibration_error,
+        s.ks_calibration_error,
+        s.integrated_calibration_index,
+        s.proper_calibration_error,
+        s.calibration_upper_bound,
+        s.kernel_calibration_error,
     ]
     for data, name in ((binary, "canonical"), (multiclass, "top_label")):
         for error in errors:
@@ -77,7 +68,7 @@ def test_auto_by_name_is_one_score_at_a_time(binary, multiclass):
         for error in errors[:3]:
             assert error(*data) == error(*data, notion=name)
         assert (
-            corp_decomposition(*data).curves[0].event
+            s.corp_decomposition(*data).curves[0].event
             == {"canonical": "class 1", "top_label": "top label"}[name]
         )
 
@@ -135,7 +126,7 @@ def test_binary_notions_agree_where_they_must(binary):
     """For two classes, classwise is canonical, and so is the sum of two groups."""
     y, proba = binary
     canonical, classwise, groups = (
-        proper_calibration_error(y, proba, notion=notion, smoother="kernel")
+        s.proper_calibration_error(y, proba, notion=notion, smoother="kernel")
         for notion in ("canonical", "classwise", ClassGroups([[0], [1]]))
     )
     assert classwise == pytest.approx(canonical, rel=1e-10)

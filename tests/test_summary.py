@@ -174,11 +174,6 @@ def test_the_event_can_be_any_class_in_any_form():
     assert other.in_the_large.estimate == pytest.approx(-expected.in_the_large.estimate)
 
 
-def test_more_classes_are_refused():
-    with pytest.raises(ValueError, match=r"is for two classes, .* one class against the rest"):
-        calibration_summary([0, 1, 2], np.full((3, 3), 1 / 3))
-
-
 # --- what does not exist --------------------------------------------------------------------------
 
 HARD = {

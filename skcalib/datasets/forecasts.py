@@ -185,8 +185,6 @@ def make_widmann(
 
     Parameters
     ----------
-    n_samples : int, default=250
-        Number of samples.
     model : {"M1", "M2", "M3"}, default="M1"
         Which model.
     n_classes : int, default=10

@@ -180,8 +180,8 @@ def make_grouping_curves(
 
     "constant" (figure 10) has a size of X that is uniform on [0, 3], :math:`S = 1 - e^{-X^2}`, and
     Q = 1/2 for positive X. For negative X the outcome is certain, Q = 0 where S < 1/2 and Q = 1
-    above. X is positive with probability :math:`1 - |2 S - 1|`, so that S is calibrated. (The
-    paper's code draws X from a grid of 1000 points.)
+    above. X is positive with probability :math:`1 - |2 S - 1|`, so that S is calibrated. (Appendix
+    B.1. The paper's code draws X from a grid of 1000 points.)
 
     For "step" and "constant", Q and S are never on opposite sides of 1/2. So the classifier is
     calibrated and no other is more accurate, but its scores are not the posterior.
@@ -206,11 +206,6 @@ def make_grouping_curves(
     See Also
     --------
     make_grouping_problem : Two features, a logistic score.
-
-    References
-    ----------
-    .. [1] Perez-Lebel, Le Morvan & Varoquaux (2023), Beyond calibration: estimating the grouping
-       loss of modern neural networks, ICLR (L23), appendix B.1.
 
     Examples
     --------

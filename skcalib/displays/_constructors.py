@@ -25,7 +25,7 @@ from skcalib._docstrings import (
     entries_of,
     sections_of,
 )
-from skcalib._parameters import checks_parameters
+from skcalib._parameters import ENTRIES, checks_parameters
 from skcalib.displays._base import held_out
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.estimators._response import label_proba
@@ -76,15 +76,9 @@ class Display:
         ----------
         estimator : classifier
             Fitted, unless `cv` is given.
-        X : array-like of shape (n_samples, n_features)
-            Features.
-        y : array-like of shape (n_samples,)
-            Labels.
         cv : None, int or splitter, default=None
             None: the classifier is fitted and (X, y) is held out. Else it is cloned, and its
             out-of-fold probabilities are used.
-        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-            Decision values become probabilities through the logistic function or the softmax.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; with `cv` they are also passed to the classifier.
         name : str, default=None
@@ -208,10 +202,8 @@ y_true : array-like of shape (n_samples,)
     Labels.
 y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
     Probability of the positive class, or of each class.
-notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
-    "auto": the probability of the positive class of a binary problem, and the confidence of
-    the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
-    each of at most 25 classes.
+name : str, default=None
+    Name of the forecasts or of a single model, in the legend or the title.
 ax : Axes or array of Axes, default=None
     Where to draw.
 **plot_params : dict
@@ -221,8 +213,16 @@ _PLOT = by_name("""\
 ax : Axes or array of Axes, default=None
     Where to draw; None makes a figure. Displays on the same Axes are overlaid. Several
     panels need an array of Axes, one each.
+name : str, default=None
+    Name of a single model, in the legend or the title, instead of its own.
 ref_line, histogram, legend : bool, default=True
     Whether to draw the diagonal, the histogram of the forecasts and the legend.
+""")
+_PLOT_RAISES = by_name("""\
+ValueError
+    If `ax` cannot hold the panels.
+TypeError
+    For an argument that is not a property of a line.
 """)
 _ATTRIBUTES = by_name("""\
 ax_ : Axes or list of Axes
@@ -234,18 +234,23 @@ figure_ : Figure
 
 def complete_docstrings(cls):
     """Add to the docstrings of a display what they leave out; returns the class."""
+    own = sections_of(cls.__doc__ or "")
+    of_class = ENTRIES | _CONSTRUCTORS | by_name(own.get("Parameters", ""))
     for name, method in vars(cls).items():
         function = getattr(method, "__func__", method)
         if (name == "plot" or name.startswith("from_")) and function.__doc__:
             of_plot = name == "plot"
             sections = sections_of(function.__doc__)
-            add_parameters(function, sections, _PLOT if of_plot else _CONSTRUCTORS)
+            add_parameters(function, sections, _PLOT if of_plot else of_class)
             state = " itself" if of_plot else ", drawn"
             sections.setdefault("Returns", f"{cls.__name__}\n    The display{state}.")
+            if of_plot:
+                styled = ["TypeError"] if "kwargs" in signature(function).parameters else []
+                add_entries(sections, "Raises", _PLOT_RAISES, ["ValueError", *styled])
             function.__doc__ = docstring_of(sections)
     if cls.__doc__:
-        sections = sections_of(cls.__doc__)
-        own = by_name(sections.get("Attributes", ""))
-        add_entries(sections, "Attributes", _ATTRIBUTES, [*own, *_ATTRIBUTES])
-        cls.__doc__ = docstring_of(sections)
+        add_parameters(cls, own, of_class)
+        attributes = by_name(own.get("Attributes", ""))
+        add_entries(own, "Attributes", _ATTRIBUTES, [*attributes, *_ATTRIBUTES])
+        cls.__doc__ = docstring_of(own)
     return cls

@@ -12,10 +12,7 @@ from skcalib._records import Record
 from skcalib._values import shown
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by
 from skcalib.errors import calibration_error
-from skcalib.errors.binned import (
-    check_bins,
-    expected_errors_of_subsamples,
-)
+from skcalib.errors.binned import check_bins, expected_errors_of_subsamples
 from skcalib.events import Samples
 from skcalib.notions import Classwise, resolve_notion
 

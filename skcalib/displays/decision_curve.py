@@ -5,11 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Self
 
 from skcalib._parameters import checks_parameters
-from skcalib.displays._decision_curves import (
-    check_thresholds,
-    model_events,
-    net_benefit_curves,
-)
+from skcalib.displays._decision_curves import check_thresholds, model_events, net_benefit_curves
 from skcalib.displays.murphy import DecisionDisplay
 
 if TYPE_CHECKING:
@@ -58,8 +54,6 @@ class DecisionCurveDisplay(DecisionDisplay):
         share a panel.
     standardized : bool, default=False
         Whether the curves are divided by the event rate.
-    confidence_level : float, default=0.95
-        Level of the bands.
 
     Attributes
     ----------
@@ -75,19 +69,12 @@ class DecisionCurveDisplay(DecisionDisplay):
 
     See Also
     --------
-    MurphyDisplay : The same decisions on the scale of their cost.
     decision_regret : What miscalibration costs at one threshold, with intervals.
 
     Notes
     -----
     The package dcurves treats a sample if p >= t. The results differ for samples whose probability
     equals a threshold.
-
-    Differences of two models on the same samples vary less than their bands, as the labels are the
-    same.
-
-    The axis of the net benefit extends from slightly below 0 to slightly above the largest value;
-    lower values are outside.
 
     The bands are too narrow where fewer than four true positives are expected at a threshold
     (:ref:`decisions`).
@@ -145,8 +132,6 @@ class DecisionCurveDisplay(DecisionDisplay):
         thresholds : array-like of shape (n_thresholds,), default=None
             Thresholds strictly between 0 and 1; by default 200 with equal distances, up to the
             largest probability, but at least .01 and at most .99. No sample is treated above it.
-        standardized : bool, default=False
-            Whether to divide by the event rate.
         notion, confidence_level, sample_weight, labels, pos_label, name, ax, **plot_params
             As in `MurphyDisplay.from_predictions`.
 

@@ -51,20 +51,20 @@ class DecompositionDisplay(Display):
     - **Rest**: the remaining loss, an upper bound of the irreducible loss up to the noise of the
       estimates; without features it is the refinement.
 
-    The lengths of the bars are the estimates themselves. They add up to the loss, which is the
-    black mark. An estimate may be negative if the true value is near zero. It is then drawn to the
-    left of zero, and the bar exceeds the mark by the same length. Whiskers are the intervals of
-    calibration (upper) and grouping (lower), each from where its bar starts. They are cut at zero,
-    as neither part can be negative. If the estimate is negative, the whisker extends from zero to
-    the upper limit.
+    The lengths of the bars are the estimates themselves, which add up to the loss, the black mark.
+    An estimate below zero is drawn to the left of zero, and the bar exceeds the mark by the same
+    length. Whiskers are the intervals of calibration (upper) and grouping (lower), each from where
+    its bar starts, cut at zero. If the estimate is negative, the whisker extends from zero to the
+    upper limit.
+
+    All bars of a figure use the same labels, so their errors are correlated. The difference of two
+    models may be more certain than their whiskers suggest.
 
     Parameters
     ----------
     terms : list of LossTerms
         One record per bar: ``name``, ``loss``, ``calibration``, ``grouping`` and ``rest``;
         ``str(terms[0])`` is the line above the bar.
-    confidence_level : float, default=0.95
-        Level of the intervals.
     unit : str, default="Brier score"
         Name and unit of the loss.
 
@@ -81,13 +81,7 @@ class DecompositionDisplay(Display):
 
     See Also
     --------
-    CalibrationErrorEstimator : Estimates the first part.
     GroupingDisplay : Shows the groups that the second part comes from.
-
-    Notes
-    -----
-    All bars of a figure use the same labels, so their errors are correlated. The difference of two
-    models may be more certain than their whiskers suggest.
 
     Examples
     --------
@@ -141,10 +135,6 @@ class DecompositionDisplay(Display):
         X : array-like of shape (n_samples, n_features), default=None
             Features, or any representation, for the grouping loss. Without them it is not
             estimated.
-        loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
-            The proper score.
-        notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-            The notion of calibration.
         smoother : None, str, Smoother or classifier, default=None
             Estimates C, as in `CalibrationErrorEstimator`. None is its default: averaged maps for
             the Brier score and the log loss.
@@ -153,10 +143,6 @@ class DecompositionDisplay(Display):
             whose other settings are used; None for calibration and refinement only.
         random_state : int, RandomState instance or None, default=0
             Seed of the grouping loss, the same for all models.
-        name : str, default=None
-            Name of a single model; "Predictions" by default.
-        ax : Axes, default=None
-            Where to draw.
 
         Raises
         ------
@@ -215,13 +201,9 @@ class DecompositionDisplay(Display):
         X : array-like of shape (n_samples, n_features)
             Features, dense numbers unless `grouping` is None. For another representation, see
             `from_predictions`.
-        y : array-like of shape (n_samples,)
-            Labels.
         cv : None, int or splitter, default=None
             None: the classifiers are fitted and (X, y) is held out. Else they are cloned, and
             assessed by their out-of-fold probabilities.
-        response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-            Decision values become probabilities through the logistic function or the softmax.
         loss, notion, smoother, grouping, confidence_level, random_state
             As in `from_predictions`.
         sample_weight, pos_label, ax, **plot_params

@@ -57,10 +57,12 @@ class EstimationDisplay(Display):
     .. math:: E\,ECE_n \approx \sum_b p_b\, E\, |N(g_b, v_b / (n p_b))| .
 
     - **Prediction**, dashed: the formula with the gaps and variances of all N samples. The variance
-      :math:`v_b` is multiplied by 1 - n / N, as subsamples are drawn without replacement. The
-      prediction explains the curve: the entire decrease is noise in the bins.
+      :math:`v_b` is multiplied by 1 - n / N, as subsamples are drawn without replacement.
     - **Floor**, dotted: the formula if the same forecasts were calibrated, with :math:`g_b = 0` and
       the mean of s (1 - s) as :math:`v_b`. An ECE near its floor is no evidence of miscalibration.
+
+    Subsamples of a size near N share most of their samples, so the band narrows there by
+    construction. The last point, all N samples, is one evaluation without a band.
 
     Parameters
     ----------
@@ -69,8 +71,6 @@ class EstimationDisplay(Display):
         ``floor``.
     truth : float or dict of str to float, default=None
         The true error: one value, or a dict by the names of the curves.
-    name : str, default=None
-        Name of the forecasts.
     confidence_level : float, default=0.95
         Share of the subsamples between ``low`` and ``high``.
 
@@ -89,19 +89,7 @@ class EstimationDisplay(Display):
 
     See Also
     --------
-    calibration_error : The binned errors, and where their bias comes from.
     ece_bias_bound : A bound of that bias for every forecast.
-
-    Notes
-    -----
-    Subsamples of a size near N share most of their samples, so the band narrows there by
-    construction. It shows the spread between data sets of size n only for n well below N. The last
-    point, all N samples, is one evaluation without a band.
-
-    References
-    ----------
-    .. [1] Gruber & Buettner (2022), Better uncertainty calibration via proper scores for
-       classification and beyond, NeurIPS (G22).
 
     Examples
     --------
@@ -175,18 +163,8 @@ class EstimationDisplay(Display):
             data are evaluated once.
         confidence_level : float, default=0.95
             Central share of the subsamples that the band contains.
-        truth : float or dict of str to float, default=None
-            The true error, if known: one value for all errors, or a dict by their names.
-        random_state : int, RandomState instance or None, default=0
-            Seed of the subsamples.
-        n_jobs : int, default=None
-            Number of parallel jobs; the result does not depend on it.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights, which stay with their samples.
-        name : str, default=None
-            Name of the forecasts, in front of the names of the errors; none by default.
-        ax : Axes, default=None
-            Where to draw.
 
         Raises
         ------
@@ -234,8 +212,6 @@ class EstimationDisplay(Display):
         ----------
         ax : Axes, default=None
             Where to draw; None makes a figure. Displays on the same Axes are overlaid.
-        name : str, default=None
-            Name of the forecasts, instead of the display's own.
         band, prediction, floor, legend : bool, default=True
             Whether to draw the bands, the two folded-normal curves and the legend.
         curve_kwargs, band_kwargs : dict, default=None
@@ -248,8 +224,6 @@ class EstimationDisplay(Display):
         ValueError
             If `ax` is not an Axes, or `truth` is neither a number nor a dict by names of the
             curves.
-        TypeError
-            For an argument that is not a property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 

@@ -58,7 +58,6 @@ class GroupCalibrationDisplay(Display):
 
     See Also
     --------
-    skcalib.calibration_by_group : The numbers.
     GroupingDisplay : Groups that are learned from features.
 
     Examples
@@ -154,11 +153,6 @@ class GroupCalibrationDisplay(Display):
         max_groups : int, default=40
             Maximum number of groups in a panel. If there are more, those with the smallest p-values
             are drawn, in their order, and the title states this.
-
-        Raises
-        ------
-        ValueError
-            If `ax` cannot hold the panels.
         """
         from skcalib.displays import _group_plots
 

@@ -45,12 +45,11 @@ class GroupingDisplay(Display):
     Create one with `from_estimator`, `from_predictions`, or `from_grouping_estimator`.
 
     Samples with similar scores form a level set. The **curve** joins the level sets, each at its
-    mean score and mean outcome. On the diagonal the forecasts are calibrated. The features split
-    each level set into **regions**, by default two. A region is drawn next to the mean score of its
-    level set. Its height is the mean outcome that it would have at the scores of the level set. Its
-    distance from the curve is therefore its difference from all samples with equal scores. If
-    scores vary within the level set, this difference is adjusted with the calibration curve. The
-    area of a region shows its number of samples.
+    mean score and mean outcome. The features split each level set into **regions**, by default two.
+    A region is drawn next to the mean score of its level set. Its height is the mean outcome that
+    it would have at the scores of the level set, so its distance from the curve is its difference
+    from all samples with equal scores. If scores vary within the level set, this difference is
+    adjusted with the calibration curve. The area of a region shows its number of samples.
 
     - Blue, upward: the interval lies above the level set. Even a calibrated score is too low for
       these samples.
@@ -58,17 +57,14 @@ class GroupingDisplay(Display):
     - Grey, a dot: the interval contains the mean outcome of the level set; no significant
       difference.
 
-    The intervals (Clopper-Pearson) hold simultaneously for all regions of a panel: without grouping
-    loss, at most one figure in twenty has a coloured region at level 95 %. Regions are learned on
-    one half of the samples and drawn with the other half, so the colours are not an artefact of the
-    search. The histogram shows all samples.
+    The intervals (Clopper-Pearson) hold simultaneously for all regions of a panel. Regions are
+    learned on one half of the samples and drawn with the other half, so the colours are not an
+    artefact of the search. The histogram shows all samples.
 
-    The title has the lower bound of the grouping loss with its interval, and the calibration error
-    of the score. This error is ``calibration_error_corrected_`` of `GroupingLossEstimator`: the
-    error of the level sets plus the part that binning removes (L23 prop. C.2). A bound that is not
-    above zero is shown as "none detected"; there may still be grouping loss that these regions
-    miss. Two regions per level set show *whether* there is grouping loss; many small ones
-    (``partitioner=None``) detect more of it.
+    The title has the lower bound of the grouping loss with its interval, and
+    ``calibration_error_corrected_`` of `GroupingLossEstimator`: the error of the level sets plus
+    the part that binning removes (L23 prop. C.2). A bound that is not above zero is shown as "none
+    detected"; there may still be grouping loss that these regions miss.
 
     Parameters
     ----------
@@ -77,10 +73,6 @@ class GroupingDisplay(Display):
         ``score``, ``outcome``, ``low``, ``high``, ``expected`` and ``side``, as drawn; the level
         sets ``prob_pred`` and ``prob_true``; ``grouping_loss``, and ``calibration_error`` corrected
         for binning.
-    name : str, default=None
-        Name in the title.
-    confidence_level : float, default=0.95
-        Level of the intervals.
     unit : str, default="Brier score"
         Name and unit of the loss in the title.
 
@@ -101,11 +93,6 @@ class GroupingDisplay(Display):
     --------
     ReliabilityDisplay : The calibration curve alone, without level sets to choose.
     DecompositionDisplay : Calibration and grouping as parts of the loss.
-
-    References
-    ----------
-    .. [1] Perez-Lebel, Le Morvan & Varoquaux (2023), Beyond calibration: estimating the grouping
-       loss of modern neural networks, ICLR (L23).
 
     Examples
     --------
@@ -174,6 +161,10 @@ class GroupingDisplay(Display):
             Features, or any representation, possibly of features that the classifier does not use.
             Categorical columns of a data frame are one-hot encoded. May be None if `regions` are
             given.
+        notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+            "auto": the probability of the positive class of a binary problem, and the confidence of
+            the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
+            each of at most 25 classes.
         regions : array-like of shape (n_samples,), default=None
             Regions known in advance, such as a clinic or an age group, and not derived from these
             labels. All samples are then drawn.
@@ -195,8 +186,6 @@ class GroupingDisplay(Display):
             `GroupingLossEstimator`.
         random_state : int, RandomState instance or None, default=0
             Seed of the halves and of the partitioner.
-        name : str, default=None
-            Name in the title.
 
         Raises
         ------
@@ -286,8 +275,6 @@ class GroupingDisplay(Display):
             the scores of its samples, so there is no histogram.
         name : str, default=None
             Name in the title; the class of the wrapped classifier by default, if there is one.
-        ax : Axes, default=None
-            Where to draw.
 
         Raises
         ------
@@ -345,8 +332,6 @@ class GroupingDisplay(Display):
         ----------
         ax : Axes or array of Axes, default=None
             Where to draw; None makes a figure. Several panels need an array of Axes, one each.
-        name : str, default=None
-            Name in the title, instead of the display's own.
         n_rules : int, default=0
             How many regions are numbered. They are listed below the panel with their rule, their
             outcome and the outcome expected at equal scores. The regions chosen are those that are
@@ -365,8 +350,6 @@ class GroupingDisplay(Display):
         ------
         ValueError
             If `ax` cannot hold the panels, and for an unknown scale.
-        TypeError
-            For an argument that is not a property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 

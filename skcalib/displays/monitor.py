@@ -44,8 +44,6 @@ class MonitorDisplay:
         Numbers of samples at the alarms.
     windows : sequence of Window or None, default=None
         The windows; None for a test, which has none.
-    confidence_level : float, default=0.95
-        Level of the intervals.
 
     Attributes
     ----------
@@ -61,7 +59,6 @@ class MonitorDisplay:
     See Also
     --------
     skcalib.CalibrationMonitor : The numbers.
-    skcalib.SequentialCalibrationTest : The same for a single test.
 
     Examples
     --------
@@ -110,12 +107,8 @@ class MonitorDisplay:
         ----------
         monitor : CalibrationMonitor
             A monitor with samples.
-        confidence_level : float, default=0.95
-            Level of the intervals of the windows.
         ax : array of two Axes, default=None
             The panels; None for a new figure.
-        **plot_params
-            Arguments of `plot`.
 
         Raises
         ------
@@ -151,8 +144,6 @@ class MonitorDisplay:
             A test with samples.
         ax : Axes, default=None
             The panel; None for a new figure.
-        **plot_params
-            Arguments of `plot`.
 
         Raises
         ------
@@ -197,13 +188,6 @@ class MonitorDisplay:
             Whether to draw legends.
         **kwargs : dict
             Properties of the line of the statistic.
-
-        Raises
-        ------
-        ValueError
-            If `ax` cannot hold the panels.
-        TypeError
-            For an argument that is not a property of a line.
         """
         from skcalib.displays import _monitor_plots, _plotting
 

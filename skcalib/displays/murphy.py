@@ -6,11 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from skcalib._parameters import checks_parameters
 from skcalib.displays._constructors import Display
-from skcalib.displays._decision_curves import (
-    check_thresholds,
-    model_events,
-    murphy_curves,
-)
+from skcalib.displays._decision_curves import check_thresholds, model_events, murphy_curves
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,8 +50,6 @@ class DecisionDisplay(Display):
 
         Parameters
         ----------
-        name : str, default=None
-            Name of a single model, instead of its own.
         band, ref_line, legend : bool, default=True
             Whether to draw the bands, the curves without a model (the cost of one decision for
             all samples, or the net benefit of treating all and none) and the legend.
@@ -73,8 +67,6 @@ class DecisionDisplay(Display):
         ------
         ValueError
             If `ax` cannot hold the panels, and for a `name` of several models.
-        TypeError
-            For an argument that is not a property of a line.
         """
         from skcalib.displays._plotting import Styles, line_style
 
@@ -112,8 +104,7 @@ class MurphyDisplay(DecisionDisplay):
       the effective number of samples of ``skcalib.inference.mean_interval``. The probability that
       some point of the curve lies outside is larger.
     - **No model**: the least mean cost of one decision for all samples,
-      :math:`\min(t (1 - \pi), (1 - t) \pi)` with the event rate :math:`\pi`. It is the cost of the
-      forecast :math:`\pi`.
+      :math:`\min(t (1 - \pi), (1 - t) \pi)` with the event rate :math:`\pi`.
     - **After recalibration** (``parts=True``): the mean of :math:`L_t(y, \hat C)` with the
       out-of-fold recalibrated probabilities :math:`\hat C` of
       :class:`~skcalib.smoothers.LogitSmoother`, computed once for all t. The area between both
@@ -127,8 +118,6 @@ class MurphyDisplay(DecisionDisplay):
         One record per model and event: ``name``, ``event``, ``rate`` (of the event), ``threshold``,
         ``estimate``, ``low``, ``high``, ``reference`` (no model), ``brier``, and with parts
         ``remaining`` and ``regret``. Curves of the same ``event`` share a panel.
-    confidence_level : float, default=0.95
-        Level of the bands.
 
     Attributes
     ----------
@@ -147,16 +136,15 @@ class MurphyDisplay(DecisionDisplay):
     See Also
     --------
     DecisionCurveDisplay : The same decisions on the scale of the net benefit.
-    decision_regret : The parts of the cost at one threshold, with intervals.
 
     Notes
     -----
     Time and memory: one sort of the probabilities of each model, and sums at each threshold.
 
-    The bands are too narrow where a model makes few errors at a threshold. The coverage at level
-    95 % was measured for calibrated forecasts of an event of 2 %, with 250 to 4,000 samples and
-    thresholds from .01 to .15. It was 92 to 95 % where at least four misses are expected, 65 to
-    89 % with one to three, and 32 to 57 % with less than one. Without an error the width is 0.
+    The bands are too narrow where a model makes few errors at a threshold. For calibrated forecasts
+    of an event of 2 % the coverage at level 95 % was 92 to 95 % where at least four misses are
+    expected, 65 to 89 % with one to three, and 32 to 57 % with less than one. Without an error the
+    width is 0.
 
     Examples
     --------
@@ -214,12 +202,8 @@ class MurphyDisplay(DecisionDisplay):
         parts : bool, default=False
             Whether to estimate the cost after recalibration, for a single model. This takes as long
             as a calibration error with a smoother.
-        confidence_level : float, default=0.95
-            Level of the bands, pointwise.
         random_state : int, RandomState instance or None, default=0
             Seed of the folds of the recalibration.
-        name : str, default=None
-            Name of a single model; "Predictions" by default.
 
         Raises
         ------

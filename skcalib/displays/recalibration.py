@@ -9,12 +9,7 @@ import numpy as np
 from skcalib._parameters import checks_parameters
 from skcalib.displays._base import UNCHANGED
 from skcalib.displays._constructors import complete_docstrings
-from skcalib.displays._maps import (
-    default_name,
-    estimator_maps,
-    given_maps,
-    name_recalibrators,
-)
+from skcalib.displays._maps import default_name, estimator_maps, given_maps, name_recalibrators
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -218,8 +213,6 @@ class RecalibrationDisplay:
         ----------
         estimator : RecalibratedClassifierCV or Pipeline
             Fitted; a Pipeline ends in one, or has a `CrossFitProba` and recalibrators after it.
-        X : array-like of shape (n_samples, n_features)
-            Features.
         classes, pos_label, max_points, name, ax, **plot_params
             As in `from_recalibrator`.
 
@@ -264,8 +257,6 @@ class RecalibrationDisplay:
 
         Parameters
         ----------
-        name : str, default=None
-            Name in the legend, instead of the recalibrator's own; for a single one only.
         scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
             Scale of both axes, see `ReliabilityDisplay.plot`. "auto" depends on the forecasts and
             is linear without them.
@@ -279,8 +270,6 @@ class RecalibrationDisplay:
         ValueError
             If `ax` cannot hold the panels, or a name is given for several recalibrators, and for
             an unknown scale.
-        TypeError
-            For an argument that is not a property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 

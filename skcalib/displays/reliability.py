@@ -82,8 +82,6 @@ class ReliabilityDisplay(Display):
     curves : list of ReliabilityCurve
         The curves: ``prob_pred``, ``prob_true``, ``low``, ``high`` and ``error`` of each. Curves of
         the same ``event`` share a panel.
-    name : str, default=None
-        Name in the legend; "Calibration curve" without one.
     confidence_level : float, default=0.95
         Level of the bands and of the interval in the legend.
     band : {"consistency", "confidence"} or None, default=None
@@ -102,23 +100,19 @@ class ReliabilityDisplay(Display):
 
     See Also
     --------
-    proper_calibration_error : The number in the legend, with its defaults.
     corp_bands : The isotonic curve and its bands as arrays.
 
     Notes
     -----
-    The isotonic confidence band of level 95 % covered 95 to 100 % on average where C increases, and
-    75 to 87 % at the two ends where C is constant (:ref:`corp`). Where C decreases, no increasing
-    curve is correct, and the band does not cover C.
+    Coverages of the isotonic confidence band: :ref:`corp`. Where C decreases, no increasing curve
+    is correct, and the band does not cover C.
 
     The curve and the bands use every sample. With more than 10,000 distinct scores, the curves of
     the consistency band are fitted to sums of neighbouring scores (:ref:`displays`).
 
     References
     ----------
-    .. [1] Dimitriadis, Gneiting & Jordan (2021), Stable reliability diagrams for probabilistic
-       classifiers, PNAS 118 (D21).
-    .. [2] Banerjee & Wellner (2001), Likelihood ratio tests for monotone functions, Annals of
+    .. [1] Banerjee & Wellner (2001), Likelihood ratio tests for monotone functions, Annals of
        Statistics 29.
 
     Examples
@@ -182,6 +176,10 @@ class ReliabilityDisplay(Display):
 
         Parameters
         ----------
+        notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+            "auto": the probability of the positive class of a binary problem, and the confidence of
+            the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
+            each of at most 25 classes.
         strategy : {"isotonic", "quantile", "uniform", "kernel", "smooth"} or Smoother, \
                 default="isotonic"
             The curve. Partition smoothers are drawn as bins, other smoothers as curves.
@@ -191,17 +189,8 @@ class ReliabilityDisplay(Display):
         band : {"auto", "consistency", "confidence"} or None, default="auto"
             The band, see `ReliabilityDisplay`; by default "confidence" for ``strategy="smooth"``
             and "consistency" for other curves.
-        confidence_level : float, default=0.95
-            Level of the band, pointwise, and of the interval in the legend.
         n_resamples : int, default=500
             Number of resampled label sets for a band, at least 2 / (1 - confidence_level) - 1.
-        random_state : int, RandomState instance or None, default=0
-            Seed of the draws.
-        groups : array-like of shape (n_samples,), default=None
-            The cluster of each sample, such as a patient, by any labels. The band and the interval
-            in the legend then allow for dependence within clusters, see `ReliabilityDisplay`.
-        name : str, default=None
-            Name in the legend.
 
         Raises
         ------
@@ -348,8 +337,6 @@ class ReliabilityDisplay(Display):
 
         Parameters
         ----------
-        name : str, default=None
-            Name in the legend, instead of the display's own.
         scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
             Scale of both axes, on which the diagonal is a straight line and 0 and 1 are visible.
             "auto" is linear unless the forecasts are crowded near 0 or 1, as those of a rare event.
@@ -366,8 +353,6 @@ class ReliabilityDisplay(Display):
         ------
         ValueError
             If `ax` cannot hold the panels, and for an unknown scale.
-        TypeError
-            For an argument that is not a property of a line.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 

@@ -52,33 +52,30 @@ def calibration_error_interval(
 ) -> ErrorInterval:
     r"""Confidence interval for any calibration error, with a reason where it is not valid.
 
-    Percentile bootstrap intervals fail for calibration errors. A resample repeats samples, which
-    inflates binned errors and, for held-out estimates, reveals the held-out label through its copy.
-    These errors are not normal either: near zero, squared errors have the distribution of a sum of
-    squares, and absolute errors that of folded normals. So each error has its own method, selected
-    by ``method="auto"``:
+    Percentile bootstrap intervals fail for calibration errors: a resample repeats samples, which
+    inflates binned errors and reveals held-out labels. These errors are not normal either. So each
+    error has its own method, selected by ``method="auto"``:
 
     - *test inversion* for squared errors ("squared_l2", "l2", "kernel", "embedding", "simplex" with
-      "squared_euclidean"). They are squared norms of a mean. The debiased estimate T has the
-      variance :math:`2\,tr\,S^2 + 4 \mu^\top S \mu`, where S is the covariance of the mean. The
-      interval contains the values :math:`\theta = \|\mu\|^2` under which T is not rejected, whose
-      distribution is approximated by a gamma with three cumulants. If the growth of the variance
-      with the error is unknown, its upper end is used, and the result is ``conservative``.
+      "squared_euclidean"). The debiased estimate T of the squared norm of a mean has the variance
+      :math:`2\,tr\,S^2 + 4 \mu^\top S \mu`, where S is the covariance of the mean. The interval
+      contains the values :math:`\theta = \|\mu\|^2` under which T is not rejected, by a gamma
+      distribution with three cumulants.
     - the same for "brier" and "log", which are :func:`proper_calibration_error` with its defaults.
       T is the debiased squared length of Y - S on the directions of all maps, for "log" with the
       gain of the best map, and on what its residuals show. It is the interval of
       `CalibrationErrorEstimator`, whose notes describe the target.
-    - *limits with the largest bias and with none* for absolute values ("l1", "ece", "ks",
-      "simplex"): the lower limit assumes the largest possible bias by noise, the upper one none.
+    - *limits with the largest bias and with none* by noise for absolute values ("l1", "ece", "ks",
+      "simplex").
     - *simultaneous limits* for "max", and of a curve in cells for the quantiles of "ici".
     - *delta method*: Student intervals of means ("upper_bound", "root_brier_score", kernel blocks),
       and of the paired differences :math:`L(y, S) - L(y, \hat C)` of proper errors with a smoother,
       an explicit method or another score, with a larger upper limit close to zero.
-    - *bounds from the squared distance*, for "ici" by default: between
-      :math:`E x^2 / \max |x|` and :math:`\sqrt{E x^2}` with :math:`x = C - S`. Conservative.
-    - *jackknife*, over twenty random groups, for "ici" with a smoother or all classes at once,
-      where it is not valid, for ``method="direct"``, and for any other function. For errors of the
-      library the lower limit is 0 unless :func:`consistency_test` rejects at half of 1 - level.
+    - *bounds from the squared distance*, for "ici" by default: between :math:`E x^2 / \max |x|` and
+      :math:`\sqrt{E x^2}` with :math:`x = C - S`. Conservative.
+    - *jackknife*, over twenty random groups, for any other function, for ``method="direct"``, and,
+      not valid, for "ici" with a smoother or all classes at once. For errors of the library the
+      lower limit is 0 unless :func:`consistency_test` rejects at half of 1 - level.
     - *exact limits* where fewer than 20 events (of either class) or wrong predictions are observed,
       or fewer than 40 and fewer than 20 are expected: binned and cumulative errors, "simplex",
       "brier", "log", "ici". They follow from Clopper and Pearson's limits of the mean of C.
@@ -91,8 +88,6 @@ def calibration_error_interval(
         Labels, or a sketch in place of labels, forecasts and weights. A sketch has intervals of
         "l1", "ece", "l2", "debiased_l2", "squared_l2", "max", "ks", "brier", "log", "ici",
         "upper_bound" and "root_brier_score", and needs one event: not ``notion="classwise"``.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
-        Probability of the positive class, or of each class; omitted with a sketch.
     metric : str or callable, default="brier"
         A name. "l1", "l2", "debiased_l2", "squared_l2" (debiased, without the root), "max" and
         "ece" ("l1" with fifteen bins of equal width) are errors of :func:`calibration_error`.
@@ -112,17 +107,11 @@ def calibration_error_interval(
         Number of draws of the noise, subsets, resamples, or draws of labels.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights, not repetitions.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_proba`.
-    pos_label : label, default=None
-        The class that a `y_proba` of shape (n_samples,) refers to.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient or a session, as labels of any type. Samples
         of a cluster may depend on each other, but clusters are independent; see the notes.
     random_state : int, RandomState instance or None, default=0
         Seed of groups and draws. The result does not depend on `n_jobs`.
-    n_jobs : int, default=None
-        Number of parallel evaluations of the metric.
     **kwargs
         Arguments of the metric, such as ``notion`` and ``n_bins``. Use a ``functools.partial`` for
         those that have the name of an argument above.
@@ -132,10 +121,8 @@ def calibration_error_interval(
     ErrorInterval
         Record with ``estimate, low, high, standard_error, confidence_level, method, target, valid,
         conservative, reason``. The interval covers ``target``. For binned errors this is the error
-        of the *binned* forecast with the edges of this sample, which is at most the true error for
-        any sample size. For "brier" and "log" it is the error as far as the maps represent it. For
-        two classes these are all curves that some polynomials represent. For more classes they are
-        a limited family, and the upper limit does not cover the whole error. Limits of nonnegative
+        of the *binned* forecast with the edges of this sample, which is at most the true error. For
+        "brier" and "log" it is the error as far as the maps represent it. Limits of nonnegative
         errors are cut at 0. If ``valid`` is False, the coverage is below the level; if
         ``conservative`` is True, it may be above. ``reason`` gives the reason in both cases.
 
@@ -148,8 +135,6 @@ def calibration_error_interval(
 
     See Also
     --------
-    CalibrationErrorEstimator : All terms of a proper score, from an estimator.
-    consistency_test : An exact test of calibration.
     calibration_improvement : Interval for the gain of a recalibration.
 
     Notes
@@ -163,12 +148,10 @@ def calibration_error_interval(
     they differ from it. If every cluster is one sample, nothing changes. See :ref:`clusters`.
 
     Cost: for "l1" and "l2" that of the metric plus O(n K^2 + B^3) for B bins of all classes
-    together. For "kernel" twice that of the metric, with random blocks beyond 20,000 samples. For
-    "brier" and "log" O(n J^2) with J directions of all maps together, which is less than twice the
-    cost of the error itself. For a jackknife twenty times that of the metric. Where the lower limit
-    is above 0, the test of calibration adds up to `n_resamples` times the cost of the metric. The
-    test ends when the remaining draws cannot change the answer. Coverages are measured in
-    :ref:`error_intervals`.
+    together. For "kernel" twice that of the metric. For "brier" and "log" O(n J^2) with J
+    directions of all maps together. For a jackknife twenty times that of the metric. Where the
+    lower limit is above 0, the test of calibration adds up to `n_resamples` times the cost of the
+    metric. Coverages: :ref:`error_intervals`.
 
     References
     ----------

@@ -167,7 +167,6 @@ def calibration_error(
     --------
     reliability_bins : The bins themselves.
     simplex_calibration_error : An error with bins of the whole simplex.
-    proper_calibration_error : A consistent error without bins.
 
     Notes
     -----

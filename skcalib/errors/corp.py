@@ -172,8 +172,6 @@ def corp_decomposition(
         mean over classes, each against the rest, with the binary convention of the score.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the means and of the isotonic regression; whole numbers mean repetition.
-    n_jobs : int, default=None
-        Number of events processed at a time; the result does not depend on it.
 
     Returns
     -------
@@ -183,7 +181,7 @@ def corp_decomposition(
         probability for Brier, halved as for K = 2, and nats for the log loss. A forecast of 0 for
         the class that occurred makes score and MCB infinite under the log loss, while DSC and
         uncertainty stay finite. The identity holds up to rounding errors, including those of the
-        row sums.
+        row sums. Cost O(n log n) per event. One sample is enough: its curve is its label.
 
     Raises
     ------
@@ -195,17 +193,7 @@ def corp_decomposition(
     --------
     corp_bands : Consistency and confidence bands of the curve.
     corp_test : Whether the miscalibration is significant.
-    score_decomposition : Held-out estimates of the terms.
     skcalib.smoothers.IsotonicSmoother : The same curve as a smoother.
-
-    Notes
-    -----
-    Cost O(n log n) per event. One sample is enough: its curve is its label.
-
-    References
-    ----------
-    .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan. Stable reliability diagrams for
-       probabilistic classifiers. PNAS 118, 2021 (D21).
 
     Examples
     --------
@@ -360,12 +348,6 @@ def corp_bands(
     sample_weight : array-like of shape (n_samples,), default=None
         Fixed weights of the averages: each sample is one label for any weight. So unequal weights
         widen the bands, and a weight of two does not mean two labels.
-    groups : array-like of shape (n_samples,), default=None
-        The cluster of each sample, such as a patient, as labels of any type. The bands then allow
-        for dependence within clusters, as those of `ReliabilityDisplay` do.
-    n_jobs : int or None, default=None
-        Number of processes that fit curves to the drawn labels; useful for more than a few hundred
-        thousand samples.
 
     Returns
     -------
@@ -381,22 +363,17 @@ def corp_bands(
     See Also
     --------
     corp_decomposition : The curve at every forecast, and its terms.
-    corp_test : A test of the whole curve.
-    ReliabilityDisplay : Draws curve and band.
 
     Notes
     -----
-    The 95 % confidence band covered 95 to 100 % in simulations where the truth increases, and is
-    wider than needed there (:ref:`corp`). With few distinct forecasts its level is correct. Where C
-    is constant or decreases, no band of an increasing curve is reliable.
+    Coverages of the confidence band: :ref:`corp`. Where C is constant or decreases, no band of an
+    increasing curve is reliable.
 
     Cost: B passes over the sorted forecasts; 100 draws for 100,000 samples take less than a second.
 
     References
     ----------
-    .. [1] T. Dimitriadis, T. Gneiting and A. I. Jordan. Stable reliability diagrams for
-       probabilistic classifiers. PNAS 118, 2021 (D21).
-    .. [2] M. Banerjee and J. A. Wellner. Likelihood ratio tests for monotone functions. Annals of
+    .. [1] M. Banerjee and J. A. Wellner. Likelihood ratio tests for monotone functions. Annals of
        Statistics 29, 2001.
 
     Examples
@@ -464,10 +441,6 @@ def corp_test(
         As in :func:`corp_decomposition`; weights stay with their samples.
     n_resamples : int, default=500
         Number of draws B. The smallest p-value is 1 / (1 + B).
-    random_state : int, RandomState instance or None, default=0
-        Seed. The result does not depend on `n_jobs`.
-    n_jobs : int or None, default=None
-        Number of draws in parallel.
 
     Returns
     -------

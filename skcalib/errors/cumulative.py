@@ -101,7 +101,6 @@ def ks_calibration_error(
     See Also
     --------
     cumulative_curve : The curve of cumulative differences.
-    cumulative_test : The test of this error.
 
     Examples
     --------

@@ -94,15 +94,11 @@ def kde_calibration_error(
 
     See Also
     --------
-    calibration_error : The same with bins.
     integrated_calibration_index : The distance from a curve of recalibration maps.
     proper_calibration_error : Squared, for all classes, with less bias.
 
     Notes
     -----
-    The error has no interval, because its bias is not known: :func:`calibration_error_interval`
-    raises an error for ``method="auto"`` and "delta".
-
     A Fourier transform evaluates the densities on a grid of 64 nodes per bandwidth, in O(n) for
     each score, and O(m log m) for m nodes, at most a million.
 

@@ -86,9 +86,10 @@ def kernel_calibration_error(
     - ``"linear"``: blocks of two: the first and second sample, the third and fourth, and so on.
 
     "block" and "linear" depend on the order of the samples. The random blocks have a fixed seed,
-    and depend on the order by chance only. The unit is that of the kernel. Values for different
-    kernels or bandwidths cannot be compared, and a value alone is hard to interpret. Use
-    :func:`kernel_calibration_test` for its significance.
+    and depend on the order by chance only. Problems of a notion have two columns, so binary errors
+    are twice those of papers that use the residual of one column. The unit is that of the kernel.
+    Values for different kernels or bandwidths cannot be compared, and a value alone is hard to
+    interpret. Use :func:`kernel_calibration_test` for its significance.
 
     Parameters
     ----------
@@ -101,19 +102,11 @@ def kernel_calibration_error(
         distance as bandwidth. A bandwidth rule uses the forecasts of each problem of the notion.
     statistic : {"auto", "unbiased", "biased", "linear", "block"}, default="auto"
         See above.
-    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-        "canonical": all classes at once. "classwise": the mean over one-vs-rest problems.
-        "top_label": the confidence against whether the prediction is right. "auto": the positive
-        class of two, otherwise the top label. Problems have two columns, so binary errors are twice
-        those of papers that use the residual of one column.
     block_size : int, default=None
         Samples of a block, for ``statistic="block"`` only; from 2 to n.
     sample_weight : array-like of shape (n_samples,), default=None
         A pair has weight :math:`w_i w_j`, a block the sum over its pairs. Weights are not
         repetitions: a repeated sample would be paired with itself.
-    n_jobs : int, default=None
-        Number of threads; None means 1 or the value of ``joblib.parallel_config``. The result does
-        not depend on it.
 
     Returns
     -------
@@ -128,7 +121,6 @@ def kernel_calibration_error(
 
     See Also
     --------
-    kernel_calibration_test : The significance of the error.
     unconditional_mean_embedding_error : A similar error in linear time, at given locations.
     proper_calibration_error : A calibration error in units of a loss.
 

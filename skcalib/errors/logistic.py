@@ -103,18 +103,8 @@ def calibration_intercept_slope(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,) or ForecastSketch
-        Labels of two classes, or a sketch, which stands for labels, forecasts and weights.
-    y_proba : array-like of shape (n_samples,) or (n_samples, 2), optional
-        Probability of the positive class, or of both; omitted with a sketch.
-    confidence_level : float, default=0.95
-        Level of the two-sided intervals.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights: a weight of 2 does not mean two samples.
-    labels : array-like of shape (2,), default=None
-        The class of each column of `y_proba`.
-    pos_label : label, default=None
-        The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, as labels of any type. The gradients are
         summed by cluster before they are squared, and m is the effective number of clusters
@@ -277,25 +267,12 @@ def integrated_calibration_index(
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,) or ForecastSketch
-        Labels, or a sketch, which stands for labels, forecasts and weights.
-    y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
-        Probability of the positive class, or of each class; omitted with a sketch.
     quantile : float, default=None
         None for the mean; a number in [0, 1] for that (lower) quantile of the distances.
-    notion : {"auto", "canonical", "classwise", "top_label"} or Notion, default="auto"
-        "auto": the probability of the positive class for two classes, the top label for more;
-        "canonical": all classes at once; "classwise": the mean over one-vs-rest problems.
     smoother : None, str, Smoother or classifier, default=None
         Estimates C, as in :func:`proper_calibration_error`; None for averaged maps.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the mean or the quantile, and of the maps or the smoother.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column of `y_proba`; needed where `y_true` may lack a class.
-    pos_label : label, default=None
-        The class that a `y_proba` of shape (n_samples,) refers to; by default the last in order.
-    n_jobs : int, default=None
-        Number of problems processed at a time; the result does not depend on it.
 
     Returns
     -------
@@ -309,7 +286,6 @@ def integrated_calibration_index(
 
     See Also
     --------
-    proper_calibration_error : The squared distance, and estimates of it with less bias.
     calibration_error : The same distance with bins.
 
     References

@@ -68,7 +68,8 @@ def unconditional_mean_embedding_error(
     Returns
     -------
     float
-        The error, not rooted, at least 0. Biased upward by the variance of the means over n.
+        The error, not rooted, at least 0. Biased upward by the variance of the means over n. Time
+        O(n J K).
 
     Raises
     ------
@@ -78,10 +79,6 @@ def unconditional_mean_embedding_error(
     See Also
     --------
     kernel_calibration_test : With ``method="embedding"``, the test of this error.
-
-    Notes
-    -----
-    Time O(n J K).
 
     References
     ----------

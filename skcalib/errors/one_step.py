@@ -1,26 +1,11 @@
-r"""Calibration errors of very many samples: a map fitted to a part, and one Newton step.
+"""Calibration errors of very many samples: a map fitted to a part, and one Newton step.
 
-The models of a `ModelAverage` are fitted to a random part of the samples. The best of them, or the
-identity, gives each sample a forecast m, with the tangents :math:`h = \partial m / \partial
-\theta` in all directions of the basis. One pass over all samples adds up
-
-.. math:: u = \sum_i w_i\, g_i^\top (y_i - m_i), \qquad b = \sum_i w_i\, h_i^\top (y_i - S_i) .
-
-The information H and the second moments of the scores are those of the part, multiplied by the
-ratio of the numbers of samples. So :math:`\delta = H^{-1} u` is a Newton step towards the fit to
-all samples. What remains of the way is of second order in the error of the fit to the part. The
-estimates are
-
-.. math::
-
-    T^{log} &= \overline{L(Y, S) - L(Y, m)} + \tfrac1n (\tfrac12 u^\top \delta - o) , \\
-    T^{Brier} &= \overline{c \langle Y - S, m - S \rangle} + \tfrac cn (b^\top \delta - o) ,
-
-with the optimism o of a fit to all samples, as in `skcalib.errors.averaged`. The directions of the
-best model are always in the step. Other groups of directions, which only all samples may support,
-join it by their log evidence, with the gains that a score test predicts and the costs of
-`ModelAverage`. The weight of the identity follows in the same way from the scores at the forecasts
-of all samples, and multiplies the estimates.
+The page "From an estimator and its data" of the guide (:ref:`one_step`) has the formulas. The
+information H and the second moments of the scores are those of the part, multiplied by the ratio of
+the numbers of samples. Groups of directions which only all samples may support join the step by
+their log evidence, with the gains that a score test predicts and the costs of `ModelAverage`. The
+weight of the identity follows in the same way from the scores at the forecasts of all samples, and
+multiplies the estimates.
 
 The pass reads forecasts and labels by blocks of rows. Beside them there are five arrays of length
 n, and the directions at the part until the pass begins.

@@ -129,8 +129,6 @@ def proper_calibration_error(
         See above.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the mean and of the maps or the smoother.
-    n_jobs : int, default=None
-        Number of problems processed at a time; the result does not depend on it.
 
     Returns
     -------
@@ -155,15 +153,12 @@ def proper_calibration_error(
     -----
     The default fits at most 8 maps for two classes and 17 for more, each in a few Newton steps. A
     step costs O(n J^2) for two classes, with J < 20 functions :math:`g_j`, and O(n K^2) for more.
-    Large data are summed or subsampled first, which changes the error by much less than its
-    standard error (:ref:`proper_errors`). `LogitSmoother` fits the maps in each of five folds;
-    `DirichletKernel` is O(n^2 K).
+    Large data are summed or subsampled first (:ref:`proper_errors`). `LogitSmoother` fits the maps
+    in each of five folds; `DirichletKernel` is O(n^2 K).
 
     With more than two classes and fewer than 20 samples for each, there are no maps of single
     classes; from 20 classes on, there is a warning. Where the fits take about ten seconds or more,
-    as for 40,000 samples of 70 classes, there is a warning before. The default is neither a lower
-    nor an upper bound in expectation; "risk" is a lower bound. The three methods can differ
-    strongly in small samples.
+    there is a warning before. The default is neither a lower nor an upper bound in expectation.
 
     Examples
     --------
@@ -235,7 +230,6 @@ def refinement_loss(
 
     See Also
     --------
-    proper_calibration_error : The other part of the mean loss.
     score_decomposition : All terms at once.
 
     Examples
@@ -306,7 +300,6 @@ def sharpness(
 
     See Also
     --------
-    refinement_loss : The uncertainty minus the sharpness.
     score_decomposition : All terms at once.
 
     Examples
@@ -447,8 +440,7 @@ def score_decomposition(
     Returns
     -------
     ScoreDecomposition
-        Record with the floats ``loss, calibration, refinement, sharpness, uncertainty``, in the
-        units of the loss.
+        The terms, in the units of the loss.
 
     Raises
     ------
@@ -458,7 +450,6 @@ def score_decomposition(
     See Also
     --------
     corp_decomposition : The same by isotonic regression.
-    proper_calibration_error : The calibration term alone.
     DecompositionDisplay : Parts of the loss of several models as bars.
 
     Examples
@@ -539,7 +530,6 @@ def calibration_upper_bound(
     See Also
     --------
     root_brier_score : The root of the bound for the Brier score.
-    proper_calibration_error : Estimates the calibration error itself.
 
     Examples
     --------
@@ -592,7 +582,8 @@ def root_brier_score(
     Returns
     -------
     float
-        In [0, sqrt 2], for K = 2 in [0, 1]; units of probability.
+        In [0, sqrt 2], for K = 2 in [0, 1]; units of probability. Cost: O(n K) in one pass by
+        blocks of rows. Probabilities of type float64 are not copied.
 
     Raises
     ------
@@ -601,12 +592,7 @@ def root_brier_score(
 
     See Also
     --------
-    proper_calibration_error : Estimates the calibration error itself.
     calibration_upper_bound : The same bound for other losses.
-
-    Notes
-    -----
-    Cost: O(n K) in one pass by blocks of rows. Probabilities of type float64 are not copied.
 
     Examples
     --------

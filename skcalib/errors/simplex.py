@@ -81,16 +81,12 @@ def simplex_calibration_error(
     Returns
     -------
     float
-        In units of the distance, not negative.
+        In units of the distance, not negative. Cost: O(n K) for each level of cuts of "median".
+        Probabilities of type float64 are not copied.
 
     See Also
     --------
     calibration_error : Bins of one score.
-    kernel_calibration_error : All classes, without bins.
-
-    Notes
-    -----
-    Cost: O(n K) for each level of cuts of "median". Probabilities of type float64 are not copied.
 
     Examples
     --------

@@ -94,9 +94,6 @@ def smooth_calibration_error(
     about twenty transforms of at most 131,073 nodes. :ref:`smoothed_errors` has the numerical
     errors, and the differences from the package relplot [2]_.
 
-    :func:`calibration_error_interval` computes a jackknife interval for this error. The interval is
-    marked as not valid for nearly calibrated forecasts, where the noise matters.
-
     References
     ----------
     .. [1] J. Błasiok and P. Nakkiran. Smooth ECE: Principled reliability diagrams via kernel

@@ -141,14 +141,9 @@ def held_out_proba(
     of the samples, a number of folds means stratified folds of whole clusters; a splitter gets
     `split_groups`.
 
-    Returns
-    -------
-    proba : array of shape (n, K)
-        Probabilities; samples tested in several folds get the mean of their predictions.
-    classes : array of shape (K,)
-        Class of each column: those of the classifier and those of y.
-    tested : array of bool of shape (n,)
-        False for samples that no fold tests, such as the first block of a `TimeSeriesSplit`.
+    Returns the probabilities (n, K), the mean of the predictions for samples that are tested in
+    several folds; the class of each column, of those of the classifier and those of y; and whether
+    each sample is tested, which the first block of a `TimeSeriesSplit` is not.
     """
     if cv is None or isinstance(estimator, FrozenEstimator):
         if not is_fitted(estimator):

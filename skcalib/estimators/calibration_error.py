@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import validate_data
 
 from skcalib._chunks import Chunks, check_chunk_labels
-from skcalib._parameters import check_parameters_of
+from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._validation import check_confidence_level, check_proba
 from skcalib.error_intervals.proper import estimate_proper_error, interval_of_norm
 from skcalib.errors.chunked import read_part, solve_chunks
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from skcalib.smoothers.named import SmootherLike
 
 
+@completes_docstrings
 class CalibrationErrorEstimator(ClassifierInspector):
     r"""Estimate the calibration error of a classifier, with a confidence interval.
 
@@ -51,10 +52,6 @@ class CalibrationErrorEstimator(ClassifierInspector):
     ----------
     estimator : classifier or None, default=None
         The classifier. None: X holds the probabilities.
-    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
-        The proper score.
-    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-        The notion of calibration.
     smoother : None, str, Smoother or classifier, default=None
         Estimates C, as in :func:`~skcalib.proper_calibration_error`. None with ``method="auto"``
         and the Brier score or the log loss: averaged recalibration maps, without folds.
@@ -62,14 +59,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
         How the error is computed from a smoother, as in :func:`~skcalib.proper_calibration_error`.
     cv : None, int or splitter, default=None
         None: the classifier is fitted already. Else folds for out-of-fold probabilities.
-    confidence_level : float, default=0.95
-        Level of the interval.
-    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        Decision values become probabilities through the logistic function or the softmax.
     labels : array-like of shape (n_classes,), default=None
         With ``estimator=None``, the class of each column of X, needed where y may lack a class.
-    n_jobs : int, default=None
-        Number of folds, and of problems of the notion, that run in parallel.
     random_state : int, RandomState instance or None, default=0
         Seed of the smoother, if it is `LogitSmoother` by default or is named by a string. None
         keeps the default of the smoother, which is fixed. A smoother object keeps its own seed.
@@ -113,36 +104,31 @@ class CalibrationErrorEstimator(ClassifierInspector):
     **Interval by default.** The residuals Y - S are projected onto the directions of all maps. The
     squared length of the mean projection measures the error without choosing a map. The interval
     contains all errors under which this length is not rejected (test inversion, as in
-    :func:`~skcalib.calibration_error_interval`). It also contains the estimate, if that is
-    positive. It therefore allows for miscalibration to which the averaged maps give too little
-    weight. The lower limit is zero unless a second test rejects calibration; the noise of that test
-    does not depend on a fit. Below about 30 samples the lower limit is nearly always zero. The
-    upper limit is at least :math:`(\log(1 - level) / n)^2`. This is the error if an event that did
-    not occur has a probability of :math:`-\log(1 - level) / n`.
+    :func:`~skcalib.calibration_error_interval`), and the estimate, if that is positive. The lower
+    limit is zero unless a second test rejects calibration; below about 30 samples it nearly always
+    is. The upper limit is at least :math:`(\log(1 - level) / n)^2`. This is the error if an event
+    that did not occur has a probability of :math:`-\log(1 - level) / n`.
 
     **Target of the default interval.** For two classes, "top_label" and "classwise", it is the
     error of any curve that c polynomials of the log odds represent. Their number c grows with the
-    cube root of the number of samples, from 6 to 15. For "canonical" with more classes, the target
-    is the error within these maps: a common temperature; a bias and a slope for each class; a curve
-    of the top class and one shared by all classes; and a common nonlinear function of all logits.
-    With more than two classes and fewer than 20 samples per class, the maps of single classes are
-    left out, and ``calibration_error_interval(...).target`` states this.
+    cube root of the number of samples, from 6 to 15. For "canonical" with more classes, it is the
+    error within these maps: a common temperature; a bias and a slope for each class; a curve of the
+    top class and one shared by all classes; and a common nonlinear function of all logits. With
+    fewer than 20 samples per class the maps of single classes are left out, and
+    ``calibration_error_interval(...).target`` states this.
 
     **Jumps and confused classes.** For at most 20 classes the residuals of the best map are tested
-    in nested cells of the forecasts, and for several classes pairs of classes are sought that are
-    confused with each other (:ref:`jumps`). What is found enters the estimate and the interval. If
-    a large part of it is in the smallest cells only, or if residuals of similar forecasts remain
-    similar, there may be more, and ``lower_bound_`` states this. Miscalibration that is neither in the maps nor found is not covered: the lower limit
-    remains valid for the whole error, the upper limit does not. Some limitation is unavoidable:
-    with more than two classes, no finite sample bounds the error of an arbitrary function on the
-    simplex. The kernel test (:func:`~skcalib.kernel_calibration_test`) assumes no family of maps.
-    If it rejects and the interval reaches zero, `CalibrationReport` states this.
+    in nested cells of the forecasts, and for pairs of classes that are confused with each other
+    (:ref:`jumps`). What is found enters the estimate and the interval. If a large part of it is in
+    the smallest cells only, or if similar forecasts still have similar residuals, there may be
+    more, and ``lower_bound_`` states this. Miscalibration that is neither in the maps nor found is
+    not covered: the lower limit remains valid for the whole error, the upper limit does not
+    (:ref:`estimator`).
 
     **Interval with a smoother.** It is Student's interval of the mean of the paired differences
     :math:`L(y, S) - L(y, \hat C)`. For "cross" it has the same width around the "cross" estimate.
     Close to zero the upper limit uses the spread at the limit itself, like Wilson's interval of a
-    rate. The target is the part of the error that the smoother detects. Where it contains the true
-    C the interval covers, elsewhere less often (:ref:`accuracy`).
+    rate. The target is the part of the error that the smoother detects.
 
     Examples
     --------
@@ -218,11 +204,6 @@ class CalibrationErrorEstimator(ClassifierInspector):
         **fit_params : dict
             With `cv`: further parameters of the `fit` of the classifier. Routed as metadata where
             metadata routing is enabled.
-
-        Returns
-        -------
-        CalibrationErrorEstimator
-            The fitted estimator.
         """
         check_parameters_of(self)
         problem, _ = self._forecasts(X, y, sample_weight, fit_params, groups=groups)
@@ -252,14 +233,6 @@ class CalibrationErrorEstimator(ClassifierInspector):
         where fewer than 20 events are seen, and may end above that of the mean loss. Jumps and
         confused classes are sought in the part only: if there are any, ``lower_bound_`` states that
         the error may exceed the upper limit.
-
-        Parameters
-        ----------
-        chunks : iterable of tuples, or tuple of Dask arrays
-            Tuples (y_proba, y) or (y_proba, y, sample_weight) with the arguments of `fit`: a list,
-            or any object whose ``__iter__`` starts again at the first chunk, with the same chunks.
-            A chunk may lack a class. Instead of the iterable, one such tuple of Dask arrays: each
-            block of rows is a chunk. Weights are on one scale for all chunks.
 
         Returns
         -------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, check_memory
 
-from skcalib._parameters import check_parameters_of
+from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib.estimators._base import ClassifierTrainer, check_fold_classes, cross_fit
 from skcalib.estimators._response import classes_of, clone_estimator
 from skcalib.recalibration._base import TransformerOfColumns
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skcalib._types import CV, MatrixLike, ResponseMethod
 
 
+@completes_docstrings
 class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
     r"""Turn a classifier into a transformer of its cross-fitted probabilities.
 
@@ -41,14 +42,9 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
         Folds; None means five, stratified. Repeated splitters average the predictions for each
         sample. Each sample must be tested at least once, and the training samples of a fold must
         have every class that it tests.
-    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        Decision values become probabilities through the logistic function or the softmax.
-    n_jobs : int, default=None
-        Folds in parallel.
     memory : str, path or object with the interface of joblib.Memory, default=None
         Folder, or cache, in which `fit_transform` keeps the fitted classifier and its out-of-fold
-        probabilities, as `sklearn.pipeline.Pipeline` does: a search over the steps that follow
-        fits the classifier once for each set of samples. The key is the classifier with its
+        probabilities, as `sklearn.pipeline.Pipeline` does. The key is the classifier with its
         parameters, the samples, the folds and the parameters of `fit`. A classifier that draws
         random numbers without a seed is not drawn again.
 
@@ -110,15 +106,8 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
         ----------
         X : array-like of shape (n_samples, n_features)
             Features, in any form that the classifier accepts.
-        y : array-like of shape (n_samples,)
-            Labels.
         **fit_params : dict
             Parameters of the classifier's `fit`.
-
-        Returns
-        -------
-        CrossFitProba
-            The fitted transformer.
         """
         check_parameters_of(self)
         y = self._check_data(X, y)
@@ -179,11 +168,6 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
 
     def transform(self, X: MatrixLike) -> np.ndarray:
         """Probabilities of the classifier that was fitted on all samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
 
         Returns
         -------

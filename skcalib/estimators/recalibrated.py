@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import unique_labels
 from skcalib._parallel import run_each
-from skcalib._parameters import check_parameters_of, instead_of
+from skcalib._parameters import check_parameters_of, completes_docstrings, instead_of
 from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib.estimators._base import ClassifierTrainer, check_fold_classes
 from skcalib.estimators._response import aligned_proba
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from skcalib.scores import LossLike
 
 
+@completes_docstrings
 class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     r"""A classifier whose probabilities are recalibrated on held-out data.
 
@@ -73,15 +74,11 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         a `FrozenEstimator` where other libraries use "prefit".
     ensemble : bool, default=False
         Keep the models of the folds. Has no effect on a frozen classifier.
-    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        Decision values become probabilities through the logistic function or the softmax.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
         Loss of the candidates of "auto" and "select", and by which "select" chooses.
     candidates : list of recalibrators, default=None
         Candidates for "auto", or *from simple to complex* for "select". None are those of the
         notes.
-    n_jobs : int, default=None
-        Folds, candidates, and the models of an ensemble, in parallel.
 
     Attributes
     ----------
@@ -106,16 +103,15 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
     Notes
     -----
-    **Candidates**, from simple to complex, are those of the notes of `StackedRecalibrator`.
 
-    **"auto"** mixes them. `recalibrator_` is a `StackedRecalibrator`, whose ``mixture_`` prints
-    what it holds. If `cv` is a splitter, such as one of groups, its test folds also give the
-    weights of the maps. With ``ensemble=True`` each map divides the samples of its fold.
+    **"auto"** mixes the candidates of the notes of `StackedRecalibrator`, which go from simple to
+    complex. `recalibrator_` is a `StackedRecalibrator`, whose ``mixture_`` prints what it holds. If
+    `cv` is a splitter, its test folds also give the weights of the maps. With ``ensemble=True``
+    each map divides the samples of its fold.
 
-    **"select"** fits each candidate to the out-of-fold probabilities of all test folds but one, and
-    evaluates it on that fold. The choice is the first candidate whose mean loss exceeds the lowest
-    by at most one standard error of the paired difference. It is simpler than the mixture, and
-    loses more where no single map is right.
+    **"select"** evaluates each candidate on each test fold, fitted to the out-of-fold probabilities
+    of the others. The choice is the first candidate whose mean loss exceeds the lowest by at most
+    one standard error of the paired difference.
 
     **Weights** are passed to the recalibrator (in a Pipeline to each step that accepts them) and to
     the classifier, if it accepts them. Without metadata routing `fit` also takes ``groups`` for the
@@ -168,17 +164,8 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         ----------
         X : array-like of shape (n_samples, n_features)
             Features, in any form that the classifier accepts.
-        y : array-like of shape (n_samples,)
-            Labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
         **fit_params : dict
             Parameters of the classifier's `fit`, and ``groups`` for the splitter.
-
-        Returns
-        -------
-        RecalibratedClassifierCV
-            The fitted classifier.
 
         Raises
         ------
@@ -229,11 +216,6 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
         """Recalibrated probabilities.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
-
         Returns
         -------
         array of shape (n_samples, n_classes)
@@ -251,11 +233,6 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Class of largest recalibrated probability.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
 
         Returns
         -------
@@ -321,13 +298,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         )
 
     def get_metadata_routing(self) -> MetadataRouter:
-        """Routing: the requests of the parts, and ``sample_weight`` for the recalibrator.
-
-        Returns
-        -------
-        MetadataRouter
-            The routing information.
-        """
+        """Routing: the requests of the parts, and ``sample_weight`` for the recalibrator."""
         return super().get_metadata_routing().add_self_request(self)
 
     def __sklearn_tags__(self) -> Tags:

@@ -12,11 +12,7 @@ from skcalib.links.maps import (
     QuadraticMap,
     VectorMap,
 )
-from skcalib.links.temperature import (
-    BiasCorrectedTemperature,
-    TemperatureMap,
-    fit_bias_corrected,
-)
+from skcalib.links.temperature import BiasCorrectedTemperature, TemperatureMap, fit_bias_corrected
 
 __all__ = [
     "BetaMap",

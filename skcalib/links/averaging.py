@@ -1,23 +1,8 @@
 r"""Recalibration maps averaged by their evidence.
 
-A `ModelAverage` fits a short list of nested models. Each corrects the logits in the directions of
-some groups of a `LogitBasis`, by penalised maximum likelihood on all samples:
-
-- two classes: slope; bias; slope and bias; these and different slopes of the classes; a curve of
-  low degree; a curve of all degrees; and these curves with slope and bias;
-- more classes: slope (one temperature); biases; slope and biases; these and slopes by class; a
-  curve of the top class; a curve shared by all classes; nonlinear functions of all logits; and
-  combinations.
-
-The log evidence of a model is that of its parent plus the gain of log likelihood minus a cost. With
-the effective number of samples n, one parameter costs :math:`\max(\tfrac12 \log(n / 15),
-\tfrac14)`. A group of d parameters costs the same plus
-
-.. math:: \tfrac32 + \tfrac d2 (1 + \log F), \qquad F = \max(2\, gain / d, 1),
-
-the cost of a variance that is estimated by empirical Bayes. The weights of the models are the
-softmax of their log evidence; the identity has the log evidence 0. A model is not fitted if a score
-test predicts a log evidence that is far below that of the best model.
+A `ModelAverage` fits a short list of nested models, `_TWO` or `_MORE`. Each corrects the logits in
+the directions of some groups of a `LogitBasis`, by penalised maximum likelihood on all samples. The
+guide (:ref:`averaged_maps`) has the cost of a model, its log evidence, and the weights.
 
 Label distributions as targets vary less around C than labels do, by the factor :math:`\phi = E|Q -
 C|^2 / E(1 - |C|^2)`, which is 1 for labels. Their log likelihoods are divided by this factor

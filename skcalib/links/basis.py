@@ -1,23 +1,9 @@
 r"""Directions in which logits may be corrected.
 
 A corrected forecast is :math:`softmax(\log S + \sum_j \theta_j g_j(S))`. A `LogitBasis` learns the
-functions :math:`g_j` from forecasts without labels. They form groups:
-
-- two classes, with the log odds t: "slope" t, "bias" 1, "class_slopes" :math:`\log s_0 + \log s_1`
-  (the third direction of beta calibration), and Legendre polynomials in two groups, one of the
-  degrees 2 to 5 and "curve_high" of higher degrees;
-- more classes: "slope" :math:`\log s_k`. "bias" is one constant and "class_slopes" one multiple of
-  :math:`\log s_k` for each class, both summing to zero. Four functions of the centred logits z,
-  :math:`z |z|, z^3, z^2, \tanh 2z`, are common to all classes. "top" and "top_high" are polynomials
-  that change the logit of the most likely class only. "shared" and "shared_high" are polynomials
-  that change the logit of every class by its own log odds. "confusion" is a constant for each class
-  and each most likely class, for at most 20 classes and at least 10 samples for each of its K^2
-  constants.
-
-The argument of the polynomials is the distribution function of the log odds, in which each sample
-has the weight :math:`w p (1 - p)`, its information. Every direction is scaled to unit mean
-information at the forecasts. The number of polynomials grows as the cube root of the effective
-number of samples.
+functions :math:`g_j` from forecasts without labels. They form groups, which the table of the guide
+(:ref:`averaged_maps`) lists. The argument of the polynomials is the distribution function of the
+log odds, in which each sample has the weight :math:`w p (1 - p)`, its information.
 """
 
 from __future__ import annotations

@@ -311,13 +311,7 @@ class _Diagonal(Link):
 
 
 class MonotonePieces(_Diagonal):
-    """Piecewise linear g; theta = slopes between the knots.
-
-    Parameters
-    ----------
-    n_pieces : int, default=16
-        Pieces; knots are quantiles of all logits.
-    """
+    """Piecewise linear g; theta = slopes between `n_pieces` + 1 knots, quantiles of all logits."""
 
     def __init__(self, n_pieces: int = 16) -> None:
         self.n_pieces = n_pieces
@@ -358,16 +352,9 @@ class MonotonePieces(_Diagonal):
 class MonotoneNetwork(_Diagonal):
     """g' = exp(network), where the network has one input, the logit, and two hidden layers.
 
-    The last layer starts at zero, so that the initial g is the identity or another line.
-
-    Parameters
-    ----------
-    hidden : int, default=8
-        Units of each hidden layer.
-    n_grid : int, default=200
-        Points of the trapezoidal rule.
-    seed : int, default=0
-        Draws the first two layers.
+    The last layer starts at zero, so that the initial g is the identity or another line. Each
+    hidden layer has `hidden` units, the trapezoidal rule `n_grid` points, and `seed` draws the
+    first two layers.
     """
 
     def __init__(self, hidden: int = 8, n_grid: int = 200, seed: int = 0) -> None:

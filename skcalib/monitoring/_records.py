@@ -112,7 +112,6 @@ class Alarm(Record):
 
     See Also
     --------
-    skcalib.CalibrationMonitor : Raises alarms.
     skcalib.MonitorDisplay : Draws them.
     """
 

@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from skcalib import kernels
 from skcalib._labels import check_label_list
 from skcalib._packing import plain, read_arrays, seal, unseal, write_arrays
+from skcalib._parameters import completes_docstrings
 from skcalib.kernels import Kernel
 from skcalib.monitoring._streams import Streams
 from skcalib.notions import NOTIONS, resolve_notion
@@ -30,6 +31,7 @@ _KERNELS = {
 }
 
 
+@completes_docstrings
 class StreamEstimator(BaseEstimator):
     """Base class of tests and monitors, which can be read from bytes.
 

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._parameters import completes_docstrings
 from skcalib._validation import check_count, check_indices, take_rows, to_numpy
 from skcalib.grouping import calibration_by_group
 from skcalib.grouping.by_group import MOST_GROUPS
@@ -38,6 +39,7 @@ _BLOCK = 4096  # samples at a time
 _GONE = 4  # delays of an alarm without another one, after which its change is gone
 
 
+@completes_docstrings
 class CalibrationMonitor(StreamEstimator):
     r"""Alarms for a loss of calibration in a stream, and the calibration of its windows.
 
@@ -50,7 +52,8 @@ class CalibrationMonitor(StreamEstimator):
     is the sum of the e-values of all tests that start at one of the samples. There is an alarm when
     :math:`R_T \ge 1 / \alpha`, once for each change. The sum then restarts at zero. For calibrated
     forecasts :math:`R_T - T` is a martingale, so the mean number of samples up to an alarm is at
-    least :math:`1 / \alpha`.
+    least :math:`1 / \alpha`. Methods that read the state raise `NotFittedError` before the first
+    sample.
 
     Parameters
     ----------
@@ -89,28 +92,25 @@ class CalibrationMonitor(StreamEstimator):
 
     See Also
     --------
-    SequentialCalibrationTest : Is the model calibrated at all?
     MonitorDisplay : The statistic, the alarms and the windows as a figure.
     compare_windows : Differences between two windows, such as those of ``windows_``.
     expected_performance : Expected performance before the labels arrive.
 
     Notes
     -----
-    **A change is one alarm.** A lasting change lets the sum reach the threshold again. This is no
-    other alarm until the sum has stayed below it for four times the delay ``at - since`` of the
-    alarm, and for `window` samples, or the direction is the opposite one. After a recalibration of
-    the model, make a new monitor.
+    **A change is one alarm.** While a change lasts there is no other alarm until the sum has stayed
+    below the threshold for four times the delay ``at - since`` of the alarm, and for `window`
+    samples, or the direction is the opposite one (:ref:`monitoring`).
 
-    **No bound on the probability of an alarm.** A false alarm occurs sooner or later. Its
-    probability within n samples is at most :math:`\alpha n`, because the expectation of :math:`R_n`
-    is n.
+    **No bound on the probability of an alarm.** Within n samples it is at most :math:`\alpha n`,
+    because the expectation of :math:`R_n` is n.
 
-    **Order, delayed labels, weights and threads** are as in `SequentialCalibrationTest`. The time
-    of an alarm and the statistic are the same to the last bit for any division into batches, or up
-    to rounding with a kernel. The sketches of windows are the same up to rounding.
+    **Order, delayed labels, weights and threads** are as in `SequentialCalibrationTest`. The
+    statistic is the same to the last bit for any division into batches, or up to rounding with a
+    kernel. The sketches of windows are the same up to rounding.
 
-    Cost: that of `SequentialCalibrationTest`, and the sums of each window over cells, 40 bytes for
-    each cell and label that occur. No samples are stored, except for 50 forecasts with a kernel.
+    Cost: that of `SequentialCalibrationTest`, and 40 bytes for each cell and label that occur in a
+    window. No samples are stored, except for 50 forecasts with a kernel.
 
     References
     ----------
@@ -173,11 +173,6 @@ class CalibrationMonitor(StreamEstimator):
         ----------
         y_true, y_proba, sample_weight, by
             As in `partial_fit`.
-
-        Returns
-        -------
-        CalibrationMonitor
-            The object itself.
         """
         fresh = type(self)(**self.get_params(deep=False))
         fresh.partial_fit(y_true, y_proba, sample_weight, by=by)
@@ -205,11 +200,6 @@ class CalibrationMonitor(StreamEstimator):
         source : str, default=None
             A name of the batch, such as its date. A name that was used before raises an error, so
             that no batch is added twice.
-
-        Returns
-        -------
-        CalibrationMonitor
-            The object itself.
 
         Raises
         ------
@@ -250,11 +240,6 @@ class CalibrationMonitor(StreamEstimator):
         -------
         str
             A line of text. For several alarms it gives the first one kept and the last.
-
-        Raises
-        ------
-        NotFittedError
-            Before the first sample.
         """
         check_is_fitted(self, "classes_")
         said = f"{self.n_samples_seen_:,} samples, statistic {_number(self.log_statistic_)} "
@@ -280,8 +265,6 @@ class CalibrationMonitor(StreamEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before the first sample.
         ValueError
             If a label or a group is neither a string nor a number.
         """
@@ -324,11 +307,6 @@ class CalibrationMonitor(StreamEstimator):
             Columns: ``first``, ``last``, ``weight``, ``mean_predicted``, ``observed``, and
             ``difference``, observed minus predicted, with its interval of level 95 %,
             ``difference_low`` and ``difference_high``.
-
-        Raises
-        ------
-        NotFittedError
-            Before the first sample.
         """
         check_is_fitted(self, "classes_")
         return windows_frame(self.windows_)

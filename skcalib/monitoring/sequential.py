@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._parameters import completes_docstrings
 from skcalib.kernels import Kernel
 from skcalib.monitoring._state import StreamEstimator, write_state
 from skcalib.monitoring._streams import (
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _BLOCK = 4096  # samples at a time
 
 
+@completes_docstrings
 class SequentialCalibrationTest(StreamEstimator):
     r"""Sequential test of calibration, whose p-value is valid however often it is inspected.
 
@@ -48,6 +50,8 @@ class SequentialCalibrationTest(StreamEstimator):
     is a test martingale, the *e-value*, and by Ville's inequality
 
     .. math:: P\bigl(\sup_T e_T \ge 1 / \alpha\bigr) \le \alpha .
+
+    Methods that read the state raise `NotFittedError` before the first sample.
 
     Parameters
     ----------
@@ -99,26 +103,20 @@ class SequentialCalibrationTest(StreamEstimator):
 
     Notes
     -----
-    **Order.** The e-value depends on the order of the samples, so two tests cannot be merged. The
-    e-values of *independent* streams may be multiplied: see `to_test`.
-
-    **Delayed labels.** Add a sample when its label arrives. This is valid if, given the past, the
-    delay does not depend on the label. If labels of one class arrive sooner, wait for all labels of
-    a period.
+    **Order, delayed labels and batches**: see :ref:`monitoring`. The result is the same for any
+    division into batches to the last bit, or up to rounding with a kernel. Two tests cannot be
+    merged, but the e-values of *independent* streams may be multiplied: see `to_test`.
 
     **Duplicated rows** count twice: with every row given twice, half of calibrated streams reject.
 
     **Weights** are powers of the ratios and must be at most 1: the result is then conservative.
 
-    **Batches** do not matter: samples are used one by one in their order, and the alternatives use
-    only earlier samples. The result is the same to the last bit, or up to rounding with a kernel.
-
     **Forecasts of 0 and 1.** A label whose forecast was 0 refutes the forecasts, and the e-value is
     then infinite. With a kernel it is not, because its alternatives have probability 0 there, too.
 
     **Threads** may share one object. Batches are added one at a time, in the order in which the
-    threads arrive, and the result depends on this order. `to_bytes` waits for a batch. Attributes
-    that are read during a `partial_fit` may refer to a part of the batch.
+    threads arrive. Attributes that are read during a `partial_fit` may refer to a part of the
+    batch.
 
     Cost: about 80 alternatives for each score. No samples are stored, except for 50 forecasts with
     a kernel. A million binary forecasts take some seconds.
@@ -172,11 +170,6 @@ class SequentialCalibrationTest(StreamEstimator):
         ----------
         y_true, y_proba, sample_weight
             As in `partial_fit`.
-
-        Returns
-        -------
-        SequentialCalibrationTest
-            The object itself.
         """
         fresh = type(self)(**self.get_params(deep=False))
         fresh.partial_fit(y_true, y_proba, sample_weight)
@@ -197,11 +190,6 @@ class SequentialCalibrationTest(StreamEstimator):
             Probability of the positive class, or of each class, forecast before the labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of at most 1.
-
-        Returns
-        -------
-        SequentialCalibrationTest
-            The object itself.
 
         Raises
         ------
@@ -230,11 +218,6 @@ class SequentialCalibrationTest(StreamEstimator):
         Evidence or None
             The direction, the range of scores, and the number of samples before the miscalibration
             began.
-
-        Raises
-        ------
-        NotFittedError
-            Before the first sample.
         """
         check_is_fitted(self)
         if not self.log_e_value_ > 0:
@@ -253,11 +236,6 @@ class SequentialCalibrationTest(StreamEstimator):
             the samples so far. The maximum over time, from which `pvalue_` is computed, is not an
             e-value. ``statistic`` is log e, and ``estimate`` log e over the number of samples, in
             nats.
-
-        Raises
-        ------
-        NotFittedError
-            Before the first sample.
         """
         check_is_fitted(self)
         log_e_value = self.log_e_value_
@@ -277,8 +255,6 @@ class SequentialCalibrationTest(StreamEstimator):
 
         Raises
         ------
-        NotFittedError
-            Before the first sample.
         ValueError
             If a label is neither a string nor a number.
         """

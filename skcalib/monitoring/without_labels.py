@@ -55,6 +55,9 @@ class ExpectedPerformance(Record):
 
     It cannot detect a change of P(Y | X) since the labelled window, as its text states.
 
+    `to_frame` has one row per metric, whose name is in the column ``metric``, with the intervals
+    ``expected`` and ``adjusted``.
+
     Attributes
     ----------
     n_samples, n_labelled : int
@@ -75,11 +78,6 @@ class ExpectedPerformance(Record):
     See Also
     --------
     skcalib.expected_performance : Makes this record.
-
-    Notes
-    -----
-    `to_frame` has one row per metric, whose name is in the column ``metric``, with the intervals
-    ``expected`` and ``adjusted``.
     """
 
     n_samples: int
@@ -151,8 +149,7 @@ def expected_performance(
 
     with the variance of its linear approximation in the labels. The interval is a prediction
     interval for the metric that the labels of these samples will give. It uses the quantiles of a
-    gamma distribution with the third moment of the labels. This distribution is nearly normal for
-    many samples, and skewed for few samples or rare events.
+    gamma distribution with the third moment of the labels.
 
     **If calibrated as the labelled window.** Without labels, calibration is an assumption. If there
     is a labelled window, a map C of the forecasts is fitted to it, with one slope for all log
@@ -175,8 +172,7 @@ def expected_performance(
        \le \sqrt{ u \cdot \frac 1 n \sum_i \|v(p_i, \cdot) - \bar v(p_i)\|^2 }
 
     with the upper limit u of :math:`E \|C - p\|^2` and the mean :math:`\bar v` over the classes.
-    There is no such limit for the AUC. The limits are conservative, and much wider than with the
-    labels themselves.
+    There is no such limit for the AUC.
 
     Parameters
     ----------
@@ -214,18 +210,14 @@ def expected_performance(
     --------
     CalibrationMonitor : Detects a loss of calibration once labels arrive.
     compare_windows : Compares two labelled windows.
-    calibration_error_interval : The error interval.
 
     Notes
     -----
     **What it cannot detect.** If P(Y | X) changes, the forecasts stay the same, and so do these
-    numbers. Calibration can also change with the distribution of X alone, if other samples receive
-    the same forecasts. Labels are assumed independent given the forecasts.
+    numbers. Calibration can also change with the distribution of X alone. Labels are assumed
+    independent given the forecasts.
 
-    The coverage of the 95 % intervals was .93 to .97 in simulations, and less with few events in
-    the labelled window (:ref:`without_labels`).
-
-    Cost: one sort, and the fit of the map.
+    Cost: one sort, and the fit of the map. Coverage in simulations: :ref:`without_labels`.
 
     References
     ----------

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property
-from inspect import getdoc, isfunction, signature
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -21,13 +20,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
 from skcalib._class_columns import check_column_names, classes_of_columns
-from skcalib._docstrings import (
-    add_entries,
-    by_name,
-    complete_method,
-    docstring_of,
-    sections_of,
-)
 from skcalib._labels import (
     check_label_list,
     check_soft_labels,
@@ -37,7 +29,7 @@ from skcalib._labels import (
     labels_or_shares,
     one_hot_rows,
 )
-from skcalib._parameters import check_parameters_of
+from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._validation import (
     HALF_TOLERANCE,
     check_features,
@@ -65,37 +57,15 @@ if TYPE_CHECKING:
 class CalibrationSamples:
     """Validated samples, which a recalibrator is fitted to.
 
-    Parameters
-    ----------
-    score : ProperScore
-        The loss of the recalibrator.
-    values : ndarray of shape (n_rows, n_classes)
-        Probabilities, or logits with ``input="logits"``: those of the user, which a fit must
-        neither change nor keep.
-    labels : ndarray of shape (n_rows,) or (n_rows, n_classes)
-        Columns of the labels, or one-hot labels or label distributions.
-    weight : ndarray of shape (n_rows,)
-        Positive weights.
-    read : callable, default=None
-        Makes the input of the map from `values`; None where `values` are the input.
-    count, square : ndarray of shape (n_rows,), default=None
-        Where a row of a sketch stands for several samples, their number and the sum of their
-        squared weights.
-    features : object, default=None
-        Features of the samples, for recalibrators that take them.
-    folds : list of ndarray, default=None
-        Test rows of folds, for recalibrators that compare maps.
-
-    Attributes
-    ----------
-    cluster : ndarray of shape (n_rows,) or None
-        Numbers of the clusters of dependent samples.
-    forecast : ndarray of shape (n_rows, n_classes)
-        The input of the map: probabilities, or logits for a `LogitRecalibrator`.
-    target : ndarray of shape (n_rows, n_classes)
-        One-hot labels, or label distributions.
-    labels : ndarray of shape (n_rows,) or (n_rows, n_classes)
-        Columns of the labels, or label distributions that are not one-hot.
+    `values` (n_rows, n_classes) are the probabilities, or logits with ``input="logits"``, of the
+    user, which a fit must neither change nor keep; `read` makes the input of the map from them,
+    ``forecast``, where they are not the input. `labels` are columns (n_rows,), or one-hot labels or
+    label distributions (n_rows, n_classes), and the attribute ``labels`` is the columns where there
+    are any; ``target`` (n_rows, n_classes) is one-hot or has the distributions. `weight` is
+    positive. Where a row of a sketch stands for several samples, `count` is their number and
+    `square` the sum of their squared weights. `features` are for recalibrators that take them, and
+    `folds`, test rows, for those that compare maps. ``cluster`` has the numbers of the clusters of
+    dependent samples, or is None. `score` is the loss of the recalibrator.
     """
 
     def __init__(
@@ -185,6 +155,7 @@ class TransformerOfColumns(TransformerMixin):
         return tags
 
 
+@completes_docstrings
 class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     """Base class of recalibrators: implement `_fit_map` and `_apply_map`.
 
@@ -208,7 +179,8 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     input : {"proba", "logits"}, default="proba"
         What X holds; logits are passed through the softmax.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What is minimised.
+        What ``loss_before_`` and ``loss_after_`` are measured in. It is also what is minimised,
+        unless the map is defined by another criterion, such as least squares or the likelihood.
     labels : array-like of shape (n_classes,), default=None
         The class of each column, needed where y may lack a class.
 
@@ -231,8 +203,6 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     skcalib.RecalibratedClassifierCV : A classifier with a recalibrator, cross-fitted.
     """
 
-    #: Entries of parameters in the docstring of the class itself.
-    _entries: ClassVar[dict[str, str]] = {}
     #: Whether `fit` and `predict_proba` accept ``features=``, one row for each forecast.
     takes_features = False
     #: Whether `_fit_map` compares maps on folds. Then `fit` also takes groups.
@@ -257,16 +227,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if cls.__doc__ is not None:
-            sections, known = sections_of(cls.__doc__), {}
-            cls._entries = by_name(sections.get("Parameters", ""))
-            for base in reversed(cls.__mro__):
-                known |= vars(base).get("_entries", {})
-            add_entries(sections, "Parameters", known, signature(cls).parameters)
-            cls.__doc__ = docstring_of(sections)
-        for name, method in vars(cls).items():
-            if isfunction(method) and method.__doc__ and not name.startswith("_"):
-                complete_method(method, getdoc(getattr(super(cls, cls), name, None)) or "")
+        completes_docstrings(cls)
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the map.
@@ -278,13 +239,6 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
             refers to the positive class, or to the class in its name.
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
             Labels; or soft labels, which are label distributions or annotator counts.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-
-        Returns
-        -------
-        Recalibrator
-            The fitted recalibrator.
         """
         return self._learn(self._check_samples(X, y, sample_weight))
 
@@ -397,11 +351,6 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Class of largest recalibrated probability.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities or logits, as in `fit`.
-
         Returns
         -------
         array of shape (n_samples,)
@@ -411,18 +360,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         return self.classes_[proba.argmax(axis=1)]
 
     def transform(self, X: ArrayLike) -> np.ndarray:
-        """Recalibrated probabilities: the same as `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Probabilities or logits, as in `fit`.
-
-        Returns
-        -------
-        array of shape (n_samples, n_classes)
-            Rows sum to one.
-        """
+        """Recalibrated probabilities: the same as `predict_proba`."""
         return self.predict_proba(X)
 
     def _fit_map(self, samples):
@@ -509,9 +447,6 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         tags.target_tags.required = True
         tags.input_tags.positive_only = self.input == "proba"
         return tags
-
-
-Recalibrator._entries = by_name(sections_of(Recalibrator.__doc__ or "").get("Parameters", ""))
 
 
 def _like_probabilities(logits):

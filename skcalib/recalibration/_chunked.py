@@ -45,14 +45,6 @@ class FittedFromChunks(LogitRecalibrator):
         to 4,000 samples, which the first pass keeps. For vector scaling these are 20,000 to 40,000,
         from which cross-validation chooses the shrinkage.
 
-        Parameters
-        ----------
-        chunks : iterable of tuples, or tuple of Dask arrays
-            Tuples (y_proba, y) or (y_proba, y, sample_weight) with the arguments of `fit`: a list,
-            or any object whose ``__iter__`` starts again at the first chunk, with the same chunks.
-            A chunk may lack a class. Instead of the iterable, one such tuple of Dask arrays: each
-            block of rows is a chunk. Weights are on one scale for all chunks.
-
         Returns
         -------
         Recalibrator
@@ -115,18 +107,9 @@ class FittedFromChunks(LogitRecalibrator):
 class ChunkedLogits:
     """Samples in chunks, read as a recalibrator reads them.
 
-    Attributes
-    ----------
-    score : ProperScore
-        The loss of the recalibrator.
-    n_samples : int
-        Samples of positive weight.
-    counts : ndarray of shape (K,)
-        Weights of the labels of each class, whose sum is the number of samples.
-    uniform : bool
-        Whether every forecast is uniform.
-    pilot : tuple of ndarray
-        Logits (m, K), columns of the labels (m,) and weights (m,) of a part of the samples.
+    ``n_samples`` have positive weight, and ``counts`` (K,) are the weights of the labels of each
+    class, whose sum is ``n_samples``. ``uniform`` says whether every forecast is uniform. ``pilot``
+    has logits (m, K), columns of the labels (m,) and weights (m,) of a part of the samples.
     """
 
     def __init__(self, recalibrator: Any, score: ProperScore, source: Chunks, found: Any) -> None:

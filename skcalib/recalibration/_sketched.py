@@ -114,13 +114,7 @@ class FittedFromSketch(Recalibrator):
 
 
 class ClasswiseSamples:
-    """Samples of each class against the rest, from sketches that have their own rows.
-
-    Parameters
-    ----------
-    parts : list of CalibrationSamples
-        The samples of each class.
-    """
+    """Samples of each class against the rest, from sketches that have their own rows."""
 
     def __init__(self, parts: list[CalibrationSamples]) -> None:
         self.parts = parts

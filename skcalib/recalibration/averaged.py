@@ -24,11 +24,6 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
     With more than two classes and fewer than 20 samples for each, there are no maps of single
     classes.
 
-    Parameters
-    ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in; the fit is by likelihood.
-
     Attributes
     ----------
     evidence_ : dict

@@ -10,11 +10,6 @@ from skcalib.recalibration._base import Recalibrator
 class IdentityRecalibrator(Recalibrator):  # numpydoc ignore=PR02
     """Leave probabilities unchanged: a baseline, or the last step of a pipeline.
 
-    Parameters
-    ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in.
-
     See Also
     --------
     TemperatureScaling : The simplest map that changes probabilities.
@@ -39,11 +34,6 @@ class LabelFrequency(Recalibrator):  # numpydoc ignore=PR02
     Every forecast with the same predicted class is mapped to the class frequencies among those
     samples. The map is calibrated. It keeps the accuracy if the prediction is the most frequent
     label, but it loses all other sharpness. It illustrates why injective maps are preferable.
-
-    Parameters
-    ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in.
 
     Attributes
     ----------

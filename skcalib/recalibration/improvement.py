@@ -96,6 +96,9 @@ def calibration_improvement(
     **is** the improvement of the calibration error (G22), so no calibration error has to be
     estimated (:ref:`recalibration`). For every other map it is a lower bound of it.
 
+    The interval accounts for the sampling of the held-out data, not for the training of the map.
+    On the data that the map was fitted to, the estimate is optimistic.
+
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
@@ -105,15 +108,11 @@ def calibration_improvement(
     after : array-like of the same kind, or fitted recalibrator
         Probabilities with the map. Or the map itself, or a Pipeline of maps: it is applied to
         `before`, and declares whether it is injective (``injective_``).
-    confidence_level : float, default=0.95
-        Level of the interval.
     injective : bool, default=None
         Whether different forecasts remain different. None uses the recalibrator's declaration.
     labels : array-like of shape (n_classes,), default=None
         The class of each column; needed where `y_true` may lack a class. By default those of the
         recalibrator, if `after` is one.
-    pos_label : label, default=None
-        The class that probabilities of shape (n_samples,) refer to.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels: differences
         are added by cluster before they are squared, and m is the effective number of clusters
@@ -122,10 +121,9 @@ def calibration_improvement(
     Returns
     -------
     CalibrationImprovement
-        Record with ``estimate, low, high, standard_error, pvalue, loss_before, loss_after,
-        injective``. Under the log loss, a label may have probability 0 before the map and not after
-        it. Estimate and interval are then infinite, and the p-value is 0. The reverse case gives
-        minus infinity.
+        The improvement. Under the log loss, a label may have probability 0 before the map and not
+        after it: estimate and interval are then infinite, and the p-value is 0. The reverse case
+        gives minus infinity.
 
     Raises
     ------
@@ -143,11 +141,6 @@ def calibration_improvement(
     --------
     RecalibratedClassifierCV : Train the map, with an option to choose it automatically.
     proper_calibration_error : What further recalibration could gain at most.
-
-    Notes
-    -----
-    The interval accounts for the sampling of the held-out data, not for the training of the map.
-    On the data that the map was fitted to, the estimate is optimistic.
 
     Examples
     --------

@@ -26,6 +26,8 @@ class LabelNoiseScaling(FittedFromSketch):
     give negative probabilities to forecasts close to 0, so forecasts that are not certain enough
     are left unchanged: use `TemperatureScaling`.
 
+    Cost: O(n K) for each of about ten evaluations of the loss.
+
     Attributes
     ----------
     noise_rate_ : float
@@ -34,11 +36,6 @@ class LabelNoiseScaling(FittedFromSketch):
     See Also
     --------
     EnsembleTemperatureScaling : With a tempered forecast as a third component.
-    TemperatureScaling : For logits that are too large.
-
-    Notes
-    -----
-    Cost: O(n K) for each of about ten evaluations of the loss.
 
     Examples
     --------

@@ -60,10 +60,9 @@ class LabelShiftRecalibrator(Recalibrator):
     of the target neither assumption can be checked, and the remaining calibration error is unknown.
 
     **Undersampling.** A model that was trained with all positives and a share r of the negatives is
-    corrected by known frequencies. ``source_prior`` holds those of the training data, and
-    ``target_prior`` those of the population. Only their ratios matter, so
-    ``source_prior=[r * (1 - m), m]`` (divided by its sum) and ``target_prior=[1 - m, m]`` give the
-    same map for each m: :math:`p' = r p / (r p + 1 - p)`.
+    corrected by known frequencies. Only their ratios matter, so ``source_prior=[r * (1 - m), m]``
+    (divided by its sum) and ``target_prior=[1 - m, m]`` give the same map for each m: :math:`p' = r
+    p / (r p + 1 - p)`.
 
     Parameters
     ----------
@@ -167,8 +166,6 @@ class LabelShiftRecalibrator(Recalibrator):
         ----------
         X : array-like of shape (n_samples,) or (n_samples, n_classes)
             Forecasts of the target.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
 
         Returns
         -------
@@ -357,7 +354,6 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
 
     See Also
     --------
-    LabelShiftRecalibrator : With known class frequencies, or without labels.
     BiasCorrectedTemperatureScaling : With a temperature.
 
     Examples

@@ -9,14 +9,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parallel import run_each
-from skcalib._parameters import check_parameters_of
+from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._validation import check_indices
 from skcalib.problem import check_label_probabilities, indicator_problem
-from skcalib.recalibration._base import (
-    TransformerOfColumns,
-    fit_recalibrator,
-    recalibrated_proba,
-)
+from skcalib.recalibration._base import TransformerOfColumns, fit_recalibrator, recalibrated_proba
 from skcalib.recalibration._names import resolve_recalibrator
 
 if TYPE_CHECKING:
@@ -28,6 +24,7 @@ if TYPE_CHECKING:
 _ABSENT_PRESENT = np.array([0, 1])
 
 
+@completes_docstrings
 class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
     """Recalibrate several labels per sample: one map for each label.
 
@@ -41,8 +38,6 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
     recalibrator : recalibrator, name or None, default=None
         Cloned for each label; any object with ``fit(P, y)`` and ``predict_proba(P)``, or a name as
         in `RecalibratedClassifierCV`. None is `PlattScaling`.
-    n_jobs : int, default=None
-        Number of labels that are fitted in parallel; the result does not depend on it.
 
     Attributes
     ----------
@@ -89,13 +84,6 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
             Probabilities of held-out samples, as ``predict_proba`` gives them.
         y : array-like of shape (n_samples, n_labels)
             Indicator matrix of 0 and 1.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-
-        Returns
-        -------
-        MultilabelRecalibrator
-            The fitted recalibrator.
 
         Raises
         ------
@@ -136,27 +124,11 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
         return np.column_stack(columns)
 
     def transform(self, X: MatrixLike) -> np.ndarray:
-        """Recalibrated probabilities: the same as `predict_proba`.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_labels), or list of arrays (n_samples, 2)
-            Probabilities, as in `fit`.
-
-        Returns
-        -------
-        array of shape (n_samples, n_labels)
-            In [0, 1]; rows need not sum to one.
-        """
+        """Recalibrated probabilities: the same as `predict_proba`."""
         return self.predict_proba(X)
 
     def predict(self, X: MatrixLike) -> np.ndarray:
         """Indicator matrix of the labels whose recalibrated probability exceeds 1/2.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_labels), or list of arrays (n_samples, 2)
-            Probabilities, as in `fit`.
 
         Returns
         -------

@@ -368,7 +368,6 @@ class QuadraticScaling(BinaryLinkRecalibrator):
 
     See Also
     --------
-    PlattScaling : Without the square.
     BetaCalibration : Another map of three parameters.
 
     Examples
@@ -411,8 +410,6 @@ class IsotonicRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
 
     Parameters
     ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in; the fit is least squares.
     centered : bool, default=False
         Interpolate between the centres of the cells.
     strict : bool, default=False
@@ -489,8 +486,6 @@ class HistogramBinning(OneVsRestRecalibrator, FittedFromSketch):
 
     Parameters
     ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in.
     n_bins : int, "auto" or "cube_root", default=15
         Bins of each probability; for ``strategy="uniform"`` also edges from 0 to 1. As in
         :func:`~skcalib.calibration_error`, whose "auto" minimises the bias of an error, not of a
@@ -545,15 +540,12 @@ class KernelRecalibrator(OneVsRestRecalibrator):
 
     Parameters
     ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in.
     bandwidth : {"risk", "loo", "scott"}, float or callable, default="risk"
         As in `DirichletKernel`. "risk" minimises the leave-one-out `loss` of the map.
 
     See Also
     --------
     HistogramBinning : Bins in place of the kernel.
-    skcalib.smoothers.DirichletKernel : The smoother behind it.
 
     Examples
     --------

@@ -36,10 +36,7 @@ from skcalib.links.affine import affine_sums, minimise_affine
 from skcalib.links.evidence import fit_by_evidence
 from skcalib.links.leave_out import affine_fit, one_step_is_enough
 from skcalib.recalibration._base import LogitRecalibrator
-from skcalib.recalibration.temperature import (
-    fit_temperature,
-    warn_at_the_ends,
-)
+from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends
 from skcalib.scores import LogLoss
 from skcalib.smoothers._base import check_folds
 
@@ -153,18 +150,8 @@ class LinkRecalibrator(LogitRecalibrator):
 class ShrinkageSearch:
     """Fits a link with shrinkage, whose strength five-fold cross-validation may choose.
 
-    Parameters
-    ----------
-    link : Link
-        The map, not prepared, with the method ``tempered``.
-    score : ProperScore
-        What is minimised.
-    max_iter : int
-        Maximum number of iterations.
-    tol : float
-        Stop where no component of the gradient is larger.
-    rounding : float, default=1e-13
-        Stop where a step lowers the loss by less than this share of it.
+    `link` is not prepared, and has the method ``tempered``; `max_iter`, `tol` and `rounding` are
+    those of `fit_link`.
     """
 
     def __init__(
@@ -379,6 +366,9 @@ class MatrixScaling(AffineRecalibrator):  # numpydoc ignore=PR02
     :math:`K^2` parameters overfit badly. The order of the classes may change; injective where
     :math:`W^{-1} 1` exists and has one sign.
 
+    Cost: about ten evaluations of the log loss with its Hessian, O(n K^4) each, up to 31 classes;
+    else thousands of evaluations in O(n K^2), or hundreds with a given strength.
+
     Parameters
     ----------
     shrinkage : "auto" or float, default="auto"
@@ -405,11 +395,6 @@ class MatrixScaling(AffineRecalibrator):  # numpydoc ignore=PR02
     --------
     VectorScaling : A diagonal matrix.
     DirichletCalibration : The same map, with another penalty.
-
-    Notes
-    -----
-    Cost: about ten evaluations of the log loss with its Hessian, O(n K^4) each, up to 31 classes;
-    else thousands of evaluations in O(n K^2), or hundreds with a given strength.
 
     Examples
     --------
@@ -442,7 +427,6 @@ class DirichletCalibration(MatrixScaling):
 
     See Also
     --------
-    MatrixScaling : The same map, with another penalty.
     BetaCalibration : The same for two classes.
 
     Examples

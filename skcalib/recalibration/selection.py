@@ -17,11 +17,7 @@ from skcalib._labels import one_hot
 from skcalib._parallel import join_folds
 from skcalib._records import Record
 from skcalib._values import shown
-from skcalib.inference import (
-    MeanInterval,
-    first_within_one_standard_error,
-    mean_interval,
-)
+from skcalib.inference import MeanInterval, first_within_one_standard_error, mean_interval
 from skcalib.problem import ProblemSummary
 from skcalib.recalibration._base import (
     fit_recalibrator,

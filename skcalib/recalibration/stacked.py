@@ -136,8 +136,7 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
     where :math:`g_m^{(-i)}` is fitted without the fold of sample i, :math:`\omega` are the sample
     weights divided so that they sum to the effective number of samples n, and r is the lowest
     log loss of a candidate divided by the lowest Brier score. The prior strengths :math:`\alpha`
-    are 0.3 for the identity and one temperature; the others share 1. Weights for both losses
-    together were as good for each of them as weights for it alone.
+    are 0.3 for the identity and one temperature; the others share 1.
 
     With few samples a mixture may do harm. So the weights are computed again without each fold. The
     total gain G of these mixtures over the identity, in the units of the criterion, gives the
@@ -164,8 +163,6 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
         of whole groups.
     random_state : int, default=0
         Seed of the folds.
-    n_jobs : int, default=None
-        Candidates and folds in parallel.
 
     Attributes
     ----------
@@ -189,9 +186,7 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
 
     See Also
     --------
-    RecalibratedClassifierCV : Fits a classifier and this map, cross-fitted.
     RecalibratorSelection : Chooses one map in place of a mixture.
-    ModelAverageScaling : An average by evidence, without folds.
 
     Notes
     -----
@@ -442,31 +437,14 @@ class _Blend:
 class HeldOutMixture:
     """The mixture of maps, by their held-out forecasts.
 
-    Parameters
-    ----------
-    candidates : list of recalibrators
-        The M maps; the identity is among them.
-    forecasts : list of lists of ndarray of shape (n_samples, n_classes)
-        For each round of folds the held-out forecasts of each map.
-    rounds : list of lists of ndarray
-        The test rows of the folds of each round. Samples in no fold are not used.
-    target : ndarray of shape (n_samples, n_classes)
-        One-hot labels, or label distributions.
-    weight : ndarray of shape (n_samples,)
-        Positive weights.
-    cluster : ndarray of shape (n_samples,), default=None
-        Numbers of the clusters of dependent samples.
-    square : ndarray of shape (n_samples,), default=None
-        Sums of squared weights, where a row stands for several samples.
+    `candidates` are the M maps, with the identity. For each round of folds, `rounds` has the test
+    rows of the folds, and `forecasts` the held-out forecasts (n_samples, n_classes) of each map;
+    samples in no fold are not used. `target`, `weight`, `cluster` and `square` are those of
+    `CalibrationSamples`.
 
-    Attributes
-    ----------
-    weights : ndarray of shape (M,)
-        Weights of the maps.
-    sample : ndarray of shape (N,)
-        The samples of the pooled rows of all rounds, to which the next attributes refer.
-    mixed : ndarray of shape (N, n_classes)
-        Forecasts of mixtures whose weights were computed without the fold of the sample.
+    ``weights`` (M,) are the weights of the maps. ``sample`` (N,) are the samples of the pooled rows
+    of all rounds, and ``mixed`` (N, n_classes) their forecasts by mixtures whose weights were
+    computed without the fold of the sample.
     """
 
     def __init__(

@@ -59,6 +59,10 @@ class TemperatureScaling(FittedFromSketch, FittedFromChunks):  # numpydoc ignore
     :math:`z_0 \approx -87`, the limit of single precision, are replaced by
     :math:`z_0 - \log(1 + z_0 - \log s)`. Logits are not changed.
 
+    Cost: for the log loss O(n K) time in two to four passes over the data, by blocks of rows. With
+    more than four million probabilities their logarithms are computed in each pass, so that the fit
+    needs only a sixth of the memory of the data.
+
     Parameters
     ----------
     input : {"proba", "logits"}, default="proba"
@@ -80,12 +84,6 @@ class TemperatureScaling(FittedFromSketch, FittedFromChunks):  # numpydoc ignore
     EnsembleTemperatureScaling : A mixture of three maps.
     PlattScaling : Scale and shift for two classes.
     RecalibratedClassifierCV : Cross-fits a map with a classifier.
-
-    Notes
-    -----
-    Cost: for the log loss O(n K) time in two to four passes over the data, by blocks of rows. With
-    more than four million probabilities their logarithms are computed in each pass, so that the fit
-    needs only a sixth of the memory of the data.
 
     Examples
     --------
@@ -264,11 +262,6 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
     interval of temperatures is a valid result. Injective unless all weight is on the uniform
     distribution; keeps the order of the classes.
 
-    Parameters
-    ----------
-    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
-        What is minimised.
-
     Attributes
     ----------
     temperature_ : float
@@ -382,10 +375,8 @@ class BiasCorrectedTemperatureScaling(FittedFromSketch, FittedFromChunks):  # nu
     penalised maximum likelihood in a few Newton steps. It is the cheapest map that corrects a shift
     of the class frequencies. Injective; biases may change the predicted class.
 
-    Parameters
-    ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in; the fit is by likelihood.
+    Cost: O(n K) for each of some ten evaluations of the loss. More than thirty million
+    probabilities take over ten seconds, and there is a warning before.
 
     Attributes
     ----------
@@ -401,11 +392,6 @@ class BiasCorrectedTemperatureScaling(FittedFromSketch, FittedFromChunks):  # nu
     TemperatureScaling : Without biases.
     VectorScaling : With a scale for each class.
     LabelShiftRecalibrator : For new frequencies of the classes.
-
-    Notes
-    -----
-    Cost: O(n K) for each of some ten evaluations of the loss. More than thirty million
-    probabilities take over ten seconds, and there is a warning before.
 
     Examples
     --------

@@ -29,6 +29,10 @@ class VectorScaling(FittedFromChunks, AffineRecalibrator):  # numpydoc ignore=PR
     shrinkage), so that few samples give temperature scaling. Injective where all slopes are of one
     sign; the order of the classes may change.
 
+    Cost: about ten evaluations of the log loss with its Hessian, O(n K^2) each; with other losses,
+    or more than 500 classes, hundreds of evaluations in O(n K). More than five million
+    probabilities may take over ten seconds, and there is a warning before.
+
     Parameters
     ----------
     shrinkage : "auto" or float, default="auto"
@@ -50,13 +54,6 @@ class VectorScaling(FittedFromChunks, AffineRecalibrator):  # numpydoc ignore=PR
     See Also
     --------
     BiasCorrectedTemperatureScaling : One scale for all classes.
-    MatrixScaling : A full matrix in place of the scales.
-
-    Notes
-    -----
-    Cost: about ten evaluations of the log loss with its Hessian, O(n K^2) each; with other losses,
-    or more than 500 classes, hundreds of evaluations in O(n K). More than five million
-    probabilities may take over ten seconds, and there is a warning before.
 
     Examples
     --------

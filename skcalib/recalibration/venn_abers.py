@@ -35,11 +35,6 @@ class VennAbersRecalibrator(OneVsRestRecalibrator, FittedFromSketch):  # numpydo
     A new sample has the weight 1, and the weights of the calibration samples are divided by their
     mean. Forecasts that differ by rounding only are tied.
 
-    Parameters
-    ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        What ``loss_before_`` and ``loss_after_`` are measured in; the fit is least squares.
-
     See Also
     --------
     IsotonicRecalibrator : One isotonic regression; its ends are often exactly 0 or 1.

@@ -56,8 +56,7 @@ def dawid_sebastiani_improvement(
     Returns
     -------
     CalibrationImprovement
-        Record with ``estimate, low, high, standard_error, pvalue, loss_before, loss_after,
-        injective``, in units of the score: twice the nats of a Gaussian log-likelihood.
+        The improvement, in units of the score: twice the nats of a Gaussian log-likelihood.
 
     Raises
     ------

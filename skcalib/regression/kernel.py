@@ -133,8 +133,6 @@ def kernel_calibration_error_gaussian(
         Samples of a block, for "block".
     sample_weight : array-like of shape (n_samples,), optional
         Weights; the weight of a pair is the product.
-    n_jobs : int or None, default=None
-        Threads.
 
     Returns
     -------
@@ -195,8 +193,6 @@ def kernel_calibration_test_gaussian(
         "spectral" for "auto" and "unbiased", "asymptotic" for the others.
     n_resamples : int, default=500
         Draws of "multipliers" and "bootstrap".
-    random_state : int, RandomState instance or None, default=0
-        Seed.
 
     Returns
     -------

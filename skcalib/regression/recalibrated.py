@@ -12,13 +12,9 @@ from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_array, column_or_1d, indexable
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import (
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from skcalib._parameters import check_parameters_of
+from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib._values import shown
 from skcalib.estimators._base import MetaEstimator
@@ -34,13 +30,13 @@ if TYPE_CHECKING:
     from skcalib._types import CV, MatrixLike
 
 
+@completes_docstrings
 class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
     r"""Regressor whose standard deviations are recalibrated on out-of-fold forecasts.
 
     `fit` clones the regressor on the folds of (X, y), collects the out-of-fold means and variances,
     fits the recalibrator to them, and refits the regressor on all samples. `predict` passes its
-    mean and variance through the recalibrator. The recalibrator is fitted to out-of-fold forecasts
-    because a regressor appears more accurate than it is on its own training data.
+    mean and variance through the recalibrator.
 
     Parameters
     ----------
@@ -58,8 +54,6 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         ``KFold(5, shuffle=True, random_state=0)`` where the rows are sorted. Splitters need not
         test every sample (`TimeSeriesSplit`) and may test it several times (`RepeatedKFold`): every
         out-of-fold forecast counts once.
-    n_jobs : int, default=None
-        Number of folds that run in parallel.
 
     Attributes
     ----------
@@ -139,11 +133,6 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
             Further parameters of the regressor's `fit`, sliced by fold where they have one entry
             per sample, and ``groups`` for the splitter. Routed as metadata where metadata routing
             is enabled.
-
-        Returns
-        -------
-        RecalibratedRegressorCV
-            The fitted regressor.
         """
         if y is None:
             raise ValueError(
@@ -183,8 +172,6 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Features.
         return_std : bool, default=False
             Whether to return the standard deviations too.
 

@@ -108,9 +108,7 @@ def variance_reliability(
     \bar v_b`, on the scale of the logarithm, where the ratio of squares is less skewed. A bin with
     one sample has the interval (0, infinity). The coverage at the level 95 % was measured in bins
     of nearly equal variances. For Gaussian errors it was 91 % at 10 samples in the bin, 92 % at 20,
-    94 % at 50 and 95 % at 200. Student's interval of the ratio itself covered 86, 89, 92 and 94 %.
-    For Student errors with 6 degrees of freedom the coverage was 87, 88, 90 and 92 %. Heavy tails
-    need large bins.
+    94 % at 50 and 95 % at 200; for Student errors with 6 degrees of freedom 87, 88, 90 and 92 %.
 
     Examples
     --------

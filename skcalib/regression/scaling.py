@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skcalib._parameters import check_parameters_of
+from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._validation import check_indices
 from skcalib.regression.reliability import (
     Moments,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
 
+@completes_docstrings
 class VarianceScaling(TransformerMixin, BaseEstimator):
     r"""Platt scaling of the variance, :math:`v \mapsto w v + b` with :math:`w, b \ge 0` (G22).
 
@@ -43,7 +44,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
 
     With the best scale, one parameter remains, the ratio b / w in [0, infinity]. The optimum is the
     best of the two ends and of the roots of the analytic derivative, which are bracketed on a fine
-    grid. The score is not convex, so this search is needed for the global optimum.
+    grid, because the score is not convex.
 
     Parameters
     ----------
@@ -85,11 +86,6 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
     is zero the score has no minimum, because the variance would go to zero. Then w = 1 and b = 0,
     with a `ConvergenceWarning`. The cost is a few dozen passes over the data.
 
-    References
-    ----------
-    .. [1] Gruber & Buettner (2022), Better uncertainty calibration via proper scores for
-       classification and beyond, NeurIPS (G22).
-
     Examples
     --------
     >>> import numpy as np
@@ -121,11 +117,6 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the score; only their proportions matter, and zero-weight samples
             are dropped.
-
-        Returns
-        -------
-        VarianceScaling
-            The fitted map.
         """
         if y is None:
             raise ValueError("VarianceScaling requires y to be passed, but the target y is None.")
@@ -263,23 +254,10 @@ MAX_ITER = 300
 def fit_variance_map(
     squared: np.ndarray, variance: np.ndarray, weight: np.ndarray, *, fit_intercept: bool = True
 ) -> tuple[tuple[float, float], int, bool]:
-    """Slope and intercept that minimise the mean score, with w, b >= 0.
+    """Slope and intercept (w, b) that minimise the mean score, with w, b >= 0; b = 0 without one.
 
-    Parameters
-    ----------
-    squared, variance, weight : array of shape (n,)
-        Squared residuals, not all zero; positive variances; positive weights.
-    fit_intercept : bool
-        False: b = 0.
-
-    Returns
-    -------
-    coefficients : tuple of float
-        (w, b).
-    n_iter : int
-        Iterations of the bracketing.
-    converged : bool
-        Whether they were sufficient.
+    Squared residuals are not all zero; variances and weights are positive. Returns (w, b), the
+    iterations of the bracketing, and whether they were sufficient.
     """
     unit, size = (float(weighted_mean(v, weight)) for v in (variance, squared))
     relative = variance / unit

@@ -38,12 +38,7 @@ from skcalib.recalibration.selection import (
 )
 from skcalib.recalibration.stacked import HeldOutMixture, StackedRecalibrator
 from skcalib.report.decision import find_decision
-from skcalib.report.direction import (
-    confusions_of,
-    direction_of,
-    gains_of,
-    logistic_recalibration,
-)
+from skcalib.report.direction import confusions_of, direction_of, gains_of, logistic_recalibration
 from skcalib.report.findings import (
     FEWEST_LABELS,
     Advice,

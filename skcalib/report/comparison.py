@@ -13,7 +13,7 @@ from sklearn.utils import indexable
 
 from skcalib._formatting import printable
 from skcalib._labels import check_y
-from skcalib._parameters import checks_parameters
+from skcalib._parameters import checks_parameters, completes_docstrings
 from skcalib._records import frame_of
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.estimators._response import make_folds
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from skcalib.problem import ForecastSummary, Problem
 
 
+@completes_docstrings
 class ComparisonReport(Shown):
     r"""Comparison of several models: calibration, loss, and significance of differences.
 
@@ -74,8 +75,6 @@ class ComparisonReport(Shown):
     reports : dict of str to CalibrationReport, or list of CalibrationReport
         At least two, with different names, on the same samples with the same weights, classes,
         level and seed; reports of sketches with the same classes, level and seed.
-    n_jobs : int, default=None
-        Problems in parallel.
 
     Attributes
     ----------
@@ -98,7 +97,6 @@ class ComparisonReport(Shown):
     See Also
     --------
     CalibrationReport : The report of one model.
-    compare_calibration : The difference of two kernel calibration errors alone.
     DecompositionDisplay : The parts of the loss of several models as a figure.
 
     Examples
@@ -151,19 +149,10 @@ class ComparisonReport(Shown):
             The probabilities of each model, as for `CalibrationReport.from_predictions`.
         X : array-like of shape (n_samples, n_features), default=None
             Features or any representation, for the grouping loss.
-        random_state : int, RandomState instance or None, default=0
-            Seed, the same for all models.
-        n_jobs : int, default=None
-            Problems of a notion, candidates and folds in parallel.
         **params : dict
             ``sample_weight``, ``labels``, ``pos_label`` (the event of two classes), ``groups``
             (clusters of dependent samples), ``confidence_level`` and ``verbose``, as for
             `CalibrationReport.from_predictions`.
-
-        Returns
-        -------
-        ComparisonReport
-            The comparison.
         """
         _check_mapping(y_proba, "y_proba", "probabilities")
         seed = check_seed(random_state)
@@ -190,10 +179,6 @@ class ComparisonReport(Shown):
         ----------
         sketches : dict of str to ForecastSketch
             The sketch of each model, of the same classes and notion.
-        random_state : int, RandomState instance or None, default=0
-            Seed, the same for all models.
-        n_jobs : int, default=None
-            Problems in parallel.
         **params : dict
             ``confidence_level`` and ``verbose``, as for `CalibrationReport.from_sketch`.
 
@@ -246,26 +231,13 @@ class ComparisonReport(Shown):
         ----------
         estimators : dict of str to classifier
             Classifiers by name: fitted, with (X, y) held out; or any classifier with `cv`.
-        X : array-like of shape (n_samples, n_features)
-            Features.
-        y : array-like of shape (n_samples,)
-            Labels.
         cv : None, int or splitter, default=None
             None: the classifiers are used as they are. Else they are cloned, fitted on the same
             folds and evaluated by their out-of-fold probabilities.
-        random_state : int, RandomState instance or None, default=0
-            Seed, the same for all models.
-        n_jobs : int, default=None
-            Folds of `cv`, problems of a notion and candidates in parallel.
         **params : dict
             ``sample_weight``, ``pos_label`` (the event of two classes), ``groups`` (clusters of
             dependent samples), ``confidence_level``, ``response_method`` and ``verbose``, as for
             `CalibrationReport.from_estimator`.
-
-        Returns
-        -------
-        ComparisonReport
-            The comparison.
 
         Examples
         --------

@@ -72,14 +72,10 @@ def spiegelhalter_test(
     power against errors for which :math:`E (C - S)(1 - 2S) = 0`, such as a shift of forecasts that
     are symmetric about one half.
 
-    The level of the asymptotic law at .05 is .037 to .057 (:ref:`binary_tests`).
+    Levels of the asymptotic law: :ref:`binary_tests`.
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,) or ForecastSketch
-        Labels of two classes, or a sketch, which stands for labels, forecasts and weights.
-    y_proba : array-like of shape (n_samples,) or (n_samples, 2), optional
-        Probability of the positive class, or of both; omitted with a sketch.
     alternative : {"two-sided", "greater", "less"}, default="two-sided"
         "two-sided": the p-value is :math:`2 \bar\Phi(|Z|)`; "greater": :math:`\bar\Phi(Z)`, for
         forecasts that may be over-confident; "less": :math:`\Phi(Z)`, for forecasts that may be
@@ -95,13 +91,6 @@ def spiegelhalter_test(
         Seed of the labelings.
     sample_weight : array-like of shape (n_samples,), default=None
         Importance weights: a weight of 2 is not two samples.
-    labels : array-like of shape (2,), default=None
-        The class of each column of `y_proba`.
-    groups : array-like of shape (n_samples,), default=None
-        The cluster of each sample, such as a patient, by any labels. Labels of a cluster may then
-        depend on each other in any way; see the notes.
-    n_jobs : int, default=None
-        Number of threads for the simulation. The result does not depend on it.
 
     Returns
     -------

@@ -152,25 +152,15 @@ def compare_calibration(
         Probabilities of the second model; omitted with sketches.
     kernel : Kernel, str or None, default=None
         As in :func:`~skcalib.kernel_calibration_error`.
-    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-        The notion of calibration.
     block_size : int, optional
         Samples per block; by default the square root of the number of samples, rounded down. Larger
         blocks detect smaller differences. At least five blocks are needed.
-    confidence_level : float, default=0.95
-        Level of the interval.
     sample_weight : array-like of shape (n_samples,), optional
         Weights; the weight of a pair is the product. Blocks count equally.
-    labels : array-like of shape (n_classes,), optional
-        The class of each column.
-    pos_label : optional
-        The positive class of one-dimensional probabilities.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. A block then consists of whole
         clusters, and `block_size` is their number. The estimate uses only pairs from different
         clusters, and the order of the samples does not matter. See :ref:`clusters`.
-    n_jobs : int or None, default=None
-        Threads.
 
     Returns
     -------
@@ -185,7 +175,6 @@ def compare_calibration(
 
     See Also
     --------
-    compare_windows : Two windows of different samples.
     calibration_curve_equality_test : Is the calibration curve the same?
     kernel_calibration_test : Is one model calibrated?
     calibration_improvement : The improvement by an injective map, measured by a proper score.

@@ -52,13 +52,10 @@ def consistency_test(
     the given forecasts, and the test is exact: under the null hypothesis the observed error and the
     drawn ones are exchangeable, so :math:`P(p \le \alpha) \le \alpha` for every n, every metric and
     every number of resamples. With ``resample_forecasts=True``, the published procedure, every draw
-    first resamples the forecasts with replacement. A resample repeats forecasts, so its error has a
-    different distribution from that of the data, and the test is not exact. W19 finds that it
-    nearly always rejects calibrated forecasts. The same happens here for an error over uniform bins
-    of the simplex (:ref:`kernel_errors`). For binned confidences and the kernel error the two tests
-    hardly differ. By default forecasts are resampled, unless they leave fewer than 40 labels
-    uncertain, the effective number of :math:`(1 - \|S_i\|^2) / 2`, which is the expected number of
-    rare events.
+    first resamples the forecasts with replacement, and the test is not exact: with uniform bins of
+    the simplex it nearly always rejects calibrated forecasts (W19; :ref:`kernel_errors`). By
+    default forecasts are resampled, unless they leave fewer than 40 labels uncertain, the effective
+    number of :math:`(1 - \|S_i\|^2) / 2`, which is the expected number of rare events.
 
     A label with a forecast of exactly 0 refutes calibration: p = 0 for any metric.
 
@@ -77,12 +74,8 @@ def consistency_test(
     resample_forecasts : bool, default=None
         Resample the forecasts with replacement, as published; False for the exact test. None
         resamples them where at least 40 labels are uncertain.
-    random_state : int, RandomState instance or None, default=0
-        Seed. The result does not depend on `n_jobs`.
     sample_weight : array-like of shape (n_samples,), optional
         Weights, which stay with their samples.
-    n_jobs : int or None, default=None
-        Number of parallel jobs.
     **kwargs
         Arguments of the metric.
 

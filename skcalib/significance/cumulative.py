@@ -49,15 +49,12 @@ def cumulative_test(
     asymptotically a Brownian motion W. The p-value is the upper tail of its largest absolute value,
     :math:`P(\max |W| > x) = 4 \sum_{k \ge 0} (-1)^k \bar\Phi((2k+1) x)`, or of its range, :math:`8
     \sum_{k \ge 1} (-1)^{k-1} k \bar\Phi(k x)`. No bins are needed, and every kind of miscalibration
-    is detected if n is large enough. "ks" has slightly more power against errors of one sign, such
-    as forecasts that are too high everywhere. "kuiper" has slightly more power against errors that
-    change sign, such as over-confidence. Against over-confidence :func:`spiegelhalter_test` is much
-    more powerful than both.
+    is detected if n is large enough. "ks" has slightly more power against errors of one sign, and
+    "kuiper" against errors that change sign (:ref:`binary_tests`).
 
     **"ks" depends on which class is positive.** If the other class is positive, the sums begin at
     the other end: :math:`\max_k |C_k|` becomes :math:`\max_k |C_n - C_k|`. The two p-values can
-    differ widely: for 500 samples of the example below they are .39 and .028 with
-    ``random_state=4``. So choose the class before you see the data. ``statistic="kuiper"`` does not
+    differ widely, so choose the class before you see the data. ``statistic="kuiper"`` does not
     depend on the class, because the range is the same from both ends.
 
     C is evaluated only after groups of equal forecasts, so the order of ties does not matter. For

@@ -83,9 +83,6 @@ def calibration_e_value(
     the squared standard error of the first direction, and in the other 30 times, but c k is at most
     1000.
 
-    The power is lower than that of :func:`kernel_calibration_test`, whose p-value is valid for a
-    single analysis of one data set: :ref:`e_values` has a table.
-
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
@@ -122,7 +119,7 @@ def calibration_e_value(
     See Also
     --------
     combine_tests : Product of the e-values of independent data.
-    kernel_calibration_test : More powerful, for a single analysis of one data set.
+    kernel_calibration_test : More powerful, for one analysis of one data set (:ref:`e_values`).
     SequentialCalibrationTest : An e-value at every time of a stream.
 
     Notes
@@ -148,8 +145,6 @@ def calibration_e_value(
        Statistics 49, 2021.
     .. [3] I. Waudby-Smith and A. Ramdas. Estimating means of bounded random variables by betting.
        Journal of the Royal Statistical Society B 86, 2024.
-    .. [4] D. Widmann, F. Lindsten and D. Zachariah. Calibration tests in multi-class
-       classification: a unifying framework. NeurIPS 2019.
 
     Examples
     --------

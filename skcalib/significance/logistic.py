@@ -69,15 +69,10 @@ def logistic_calibration_test(
     wrong mean and forecasts that are too extreme or too moderate. It has little power against other
     errors.
 
-    The level of "joint" at .05 is .046 to .057 from 500 samples on. With 50 clusters that of
-    "slope" is .09 (:ref:`clusters`).
+    Levels: :ref:`binary_tests`, and with clusters :ref:`clusters`.
 
     Parameters
     ----------
-    y_true : array-like of shape (n_samples,) or ForecastSketch
-        Labels of two classes, or a sketch, which stands for labels, forecasts and weights.
-    y_proba : array-like of shape (n_samples,) or (n_samples, 2), optional
-        Probability of the positive class, or of both; omitted with a sketch.
     hypothesis : {"joint", "intercept", "slope"}, default="joint"
         "joint": intercept 0 and slope 1; "intercept": intercept 0, given that the slope is 1;
         "slope": slope 1, for any intercept.
@@ -87,9 +82,6 @@ def logistic_calibration_test(
         are uncertain with the fitted intercept.
     sample_weight, labels, pos_label
         As in :func:`spiegelhalter_test`.
-    groups : array-like of shape (n_samples,), default=None
-        The cluster of each sample, such as a patient, by any labels. Labels of a cluster may then
-        depend on each other in any way.
 
     Returns
     -------

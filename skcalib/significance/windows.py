@@ -248,9 +248,7 @@ def compare_windows(
     Returns
     -------
     WindowComparison
-        ``calibration_error``, ``observed_minus_expected``, ``in_the_large``, ``intercept``,
-        ``slope``, ``brier`` and ``log_loss``, each with ``first``, ``second``, ``difference``
-        (intervals) and ``pvalue``; `to_frame` and a text.
+        The quantities, each with ``first``, ``second``, ``difference`` (intervals) and ``pvalue``.
 
     Raises
     ------
@@ -272,9 +270,7 @@ def compare_windows(
     the limits of the means and of calibration in the large are those of score tests: their variance
     is that of the tested value, not of the few labels. Intercept and slope need 15 labels of the
     rarer class in each window, m, and have Student's quantile with m - 2 degrees of freedom.
-
-    The coverage of the 95 % intervals was .93 to .96 in simulations, and more for the Brier
-    calibration error (:ref:`comparing_windows`).
+    Coverages: :ref:`comparing_windows`.
 
     References
     ----------

@@ -28,6 +28,10 @@ class NearestNeighborsSmoother(Smoother):
     the k-th nearest is one of m samples at its distance, of which only j are needed, each of these
     m samples has j / m times its own weight.
 
+    Cost: for two columns the neighbours are an interval of the sorted scores. This takes O(n log^2
+    n) for any number of neighbours, a second for 100,000 samples. For more columns a tree finds k
+    neighbours in O(n k) or more.
+
     Parameters
     ----------
     n_neighbors : "auto" or int, default="auto"
@@ -42,12 +46,6 @@ class NearestNeighborsSmoother(Smoother):
     See Also
     --------
     skcalib.smoothers.DirichletKernel : A kernel in place of neighbours.
-
-    Notes
-    -----
-    Cost: for two columns the neighbours are an interval of the sorted scores. This takes O(n log^2
-    n) for any number of neighbours, a second for 100,000 samples. For more columns a tree finds k
-    neighbours in O(n k) or more.
 
     Examples
     --------

@@ -253,7 +253,6 @@ class QuantileBins(PartitionSmoother):
 
     See Also
     --------
-    skcalib.smoothers.UniformBins : Bins of equal width.
     skcalib.calibration_error : Errors of these bins.
 
     Examples
@@ -327,8 +326,8 @@ class MedianCells(PartitionSmoother):
     is. Ties are never split, so that equal forecasts share a cell. Unlike products of bins over all
     coordinates, the number of cells does not grow with the number of classes.
 
-    W19 do not cut a cell where its median is its smallest value. Here it is cut above that value.
-    Otherwise forecasts with many zeros, such as those of trees, would have one cell only.
+    W19 do not cut a cell where its median is its smallest value. Here it is cut above that value:
+    otherwise forecasts with many zeros, such as those of trees, would have one cell only.
 
     Parameters
     ----------

@@ -74,13 +74,11 @@ class SplineSmoother(OutOfFoldSmoother):
 
     Notes
     -----
-    The coverage of the interval of level 95 % was measured on average over seven quantiles of the
-    scores from .02 to .98, with 30, 150, 1,000 and 5,000 samples (200 data sets each). It was 92 to
-    98 % in eight simulations with a smooth curve, among them rare events of base rate .02 and .05,
-    a forest with ties and a constant curve. The exception was 90 % with 30 samples of base rate
-    .02, of which less than one is an event. At each single quantile it was 85 % or more. If the
-    curve has waves that five knots cannot follow, the interval does not cover it: two waves of .12
-    were covered in 89 % of cases with 150 samples, 57 % with 1,000 and 15 % with 5,000.
+    The coverage of the interval of level 95 %, on average over seven quantiles of the scores, was
+    92 to 98 % in eight simulations with a smooth curve and 30 to 5,000 samples, and 90 % with less
+    than one event. At each single quantile it was 85 % or more. If the curve has waves that five
+    knots cannot follow, the interval does not cover it: two waves of .12 were covered in 89 % of
+    cases with 150 samples, 57 % with 1,000 and 15 % with 5,000.
 
     References
     ----------

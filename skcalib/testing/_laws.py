@@ -6,6 +6,23 @@ from copy import deepcopy
 
 import numpy as np
 
+from skcalib._docstrings import add_parameters, by_name, docstring_of, sections_of
+from skcalib._parameters import Function
+
+_ENTRIES = by_name("""\
+random_state : int, default=0
+    Seed of the random forecasts, labels and parameters.
+""")
+
+
+def checker(function: Function) -> Function:
+    """Add to the docstring of a public checker what it has in common with the others."""
+    sections = sections_of(function.__doc__ or "")
+    add_parameters(function, sections, _ENTRIES)
+    found = "AssertionError\n    Names the first violated law and what was found."
+    function.__doc__ = docstring_of(sections | {"Raises": found})
+    return function
+
 
 def run_laws(subject, laws, *world):
     """Run every law on `subject`; the first line of its docstring is the name of the law."""

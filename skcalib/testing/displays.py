@@ -7,9 +7,10 @@ from inspect import signature
 
 import numpy as np
 
-from skcalib.testing._laws import accepted, need, need_close, run_laws, simplex_points
+from skcalib.testing._laws import accepted, checker, need, need_close, run_laws, simplex_points
 
 
+@checker
 def check_display(
     constructor: Callable, *, n_classes: Sequence[int] = (2, 3), random_state: int = 0
 ) -> None:
@@ -32,13 +33,6 @@ def check_display(
         ``(y_true, y_proba, *, ax=None)`` and others that have defaults.
     n_classes : sequence of int, default=(2, 3)
         Numbers of classes to try. The display may refuse some of them, but not all.
-    random_state : int, default=0
-        Seed of the random forecasts and labels.
-
-    Raises
-    ------
-    AssertionError
-        Names the first violated law and what was found.
 
     See Also
     --------

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skcalib.kernels import Kernel
-from skcalib.testing._laws import duplicate, need, need_close, run_laws, simplex_points
+from skcalib.testing._laws import checker, duplicate, need, need_close, run_laws, simplex_points
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+@checker
 def check_kernel(
     kernel: Kernel, *, n_classes: Sequence[int] = (2, 3, 5), random_state: int = 0
 ) -> None:
@@ -35,13 +36,6 @@ def check_kernel(
         Instance to check.
     n_classes : sequence of int, default=(2, 3, 5)
         Numbers of classes to try. A kernel with a fixed matrix has one.
-    random_state : int, default=0
-        Seed of the random forecasts.
-
-    Raises
-    ------
-    AssertionError
-        Names the first violated law and what was found.
 
     See Also
     --------

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skcalib.links import Link
-from skcalib.testing._laws import accepted, duplicate, need, need_close, run_laws, simplex_points
+from skcalib.testing._laws import (
+    accepted,
+    checker,
+    duplicate,
+    need,
+    need_close,
+    run_laws,
+    simplex_points,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +26,7 @@ if TYPE_CHECKING:
 MOVES = ((0.1, 1.0), (0.5, 1.0), (2.0, 1.0), (0.5, 0.5), (2.0, 0.2))
 
 
+@checker
 def check_link(link: Link, *, n_classes: Sequence[int] = (2, 3, 5), random_state: int = 0) -> None:
     r"""Check that an object satisfies the laws of links.
 
@@ -45,13 +54,6 @@ def check_link(link: Link, *, n_classes: Sequence[int] = (2, 3, 5), random_state
         Instance to check. It is prepared with random logits.
     n_classes : sequence of int, default=(2, 3, 5)
         Numbers of classes to try. The link must accept at least one of them.
-    random_state : int, default=0
-        Seed of the random forecasts and parameters.
-
-    Raises
-    ------
-    AssertionError
-        Names the first violated law and what was found.
 
     See Also
     --------

@@ -8,6 +8,7 @@ import numpy as np
 
 from skcalib.notions import Notion
 from skcalib.testing._laws import (
+    checker,
     need,
     need_close,
     need_probabilities,
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+@checker
 def check_notion(
     notion: Notion, *, n_classes: Sequence[int] = (2, 3, 10), random_state: int = 0
 ) -> None:
@@ -44,13 +46,6 @@ def check_notion(
         Instance to check.
     n_classes : sequence of int, default=(2, 3, 10)
         Numbers of classes to try. The notion must accept at least one of them.
-    random_state : int, default=0
-        Seed of the random forecasts.
-
-    Raises
-    ------
-    AssertionError
-        Names the first violated law and what was found.
 
     See Also
     --------

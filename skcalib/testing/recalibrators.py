@@ -11,6 +11,7 @@ from sklearn.base import clone
 
 from skcalib.testing._laws import (
     accepted,
+    checker,
     duplicate,
     need,
     need_close,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 DECLARATIONS = ("injective_", "preserves_argmax_", "preserves_order_")
 
 
+@checker
 def check_recalibrator(
     recalibrator: BaseEstimator, *, n_classes: Sequence[int] = (2, 3), random_state: int = 0
 ) -> None:
@@ -53,13 +55,6 @@ def check_recalibrator(
         Instance to check. Clones of it are fitted to miscalibrated random forecasts.
     n_classes : sequence of int, default=(2, 3)
         Numbers of classes to try. The recalibrator must accept at least one of them.
-    random_state : int, default=0
-        Seed of the random forecasts and labels.
-
-    Raises
-    ------
-    AssertionError
-        Names the first violated law and what was found.
 
     See Also
     --------

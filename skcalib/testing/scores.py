@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skcalib.scores import ProperScore
-from skcalib.testing._laws import duplicate, need, need_close, run_laws, simplex_points
+from skcalib.testing._laws import checker, duplicate, need, need_close, run_laws, simplex_points
 from skcalib.tower import expected_divergence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
+@checker
 def check_score(
     score: ProperScore, *, n_classes: Sequence[int] = (2, 3, 5), random_state: int = 0
 ) -> None:
@@ -52,13 +53,6 @@ def check_score(
         Instance to check.
     n_classes : sequence of int, default=(2, 3, 5)
         Numbers of classes to try; not used for moments.
-    random_state : int, default=0
-        Seed of the random forecasts.
-
-    Raises
-    ------
-    AssertionError
-        Names the first violated law and what was found.
 
     See Also
     --------

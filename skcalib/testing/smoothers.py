@@ -13,6 +13,7 @@ from sklearn.model_selection import KFold
 from skcalib.smoothers import OutOfFoldSmoother, Smoother
 from skcalib.testing._laws import (
     accepted,
+    checker,
     duplicate,
     need,
     need_close,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-6
 
 
+@checker
 def check_smoother(
     smoother: Smoother, *, n_classes: Sequence[int] = (2, 3), random_state: int = 0
 ) -> None:
@@ -64,13 +66,6 @@ def check_smoother(
         Instance to check. It is cloned, not fitted.
     n_classes : sequence of int, default=(2, 3)
         Numbers of classes to try. The smoother must accept at least one of them.
-    random_state : int, default=0
-        Seed of the random forecasts.
-
-    Raises
-    ------
-    AssertionError
-        Names the first violated law and what was found.
 
     See Also
     --------

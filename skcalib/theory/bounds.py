@@ -51,9 +51,9 @@ def optimal_n_bins(
     "tce" minimises ``ece_generalization_bound(bound="tce")`` without information, for the samples
     that the classifier was trained on.
 
-    These numbers minimise a *bound*, not the error. The bound holds for every forecast with this L,
-    so for most forecasts fewer or more bins give a smaller error. The rate :math:`n^{1/3}` is
-    correct. Cost: O(ln n).
+    These numbers minimise a *bound* for every forecast with this L, not the error: for most
+    forecasts fewer or more bins give a smaller error. The rate :math:`n^{1/3}` is correct. Cost:
+    O(ln n).
 
     Parameters
     ----------
@@ -81,7 +81,6 @@ def optimal_n_bins(
 
     See Also
     --------
-    ece_bias_bound : The bound for held-out samples.
     ece_generalization_bound : The bound for training samples.
 
     Examples

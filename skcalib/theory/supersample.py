@@ -95,7 +95,6 @@ class SupersampleEvaluation(Record):
     See Also
     --------
     skcalib.evaluate_supersample : Makes this record.
-    skcalib.ece_generalization_bound : The bound that uses the information.
     """
 
     train_error: np.ndarray = field(repr=False)
@@ -163,8 +162,6 @@ def evaluate_supersample(
         by drawn seeds.
     X : array-like, data frame or sparse matrix of shape (n_samples, ...)
         Features.
-    y : array-like of shape (n_samples,)
-        Labels.
     n_supersamples, n_draws : int, default=5 and 10
         S and k: S k classifiers are trained.
     n_pairs : int, default=None
@@ -180,8 +177,6 @@ def evaluate_supersample(
         The positive class of two; by default the last in order.
     random_state : int, RandomState instance or None, default=0
         Seed of the supersamples, of the choices, and of the seeds of the clones.
-    n_jobs : int, default=None
-        Number of parallel jobs; the result does not depend on it.
     verbose : int, default=0
         Passed to joblib.
 

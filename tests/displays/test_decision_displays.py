@@ -6,7 +6,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
 
-from skcalib import DecisionCurveDisplay, ForecastSketch, MurphyDisplay, decision_regret
+from skcalib import (
+    DecisionCurveDisplay,
+    ForecastSketch,
+    MurphyDisplay,
+    ReliabilityDisplay,
+    decision_regret,
+)
 from skcalib.inference import mean_interval
 from skcalib.notions import Canonical
 
@@ -174,13 +180,15 @@ def test_a_sketch_has_the_curves_of_tied_samples(draw, weighted):
     assert display.line_.get_label() == expected.line_.get_label()
 
 
-@pytest.mark.parametrize("draw", [MurphyDisplay, DecisionCurveDisplay])
+@pytest.mark.parametrize("draw", [MurphyDisplay, DecisionCurveDisplay, ReliabilityDisplay])
 def test_a_sketch_of_classes_has_a_panel_for_each(draw):
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(3), 200)
     y = rng.integers(3, size=200)
     sketch = ForecastSketch([0, 1, 2], notion="classwise").fit(y, proba)
-    assert len(draw.from_sketch(sketch).ax_) == 3
+    display = draw.from_sketch(sketch)
+    assert len(display.ax_) == 3
+    assert [curve.event for curve in display.curves] == ["class 0", "class 1", "class 2"]
 
 
 # --- Events ---------------------------------------------------------------------------------------

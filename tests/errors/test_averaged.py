@@ -406,18 +406,6 @@ def numbers(y, forecast, weight=None, **options):
     return np.array(found)
 
 
-def test_columns_of_two_classes_may_be_swapped():
-    """The second column is the event; with the first one errors are the same."""
-    y, forecast, _ = world("shift", 300, 2, seed=14)
-    for loss in LOSSES:
-        one, other = (
-            found_by_both(*data, loss, "canonical")[1]
-            for data in ((y, forecast), (1 - y, forecast[:, ::-1]))
-        )
-        found = other.estimate, other.low, other.high
-        np.testing.assert_allclose(found, (one.estimate, one.low, one.high), rtol=1e-3, atol=1e-5)
-
-
 # --- which way is taken ---------------------------------------------------------------------------
 
 

@@ -1,10 +1,8 @@
 """The binned family: golden values, powers, and edges that weights do not move."""
 
-import json
-from pathlib import Path
-
 import numpy as np
 import pytest
+from golden import golden_input, golden_rows, needs_golden
 
 from skcalib import (
     calibration_error,
@@ -14,18 +12,13 @@ from skcalib import (
 )
 from skcalib.errors.binned import quantile_edges
 
-SHARED = Path(__file__).parents[3] / "shared"
-needs_golden = pytest.mark.skipif(not (SHARED / "golden").exists(), reason="needs ../shared/golden")
-
 
 def golden(name, quantity):
-    data = np.load(SHARED / "golden" / f"{name}.npz")
-    proba = data["probs"]
+    y, proba = golden_input(name)
     if proba.ndim == 1:
         proba = np.column_stack([1 - proba, proba])
-    rows = json.loads((SHARED / "golden" / "golden.json").read_text())
-    rows = [r for r in rows if r["input"] == name and r["quantity"] == quantity]
-    return data["y"].ravel(), proba, [(r["params"], r["value"]) for r in rows]
+    rows = [row for row in golden_rows(name) if row["quantity"] == quantity]
+    return y.ravel(), proba, [(row["params"], row["value"]) for row in rows]
 
 
 def uniform(n_bins, notion="top_label", **options):

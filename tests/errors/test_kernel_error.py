@@ -1,13 +1,11 @@
 """The kernel calibration error: random blocks, golden values, mean embeddings."""
 
-import json
 import tracemalloc
-from functools import cache
 from math import exp
-from pathlib import Path
 
 import numpy as np
 import pytest
+from golden import golden_input, golden_rows, needs_golden
 
 from skcalib import kernel_calibration_error, unconditional_mean_embedding_error
 from skcalib.errors import kernel as kernel_module
@@ -16,10 +14,6 @@ from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel, media
 from skcalib.notions import NOTIONS, Canonical
 from skcalib.problem import check_problem
 
-GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
-needs_golden = pytest.mark.skipif(
-    not (GOLDEN / "golden.json").exists(), reason=f"the golden values are not at {GOLDEN}"
-)
 MATRIX = [[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.5]]
 
 
@@ -82,18 +76,6 @@ def test_memory_does_not_grow_with_the_square(forecasts):
 
 
 # --- golden values --------------------------------------------------------------------------------
-
-
-@cache
-def golden_rows(name):
-    rows = json.loads((GOLDEN / "golden.json").read_text())
-    return [r for r in rows if r["input"] == name]
-
-
-@cache
-def golden_input(name):
-    with np.load(GOLDEN / f"{name}.npz") as file:
-        return file["y"], file["probs"]
 
 
 def ours(quantity, data, kernel):

@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from skcalib import (
-    ForecastSketch,
-    calibration_error_interval,
-    smooth_calibration_error,
-)
+from skcalib import ForecastSketch, calibration_error_interval, smooth_calibration_error
 
 CURVES = {
     "calibrated": lambda p: p,

@@ -134,14 +134,3 @@ def test_evaluation_that_lacks_a_class(data):
     estimator = CalibrationErrorEstimator(classifier).fit(X_new[y_new < 2], y_new[y_new < 2])
     assert np.isfinite(estimator.calibration_error_)
     assert estimator.classes_.tolist() == [0, 1, 2]
-
-
-def test_zero_weights_remove_samples(data):
-    X, y, *_ = data
-    P = LogisticRegression().fit(X, y).predict_proba(X)
-    keep = np.arange(len(y)) % 3 > 0
-    weighted = CalibrationErrorEstimator().fit(P, y, sample_weight=keep.astype(float))
-    assert (
-        weighted.calibration_error_
-        == CalibrationErrorEstimator().fit(P[keep], y[keep]).calibration_error_
-    )

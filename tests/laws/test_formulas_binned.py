@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 
 from skcalib import calibration_error, optimal_n_bins, reliability_bins
-from skcalib.errors.binned import (
-    bin_sums,
-    check_bins,
-    quantile_edges,
-    sum_blocks,
-    uniform_edges,
-)
+from skcalib.errors.binned import bin_sums, check_bins, quantile_edges, sum_blocks, uniform_edges
 from skcalib.notions import Classwise
 
 # Fourteen samples of three classes: ties, a sample that is alone, exact 0 and 1.

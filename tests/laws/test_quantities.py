@@ -5,16 +5,7 @@ import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 
-from skcalib import (
-    EstimationDisplay,
-    ForecastSketch,
-    calibration_error,
-    calibration_error_interval,
-    compare_windows,
-    get_scorer,
-    get_scorer_names,
-    ks_calibration_error,
-)
+import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by
 from skcalib.events import Samples
@@ -78,7 +69,9 @@ def test_the_same_number_from_every_source(quantity, n_classes, source):
     assert found == pytest.approx(quantity.metric(y, p, **own), rel=1e-10)
 
 
-ONE_SCORE = [one for one in QUANTITIES if one.function in (calibration_error, ks_calibration_error)]
+ONE_SCORE = [
+    one for one in QUANTITIES if one.function in (s.calibration_error, s.ks_calibration_error)
+]
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -114,8 +107,8 @@ def test_one_column_is_the_event(quantity):
 def test_a_sketch_has_the_error_of_its_samples(quantity):
     """Of one event, up to the width of the cells; an error of all classes needs the samples."""
     y, p = data_of(2, 3000)
-    sketch = ForecastSketch([0, 1]).fit(y, p)
-    found = calibration_error_interval(sketch, metric=quantity.name, **QUICK)
+    sketch = s.ForecastSketch([0, 1]).fit(y, p)
+    found = s.calibration_error_interval(sketch, metric=quantity.name, **QUICK)
     exact = quantity.metric(y, p, notion="auto")
     assert found.estimate == pytest.approx(exact, rel=0.02, abs=2e-4)
     assert quantity.metric(sketch) == pytest.approx(exact, rel=0.02, abs=2e-4)
@@ -126,7 +119,7 @@ def test_a_sketch_has_the_error_of_its_samples(quantity):
 def test_an_interval_by_name_is_that_of_the_function(quantity, n_classes):
     (y, p), own = data_of(n_classes, 120), needed(quantity, n_classes)
     named, given = (
-        calibration_error_interval(y, p, metric=metric, **QUICK, **own)
+        s.calibration_error_interval(y, p, metric=metric, **QUICK, **own)
         for metric in (quantity.name, quantity.metric)
     )
     assert named == given
@@ -139,8 +132,8 @@ def test_an_interval_by_name_is_that_of_the_function(quantity, n_classes):
 def test_a_scorer_is_the_negative_error(name):
     y, p = data_of(3)
     quantity = by("scorer")[name]
-    assert name in get_scorer_names()
-    assert get_scorer(name)(Known(3), p, y) == pytest.approx(-quantity.metric(y, p), rel=1e-12)
+    assert name in s.get_scorer_names()
+    assert s.get_scorer(name)(Known(3), p, y) == pytest.approx(-quantity.metric(y, p), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", by("curve", (*QUANTITIES, DEBIASED)))
@@ -150,7 +143,7 @@ def test_a_curve_ends_at_the_error(name):
     quantity = by("curve", (*QUANTITIES, DEBIASED))[name]
     options = {"sample_sizes": [150, len(y)], "n_repeats": 2, "notion": "canonical"}
     try:
-        display = EstimationDisplay.from_predictions(y, p, errors=name, **options)
+        display = s.EstimationDisplay.from_predictions(y, p, errors=name, **options)
         (curve,) = display.curves
         assert quantity.label in display.line_.get_label()
         exact = quantity.metric(y, p)
@@ -164,12 +157,12 @@ def test_a_curve_ends_at_the_error(name):
 def test_windows_compare_errors_of_one_event(name):
     y, p = data_of(2, 600)
     window = np.repeat(["a", "b"], 300)
-    found = compare_windows(y, p, window, metric=name).calibration_error
+    found = s.compare_windows(y, p, window, metric=name).calibration_error
     for one, rows in ((found.first, window == "a"), (found.second, window == "b")):
-        exact = calibration_error_interval(y[rows], p[rows], metric=name)
+        exact = s.calibration_error_interval(y[rows], p[rows], metric=name)
         assert (one.estimate, one.low, one.high) == (exact.estimate, exact.low, exact.high)
     with pytest.raises(ValueError, match="metric must be one of"):
-        compare_windows(y, p, window, metric="kernel")
+        s.compare_windows(y, p, window, metric="kernel")
 
 
 def test_names_are_distinct():

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import Quartic
 from planted import altered, planted
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -24,16 +25,6 @@ from skcalib.testing import scores as score_laws
 from skcalib.testing import smoothers as smoother_laws
 
 # --- good ones that the library does not have -------------------------------------------------
-
-
-class Quartic(ProperScore):
-    infimum = -1.0
-
-    def entropy(self, forecast):
-        return -np.sum(forecast**4, axis=-1)
-
-    def gradient(self, forecast):
-        return -4 * forecast**3
 
 
 class CostWeighted(ProperScore):

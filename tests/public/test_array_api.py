@@ -10,15 +10,7 @@ from public_estimators import RECALIBRATORS, quick
 from public_functions import FORECASTS, numbers, only_own_warnings
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib import (
-    CalibrationErrorEstimator,
-    ForecastSketch,
-    GroupingLossEstimator,
-    TemperatureScaling,
-    calibration_error,
-    proper_calibration_error,
-    root_brier_score,
-)
+import skcalib as s
 from skcalib.scores import Brier, LogLoss, Spherical
 
 LIBRARIES = ("array_api_strict", "torch")
@@ -39,10 +31,10 @@ def torch():
 def test_one_column_and_mixed_libraries(asarray, binary):
     y, proba = binary
     column = np.ascontiguousarray(proba[:, 1])
-    expected = calibration_error(y, column, notion="canonical")
-    assert calibration_error(asarray(y), asarray(column), notion="canonical") == expected
-    assert calibration_error(y.tolist(), asarray(column), notion="canonical") == expected
-    assert calibration_error(asarray(y), column.tolist(), notion="canonical") == expected
+    expected = s.calibration_error(y, column, notion="canonical")
+    assert s.calibration_error(asarray(y), asarray(column), notion="canonical") == expected
+    assert s.calibration_error(y.tolist(), asarray(column), notion="canonical") == expected
+    assert s.calibration_error(asarray(y), column.tolist(), notion="canonical") == expected
 
 
 @pytest.mark.parametrize("score", SCORES, ids=repr)
@@ -88,43 +80,43 @@ def test_every_recalibrator(recalibrator, asarray):
 def test_evaluators(asarray):
     y, proba = make_forecasts(120, 3, seed=1)
     X = np.random.default_rng(0).normal(size=(120, 2))
-    expected = CalibrationErrorEstimator().fit(proba, y)
-    found = CalibrationErrorEstimator().fit(asarray(proba), asarray(y))
+    expected = s.CalibrationErrorEstimator().fit(proba, y)
+    found = s.CalibrationErrorEstimator().fit(asarray(proba), asarray(y))
     assert found.confidence_interval_ == expected.confidence_interval_
-    grouping = GroupingLossEstimator(n_bins=2, n_permutations=3, random_state=0)
+    grouping = s.GroupingLossEstimator(n_bins=2, n_permutations=3, random_state=0)
     bound = grouping.fit(X, y, y_proba=proba).grouping_loss_
     assert grouping.fit(asarray(X), asarray(y), y_proba=asarray(proba)).grouping_loss_ == bound
 
 
 def test_stream(asarray, multiclass):
     y, proba = multiclass
-    stream = ForecastSketch(labels=[0, 1, 2])
+    stream = s.ForecastSketch(labels=[0, 1, 2])
     stream.partial_fit(asarray(y), asarray(proba), asarray(np.ones(len(y))))
-    expected = calibration_error(y, proba, strategy="uniform", n_bins=5)
-    found = calibration_error(stream, strategy="uniform", n_bins=5)
+    expected = s.calibration_error(y, proba, strategy="uniform", n_bins=5)
+    found = s.calibration_error(stream, strategy="uniform", n_bins=5)
     assert found == pytest.approx(expected, abs=1e-14)
 
 
 def test_gradients_are_left_behind(torch, multiclass):
     y, proba = multiclass
     tensor = torch.tensor(proba, requires_grad=True)
-    assert calibration_error(torch.tensor(y), tensor) == calibration_error(y, proba)
+    assert s.calibration_error(torch.tensor(y), tensor) == s.calibration_error(y, proba)
     np.testing.assert_array_equal(
         Brier().loss(torch.eye(3)[y], tensor), Brier().loss(np.eye(3)[y], proba)
     )
     logits = torch.log(tensor + 0.01)  # no leaf
-    found = TemperatureScaling(input="logits").fit(logits, y).transform(logits)
+    found = s.TemperatureScaling(input="logits").fit(logits, y).transform(logits)
     assert type(found) is np.ndarray and tensor.requires_grad and tensor.grad is None
 
 
 def test_half_precision(torch, multiclass):
     y, proba = multiclass
     half = proba.astype(np.float16)
-    assert calibration_error(y, torch.tensor(half)) == calibration_error(y, half)
+    assert s.calibration_error(y, torch.tensor(half)) == s.calibration_error(y, half)
     with pytest.raises(ValueError, match=r"y_proba is a torch.Tensor \(torch.bfloat16, cpu\) that"):
-        calibration_error(y, torch.tensor(proba).to(torch.bfloat16))
+        s.calibration_error(y, torch.tensor(proba).to(torch.bfloat16))
     with pytest.raises(ValueError, match="convert bfloat16 to float32 before the softmax"):
-        root_brier_score(y, proba, sample_weight=torch.ones(len(y), dtype=torch.bfloat16))
+        s.root_brier_score(y, proba, sample_weight=torch.ones(len(y), dtype=torch.bfloat16))
 
 
 @pytest.mark.parametrize("what", ["y_true", "y_proba", "sample_weight", "labels"])
@@ -142,14 +134,14 @@ def test_other_devices_are_refused(what, library, multiclass):
     given[what] = xp.asarray(given[what], device=device)
     message = rf"{what} is a {library}.* copy it to the CPU, for example with {what}.cpu\(\)"
     with pytest.raises(ValueError, match=message):
-        calibration_error(**given)
+        s.calibration_error(**given)
     with pytest.raises(ValueError, match=message):
-        proper_calibration_error(**given)
+        s.proper_calibration_error(**given)
 
 
 def test_the_door_names_features(torch, multiclass):
     y, proba = multiclass
-    scaling = TemperatureScaling().fit(proba, y)
+    scaling = s.TemperatureScaling().fit(proba, y)
     with pytest.raises(ValueError, match="X is a torch.Tensor .*meta"):
         scaling.transform(torch.tensor(proba, device="meta"))
 
@@ -158,15 +150,15 @@ def test_dispatch_changes_nothing(asarray, multiclass, monkeypatch):
     """scikit-learn's switch keeps tensors in its own estimators; ours compute in NumPy."""
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     y, proba = multiclass
-    expected = calibration_error(y, proba)
+    expected = s.calibration_error(y, proba)
     try:
         context = sklearn.config_context(array_api_dispatch=True)
         context.__enter__()
     except (ImportError, RuntimeError):
         pytest.skip("array_api_dispatch needs a SciPy that was imported with SCIPY_ARRAY_API=1")
     try:
-        assert calibration_error(asarray(y), asarray(proba)) == expected
-        found = TemperatureScaling().fit(asarray(proba), y).transform(asarray(proba))
+        assert s.calibration_error(asarray(y), asarray(proba)) == expected
+        found = s.TemperatureScaling().fit(asarray(proba), y).transform(asarray(proba))
         assert type(found) is np.ndarray
     finally:
         context.__exit__(None, None, None)
@@ -195,6 +187,6 @@ class Unreadable:
 
 def test_exchange_without_numpy(multiclass):
     y, proba = multiclass
-    assert root_brier_score(OnlyDLPack(y), OnlyDLPack(proba)) == root_brier_score(y, proba)
+    assert s.root_brier_score(OnlyDLPack(y), OnlyDLPack(proba)) == s.root_brier_score(y, proba)
     with pytest.raises(ValueError, match=r"Unreadable \(\?, \?\) that NumPy cannot read"):
-        root_brier_score(y, Unreadable())
+        s.root_brier_score(y, Unreadable())

@@ -9,18 +9,7 @@ import polars as pl
 import pytest
 from scipy.special import logit
 
-from skcalib import (
-    CalibrationErrorEstimator,
-    ForecastSketch,
-    GroupingLossEstimator,
-    PlattScaling,
-    ReliabilityDisplay,
-    calibration_error,
-    calibration_improvement,
-    calibration_upper_bound,
-    compare_calibration,
-    ks_calibration_error,
-)
+import skcalib as s
 from skcalib._column_names import is_numbering, is_plain, match_names, read_name
 from skcalib.problem import check_problem
 
@@ -171,7 +160,7 @@ VARIANTS = ["p_churn", "churn", "proba_churn", "Prob_Churn", "P(churn)", "churn_
 def test_a_named_column_is_the_probability_of_its_class(kind, name):
     """The class that sorts first and the one that sorts last alike."""
     loss = 2 * np.mean((P - (Y == "churn")) ** 2)
-    assert calibration_upper_bound(Y, BY_NAME[kind](name, P)) == pytest.approx(loss / 2)
+    assert s.calibration_upper_bound(Y, BY_NAME[kind](name, P)) == pytest.approx(loss / 2)
     problem = check_problem(Y, BY_NAME[kind](name, P))
     assert problem.classes.tolist() == ["stay", "churn"]
     np.testing.assert_array_equal(problem.forecast[:, 1], P)
@@ -268,7 +257,7 @@ def test_a_single_class_and_a_name():
 
 
 MIXED = np.array(["churn", "stay", "stay", "churn", "stay"])  # not separable by P
-RECALIBRATED = PlattScaling(labels=["stay", "churn"]).fit(P, MIXED).predict_proba(P)
+RECALIBRATED = s.PlattScaling(labels=["stay", "churn"]).fit(P, MIXED).predict_proba(P)
 
 
 @pytest.mark.parametrize("kind", BY_NAME)
@@ -276,18 +265,18 @@ def test_recalibrators_read_names_by_the_same_rule(kind):
     for name in VARIANTS:
         column = BY_NAME[kind](name, P)
         for labels in (None, ["stay", "churn"]):
-            fitted = PlattScaling(labels=labels).fit(column, MIXED)
+            fitted = s.PlattScaling(labels=labels).fit(column, MIXED)
             assert fitted.classes_.tolist() == ["stay", "churn"]
             np.testing.assert_array_equal(fitted.transform(column), RECALIBRATED)
         with pytest.raises(ValueError, match=r"'churn', but .* pass labels=\['stay', 'churn'\]"):
-            PlattScaling(labels=["churn", "stay"]).fit(column, MIXED)
+            s.PlattScaling(labels=["churn", "stay"]).fit(column, MIXED)
     logits = BY_NAME[kind]("logit_churn", logit(P))
-    fitted = PlattScaling(input="logits").fit(logits, MIXED)
+    fitted = s.PlattScaling(input="logits").fit(logits, MIXED)
     np.testing.assert_allclose(fitted.predict_proba(logits), RECALIBRATED, rtol=1e-9)
     with pytest.raises(ValueError, match=r"'q', which does not say .* labels=\['stay', 'churn'\]"):
-        PlattScaling().fit(BY_NAME[kind]("q", P), MIXED)
+        s.PlattScaling().fit(BY_NAME[kind]("q", P), MIXED)
     with pytest.raises(ValueError, match=r"only the class 'churn', .* labels=\[other, 'churn'\]"):
-        PlattScaling().fit(BY_NAME[kind]("p_churn", P), ["churn"] * 5)
+        s.PlattScaling().fit(BY_NAME[kind]("p_churn", P), ["churn"] * 5)
 
 
 @pytest.mark.parametrize("kind", BY_NAME)
@@ -296,20 +285,20 @@ def test_recalibrators_refuse_another_name_than_at_fit(kind):
     if "frame" in kind:
         # scikit-learn says so where it knows the names of the frame; 1.6 does not for polars
         with pytest.raises(ValueError, match="feature names should match|probabilities of 'churn'"):
-            PlattScaling().fit(column, MIXED).predict(other)
+            s.PlattScaling().fit(column, MIXED).predict(other)
         series = other["p_stay"]
         with pytest.raises(ValueError, match="'p_stay', so .* probabilities of 'churn'"):
-            PlattScaling().fit(column, MIXED).predict(series)
+            s.PlattScaling().fit(column, MIXED).predict(series)
     else:
         for fitted_to in (column, P):
-            fitted = PlattScaling(labels=["stay", "churn"]).fit(fitted_to, MIXED)
+            fitted = s.PlattScaling(labels=["stay", "churn"]).fit(fitted_to, MIXED)
             np.testing.assert_array_equal(fitted.transform(column), RECALIBRATED)
             with pytest.raises(ValueError, match="'p_stay', so .* probabilities of 'churn'"):
                 fitted.transform(other)
     turned = pd.DataFrame({"p_stay": 1 - P, "p_churn": P})
     with pytest.raises(ValueError, match=r"are named \['p_stay', 'p_churn'\]"):
-        PlattScaling().fit(turned, MIXED)
-    fitted = PlattScaling(labels=["stay", "churn"]).fit(turned, MIXED)
+        s.PlattScaling().fit(turned, MIXED)
+    fitted = s.PlattScaling(labels=["stay", "churn"]).fit(turned, MIXED)
     np.testing.assert_allclose(fitted.transform(turned), RECALIBRATED, rtol=1e-12)
 
 
@@ -322,24 +311,24 @@ def test_estimators_and_streams_read_names_by_the_same_rule(kind):
     column, X = BY_NAME[kind]("p_churn", p), rng.normal(size=(200, 2))
 
     def error_of(labels, proba):
-        return CalibrationErrorEstimator(labels=labels).fit(proba, y).calibration_error_
+        return s.CalibrationErrorEstimator(labels=labels).fit(proba, y).calibration_error_
 
     def groups_of(labels, proba):
-        estimator = GroupingLossEstimator(labels=labels, random_state=0)
+        estimator = s.GroupingLossEstimator(labels=labels, random_state=0)
         return estimator.fit(X, y, y_proba=proba).grouping_loss_
 
     def stream_of(labels, proba):
-        sketch = ForecastSketch(labels=labels or order, notion="canonical")
-        return calibration_error(sketch.partial_fit(y, proba), strategy="uniform")
+        sketch = s.ForecastSketch(labels=labels or order, notion="canonical")
+        return s.calibration_error(sketch.partial_fit(y, proba), strategy="uniform")
 
     def curve_of(labels, proba):
-        display = ReliabilityDisplay.from_predictions(y, proba, labels=labels)
+        display = s.ReliabilityDisplay.from_predictions(y, proba, labels=labels)
         plt.close(display.figure_)
         return display.curves[0].prob_true.tolist()
 
     def gain_of(labels, proba):
         after = BY_NAME[kind]("p_churn", p**2)
-        gain = calibration_improvement(y, proba, after, injective=True, labels=labels)
+        gain = s.calibration_improvement(y, proba, after, injective=True, labels=labels)
         return gain.estimate
 
     def binned(function):
@@ -348,7 +337,7 @@ def test_estimators_and_streams_read_names_by_the_same_rule(kind):
 
         return value
 
-    errors = binned(calibration_error), binned(ks_calibration_error)
+    errors = binned(s.calibration_error), binned(s.ks_calibration_error)
     for value in (error_of, groups_of, stream_of, curve_of, gain_of, *errors):
         expected = value(order, p)
         assert value(None, column) == pytest.approx(expected, rel=1e-9), value.__name__
@@ -364,9 +353,9 @@ def test_a_comparison_of_columns_of_different_classes():
     churn, stay = pd.Series(p, name="p_churn"), pd.Series(1 - p**2, name="p_stay")
     for second in (stay, p**2):
         with pytest.raises(ValueError, match="of different classes: pass pos_label="):
-            compare_calibration(y, churn, second)
-    found = compare_calibration(y, churn, p**2, pos_label="churn")
-    assert found == compare_calibration(y, p, p**2, pos_label="churn")
+            s.compare_calibration(y, churn, second)
+    found = s.compare_calibration(y, churn, p**2, pos_label="churn")
+    assert found == s.compare_calibration(y, p, p**2, pos_label="churn")
     assert found.high < 0
 
 

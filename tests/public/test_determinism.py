@@ -24,9 +24,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import shuffle
 
 import skcalib
-from skcalib import (
-    proper_calibration_error,
-)
+from skcalib import proper_calibration_error
 from skcalib.smoothers import DirichletKernel
 
 EVERY = [*FORECASTS, *DISPLAYS]
@@ -180,37 +178,27 @@ def test_the_number_of_jobs_of_a_smoother_does_not_matter():
 UNORDERED = [recipe for recipe in EVERY if not recipe.order]
 
 
-def assert_rows_may_move(recipe, y, arrays, *, weighted, seed=0):
-    """The same numbers for rows, and their weights, in another order."""
-    rows, weight, moved = shuffle(np.arange(len(y)), random_state=seed), {}, {}
+@pytest.mark.parametrize("kind", ["plain", "weighted", "tied"])
+@pytest.mark.parametrize("recipe", UNORDERED, ids=str)
+def test_the_order_of_rows_does_not_matter(recipe, kind):
+    """Of tied forecasts, each is that of several samples with other labels and weights."""
+    y, proba = data_for(recipe)
+    arrays, weight, moved = arrays_for(recipe, proba), {}, {}
+    if kind == "tied":
+        proba = np.round(4 * proba)
+        proba /= proba.sum(axis=1, keepdims=True)
+        proba = 0.9 * proba + 0.1 / proba.shape[1]
+        assert len(np.unique(proba.round(12), axis=0)) < len(y) / 2
+        arrays = (proba, 0.5 * proba + 0.5 / proba.shape[1])
+        arrays = arrays if recipe.takes == "two forecasts" else arrays_for(recipe, proba)
+    rows = shuffle(np.arange(len(y)), random_state=len(kind))
     needs_equal_weights = "bound" in str(recipe) or "biased" in str(recipe)
-    if weighted and recipe.accepts("sample_weight") and not needs_equal_weights:
+    if kind != "plain" and recipe.accepts("sample_weight") and not needs_equal_weights:
         weight["sample_weight"] = np.random.default_rng(2).uniform(0.5, 2, len(y))
         moved["sample_weight"] = weight["sample_weight"][rows]
     expected = run(recipe, y, *arrays, **weight)
-    got = run(recipe, y[rows], *(a[rows] for a in arrays), **moved)
+    got = run(recipe, y[rows], *(array[rows] for array in arrays), **moved)
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("recipe", UNORDERED, ids=str)
-def test_the_order_of_rows_does_not_matter(recipe):
-    y, proba = data_for(recipe)
-    for weighted in (False, True):
-        arrays = arrays_for(recipe, proba)
-        assert_rows_may_move(recipe, y, arrays, weighted=weighted, seed=int(weighted))
-
-
-@pytest.mark.parametrize("recipe", UNORDERED, ids=str)
-def test_the_order_of_tied_rows_does_not_matter(recipe):
-    """Several samples share each forecast, with other labels and weights."""
-    y, proba = data_for(recipe)
-    proba = np.round(4 * proba)
-    proba /= proba.sum(axis=1, keepdims=True)
-    proba = 0.9 * proba + 0.1 / proba.shape[1]
-    assert len(np.unique(proba.round(12), axis=0)) < len(y) / 2
-    arrays = (proba, 0.5 * proba + 0.5 / proba.shape[1])
-    arrays = arrays if recipe.takes == "two forecasts" else arrays_for(recipe, proba)
-    assert_rows_may_move(recipe, y, arrays, weighted=True)
 
 
 # --- columns --------------------------------------------------------------------------------------

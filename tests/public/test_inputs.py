@@ -414,6 +414,19 @@ def test_weights_of_every_kind(recipe, kind):
     np.testing.assert_array_equal(got, expected)
 
 
+@pytest.mark.parametrize("recipe", [r for r in FORECASTS if r.accepts("sample_weight")], ids=str)
+def test_a_sample_of_weight_zero_is_not_there(recipe):
+    y, proba = list(shapes(recipe))[-1]
+    weight = np.repeat([2.0, 0.0], [len(y) - 4, 4])  # the last: positions decide the groups
+    arrays = arrays_of(recipe, y, proba)
+    with only_own_warnings():
+        got, expected = (
+            numbers(recipe(y[:n], *(array[:n] for array in arrays), sample_weight=weight[:n]))
+            for n in (len(y), len(y) - 4)
+        )
+    np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+
+
 @pytest.mark.parametrize(
     ("recipe", "scale"),
     rotated([r for r in FORECASTS if r.accepts("sample_weight")], [1e-300, 1e300], 1),

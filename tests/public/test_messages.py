@@ -148,6 +148,15 @@ def test_same_message_from_every_function(recipe):
             assert_says(words, recipe, *arguments, **options)
 
 
+OF_TWO_CLASSES = [r for r in FORECASTS if r.binary and not r.accepts("notion")]
+
+
+@pytest.mark.parametrize("recipe", OF_TWO_CLASSES, ids=str)
+def test_functions_of_two_classes_refuse_three(recipe):
+    with pytest.raises(ValueError, match="is for two classes, but y_proba has 3 columns: "):
+        recipe(Y3, P3)
+
+
 def assert_says(words, call, *arguments, **options):
     with pytest.raises(ValueError) as caught:
         call(*arguments, **options)

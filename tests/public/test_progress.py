@@ -5,14 +5,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 
-from skcalib import (
-    CalibrationErrorEstimator,
-    GroupingLossEstimator,
-    calibration_error_interval,
-    consistency_test,
-    corp_test,
-    ks_calibration_error,
-)
+import skcalib as s
 from skcalib.datasets import make_logistic_scores
 
 DATA = make_logistic_scores(200, random_state=0)
@@ -22,13 +15,13 @@ X = np.random.default_rng(0).normal(size=(200, 2))
 @pytest.mark.parametrize(
     "work",
     [
-        lambda y, p: consistency_test(y, p, metric=ks_calibration_error, n_resamples=19),
-        lambda y, p: corp_test(y, p, n_resamples=19),
-        lambda y, p: calibration_error_interval(
+        lambda y, p: s.consistency_test(y, p, metric=s.ks_calibration_error, n_resamples=19),
+        lambda y, p: s.corp_test(y, p, n_resamples=19),
+        lambda y, p: s.calibration_error_interval(
             y, p, metric="ici", smoother="isotonic", n_resamples=39
         ),
-        lambda y, p: GroupingLossEstimator(n_permutations=19).fit(X, y, y_proba=p),
-        lambda y, p: CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(X, y),
+        lambda y, p: s.GroupingLossEstimator(n_permutations=19).fit(X, y, y_proba=p),
+        lambda y, p: s.CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(X, y),
     ],
     ids=["consistency", "corp", "interval", "grouping", "estimator"],
 )

@@ -8,13 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
 from sklearn.naive_bayes import GaussianNB
 
-from skcalib import (
-    CalibrationErrorEstimator,
-    ComparisonReport,
-    RecalibratedClassifierCV,
-    calibration_improvement,
-    consistency_test,
-)
+import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.significance import CalibrationTest
 
@@ -26,7 +20,7 @@ def test_a_metric_without_a_value_is_refused():
         return np.nan
 
     with pytest.raises(ValueError, match="The metric returned NaN"):
-        consistency_test(DATA.y, DATA.y_proba, metric=nothing, n_resamples=9)
+        s.consistency_test(DATA.y, DATA.y_proba, metric=nothing, n_resamples=9)
 
 
 def test_levels_of_tests_lie_between_0_and_1():
@@ -38,7 +32,7 @@ def test_levels_of_tests_lie_between_0_and_1():
 def test_a_foreign_recalibrator_that_loses_rows_is_refused():
     foreign = SimpleNamespace(predict_proba=lambda proba: proba[:-1], classes_=np.arange(3))
     with pytest.raises(ValueError, match=r"has shape \(59, 3\), but 60 samples of 3 classes"):
-        calibration_improvement(DATA.y, DATA.y_proba, foreign)
+        s.calibration_improvement(DATA.y, DATA.y_proba, foreign)
 
 
 class OneClass(ClassifierMixin, BaseEstimator):
@@ -53,7 +47,7 @@ class OneClass(ClassifierMixin, BaseEstimator):
 
 
 def test_a_foreign_recalibrator_of_one_class_is_certain():
-    model = RecalibratedClassifierCV(GaussianNB(), OneClass()).fit(DATA.y_proba, DATA.y)
+    model = s.RecalibratedClassifierCV(GaussianNB(), OneClass()).fit(DATA.y_proba, DATA.y)
     found = model.predict_proba(DATA.y_proba)
     np.testing.assert_array_equal(found, np.tile([0.0, 1.0, 0.0], (60, 1)))
 
@@ -62,13 +56,13 @@ def test_one_class_alone_is_nothing_to_assess():
     X = np.zeros((2, 1))
     alone = DummyClassifier().fit(X, ["a", "a"])
     with pytest.raises(ValueError, match="have only one class, 'a'"):
-        CalibrationErrorEstimator(alone).fit(X, ["a", "a"])
+        s.CalibrationErrorEstimator(alone).fit(X, ["a", "a"])
 
 
 def test_three_models_have_a_table_of_pairs_for_each_quantity():
     forecasts = {f"model {k}": DATA.y_proba ** (1 / k) for k in (1, 2, 3)}
     forecasts = {k: p / p.sum(axis=1, keepdims=True) for k, p in forecasts.items()}
-    text = ComparisonReport.from_predictions(DATA.y, forecasts).to_text(details=True)
+    text = s.ComparisonReport.from_predictions(DATA.y, forecasts).to_text(details=True)
     assert "intervals that hold for all 3 pairs together" in " ".join(text.split())
     for pair in ("model 1 - model 2", "model 1 - model 3", "model 2 - model 3"):
         assert pair in text

@@ -8,14 +8,6 @@ import numpy as np
 import pytest
 
 import skcalib
-from skcalib import (
-    calibration_error,
-    calibration_upper_bound,
-    distribution_free_bound,
-    hosmer_lemeshow_test,
-    proper_calibration_error,
-    reliability_bins,
-)
 from skcalib.datasets import make_tempered_simplex, make_widmann
 
 # --- "a p-value of -7e-12 (1 - cdf at large n: use sf)" -------------------------------------------
@@ -35,11 +27,11 @@ def test_one_belongs_to_the_last_bin(strategy):
     """A forecast of exactly 1 opens no bin of its own behind the last one."""
     p = np.array([0.05, 0.15, 0.95, 1.0, 1.0, 0.0])
     y = np.array([0, 0, 1, 1, 0, 0])
-    (bins,) = reliability_bins(y, p, n_bins=5, strategy=strategy, notion="canonical")
+    (bins,) = skcalib.reliability_bins(y, p, n_bins=5, strategy=strategy, notion="canonical")
     assert bins.edges[0] == 0 and bins.edges[-1] == 1 and len(bins.edges) <= 6
     assert bins.index.max() == len(bins.edges) - 2
     assert bins.mass.sum() == 6 and bins.mean_score.max() <= 1
-    error = calibration_error(y, p, n_bins=5, strategy="uniform", notion="canonical")
+    error = skcalib.calibration_error(y, p, n_bins=5, strategy="uniform", notion="canonical")
     assert error == pytest.approx((abs(0.2) + abs(2 - 2.95)) / 6)
 
 
@@ -54,13 +46,13 @@ def test_classes_that_are_never_the_top_one_have_numbers():
     y = data.y.copy()
     y[:6] = 2
     assert not np.any(proba.argmax(axis=1) == 2)
-    records = reliability_bins(y, proba, notion="classwise", n_bins=5)
+    records = skcalib.reliability_bins(y, proba, notion="classwise", n_bins=5)
     assert len(records) == 3
     for record in records:
         assert np.isfinite(record.mean_label).all() and np.isfinite(record.mean_score).all()
-    assert np.isfinite(calibration_error(y, proba, notion="classwise"))
-    assert np.isfinite(proper_calibration_error(y, proba, notion="classwise"))
-    only = calibration_error(y == 2, rare[:, 0], notion="canonical", n_bins=5)
+    assert np.isfinite(skcalib.calibration_error(y, proba, notion="classwise"))
+    assert np.isfinite(skcalib.proper_calibration_error(y, proba, notion="classwise"))
+    only = skcalib.calibration_error(y == 2, rare[:, 0], notion="canonical", n_bins=5)
     assert only == pytest.approx(abs(6 / 600 - 0.02))
 
 
@@ -72,15 +64,15 @@ def test_a_bin_may_hold_a_single_sample(norm):
     p = np.array([0.05, 0.31, 0.33, 0.35, 0.95])
     y = np.array([0, 0, 1, 0, 1])
     options = {"n_bins": 10, "strategy": "uniform", "notion": "canonical", "norm": norm}
-    assert np.isfinite(calibration_error(y, p, **options))
-    (bins,) = reliability_bins(y, p, n_bins=10, strategy="uniform", notion="canonical")
+    assert np.isfinite(skcalib.calibration_error(y, p, **options))
+    (bins,) = skcalib.reliability_bins(y, p, n_bins=10, strategy="uniform", notion="canonical")
     assert bins.mass.tolist() == [1, 3, 1]
     assert bins.gap_variance[[0, 2]].tolist() == [np.inf, np.inf]  # it says so, and breaks nothing
     if norm == "l2":
-        alone = calibration_error(y, p, **options, debiased=True, squared=True)
+        alone = skcalib.calibration_error(y, p, **options, debiased=True, squared=True)
         gap, variance = 1 / 3 - 0.33, np.var((y - p)[1:4], ddof=1) / 3
         assert alone == pytest.approx(3 / 5 * (gap**2 - variance))
-    assert np.isfinite(hosmer_lemeshow_test(y, p, strategy="uniform").statistic)
+    assert np.isfinite(skcalib.hosmer_lemeshow_test(y, p, strategy="uniform").statistic)
 
 
 # --- traps of the papers' own code, named in the sections on P24 and W19 ----------------------
@@ -94,14 +86,14 @@ def test_certain_forecasts_and_absent_classes_are_no_trap(smoother):
     certain[:4] = [0.3, 0.3, 0.4]
     for loss in ("brier", "log"):
         options = {"loss": loss, "method": "direct", "labels": [0, 1, 2], "smoother": smoother}
-        assert proper_calibration_error(y, certain, **options) >= 0
-        assert np.isfinite(calibration_upper_bound(y, certain, loss=loss, labels=[0, 1, 2]))
+        assert skcalib.proper_calibration_error(y, certain, **options) >= 0
+        assert np.isfinite(skcalib.calibration_upper_bound(y, certain, loss=loss, labels=[0, 1, 2]))
 
 
 def test_a_negative_kernel_estimate_is_no_evidence():
     """W19: the published code squares it."""
     data = make_widmann(250, model="M1", random_state=1)
-    tests = [distribution_free_bound(data.y[i:], data.y_proba[i:]) for i in range(30)]
+    tests = [skcalib.distribution_free_bound(data.y[i:], data.y_proba[i:]) for i in range(30)]
     negative = [test for test in tests if test.estimate < 0]
     assert negative and all(test.pvalue == 1 for test in negative)
 

@@ -346,21 +346,6 @@ def test_answers_are_those_of_plain_loops(case):
     assert min(terms.miscalibration, terms.discrimination, terms.uncertainty) >= 0
 
 
-@EASY
-@given(valid(max_samples=20))
-def test_a_row_of_weight_zero_is_not_there(case):
-    """Whatever stands in it."""
-    y, proba, options = case
-    weight = options.pop("sample_weight")
-    weight = np.ones(len(y)) if weight is None else weight
-    options.setdefault("labels", np.unique(y))
-    longer = np.concatenate([proba, proba[::-1][:1]]), np.append(y, y[::-1][:1])
-    for function in (skcalib.root_brier_score, skcalib.calibration_error):
-        without = function(y, proba, sample_weight=weight, **options)
-        beside = function(longer[1], longer[0], sample_weight=np.append(weight, 0), **options)
-        assert beside == pytest.approx(without, rel=1e-9, abs=1e-12)
-
-
 # --- decisions that are stated in the documentation -----------------------------------------------
 
 

@@ -18,33 +18,6 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 import skcalib
-from skcalib import (
-    CalibrationErrorEstimator,
-    CalibrationReport,
-    CrossFitProba,
-    ForecastSketch,
-    GroupingDisplay,
-    GroupingLossEstimator,
-    GroupRecalibrator,
-    HistogramBinning,
-    MultilabelRecalibrator,
-    PlattScaling,
-    RecalibratedClassifierCV,
-    ReliabilityDisplay,
-    TemperatureScaling,
-    VarianceScaling,
-    calibration_by_group,
-    calibration_error,
-    calibration_improvement,
-    calibration_summary,
-    compare_calibration,
-    cumulative_test,
-    evaluate_supersample,
-    get_scorer,
-    hosmer_lemeshow_test,
-    proper_calibration_error,
-    reliability_bins,
-)
 from skcalib.datasets import make_tempered_simplex
 from skcalib.problem import check_problem
 from skcalib.smoothers import QuantileBins, UniformBins
@@ -61,18 +34,18 @@ TOO_MANY = r"^n_bins must be at most 1000000 for bins of equal width, got 100000
 
 def test_more_quantile_bins_than_samples_are_as_many_as_samples():
     for options in ({}, {"notion": "classwise"}, {"norm": "l2", "debiased": True}):
-        many, full = (calibration_error(Y, P, n_bins=b, **options) for b in (HUGE, len(Y)))
+        many, full = (skcalib.calibration_error(Y, P, n_bins=b, **options) for b in (HUGE, len(Y)))
         assert many == full
-    (many,) = reliability_bins(Y, P, n_bins=HUGE)
-    (full,) = reliability_bins(Y, P, n_bins=len(Y))
+    (many,) = skcalib.reliability_bins(Y, P, n_bins=HUGE)
+    (full,) = skcalib.reliability_bins(Y, P, n_bins=len(Y))
     np.testing.assert_array_equal(many.edges, full.edges)
-    pvalues = [hosmer_lemeshow_test(Y, P, n_bins=b).pvalue for b in (HUGE, len(Y))]
+    pvalues = [skcalib.hosmer_lemeshow_test(Y, P, n_bins=b).pvalue for b in (HUGE, len(Y))]
     assert pvalues[0] == pvalues[1]
-    bins = [HistogramBinning(n_bins=b).fit(P, Y).predict_proba(P) for b in (HUGE, len(Y))]
+    bins = [skcalib.HistogramBinning(n_bins=b).fit(P, Y).predict_proba(P) for b in (HUGE, len(Y))]
     np.testing.assert_array_equal(*bins)
     cells = [QuantileBins(b).fit(P, P).n_cells_ for b in (HUGE, len(Y))]
     assert cells == [len(np.unique(P[:, 1]))] * 2
-    estimators = [GroupingLossEstimator(n_bins=b, random_state=0) for b in (HUGE, 1000)]
+    estimators = [skcalib.GroupingLossEstimator(n_bins=b, random_state=0) for b in (HUGE, 1000)]
     losses = [one.fit(P, Y, y_proba=P).grouping_loss_ for one in estimators]
     assert losses[0] == losses[1]
 
@@ -80,12 +53,12 @@ def test_more_quantile_bins_than_samples_are_as_many_as_samples():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda b: calibration_error(Y, P, strategy="uniform", n_bins=b),
-        lambda b: reliability_bins(Y, P, strategy="uniform", n_bins=b),
-        lambda b: hosmer_lemeshow_test(Y, P, strategy="uniform", n_bins=b),
+        lambda b: skcalib.calibration_error(Y, P, strategy="uniform", n_bins=b),
+        lambda b: skcalib.reliability_bins(Y, P, strategy="uniform", n_bins=b),
+        lambda b: skcalib.hosmer_lemeshow_test(Y, P, strategy="uniform", n_bins=b),
         lambda b: UniformBins(b).fit(P, P),
-        lambda b: HistogramBinning(n_bins=b, strategy="uniform").fit(P, Y),
-        lambda b: ReliabilityDisplay.from_predictions(Y, P, strategy="uniform", n_bins=b),
+        lambda b: skcalib.HistogramBinning(n_bins=b, strategy="uniform").fit(P, Y),
+        lambda b: skcalib.ReliabilityDisplay.from_predictions(Y, P, strategy="uniform", n_bins=b),
     ],
 )
 def test_more_than_a_million_uniform_bins_are_refused(call):
@@ -110,43 +83,49 @@ PREFIXES = ("{}", "proba_{}", "p_{}", "prob_{}", "P(Y={})", "score_{}")
 def test_names_in_order_are_accepted_and_others_refused(classes, form, make):
     y = classes[Y]
     names = [form.format(one) for one in classes]
-    assert calibration_error(y, named(names, make=make)) == calibration_error(Y, P)
-    TemperatureScaling().fit(named(names, make=make), y)
+    assert skcalib.calibration_error(y, named(names, make=make)) == skcalib.calibration_error(Y, P)
+    skcalib.TemperatureScaling().fit(named(names, make=make), y)
     turned = named(names[::-1], make=make)
     words = r"are named .*, but columns follow the sorted classes"
-    for call in (calibration_error, proper_calibration_error):
+    for call in (skcalib.calibration_error, skcalib.proper_calibration_error):
         with pytest.raises(ValueError, match=words):
             call(y, turned)
     with pytest.raises(ValueError, match=words):
-        TemperatureScaling().fit(turned, y)
+        skcalib.TemperatureScaling().fit(turned, y)
 
 
 def test_labels_must_not_contradict_names():
     y, turned = WORDS[Y], named(["p_b", "p_a"], P[:, ::-1])
-    right = calibration_error(y, P)
-    assert calibration_error(y, turned, labels=["b", "a"]) == pytest.approx(right, rel=1e-12)
+    right = skcalib.calibration_error(y, P)
+    assert skcalib.calibration_error(y, turned, labels=["b", "a"]) == pytest.approx(
+        right, rel=1e-12
+    )
     words = r"^The columns of y_proba are named \['p_b', 'p_a'\], but labels is \['a', 'b'\]"
-    for call in (calibration_error, proper_calibration_error, calibration_summary):
+    for call in (
+        skcalib.calibration_error,
+        skcalib.proper_calibration_error,
+        skcalib.calibration_summary,
+    ):
         with pytest.raises(ValueError, match=words):
             call(y, turned, labels=["a", "b"])
     with pytest.raises(ValueError, match=r"columns of X are named .*, but labels is"):
-        PlattScaling(labels=["a", "b"]).fit(turned, y)
+        skcalib.PlattScaling(labels=["a", "b"]).fit(turned, y)
     # A library numbers columns by itself: such numbers are no names.
-    assert calibration_error(1 - Y, pd.DataFrame(P), labels=[1, 0]) == right
-    assert calibration_error(1 - Y, pl.DataFrame(P), labels=[1, 0]) == right
+    assert skcalib.calibration_error(1 - Y, pd.DataFrame(P), labels=[1, 0]) == right
+    assert skcalib.calibration_error(1 - Y, pl.DataFrame(P), labels=[1, 0]) == right
 
 
 def test_numbers_of_columns_must_be_those_of_the_classes():
     words = r"^The columns of y_proba are named \[0, 1\], but y_true has the classes \[0, 2\]"
     with pytest.raises(ValueError, match=words):
-        calibration_error(2 * Y, pd.DataFrame(P))
+        skcalib.calibration_error(2 * Y, pd.DataFrame(P))
     with pytest.raises(ValueError, match=r"columns of X are named \['p_0', 'p_1'\], but y"):
-        PlattScaling().fit(named(["p_0", "p_1"]), 2 * Y)
-    right = calibration_error(Y, P)
-    assert calibration_error(2 * Y, pd.DataFrame(P), labels=[0, 2]) == right
-    assert calibration_error(2 * Y, P) == right
+        skcalib.PlattScaling().fit(named(["p_0", "p_1"]), 2 * Y)
+    right = skcalib.calibration_error(Y, P)
+    assert skcalib.calibration_error(2 * Y, pd.DataFrame(P), labels=[0, 2]) == right
+    assert skcalib.calibration_error(2 * Y, P) == right
     for y in (Y + 1, 2 * Y - 1, WORDS[Y]):  # numbers that contradict nothing
-        assert calibration_error(y, pd.DataFrame(P)) == right
+        assert skcalib.calibration_error(y, pd.DataFrame(P)) == right
 
 
 @pytest.mark.parametrize("form", PREFIXES)
@@ -158,11 +137,13 @@ def test_named_columns_tell_the_classes_without_samples(classes, absent, form):
     frame = named([form.format(one) for one in classes], proba)
     found = check_problem(y, frame)
     assert found.classes.tolist() == classes.tolist()
-    assert calibration_error(y, frame) == calibration_error(y, proba, labels=classes)
+    assert skcalib.calibration_error(y, frame) == skcalib.calibration_error(
+        y, proba, labels=classes
+    )
     with pytest.raises(ValueError, match="3 columns: pass labels="):
-        calibration_error(y, proba)  # the class of a column of an array is not guessed
+        skcalib.calibration_error(y, proba)  # the class of a column of an array is not guessed
     with pytest.raises(ValueError, match="3 columns: pass labels="):
-        calibration_error(y, pd.DataFrame(proba))
+        skcalib.calibration_error(y, pd.DataFrame(proba))
 
 
 # --- Indices of pandas ----------------------------------------------------------------------------
@@ -196,30 +177,30 @@ def _estimator_calls():
     logistic = LogisticRegression()
     fitted = LogisticRegression().fit(P, Y)
     yield lambda: MOMENTS[0](X[0], series(P[:, 0], ORDER[::-1]), P[:, 1])
-    yield lambda: TemperatureScaling().fit(X, y)
-    yield lambda: TemperatureScaling().fit(P, y, w)
-    yield lambda: TemperatureScaling(labels=[0, 1]).fit_chunks([(X, y)])
-    yield lambda: GroupRecalibrator().fit(P, y, features=X)
-    yield lambda: MultilabelRecalibrator().fit(X, series(np.eye(2)[Y], np.arange(N)))
-    yield lambda: VarianceScaling().fit(series(P + 1, ORDER), y)
-    yield lambda: CalibrationErrorEstimator().fit(X, y)
-    yield lambda: CalibrationErrorEstimator(logistic, cv=2).fit(P, y, groups=w)
-    yield lambda: GroupingLossEstimator().fit(X, y, y_proba=P)
-    yield lambda: GroupingLossEstimator().fit(P, y, y_proba=X)
-    yield lambda: RecalibratedClassifierCV().fit(X, y)
-    yield lambda: RecalibratedClassifierCV().fit(P, y, w)
-    yield lambda: CrossFitProba().fit(X, y)
-    yield lambda: ForecastSketch([0, 1]).partial_fit(y, X)
-    yield lambda: ForecastSketch([0, 1]).partial_fit(y, P, by=w)
-    yield lambda: calibration_by_group(y, P, w)
-    yield lambda: compare_calibration(Y, series(P, np.arange(N)), X)
-    yield lambda: calibration_improvement(Y, series(P, np.arange(N)), X)
-    yield lambda: CalibrationReport.from_predictions(y, P, X=X)
-    yield lambda: CalibrationReport.from_estimator(logistic, X, y, cv=2)
-    yield lambda: ReliabilityDisplay.from_estimator(fitted, X, y)
-    yield lambda: GroupingDisplay.from_estimator(fitted, X, y)
-    yield lambda: evaluate_supersample(logistic, X, y)
-    yield lambda: get_scorer("neg_l1_calibration_error")(fitted, X, y)
+    yield lambda: skcalib.TemperatureScaling().fit(X, y)
+    yield lambda: skcalib.TemperatureScaling().fit(P, y, w)
+    yield lambda: skcalib.TemperatureScaling(labels=[0, 1]).fit_chunks([(X, y)])
+    yield lambda: skcalib.GroupRecalibrator().fit(P, y, features=X)
+    yield lambda: skcalib.MultilabelRecalibrator().fit(X, series(np.eye(2)[Y], np.arange(N)))
+    yield lambda: skcalib.VarianceScaling().fit(series(P + 1, ORDER), y)
+    yield lambda: skcalib.CalibrationErrorEstimator().fit(X, y)
+    yield lambda: skcalib.CalibrationErrorEstimator(logistic, cv=2).fit(P, y, groups=w)
+    yield lambda: skcalib.GroupingLossEstimator().fit(X, y, y_proba=P)
+    yield lambda: skcalib.GroupingLossEstimator().fit(P, y, y_proba=X)
+    yield lambda: skcalib.RecalibratedClassifierCV().fit(X, y)
+    yield lambda: skcalib.RecalibratedClassifierCV().fit(P, y, w)
+    yield lambda: skcalib.CrossFitProba().fit(X, y)
+    yield lambda: skcalib.ForecastSketch([0, 1]).partial_fit(y, X)
+    yield lambda: skcalib.ForecastSketch([0, 1]).partial_fit(y, P, by=w)
+    yield lambda: skcalib.calibration_by_group(y, P, w)
+    yield lambda: skcalib.compare_calibration(Y, series(P, np.arange(N)), X)
+    yield lambda: skcalib.calibration_improvement(Y, series(P, np.arange(N)), X)
+    yield lambda: skcalib.CalibrationReport.from_predictions(y, P, X=X)
+    yield lambda: skcalib.CalibrationReport.from_estimator(logistic, X, y, cv=2)
+    yield lambda: skcalib.ReliabilityDisplay.from_estimator(fitted, X, y)
+    yield lambda: skcalib.GroupingDisplay.from_estimator(fitted, X, y)
+    yield lambda: skcalib.evaluate_supersample(logistic, X, y)
+    yield lambda: skcalib.get_scorer("neg_l1_calibration_error")(fitted, X, y)
 
 
 @pytest.mark.parametrize("call", list(_estimator_calls()))
@@ -229,18 +210,18 @@ def test_rows_in_another_order_are_refused_by_estimators(call):
 
 
 def test_which_indices_are_different():
-    right = calibration_error(Y, P)
+    right = skcalib.calibration_error(Y, P)
     same = series(Y, ORDER + 500), series(P, ORDER + 500)
-    assert calibration_error(*same) == right
-    assert calibration_error(Y, same[1]) == right  # an array has no index
+    assert skcalib.calibration_error(*same) == right
+    assert skcalib.calibration_error(Y, same[1]) == right  # an array has no index
     # The index 0 to n - 1 that pandas makes itself says nothing beside that of a test set.
-    assert calibration_error(same[0], pd.DataFrame(P)) == right
+    assert skcalib.calibration_error(same[0], pd.DataFrame(P)) == right
     twice = ORDER.copy()
     twice[twice == 1] = 2  # rows drawn with replacement
-    assert calibration_error(series(Y, twice), pd.DataFrame(P)) == right
+    assert skcalib.calibration_error(series(Y, twice), pd.DataFrame(P)) == right
     for index in (ORDER, ORDER[::-1] + 500, [f"row {k}" for k in range(N)]):
         with pytest.raises(ValueError, match=r"^y_true and y_proba " + OTHER):
-            calibration_error(series(Y, np.sort(index)[::-1]), series(P, index))
+            skcalib.calibration_error(series(Y, np.sort(index)[::-1]), series(P, index))
 
 
 # --- Values that are no numbers -------------------------------------------------------------------
@@ -248,7 +229,7 @@ def test_which_indices_are_different():
 MASKED = partial(np.ma.masked_array, mask=np.arange(N) == 3)
 
 
-@pytest.mark.parametrize("function", [calibration_error, proper_calibration_error])
+@pytest.mark.parametrize("function", [skcalib.calibration_error, skcalib.proper_calibration_error])
 def test_masked_values_are_refused(function):
     wide = np.ma.masked_array(P, mask=np.arange(N)[:, None] == [3, 3])
     for name, arguments in (
@@ -263,14 +244,14 @@ def test_masked_values_are_refused(function):
     assert function(Y, nothing) == function(Y, P)
 
 
-@pytest.mark.parametrize("fit", [TemperatureScaling().fit, HistogramBinning().fit])
+@pytest.mark.parametrize("fit", [skcalib.TemperatureScaling().fit, skcalib.HistogramBinning().fit])
 def test_masked_values_are_refused_by_recalibrators(fit):
     with pytest.raises(ValueError, match="^X has 1 masked values"):
         fit(MASKED(P[:, 1]), Y)
     with pytest.raises(ValueError, match="^y has 1 masked values"):
         fit(P, MASKED(Y))
     with pytest.raises(ValueError, match="^groups has 1 masked values"):
-        calibration_summary(Y, P, groups=MASKED(np.arange(N) // 2))
+        skcalib.calibration_summary(Y, P, groups=MASKED(np.arange(N) // 2))
 
 
 @pytest.mark.parametrize(
@@ -290,19 +271,22 @@ def test_masked_values_are_refused_by_recalibrators(fit):
 def test_weights_and_forecasts_are_numbers(convert, words):
     other = convert(P[:, 1])
     for call in (
-        partial(calibration_error, Y, P, sample_weight=other),
-        partial(TemperatureScaling().fit, P, Y, other),
+        partial(skcalib.calibration_error, Y, P, sample_weight=other),
+        partial(skcalib.TemperatureScaling().fit, P, Y, other),
     ):
         with pytest.raises(ValueError, match=f"^sample_weight must be .* numbers.* {words}"):
             call()
-    for call in (partial(calibration_error, Y), partial(TemperatureScaling().fit, y=Y)):
+    for call in (
+        partial(skcalib.calibration_error, Y),
+        partial(skcalib.TemperatureScaling().fit, y=Y),
+    ):
         with pytest.raises(ValueError, match=f"must be a numeric array of .* {words}"):
             call(other)
 
 
 def test_the_largest_floats_are_refused_in_words():
     with pytest.raises(ValueError, match=r"outside \[0, 1\]"):
-        calibration_error(Y, np.full((N, 2), 2.0**1023))
+        skcalib.calibration_error(Y, np.full((N, 2), 2.0**1023))
 
 
 # --- Probabilities where logits are expected ------------------------------------------------------
@@ -332,7 +316,7 @@ def test_probabilities_for_logits_are_warned_of(recalibrator):
 # --- Two threads, estimators that have no clones, arrays of other libraries -----------------------
 
 
-class Interrupted(GroupingLossEstimator):
+class Interrupted(skcalib.GroupingLossEstimator):
     """Another fit of the same object, to other classes, comes between two steps of a fit."""
 
     def _seed(self):
@@ -343,7 +327,7 @@ class Interrupted(GroupingLossEstimator):
 
 
 def test_fits_of_one_grouping_estimator_do_not_meet():
-    plain = GroupingLossEstimator(notion="classwise", region_ratio=6).fit(P, Y, y_proba=P)
+    plain = skcalib.GroupingLossEstimator(notion="classwise", region_ratio=6).fit(P, Y, y_proba=P)
     other = Interrupted(notion="classwise", region_ratio=6).fit(P, Y, y_proba=P)
     assert other.classes_.tolist() == [0, 1] and other.n_features_in_ == 2
     assert other.grouping_loss_ == plain.grouping_loss_ and other.regions_ == plain.regions_
@@ -351,7 +335,7 @@ def test_fits_of_one_grouping_estimator_do_not_meet():
 
 def test_threads_may_share_a_sketch():
     """Between what a chunk is added to and the sum, another thread adds a chunk."""
-    shared, begun = ForecastSketch([0, 1]).partial_fit(Y, P), threading.Event()
+    shared, begun = skcalib.ForecastSketch([0, 1]).partial_fit(Y, P), threading.Event()
     found = shared._stored
 
     def slow(*arguments):
@@ -387,17 +371,17 @@ class Changed(ClassifierMixin, BaseEstimator):
 def test_classifiers_without_clones_have_a_way_out():
     model, words = Changed([0]), r"^Changed cannot be cloned, and folds need clones: .* pass it to"
     for call in (
-        RecalibratedClassifierCV(model).fit,
-        RecalibratedClassifierCV(model, ensemble=True).fit,
-        CrossFitProba(model).fit,
-        CalibrationErrorEstimator(model, cv=2).fit,
-        partial(CalibrationReport.from_estimator, model, cv=2),
-        partial(evaluate_supersample, model),
+        skcalib.RecalibratedClassifierCV(model).fit,
+        skcalib.RecalibratedClassifierCV(model, ensemble=True).fit,
+        skcalib.CrossFitProba(model).fit,
+        skcalib.CalibrationErrorEstimator(model, cv=2).fit,
+        partial(skcalib.CalibrationReport.from_estimator, model, cv=2),
+        partial(skcalib.evaluate_supersample, model),
     ):
         with pytest.raises(ValueError, match=words):
             call(P, Y)
-    RecalibratedClassifierCV(Changed()).fit(P, Y, cat_features=[0])
-    RecalibratedClassifierCV(FrozenEstimator(model.fit(P, Y))).fit(P, Y)
+    skcalib.RecalibratedClassifierCV(Changed()).fit(P, Y, cat_features=[0])
+    skcalib.RecalibratedClassifierCV(FrozenEstimator(model.fit(P, Y))).fit(P, Y)
 
 
 def test_folds_of_arrays_of_the_standard():
@@ -405,13 +389,13 @@ def test_folds_of_arrays_of_the_standard():
     X, y = library.asarray(P), library.asarray(Y)
     logistic = LogisticRegression()
     fits = [
-        lambda X, y: RecalibratedClassifierCV(logistic).fit(X, y).predict_proba(X),
-        lambda X, y: CrossFitProba(logistic).fit_transform(X, y),
+        lambda X, y: skcalib.RecalibratedClassifierCV(logistic).fit(X, y).predict_proba(X),
+        lambda X, y: skcalib.CrossFitProba(logistic).fit_transform(X, y),
     ]
     for fit in fits:
         np.testing.assert_array_equal(fit(P, Y), fit(X, y))
     for masks in (2, [(np.arange(N) % 2 == k, np.arange(N) % 2 != k) for k in range(2)]):
-        estimator = CalibrationErrorEstimator(logistic, cv=masks)
+        estimator = skcalib.CalibrationErrorEstimator(logistic, cv=masks)
         expected = clone(estimator).fit(P, Y).calibration_error_
         assert estimator.fit(X, y).calibration_error_ == expected
 
@@ -424,10 +408,10 @@ def test_kuiper_does_not_depend_on_the_positive_class():
     proba = data.y_proba[:, 1]
 
     def pvalues(statistic):
-        one = cumulative_test(data.y, proba, statistic=statistic).pvalue
-        return one, cumulative_test(1 - data.y, 1 - proba, statistic=statistic).pvalue
+        one = skcalib.cumulative_test(data.y, proba, statistic=statistic).pvalue
+        return one, skcalib.cumulative_test(1 - data.y, 1 - proba, statistic=statistic).pvalue
 
     assert [f"{p:.2g}" for p in pvalues("ks")] == ["0.39", "0.028"]  # as documented
     first, second = pvalues("kuiper")
     assert first == pytest.approx(second, rel=1e-9)
-    assert 'statistic="kuiper"``' in cumulative_test.__doc__
+    assert 'statistic="kuiper"``' in skcalib.cumulative_test.__doc__

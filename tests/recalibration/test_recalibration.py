@@ -1,11 +1,12 @@
 """Recalibrators: optima, declared guarantees, conventions, and what happens at the edges."""
 
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import Quartic
+from golden import golden_input, needs_golden
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_softmax, logit, softmax
 from scipy.stats import beta
@@ -46,7 +47,7 @@ from skcalib.recalibration import (
     scaling,
 )
 from skcalib.recalibration.scaling import STRENGTHS
-from skcalib.scores import Brier, LogLoss, ProperScore, Spherical
+from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.testing import check_recalibrator
 
 SCORES = {"log": LogLoss(), "brier": Brier(), "spherical": Spherical()}
@@ -154,49 +155,39 @@ def test_temperature_is_optimal(loss, n_classes):
     assert scaling.loss_before_ == pytest.approx(objective(1), rel=1e-12)
 
 
-def test_temperature_of_golden_data(golden):
+@needs_golden
+def test_temperature_of_golden_data():
     for name, log, brier in (
         ("bin500", 1.6533929635241729, 1.6963944650170946),
         ("tri300", 1.7871186510762562, 1.8208102705137514),
     ):
-        P, y = golden(name)
+        y, P = golden_input(name)
         assert TemperatureScaling().fit(P, y).temperature_ == pytest.approx(log, rel=1e-9)
         scaling = TemperatureScaling(loss="brier").fit(P, y)
         assert scaling.temperature_ == pytest.approx(brier, rel=1e-6)
 
 
-def test_ensemble_of_golden_data(golden):
+@needs_golden
+def test_ensemble_of_golden_data():
     """Their squared error is a mean over columns; Brier is their sum, halved for two."""
     rows = [
         ("bin500", 0.19638757156952028, 0.5740162250631731, 1),
         ("tri300", 0.1984094577266867, 0.9851393807757302, 3),
     ]
     for name, squared, log, factor in rows:
-        P, y = golden(name)
+        y, P = golden_input(name)
         scaling = EnsembleTemperatureScaling().fit(P, y)
         assert scaling.loss_after_ == pytest.approx(factor * squared, abs=1e-8)
         scaling = EnsembleTemperatureScaling(loss="log").fit(P, y)
         assert scaling.loss_after_ == pytest.approx(log, abs=1e-8)
 
 
-def test_platt_of_golden_data(golden):
-    P, y = golden("bin500")
+@needs_golden
+def test_platt_of_golden_data():
+    y, P = golden_input("bin500")
     scaling = PlattScaling(smooth_targets=True).fit(P[:250], y[:250])
     assert scaling.coef_[0] == pytest.approx(0.565158468909948, abs=1e-5)
     assert scaling.intercept_[0] == pytest.approx(0.4854713831841712, abs=1e-5)
-
-
-@pytest.fixture
-def golden():
-    folder = Path(__file__).parents[3] / "shared" / "golden"
-    if not folder.exists():
-        pytest.skip(f"the golden values are not at {folder}")
-
-    def read(name):
-        with np.load(folder / f"{name}.npz") as file:
-            return file["probs"], file["y"]
-
-    return read
 
 
 @pytest.mark.parametrize("loss", SCORES)
@@ -311,18 +302,6 @@ def test_vector_scaling_without_shrinkage():
     np.testing.assert_allclose(fitted.coef_, found.x[:3], atol=1e-3)
     image = softmax(fitted.coef_ * np.log(P) + fitted.intercept_, axis=1)
     np.testing.assert_allclose(fitted.predict_proba(P), image, atol=1e-12)
-
-
-class Quartic(ProperScore):
-    """A score of a user, without closed forms."""
-
-    infimum = -1.0
-
-    def entropy(self, forecast):
-        return -np.sum(forecast**4, axis=-1)
-
-    def gradient(self, forecast):
-        return -4 * forecast**3
 
 
 @pytest.mark.parametrize("cls", WITH_IDENTITY)

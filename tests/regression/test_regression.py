@@ -1,6 +1,5 @@
 """Regression: the score of a mean and a variance, the map of the variance, its reliability."""
 
-import json
 import runpy
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from golden import GOLDEN, golden_rows, needs_golden
 from scipy.optimize import minimize
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -29,7 +29,6 @@ from skcalib.regression import (
 from skcalib.regression.scaling import Profile
 
 ROOT = Path(__file__).parents[2]
-GOLDEN = ROOT.parent / "shared" / "golden"
 
 
 def forecasts(n_samples, slope, intercept, *, seed=0, spread=1.0):
@@ -91,15 +90,14 @@ def test_errors_name_the_argument(arguments, message):
 # --- the map --------------------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not GOLDEN.exists(), reason=f"the golden values are not at {GOLDEN}")
+@needs_golden
 def test_golden_variance_map():
     """The published optimum has b < 0. Where all variances are moved down it lies inside ours.
 
     w v + b = w (v - d) + (b + w d): the maps are the same functions of the samples, and b + w d
     is positive for d = .01, while all v - d stay positive.
     """
-    rows = json.loads((GOLDEN / "golden.json").read_text())
-    golden = {r["quantity"]: r["value"] for r in rows if r["input"] == "gauss200"}
+    golden = {row["quantity"]: row["value"] for row in golden_rows("gauss200")}
     data = np.load(GOLDEN / "gauss200.npz")
     mean, variance, y = data["mu"], data["var"], data["y"]
     w, b = golden["platt_variance_[w,b]_unconstrained_sign"]

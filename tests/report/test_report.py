@@ -14,11 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
 import skcalib
-from skcalib import (
-    CalibrationReport,
-    _validation,
-    problem,
-)
+from skcalib import CalibrationReport, _validation, problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.problem import check_problem
 from skcalib.recalibration.selection import default_candidates

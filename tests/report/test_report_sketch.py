@@ -235,14 +235,6 @@ def test_diagrams_of_tied_scores(strategy, band):
     plt.close("all")
 
 
-def test_a_panel_for_each_class():
-    data = make_tempered_simplex(500, 3, random_state=0)
-    each = ForecastSketch([0, 1, 2], notion="classwise").fit(data.y, data.y_proba)
-    display = ReliabilityDisplay.from_sketch(each, band=None)
-    assert [curve.event for curve in display.curves] == ["class 0", "class 1", "class 2"]
-    plt.close("all")
-
-
 @pytest.mark.slow
 def test_the_consistency_band_of_a_sketch_holds_calibrated_curves():
     """200 data sets of level .8, with five points each: standard error .028."""

@@ -368,9 +368,6 @@ def test_weights(test):
     y, p = draw(200)
     weight = np.random.default_rng(1).integers(0, 3, 200).astype(float)
     result = test(y, p, sample_weight=weight)
-    kept = weight > 0
-    dropped = test(y[kept], p[kept], sample_weight=weight[kept])
-    assert dropped.pvalue == pytest.approx(result.pvalue, rel=1e-12)
     repeated = test(np.repeat(y, weight.astype(int)), np.repeat(p, weight.astype(int)))
     if test is not hosmer_lemeshow_test:  # whose quantile bins count samples
         assert repeated.estimate == pytest.approx(result.estimate, rel=1e-9)
@@ -385,12 +382,6 @@ def test_many_forecasts_are_merged_for_the_draws(test):
     asymptotic, drawn = test(y, p, n_resamples=0), test(y, p, n_resamples=3999)
     assert drawn.statistic == asymptotic.statistic
     assert drawn.pvalue == pytest.approx(asymptotic.pvalue, abs=0.04)
-
-
-@every_test
-def test_more_classes_are_refused(test, multiclass):
-    with pytest.raises(ValueError, match=r"is for two classes, .* 3 columns: use kernel_calib"):
-        test(*multiclass)
 
 
 def test_degrees_of_freedom_must_be_left():

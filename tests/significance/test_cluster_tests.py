@@ -6,28 +6,14 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from skcalib import (
-    CalibrationErrorEstimator,
-    calibration_improvement,
-    calibration_intercept_slope,
-    calibration_summary,
-    compare_calibration,
-    consistency_test,
-    cumulative_test,
-    hosmer_lemeshow_test,
-    kernel_calibration_error,
-    kernel_calibration_test,
-    ks_calibration_error,
-    logistic_calibration_test,
-    spiegelhalter_test,
-)
+import skcalib as s
 from skcalib.errors.kernel import ResidualKernel, resolve_kernel
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 
-BINARY = (spiegelhalter_test, hosmer_lemeshow_test, cumulative_test)
+BINARY = (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.cumulative_test)
 LOGISTIC = [
-    partial(logistic_calibration_test, hypothesis=one) for one in ("joint", "intercept", "slope")
+    partial(s.logistic_calibration_test, hypothesis=one) for one in ("joint", "intercept", "slope")
 ]
 NODES, MASS = np.polynomial.hermite_e.hermegauss(41)
 
@@ -44,7 +30,7 @@ def clustered(n_clusters, seed, temper=1.0):
     return y, expit(temper * logit(frequency)), cluster
 
 
-@pytest.mark.parametrize("test", [*BINARY, kernel_calibration_test, *LOGISTIC])
+@pytest.mark.parametrize("test", [*BINARY, s.kernel_calibration_test, *LOGISTIC])
 def test_clusters_of_one_sample_change_nothing(test):
     y, proba, _ = clustered(20, 0)
     assert test(y, proba) == test(y, proba, groups=np.arange(len(y))[::-1])
@@ -55,7 +41,7 @@ def test_clusters_of_one_sample_change_nothing(test):
 def test_p_values_are_valid_where_those_of_independent_samples_are_not(test, n_resamples):
     """60 calibrated data sets; .05 rejects at most 7 of them but with probability .01."""
     given = {"n_resamples": 99 if n_resamples is None else n_resamples}
-    if test is spiegelhalter_test:
+    if test is s.spiegelhalter_test:
         given = {"n_resamples": n_resamples}
     plain = robust = 0
     for seed in range(60):
@@ -64,11 +50,11 @@ def test_p_values_are_valid_where_those_of_independent_samples_are_not(test, n_r
         robust += test(y, proba, groups=cluster, **given).rejects()
     assert plain > robust and robust <= 7
     assert (
-        plain >= 12 or test is spiegelhalter_test
+        plain >= 12 or test is s.spiegelhalter_test
     )  # a sum that a shift of a cluster changes little
 
 
-@pytest.mark.parametrize("test", [*BINARY, kernel_calibration_test])
+@pytest.mark.parametrize("test", [*BINARY, s.kernel_calibration_test])
 def test_power(test):
     """Of forecasts that are too extreme, and too low."""
     y, proba, cluster = clustered(100, 0, temper=2.5)
@@ -81,7 +67,7 @@ def test_spiegelhalter_by_hand():
     p = np.array([0.2, 0.2, 0.4, 0.4, 0.3, 0.3, 0.6, 0.6])
     cluster = np.repeat([0, 1, 2, 3], 2)
     with pytest.warns(UserWarning, match="groups has only 4 clusters"):
-        found = spiegelhalter_test(y, p, groups=cluster)
+        found = s.spiegelhalter_test(y, p, groups=cluster)
     sums = ((y - p) * (1 - 2 * p)).reshape(4, 2).sum(axis=1)
     assert found.statistic == pytest.approx(sums.sum() / np.sqrt(np.sum(sums**2)))
     assert found.estimate == pytest.approx(sums.sum() / 8)
@@ -103,7 +89,7 @@ def test_signs_are_drawn_by_cluster(test):
 def test_impossible_labels_are_impossible_in_any_cluster():
     y, proba, cluster = clustered(20, 4)
     proba[0], y[0] = 0.0, 1
-    found = hosmer_lemeshow_test(y, proba, groups=cluster, strategy="uniform", n_bins=2000)
+    found = s.hosmer_lemeshow_test(y, proba, groups=cluster, strategy="uniform", n_bins=2000)
     assert np.isinf(found.statistic) and found.pvalue == 0
     assert "an event where the forecast said 0" in found.method
 
@@ -121,7 +107,7 @@ def test_the_function_of_clusters_is_the_sum_over_their_samples():
     scale = 15 / len(y)
     assert np.allclose(whole.matrix(), scale**2 * member.T @ h.matrix() @ member)
     assert whole.weight.mean() == pytest.approx(1)
-    biased = kernel_calibration_error(y, proba, statistic="biased", sample_weight=weight)
+    biased = s.kernel_calibration_error(y, proba, statistic="biased", sample_weight=weight)
     assert whole.total() / 15**2 == pytest.approx(biased)
     some = np.array([2, 7, 3])
     assert np.allclose(whole.take(some).matrix(), whole.matrix()[np.ix_(some, some)])
@@ -131,9 +117,9 @@ def test_the_function_of_clusters_is_the_sum_over_their_samples():
 def test_methods_of_the_kernel_test_agree_with_clusters(method):
     y, proba, cluster = clustered(60, 6, temper=2.5)
     options, low = {"method": method, "n_resamples": 199}, expit(logit(proba) - 0.8)
-    assert kernel_calibration_test(y, low, groups=cluster, **options).pvalue <= 0.02
+    assert s.kernel_calibration_test(y, low, groups=cluster, **options).pvalue <= 0.02
     p = [
-        kernel_calibration_test(*data, groups=groups, **options).pvalue
+        s.kernel_calibration_test(*data, groups=groups, **options).pvalue
         for *data, groups in (clustered(60, seed) for seed in range(8))
     ]
     assert min(p) > 0.005 and np.median(p) > 0.1
@@ -153,15 +139,15 @@ def test_methods_of_the_kernel_test_agree_with_clusters(method):
 def test_laws_of_independent_samples_are_refused(options, message):
     y, proba, cluster = clustered(20, 7)
     with pytest.raises(ValueError, match=message):
-        kernel_calibration_test(y, proba, groups=cluster, **options)
+        s.kernel_calibration_test(y, proba, groups=cluster, **options)
 
 
 def test_tests_that_draw_single_labels_are_refused():
     y, proba, cluster = clustered(20, 8)
     with pytest.raises(ValueError, match="draws labels independently"):
-        consistency_test(y, proba, metric=ks_calibration_error, groups=cluster)
+        s.consistency_test(y, proba, metric=s.ks_calibration_error, groups=cluster)
     with pytest.raises(ValueError, match="fitted to labels in clusters: use ddof=0"):
-        hosmer_lemeshow_test(y, proba, ddof=2, groups=cluster)
+        s.hosmer_lemeshow_test(y, proba, ddof=2, groups=cluster)
 
 
 # --- comparisons ----------------------------------------------------------------------------------
@@ -172,7 +158,7 @@ def test_improvement_by_hand():
     before, after = np.full(8, 0.5), np.array([0.9, 0.4, 0.6, 0.7, 0.2, 0.6, 0.8, 0.1])
     cluster = np.repeat(np.arange(4), 2)
     with pytest.warns(UserWarning, match="groups has only 4 clusters"):
-        found = calibration_improvement(y, before, after, groups=cluster, injective=True)
+        found = s.calibration_improvement(y, before, after, groups=cluster, injective=True)
     gain = 0.25 - (after - y) ** 2
     sums = (gain - gain.mean()).reshape(4, 2).sum(axis=1)
     assert found.estimate == pytest.approx(gain.mean())
@@ -184,23 +170,25 @@ def test_improvement_of_repeated_samples_is_that_of_the_distinct_ones():
     y, proba, _ = clustered(20, 9)
     rows = np.repeat(np.arange(len(y)), 4)
     options = {"injective": True}
-    few = calibration_improvement(y, proba, proba**2, **options)
-    again = calibration_improvement(y[rows], proba[rows], proba[rows] ** 2, groups=rows, **options)
+    few = s.calibration_improvement(y, proba, proba**2, **options)
+    again = s.calibration_improvement(
+        y[rows], proba[rows], proba[rows] ** 2, groups=rows, **options
+    )
     for name in ("estimate", "low", "high", "pvalue"):
         assert getattr(again, name) == pytest.approx(getattr(few, name))
 
 
 def test_comparison_has_blocks_of_clusters():
     y, proba, cluster = clustered(60, 10)
-    found = compare_calibration(y, proba, proba**3, groups=cluster)
+    found = s.compare_calibration(y, proba, proba**3, groups=cluster)
     assert found.n_blocks == 60 // 7
     assert found.high < 0
     rows = np.random.default_rng(0).permutation(len(y))
-    again = compare_calibration(y[rows], proba[rows], proba[rows] ** 3, groups=cluster[rows])
+    again = s.compare_calibration(y[rows], proba[rows], proba[rows] ** 3, groups=cluster[rows])
     assert again.estimate == pytest.approx(found.estimate)
     with pytest.raises(ValueError, match="12 clusters give 1 of 9: use smaller blocks or more cl"):
         y, proba, cluster = clustered(12, 10)
-        compare_calibration(y, proba, proba**3, groups=cluster, block_size=9)
+        s.compare_calibration(y, proba, proba**3, groups=cluster, block_size=9)
 
 
 @pytest.mark.slow
@@ -210,7 +198,7 @@ def test_level_of_the_comparison():
     for seed in range(200):
         y, proba, cluster = clustered(50, seed)
         odds = logit(proba)
-        found = compare_calibration(y, expit(odds + 0.7), expit(odds - 0.7), groups=cluster)
+        found = s.compare_calibration(y, expit(odds + 0.7), expit(odds - 0.7), groups=cluster)
         rejected += found.pvalue <= 0.05
     assert rejected <= 20
 
@@ -219,22 +207,22 @@ def test_intercept_and_slope_of_repeated_samples():
     """As those of the distinct ones; their slope covers one, that of independent samples rarely."""
     y, proba, _ = clustered(20, 11)
     rows = np.repeat(np.arange(len(y)), 4)
-    few = calibration_intercept_slope(y, proba)
-    again = calibration_intercept_slope(y[rows], proba[rows], groups=rows)
+    few = s.calibration_intercept_slope(y, proba)
+    again = s.calibration_intercept_slope(y[rows], proba[rows], groups=rows)
     for one, other in zip(vars(few).values(), vars(again).values(), strict=True):
         assert (one.low, one.high) == pytest.approx((other.low, other.high), rel=1e-4)
     held = {"plain": 0, "clusters": 0}
     for seed in range(200):
         y, proba, cluster = clustered(50, seed)
         for name, groups in (("plain", None), ("clusters", cluster)):
-            found = calibration_intercept_slope(y, proba, groups=groups).in_the_large
+            found = s.calibration_intercept_slope(y, proba, groups=groups).in_the_large
             held[name] += found.low <= 0 <= found.high
     assert held["plain"] < 150 and 182 <= held["clusters"] <= 199
 
 
 def test_summary_has_the_intervals_of_clusters():
     y, proba, cluster = clustered(40, 12)
-    plain, robust = calibration_summary(y, proba), calibration_summary(y, proba, groups=cluster)
+    plain, robust = s.calibration_summary(y, proba), s.calibration_summary(y, proba, groups=cluster)
     longer = ("observed", "observed_expected_ratio", "brier", "log_loss")
     for name in (*longer, "in_the_large", "brier_skill", "auc"):
         one, other = (getattr(found, name) for found in (plain, robust))
@@ -242,5 +230,5 @@ def test_summary_has_the_intervals_of_clusters():
         if name in longer:
             assert other.high - other.low > 1.1 * (one.high - one.low)
     error = robust.brier_calibration_error
-    estimator = CalibrationErrorEstimator().fit(proba, y, groups=cluster)
+    estimator = s.CalibrationErrorEstimator().fit(proba, y, groups=cluster)
     assert (error.low, error.high) == pytest.approx(estimator.confidence_interval_)

@@ -1,12 +1,10 @@
 """Tests on the kernel calibration error: laws under the null, published values, power, refusals."""
 
-import json
-from functools import cache
 from itertools import permutations
-from pathlib import Path
 
 import numpy as np
 import pytest
+from golden import golden_input, golden_rows, needs_golden
 from scipy.stats import chi2, kstest, norm
 
 from skcalib import (
@@ -26,10 +24,6 @@ from skcalib.significance import kernel as _null_laws
 from skcalib.significance.chi_square_mixture import chi_square_mixture_sf
 from skcalib.significance.kernel import METHODS
 
-GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
-needs_golden = pytest.mark.skipif(
-    not (GOLDEN / "golden.json").exists(), reason=f"the golden values are not at {GOLDEN}"
-)
 ALL = [(statistic, method) for statistic in METHODS for method in METHODS[statistic]]
 
 
@@ -248,16 +242,6 @@ def test_scaling_the_kernel_changes_no_pvalue(multiclass):
         assert five.estimate == pytest.approx((25 if method == "embedding" else 5) * one.estimate)
 
 
-def test_weights_of_zero_are_absent(multiclass):
-    y, proba = multiclass
-    kept = np.arange(len(y)) % 3 > 0
-    for statistic, method in ALL:
-        arguments = {"method": method, "n_resamples": 99}
-        absent = run(multiclass, statistic, sample_weight=kept.astype(float), **arguments)
-        without = run((y[kept], proba[kept]), statistic, **arguments)
-        assert absent.pvalue == pytest.approx(without.pvalue, rel=1e-9)
-
-
 def test_covariance_of_the_mean_embedding_is_that_of_labels_from_the_forecasts():
     """All labels of four samples, one by one: the exact covariance, by enumeration."""
     proba = calibrated(4, 3, 0)[1]
@@ -415,12 +399,6 @@ def test_pvalues_under_the_null_are_not_below_uniform(
 # --- golden values --------------------------------------------------------------------------------
 
 
-@cache
-def golden_input(name):
-    with np.load(GOLDEN / f"{name}.npz") as file:
-        return file["y"], file["probs"]
-
-
 def ours(quantity, data, kernel):
     """A published p-value or statistic by our functions, with the tolerance it deserves."""
     exact = {"rel": 1e-9}
@@ -447,8 +425,8 @@ def ours(quantity, data, kernel):
 @pytest.mark.parametrize("name", ["bin500", "tri300"])
 def test_published_pvalues(name):
     seen = set()
-    for row in json.loads((GOLDEN / "golden.json").read_text()):
-        if row["input"] == name and row["quantity"].startswith(("skce", "pvalue", "uq_")):
+    for row in golden_rows(name):
+        if row["quantity"].startswith(("skce", "pvalue", "uq_")):
             kernel = LaplacianKernel(row["params"]["nu"], row["params"]["dist"])
             found = ours(row["quantity"], golden_input(name), kernel)
             if found is not None:

@@ -210,11 +210,6 @@ def test_refusals_of_the_slope(y, p, options, message):
         logistic_calibration_test(y, p, hypothesis="slope", labels=[0, 1], **options)
 
 
-def test_refusals(multiclass):
-    with pytest.raises(ValueError, match=r"is for two classes, .* 3 columns"):
-        logistic_calibration_test(*multiclass)
-
-
 def test_the_law_of_the_slope_is_that_of_the_efficient_score():
     """With weights: the variance of the gradient over the information, both by hand."""
     y, p = draw(80, 0.4, 1.0)

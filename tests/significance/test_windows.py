@@ -71,15 +71,6 @@ def test_equal_curves_are_kept_and_others_found():
     assert "curves differ" in str(found)
 
 
-def test_zero_weights_are_dropped():
-    y, p, by = windows(3, 200)
-    weight = np.where(np.arange(400) % 3, 1.0, 0.0)
-    rows = weight > 0
-    one = calibration_curve_equality_test(y, p, by, sample_weight=weight)
-    two = calibration_curve_equality_test(y[rows], p[rows], by[rows])
-    assert one.statistic == pytest.approx(two.statistic, rel=1e-9)
-
-
 def test_two_models_and_clusters():
     y, p, by = windows(4, 300)
     right = calibration_curve_equality_test(y, p, second=p)
@@ -204,16 +195,6 @@ def test_samples_repeated_within_clusters_are_no_information():
         calibration_curve_equality_test(y[rows], p[rows], by[rows]).pvalue,
     ]
     assert curves[2] < min(curves[:2]) / 2
-
-
-def test_order_of_rows_and_names_of_clusters_do_not_matter():
-    y, p, by, groups, weight = clustered(11)
-    order = np.random.default_rng(0).permutation(600)
-    names = np.array([f"patient {one}" for one in groups])
-    rows = {"sample_weight": weight[order], "groups": names[order]}
-    found = compare_windows(y, p, by, sample_weight=weight, groups=groups).slope.difference
-    other = compare_windows(y[order], p[order], by[order], **rows).slope.difference
-    assert found.low == pytest.approx(other.low, abs=1e-8)
 
 
 def test_weighted_difference_at_two_scores_by_hand():

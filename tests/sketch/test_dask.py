@@ -14,26 +14,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.naive_bayes import GaussianNB
 
-from skcalib import (
-    CalibrationErrorEstimator,
-    ForecastSketch,
-    GroupingLossEstimator,
-    IdentityRecalibrator,
-    IsotonicRecalibrator,
-    MatrixScaling,
-    PlattScaling,
-    RecalibratedClassifierCV,
-    calibration_error,
-    calibration_error_interval,
-    consistency_test,
-    corp_bands,
-    corp_decomposition,
-    corp_test,
-    cumulative_test,
-    kernel_calibration_test,
-    ks_calibration_error,
-    proper_calibration_error,
-)
+import skcalib as s
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.smoothers import CrossFitted, DirichletKernel
 
@@ -60,14 +41,14 @@ def simplex(n_samples, n_classes):
 
 
 SOME, FEW, PAIRS, MORE = simplex(200, 3), simplex(100, 3), simplex(100, 2), simplex(300, 4)
-BY_DRAWS = {"metric": ks_calibration_error, "n_resamples": 20}
+BY_DRAWS = {"metric": s.ks_calibration_error, "n_resamples": 20}
 SCORES = np.random.default_rng(0).random((2, 5000))
 UNIFORM = SCORES[1] < SCORES[0], SCORES[0]
 
 
 def grouping(**options):
     data = make_grouping_problem(600, random_state=0)
-    estimator = GroupingLossEstimator(
+    estimator = s.GroupingLossEstimator(
         LogisticRegression(), cv=3, n_bins=4, n_permutations=30, random_state=0, **options
     )
     estimator.fit(data.X, data.y)
@@ -77,7 +58,7 @@ def grouping(**options):
 
 def interval(**options):
     data = make_grouping_problem(400, random_state=1)
-    estimator = CalibrationErrorEstimator(LogisticRegression(), cv=3, **options)
+    estimator = s.CalibrationErrorEstimator(LogisticRegression(), cv=3, **options)
     estimator.fit(data.X, data.y)
     return estimator.calibration_error_, estimator.confidence_interval_
 
@@ -85,8 +66,8 @@ def interval(**options):
 def ensemble(**options):
     """Models of folds and their recalibrators: fitted, and asked, in parallel."""
     data = make_grouping_problem(300, random_state=2)
-    model = RecalibratedClassifierCV(GaussianNB(), "select", cv=3, ensemble=True, **options)
-    model.set_params(candidates=[IdentityRecalibrator(), IsotonicRecalibrator()]).fit(
+    model = s.RecalibratedClassifierCV(GaussianNB(), "select", cv=3, ensemble=True, **options)
+    model.set_params(candidates=[s.IdentityRecalibrator(), s.IsotonicRecalibrator()]).fit(
         data.X, data.y
     )
     return model.predict_proba(data.X)
@@ -94,20 +75,20 @@ def ensemble(**options):
 
 def corp():
     options = {"n_resamples": 40, "random_state": 0, "notion": "classwise"}
-    terms = corp_decomposition(*FEW, notion="classwise")
-    bands, test = corp_bands(*FEW, **options), corp_test(*FEW, **options)
+    terms = s.corp_decomposition(*FEW, notion="classwise")
+    bands, test = s.corp_bands(*FEW, **options), s.corp_test(*FEW, **options)
     return [terms.miscalibration, *(one.low for one in bands), test]
 
 
 def stream_parts():
     """What a worker sends back is a few sums."""
     y, proba = simplex(3000, 3)
-    sketch, bins = ForecastSketch(labels=[0, 1, 2]), {"strategy": "uniform", "n_bins": 15}
+    sketch, bins = s.ForecastSketch(labels=[0, 1, 2]), {"strategy": "uniform", "n_bins": 15}
     rows = np.array_split(np.arange(3000), 6)
     read = joblib.delayed(lambda one: clone(sketch).fit(y[one], proba[one]))
-    total = reduce(ForecastSketch.merge, joblib.Parallel()(read(one) for one in rows))
-    found = calibration_error(total, **bins)
-    assert found == pytest.approx(calibration_error(y, proba, **bins), abs=1e-14)
+    total = reduce(s.ForecastSketch.merge, joblib.Parallel()(read(one) for one in rows))
+    found = s.calibration_error(total, **bins)
+    assert found == pytest.approx(s.calibration_error(y, proba, **bins), abs=1e-14)
     return found
 
 
@@ -115,7 +96,7 @@ def kernels(**options):
     """Loops of threads: another backend must not lose what they would share."""
     y, proba = simplex(1200, 3)
     draws = {"method": "bootstrap", "n_resamples": 20, "random_state": 0}
-    test = kernel_calibration_test(y, proba, **draws, **options)
+    test = s.kernel_calibration_test(y, proba, **draws, **options)
     smoother = DirichletKernel(0.05, **options).fit(proba, np.eye(3)[y])
     return [test, smoother.smooth(), smoother.predict(proba[:50])]
 
@@ -128,16 +109,16 @@ TASKS = {
     "ensemble": ensemble,
     "interval": interval,
     "resampled interval": lambda **options: [
-        calibration_error_interval(*SOME, **BY_DRAWS, method=method, **options)
+        s.calibration_error_interval(*SOME, **BY_DRAWS, method=method, **options)
         for method in ("jackknife", "bootstrap")
     ],
-    "consistency": partial(consistency_test, *SOME, **BY_DRAWS, random_state=0),
+    "consistency": partial(s.consistency_test, *SOME, **BY_DRAWS, random_state=0),
     "kernels": kernels,
 }
 WITHOUT_N_JOBS = {
-    "simulated": partial(cumulative_test, *UNIFORM, n_resamples=3000, random_state=0),
+    "simulated": partial(s.cumulative_test, *UNIFORM, n_resamples=3000, random_state=0),
     "cross-fitted": lambda: [
-        proper_calibration_error(*SOME, smoother=CrossFitted(LogisticRegression()), notion=notion)
+        s.proper_calibration_error(*SOME, smoother=CrossFitted(LogisticRegression()), notion=notion)
         for notion in ("canonical", "classwise")
     ],
     "corp": corp,
@@ -147,7 +128,7 @@ WITHOUT_N_JOBS = {
     ),
     "maps": lambda: [
         one.fit(MORE[1], MORE[0]).transform(MORE[1])
-        for one in (PlattScaling(), MatrixScaling(loss="brier"))
+        for one in (s.PlattScaling(), s.MatrixScaling(loss="brier"))
     ],
     "stream": stream_parts,
 }

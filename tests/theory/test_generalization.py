@@ -18,11 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from skcalib import (
-    ece_generalization_bound,
-    evaluate_supersample,
-    optimal_n_bins,
-)
+from skcalib import ece_generalization_bound, evaluate_supersample, optimal_n_bins
 
 # --- the formulas ---------------------------------------------------------------------------------
 
