@@ -3,10 +3,10 @@ r"""What the residuals of averaged maps show beyond them: jumps, and classes tha
 The directions of a `ModelAverage` are smooth. An `Extension` corrects its best map where the
 residuals are not noise.
 
-- **Nested cells.** The forecasts of two classes are divided into J = 16, 32, ... intervals; those of
-  more by the one or two most likely classes, and J = 1, 2, ... intervals of the largest forecast. At
-  each J the mean residuals of the cells are tested. The finest J that is needed gives each cell
-  shifts of the log probabilities, with normal priors: the log odds have the variance one.
+- **Nested cells.** The forecasts of two classes are divided into J = 16, 32, ... intervals, those
+  of more by the one or two most likely classes, and into J = 1, 2, ... intervals of the largest
+  forecast. At each J the mean residuals of the cells are tested. The finest J that is needed gives
+  each cell shifts of the log probabilities, whose prior gives the log odds the variance one.
 - **More classes: transitions.** A share :math:`\tau_{ab}` of the probability of a class a belongs
   to another class b, for all samples or where a is predicted with at least some probability:
 
