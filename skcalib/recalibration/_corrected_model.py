@@ -1,7 +1,8 @@
 r"""Corrections of forecasts by features: the one model that bounds, decides and recalibrates.
 
-Forecasts with logarithms f (n, K) become :math:`softmax(f + \sum_j a_j F_j)`. The parts F start from
-0, so that no correction is exact. `CorrectedModel` fits their paths, from simple to complex:
+Forecasts with logarithms f (n, K) become :math:`softmax(f + \sum_j a_j F_j)`; without any
+correction they stay exactly as they are. `CorrectedModel` fits paths of the parts F, from simple to
+complex:
 
 1. *linear*: :math:`F = z^\top B` for standardised features z and indicators of categories, of few
    values and of missing values; a multinomial regression with the penalty
@@ -27,7 +28,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.extmath import randomized_svd
 
 from skcalib._parallel import out_of_fold
-from skcalib.inference import mean_difference
+from skcalib.inference import first_within_one_standard_error, mean_difference
 from skcalib.tower import weighted_mean
 
 #: Names of the parts, in this order.
@@ -324,9 +325,15 @@ class Mixture:
 
 
 class Mixing:
-    """Chooses mixtures of held-out paths (L, n, K): ``losses(step, rows)`` are those of a step."""
+    """Chooses mixtures of held-out paths (L, n, K): ``losses(step, rows)`` are those of a step.
 
-    def __init__(self, losses, paths, weight, cluster=None):
+    ``cautious``, for corrections that are applied: the simplest level and the smallest fifths of
+    the weights within one standard error of the best, and weights of at most 1. Small groups are
+    then shrunk as far as large ones allow.
+    """
+
+    def __init__(self, losses, paths, weight, cluster=None, *, cautious=False):
+        self.cautious = cautious
         self.losses, self.paths, self.weight, self.cluster = losses, paths, weight, cluster
         everything = np.arange(len(weight))
         self.before = losses(np.zeros(paths[0].shape[1:]), everything)
@@ -336,7 +343,10 @@ class Mixing:
         """The `Mixture` of lowest mean loss of some rows."""
         finite = rows[np.isfinite(self.before[rows])]
         weight, before = self.weight[finite], self.before[finite]
-        best = [int(np.argmin(weighted_mean(own[:, finite].T, weight))) for own in self.levels]
+        levels = [own[:, finite] for own in self.levels]
+        best = [int(np.argmin(weighted_mean(own.T, weight))) for own in levels]
+        if self.cautious and len(finite):
+            best = [first_within_one_standard_error(own, weight)[0] for own in levels]
         steps = [path[level, finite] for path, level in zip(self.paths, best, strict=True)]
 
         def losses(shares):
@@ -351,11 +361,14 @@ class Mixing:
         none = np.zeros(len(steps))
         if len(finite) == 0:
             return Mixture(best, none, equal)
-        found = minimize(
-            mean_loss, equal, bounds=[(0, _LARGEST)] * len(steps), options={"maxiter": 15}
-        ).x
+        bounds = [(0, 1 if self.cautious else _LARGEST)] * len(steps)
+        found = minimize(mean_loss, equal, bounds=bounds, options={"maxiter": 15}).x
         # Rounded, because errors of numerical derivatives depend on the number of jobs.
         found = min((none, equal, np.round(found, 3)), key=mean_loss)
+        if self.cautious and len(finite):
+            scales = np.linspace(0.2, 1, 5)
+            every = [losses(scale * found) for scale in scales]
+            found = scales[first_within_one_standard_error(every, weight)[0]] * found
         cluster = None if self.cluster is None else self.cluster[finite]
         gain = mean_difference(before, losses(found), weight, cluster=cluster)
         total = found.sum()

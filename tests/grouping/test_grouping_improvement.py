@@ -41,7 +41,7 @@ def test_numbers_are_those_of_the_parts(data):
 
 def test_a_recalibrator_gets_the_features(data):
     P, y, X = data.y_proba, data.y, data.X
-    correction = GroupRecalibrator(max_rounds=5, cv=3).fit(P[:3000], y[:3000], features=X[:3000])
+    correction = GroupRecalibrator(cv=3).fit(P[:3000], y[:3000], features=X[:3000])
     new = slice(3000, None)
     found = grouping_improvement(y[new], P[new], correction, X[new])
     after = correction.predict_proba(P[new], features=X[new])
