@@ -16,6 +16,7 @@ from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
 from sklearn.utils import check_random_state
 
+from skcalib._parallel import threads_for
 from skcalib._parameters import check_estimator, checks_parameters
 from skcalib._records import Record, interval_rows
 from skcalib._validation import check_indices, mean_one, refuse_sparse, weighted_features
@@ -307,15 +308,11 @@ def _predict(model, solved, X, seed, n_jobs):
     folds = check_folds(5, target, random_state=seed, cluster=solved.cluster)
     if model is None:
         return _correct(solved, X, folds, seed, n_jobs)
-    proba = cross_val_predict(
-        clone(model),
-        _with_forecasts(X, solved.forecast),
-        label,
-        cv=folds,
-        method="predict_proba",
-        params={} if weight.min() == weight.max() else {"sample_weight": weight},
-        n_jobs=n_jobs,
-    )
+    inputs = _with_forecasts(X, solved.forecast)
+    params = {} if weight.min() == weight.max() else {"sample_weight": weight}
+    how: dict[str, Any] = {"cv": folds, "method": "predict_proba", "n_jobs": n_jobs}
+    with threads_for(inputs):
+        proba = cross_val_predict(clone(model), inputs, label, params=params, **how)
     found = np.zeros_like(target)
     found[:, np.unique(label)] = proba
     return found

@@ -19,7 +19,7 @@ from scipy.stats import norm
 from sklearn.base import clone, is_classifier
 
 from skcalib._labels import is_one_hot
-from skcalib._parallel import out_of_fold, run_each
+from skcalib._parallel import out_of_fold, run_each, threads_for
 from skcalib._validation import mean_one
 from skcalib.grouping._score_basis import beside_score
 from skcalib.grouping.partition import (
@@ -115,9 +115,10 @@ def fit_partition(problem, score, smoother, partitioner, options, seed):
 
 def _measure(problem, score, smoother, cutter, prepared, bins, measured, options, rng):
     """Fit regions and curve on the other half; measure on `measured`."""
-    cut = cut_level_sets(
-        cutter, prepared, problem.target, problem.weight, bins, measured, options.n_jobs
-    )
+    with threads_for(prepared):
+        cut = cut_level_sets(
+            cutter, prepared, problem.target, problem.weight, bins, measured, options.n_jobs
+        )
     fitting = ~measured
     fitted = clone(smoother).fit(
         problem.forecast[fitting], problem.target[fitting], problem.weight[fitting]
@@ -321,7 +322,7 @@ def risk_terms(problem, score, curve, model, folds, seed):
         paths = [softmax(start + path, axis=2) - softmax(start, axis=1) for path in paths]
     else:
         features = np.column_stack([problem.forecast[:, 1:], problem.features])
-        predict = partial(_refine, model, features, target, curve, weight)
+        predict = partial(_model_steps, model, features, target, curve, weight)
         paths = [out_of_fold(predict, folds, len(curve))[0][None]]
     tested = np.unique(np.concatenate([test for _, test in folds]))
     known = problem.forecast[tested], weight[tested]
@@ -362,6 +363,12 @@ def _refined(curve, step):
 
 def _fit_predict(model, X, residual, weighted, X_new):
     return clone(model).fit(X, residual, **weighted).predict(X_new)
+
+
+def _model_steps(model, features, *rows):
+    """`_refine` with the threads that the features can feed."""
+    with threads_for(features):
+        return _refine(model, features, *rows)
 
 
 def _refine(model, features, target, curve, weight, train, test):

@@ -27,7 +27,7 @@ from scipy.special import softmax
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.extmath import randomized_svd
 
-from skcalib._parallel import out_of_fold
+from skcalib._parallel import out_of_fold, threads_for
 from skcalib.inference import first_within_one_standard_error, mean_difference
 from skcalib.tower import weighted_mean
 
@@ -61,21 +61,23 @@ class CorrectedModel:
 
     def fit(self, start, table, target, weight):
         """Fit all parts to samples with logits `start`; weights have mean one."""
-        self._columns = _Columns(table, self.is_category)
-        self._score = _Components(start, self.by_score)
-        known = self._columns.read(table), self._score.read(start)
         rows = start, target, weight
-        self._parts = [
-            _Regression(*known, *rows, products=False, seed=self.seed),
-            _Regression(*known, *rows, products=True, seed=self.seed),
-            _Trees(*known, *rows, seed=self.seed),
-        ]
+        with threads_for(table):
+            self._columns = _Columns(table, self.is_category)
+            self._score = _Components(start, self.by_score)
+            known = self._columns.read(table), self._score.read(start)
+            self._parts = [
+                _Regression(*known, *rows, products=False, seed=self.seed),
+                _Regression(*known, *rows, products=True, seed=self.seed),
+                _Trees(*known, *rows, seed=self.seed),
+            ]
         return self
 
     def paths(self, start, table):
         """Corrections of the logits of samples, for each part and level: arrays (L, n, K)."""
-        known = self._columns.read(table), self._score.read(start)
-        return [part.path(*known) for part in self._parts]
+        with threads_for(table):
+            known = self._columns.read(table), self._score.read(start)
+            return [part.path(*known) for part in self._parts]
 
 
 def held_out_paths(start, table, target, weight, folds, *, n_jobs=None, **options):
