@@ -1,9 +1,24 @@
-"""Loops through joblib: tasks, draws and folds."""
+"""Loops through joblib: tasks, draws and folds; and the threads of a single fit."""
 
+from contextlib import nullcontext
 from itertools import chain, islice
+from math import prod
 
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+#: Numbers in the data of a fit below which threads wait for each other longer than they work.
+FEW_VALUES = 50_000
+
+
+def threads_for(X):
+    """A context in which BLAS and OpenMP use one thread, if X has fewer than `FEW_VALUES` numbers.
+
+    Boosting of small data with as many threads as cores takes many times as long beside other work.
+    """
+    size = prod(X.shape) if hasattr(X, "shape") else len(X)
+    return threadpool_limits(1) if size < FEW_VALUES else nullcontext()
 
 
 def run_each(function, tasks, **options):

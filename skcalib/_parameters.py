@@ -326,7 +326,7 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "input": partial(check_choice, choices=("proba", "logits")),
     "parameters": partial(check_choice, choices=("abm", "am", "ab")),
     "variant": partial(check_choice, choices=("network", "pieces")),
-    **dict.fromkeys(("max_iter", "max_points", "max_rounds", "n_repeats"), check_count),
+    **dict.fromkeys(("max_iter", "max_points", "n_repeats"), check_count),
     "n_resamples": partial(check_count, least=0),
     **dict.fromkeys(
         (

@@ -11,23 +11,26 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import logit, softmax
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.model_selection import cross_val_predict
 from sklearn.utils import check_random_state
 
+from skcalib._parallel import threads_for
 from skcalib._parameters import check_estimator, checks_parameters
 from skcalib._records import Record, interval_rows
-from skcalib._validation import check_indices, refuse_sparse, weighted_features
+from skcalib._validation import check_indices, mean_one, refuse_sparse, weighted_features
 from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
 from skcalib.errors.terms import solve_notion
 from skcalib.events import only_problem
 from skcalib.grouping._candidates import encode_features
+from skcalib.grouping.partition import check_features
 from skcalib.inference import MeanInterval, mean_interval
+from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import Canonical, resolve_notion
 from skcalib.problem import ForecastSummary, event_last
-from skcalib.scores import DecisionCost, Elementary
+from skcalib.recalibration._corrected_model import Mixing, held_out_paths
+from skcalib.scores import DecisionCost, Elementary, LogLoss
 from skcalib.smoothers import LogitSmoother
 from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean
@@ -178,8 +181,9 @@ def decision_regret(
         of a data frame are encoded, and values may be missing. Any other model receives X
         unchanged.
     model : classifier, optional
-        Predicts the label from the features and the logits of the forecast; by default
-        ``HistGradientBoostingClassifier`` with a low learning rate.
+        Predicts the label from the features and the logits of the forecast. The default corrects
+        the recalibrated forecast as :class:`~skcalib.GroupingLossEstimator` does, and leaves it
+        unchanged where no correction lowers the log loss on the other folds.
     notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
         As in :func:`~skcalib.proper_calibration_error`. A threshold with several classes needs
         "top_label" (act if the predicted class is right) or "classwise" (the mean over classes).
@@ -297,32 +301,38 @@ def score_of_decision(threshold: float | None, costs: ArrayLike | None) -> Decis
 
 def _predict(model, solved, X, seed, n_jobs):
     """Out-of-fold probabilities of the label, from the features and the forecast."""
-    if model is None:
-        X, _ = encode_features(X)
-        model = HistGradientBoostingClassifier(
-            learning_rate=0.05,
-            max_iter=150,
-            max_leaf_nodes=15,
-            early_stopping=False,
-            categorical_features="from_dtype",
-            random_state=seed,
-        )
-    label, n_columns = solved.target.argmax(axis=1), solved.target.shape[1]
+    target, weight = solved.target, solved.weight
+    label = target.argmax(axis=1)
     if (label == label[0]).all():
-        return solved.target  # nothing to learn
-    folds = check_folds(5, solved.target, random_state=seed, cluster=solved.cluster)
-    weight = solved.weight
-    proba = cross_val_predict(
-        clone(model),
-        _with_forecasts(X, solved.forecast),
-        label,
-        cv=folds,
-        method="predict_proba",
-        params={} if weight.min() == weight.max() else {"sample_weight": weight},
-        n_jobs=n_jobs,
-    )
-    found = np.zeros((len(label), n_columns))
+        return target  # nothing to learn
+    folds = check_folds(5, target, random_state=seed, cluster=solved.cluster)
+    if model is None:
+        return _correct(solved, X, folds, seed, n_jobs)
+    inputs = _with_forecasts(X, solved.forecast)
+    params = {} if weight.min() == weight.max() else {"sample_weight": weight}
+    how: dict[str, Any] = {"cv": folds, "method": "predict_proba", "n_jobs": n_jobs}
+    with threads_for(inputs):
+        proba = cross_val_predict(clone(model), inputs, label, params=params, **how)
+    found = np.zeros_like(target)
     found[:, np.unique(label)] = proba
+    return found
+
+
+def _correct(solved, X, folds, seed, n_jobs):
+    """The recalibrated forecasts, corrected by the features where that lowers the log loss."""
+    table = check_features(encode_features(X)[0], allow_nan=True)
+    target, weight = solved.target, mean_one(solved.weight)
+    start = log_forecast(solved.conditional, detection_limit(solved.conditional))
+    paths = held_out_paths(start, table, target, weight, folds, seed=seed, n_jobs=n_jobs)
+
+    def losses(step, rows):
+        return LogLoss().loss(target[rows], softmax(start[rows] + step, axis=1))
+
+    mixing, found = Mixing(losses, paths, weight, solved.cluster), solved.conditional.copy()
+    for _, test in folds:
+        mixture = mixing.choose(np.setdiff1d(np.arange(len(target)), test))
+        if mixture.weights.any():
+            found[test] = softmax(start[test] + mixture.of(paths, test), axis=1)
     return found
 
 

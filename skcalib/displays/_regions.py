@@ -108,7 +108,7 @@ def _one_event(estimator, regions):
     if not regions:
         raise ValueError(
             f"The estimator was fitted with method={estimator.method!r}, which has no regions to "
-            "draw: fit it with method='partition'."
+            "draw: fit it with method='auto'."
         )
     events = sorted({region.event for region in regions})
     if len(events) > 1:

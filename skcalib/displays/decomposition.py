@@ -116,7 +116,7 @@ class DecompositionDisplay(Display):
         loss: LossLike = "brier",
         notion: NotionLike = "canonical",
         smoother: SmootherLike = None,
-        grouping: Literal["partition", "risk"] | GroupingLossEstimator | None = "partition",
+        grouping: Literal["auto", "partition", "risk"] | GroupingLossEstimator | None = "auto",
         confidence_level: float = 0.95,
         random_state: RandomState = 0,
         sample_weight: ArrayLike | None = None,
@@ -138,7 +138,7 @@ class DecompositionDisplay(Display):
         smoother : None, str, Smoother or classifier, default=None
             Estimates C, as in `CalibrationErrorEstimator`. None is its default: averaged maps for
             the Brier score and the log loss.
-        grouping : {"partition", "risk"}, GroupingLossEstimator or None, default="partition"
+        grouping : {"auto", "partition", "risk"}, GroupingLossEstimator or None, default="auto"
             Estimator of the grouping loss: a method of `GroupingLossEstimator`, or an estimator
             whose other settings are used; None for calibration and refinement only.
         random_state : int, RandomState instance or None, default=0
@@ -184,7 +184,7 @@ class DecompositionDisplay(Display):
         loss: LossLike = "brier",
         notion: NotionLike = "canonical",
         smoother: SmootherLike = None,
-        grouping: Literal["partition", "risk"] | GroupingLossEstimator | None = "partition",
+        grouping: Literal["auto", "partition", "risk"] | GroupingLossEstimator | None = "auto",
         confidence_level: float = 0.95,
         random_state: RandomState = 0,
         sample_weight: ArrayLike | None = None,
@@ -351,7 +351,7 @@ def check_options(
     loss: LossLike,
     notion: NotionLike,
     smoother: SmootherLike,
-    grouping: Literal["partition", "risk"] | GroupingLossEstimator | None,
+    grouping: Literal["auto", "partition", "risk"] | GroupingLossEstimator | None,
     confidence_level: float,
     random_state: RandomState,
 ) -> TermOptions:
@@ -370,13 +370,13 @@ def _check_grouping(grouping, random_state):
     """The estimator of the grouping loss: None, or an unfitted estimator."""
     if grouping is None:
         return None
-    if isinstance(grouping, str) and grouping in ("partition", "risk"):
+    if isinstance(grouping, str) and grouping in ("auto", "partition", "risk"):
         estimator = GroupingLossEstimator(method=grouping)
     elif isinstance(grouping, GroupingLossEstimator):
         estimator = clone(grouping).set_params(estimator=None, cv=None)
     else:
         raise ValueError(
-            f"grouping must be 'partition', 'risk', a GroupingLossEstimator or None, got "
+            f"grouping must be 'auto', 'partition', 'risk', a GroupingLossEstimator or None, got "
             f"{shown(grouping)}."
         )
     if not isinstance(random_state, (int, np.integer)):  # all models have the same halves

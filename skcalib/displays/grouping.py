@@ -271,7 +271,7 @@ class GroupingDisplay(Display):
         Parameters
         ----------
         estimator : GroupingLossEstimator
-            Fitted, with ``method="partition"`` and a notion of one binary event. It does not keep
+            Fitted, with regions of one binary event: not with ``method="risk"``. It does not keep
             the scores of its samples, so there is no histogram.
         name : str, default=None
             Name in the title; the class of the wrapped classifier by default, if there is one.

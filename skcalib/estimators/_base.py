@@ -24,6 +24,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from skcalib._labels import check_y, has_columns, unique_labels
+from skcalib._parallel import threads_for
 from skcalib._validation import check_indices, check_weight, weighted_rows
 from skcalib.estimators._response import (
     aligned_proba,
@@ -340,7 +341,8 @@ def cross_fit(estimator, X, y, folds, params, *, response_method, n_jobs):
     """A clone fitted to all samples, out-of-fold probabilities, and the rows that have them."""
     how = {"response_method": response_method, "n_jobs": n_jobs, "fit_params": params}
     proba, _, tested = held_out_proba(estimator, X, y, cv=folds, **how)
-    model = clone_estimator(estimator).fit(X, y, **params)
+    with threads_for(X):
+        model = clone_estimator(estimator).fit(X, y, **params)
     rows = np.flatnonzero(tested)
     return model, proba[rows], rows
 

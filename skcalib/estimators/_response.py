@@ -17,7 +17,7 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import unique_labels
-from skcalib._parallel import out_of_fold
+from skcalib._parallel import out_of_fold, threads_for
 from skcalib._validation import check_proba, in_words, take_rows
 from skcalib._values import shown
 from skcalib.clusters import check_groups
@@ -41,7 +41,8 @@ def classifier_proba(estimator, X, *, response_method="auto"):
             f"{type(estimator).__name__} has no {response_method}: a classifier with predict_proba "
             "or decision_function is needed."
         )
-    response = getattr(estimator, response_method)(X)
+    with threads_for(X):
+        response = getattr(estimator, response_method)(X)
     if response_method == "decision_function":
         values = np.asarray(response, dtype=np.float64)
         response = expit(values) if values.ndim == 1 else softmax(values, axis=1)
@@ -209,7 +210,9 @@ def fit_rows(estimator, X, y, rows, fit_params):
         name: take_rows(value, rows) if _per_sample(value, len(y)) else value
         for name, value in (fit_params or {}).items()
     }
-    return clone_estimator(estimator).fit(take_rows(X, rows), y[rows], **params)
+    X = take_rows(X, rows)
+    with threads_for(X):
+        return clone_estimator(estimator).fit(X, y[rows], **params)
 
 
 def clone_estimator(estimator):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, check_memory
 
+from skcalib._parallel import threads_for
 from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib.estimators._base import ClassifierTrainer, check_fold_classes, cross_fit
 from skcalib.estimators._response import classes_of, clone_estimator
@@ -112,10 +113,11 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
         check_parameters_of(self)
         y = self._check_data(X, y)
         params, _ = self._route("fit", fit_params)
-        frozen = self._is_frozen()
-        self.estimator_ = (
-            self.estimator if frozen else clone_estimator(self._wrapped()).fit(X, y, **params)
-        )
+        if self._is_frozen():
+            self.estimator_ = self.estimator
+        else:
+            with threads_for(X):
+                self.estimator_ = clone_estimator(self._wrapped()).fit(X, y, **params)
         self.classes_ = classes_of(self.estimator_)
         return self
 

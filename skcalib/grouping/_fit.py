@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
-from scipy.optimize import minimize_scalar
+from scipy.special import softmax
 from scipy.stats import norm
 from sklearn.base import clone, is_classifier
-from sklearn.ensemble import HistGradientBoostingRegressor
 
 from skcalib._labels import is_one_hot
-from skcalib._parallel import out_of_fold, run_each
+from skcalib._parallel import out_of_fold, run_each, threads_for
 from skcalib._validation import mean_one
+from skcalib.grouping._score_basis import beside_score
 from skcalib.grouping.partition import (
     Partitioner,
     Regions,
@@ -35,7 +35,9 @@ from skcalib.grouping.partition import (
     variance_of_mean,
 )
 from skcalib.grouping.regions import permutation_pvalue, region_table, sign_pvalue
+from skcalib.links._base import detection_limit, log_forecast
 from skcalib.pvalues import bonferroni
+from skcalib.recalibration._corrected_model import Mixing, held_out_paths
 from skcalib.smoothers._base import check_folds, smooth_other_clusters
 from skcalib.tower import weighted_mean
 
@@ -59,7 +61,7 @@ class GroupingFit:
     n_regions: int
     n_measured: int
     singletons: float
-    scale: float | None = None
+    scale: float = np.nan
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,16 @@ class GroupingProblem:
 def fit_problem(problem, score, smoother, partitioner, regions, options, method, seed):
     """One problem by the method in use."""
     if method == "risk":
-        model = default_model(seed) if partitioner is None else partitioner
-        return fit_risk(problem, score, smoother, model, options, seed)
+        return fit_risk(problem, score, smoother, partitioner, options, seed)
     if regions is not None:
         return fit_given_regions(problem, score, smoother, regions, options, seed)
-    return fit_partition(problem, score, smoother, partitioner, options, seed)
+    if method == "partition":
+        return fit_partition(problem, score, smoother, partitioner, options, seed)
+    found = fit_risk(problem, score, smoother, None, options, seed)
+    options = replace(options, n_permutations=0)
+    regions = fit_partition(problem, score, smoother, partitioner, options, seed)
+    names = ("plugin", "bias", "induced", "table", "n_regions", "n_measured", "singletons")
+    return replace(found, **{name: getattr(regions, name) for name in names})
 
 
 def fit_partition(problem, score, smoother, partitioner, options, seed):
@@ -108,9 +115,10 @@ def fit_partition(problem, score, smoother, partitioner, options, seed):
 
 def _measure(problem, score, smoother, cutter, prepared, bins, measured, options, rng):
     """Fit regions and curve on the other half; measure on `measured`."""
-    cut = cut_level_sets(
-        cutter, prepared, problem.target, problem.weight, bins, measured, options.n_jobs
-    )
+    with threads_for(prepared):
+        cut = cut_level_sets(
+            cutter, prepared, problem.target, problem.weight, bins, measured, options.n_jobs
+        )
     fitting = ~measured
     fitted = clone(smoother).fit(
         problem.forecast[fitting], problem.target[fitting], problem.weight[fitting]
@@ -243,7 +251,6 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
 
 
 _NEAR_ZERO = 1e-4
-_LARGEST_SCALE = 3.0
 _LEAST_SHARE = 0.05  # of a probability of the curve
 _LEAST_KNOWN = 10  # values of a feature, to be of use to a model
 
@@ -252,23 +259,13 @@ def fit_risk(problem, score, smoother, model, options, seed):
     """Risk bound: the reduction of the loss by a model of (score, features) on held-out samples."""
     if len(problem.forecast) < 4:
         raise ValueError(
-            "method='risk' needs at least 4 samples: a model and its scale are fitted to some of "
-            f"them and evaluated on others; got {len(problem.forecast)}."
+            "The grouping loss needs at least 4 samples: a model and its weights are fitted to "
+            f"some of them and evaluated on others; got {len(problem.forecast)}."
         )
     curve = _held_out_curve(problem, smoother)
     own = {"random_state": seed, "cluster": problem.cluster}
     folds = check_folds(options.folds, problem.target, **own)
-    terms = risk_terms(
-        score,
-        problem.features,
-        problem.forecast,
-        problem.target,
-        curve,
-        problem.weight,
-        model=model,
-        folds=folds,
-        n_jobs=options.n_jobs,
-    )
+    terms = risk_terms(problem, score, curve, model, folds, seed)
     weight = problem.weight / problem.weight.sum()
     bound = float(weight @ terms.differences)
     variance = variance_of_mean(terms.differences, weight, problem.cluster)
@@ -311,65 +308,67 @@ class RiskTerms:
     scale: float
 
 
-def default_model(random_state):
-    """Boosting of the residual with small trees, a low learning rate and early stopping."""
-    return HistGradientBoostingRegressor(
-        learning_rate=0.05,
-        max_iter=300,
-        max_leaf_nodes=8,
-        min_samples_leaf=20,
-        early_stopping=True,
-        n_iter_no_change=10,
-        random_state=random_state,
-    )
+def risk_terms(problem, score, curve, model, folds, seed):
+    """Steps from the held-out `curve`, mixed by the losses of the other folds.
 
-
-def risk_terms(score, X, forecast, target, curve, weight, *, model, folds, n_jobs=None):
-    """Cross-fit the model of (score, features) and scale it.
-
-    `curve` is the held-out calibration curve at each sample; `model` a regressor of the residual,
-    a column at a time, or a classifier of the label.
+    `model` is None for the corrected model, or a regressor of the residual, a column at a time, or
+    a classifier of the label. What a function of the score explains is removed from the steps.
     """
-    features = np.column_stack([forecast[:, 1:], X])
-    weight = mean_one(weight)  # penalties must not depend on their scale
-    predict = partial(_refine, model, features, target, curve, weight)
-    step, _ = out_of_fold(predict, folds, len(curve), n_jobs=n_jobs)
-    scale = np.zeros(len(curve))
+    target, weight = problem.target, mean_one(problem.weight)  # penalties depend on their scale
+    if model is None:
+        start = log_forecast(curve, detection_limit(curve))
+        given = problem.features, target, weight, folds
+        paths = held_out_paths(start, *given, seed=seed)
+        paths = [softmax(start + path, axis=2) - softmax(start, axis=1) for path in paths]
+    else:
+        features = np.column_stack([problem.forecast[:, 1:], problem.features])
+        predict = partial(_model_steps, model, features, target, curve, weight)
+        paths = [out_of_fold(predict, folds, len(curve))[0][None]]
+    tested = np.unique(np.concatenate([test for _, test in folds]))
+    known = problem.forecast[tested], weight[tested]
+    for path in paths:
+        for step in path:
+            step[tested] = beside_score(step[tested], *known)
+
+    def losses(step, rows):
+        return score.loss(target[rows], _refined(curve[rows], step))
+
+    mixing = Mixing(losses, paths, weight, problem.cluster)
+    differences, slope, scale = np.zeros((3, len(curve)))
     for _, test in folds:
-        others = np.setdiff1d(np.arange(len(curve)), test)
-        scale[test] = _best_scale(
-            score, target[others], curve[others], step[others], weight[others]
-        )
-    before = score.loss(target, curve)
-    return RiskTerms(
-        differences=before - score.loss(target, _refined(curve, step, scale[:, None])),
-        slope=(before - score.loss(target, _refined(curve, step, _NEAR_ZERO))) / _NEAR_ZERO,
-        scale=float(weighted_mean(scale, weight)),
-    )
+        mixture = mixing.choose(np.setdiff1d(np.arange(len(curve)), test))
+        before, far = mixing.before[test], mixture.of(paths, test)
+        near = _NEAR_ZERO * mixture.of(paths, test, direction=True)
+        differences[test] = _saved(before, losses(far, test))
+        slope[test] = _saved(before, losses(near, test)) / _NEAR_ZERO
+        scale[test] = mixture.weights.sum()
+    return RiskTerms(differences, slope, float(weighted_mean(scale, weight)))
 
 
-def _best_scale(score, target, curve, step, weight):
-    """Scale of the steps of the lowest loss, 0 to 3."""
-
-    def mean_loss(scale):
-        return float(weighted_mean(score.loss(target, _refined(curve, step, scale)), weight))
-
-    found = minimize_scalar(mean_loss, bounds=(0.0, _LARGEST_SCALE), method="bounded")
-    return min((0.0, 1.0, float(found.x)), key=mean_loss)
+def _saved(before, after):
+    """Differences of losses; equal infinite ones differ by 0."""
+    equal = before == after
+    return np.where(equal, 0.0, before) - np.where(equal, 0.0, after)
 
 
-def _refined(curve, step, scale):
+def _refined(curve, step):
     """Steps from the curve that stay in the simplex; no probability falls to less than a twentieth.
 
     Else the log loss of a single label could be infinite, and one sample near the border would hold
-    back the scale of all.
+    back the weight of all.
     """
-    moved = np.maximum(curve + scale * step, _LEAST_SHARE * curve)
+    moved = np.maximum(curve + step, _LEAST_SHARE * curve)
     return moved / moved.sum(axis=1, keepdims=True)
 
 
 def _fit_predict(model, X, residual, weighted, X_new):
     return clone(model).fit(X, residual, **weighted).predict(X_new)
+
+
+def _model_steps(model, features, *rows):
+    """`_refine` with the threads that the features can feed."""
+    with threads_for(features):
+        return _refine(model, features, *rows)
 
 
 def _refine(model, features, target, curve, weight, train, test):

@@ -18,7 +18,7 @@ from skcalib._parameters import check_parameters_of
 from skcalib._validation import check_count
 from skcalib._values import shown
 from skcalib.estimators._base import ClassifierInspector
-from skcalib.grouping._fit import GroupingProblem, default_model, fit_problem
+from skcalib.grouping._fit import GroupingProblem, fit_problem
 from skcalib.grouping.partition import allows_nan, check_features
 from skcalib.notions import resolve_notion
 from skcalib.problem import Problem, check_problem
@@ -58,8 +58,19 @@ class GroupingLossEstimator(ClassifierInspector):
     .. math:: E\,L(Y, S) = \underbrace{E\,D(C, S)}_{calibration} +
         \underbrace{E\,D(Q, C)}_{grouping} + \underbrace{E\,L(Y, Q)}_{irreducible} .
 
-    ``method="partition"`` divides each level set of the score into regions of similar features. The
-    partition is learned on one half of the data and evaluated on the other (L23 prop. 4.2-4.3):
+    **The number.** A model of (score, features) corrects the held-out calibration curve
+    :math:`\hat C` on the other folds. With its steps m the bound is the reduction of the loss,
+
+    .. math:: GL \ge E\,L(Y, \hat C) - E\,L(Y, \hat C + m) , \qquad E[m|S] = 0 .
+
+    The steps are the best mixture of a linear model, of products of features and of boosted trees
+    (:ref:`grouping_loss`). Levels and weights are those of the lowest loss on the other folds, and
+    the step is 0 unless the gain on these exceeds its standard error. What a function of the score
+    explains is removed from m. So a curve that does not fit is not mistaken for grouping loss.
+
+    **The regions.** ``method="partition"`` divides each level set of the score into regions of
+    similar features. The partition is learned on one half of the data and evaluated on the other
+    (L23 prop. 4.2-4.3):
 
     .. math:: GL \ge \underbrace{E\,D(R, C_B) - bias}_{explained} -
         \underbrace{E\,D(\hat C, \bar C_B)}_{induced\ by\ binning} ,
@@ -67,11 +78,8 @@ class GroupingLossEstimator(ClassifierInspector):
     where R are the label frequencies of the regions and :math:`C_B` those of the level sets. The
     bias correction (a jackknife) is exact in expectation for Brier. For other scores it leaves a
     bias of second order. The explained log loss is too large if regions have fewer than one label
-    of a rare class, so it needs larger regions.
-
-    ``method="risk"`` cross-fits a model of (score, features) on top of the calibration curve and
-    reports the reduction of the loss. The predictions for each fold are scaled by the best factor
-    for the other folds.
+    of a rare class, so it needs larger regions. With many classes a level set is wide, and the
+    induced term may exceed the grouping loss.
 
     Parameters
     ----------
@@ -90,7 +98,7 @@ class GroupingLossEstimator(ClassifierInspector):
         "kmeans": clusters of `region_ratio` standardised samples. Any scikit-learn estimator with
         `apply` or `predict` gets the features unchanged, and its seeds that are None are set from
         `random_state`. ``KMeans(2)`` is the other partition of L23 into two regions. For "risk": a
-        regressor that is fitted to the residual, or a classifier, in place of gradient boosting.
+        regressor that is fitted to the residual, or a classifier, in place of the default model.
     n_bins : int, default=15
         Maximum number of level sets, 15 as in L23; fewer if one would not have three regions of
         measured samples.
@@ -103,17 +111,19 @@ class GroupingLossEstimator(ClassifierInspector):
         The continuous calibration curve, fitted on the half that is not measured. None is
         `LogitSmoother`, with the averaged maps that :func:`~skcalib.proper_calibration_error` uses
         by default. Other values are those of that function.
-    method : {"partition", "risk"}, default="partition"
-        See above.
+    method : {"auto", "partition", "risk"}, default="auto"
+        "auto": the number, its interval and the p-value are those of the model, and the regions
+        explain them; given regions are measured by "partition". "partition": the estimator of L23.
+        "risk": the model without regions.
     test_size : float, default=0.5
         Share of the samples that are measured, stratified by score.
     swap : bool, default=False
         Average over both roles of the halves.
     n_permutations : int, default=200
-        Permutations of the test; 0 for none, and a p-value of nan.
+        Permutations of the test of "partition"; 0 for none, and a p-value of nan.
     cv : None, int or splitter, default=None
         None if the classifier is already fitted and (X, y) are held-out data. Otherwise its
-        probabilities are computed out of fold. It also sets the folds of "risk", 5 by default.
+        probabilities are computed out of fold. It also sets the folds of the model, 5 by default.
     confidence_level : float, default=0.95
         Level of the intervals.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
@@ -128,29 +138,34 @@ class GroupingLossEstimator(ClassifierInspector):
     Attributes
     ----------
     grouping_loss_ : float
-        The lower bound; may be negative if there is no grouping loss.
+        The lower bound; 0 or slightly negative if no grouping loss is found.
     confidence_interval_ : tuple of float
         Normal interval of the bound. It accounts for the measured samples, not for the partition.
     standard_error_ : float
         Standard error of the bound.
     pvalue_ : float
-        p-value of "no grouping loss". "partition": residuals are permuted among neighbours in the
-        score, and several problems are combined by Bonferroni. "risk": one-sided normal test of the
-        slope of the loss towards the model, with the variance doubled because folds depend on each
-        other.
+        p-value of "no grouping loss": one-sided normal test of the slope of the loss towards the
+        model, with the variance doubled because folds depend on each other. "partition": residuals
+        are permuted among neighbours in the score. Several problems are combined by Bonferroni.
+    valid_ : bool
+        False where the bound tells nothing. For "partition": the induced term or the standard error
+        exceeds the bound, the interval lies below 0, or ``irreducible_bound_`` exceeds
+        ``expected_loss_``.
+    reason_ : str
+        Why it is not valid, and what to do, in one sentence.
     plugin_, bias_, explained_, induced_ : float
-        Terms of the bound, nan for "risk".
+        Terms of the bound of the regions, nan for "risk".
     calibration_error_ : float
+        The reduction of the loss by the cross-fitted calibration curve, which needs no bins.
         "partition": the calibration error of the binned score, :math:`E\,D(C_B, S_B)`. It is
         debiased by a jackknife, so it may be negative. If D is jointly convex, its target is at
-        most the calibration error of the score. "risk": the reduction of the loss by the
-        cross-fitted calibration curve, which needs no bins.
+        most the calibration error of the score.
     calibration_induced_ : float
         The part of the calibration error that binning removes, :math:`E[D(C, S) - D(C_B, S_B)]`.
         For Brier it is :math:`E\,V[S - C|S_B]`, which is not negative (L23 prop. C.2). C is
         estimated by the curve. For Brier the error of the curve inside the level sets is added, so
         the estimate is slightly too large, of order 1/n. (The code of L23 has the opposite sign.)
-        0 for "risk".
+        0 without bins, for "auto" and "risk".
     calibration_error_corrected_ : float
         Calibration error of the score itself: ``calibration_error_ + calibration_induced_``.
     expected_loss_ : float
@@ -164,7 +179,8 @@ class GroupingLossEstimator(ClassifierInspector):
         warning.
     binned_epistemic_bound_ : float
         The same bound without a calibration curve (L23 theorem C.1, corollary C.2): calibration
-        plus explained, minus :math:`E[2 cov(Y, S|S_B) - var(S|S_B)]`. nan unless quadratic.
+        plus explained, minus :math:`E[2 cov(Y, S|S_B) - var(S|S_B)]`. For "partition" and
+        quadratic scores, else nan.
     regions_ : list of Region
         The regions, the most harmful first: see :class:`~skcalib.grouping.Region`. The gap of a
         region is the expected frequency at equal scores minus the mean outcome, so a score that is
@@ -173,7 +189,8 @@ class GroupingLossEstimator(ClassifierInspector):
     n_regions_ : int
         Regions before single samples were merged into the region most like them.
     scale_ : float
-        "risk": the best multiples of the residual model, averaged over folds and problems.
+        Total weight of the parts of the model, averaged over folds and problems; nan for
+        "partition".
     classes_ : array of shape (n_classes,)
         Classes, in the order of the columns.
     n_features_in_ : int
@@ -192,7 +209,7 @@ class GroupingLossEstimator(ClassifierInspector):
 
     ``epistemic_bound_`` needs a score with ``jointly_convex``, such as Brier and log, because
     binning may increase the calibration error of other scores (:ref:`grouping_loss`).
-    "risk" has no bins, so its bound holds for every score, and so does ``irreducible_bound_``.
+    The model has no bins, so its bound holds for every score, and so does ``irreducible_bound_``.
 
     An injective recalibration leaves the grouping loss unchanged (L23 lemma C.5). The classwise
     standard error is the mean over classes, as if their errors were perfectly correlated.
@@ -204,7 +221,7 @@ class GroupingLossEstimator(ClassifierInspector):
     >>> data = make_grouping_problem(10_000, random_state=0)
     >>> estimator = GroupingLossEstimator(random_state=1).fit(data.X, data.y, y_proba=data.y_proba)
     >>> round(estimator.grouping_loss_, 4), round(data.truth["grouping_brier"], 4)
-    (0.0056, 0.0059)
+    (0.0053, 0.0059)
     >>> estimator.pvalue_ < 0.01
     True
     """
@@ -220,7 +237,7 @@ class GroupingLossEstimator(ClassifierInspector):
         strategy: Strategy = "quantile",
         region_ratio: int = 12,
         smoother: SmootherLike = None,
-        method: Literal["partition", "risk"] = "partition",
+        method: Literal["auto", "partition", "risk"] = "auto",
         test_size: float = 0.5,
         swap: bool = False,
         n_permutations: int = 200,
@@ -266,8 +283,8 @@ class GroupingLossEstimator(ClassifierInspector):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features, dense numbers. Missing values are allowed if the partitioner, or the model of
-            "risk", accepts them; the default ones do.
+            Features, dense numbers. Missing values are allowed if the partitioner accepts them; the
+            default one does.
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
             Labels; or soft labels, as in :func:`~skcalib.proper_calibration_error`, with `y_proba`
             or a fitted classifier. A ``skcalib.problem.Problem`` of the rows of X holds validated
@@ -314,6 +331,7 @@ class GroupingLossEstimator(ClassifierInspector):
         features = features[rows]
         notion = resolve_notion(self.notion).for_columns(len(problem.classes))
         options = make_options(self, len(rows), regions is not None)
+        method = "partition" if self.method == "auto" and regions is not None else self.method
         tasks = (
             (
                 GroupingProblem(
@@ -329,7 +347,7 @@ class GroupingLossEstimator(ClassifierInspector):
                 self.partitioner,
                 regions,
                 options,
-                self.method,
+                method,
                 seed + k,
             )
             for k, ((forecast, target), events) in enumerate(
@@ -357,7 +375,7 @@ class GroupingLossEstimator(ClassifierInspector):
             warnings.warn(
                 f"epistemic_bound_ is nan: the divergence of {self.loss!r} is not jointly convex, "
                 "so binning may increase its calibration error and the sum may exceed E D(Q, S); "
-                "use loss='brier' or 'log', or method='risk'.",
+                "use loss='brier' or 'log', or method='auto'.",
                 UserWarning,
                 stacklevel=2,
             )
@@ -390,22 +408,22 @@ class GroupingLossEstimator(ClassifierInspector):
         return int(rng.randint(2**31 - 1000))
 
     def _features(self, X):
-        if self.method == "risk":
-            model = default_model(0) if self.partitioner is None else self.partitioner
-            if not hasattr(model, "fit") or isinstance(model, type):
-                raise ValueError(
-                    f"With method='risk' the partitioner must be None, a regressor of the residual "
-                    f"or a classifier, got {shown(model)}."
-                )
+        model = self.partitioner
+        usable = model is None or (hasattr(model, "fit") and not isinstance(model, type))
+        if self.method == "risk" and not usable:
+            raise ValueError(
+                f"With method='risk' the partitioner must be None, a regressor of the residual "
+                f"or a classifier, got {shown(model)}."
+            )
         return check_features(X, allow_nan=self._allows_nan())
 
     def _allows_nan(self):
         """Whether the partitioner, or the model of "risk", takes missing values."""
-        if self.method == "risk":
-            model = default_model(0) if self.partitioner is None else self.partitioner
+        model = self.partitioner
+        if self.method == "risk" and model is not None:
             usable = hasattr(model, "fit") and not isinstance(model, type)
             return usable and get_tags(model).input_tags.allow_nan
-        return allows_nan(self.partitioner)
+        return allows_nan(model)
 
 
 # --- Checks and shared options --------------------------------------------------------------------
@@ -431,8 +449,10 @@ def check_parameters(estimator: GroupingLossEstimator) -> ProperScore:
     """Parameters of the constructor; returns the score."""
     score = resolve_loss(estimator.loss)
     check_parameters_of(estimator)
-    if not isinstance(estimator.method, str) or estimator.method not in ("partition", "risk"):
-        raise ValueError(f"method must be 'partition' or 'risk', got {shown(estimator.method)}.")
+    names = ("auto", "partition", "risk")
+    if not isinstance(estimator.method, str) or estimator.method not in names:
+        said = "method must be 'auto', 'partition' or 'risk'"
+        raise ValueError(f"{said}, got {shown(estimator.method)}.")
     if not (isinstance(estimator.test_size, numbers.Real) and 0 < estimator.test_size < 1):
         raise ValueError(f"test_size must lie between 0 and 1, got {shown(estimator.test_size)}.")
     check_count(estimator.n_bins, "n_bins")
@@ -496,6 +516,7 @@ def collect(estimator: GroupingLossEstimator, fits: list[GroupingFit], notion: N
         estimator.calibration_error_ + estimator.calibration_induced_
     )
     estimator.expected_loss_ = total("mean_loss")
+    estimator.scale_ = float(np.mean([fit.scale for fit in fits]))
     estimator.binned_epistemic_bound_ = (
         estimator.calibration_error_ + estimator.explained_ - total("correction")
     )
@@ -513,15 +534,35 @@ def collect(estimator: GroupingLossEstimator, fits: list[GroupingFit], notion: N
         (region for fit in fits for region in fit.table), key=lambda region: -region.harm
     )
     estimator.n_regions_ = sum(fit.n_regions for fit in fits)
-    if estimator.method == "risk":
-        estimator.scale_ = float(np.mean([fit.scale for fit in fits]))
-    else:
+    estimator.reason_ = ""
+    if np.isnan(estimator.scale_):
+        estimator.reason_ = _reason(estimator)
         _warn(fits)
+    estimator.valid_ = not estimator.reason_
 
 
 def binning_reduces_calibration(estimator: GroupingLossEstimator) -> bool:
     """Whether the calibration error in use is at most that of the score: without bins, it is."""
-    return estimator.method == "risk" or resolve_loss(estimator.loss).jointly_convex
+    return bool(np.isfinite(estimator.scale_)) or resolve_loss(estimator.loss).jointly_convex
+
+
+def _reason(estimator):
+    """Why the bound of a partition tells nothing, or an empty text."""
+    bound, high = estimator.grouping_loss_, estimator.confidence_interval_[1]
+    found = (
+        (high < 0, "its interval lies below 0"),
+        (estimator.irreducible_bound_ > estimator.expected_loss_, "it leaves more than the loss"),
+        (estimator.induced_ > bound, f"its induced term ({estimator.induced_:.2g}) is larger"),
+        (
+            estimator.standard_error_ > bound,
+            f"its standard error ({estimator.standard_error_:.2g}) is larger",
+        ),
+    )
+    said = next((words for holds, words in found if holds), "")
+    return said and (
+        f"The bound {bound:.2g} of the partition tells nothing, because {said}: use method='auto', "
+        "more samples or fewer bins."
+    )
 
 
 def _warn(fits):

@@ -129,16 +129,21 @@ def _are_numbers(column):
 
 
 def _as_floats(column, k):
-    if column.dtype.kind in "biuf":
-        return column.astype(np.float64)
-    values = [np.nan if _is_missing(one) else one for one in column.tolist()]
+    values = column
+    if column.dtype.kind not in "biuf":
+        values = [np.nan if _is_missing(one) else one for one in column.tolist()]
     try:
-        return np.array(values, dtype=np.float64)
+        found = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(
             f"Column {k} of features had numbers in fit, but now has other values: pass the same "
             "columns."
         ) from None
+    if np.isinf(found).any():
+        raise ValueError(
+            f"Column {k} of features has infinite values: replace them, for example by nan."
+        )
+    return found
 
 
 def _texts(column):

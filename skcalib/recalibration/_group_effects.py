@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import softmax
 
 #: Standard deviations between groups, from simple to complex.
-SPREADS = (0.0, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+SPREADS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
 _MOST_STEPS = 30
 _LARGEST_STEP = 2.0
 _CLOSE = 1e-8
@@ -20,30 +20,28 @@ class GroupEffects:
     Groups are numbered from 0; -1 stands for groups without effects.
     """
 
-    most = len(SPREADS) - 1
-
     def __init__(self, n_groups, *, slopes):
         self.n_groups, self.slopes = n_groups, slopes
-        self.level, self.effects = 0, None
 
-    def advance(self, start, present, group, target, weight):
-        """Estimate the effects at the next spread; logits of the samples with them."""
+    def fit(self, start, group, target, weight):
+        """Estimate the effects at each spread, from samples with logits `start`."""
         n_classes = start.shape[1]
-        if self.effects is None:
-            self.effects = np.zeros((self.n_groups, n_classes + 1))
-            centred = start - start.mean(axis=1, keepdims=True)
-            self.centre = np.average(centred, axis=0, weights=weight)
-            spread = np.average((centred - self.centre) ** 2, axis=0, weights=weight).mean()
-            self.scale = 2 * np.sqrt(spread) if spread > 0 else 1.0
-        self.level += 1
-        variance = SPREADS[self.level] ** 2
-        prior = np.append(np.full(n_classes, 2 / variance), 4 / variance)
-        self._maximise(start, group, target, weight, prior)
-        return self.apply(start, group)
+        self.effects, self.levels = np.zeros((self.n_groups, n_classes + 1)), []
+        centred = start - start.mean(axis=1, keepdims=True)
+        self.centre = np.average(centred, axis=0, weights=weight)
+        variance = np.average((centred - self.centre) ** 2, axis=0, weights=weight).mean()
+        self.scale = 2 * np.sqrt(variance) if variance > 0 else 1.0
+        for spread in SPREADS:
+            prior = np.append(np.full(n_classes, 2 / spread**2), 4 / spread**2)
+            self._maximise(start, group, target, weight, prior)
+            self.levels.append(self.effects)
+        return self
 
-    def update(self, start, present, group):
-        """Logits of other samples with the effects of the last spread."""
-        return self.apply(start, group)
+    def paths(self, start, group):
+        """Corrections of logits, of one part for each spread: a list of one array (L, n, K)."""
+        directions = self._directions(start)
+        padded = (np.vstack([effects, 0 * effects[:1]])[group] for effects in self.levels)
+        return [np.stack([own[:, :-1] + own[:, -1:] * directions for own in padded])]
 
     def apply(self, start, group):
         """Logits (n, K) with the effects; unchanged where the group is -1."""

@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._validation import check_indices, mean_one, take_rows, weighted_rows
 from skcalib._values import shown
-from skcalib.inference import MeanInterval, first_within_one_standard_error, mean_difference
+from skcalib.inference import MeanInterval, mean_difference
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.recalibration._base import (
     Recalibrator,
@@ -20,7 +20,7 @@ from skcalib.recalibration._base import (
     is_increasing,
     recalibrated_proba,
 )
-from skcalib.recalibration._boosting import BoostedLogits
+from skcalib.recalibration._corrected_model import PARTS, CorrectedModel, Mixing
 from skcalib.recalibration._features import FeatureReader, check_rows
 from skcalib.recalibration._group_effects import SPREADS, GroupEffects
 from skcalib.recalibration._names import resolve_recalibrator
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from skcalib.scores import LossLike
 
 _FEWEST = 20  # samples, to learn anything
-_PATIENCE = 2  # levels without a lower held-out loss
 _NONE = MeanInterval(0.0, 0.0, 0.0, 0.0)
 
 
@@ -51,17 +50,18 @@ class GroupRecalibrator(Recalibrator):
     .. math:: s' = softmax\bigl(\log g(s) + F(g(s), x)\bigr) .
 
     - g is a *plain* recalibrator, a function of the forecast alone.
-    - For features, F is a sum of small trees. They are fitted by boosting of the log loss that
-      starts at the plain forecast, as in multicalibration (Hebert-Johnson and others, ICML 2018).
+    - For features, F is a mixture of three corrections: linear in the features, products of two
+      features or of a feature and the forecast, and boosted trees. It is the model of
+      `GroupingLossEstimator`, and starts at the plain forecast, as in multicalibration
+      (Hebert-Johnson and others, ICML 2018).
     - For named groups, F is a shift and a slope for each group. Both are shrunk towards zero, more
       strongly in small groups (a hierarchical logistic model).
 
-    **It may do nothing.** On `cv` folds, losses are measured with s, with g(s), and with more and
-    more rounds of boosting, or larger standard deviations between the groups. The simplest
-    candidate within one standard error of the best is chosen. F is used only if the interval of its
-    held-out gain lies above 0. Otherwise g is used, if the interval of its own gain lies above 0.
-    Otherwise the forecast is unchanged. The gain of each fold is measured with the number of rounds
-    that the other folds choose.
+    **It may do nothing.** On `cv` folds, losses are measured with s, with g(s), and with F of
+    several penalties, numbers of trees, or standard deviations between the groups. The mixture of
+    the lowest loss is chosen. F is used only if the interval of its held-out gain lies above 0.
+    Otherwise g is used, if the interval of its own gain lies above 0. Otherwise the forecast is
+    unchanged. The gain of each fold is measured with the mixture that the other folds choose.
 
     Parameters
     ----------
@@ -70,17 +70,15 @@ class GroupRecalibrator(Recalibrator):
         `ModelAverageScaling`, or `PlattScaling` with `monotone`.
     monotone : bool, default=False
         For two classes: with equal features, the higher of two forecasts stays higher. The identity
-        replaces a plain recalibrator that is not known to be increasing, and groups have shifts
-        only.
-    max_rounds : int, default=20
-        Maximum number of rounds, each of ten trees with eight leaves.
+        replaces a plain recalibrator that is not known to be increasing, groups have shifts only,
+        and corrections depend on the features alone.
     cv : int, default=5
         Number of folds, stratified by class.
     confidence_level : float, default=0.95
         Level of the intervals of the gains.
     loss : {"log", "brier", "spherical"} or ProperScore, default="log"
-        The held-out loss that chooses, and the unit of the gains. The trees and effects are fitted
-        by likelihood.
+        The held-out loss that chooses, and the unit of the gains. Corrections are fitted by
+        likelihood.
     random_state : int, RandomState instance or None, default=0
         Folds.
 
@@ -98,8 +96,9 @@ class GroupRecalibrator(Recalibrator):
         Held-out gain of g and F over g. Up to noise, it is a lower bound of what a model that uses
         the features fully would gain beyond recalibration. It is measured even where F is not used,
         and is 0 if no fold would use F.
-    n_rounds_ : int
-        Rounds of boosting that are applied.
+    weights_ : dict
+        The weights of the parts of F that are applied, by name: "linear", "products" and "trees",
+        or "groups".
     spread_ : float
         With groups, the prior standard deviation of their shifts of the log odds; 0 for no shifts,
         and for features.
@@ -121,9 +120,8 @@ class GroupRecalibrator(Recalibrator):
     **Unseen groups** get the plain correction. Unseen categories of a feature, and those beyond its
     250 most frequent ones, are treated as missing values.
 
-    **Cost.** ``cv + 1`` fits of the plain recalibrator and of at most `max_rounds` rounds, for each
-    class if there are more than two. This takes some seconds for 10,000 samples of 20 features and
-    two classes.
+    **Cost.** ``cv + 1`` fits of the plain recalibrator and of F. This takes some seconds for 10,000
+    samples of 20 features.
 
     A correction by features has no declared properties: it changes the order of forecasts and may
     change the predicted class.
@@ -148,7 +146,6 @@ class GroupRecalibrator(Recalibrator):
         recalibrator: RecalibratorLike = None,
         *,
         monotone: bool = False,
-        max_rounds: int = 20,
         cv: int = 5,
         confidence_level: float = 0.95,
         input: Literal["proba", "logits"] = "proba",
@@ -158,7 +155,6 @@ class GroupRecalibrator(Recalibrator):
     ) -> None:
         self.recalibrator = recalibrator
         self.monotone = monotone
-        self.max_rounds = max_rounds
         self.cv = cv
         self.confidence_level = confidence_level
         super().__init__(input=input, loss=loss, labels=labels)
@@ -302,65 +298,59 @@ class GroupRecalibrator(Recalibrator):
         score, forecast, target = samples.score, samples.forecast, samples.target
         weight, table = mean_one(samples.weight), samples.features
         data = forecast, target, weight, table
-        level, gains = 0, (_NONE, _NONE, _NONE)
+        mixture, gains = None, (_NONE, _NONE, _NONE)
         if len(weight) >= _FEWEST:
-            level, gains = self._cross_validate(score, *data)
+            mixture, gains = self._cross_validate(score, *data)
         self.plain_gain_, self.feature_gain_, total = gains
-        if level and self.feature_gain_.low > 0:
-            self.chosen_, self.gain_ = "features", total
+        self._mixture = None
+        if mixture is not None and mixture.weights.any() and self.feature_gain_.low > 0:
+            self.chosen_, self.gain_, self._mixture = "features", total, mixture
         elif self.plain_gain_.low > 0:
             self.chosen_, self.gain_ = "plain", self.plain_gain_
         else:
             self.chosen_, self.gain_ = "identity", _NONE
         self.identity_ = self.chosen_ == "identity"
-        self._finish(level if self.chosen_ == "features" else 0, *data)
+        self._finish(*data)
         after = self._apply_map(forecast, table)
         losses = (score.loss(target, one) for one in (forecast, after))
         return tuple(float(weighted_mean(loss, weight)) for loss in losses)
 
     def _cross_validate(self, score, forecast, target, weight, table):
-        """The level of F on all folds, and the gains of g, of F beyond g, and of both."""
+        """The mixture that all folds choose, and the gains of g, of F beyond g, and of both."""
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         folds = check_folds(self.cv, target, random_state=seed)
-        before = score.loss(target, forecast)
-        losses = self._held_out(score, folds, forecast, target, weight, table)
-        level = first_within_one_standard_error(losses, weight)[0]
-        nested = np.empty(len(weight))
-        for _, test in folds:
-            others = np.setdiff1d(np.arange(len(weight)), test)
-            own = first_within_one_standard_error(losses[:, others], weight[others])[0]
-            nested[test] = losses[own, test]
-        pairs = (before, losses[0]), (losses[0], nested), (before, nested)
-        return level, [
-            mean_difference(*pair, weight, float(self.confidence_level)) for pair in pairs
-        ]
-
-    def _held_out(self, score, folds, forecast, target, weight, table):
-        """Held-out losses (levels, n): of g, then of g and F from simple to complex."""
-        parts, losses = [], [np.empty(len(weight))]
+        before, plain = score.loss(target, forecast), np.empty(len(weight))
+        start, parts, mixture = np.empty_like(forecast), [], None
         for train, test in folds:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                plain = self._fit_plain(forecast[train], target[train], weight[train])
-            proba = recalibrated_proba(plain, forecast[test], self.classes_)
-            losses[0][test] = score.loss(target[test], proba)
-            start, held_out = (
-                self._start(plain, forecast[rows], forecast[train]) for rows in (train, test)
-            )
-            parts.append([start, start, held_out, held_out, self._path(), train, test])
-        best, means = 0, [weighted_mean(losses[0], weight)]
-        while table is not None and len(losses) <= min(parts[0][4].most, best + _PATIENCE):
-            row = np.empty(len(weight))
-            for part in parts:
-                start, present, held_out, present_held_out, path, train, test = part
-                rows = table[train], target[train], weight[train]
-                part[1] = path.advance(start, present, *rows)
-                part[3] = path.update(held_out, present_held_out, table[test])
-                row[test] = score.loss(target[test], softmax(part[3], axis=1))
-            losses.append(row)
-            means.append(weighted_mean(row, weight))
-            best = int(np.argmin(means))
-        return np.array(losses)
+                fitted = self._fit_plain(forecast[train], target[train], weight[train])
+            proba = recalibrated_proba(fitted, forecast[test], self.classes_)
+            plain[test] = score.loss(target[test], proba)
+            start[test] = self._start(fitted, forecast[test], forecast[train])
+            if table is not None:
+                own = self._start(fitted, forecast[train], forecast[train])
+                rows = table[train], target[train], mean_one(weight[train])
+                parts.append(self._model().fit(own, *rows).paths(start[test], table[test]))
+        nested = plain.copy()
+        if parts:
+            order = np.argsort(np.concatenate([test for _, test in folds]))
+            paths = [np.concatenate(one, axis=1)[:, order] for one in zip(*parts, strict=True)]
+
+            def losses(step, rows):
+                return score.loss(target[rows], softmax(start[rows] + step, axis=1))
+
+            mixing = Mixing(losses, paths, weight, cautious=True)
+            everybody = np.arange(len(weight))
+            mixture = mixing.choose(everybody)
+            for _, test in folds:
+                own = mixing.choose(np.setdiff1d(everybody, test))
+                if own.weights.any():
+                    nested[test] = losses(own.of(paths, test), test)
+        pairs = (before, plain), (plain, nested), (before, nested)
+        return mixture, [
+            mean_difference(*pair, weight, float(self.confidence_level)) for pair in pairs
+        ]
 
     def _fit_plain(self, forecast, target, weight):
         """The plain recalibrator; the identity where order is kept and it is not increasing."""
@@ -376,34 +366,29 @@ class GroupRecalibrator(Recalibrator):
         proba = recalibrated_proba(plain, forecast, self.classes_)
         return log_forecast(proba, detection_limit(training))
 
-    def _path(self):
-        """An empty correction F, which more and more levels are added to."""
-        if self._reader is None:
-            return None
+    def _model(self):
+        """An unfitted correction F."""
         if self._reader.is_groups:
             return GroupEffects(len(self._reader.categories[0]), slopes=not self.monotone)
-        return BoostedLogits(
-            self._reader.is_category, self.max_rounds, monotone=self.monotone, seed=0
-        )
+        return CorrectedModel(self._reader.is_category, by_score=not self.monotone)
 
-    def _finish(self, level, forecast, target, weight, table):
+    def _finish(self, forecast, target, weight, table):
         """Fit g and F to all samples."""
         with warnings.catch_warnings():
             if self.identity_:  # the plain recalibrator is not applied
                 warnings.simplefilter("ignore", ConvergenceWarning)
             self.plain_ = self._fit_plain(forecast, target, weight)
         self._limit = detection_limit(forecast)
-        self._correction = None
-        if level:
-            self._correction = self._path()
-            present = start = log_forecast(
+        self.weights_, self.spread_ = {}, 0.0
+        if self._mixture is not None:
+            start = log_forecast(
                 recalibrated_proba(self.plain_, forecast, self.classes_), self._limit
             )
-            for _ in range(level):
-                present = self._correction.advance(start, present, table, target, weight)
-        grouped = self._reader is not None and self._reader.is_groups
-        self.n_rounds_ = 0 if grouped else level
-        self.spread_ = SPREADS[level] if grouped else 0.0
+            self._correction = self._model().fit(start, table, target, weight)
+            names = ("groups",) if self._reader.is_groups else PARTS
+            self.weights_ = dict(zip(names, self._mixture.weights.tolist(), strict=True))
+            if self._reader.is_groups:
+                self.spread_ = SPREADS[self._mixture.levels[0]]
         declared = {"identity": True, "features": False}
         for name in ("injective_", "preserves_argmax_", "preserves_order_"):
             own = bool(getattr(self.plain_, name, False))
@@ -413,10 +398,11 @@ class GroupRecalibrator(Recalibrator):
         if self.identity_:
             return forecast
         plain = recalibrated_proba(self.plain_, forecast, self.classes_)
-        if self._correction is None:
+        if self._mixture is None:
             return plain
         start = log_forecast(plain, self._limit)
-        corrected = softmax(self._correction.apply(start, table), axis=1)
+        paths = self._correction.paths(start, table)
+        corrected = softmax(start + self._mixture.of(paths, slice(None)), axis=1)
         unseen = table == -1 if table.ndim == 1 else np.zeros(len(table), dtype=bool)
         return np.where(unseen[:, None], plain, corrected)
 

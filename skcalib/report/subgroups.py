@@ -180,9 +180,8 @@ def find_grouping(
     )
     try:
         with noted() as warned:
-            found = GroupingLossEstimator(swap=True, n_permutations=n_permutations, **common).fit(
-                values, problem
-            )
+            how: dict[str, Any] = {"method": "partition", "n_permutations": n_permutations}
+            found = GroupingLossEstimator(swap=True, **how, **common).fit(values, problem)
     except ValueError as error:  # too few samples
         return replace(finding, note=" ".join([*notes, str(error)])), None
     finding = replace(
@@ -207,7 +206,7 @@ def find_grouping(
 def _split(features, problem, plain, common, groups=None):
     """Two regions of each level set: of given groups, or learned on one half of the samples."""
     how: dict[str, Any] = {"partitioner": "stump", "n_bins": N_LEVEL_SETS, "n_permutations": 0}
-    estimator = GroupingLossEstimator(**how, **common)
+    estimator = GroupingLossEstimator(method="partition", **how, **common)
     try:
         with noted():
             estimator.fit(features, problem, regions=groups)

@@ -492,7 +492,7 @@ def grouping_bounds(findings: Findings) -> list[str]:
     if found.model is not None:
         model = found.model
         said.append(
-            f"Gradient boosting on score and features, against the score alone: "
+            f"A model of score and features, against the score alone: "
             f"{_bound(model.grouping_loss)}, {pvalue(model.pvalue)} (one test)."
         )
     if found.correction is not None:
@@ -753,8 +753,8 @@ def method(report: Reported, *, of_several: bool = False) -> tuple[str, ...]:
             f"({findings.grouping.n_tried:,}). The difference of a group of 10 % that would be "
             "found: with probability 80 %, by the standard error of a tenth of the samples and the "
             "correction for the number of groups. Grouping loss: lower bounds, by trees that "
-            "are fitted on one half of the samples and measured on the other, and by gradient "
-            "boosting on held-out folds; detected if above zero with p < 0.05. Where groups "
+            "are fitted on one half of the samples and measured on the other, and by a model "
+            "on held-out folds; detected if above zero with p < 0.05. Where groups "
             "differ, the gain of a correction by the features is measured on held-out folds."
         )
     said += list(findings.omitted)

@@ -272,8 +272,11 @@ def test_weights_reach_the_classifiers_out_of_fold():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"grouping": "tree"}, "grouping must be 'partition', 'risk', a GroupingLossEstimator"),
-        ({"grouping": GaussianNB()}, "grouping must be 'partition', 'risk'"),
+        (
+            {"grouping": "tree"},
+            "grouping must be 'auto', 'partition', 'risk', a GroupingLossEstimator",
+        ),
+        ({"grouping": GaussianNB()}, "grouping must be 'auto', 'partition', 'risk'"),
         ({"X": np.zeros((7, 2))}, "inconsistent numbers of samples|same number"),
     ],
 )

@@ -244,7 +244,11 @@ MAY_IMPORT = {
     "error_intervals/test_error_intervals.py": ("error_intervals._norms",),  # laws of the limits
     "grouping/test_grouping_equal_scores.py": ("grouping._candidates", "grouping._statistics"),
     "errors/test_drawn_labels.py": ("errors._drawn_labels",),  # p-values by enumeration
-    "laws/test_formulas_grouping.py": ("grouping._fit",),  # formulas, for mutation testing
+    "laws/test_formulas_grouping.py": (  # formulas, for mutation testing
+        "grouping._fit",
+        "grouping._score_basis",
+        "recalibration._corrected_model",
+    ),
     "recalibration/test_group.py": (  # the posterior that effects maximise, and codes of categories
         "recalibration._features",
         "recalibration._group_effects",

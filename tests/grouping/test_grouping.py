@@ -277,7 +277,7 @@ def test_a_fitted_partitioner_is_used_as_it_is(data):
         data.X @ [[1], [-1]], data.X[:, 0] > data.X[:, 1]
     )
     X = data.X @ [[1], [-1]]
-    estimator = fast(partitioner=FrozenEstimator(north), n_bins=5)
+    estimator = fast(method="partition", partitioner=FrozenEstimator(north), n_bins=5)
     estimator.fit(X, data.y, y_proba=data.y_proba)
     given = fast(n_bins=5).fit(X, data.y, y_proba=data.y_proba, regions=X[:, 0] > 0)
     assert len(estimator.regions_) == len(given.regions_) == 10
@@ -286,11 +286,11 @@ def test_a_fitted_partitioner_is_used_as_it_is(data):
 
 def test_small_regions_are_warned_about(data):
     with pytest.warns(UserWarning, match=r"single one.*larger region_ratio \(about 12\)") as record:
-        fast(region_ratio=3).fit(data.X, data.y, y_proba=data.y_proba)
+        fast(method="partition", region_ratio=3).fit(data.X, data.y, y_proba=data.y_proba)
     assert record[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fast().fit(data.X, data.y, y_proba=data.y_proba)
+        fast(method="partition").fit(data.X, data.y, y_proba=data.y_proba)
 
 
 # --- features -------------------------------------------------------------------------------------
@@ -402,8 +402,9 @@ def test_zero_weights_remove_samples(data, parameters):
 
 def test_attributes_add_up(data):
     for parameters in ({}, {"loss": "log"}, {"notion": "classwise"}, {"swap": True}):
-        e = fast(**parameters).fit(data.X, data.y, y_proba=data.y_proba)
+        e = fast(method="partition", **parameters).fit(data.X, data.y, y_proba=data.y_proba)
         assert e.explained_ == pytest.approx(e.plugin_ - e.bias_)
+        assert np.isnan(e.scale_) and e.valid_ and e.reason_ == ""
         assert e.grouping_loss_ == pytest.approx(e.explained_ - e.induced_)
         assert e.epistemic_bound_ == pytest.approx(e.calibration_error_ + e.grouping_loss_)
         assert e.irreducible_bound_ == pytest.approx(e.expected_loss_ - e.epistemic_bound_)
@@ -418,6 +419,13 @@ def test_attributes_add_up(data):
     assert np.isnan([risk.plugin_, risk.bias_, risk.explained_, risk.induced_]).all()
     assert risk.regions_ == [] and risk.n_regions_ == 0 and 0 <= risk.scale_ <= 3
     assert risk.irreducible_bound_ == pytest.approx(risk.expected_loss_ - risk.epistemic_bound_)
+    both = fast().fit(data.X, data.y, y_proba=data.y_proba)
+    tree = fast(method="partition").fit(data.X, data.y, y_proba=data.y_proba)
+    assert both.grouping_loss_ == risk.grouping_loss_ and both.regions_ == tree.regions_
+    assert both.pvalue_ == risk.pvalue_ < 0.01 and both.valid_
+    assert both.explained_ == tree.explained_ and both.calibration_error_ == risk.calibration_error_
+    given = fast().fit(data.X, data.y, y_proba=data.y_proba, regions=data.X[:, 0] > 0)
+    assert np.isnan(given.scale_) and given.grouping_loss_ == given.explained_ - given.induced_
 
 
 class Twice(Notion):
@@ -452,7 +460,7 @@ def test_notions(data):
     ("parameters", "fit", "words"),
     [
         ({}, {"y_proba": None}, "without an estimator needs the probabilities: pass y_proba"),
-        ({"method": "exact"}, {}, "method must be 'partition' or 'risk'"),
+        ({"method": "exact"}, {}, "method must be 'auto', 'partition' or 'risk'"),
         ({"strategy": "kmeans"}, {}, "strategy must be one of 'quantile', 'uniform'"),
         ({"test_size": 1.0}, {}, "test_size must lie between 0 and 1"),
         ({"test_size": "half"}, {}, "test_size must lie between 0 and 1"),
@@ -476,9 +484,12 @@ def test_a_handful_of_samples():
     data = make_grouping_problem(40, random_state=0)
     assert np.isfinite(fast().fit(data.X, data.y, y_proba=data.y_proba).grouping_loss_)
     with pytest.warns(UserWarning, match="unreliable"):
-        small = fast().fit(data.X[:8], data.y[:8], y_proba=data.y_proba[:8])
+        how = {"method": "partition"}
+        small = fast(**how).fit(data.X[:8], data.y[:8], y_proba=data.y_proba[:8])
     assert np.isfinite(small.grouping_loss_)
     with pytest.raises(ValueError, match="Every region has a single sample"):
+        fast(**how).fit(data.X[:2], [0, 1], y_proba=data.y_proba[:2])
+    with pytest.raises(ValueError, match="grouping loss needs at least 4 samples"):
         fast().fit(data.X[:2], [0, 1], y_proba=data.y_proba[:2])
 
 
@@ -529,7 +540,7 @@ def test_no_epistemic_bound_where_the_divergence_is_not_jointly_convex():
     message = (
         "epistemic_bound_ is nan: the divergence of 'spherical' is not jointly convex, so binning "
         "may increase its calibration error and the sum may exceed E D(Q, S); use loss='brier' or "
-        "'log', or method='risk'."
+        "'log', or method='auto'."
     )
     with pytest.warns(UserWarning, match=f"^{re.escape(message)}$"):
         assert np.isnan(spherical.epistemic_bound_)
@@ -552,16 +563,12 @@ def test_bound_of_the_squared_error_without_a_curve():
         data = make_grouping_problem(4000, random_state=seed)
         logits = np.log(data.y_proba) * 1.3
         proba = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
-        fitted = GroupingLossEstimator(random_state=seed, n_permutations=0).fit(
-            data.X, data.y, y_proba=proba
-        )
+        fitted = fast(method="partition", random_state=seed).fit(data.X, data.y, y_proba=proba)
         bounds.append(fitted.binned_epistemic_bound_)
         truths.append(np.mean((data.posterior - proba)[:, 1] ** 2))
     bounds, truth = np.array(bounds), np.mean(truths)
     error = bounds.std(ddof=1) / np.sqrt(len(bounds))
     assert bounds.mean() <= truth + 2 * error
     assert bounds.mean() >= 0.6 * truth
-    log = GroupingLossEstimator(loss="log", n_permutations=0, random_state=0).fit(
-        data.X, data.y, y_proba=proba
-    )
+    log = fast(method="partition", loss="log").fit(data.X, data.y, y_proba=proba)
     assert np.isnan(log.binned_epistemic_bound_)

@@ -21,16 +21,15 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skcalib.grouping._fit import (
     GroupingProblem,
-    _best_scale,
     _refine,
     _refined,
-    default_model,
     fit_given_regions,
     fit_partition,
     fit_problem,
     fit_risk,
     risk_terms,
 )
+from skcalib.grouping._score_basis import beside_score
 from skcalib.grouping.estimator import Options
 from skcalib.grouping.partition import (
     Cells,
@@ -46,6 +45,7 @@ from skcalib.grouping.partition import (
 )
 from skcalib.grouping.regions import permutation_pvalue, region_table
 from skcalib.pvalues import bonferroni
+from skcalib.recalibration._corrected_model import Mixing
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.smoothers import QuantileBins
 
@@ -692,33 +692,60 @@ def test_steps_stay_in_the_simplex():
     """A probability falls to a twentieth of itself at the least; rows sum to one."""
     curve = np.array([[0.4, 0.6], [0.2, 0.8]])
     step = np.array([[0.1, -0.1], [-0.4, 0.4]])
-    np.testing.assert_array_equal(_refined(curve, step, 0.0), curve)
-    np.testing.assert_allclose(
-        _refined(curve, step, 1.0), [[0.5, 0.5], np.array([0.01, 1.2]) / 1.21]
-    )
-    each = _refined(curve, step, np.array([[2.0], [0.5]]))
-    np.testing.assert_allclose(each, [[0.6, 0.4], [0.01, 1.0] / np.float64(1.01)], rtol=1e-14)
+    np.testing.assert_array_equal(_refined(curve, 0.0 * step), curve)
+    np.testing.assert_allclose(_refined(curve, step), [[0.5, 0.5], np.array([0.01, 1.2]) / 1.21])
 
 
-def test_the_best_scale():
-    """For Brier cross / direct, between 0 and 3; the ends and 1 are tried as they are."""
+def mixing_of(y, curve, paths, weight):
+    def losses(step, rows):
+        return Brier().loss(y[rows], _refined(curve[rows], step))
+
+    return Mixing(losses, paths, weight)
+
+
+def test_the_best_weights():
+    """For Brier and one step cross / direct, between 0 and 3, if the gain exceeds its error."""
     rng = np.random.default_rng(0)
-    curve = pairs(np.full(400, 0.5))
+    rows, curve = np.arange(400), pairs(np.full(400, 0.5))
     y = pairs(rng.integers(2, size=400))
     weight = rng.uniform(0.5, 2, 400)
-    for effect, size in ((0.02, 0.05), (0.1, 0.05), (-0.1, 0.05), (0.08, 0.08)):
+    for effect, size in ((0.2, 0.05), (-0.2, 0.3), (0.2, 0.25)):
         direction = np.where(y[:, 1] > 0.5, 1, -1)
         step = np.where(rng.random(400) < 0.5 + effect, direction, -direction) * size
         step = np.column_stack([-step, step])
         cross = weight @ np.sum((y - curve) * step, axis=1)
         exact = cross / (weight @ np.sum(step**2, axis=1))
-        found = _best_scale(Brier(), y, curve, step, weight)
-        assert found == pytest.approx(min(max(exact, 0.0), 3.0), abs=2e-4)
-    assert _best_scale(Brier(), y, curve, -np.abs(step) * np.sign(y - 0.5), weight) == 0
-    # where one step leads to the truth, one step it is, to the last digit
+        # of a path of two levels, the one that leads to lower losses is chosen
+        mixture = mixing_of(y, curve, [np.stack([-step, step])], weight).choose(rows)
+        assert mixture.levels == [int(exact > 0)]
+        assert mixture.weights == pytest.approx([min(abs(exact), 3.0)], abs=2e-3)
+    small = 0.01 * rng.normal(size=(1, 400, 1)) * [-1, 1]  # noise: no gain beyond its error
+    mixture = mixing_of(y, curve, [small], weight).choose(rows)
+    np.testing.assert_array_equal(mixture.weights, [0])
+    np.testing.assert_array_equal(mixture.direction, [1])
     truth = pairs(np.full(400, 0.8))
-    assert _best_scale(Brier(), truth, curve, truth - curve, weight) == 1
-    assert _best_scale(Brier(), y, curve, 0 * step, weight) == 0
+    halves = [0.5 * (truth - curve)[None], np.zeros((2, 400, 2))]
+    mixture = mixing_of(truth, curve, halves, weight).choose(rows)
+    np.testing.assert_allclose(mixture.of(halves, rows), truth - curve, atol=1e-4)
+    none = mixing_of(y, curve, halves, weight).choose(rows[:0])
+    np.testing.assert_array_equal(none.weights, [0, 0])
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_what_the_score_explains_is_removed(n_classes):
+    """A function of the score in the span vanishes; of others little is left; noise stays."""
+    rng = np.random.default_rng(0)
+    forecast = rng.dirichlet(np.ones(n_classes), 2000)
+    weight = rng.uniform(0.5, 2, 2000)
+    logits = np.log(forecast)
+    linear = logits - logits.mean(axis=1, keepdims=True)
+    assert np.abs(beside_score(linear, forecast, weight)).max() < 1e-9
+    smooth = np.sqrt(forecast)
+    assert beside_score(smooth, forecast, weight).std() < 0.2 * smooth.std()
+    noise = rng.normal(size=(2000, 1))
+    left = beside_score(noise, forecast, weight)
+    assert 0.97 < left.std() / noise.std() < 1
+    np.testing.assert_allclose(weight @ left, 0, atol=1e-8)
 
 
 class Recorder(RegressorMixin, BaseEstimator):
@@ -783,7 +810,7 @@ def test_features_with_next_to_no_values_are_left_out():
 @pytest.mark.parametrize("score", SCORES, ids=repr)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_second_bound_by_loops(score, n_classes):
-    """Steps fold by fold; the scale of a fold is what is best on all others."""
+    """Steps fold by fold, beside the score; the weight of a fold is the best on all others."""
     rng = np.random.default_rng(0)
     n = 60
     forecast = rng.dirichlet(np.ones(n_classes), n)
@@ -791,10 +818,10 @@ def test_second_bound_by_loops(score, n_classes):
     X = rng.normal(size=(n, 2))
     target = np.eye(n_classes)[((X[:, 0] > 0) + 0) if n_classes == 2 else rng.integers(3, size=n)]
     weight = rng.uniform(0.5, 2, n)
+    weight /= weight.mean()
     folds = [(np.setdiff1d(np.arange(n), np.arange(k, n, 3)), np.arange(k, n, 3)) for k in range(3)]
-    found = risk_terms(
-        score, X, forecast, target, curve, weight, model=LinearRegression(), folds=folds
-    )
+    problem = GroupingProblem(forecast, target, weight, X, [])
+    found = risk_terms(problem, score, curve, LinearRegression(), folds, 0)
     features = np.column_stack([forecast[:, 1:], X])
     step = np.zeros((n, n_classes))
     for train, test in folds:
@@ -803,16 +830,20 @@ def test_second_bound_by_loops(score, n_classes):
                 features[train], (target - curve)[train, k], sample_weight=weight[train]
             )
             step[test, k] = model.predict(features[test])
-    scale = np.zeros(n)
+    step = beside_score(step, forecast, weight)
+
+    def losses(step, rows):
+        return score.loss(target[rows], _refined(curve[rows], step))
+
+    before, scale = score.loss(target, curve), np.zeros(n)
     for _, test in folds:
         rest = np.setdiff1d(np.arange(n), test)
-        scale[test] = _best_scale(score, target[rest], curve[rest], step[rest], weight[rest])
-    assert scale.min() > 0.3 or n_classes == 3
-    before = score.loss(target, curve)
-    after = score.loss(target, _refined(curve, step, scale[:, None]))
+        scale[test] = Mixing(losses, [step[None]], weight).choose(rest).weights
+    assert np.median(scale) > 0.3 or n_classes == 3
+    after = losses(step * scale[:, None], np.arange(n))
     np.testing.assert_allclose(found.differences, before - after, rtol=1e-6, atol=1e-9)
     assert found.scale == pytest.approx(np.average(scale, weights=weight), abs=1e-6)
-    slope = (before - score.loss(target, _refined(curve, step, 1e-4))) / 1e-4
+    slope = (before - losses(1e-4 * step, np.arange(n))) / 1e-4
     np.testing.assert_allclose(found.slope, slope, rtol=1e-6, atol=1e-9)
     if score == Brier() and n_classes == 2:
         exact = 2 * np.sum((target - curve) * step, axis=1) / 2
@@ -825,13 +856,19 @@ def test_the_scale_of_weights_is_no_penalty():
     folds = [(np.arange(60), np.arange(60, 120)), (np.arange(60, 120), np.arange(60))]
     found = [
         risk_terms(
-            Brier(), problem.features, problem.forecast, problem.target, problem.forecast,
-            scale * problem.weight, model=Ridge(30.0), folds=folds,
+            replace(problem, weight=scale * problem.weight),
+            Brier(),
+            problem.forecast,
+            model,
+            folds,
+            0,
         )
+        for model in (Ridge(30.0), None)
         for scale in (1.0, 100.0)
-    ]  # fmt: skip
-    np.testing.assert_allclose(found[0].differences, found[1].differences, atol=1e-6)
-    assert found[0].scale == pytest.approx(found[1].scale, abs=1e-4)
+    ]
+    for one, other in (found[:2], found[2:]):
+        np.testing.assert_allclose(one.differences, other.differences, atol=1e-6)
+        assert one.scale == pytest.approx(other.scale, abs=1e-4)
 
 
 def test_samples_that_no_fold_tests_stay_where_they_are():
@@ -839,8 +876,8 @@ def test_samples_that_no_fold_tests_stay_where_they_are():
     rng = np.random.default_rng(0)
     forecast, target = pairs(rng.random(n)), pairs(np.arange(n) % 2)
     folds = [(np.arange(20), np.arange(20, 30))]
-    arguments = Brier(), (np.arange(n) % 2.0)[:, None], forecast, target, forecast, np.ones(n)
-    found = risk_terms(*arguments, model=LinearRegression(), folds=folds)
+    problem = GroupingProblem(forecast, target, np.ones(n), (np.arange(n) % 2.0)[:, None], [])
+    found = risk_terms(problem, Brier(), forecast, LinearRegression(), folds, 0)
     untouched = np.r_[0:20, 30:40]
     np.testing.assert_array_equal(found.differences[untouched], 0)
     np.testing.assert_array_equal(found.slope[untouched], 0)
@@ -920,7 +957,7 @@ def test_one_problem_with_a_half_that_is_measured(score):
     assert_fit(found, values)
     assert found.table == table
     assert (found.n_regions, found.n_measured, found.singletons) == (6, 60, 0)
-    assert found.scale is None
+    assert np.isnan(found.scale)
     # Both directions: means, the square of the mean standard error, twice the smaller p-value.
     both = fit_partition(
         problem, score, QuantileBins(4), FirstColumn(), replace(OPTIONS, swap=True), 5
@@ -1039,10 +1076,7 @@ def test_one_problem_with_a_model(score):
     curve = QuantileBins(4).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
     labels = problem.target.argmax(axis=1)
     folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(labels, labels))
-    terms = risk_terms(
-        score, problem.features, problem.forecast, problem.target, curve, problem.weight,
-        model=LinearRegression(), folds=folds,
-    )  # fmt: skip
+    terms = risk_terms(problem, score, curve, LinearRegression(), folds, 0)
     share = problem.weight / problem.weight.sum()
     bound = share @ terms.differences
     before = score.loss(problem.target, problem.forecast)
@@ -1069,8 +1103,14 @@ def test_one_problem_with_a_model(score):
 def test_the_default_model_of_a_problem():
     problem = problem_of()
     found = fit_problem(problem, Brier(), QuantileBins(4), None, None, OPTIONS, "risk", 4)
-    expected = fit_risk(problem, Brier(), QuantileBins(4), default_model(4), OPTIONS, 4)
+    expected = fit_risk(problem, Brier(), QuantileBins(4), None, OPTIONS, 4)
     assert found.lower_bound == expected.lower_bound and found.scale == expected.scale
+    both = fit_problem(problem, Brier(), QuantileBins(4), None, None, OPTIONS, "auto", 4)
+    regions = fit_partition(problem, Brier(), QuantileBins(4), None, OPTIONS, 4)
+    for name in ("lower_bound", "variance", "calibration", "refinement", "pvalue", "scale"):
+        assert getattr(both, name) == getattr(found, name)
+    for name in ("plugin", "bias", "induced", "n_regions", "n_measured", "singletons", "table"):
+        assert getattr(both, name) == getattr(regions, name)
 
 
 def test_a_model_that_says_nothing():
@@ -1091,8 +1131,8 @@ def test_a_model_that_says_nothing():
 def test_words_of_too_few_samples():
     few = problem_of(3)
     message = (
-        "method='risk' needs at least 4 samples: a model and its scale are fitted to some of them "
-        "and evaluated on others; got 3."
+        "The grouping loss needs at least 4 samples: a model and its weights are fitted to some of "
+        "them and evaluated on others; got 3."
     )
     with pytest.raises(ValueError, match=whole(message)):
         fit_risk(few, Brier(), QuantileBins(1), LinearRegression(), OPTIONS, 0)

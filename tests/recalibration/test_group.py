@@ -55,7 +55,7 @@ def remaining(n_samples, link, seed, **options):
     data = make_grouping_problem(n_samples, link=link, random_state=seed)
     new = make_grouping_problem(20_000, link=link, random_state=1000 + seed)
     fitted = GroupRecalibrator(**options).fit(data.y_proba, data.y, features=data.X)
-    assert fitted.chosen_ == "features" and not fitted.identity_ and fitted.n_rounds_ > 0
+    assert fitted.chosen_ == "features" and not fitted.identity_ and any(fitted.weights_.values())
     corrected = fitted.predict_proba(new.y_proba, features=new.X)
     found = distance(corrected[:, 1], new.posterior[:, 1]) / data.truth["grouping_brier"]
     return found, fitted, data
@@ -89,7 +89,7 @@ def test_groups_with_shifts():
     p, y, group, truth = grouped()
     fitted = GroupRecalibrator().fit(p, y, features=group)
     corrected = fitted.predict_proba(p, features=group)[:, 1]
-    assert fitted.spread_ > 0 and fitted.n_rounds_ == 0
+    assert fitted.spread_ > 0 and list(fitted.weights_) == ["groups"]
     assert distance(corrected, truth) < 0.05 * distance(p, truth)
     assert not fitted.injective_ and not fitted.preserves_argmax_
 
@@ -128,10 +128,11 @@ def test_effects_of_groups_are_the_maximum_of_the_posterior():
     p, y, group, _ = grouped(300, effects=(-0.5, 0.5, 0.1))
     start, target = np.log(np.column_stack([1 - p, p])), np.eye(2)[y]
     weight = np.random.default_rng(0).uniform(0.5, 2, 300)
-    fitted = GroupEffects(3, slopes=True)
-    for _ in range(4):  # up to the spread 0.4
-        fitted.advance(start, start, group, target, weight)
-    best = fitted.effects.copy()
+    fitted = GroupEffects(3, slopes=True).fit(start, group, target, weight)
+    best = fitted.levels[3].copy()  # the spread 0.4
+    fitted.effects = best
+    step = fitted.apply(start, group) - start
+    np.testing.assert_allclose(fitted.paths(start, group)[0][3], step, rtol=1e-12, atol=1e-15)
 
     def posterior(effects):
         fitted.effects = effects
@@ -254,7 +255,7 @@ def test_categories_of_data_frames(library):
     frame = library.DataFrame(content)
     fitted = GroupRecalibrator().fit(p, y, features=frame)
     corrected = fitted.predict_proba(p, features=frame)[:, 1]
-    assert fitted.n_rounds_ > 0 and distance(corrected, truth) < 0.15 * distance(p, truth)
+    assert any(fitted.weights_.values()) and distance(corrected, truth) < 0.15 * distance(p, truth)
     if library is pd:
         categories = frame.assign(site=frame["site"].astype("category"))
         other = GroupRecalibrator().fit(p, y, features=categories)
@@ -347,7 +348,7 @@ def test_refusals(given, options, message):
 
 def test_refusals_of_several_classes_and_of_other_features():
     proba, y, X, _ = three_classes(100)
-    few = GroupRecalibrator(cv=2, max_rounds=1)
+    few = GroupRecalibrator(cv=2)
     with pytest.raises(ValueError, match="monotone=True needs two classes, but there are 3"):
         GroupRecalibrator(monotone=True).fit(proba, y, features=X)
     fitted = few.fit(proba, y, features=X)

@@ -1,0 +1,378 @@
+r"""Corrections of forecasts by features: the one model that bounds, decides and recalibrates.
+
+Forecasts with logarithms f (n, K) become :math:`softmax(f + \sum_j a_j F_j)`; without any
+correction they stay exactly as they are. `CorrectedModel` fits paths of the parts F, from simple to
+complex:
+
+1. *linear*: :math:`F = z^\top B` for standardised features z and indicators of categories, of few
+   values and of missing values; a multinomial regression with the penalty
+   :math:`\lambda \|B\|^2 / 2`.
+2. *products*: the same for products of two features, or of a feature and a principal component of
+   the logits. Features enter by their rank.
+3. *trees*: boosting of the log loss. A tree has one structure for all classes. It is fitted to the
+   three principal components of the residuals y - p (SketchBoost, Iosipoi and Vakhrushev, NeurIPS
+   2022). A leaf adds :math:`\frac{K - 1}{K} \sum w (y - p) / (\sum w p (1 - p) + \lambda)` times
+   the learning rate (Friedman, Hastie and Tibshirani, Annals of Statistics 28, 2000).
+
+`Mixing` chooses the level of each part and the weights :math:`a \ge 0` by held-out losses. The
+weights are 0 unless the gain exceeds its standard error.
+"""
+
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import softmax
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.extmath import randomized_svd
+
+from skcalib._parallel import out_of_fold, threads_for
+from skcalib.inference import first_within_one_standard_error, mean_difference
+from skcalib.tower import weighted_mean
+
+#: Names of the parts, in this order.
+PARTS = ("linear", "products", "trees")
+_PENALTIES = (300.0, 100.0, 30.0, 10.0, 3.0)
+_ROUNDS = (5, 10, 20, 40)
+_LEARNING_RATE, _LEAVES, _LEAST, _PRIOR = 0.2, 6, 20, 20.0
+_SHARE, _MOST_TRIED = 0.4, 32  # features that a split tries
+_COMPONENTS, _FEW_COMPONENTS = 10, 3  # of logits and of residuals
+_FEW_VALUES = 50  # that get an indicator each
+_LEAST_KNOWN = 10  # values of a feature, or missing ones, to be of any use
+_KNOTS = np.linspace(0, 1, 101)
+_FAR = np.sqrt(3.0)  # ranks lie between -_FAR and _FAR, with variance 1
+_MOST_PRODUCTS = 4000  # times classes
+_MOST_COLUMNS, _RANK = 600, 300  # of a regression, before and after a reduction
+_STEPS = 12  # of L-BFGS at each penalty
+_LARGEST = 3.0  # weight of a part
+_LEAST_CURVATURE = 1e-4
+
+
+class CorrectedModel:
+    """Paths of corrections of logits (n, K) by logits and features (n, d), which may be missing.
+
+    ``is_category`` (d,) marks codes of categories. Without ``by_score`` corrections depend on the
+    features alone, so that the order of forecasts with equal features stays.
+    """
+
+    def __init__(self, is_category=None, *, by_score=True, seed=0):
+        self.is_category, self.by_score, self.seed = is_category, by_score, seed
+
+    def fit(self, start, table, target, weight):
+        """Fit all parts to samples with logits `start`; weights have mean one."""
+        rows = start, target, weight
+        with threads_for(table):
+            self._columns = _Columns(table, self.is_category)
+            self._score = _Components(start, self.by_score)
+            known = self._columns.read(table), self._score.read(start)
+            self._parts = [
+                _Regression(*known, *rows, products=False, seed=self.seed),
+                _Regression(*known, *rows, products=True, seed=self.seed),
+                _Trees(*known, *rows, seed=self.seed),
+            ]
+        return self
+
+    def paths(self, start, table):
+        """Corrections of the logits of samples, for each part and level: arrays (L, n, K)."""
+        with threads_for(table):
+            known = self._columns.read(table), self._score.read(start)
+            return [part.path(*known) for part in self._parts]
+
+
+def held_out_paths(start, table, target, weight, folds, *, n_jobs=None, **options):
+    """The paths of `CorrectedModel` (`options`) at each sample, fitted to the other folds."""
+    predict = partial(_paths_of_fold, options, start, table, target, weight)
+    found, _ = out_of_fold(predict, folds, len(start), n_jobs=n_jobs)
+    found = np.moveaxis(found, 1, 0)
+    ends = np.cumsum([len(_PENALTIES), len(_PENALTIES), len(_ROUNDS)])[:-1]
+    return np.split(found, ends)
+
+
+def _paths_of_fold(options, start, table, target, weight, train, test):
+    known = start[train], table[train], target[train], weight[train]
+    paths = CorrectedModel(**options).fit(*known).paths(start[test], table[test])
+    return np.moveaxis(np.concatenate(paths), 0, 1)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Features of samples: ``standard``, ``rank``, ``indicators`` and whether they are ``missing``.
+
+    Missing values are 0, the mean.
+    """
+
+    standard: np.ndarray
+    rank: np.ndarray
+    indicators: np.ndarray
+    missing: np.ndarray
+
+
+class _Columns:
+    """Learns the values of features, and reads them in the forms that the parts need."""
+
+    def __init__(self, table, is_category):
+        n_columns = table.shape[1]
+        codes = np.zeros(n_columns, dtype=bool) if is_category is None else is_category
+        known = ~np.isnan(table)
+        enough = known.sum(axis=0) >= _LEAST_KNOWN
+        self.numbers, self.knots, self.scales, self.values = [], [], [], []
+        for j in np.flatnonzero(enough):
+            column = table[known[:, j], j]
+            values, counts = np.unique(column, return_counts=True)
+            if len(values) > 1 and not codes[j]:
+                self.numbers.append(j)
+                self.knots.append(np.unique(np.quantile(column, _KNOTS)))
+                unit = np.abs(column).max()  # squares of large values would overflow
+                self.scales.append((unit, (column / unit).mean(), (column / unit).std() or 1.0))
+            if codes[j] or 2 < len(values) <= min(_FEW_VALUES, len(column) / _LEAST_KNOWN):
+                self.values += [(j, value) for value in values[counts >= 2]]
+        hidden = (~known).sum(axis=0) >= _LEAST_KNOWN
+        self.hidden = np.flatnonzero(enough & hidden)
+
+    def read(self, table):
+        """The `_Read` of features (n, d)."""
+        shape = len(table), len(self.numbers)
+        standard, rank = np.zeros(shape), np.zeros(shape)
+        missing = np.isnan(table)
+        for k, (j, knots, (unit, mean, spread)) in enumerate(
+            zip(self.numbers, self.knots, self.scales, strict=True)
+        ):
+            standard[:, k] = np.clip((table[:, j] / unit - mean) / spread, -5, 5)
+            rank[:, k] = np.interp(table[:, j], knots, np.linspace(-_FAR, _FAR, len(knots)))
+        absent = missing[:, self.numbers]
+        standard[absent] = rank[absent] = 0.0
+        shown = [table[:, j] == value for j, value in self.values]
+        shown += [missing[:, j] for j in self.hidden]
+        indicators = np.column_stack(shown) if shown else np.empty((len(table), 0))
+        return _Read(standard, rank, indicators.astype(np.float64), absent)
+
+
+class _Components:
+    """Standardised principal components of centred logits, the largest first; none if not `used`.
+
+    Of two classes it is the log odds.
+    """
+
+    def __init__(self, start, used):
+        centred = start - start.mean(axis=1, keepdims=True)
+        self.mean = centred.mean(axis=0)
+        values, vectors = np.linalg.eigh(np.cov(centred.T, bias=True))
+        keep = np.flatnonzero(values > 1e-8 * max(values[-1], 1e-300))[::-1][:_COMPONENTS]
+        self.map = (vectors[:, keep] / np.sqrt(values[keep]))[:, : None if used else 0]
+
+    def read(self, start):
+        """The components (n, c)."""
+        return (start - start.mean(axis=1, keepdims=True) - self.mean) @ self.map
+
+
+class _Regression:
+    """Multinomial ridge regression from the logits, for each of several penalties."""
+
+    def __init__(self, known, score, start, target, weight, *, products, seed):
+        n_classes, self.pairs = start.shape[1], None
+        if products:
+            pull = known.rank.T @ (weight[:, None] * (target - softmax(start, axis=1)))
+            self.pairs = _pairs(np.sum(pull**2, axis=1), score.shape[1], n_classes)
+        basis = self._basis(known, score)
+        self.centre = np.average(basis, axis=0, weights=weight)
+        spread = np.sqrt(np.average((basis - self.centre) ** 2, axis=0, weights=weight))
+        n_numbers = basis.shape[1] - (0 if products else known.indicators.shape[1])
+        self.scale = np.where(spread > 1e-9, spread, np.inf)
+        self.scale[n_numbers:] = 1.0  # rare categories are shrunk more
+        basis = (basis - self.centre) / self.scale
+        root = np.sqrt(weight)[:, None]
+        self.turn, size = _directions(root * basis, seed)
+        basis = basis @ self.turn
+        proba = softmax(start, axis=1)
+        curvature = np.maximum(weighted_mean(proba * (1 - proba), weight), _LEAST_CURVATURE)
+        effects = np.zeros((len(size), n_classes))
+        self.effects = []
+        for penalty in _PENALTIES:
+            unit = 1 / np.sqrt(size[:, None] * curvature + penalty)
+            given = basis, start, target, weight, penalty
+            effects = _maximise(effects, unit, *given)
+            self.effects.append(effects)
+
+    def path(self, known, score):
+        """Corrections (L, n, K)."""
+        basis = ((self._basis(known, score) - self.centre) / self.scale) @ self.turn
+        return np.stack([basis @ effects for effects in self.effects])
+
+    def _basis(self, known, score):
+        if self.pairs is None:
+            return np.hstack([known.standard, known.indicators])
+        both = np.hstack([known.rank, score])
+        return both[:, self.pairs[0]] * both[:, self.pairs[1]]
+
+
+def _pairs(strength, n_components, n_classes):
+    """Columns of features and components to multiply: those of the strongest features."""
+    most, n_used = max(_MOST_PRODUCTS // n_classes, 50), len(strength)
+    while n_used * (n_used + 1) / 2 + n_used * n_components > most:
+        n_used -= 1
+    used = np.sort(np.argsort(-strength, kind="stable")[:n_used])
+    columns = np.append(used, len(strength) + np.arange(n_components))
+    first, second = np.triu_indices(len(columns))
+    own = first < n_used
+    return columns[first[own]], columns[second[own]]
+
+
+def _directions(basis, seed):
+    """Principal directions (p, q) of the columns of a basis (n, p), and their sums of squares."""
+    if basis.shape[1] > _MOST_COLUMNS:
+        rank = min(_RANK, *basis.shape)
+        _, size, turn = randomized_svd(basis, rank, random_state=seed)
+        size, turn = size**2, turn.T
+    else:
+        size, turn = np.linalg.eigh(basis.T @ basis)
+    keep = size > 1e-8 * size.max(initial=1e-300)
+    return turn[:, keep], size[keep]
+
+
+def _maximise(effects, unit, basis, start, target, weight, penalty):
+    """Effects of largest posterior density, from others; `unit` are their approximate errors."""
+    if len(effects) == 0:
+        return effects
+
+    def loss_and_gradient(values):
+        own = values.reshape(effects.shape) * unit
+        logits = start + basis @ own
+        logits -= logits.max(axis=1, keepdims=True)
+        total = np.exp(logits)
+        sums = total.sum(axis=1, keepdims=True)
+        loss = -weight @ np.sum(target * (logits - np.log(sums)), axis=1)
+        pull = weight[:, None] * (total / sums - target)
+        gradient = (basis.T @ pull + penalty * own) * unit
+        return loss + 0.5 * penalty * np.sum(own**2), gradient.ravel()
+
+    options = {"maxiter": _STEPS, "ftol": 1e-6}
+    begin = (effects / unit).ravel()
+    found = minimize(loss_and_gradient, begin, jac=True, method="L-BFGS-B", options=options)
+    return found.x.reshape(effects.shape) * unit
+
+
+class _Trees:
+    """Boosted trees of features and components of the logits, after several numbers of rounds."""
+
+    def __init__(self, known, score, start, target, weight, *, seed):
+        rng, inputs = np.random.RandomState(seed), self._inputs(known, score)
+        n_classes, logits = start.shape[1], start
+        weighted = {} if np.ptp(weight) == 0 else {"sample_weight": weight}
+        tried = int(np.clip(np.ceil(_SHARE * inputs.shape[1]), 2, _MOST_TRIED))
+        self.trees, self.n_classes = [], n_classes
+        for _ in range(_ROUNDS[-1] if inputs.shape[1] else 0):
+            proba = softmax(logits, axis=1)
+            residual = target - proba
+            tree = DecisionTreeRegressor(
+                max_leaf_nodes=_LEAVES,
+                min_samples_leaf=_LEAST,
+                max_features=min(tried, inputs.shape[1]),
+                random_state=rng.randint(np.iinfo(np.int32).max),
+            ).fit(inputs, _sketch(residual), **weighted)
+            leaf = tree.apply(inputs)
+            sums, information = (
+                np.stack([np.bincount(leaf, weight * own, tree.tree_.node_count) for own in each.T])
+                for each in (residual, proba * (1 - proba))
+            )
+            share = _LEARNING_RATE * (n_classes - 1) / n_classes
+            values = share * (sums / (information + _PRIOR)).T
+            self.trees.append((tree, values))
+            logits = logits + values[leaf]
+
+    def path(self, known, score):
+        """Corrections (L, n, K)."""
+        inputs, found = self._inputs(known, score), []
+        total = np.zeros((len(inputs), self.n_classes))
+        for number, (tree, values) in enumerate(self.trees, start=1):
+            total = total + values[tree.apply(inputs)]
+            if number in _ROUNDS:
+                found.append(total)
+        return np.stack(found) if found else np.stack([total] * len(_ROUNDS))
+
+    def _inputs(self, known, score):
+        rank = np.where(known.missing, -2 * _FAR, known.rank)
+        parts = rank, known.indicators, score[:, :_FEW_COMPONENTS]
+        return np.hstack(parts).astype(np.float32)
+
+
+def _sketch(residual):
+    """The principal components of residuals (n, K) that vary most; the event of two classes."""
+    if residual.shape[1] == 2:
+        return residual[:, 1]
+    if residual.shape[1] <= _FEW_COMPONENTS:
+        return residual
+    return residual @ np.linalg.eigh(residual.T @ residual)[1][:, -_FEW_COMPONENTS:]
+
+
+# --- Weights by held-out losses -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The level of each part, their ``weights``, and the ``direction``: weights of sum one.
+
+    The direction is that of the best weights, also where the weights are 0.
+    """
+
+    levels: list
+    weights: np.ndarray
+    direction: np.ndarray
+
+    def of(self, paths, rows, *, direction=False):
+        """The mixture of the paths (L, n, K) at some rows, (m, K)."""
+        weights = self.direction if direction else self.weights
+        parts = zip(weights, paths, self.levels, strict=True)
+        return sum(weight * path[level, rows] for weight, path, level in parts)
+
+
+class Mixing:
+    """Chooses mixtures of held-out paths (L, n, K): ``losses(step, rows)`` are those of a step.
+
+    ``cautious``, for corrections that are applied: the simplest level and the smallest fifths of
+    the weights within one standard error of the best, and weights of at most 1. Small groups are
+    then shrunk as far as large ones allow.
+    """
+
+    def __init__(self, losses, paths, weight, cluster=None, *, cautious=False):
+        self.cautious = cautious
+        self.losses, self.paths, self.weight, self.cluster = losses, paths, weight, cluster
+        everything = np.arange(len(weight))
+        self.before = losses(np.zeros(paths[0].shape[1:]), everything)
+        self.levels = [np.stack([losses(step, everything) for step in path]) for path in paths]
+
+    def choose(self, rows):
+        """The `Mixture` of lowest mean loss of some rows."""
+        finite = rows[np.isfinite(self.before[rows])]
+        weight, before = self.weight[finite], self.before[finite]
+        levels = [own[:, finite] for own in self.levels]
+        best = [int(np.argmin(weighted_mean(own.T, weight))) for own in levels]
+        if self.cautious and len(finite):
+            best = [first_within_one_standard_error(own, weight)[0] for own in levels]
+        steps = [path[level, finite] for path, level in zip(self.paths, best, strict=True)]
+
+        def losses(shares):
+            return self.losses(
+                sum(share * step for share, step in zip(shares, steps, strict=True)), finite
+            )
+
+        def mean_loss(shares):
+            return float(weighted_mean(losses(shares), weight))
+
+        equal = np.full(len(steps), 1 / len(steps))
+        none = np.zeros(len(steps))
+        if len(finite) == 0:
+            return Mixture(best, none, equal)
+        bounds = [(0, 1 if self.cautious else _LARGEST)] * len(steps)
+        found = minimize(mean_loss, equal, bounds=bounds, options={"maxiter": 15}).x
+        # Rounded, because errors of numerical derivatives depend on the number of jobs.
+        found = min((none, equal, np.round(found, 3)), key=mean_loss)
+        if self.cautious and len(finite):
+            scales = np.linspace(0.2, 1, 5)
+            every = [losses(scale * found) for scale in scales]
+            found = scales[first_within_one_standard_error(every, weight)[0]] * found
+        cluster = None if self.cluster is None else self.cluster[finite]
+        gain = mean_difference(before, losses(found), weight, cluster=cluster)
+        total = found.sum()
+        direction = found / total if total > 0 else equal
+        return Mixture(best, found if gain.estimate > gain.standard_error else none, direction)
