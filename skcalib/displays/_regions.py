@@ -257,7 +257,7 @@ def side_by_side(diagram, mapping):
     return np.clip(mapping.backward(np.clip(moved, 0, 1)), 0, 1)
 
 
-def legend_entries(ax, diagrams, *, level, largest):
+def legend_entries(ax, diagrams, *, level):
     """Pairs (artist, text) of the curve, the diagonal, and the meaning of marker and area."""
     from skcalib.displays import _plotting as draw
 
@@ -274,9 +274,11 @@ def legend_entries(ax, diagrams, *, level, largest):
         for side, text in meaning.items()
         if side in sides
     ]
-    style |= {"marker": "o", "markersize": np.sqrt(_AREA), "markerfacecolor": "none"}
-    area = draw.Line2D([], [], markeredgecolor="0.4", **style)
-    entries.append((area, f"This size: {largest:,} samples"))
+    sizes = np.concatenate([diagram.n_samples for diagram in diagrams])
+    side = sides[np.argmax(sizes)]
+    style |= {"color": COLORS[side], "marker": MARKERS[side], "markersize": np.sqrt(_AREA)}
+    largest = draw.Line2D([], [], **style)
+    entries.append((largest, f"Largest region: {sizes.max():,} samples"))
     return sorted(entries, key=lambda entry: entry[1] == draw.REFERENCE)
 
 

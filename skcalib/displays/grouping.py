@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from skcalib.scores import LossLike
     from skcalib.smoothers.named import SmootherLike
 
+_RULES = 3  # that a single panel lists
+
 
 class GroupingDisplay(Display):
     r"""Grouping diagram: differences between samples with equal scores (L23, figure 5).
@@ -314,7 +316,7 @@ class GroupingDisplay(Display):
         ax: AxesLike | None = None,
         *,
         name: str | None = None,
-        n_rules: int = 0,
+        n_rules: int | None = None,
         scale: Literal["auto", "linear", "sqrt", "logit"] = "auto",
         ref_line: bool = True,
         histogram: bool = True,
@@ -332,10 +334,11 @@ class GroupingDisplay(Display):
         ----------
         ax : Axes or array of Axes, default=None
             Where to draw; None makes a figure. Several panels need an array of Axes, one each.
-        n_rules : int, default=0
-            How many regions are numbered. They are listed below the panel with their rule, their
-            outcome and the outcome expected at equal scores. The regions chosen are those that are
-            not grey and add most to the explained grouping loss.
+        n_rules : int, default=None
+            How many regions are numbered, by default 3 of a single panel and none of several. They
+            are listed below the panel with their rule, their outcome and the outcome expected at
+            equal scores. The regions chosen are those that are not grey and add most to the
+            explained grouping loss.
         scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
             Scale of both axes, as in `ReliabilityDisplay.plot`: "auto" is linear unless the
             forecasts are crowded near 0 or 1, as those of a rare event.
@@ -355,6 +358,8 @@ class GroupingDisplay(Display):
 
         curve_style = draw.line_style(kwargs, curve_kwargs)
         axes = draw.panel_axes(ax, len(self.diagrams))
+        if n_rules is None:
+            n_rules = _RULES if len(axes) == 1 else 0
         name = self.name if name is None else name
         styles = RegionStyles(
             curve_style,
@@ -381,7 +386,7 @@ class GroupingDisplay(Display):
         ]
         if legend:
             level = f"{self.confidence_level * 100:g} %"
-            entries = legend_entries(axes[0], self.diagrams, level=level, largest=largest)
+            entries = legend_entries(axes[0], self.diagrams, level=level)
             if ax is None and len(axes) > 1:
                 draw.draw_figure_legend(axes[0].figure, entries)
             else:

@@ -183,7 +183,7 @@ def test_attributes_labels_and_legend(problem):
         "Region above others with equal scores",
         "Region below others with equal scores",
         "Region without significant difference (95 %)",
-        f"This size: {display.diagrams[0].n_samples.max()} samples",
+        f"Largest region: {display.diagrams[0].n_samples.max()} samples",
         "Perfectly calibrated",
     ]
 

@@ -1,0 +1,78 @@
+"""The studies of corrections by features and of recalibrated models run, and their results hold."""
+
+import csv
+
+import numpy as np
+import pytest
+from doc_studies import STUDIES, imported
+from sklearn.naive_bayes import GaussianNB
+
+pytestmark = pytest.mark.skipif(not STUDIES.exists(), reason="needs the folder doc")
+
+
+@pytest.fixture(scope="module")
+def field():
+    with imported("field_of_features", "_interval_tables") as module:
+        yield module
+
+
+@pytest.fixture(scope="module")
+def models():
+    with imported("recalibrated_models") as module:
+        yield module
+
+
+def stored(study):
+    with study.RESULTS.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+def test_posteriors_average_to_the_forecasts_or_move_by_features(field):
+    """In settings of two classes the log odds of Q and S differ by what X says, else Q is S."""
+    for setting in field.SETTINGS:
+        forecast, X, truth = setting(np.random.default_rng(0), 3000)
+        assert len(forecast) == len(X) == len(truth)
+        np.testing.assert_allclose(truth.sum(axis=1), 1)
+        assert np.array_equal(forecast, truth) == (setting.__name__ == "nothing")
+    np.testing.assert_allclose((truth - forecast).mean(axis=0), 0, atol=0.02)
+
+
+def test_a_small_run_of_the_field(field, monkeypatch):
+    monkeypatch.setattr(field, "METHODS", {"none": field.plain, "skcalib": field.ours})
+    none, ours = field.rows_of_setting(field.linear, 600, 0, 4000)
+    assert 0 < float(ours["excess"]) < float(none["excess"])
+    assert [len(list(field.rows_of_data("wine", seed))) for seed in (0, 1)] == [2, 2]
+
+
+def test_the_field_is_not_better(field):
+    """Within 1 % of the lowest held-out log loss in nine of ten settings, sizes and data sets."""
+    losses = {}
+    for row in stored(field):
+        key = row["setting"], row["samples"]
+        losses.setdefault(key, {}).setdefault(row["method"], []).append(float(row["loss"]))
+    near = [
+        np.mean(own["skcalib"]) <= 1.01 * min(np.mean(one) for one in own.values())
+        for own in losses.values()
+    ]
+    assert len(near) == 24 and np.mean(near) >= field.NEAR
+
+
+def test_a_small_run_of_recalibrated_models(models):
+    X, y = models.tables(small=True)["breast cancer"]
+    rows = list(models.rows_of("breast cancer", X, y, 0, {"naive Bayes": GaussianNB()}))
+    assert [row["recalibrated"] for row in rows] == [0, 1]
+    assert float(rows[1]["calibration"]) < float(rows[0]["calibration"])
+
+
+def test_recalibrated_models_keep_their_grouping_loss(models):
+    """Of the mean over models, less than a third of the calibration error remains."""
+    values = {}
+    for row in stored(models):
+        for term in ("calibration", "grouping"):
+            key = row["data"], row["recalibrated"], term
+            values.setdefault(key, []).append(float(row[term]))
+    for data in models.tables(small=True):
+        before, after = (np.mean(values[data, stage, "calibration"]) for stage in "01")
+        assert after < before / 3
+        before, after = (np.mean(values[data, stage, "grouping"]) for stage in "01")
+        assert 0.5 < after / before < 2
