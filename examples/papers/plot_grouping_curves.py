@@ -32,7 +32,9 @@ for (left, right), curve in zip(axes, ("quadratic", "double", "step", "constant"
     right.plot(score, posterior, ".", color="black", markersize=2)
     right.plot([0, 1], [0, 1], color="0.7", linewidth=2, zorder=0)
 
-    found = GroupingLossEstimator(n_permutations=0).fit(data.X, data.y, y_proba=data.y_proba)
+    found = GroupingLossEstimator(method="partition", n_permutations=0).fit(
+        data.X, data.y, y_proba=data.y_proba
+    )
     for region in found.regions_:
         size = 1500 * region.share
         place = region.mean_score, region.mean_outcome

@@ -41,7 +41,9 @@ for (left, right), (optimal, link) in zip(axes, SETTINGS, strict=True):
     right.plot(score[groups].mean(axis=1), posterior[groups].mean(axis=1), "k.-")
     for line in (right.axhline, right.axvline):
         line(0.5, color="white", linewidth=0.8)
-    found = GroupingLossEstimator(n_permutations=0).fit(data.X, data.y, y_proba=data.y_proba)
+    found = GroupingLossEstimator(method="partition", n_permutations=0).fit(
+        data.X, data.y, y_proba=data.y_proba
+    )
     bound, truth = found.grouping_loss_, data.truth["grouping_brier"]
     right.set_title(f"at least {bound:.4f}, truth {truth:.4f}", fontsize="medium")
     right.set(aspect="equal", xticks=[0, 0.5, 1], facecolor="0.8")

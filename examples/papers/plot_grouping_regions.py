@@ -56,7 +56,9 @@ for ax, n_bins in zip(axes, (2, 6), strict=True):
     ax.stairs(mean, edge, baseline=None, color="black", linestyle="--", label="mean of the bin")
     nearest = mean[np.minimum(grid * n_bins, n_bins - 1).astype(int)]
     ax.fill_between(grid, grid**2, nearest, color="#d55e00", alpha=0.5, linewidth=0)
-    model = GroupingLossEstimator(n_bins=n_bins, strategy="uniform", n_permutations=0)
+    model = GroupingLossEstimator(
+        method="partition", n_bins=n_bins, strategy="uniform", n_permutations=0
+    )
     found, truth = model.fit(score[:, None], y, y_proba=score), 1 / 5 - np.mean(mean**2)
     ax.set_title(f"induced {found.induced_:.4f}, truth {truth:.4f}", fontsize="medium")
     ax.set(xlabel=f"score, {n_bins} level sets")

@@ -32,7 +32,8 @@ def terms(n_samples, **options):
     fits = []
     for seed in range(max(5, 30_000 // n_samples)):
         data = make_grouping_problem(n_samples, random_state=seed)
-        model = GroupingLossEstimator(n_permutations=0, random_state=seed, **options)
+        how = {"method": "partition", "n_permutations": 0, **options}
+        model = GroupingLossEstimator(random_state=seed, **how)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # small regions raise a warning
             fits.append(model.fit(data.X, data.y, y_proba=data.y_proba))

@@ -44,7 +44,8 @@ def simulate(n_draws, n_samples, *, link="sigmoid", heterogeneity=1.0, forecast=
         data = make_grouping_problem(
             n_samples, link=link, heterogeneity=heterogeneity, random_state=seed
         )
-        estimator = GroupingLossEstimator(**{"n_permutations": 0, "random_state": seed, **kw})
+        how = {"method": "partition", "n_permutations": 0, "random_state": seed, **kw}
+        estimator = GroupingLossEstimator(**how)
         fits.append(estimator.fit(data.X, data.y, y_proba=forecast(data.y_proba)))
     return fits, data.truth[f"grouping_{kw.get('loss', 'brier')}"]
 
@@ -154,7 +155,9 @@ def test_recalibration_takes_the_calibration_error_and_leaves_the_grouping_loss(
         fit, use = slice(0, 10_000), slice(10_000, None)
         isotonic = IsotonicRegression(out_of_bounds="clip").fit(forecast[fit], data.y[fit])
         for estimates, p in ((before, forecast[use]), (after, isotonic.predict(forecast[use]))):
-            estimator = GroupingLossEstimator(n_permutations=0, random_state=seed)
+            estimator = GroupingLossEstimator(
+                method="partition", n_permutations=0, random_state=seed
+            )
             estimator.fit(data.X[use], data.y[use], y_proba=p)
             # The proper error, which has no bins to hide in, says the same.
             proper = proper_calibration_error(data.y[use], p)
@@ -285,7 +288,9 @@ def test_explained_brier_is_unbiased_given_the_regions():
     for _ in range(500):
         regions = rng.integers(0, 4, 60)
         y = (rng.random(60) < p[regions]).astype(int)
-        estimator = GroupingLossEstimator(n_bins=1, n_permutations=0, random_state=0, labels=[0, 1])
+        estimator = GroupingLossEstimator(
+            method="partition", n_bins=1, n_permutations=0, random_state=0, labels=[0, 1]
+        )
         estimator.fit(regions[:, None], y, y_proba=np.full(60, 0.5), regions=regions)
         found.append((estimator.explained_, estimator.calibration_error_))
     explained, calibration = np.array(found).T
