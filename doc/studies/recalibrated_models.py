@@ -15,6 +15,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -73,7 +74,7 @@ def rows_of(name, X, y, division, models=MODELS):
     )
     for model_name, model in models.items():
         for recalibrated in (False, True):
-            fitted = RecalibratedClassifierCV(model, cv=5) if recalibrated else model
+            fitted = RecalibratedClassifierCV(model, cv=5) if recalibrated else clone(model)
             proba = fitted.fit(train, y_train).predict_proba(test)
             error = CalibrationErrorEstimator(loss="brier").fit(proba, y_test)
             loss = GroupingLossEstimator(loss="brier", random_state=division)
