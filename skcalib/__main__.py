@@ -70,11 +70,14 @@ def _run(arguments):
     with _standard_output():  # of --help and --version
         options = _parser().parse_args(arguments)
     if options.command == "monitor":
+        output = sys.stdout
+
+        def say(line):
+            with redirect_stdout(output), _standard_output():
+                print(_encodable(printable(line)))
+
         with redirect_stdout(sys.stderr):
-            line, status = run_monitor(options)
-        with _standard_output():
-            print(_encodable(printable(line)))
-        return status
+            return run_monitor(options, say)
     _check_outputs(options)
     # In a terminal the stages are shown, on standard error and not in the report.
     verbose = getattr(sys.stderr, "isatty", bool)() or getattr(options, "verbose", False)
