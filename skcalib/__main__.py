@@ -32,7 +32,7 @@ try:
     from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, read_parts
     from skcalib.report import CalibrationReport, ComparisonReport
     from skcalib.report.findings import stage
-    from skcalib.report.rendering import is_page
+    from skcalib.report.rendering import is_page, render_page
     from skcalib.sketch import SKETCH_MARK, ForecastSketch
 except KeyboardInterrupt:  # the imports take a second or two
     sys.exit(130)
@@ -70,19 +70,28 @@ def _run(arguments):
     with _standard_output():  # of --help and --version
         options = _parser().parse_args(arguments)
     if options.command == "monitor":
+        output = sys.stdout
+
+        def say(line):
+            with redirect_stdout(output), _standard_output():
+                print(_encodable(printable(line)))
+
         with redirect_stdout(sys.stderr):
-            line, status = run_monitor(options)
-        with _standard_output():
-            print(_encodable(printable(line)))
-        return status
+            return run_monitor(options, say)
     _check_outputs(options)
     # In a terminal the stages are shown, on standard error and not in the report.
     verbose = getattr(sys.stderr, "isatty", bool)() or getattr(options, "verbose", False)
     with redirect_stdout(sys.stderr):
         report = _report(options, verbose)
         with stage("page", verbose, printable(options.out.name)):
-            page = report.to_html(options.out)
+            if options.out == _STANDARD:
+                data = render_page(report._document()).encode()
+            else:
+                page = report.to_html(options.out)
     with _standard_output():
+        if options.out == _STANDARD:
+            sys.stdout.buffer.write(data)
+            return 0
         print(_encodable(report.to_text(details=options.details)))
         print(_encodable(f"\nWritten: {printable(str(page.resolve()))}"))
     return 0
@@ -137,13 +146,21 @@ def _encodable(text):
 
 
 _START = 4096  # bytes of a file in which its kind is recognized
+_PAGE, _STANDARD = Path("skcalib-report.html"), Path("-")
 
 
 def _check_outputs(options):
     """Raise for files that cannot be written, or that are not ours, before anything is read."""
+    if options.out != _STANDARD and options.out.is_dir():
+        options.out /= _PAGE
     outputs = {"--out": options.out, "--save-sketch": getattr(options, "save_sketch", None)}
-    outputs = {option: path for option, path in outputs.items() if path is not None}
+    outputs = {option: path for option, path in outputs.items() if path not in (None, _STANDARD)}
     for option, path in outputs.items():
+        if option == "--out" and path.suffix.lower() != ".html":
+            raise ValueError(
+                f"--out must be a name that ends in .html, a folder or -, got {path}: no other "
+                "file is replaced by a page."
+            )
         check_writable(path)
         if any(_is_same(path, given) for given in getattr(options, "files", [])):
             raise ValueError(
@@ -157,8 +174,6 @@ def _check_outputs(options):
             "is a symbolic link" if path.is_symlink() else f"exists and is not a {kind} of skcalib"
         )
         raise ValueError(f"{path} {what}: choose another name, or replace it with --force.")
-    if len(outputs) == 2 and _is_same(*outputs.values()):
-        raise ValueError("--out and --save-sketch are the same file: choose two names.")
 
 
 def _is_same(first, second):
@@ -293,16 +308,17 @@ def _add_output(parser, *, default):
     parser.add_argument(
         "--out",
         type=Path,
-        default=value(Path("skcalib-report.html")),
+        default=value(_PAGE),
         metavar="PAGE",
-        help="page to write; default: skcalib-report.html",
+        help="page to write: a name that ends in .html, a folder, or - for standard output in "
+        f"place of the text; default: {_PAGE}",
     )
     parser.add_argument(
         "--force",
         action="store_true",
         default=value(False),
-        help="replace an existing file that is not a report; files of predictions are never "
-        "replaced",
+        help="replace an existing .html file that is not a report, or .sketch file that is not a "
+        "sketch; no other file is ever replaced",
     )
     parser.add_argument(
         "--details",

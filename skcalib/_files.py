@@ -1,10 +1,66 @@
 """Files that are written as a whole or not at all."""
 
+import errno
 import os
 import secrets
 import stat
-from contextlib import suppress
+import sys
+import zlib
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+
+@contextmanager
+def exclusive(path):
+    """Keep other processes that use this function from the file at `path`, or wait for them.
+
+    What is given is the `Path`. Temporary files of processes that were killed are removed. A file
+    system without locks is used without one.
+    """
+    path = check_writable(path)
+    mark = _mark(path)
+    lock, held = path.with_name(f"{mark}.lock"), False
+    while not held:
+        file = open(lock, "ab")  # noqa: SIM115 - closed below, after the lock is removed
+        try:
+            locked = _lock(file)
+            with suppress(FileNotFoundError):  # the one before has removed it: start again
+                held = os.path.samestat(os.stat(lock), os.fstat(file.fileno()))
+        finally:
+            if not held:
+                file.close()
+    try:
+        for left in path.parent.glob(f"{mark}-*.tmp") if locked else ():
+            with suppress(OSError):
+                left.unlink()
+        yield path
+    finally:
+        with suppress(OSError):  # Windows removes no file that is open
+            lock.unlink()
+        file.close()
+
+
+def _mark(path):
+    """How the names of the lock and of the temporary files of `path` begin."""
+    return f".skcalib-{zlib.crc32(os.fsencode(path.name)):08x}"
+
+
+def _lock(file):
+    """Lock an open file for this process, and wait for others; False if there are no locks."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+            raise
+        return False
+    return True
 
 
 def write_atomically(path, data):
@@ -23,7 +79,14 @@ def write_atomically(path, data):
     if path.exists() and not path.is_file():
         path.write_bytes(data)
         return path
-    temporary = path.with_name(f".skcalib-{secrets.token_hex(8)}.tmp")
+    with exclusive(path):
+        replace_file(path, data)
+    return path
+
+
+def replace_file(path, data):
+    """Replace or make the file at `path`, within `exclusive`; `data` are bytes."""
+    temporary = path.with_name(f"{_mark(path)}-{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:
             file.write(data)
@@ -37,7 +100,6 @@ def write_atomically(path, data):
     finally:
         with suppress(OSError):
             temporary.unlink()
-    return path
 
 
 def check_writable(path):

@@ -206,14 +206,16 @@ def put_positive_last(classes, pos_label, *, reorder):
     return classes[::-1] if reorder and found[0] else classes
 
 
-def unique_labels(y):
-    """Sorted distinct labels; raises for mixed types."""
+def unique_labels(y, name="y_true"):
+    """Sorted distinct labels; raises for missing ones and for mixed types."""
     if _range(y) is not None:
         return table_of(y)[0]
+    if y.dtype.kind in "Of" and any(map(_is_missing, y)):
+        raise ValueError(f"{name} contains missing values (NaN or None): remove these rows first.")
     try:
         return np.unique(y)
     except TypeError as error:
-        raise ValueError("y_true mixes labels of types that cannot be ordered.") from error
+        raise ValueError(f"{name} mixes labels of types that cannot be ordered.") from error
 
 
 _TABLE = 1 << 16  # range of integer labels up to which they are counted, not sorted

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skcalib._files import check_writable, write_atomically
+from skcalib._files import exclusive, replace_file
 from skcalib.io import read_predictions
 from skcalib.io._classes import advice, normalize
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
 _ALPHA, _WINDOW, _NOTION = 1e-5, 1000, "auto"
 
@@ -26,8 +28,9 @@ def add_monitor(commands: Any) -> None:
         help="add a file to a monitor of calibration, and say whether there is an alarm",
         description="Add labels and the probabilities that were forecast for them to a monitor, "
         "in the order of the rows, and print one line. The exit status is 1 if the file causes an "
-        "alarm, 0 if it does not, and 2 after an error, which leaves the state as it was. The file "
-        "has new samples only, in the formats of the command report.",
+        "alarm, 0 if it does not, and 2 after an error, which leaves the state as it was. The line "
+        "is printed before the state is replaced. Calls with the same state wait for each other. "
+        "The file has new samples only, in the formats of the command report.",
     )
     parser.add_argument("file", type=Path, help="labels and probabilities")
     parser.add_argument(
@@ -35,7 +38,8 @@ def add_monitor(commands: Any) -> None:
         type=Path,
         required=True,
         metavar="FILE",
-        help="state of the monitor; made by the first call, and read and replaced by later ones",
+        help="state of the monitor; made by the first call, and read and replaced by later ones; "
+        "symbolic links are followed",
     )
     parser.add_argument(
         "--alpha",
@@ -71,12 +75,21 @@ def add_monitor(commands: Any) -> None:
     )
 
 
-def run_monitor(options: argparse.Namespace) -> tuple[str, int]:
-    """The line to print and the exit status.
+def run_monitor(options: argparse.Namespace, say: Callable[[str], None]) -> int:
+    """Pass the line to `say`, then replace the state; return the exit status.
 
-    Raises ValueError and OSError, and then the state is as it was.
+    Raises ValueError and OSError, also those of `say`, and then the state is as it was.
     """
-    check_writable(options.state)
+    if options.state.is_symlink():
+        options.state = Path(os.path.realpath(options.state))
+    if options.state.exists() and not (options.state.is_file() or options.state.is_dir()):
+        raise ValueError(f"--state must be a regular file, got {options.state}.")
+    with exclusive(options.state):
+        return _add_file(options, say)
+
+
+def _add_file(options, say):
+    """Add the samples to the state, which no other process changes."""
     columns = [one.strip() for one in (options.by or "").split(",") if one.strip()]
     known = _read_state(options)
     read = read_predictions(
@@ -98,10 +111,10 @@ def run_monitor(options: argparse.Namespace) -> tuple[str, int]:
             monitor.partial_fit(read.y_true, read.y_proba, by=by, source=source)
     except ValueError as error:
         raise ValueError(f"{options.file.name} cannot be added: {error}") from error
-    write_atomically(options.state, monitor.to_bytes())
-    added = monitor.n_alarms_ - before
-    line = f"{options.file.name}: {_count(added)}. All: {monitor.summary()}"
-    return line, int(added > 0)
+    data, added = monitor.to_bytes(), monitor.n_alarms_ - before
+    say(f"{options.file.name}: {_count(added)}. All: {monitor.summary()}")
+    replace_file(options.state, data)
+    return int(added > 0)
 
 
 def _read_state(options):

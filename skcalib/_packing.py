@@ -41,14 +41,19 @@ def unseal(data, mark, version, what):
 
 
 def plain(value, what):
-    """A label or group for JSON."""
+    """A label, a group or a name that JSON can hold; raises for others, before they are stored."""
     if isinstance(value, tuple):
-        return [plain(one, what) for one in value]
+        return tuple(plain(one, what) for one in value)
+    if isinstance(value, np.generic) and value.dtype.kind not in "mM":  # dates would be integers
+        value = value.item()
     if value is None or isinstance(value, (str, bool, int)):
         return value
     if isinstance(value, float) and np.isfinite(value):
         return value
-    raise ValueError(f"A {what} must be a string or a number to be written, got {shown(value)}.")
+    raise ValueError(
+        f"{what} takes strings and finite numbers only, which can be saved, got {shown(value)}: "
+        "write dates and other objects as text, and leave out or name missing values."
+    )
 
 
 def write_arrays(arrays):

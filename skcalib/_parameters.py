@@ -284,7 +284,7 @@ def check_axes(value, name="ax"):
 
 def check_label(value, name="pos_label"):
     """Validate what may be the label of a class: one value, not a collection."""
-    if isinstance(value, (list, dict, set, np.ndarray)):
+    if hasattr(value, "__len__") and not isinstance(value, (str, bytes, tuple)):
         raise ValueError(f"{name} must be the label of one class, got {shown(value)}.")
     return value
 

@@ -271,6 +271,8 @@ def take_rows(values, index):
 
 def weighted_features(X, sample_weight, n_samples):
     """The rows of X of positive weight, which has one row for each sample."""
+    if not hasattr(X, "__len__") and not getattr(X, "shape", ()):
+        raise ValueError(f"X must have a row of features for each sample, got {shown(X)}.")
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
     if n_rows != n_samples:
         raise ValueError(
@@ -368,12 +370,23 @@ def meant(value, table):
 
 
 def check_confidence_level(confidence_level):
-    """Validate any real number strictly between 0 and 1, and return it as a float."""
+    """Validate any real number strictly between 0 and 1, and return it as a float.
+
+    Below 1e-10 the interval of a mean is a point.
+    """
     if not (isinstance(confidence_level, Real) and 0 < confidence_level < 1):
         raise ValueError(
             f"confidence_level must lie strictly between 0 and 1, got {shown(confidence_level)}."
         )
+    if confidence_level < _LEAST_LEVEL:
+        raise ValueError(
+            f"confidence_level must be at least {_LEAST_LEVEL:g}, got {shown(confidence_level)}: "
+            "0.95 is usual."
+        )
     return float(confidence_level)
+
+
+_LEAST_LEVEL = 1e-10
 
 
 # --- Arrays of other libraries --------------------------------------------------------------------

@@ -18,8 +18,8 @@ def shown(value):
     NumPy's scalars are plain numbers, functions and classes have their name, no object has its
     address, and what is long is abbreviated.
     """
-    if isinstance(value, np.generic):
-        value = value.item()
+    if isinstance(value, np.generic):  # the item of a date may be a number
+        value = str(value) if value.dtype.kind in "mM" else value.item()
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if re.fullmatch(r"function|method|builtin_function_or_method", type(value).__name__):

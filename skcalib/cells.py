@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from skcalib._labels import check_label_list
+from skcalib._packing import plain
 
 
 def add_pairs(
@@ -35,7 +36,10 @@ def check_known_labels(labels: Any) -> np.ndarray:
             "labels must list the classes in the order of the columns of y_proba, because a "
             "chunk may lack some; for a single column [negative, positive]."
         )
-    return check_label_list(labels)
+    known = check_label_list(labels)
+    for label in known:
+        plain(label, "labels")
+    return known
 
 
 def refuse_differences(alike: dict[str, bool]) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from skcalib._labels import check_label_list, listed
+from skcalib._packing import plain
 from skcalib._parameters import checks_parameters
 from skcalib._ties import RESOLUTION
 from skcalib._validation import ROW_SUM_TOLERANCE, in_words
+from skcalib._values import shown
 from skcalib.cells import CellSums
 from skcalib.sketch import N_CELLS, ForecastSketch
 
@@ -52,7 +55,7 @@ def summarize(
     sample_weight : str, optional
         Name of the column of weights. Rows of weight 0 are ignored.
     by : str or list of str, optional
-        Name of the column, or of several columns, that define groups.
+        Name of the column, or of several columns, that define groups by text or finite numbers.
     notion : {"auto", "top_label", "classwise", "canonical"}, default="auto"
         As in :class:`ForecastSketch`.
     labels : array-like of shape (n_classes,), optional
@@ -91,14 +94,15 @@ def summarize(
     >>> round(calibration_error(sketch), 4), sketch.n_samples_seen_
     (0.0826, 2000)
     """
-    columns = [y_proba] if isinstance(y_proba, str) else list(y_proba)
-    groups = [by] if isinstance(by, str) else list(by or [])
+    columns = _names(y_proba, "y_proba")
+    groups = [] if by is None else _names(by, "by")
+    weights = [] if sample_weight is None else [sample_weight]
     narwhals = _narwhals()
     if narwhals is None:
         source: Any = _Arrays(frame)
     else:
         source = _Engine(narwhals, frame)
-    source.check_names([y_true, *columns, *([sample_weight] if sample_weight else []), *groups])
+    source.check_names([y_true, *columns, *weights, *groups])
     classes = source.labels_of(y_true) if labels is None else check_label_list(labels)
     if len(classes) != max(len(columns), 2):
         raise ValueError(
@@ -110,7 +114,7 @@ def summarize(
     sketches = {}
     for key, sums in cells.items():
         one = ForecastSketch(classes, notion=notion, n_cells=n_cells)
-        key = None if by is None else key[0] if isinstance(by, str) else key
+        key = plain(None if by is None else key[0] if isinstance(by, str) else key, "by")
         sketches[key] = one._become(one._plan(), {key: sums})
     return sketches[None] if by is None else sketches
 
@@ -124,10 +128,27 @@ def _narwhals():
     return narwhals
 
 
+def _names(given, parameter):
+    """Names of columns as a list."""
+    names = [given] if isinstance(given, str) else given
+    whole = isinstance(names, Iterable) and (names := list(names))
+    if (
+        not whole
+        or not all(isinstance(name, str) for name in names)
+        or len(set(names)) < len(names)
+    ):
+        raise ValueError(
+            f"{parameter} must be the name of a column, or a list of different names, got "
+            f"{shown(given)}."
+        )
+    return names
+
+
 def _refuse_columns(names, known):
     for name in names:
-        if name not in known:
-            raise ValueError(f"The frame has no column {name!r}; its columns are {listed(known)}.")
+        if known.count(name) != 1:
+            n = "no column" if name not in known else "more than one column"
+            raise ValueError(f"The frame has {n} {name!r}; its columns are {listed(known)}.")
 
 
 def _sorted_labels(values, y_true):
@@ -164,7 +185,7 @@ class _Arrays:
         if groups:
             by = np.empty(len(proba), dtype=object)
             by[:] = list(
-                zip(*(self.frame[name].to_numpy().tolist() for name in groups), strict=True)
+                zip(*(list(self.frame[name]) for name in groups), strict=True)  # dates remain dates
             )
         return sketch.fit(self.frame[y_true].to_numpy(), proba, weight, by=by)._cells
 
@@ -197,6 +218,8 @@ class _Engine:
                 f"frame must be a data frame that narwhals supports, such as pandas, polars, "
                 f"pyarrow, DuckDB, Dask or PySpark, got {type(frame).__name__}: {in_words(error)}"
             ) from error
+        except ValueError as error:
+            raise ValueError(f"frame cannot be read: {in_words(error)}") from error
 
     def check_names(self, names):
         _refuse_columns(names, self.frame.collect_schema().names())

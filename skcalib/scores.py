@@ -463,6 +463,7 @@ class DawidSebastiani(ProperScore):
 # --- Costs of decisions ---------------------------------------------------------------------------
 
 
+_LARGEST = 1e100  # cost: products of costs and their sums are finite
 _TIE = 1e-12  # relative difference of expected costs that rounding can cause
 
 
@@ -487,7 +488,7 @@ class DecisionCost(ProperScore):
     Parameters
     ----------
     costs : array-like of shape (n_classes, n_decisions)
-        The costs: a row for each class, a column for each decision.
+        The costs: a row for each class, a column for each decision. At most 1e100 in size.
 
     See Also
     --------
@@ -510,13 +511,19 @@ class DecisionCost(ProperScore):
 
     def __init__(self, costs: ArrayLike) -> None:
         try:
-            matrix = np.array(costs, dtype=np.float64)
+            given = np.asarray(costs)
+            matrix = np.array(given if given.dtype.kind != "U" else [], dtype=np.float64)
         except (OverflowError, TypeError, ValueError):
             matrix = np.empty(0)
         if matrix.ndim != 2 or min(matrix.shape) < 2 or not np.isfinite(matrix).all():
             raise ValueError(
                 "costs must be a matrix of finite numbers with a row for each class and a column "
                 f"for each decision, at least two of each; got {shown(costs)}."
+            )
+        if np.abs(matrix).max() > _LARGEST:
+            raise ValueError(
+                f"costs must be at most {_LARGEST:g} in size, got {shown(costs)}: use a "
+                "larger unit."
             )
         self.costs = tuple(map(tuple, matrix.tolist()))
         self.infimum = float(matrix.min())

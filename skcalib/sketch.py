@@ -64,8 +64,8 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     Parameters
     ----------
     labels : array-like of shape (n_classes,)
-        The class of each column of `y_proba`; [negative, positive] for a single column. Needed
-        because a chunk may lack a class.
+        The class of each column of `y_proba`, by names or finite numbers; [negative, positive] for
+        a single column. Needed because a chunk may lack a class.
     notion : {"auto", "top_label", "classwise", "canonical"}, default="auto"
         What is summarised: "auto" is the probability of the positive class for two classes, and
         otherwise the top label. "canonical" is for two classes.
@@ -187,13 +187,15 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights, on one scale for all chunks; samples of a chunk without weights have weight 1.
         by : array-like of shape (n_samples,), default=None
-            The group of each sample, by names or numbers. `group` returns the sketch of one.
+            The group of each sample, by names or finite numbers; dates as text. `group` returns the
+            sketch of one.
 
         Raises
         ------
         ValueError
-            For invalid input, an empty chunk, a chunk whose weights sum to zero, and parameters
-            changed since the first chunk. Previous chunks are kept.
+            For invalid input, labels or groups that cannot be saved, an empty chunk, a chunk whose
+            weights sum to zero, and parameters changed since the first chunk. Previous chunks are
+            kept.
         """
         plan = self._plan()
         self._stored(plan)  # raises for changed parameters before any work
@@ -326,21 +328,16 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         bytes
             The text ``skcalib-sketch``, a header in JSON, arrays and a check sum; :ref:`formats`
             defines all of them.
-
-        Raises
-        ------
-        ValueError
-            If a label or a group is neither a string nor a number.
         """
         check_is_fitted(self)
         plan = self._plan()
         header = {
-            "labels": [plain(label, "label") for label in plan.labels.tolist()],
+            "labels": [plain(label, "labels") for label in plan.labels],
             "notion": plan.notion,
             "n_cells": plan.n_cells,
             "groups": [
                 {
-                    "key": plain(key, "group"),
+                    "key": key,
                     "n_samples": cells.n_samples,
                     "scale": cells.scale,
                     "size": len(cells.key),
@@ -455,8 +452,9 @@ def _number_groups(by, n_samples):
             f"by must have shape ({n_samples},), one group per sample; got shape {by.shape}."
         )
     numbers: dict[Hashable, int] = {}
-    codes = np.array([numbers.setdefault(key, len(numbers)) for key in by.tolist()], dtype=np.intp)
-    return list(numbers), codes
+    rows = by if by.dtype.kind in "mM" else by.tolist()  # a list would have numbers for dates
+    codes = np.array([numbers.setdefault(key, len(numbers)) for key in rows], dtype=np.intp)
+    return [plain(key, "by") for key in numbers], codes
 
 
 #: First bytes of a sketch.

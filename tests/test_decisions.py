@@ -78,7 +78,16 @@ def test_a_threshold_is_a_matrix_of_costs():
 
 
 @pytest.mark.parametrize(
-    "costs", [[0, 1], [[0], [1]], [[0, 1]], [[0, np.inf], [1, 0]], "a", [[0, 1], [2]]]
+    "costs",
+    [
+        [0, 1],
+        [[0], [1]],
+        [[0, 1]],
+        [[0, np.inf], [1, 0]],
+        "a",
+        [[0, 1], [2]],
+        [[0, "1"], [1, 0]],
+    ],
 )
 def test_costs_that_are_refused(costs):
     with pytest.raises(ValueError, match="costs must be a matrix of finite numbers with a row"):

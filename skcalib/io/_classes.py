@@ -84,7 +84,7 @@ def _as_text(labels):
 
 def _is_number(label):
     try:
-        float(label)
+        float(label.replace("_", "?"))
     except ValueError:
         return False
     return True

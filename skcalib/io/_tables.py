@@ -85,15 +85,17 @@ class Table:
             if place not in self.features and np.isnan(cells).any():
                 raise self._empty(place, np.isnan(cells).argmax())
             return cells.astype(np.float64)
+        plain = "_" not in "".join(cells)  # float would read 0_5 as 5
         try:
-            return np.fromiter(map(float, cells), np.float64, len(cells))
+            if plain:
+                return np.fromiter(map(float, cells), np.float64, len(cells))
         except ValueError:  # an empty cell, or text
             pass
         numbers = np.full(len(cells), np.nan)
         for row, cell in enumerate(cells):
             if cell.strip():
                 try:
-                    numbers[row] = float(cell)
+                    numbers[row] = float(cell.replace("_", "?"))
                 except ValueError:
                     raise self._not_a_number(place, cell.strip()) from None
             elif place not in self.features:

@@ -70,6 +70,8 @@ class StreamEstimator(BaseEstimator):
         return estimator
 
     def _start(self, classes: np.ndarray) -> None:
+        for label in classes:
+            plain(label, "labels")
         self._streams = Streams(self.notion, self.features, classes)
         self._fitted_parameters = self.get_params(deep=False)
         self.classes_, self.n_samples_seen_ = classes, 0
@@ -95,7 +97,7 @@ def write_state(
     listed, parts = write_arrays(arrays)
     whole = {
         "parameters": _parameters(estimator),
-        "classes": [plain(label, "label") for label in estimator.classes_.tolist()],
+        "classes": [plain(label, "labels") for label in estimator.classes_],
         "n_samples": estimator.n_samples_seen_,
         "step": estimator._step,
         "own": header,
@@ -141,8 +143,7 @@ def _parameters(estimator):
     """The parameters for JSON."""
     given = estimator.get_params(deep=False)
     if given["labels"] is not None:
-        labels = np.asarray(given["labels"]).tolist()
-        given["labels"] = [plain(label, "label") for label in labels]
+        given["labels"] = [plain(label, "labels") for label in np.asarray(given["labels"])]
     kind = type(resolve_notion(given["notion"]))
     given["notion"] = next(name for name, one in NOTIONS.items() if one is kind)
     given["features"] = _features(given["features"])
@@ -156,7 +157,7 @@ def _features(features):
     """ "auto", a whole number, a kernel as a dict, or an empty dict for what must be passed."""
     if isinstance(features, Kernel) and type(features).__name__ in _KERNELS:
         found = {one.name: getattr(features, one.name) for one in fields(features)}
-        parts = {name: _features(one) if isinstance(one, Kernel) else one
+        parts = {name: _features(one) if isinstance(one, Kernel) else plain(one, name)
                  for name, one in found.items()}  # fmt: skip
         return {} if {} in parts.values() else {"class": type(features).__name__, **parts}
     return {} if isinstance(features, Kernel) or callable(features) else features

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._packing import plain
 from skcalib._parameters import completes_docstrings
 from skcalib._validation import check_count, check_indices, take_rows, to_numpy
 from skcalib.grouping import calibration_by_group
@@ -196,17 +197,18 @@ class CalibrationMonitor(StreamEstimator):
         y_true, y_proba, sample_weight
             As in `SequentialCalibrationTest.partial_fit`.
         by : array-like of shape (n_samples,), default=None
-            The group of each sample; an alarm then names the groups that differ.
+            The group of each sample, by names or finite numbers; dates as text. An alarm then names
+            the groups that differ.
         source : str, default=None
-            A name of the batch, such as its date. A name that was used before raises an error, so
-            that no batch is added twice.
+            A name of the batch, such as its date as text. A name that was used before raises an
+            error, so that no batch is added twice.
 
         Raises
         ------
         ValueError
-            For invalid input or parameters, labels that are unknown, weights above 1, a `source`
-            that was added before, and parameters changed since the first sample. Then none of the
-            samples is added.
+            For invalid input or parameters, labels that are unknown, labels, groups or a `source`
+            that cannot be saved, such as dates, weights above 1, a `source` that was added before,
+            and parameters changed since the first sample. Then none of the samples is added.
         """
         check_alpha(self.alpha)
         size = check_count(self.window, "window")
@@ -214,6 +216,7 @@ class CalibrationMonitor(StreamEstimator):
         known = getattr(self, "classes_", None)
         if known is not None:
             check_unchanged(self, self._fitted_parameters)
+        source = plain(source, "source")
         if source is not None and source in getattr(self, "sources_", []):
             raise ValueError(f"The samples of {source!r} have been added before: leave them out.")
         check_indices(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight, by=by)
@@ -262,11 +265,6 @@ class CalibrationMonitor(StreamEstimator):
         bytes
             The text ``skcalib-CalibrationMonitor``, a header in JSON, arrays, sketches and a check
             sum; :ref:`formats` defines all of them.
-
-        Raises
-        ------
-        ValueError
-            If a label or a group is neither a string nor a number.
         """
         check_is_fitted(self, "classes_")
         arrays = {f"start.{k}": one for k, one in enumerate(self._starts)}

@@ -194,8 +194,9 @@ class SequentialCalibrationTest(StreamEstimator):
         Raises
         ------
         ValueError
-            For invalid input or parameters, labels that are unknown, weights above 1, and
-            parameters changed since the first sample. Then none of the samples is added.
+            For invalid input or parameters, labels that are unknown or cannot be saved, such as
+            dates, weights above 1, and parameters changed since the first sample. Then none of the
+            samples is added.
         """
         check_alpha(self.alpha)
         known = getattr(self, "classes_", None)
@@ -252,11 +253,6 @@ class SequentialCalibrationTest(StreamEstimator):
         bytes
             The text ``skcalib-SequentialCalibrationTest``, a header in JSON, arrays and a check
             sum; :ref:`formats` defines all of them.
-
-        Raises
-        ------
-        ValueError
-            If a label is neither a string nor a number.
         """
         check_is_fitted(self)
         values = np.array([self.log_e_value_, self.largest_log_e_value_])

@@ -536,7 +536,9 @@ def groups_of_columns(by: ArrayLike, X: MatrixLike) -> ArrayLike:
     """Names of columns of a data frame -> these columns; other groups as they are."""
     names = [by] if isinstance(by, str) else by
     columns = list(getattr(X, "columns", ()))
-    if not isinstance(names, (list, tuple)) or not all(isinstance(one, str) for one in names):
+    if not isinstance(names, (list, tuple)) or not names:
+        return by
+    if not all(isinstance(one, str) for one in names):
         return by
     missing = [name for name in names if name not in columns]
     if not missing:

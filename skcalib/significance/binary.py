@@ -253,6 +253,7 @@ def hosmer_lemeshow_test(
 N_DRAWS = 999
 _LEVELS = 500  # half of the most levels of forecasts for which labels are drawn
 _TINY = np.finfo(np.float64).tiny
+_LEAST = np.finfo(np.float64).smallest_subnormal
 #: Uncertain labels of a bin from which its squared deviation is nearly chi-square.
 FEW_IN_BIN = 3.0
 
@@ -333,19 +334,27 @@ class HosmerLemeshow(BinaryTest):
 
     def __init__(self, problem: Problem, bins: PartitionSmoother, ddof: int) -> None:
         p = self.p = problem.forecast[:, 1]
-        self.weight, self.ddof, self.options = problem.weight, ddof, (bins, ddof)
+        self.ddof, self.options = ddof, (bins, ddof)
         self.name = f"Hosmer-Lemeshow, {bins!r}"
         rows = problem.forecast, problem.target, problem.weight, problem.count
         cells = bins.fit_rows(*rows).cells_
         # After a stable sort by bin, reduceat sums the bins of many labelings at once.
         self.order = np.argsort(cells, kind="stable")
         self.starts = np.flatnonzero(np.diff(cells[self.order], prepend=-1))
-        self.mass = self._sums(self.weight)
-        squares = self._sums(problem.squares)
-        mean, rest = (self._sums(problem.squares * v) / squares for v in (p, 1 - p))
-        self.variance = squares * mean * rest
-        self.freedom = np.sum(self.variance > 0) - ddof
-        if self.freedom < 1 and (self.variance > 0).any():
+        self.mass = self._sums(problem.weight)
+        # The scale of the weights of a bin does not matter: squares of small ones would be 0.
+        largest = np.maximum.reduceat(problem.weight[self.order], self.starts)
+        scale = -np.frexp(largest)[1][np.unique(cells, return_inverse=True)[1]]
+        self.weight = np.ldexp(problem.weight, scale)
+        self.squares = np.ldexp(problem.squares, 2 * scale)
+        squares = self._sums(self.squares)
+        mean, rest = (
+            np.maximum(self._sums(self.squares * v) / squares, _LEAST * (self._sums(v) > 0))
+            for v in (p, 1 - p)
+        )
+        self.spread = np.sqrt(squares) * np.sqrt(mean) * np.sqrt(rest)
+        self.freedom = np.sum(self.spread > 0) - ddof
+        if self.freedom < 1 and (self.spread > 0).any():
             raise ValueError(
                 f"Only {self.freedom + ddof} bins hold forecasts other than 0 and 1, and "
                 f"ddof={ddof}: use more bins, or cumulative_test, which needs none."
@@ -354,8 +363,8 @@ class HosmerLemeshow(BinaryTest):
     def few(self, problem: Problem) -> bool:
         """Whether too few labels are uncertain, in all bins or in one; never for fitted ones."""
         variance = self.p * (1 - self.p)
-        spread = self._sums(problem.squares * variance)
-        labels = ratio(self._sums(problem.weight * variance) ** 2, spread)
+        spread = self._sums(self.squares * variance)
+        labels = ratio(self._sums(self.weight * variance) ** 2, spread)
         few = super().few(problem) or ((labels > 0) & (labels < FEW_IN_BIN)).any()
         return bool(few) and not self.ddof
 
@@ -371,11 +380,11 @@ class HosmerLemeshow(BinaryTest):
         """Statistic of labels (..., n)."""
         deviations = self._sums(self.weight * (y - self.p))
         with np.errstate(over="ignore"):  # infinite for an event that was practically impossible
-            return np.sum(ratio(deviations, np.sqrt(self.variance)) ** 2, axis=-1)
+            return np.sum(ratio(deviations, self.spread) ** 2, axis=-1)
 
     def estimate(self, y: np.ndarray) -> float:
         """Mean squared gap of the bins."""
-        gaps = self._sums(self.weight * (y - self.p)) / self.mass
+        gaps = self._sums(self.weight * (y - self.p)) / self._sums(self.weight)
         return np.sum(self.mass * gaps**2, axis=-1) / self.mass.sum()
 
     def pvalue(self, statistic: float) -> float:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, logit
+from scipy.special import expit, log_expit, logit
 from scipy.stats import t as student
 
 from skcalib._parameters import checks_parameters
@@ -156,36 +156,43 @@ class JointRatio(BinaryTest):
         self.log_odds = np.log(forecast[:, 1]) - np.log(forecast[:, 0])
         self.weight = problem.weight[uncertain] / unit
         self.squares = problem.squares[uncertain] / unit**2
-        variance = forecast.prod(axis=1)
         self.cluster, self.units = None, np.inf
         if problem.cluster is not None:
             self.cluster = problem.cluster[uncertain]
-        self.design = self._design(merge_ties(p[uncertain]), variance)
+        information = self._information(self.log_odds)
+        self.design = self._design(merge_ties(p[uncertain]), information[0])
         residual = problem.target[uncertain, 1] - p[uncertain]
-        self.law = self._law(self.design, variance, residual)
+        self.law = self._law(self.design, information, residual)
 
-    def _design(self, p, variance):
+    def _information(self, log_odds):
+        """Weight times variance (n,) relative to the largest, and the logarithm of that one."""
+        logs = np.log(self.weight) + log_expit(log_odds) + log_expit(-log_odds)
+        most = logs.max() if len(logs) else 0.0
+        return np.exp(logs - most), most  # products of small numbers would be 0
+
+    def _design(self, p, information):
         """Columns of the intercept and of the slope, orthogonal in the information."""
         one = np.ones((len(p), 1))
         if len(p) == 0 or np.ptp(p) == 0:
             return one[:, : len(p)]
-        information = self.weight * variance
         centre = np.average(self.log_odds, weights=information)
         slope = self.log_odds - centre
-        return np.column_stack([one, slope / np.sqrt(np.average(slope**2, weights=information))])
+        spread = np.average(slope**2, weights=information)
+        if spread < _LEAST_SPREAD:  # only forecasts that are equal have information
+            return one
+        return np.column_stack([one, slope / np.sqrt(spread)])
 
-    def _law(self, columns, variance, residual):
+    def _law(self, columns, known, residual):
         """Eigenvalues of the information's inverse times the variance of the gradient."""
-        unit = np.max(variance, initial=0.0) or 1.0  # small variances would underflow
-        variance, residual = variance / unit, residual / np.sqrt(unit)
-        information = np.sqrt((self.weight * variance) @ columns**2)  # the columns are orthogonal
-        scaled = columns / information
+        information, most = known
+        scaled = columns / np.sqrt(information @ columns**2)  # the columns are orthogonal
         if self.cluster is None:
-            return np.linalg.eigvalsh((scaled.T * (self.squares * variance)) @ scaled)
-        information = (self.weight * variance)[:, None] * scaled**2
-        leverage = cluster_sums(information.mean(axis=1), self.cluster)  # sums to 1
-        self.units = effective_size(leverage)
-        gradient = cluster_sums(scaled * (self.weight * residual)[:, None], self.cluster)
+            each = np.where(self.squares > 0, self.squares / self.weight, self.weight)
+            return np.linalg.eigvalsh((scaled.T * (each * information)) @ scaled)
+        leverage = cluster_sums((information[:, None] * scaled**2).mean(axis=1), self.cluster)
+        self.units = effective_size(leverage)  # of shares that sum to 1
+        residual = self.weight * residual * np.exp(-most / 2)
+        gradient = cluster_sums(scaled * residual[:, None], self.cluster)
         gradient /= 1 - np.minimum(leverage, 0.5)[:, None]  # as without the cluster itself
         return np.linalg.eigvalsh(inflation(self.units) * gradient.T @ gradient)
 
@@ -221,7 +228,7 @@ class InterceptRatio(JointRatio):
 
     name = "Likelihood ratio of the intercept"
 
-    def _design(self, p, variance):
+    def _design(self, p, information):
         return np.ones((len(p), min(1, len(p))))
 
 
@@ -235,32 +242,36 @@ class SlopeRatio(JointRatio):
         super().__init__(problem)
         y = problem.target[self.uncertain, 1]
         why = None
-        if len(y) == 0 or y.min() == y.max():
+        if len(y) == 0 or np.average(y, weights=self.weight) in (0, 1):  # also by rounding
             why = "all labels of forecasts other than 0 and 1 are of one class"
-        elif self.design.shape[1] == 1:
-            why = "all forecasts are equal"
+        else:
+            shifted = self._shifted(self.weight, y)
+            information = self._information(shifted)
+            design = self._design(self.log_odds, information[0])
+            if min(design.shape[1], self.design.shape[1]) == 1:
+                why = "all forecasts are equal"
         if why:
             raise ValueError(
                 f"There is no test of the slope: {why}. Use hypothesis='intercept', or more "
                 "samples."
             )
-        shifted = self._shifted(self.weight, y)
-        variance = shifted * (1 - shifted)
-        design = self._design(self.log_odds, variance)
-        self.law = self._law(design[:, 1:], variance, y - shifted)
+        self.law = self._law(design[:, 1:], information, y - expit(shifted))
         # Given their number, the events have the same law for every intercept.
-        size = (problem.weight**2 / problem.squares)[self.uncertain]
+        size = np.ones(len(self.p))
+        if problem.square is not None:
+            size = problem.weight**2 / problem.square
+        size = size[self.uncertain]
         event = self.p.copy()
-        event[self.uncertain] = self._shifted(size, y)
+        event[self.uncertain] = expit(self._shifted(size, y))
         self.null = replace(problem, forecast=np.column_stack([1 - event, event]))
         self.number = size @ y, size
 
     def _shifted(self, weight, y):
-        """Forecasts with the intercept that gives the sum of the labels."""
+        """Log odds with the intercept that gives the sum of the labels."""
         mean = np.average(y, weights=weight)
         ends = logit(mean) - self.log_odds.max() - 1, logit(mean) - self.log_odds.min() + 1
         shift = brentq(lambda d: weight @ (expit(self.log_odds + d) - mean), *ends)
-        return expit(self.log_odds + shift)
+        return self.log_odds + shift
 
     def _gains(self, events):
         known = self.design[:, :1], self.log_odds, self.weight
@@ -284,6 +295,7 @@ class SlopeRatio(JointRatio):
 
 
 HYPOTHESES = {"joint": JointRatio, "intercept": InterceptRatio, "slope": SlopeRatio}
+_LEAST_SPREAD = 1e-60  # of log odds: forecasts that are not tied differ by more than 1e-9
 _LEAST_CURVATURE = 1e-200  # of a log likelihood whose terms underflow
 _FARTHEST = 2000.0  # change of log odds in a step: those of forecasts are in (-745, 745)
 _ANGLE = (np.arange(2048) + 0.5) / 2048 * np.pi  # the trapezoidal rule of a periodic function

@@ -516,7 +516,7 @@ def two_windows(
             f"by must have shape ({n_samples},), one window per sample; got shape {values.shape}."
         )
     values = values[weighted_rows(options["sample_weight"], n_samples)]
-    names = unique_labels(values)
+    names = unique_labels(values, "by")
     if len(names) != 2:
         raise ValueError(
             f"by must have two different values, one for each window, got {len(names)}: "

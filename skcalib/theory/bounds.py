@@ -305,7 +305,13 @@ TERMS = {
 
 def check_lipschitz(lipschitz: float) -> float:
     """A Lipschitz constant."""
-    return check_not_negative(lipschitz, "lipschitz", "the Lipschitz constant of E[Y|f]")
+    value = check_not_negative(lipschitz, "lipschitz", "the Lipschitz constant of E[Y|f]")
+    if value > _LARGEST:
+        raise ValueError(f"lipschitz must be at most {_LARGEST:g}, got {shown(lipschitz)}.")
+    return value
+
+
+_LARGEST = 1e100  # Lipschitz constant: its square is finite
 
 
 def check_samples_per_bin(n_samples: int, n_bins: int) -> tuple[int, int]:

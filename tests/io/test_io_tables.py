@@ -74,7 +74,6 @@ TABLES = {
     "zeros in front": ("y,p_007\n1,0.25\n007,0.5\n", (["1", "007"], [0.25, 0.5])),
     "umlauts": ("y,p_ü\nä,0.25\nü,0.5\n", (["ä", "ü"], [0.25, 0.5])),
     "digits": ("y,p\n0,0.30000000000000004\n1,5e-324\n", ([0, 1], [0.1 + 0.2, 5e-324])),
-    "underscore": ("y,p\n0,1_0e-2\n1,+.5\n", ([0, 1], [0.1, 0.5])),
     "row numbers": (",y,p\n0,0,0.25\n1,1,0.5\n", ([0, 1], [0.25, 0.5])),
     "long labels": (f"y,p_{LONG + 1}\n{LONG}.0,1\n{LONG + 1},0\n", ([LONG, LONG + 1], [1, 0])),
 }
@@ -107,6 +106,7 @@ MESSAGES = [
     ("y,p\n0,.1\n1,\n", "has an empty cell in row 3, column 'p': fill it, or leave out the row."),
     ('y,p\n0,1\n1,0\n" ",0\n', "has an empty cell in row 4, column 'y': fill it, or leave out the"),
     ("y,p\n0,0.1\n1,high\n", f"{NO_NUMBER}'high'{NO_FEATURE}"),
+    ("y,p\n0,0.1\n1,0_5\n", f"{NO_NUMBER}'0_5'{NO_FEATURE}"),
     ("y,p\n0,True\n1,False\n", f"{NO_NUMBER}'True'{NO_FEATURE}"),
     (f"y,p\n0,0.1\n1,{'x' * 100}\n", f"{NO_NUMBER}'{'x' * 60}...'{NO_FEATURE}"),
     ("y,p\n0,0.5\n1,45%\n", f"{NO_NUMBER}'45%': write 0.45 for 45 %."),

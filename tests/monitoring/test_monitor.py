@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from scipy.special import expit
 
-from skcalib import CalibrationMonitor, SequentialCalibrationTest
+from skcalib import CalibrationMonitor, ForecastSketch, SequentialCalibrationTest
 from skcalib.kernels import LaplacianKernel
 
 
@@ -220,6 +220,37 @@ def test_refusals_change_nothing(call, words):
         call(monitor)
     monitor.set_params(window=1000, alpha=1e-5)
     assert monitor.to_bytes() == before and monitor.sources_ == ["monday"]
+
+
+DATES = np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[ns]")
+
+
+@pytest.mark.parametrize("kind", [ForecastSketch, SequentialCalibrationTest, CalibrationMonitor])
+def test_what_cannot_be_saved_is_refused_before_it_is_added(kind):
+    """And what is accepted is saved, with numbers of NumPy as numbers."""
+    wrong = [("labels", DATES), ("labels", pd.DatetimeIndex(DATES)), ("labels", [b"a", b"b"])]
+    right = [("labels", np.array([np.int64(0), np.int64(1)], dtype=object))]
+    if kind is not SequentialCalibrationTest:
+        wrong += [("by", one) for one in ([np.nan, 1.5], [np.inf, 1], DATES, [b"a", b"b"])]
+        wrong += [("by", pd.Series(DATES)), ("by", [pd.NA, "a"]), ("by", [1 + 2j, 1])]
+        right += [("by", np.array([np.int64(3), np.float32(2)], dtype=object)), ("by", [None, 1])]
+    if kind is CalibrationMonitor:
+        wrong += [("source", one) for one in (DATES[0], np.nan, b"a", ["a"])]
+        right += [
+            ("source", np.int64(3)),
+            ("features", LaplacianKernel(0.25, max_samples=np.int64(9))),
+        ]
+    for name, value in [*wrong, *right]:
+        labels = value if name == "labels" else [0, 1]
+        one = kind(labels, **({name: value} if name == "features" else {}))
+        given = {name: value} if name in ("by", "source") else {}
+        if any(value is known for _, known in right):
+            one.partial_fit(np.asarray(labels), [0.2, 0.7], **given)
+            assert kind.from_bytes(one.to_bytes()).to_bytes() == one.to_bytes()
+            continue
+        with pytest.raises(ValueError, match=f"{name} takes strings and finite numbers only.*got"):
+            one.partial_fit(np.asarray(labels), [0.2, 0.7], **given)
+        assert not hasattr(one, "classes_")
 
 
 def test_more_groups_than_can_be_compared():

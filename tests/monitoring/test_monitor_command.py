@@ -1,11 +1,18 @@
 """The command line: one line, an exit status, and a state that is whole at any time."""
 
+import os
+import sys
+import threading
+import zlib
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from skcalib import CalibrationMonitor
 from skcalib.__main__ import main
+from skcalib._monitor_command import run_monitor
 
 
 @pytest.fixture
@@ -151,6 +158,63 @@ def test_a_state_that_cannot_be_written(here, capsys):
     write(here / "a.csv", y, p)
     assert main(["monitor", "a.csv", "--state", "missing/s"]) == 2
     assert "missing is not a folder" in capsys.readouterr().err
+
+
+def test_an_output_that_cannot_be_written_leaves_the_state(here, capsys, monkeypatch):
+    (y, p), (z, q) = weeks(2, change=1)
+    write(here / "a.csv", y, p)
+    write(here / "b.csv", z, q)
+    assert main(["monitor", "a.csv", "--state", "s"]) == 0
+    before = (here / "s").read_bytes()
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys.stdout, "flush", full)
+        assert main(["monitor", "b.csv", "--state", "s"]) == 2
+    assert (here / "s").read_bytes() == before
+    assert main(["monitor", "b.csv", "--state", "s"]) == 1  # the alarm is not lost
+
+
+def test_links_devices_and_files_of_killed_writers(here, capsys):
+    ((y, p),) = weeks(1)
+    write(here / "a.csv", y, p)
+    (here / "link").symlink_to(here / "s")
+    for state in (os.devnull, "pipe"):
+        if state == "pipe":
+            os.mkfifo(state)
+        assert main(["monitor", "a.csv", "--state", state]) == 2
+        assert f"--state must be a regular file, got {state}" in capsys.readouterr().err
+    left = f".skcalib-{zlib.crc32(b's'):08x}-0.tmp"  # of a process that was killed
+    for name in (left, ".skcalib-00000000-0.tmp"):  # the other one is for another file
+        (here / name).write_bytes(b"half")
+    assert main(["monitor", "a.csv", "--state", "link"]) == 0
+    assert (here / "link").is_symlink() and (here / "s").is_file()
+    names = {".skcalib-00000000-0.tmp", "a.csv", "link", "pipe", "s"}
+    assert {one.name for one in here.iterdir()} == names
+
+
+def test_twenty_writers_at_once(here):
+    """Each of them has its own file of the state; locks of threads are those of processes."""
+    for number in range(20):
+        write(here / f"{number}.csv", [0, 1], np.array([0.25, 0.5 + number / 100]))
+    given = dict.fromkeys(("label_column", "event", "by", "alpha", "window", "notion", "normalize"))
+    said, status = [], []
+
+    def add(number):
+        options = SimpleNamespace(file=here / f"{number}.csv", state=here / "s", **given)
+        status.append(run_monitor(options, said.append))
+
+    writers = [threading.Thread(target=add, args=(number,)) for number in range(20)]
+    for one in writers:
+        one.start()
+    for one in writers:
+        one.join()
+    monitor = CalibrationMonitor.from_bytes((here / "s").read_bytes())
+    assert status == [0] * 20 and len(said) == 20
+    assert monitor.n_samples_seen_ == 40 and len(monitor.sources_) == 20
+    assert not list(here.glob(".skcalib*"))
 
 
 def test_an_interrupted_write_leaves_the_state(here, monkeypatch):

@@ -8,6 +8,7 @@ import re
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import make_forecasts
 from public_functions import BESIDE, FORECASTS, MOMENTS, SCALARS, public_name
@@ -477,6 +478,35 @@ INVALID_CALLS = [
     (
         partial(median_distance, [[0.5, np.nan]]),
         "forecast contains NaN or infinity: remove these rows first.",
+    ),
+    (
+        partial(s.CalibrationReport.from_predictions, Y, P[:, 1], by=[]),
+        "by must have the group of each of the 40 samples, got shape (0,): pass an array, a data "
+        "frame, or a dict of masks.",
+    ),
+    (
+        partial(s.calibration_error, Y, P[:, 1], pos_label=pd.Series([1, 0])),
+        "pos_label must be the label of one class, got 0 1 1 0 dtype: int64.",
+    ),
+    (
+        partial(s.decision_regret, Y, P, threshold=0.3, X=5),
+        "X must have a row of features for each sample, got 5.",
+    ),
+    (
+        partial(s.decision_regret, Y, P, costs=[[0, 1e308], [1e308, 0]]),
+        "costs must be at most 1e+100 in size, got [[0, 1e+308], [1e+308, 0]]: use a larger unit.",
+    ),
+    (
+        partial(s.decision_regret, Y, P, threshold=0.3, confidence_level=1e-320),
+        "confidence_level must be at least 1e-10, got 1e-320: 0.95 is usual.",
+    ),
+    (
+        partial(s.compare_windows, Y, P, by=[None, "a"] * 20),
+        "by contains missing values (NaN or None): remove these rows first.",
+    ),
+    (
+        partial(s.optimal_n_bins, 100, lipschitz=1e308),
+        "lipschitz must be at most 1e+100, got 1e+308.",
     ),
     (partial(s.combine_tests, []), "tests is empty: pass at least one CalibrationTest."),
 ]

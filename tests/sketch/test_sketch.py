@@ -258,13 +258,6 @@ def test_other_bytes_are_refused(spoil, words):
         ForecastSketch.from_bytes(spoil(data))
 
 
-def test_labels_that_json_cannot_hold():
-    labels = np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[D]")
-    sketch = ForecastSketch(labels).fit(labels, [0.2, 0.7])
-    with pytest.raises(ValueError, match="label must be a string or a number to be written"):
-        sketch.to_bytes()
-
-
 # --- Parameters and bad input ---------------------------------------------------------------------
 
 

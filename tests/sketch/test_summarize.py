@@ -161,6 +161,9 @@ def test_names_are_refused(make):
         summarize(frame, y_true="animal", y_proba=["p0", "p1", "p9"])
     with pytest.raises(ValueError, match=r"'animal' has 3 classes .* but y_proba names 2 column"):
         summarize(frame, y_true="animal", y_proba=["p0", "p1"])
+    for wrong in (0, False, [], ["site", "site"], [None]):
+        with pytest.raises(ValueError, match="by must be the name of a column, or a list of diff"):
+            summarize(frame, y_true="animal", y_proba=["p0", "p1", "p2"], by=wrong)
 
 
 def test_missing_labels():
@@ -189,8 +192,17 @@ def test_without_narwhals(monkeypatch):
         summarize(pl.LazyFrame(columns), **names)
 
 
-def test_other_objects_are_refused():
+def test_other_objects_are_refused(monkeypatch):
     pytest.importorskip("narwhals")
+    twice = pd.DataFrame([[0, 0.5, 0.5]], columns=["y", "p", "p"])
+    dates = pd.DataFrame({"y": [0, 1], "p": [0.5, 0.5], "d": pd.to_datetime(["2024-01-01"] * 2)})
+    for library in (frames._narwhals, lambda: None):
+        monkeypatch.setattr(frames, "_narwhals", library)
+        with pytest.raises(ValueError, match="'p' 2 times|more than one column 'p'"):
+            summarize(twice, y_true="y", y_proba="p")
+        with pytest.raises(ValueError, match="by takes strings and finite numbers only"):
+            summarize(dates, y_true="y", y_proba="p", by="d")
+    monkeypatch.undo()
     with pytest.raises(ValueError, match="frame must be a data frame .* got dict"):
         summarize({"p": [0.5]}, y_true="y", y_proba="p")
 
