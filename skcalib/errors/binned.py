@@ -220,21 +220,27 @@ def error_of_bins(
 ) -> float:
     """The error from the `BinSums` of each problem of a notion."""
     p = resolve_norm(norm)
-    powers = [_power(one, p, debiased) for one in sums]
-    if p == np.inf:
-        return max(powers)
+    unit = 1.0
+    if p > 2:  # large powers of small gaps would underflow
+        unit = max(float(_gaps(one).max()) for one in sums)
+    if p == np.inf or unit == 0:
+        return unit
+    powers = [_power(one, unit, p, debiased) for one in sums]
     power = sum(powers) / (len(powers) if notion.reduce == "mean" else 1)
-    return power if p == 1 or squared else float(max(power, 0.0) ** (1 / p))
+    return power if p == 1 or squared else unit * float(max(power, 0.0) ** (1 / p))
 
 
-def _power(sums, p, debiased):
-    """Mean p-th power of the gaps of one problem; the largest gap for an infinite p."""
+def _gaps(sums):
+    """Gaps of the occupied bins."""
+    occupied = sums.mass > 0
+    return np.abs(sums.label - sums.score)[occupied] / sums.mass[occupied]
+
+
+def _power(sums, unit, p, debiased):
+    """Mean p-th power of the gaps of one problem, in this unit."""
     occupied = sums.mass > 0
     mass = sums.mass[occupied]
-    gap = np.abs(sums.label - sums.score)[occupied] / mass
-    if p == np.inf:
-        return float(gap.max())
-    power = gap**p
+    power = (_gaps(sums) / unit) ** p
     if debiased:
         variance = sums.mean_variance()[occupied]
         several = np.isfinite(variance)
