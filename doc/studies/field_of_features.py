@@ -254,23 +254,21 @@ def rows_of_data(name, seed):
 
 
 def write_table(results):
-    """Means over seeds for each setting: losses, worst groups and seconds, beside the results."""
+    """Means over seeds for each setting, of losses and worst groups, beside the results."""
     with results.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    head = ["setting", "n", *METHODS, *(f"group: {m}" for m in METHODS), "s: skcalib", "s: MCGrad"]
+    head = ["setting", "n", *METHODS, *(f"group: {method}" for method in METHODS)]
     lines = []
     for name, n in dict.fromkeys((row["setting"], row["samples"]) for row in rows):
         own = [row for row in rows if (row["setting"], row["samples"]) == (name, n)]
         found = {
             (column, method): np.mean([float(r[column]) for r in own if r["method"] == method])
-            for column in ("loss", "group", "seconds")
+            for column in ("loss", "group")
             for method in METHODS
         }
         line = [name, f"{int(n):,}", *(f"{found['loss', m]:.4f}" for m in METHODS)]
-        line += [f"{found['group', m]:.3f}" for m in METHODS]
-        line += [f"{found['seconds', m]:.1f}" for m in ("skcalib", "MCGrad", "CatBoost")]
-        lines.append(line)
-    write(results, "table", [[*head, "s: CatBoost"], *lines])
+        lines.append(line + [f"{found['group', m]:.3f}" for m in METHODS])
+    write(results, "table", [head, *lines])
 
 
 def main():
