@@ -201,13 +201,14 @@ class Extension:
         most what is left out. It is 0 if labels from the map often have as large a product.
         """
         n_rows, n_classes = self.proba.shape
-        if n_classes == 2 or problem.cluster is not None:
+        rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MOST_ROWS)).astype(int))
+        size = min(_NEIGHBOURS, len(rows) // 20)
+        if n_classes == 2 or problem.cluster is not None or size == 0:
             return 0.0
         p, share = self.test.proba, problem.share
         residual = problem.residual(slice(None), p)
         code = self.test.cells.at(self.test.needed) if self.test.needed else None
         square = problem.root**2 * problem.average.dispersion
-        rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, _MOST_ROWS)).astype(int))
         pulled = np.zeros(n_rows)  # variance that the means of the cells take from products
         if code is not None:
             own = indicators(code, code.max() + 1).T
@@ -215,7 +216,7 @@ class Extension:
             mass = np.where((mass := own @ share) > 0, mass, 1.0)
             residual = residual - (own @ (share[:, None] * residual) / mass[:, None])[code]
             pulled = spread / share / mass[code] - (own @ spread / mass**2 / 2)[code]
-        forecast, size = problem.forecast[rows], min(_NEIGHBOURS, len(rows) // 20)
+        forecast = problem.forecast[rows]
         tree, total, weight, variance = cKDTree(forecast), 0.0, 0.0, 0.0
         for some in row_blocks(forecast, n_classes * size):
             near = tree.query(forecast[some], size + 1)[1]
@@ -228,7 +229,7 @@ class Extension:
             both = np.einsum("ik,ik,ik->i", q, r, 1 - q - r) + np.einsum("ik,ik->i", q, r) ** 2
             total, weight = total + float(h @ product), weight + float(h.sum())
             variance += 2 * float((square[i] * square[j]) @ both)
-        law = SquaredNorm(total, max(variance, _TINY), 0.0, 0.0)
+        law = SquaredNorm(total, max(variance, 1e-60), 0.0, 0.0)
         return total / weight if law.pvalue < _UNRESOLVED else 0.0
 
 

@@ -486,8 +486,7 @@ def test_hostile_forecasts_to_the_grouping_loss(loss, partitioner, problem, noti
     call = lambda: estimator.fit(X, y, weight, y_proba=P)  # noqa: E731
     if finite_or_refused(call) is not None:
         found = numbers(estimator)
-        if loss != "brier":  # documented: known for quadratic scores only
-            assert np.isnan(found.pop("binned_epistemic_bound_"))
+        assert np.isnan(found.pop("binned_epistemic_bound_"))  # documented: of "partition" only
         assert not any(np.isnan(value).any() for value in found.values()), found
 
 

@@ -302,6 +302,7 @@ BINARY_LABELS = {
 }
 
 
+SAVED = ("CalibrationMonitor()", "SequentialCalibrationTest()")  # labels become JSON
 FEW_LABELS = ("strings, list", "pandas, categorical", "polars, strings", "negative")
 
 
@@ -317,6 +318,10 @@ def test_labels_of_every_kind(recipe, kind):
     which = 0 if kind in BINARY_LABELS else -1  # two classes, or the most that it takes
     y, proba = list(shapes(recipe))[which]
     labels = {**LABELS, **BINARY_LABELS}[kind](y)
+    if kind in ("bytes", "dates") and str(recipe) in SAVED:
+        with pytest.raises(ValueError, match="which can be saved"):
+            run(recipe, labels, proba)
+        return
     np.testing.assert_array_equal(run(recipe, labels, proba), expected_of(recipe)[which])
 
 
