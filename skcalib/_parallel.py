@@ -17,7 +17,7 @@ def threads_for(X):
 
     Boosting of small data with as many threads as cores takes many times as long beside other work.
     """
-    size = prod(X.shape) if hasattr(X, "shape") else np.size(X)
+    size = prod(X.shape) if hasattr(X, "shape") else np.asarray(X, dtype=object).size
     return threadpool_limits(1) if size < FEW_VALUES else nullcontext()
 
 
