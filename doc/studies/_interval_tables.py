@@ -1,4 +1,4 @@
-"""Tables of the coverage study that the user guide includes."""
+"""Writers of the results of studies, and the tables of them that the user guide includes."""
 
 import csv
 
@@ -56,3 +56,15 @@ def write(results, name, lines):
     path = results.with_name(f"{results.stem}_{name}.csv")
     with path.open("w", newline="", encoding="utf-8") as file:
         csv.writer(file, lineterminator="\n").writerows(lines)
+
+
+def write_as_found(path, fields, rows, *, append=False):
+    """Write and print each row, a dict of the fields, as soon as it is known."""
+    with path.open("a" if append else "w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, fields, lineterminator="\n")
+        if not append:
+            writer.writeheader()
+        for row in rows:
+            writer.writerow(row)
+            file.flush()
+            print(*row.values(), flush=True)

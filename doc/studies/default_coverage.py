@@ -17,7 +17,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-from _interval_tables import write
+from _interval_tables import write, write_as_found
 from _worlds import World, true_error
 
 from skcalib.error_intervals.proper import estimates_of_solved
@@ -208,17 +208,15 @@ def main():
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     append = options.last and options.output.exists()
-    with options.output.open("a" if append else "w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        if not append:
-            writer.writeheader()
-        for n_samples in options.samples:
-            repetitions = max(2, round(options.times * REPETITIONS[n_samples]))
-            for kind, n_classes in LAST if options.last else SETTINGS:
-                for row in rows_of(kind, n_classes, n_samples, repetitions):
-                    writer.writerow(row)
-                    print(*row.values(), flush=True)
-                file.flush()
+    rows = (
+        row
+        for n_samples in options.samples
+        for setting in (LAST if options.last else SETTINGS)
+        for row in rows_of(
+            *setting, n_samples, max(2, round(options.times * REPETITIONS[n_samples]))
+        )
+    )
+    write_as_found(options.output, FIELDS, rows, append=append)
     write_tables(options.output)
 
 

@@ -16,11 +16,12 @@ import argparse
 import csv
 import time
 import warnings
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from _interval_tables import write
+from _interval_tables import write, write_as_found
 from scipy.special import expit, softmax
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
 from sklearn.linear_model import LogisticRegression
@@ -273,21 +274,16 @@ def write_table(results):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--samples", type=int, nargs="+", default=(1000, 4000))
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    with options.output.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        writer.writeheader()
-        for seed in range(options.seeds):
-            runs = [rows_of_setting(s, n, seed) for n in options.samples for s in SETTINGS]
-            runs += [rows_of_data(name, seed) for name in REAL]
-            for rows in runs:
-                for row in rows:
-                    writer.writerow(row)
-                    print(*row.values(), flush=True)
+    runs = []
+    for seed in range(options.seeds):
+        runs += [rows_of_setting(s, n, seed) for n in options.samples for s in SETTINGS]
+        runs += [rows_of_data(name, seed) for name in REAL]
+    write_as_found(options.output, FIELDS, chain.from_iterable(runs))
     write_table(options.output)
 
 

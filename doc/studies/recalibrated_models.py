@@ -10,11 +10,11 @@ loss, calibration error and grouping loss by the Brier score, with their interva
 """
 
 import argparse
-import csv
 import warnings
 from pathlib import Path
 
 import numpy as np
+from _interval_tables import write_as_found
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, make_classification
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
@@ -88,18 +88,17 @@ def rows_of(name, X, y, division, models=MODELS):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--divisions", type=int, default=5)
+    parser.add_argument("--divisions", type=int, default=3)
     parser.add_argument("--output", type=Path, default=RESULTS)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    with options.output.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, FIELDS, lineterminator="\n")
-        writer.writeheader()
-        for division in range(options.divisions):
-            for name, (X, y) in tables().items():
-                for row in rows_of(name, X, y, division):
-                    writer.writerow(row)
-                    print(*row.values(), flush=True)
+    rows = (
+        row
+        for division in range(options.divisions)
+        for name, (X, y) in tables().items()
+        for row in rows_of(name, X, y, division)
+    )
+    write_as_found(options.output, FIELDS, rows)
 
 
 if __name__ == "__main__":

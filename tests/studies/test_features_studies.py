@@ -18,7 +18,7 @@ def field():
 
 @pytest.fixture(scope="module")
 def models():
-    with imported("recalibrated_models") as module:
+    with imported("recalibrated_models", "_interval_tables") as module:
         yield module
 
 
