@@ -37,8 +37,7 @@ def check_known_labels(labels: Any) -> np.ndarray:
             "chunk may lack some; for a single column [negative, positive]."
         )
     known = check_label_list(labels)
-    for label in known:
-        plain(label, "labels")
+    plain(tuple(known), "labels")
     return known
 
 

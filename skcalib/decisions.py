@@ -329,8 +329,7 @@ def _correct(solved, X, folds, seed, n_jobs):
         return LogLoss().loss(target[rows], softmax(start[rows] + step, axis=1))
 
     mixing, found = Mixing(losses, paths, weight, solved.cluster), solved.conditional.copy()
-    for _, test in folds:
-        mixture = mixing.choose(np.setdiff1d(np.arange(len(target)), test))
+    for test, mixture in mixing.of_other_folds(folds):
         if mixture.weights.any():
             found[test] = softmax(start[test] + mixture.of(paths, test), axis=1)
     return found

@@ -26,6 +26,7 @@ from scipy.special import gammainc, gammaincc, gammainccinv, ndtr
 
 _MOST_ROWS = 2_000  # whose products are computed
 _NORMAL = 1e-3  # a skewness that is practically zero
+LEAST_NOISE = 1e-60  # a second cumulant that is practically zero
 
 
 @dataclass(frozen=True)

@@ -117,11 +117,10 @@ class AveragedProblem:
     @cached_property
     def left_out(self) -> float:
         """Share of the squared error of several classes that no map or cell takes in."""
-        if self.tested is None:
+        if self.tested is None or not (missing := self.tested.missing(self)):
             return 0.0
-        missing = self.tested.left_out(self)
         taken = self.share @ np.sum((self.tested.proba - self.forecast) ** 2, axis=1)
-        return float(missing / (missing + taken)) if missing else 0.0
+        return float(missing / (missing + taken))
 
     @property
     def evidence(self) -> dict[str, float]:

@@ -18,7 +18,7 @@ import numpy as np
 from skcalib._rows import centred
 from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.scores import Brier
-from skcalib.squared_norm import SquaredNorm, noise_cumulants
+from skcalib.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,6 @@ _FLAT = 1e-6  # relative eigenvalues of directions that are left out
 _NO_CHANGE = 1e-12  # mean squared change below which a map is the identity
 _WIDE, _PROBES = 2_000, 256  # directions of all problems from which traces are estimated; draws
 _BETWEEN = 0.1  # largest relative variance of the squared change: else it is that of few samples
-_LEAST = 1e-60  # variance of a squared norm that is practically zero
 _TINY = np.finfo(np.float64).tiny
 
 
@@ -80,7 +79,7 @@ def squared_norms(
     ]
     known = [score for score, one in zip(scores, finite, strict=True) if one]
     norms = iter(_norms(problems, known, share) if known else [])
-    return [next(norms) if one else ErrorNorm(np.inf, _LEAST, 0.0, 0.0) for one in finite]
+    return [next(norms) if one else ErrorNorm(np.inf, LEAST_NOISE, 0.0, 0.0) for one in finite]
 
 
 def _norms(problems, scores, share):
@@ -224,7 +223,7 @@ class ScoreNoise:
         second, third = traces.noise
         skewness = min(third / second**1.5, np.sqrt(8))
         least = 2 * expected**2 / max(traces.size, 1)
-        second = max(second - 2 * traces.fourth, least, _LEAST)
+        second = max(second - 2 * traces.fourth, least, LEAST_NOISE)
         estimate = traces.squared_mean - max(expected, traces.first)
         return SquaredNorm(estimate, second, skewness * second**1.5, 0.0)
 
@@ -406,7 +405,7 @@ class _LogProjection(_Projection):
         raw = fitted + traces.squared_mean
         signal = 0.25 * variance + traces.signal
         # A gain may be negative: the ratio of signal to raw is that of noise at least.
-        floor = max(traces.first, _LEAST)
+        floor = max(traces.first, LEAST_NOISE)
         return ErrorNorm.from_mean(signal, max(raw, floor), raw - traces.first, *traces.noise)
 
 
@@ -497,7 +496,7 @@ class _Traces:
             np.fill_diagonal(once, 0.0)  # products of independent probes have no bias
             pairs = _PROBES * (_PROBES - 1)
             second, third = np.sum(once**2) / pairs, np.sum(once * twice) / pairs
-        return max(2 * float(second), _LEAST), 8 * float(third)
+        return max(2 * float(second), LEAST_NOISE), 8 * float(third)
 
 
 class _ClusterTraces(_Traces):
@@ -525,7 +524,7 @@ class _ClusterTraces(_Traces):
     @property
     def noise(self):
         second, third = noise_cumulants(self._sums)
-        return max(second, _LEAST), third
+        return max(second, LEAST_NOISE), third
 
 
 def _traces(mean, problem):

@@ -220,12 +220,13 @@ def error_of_bins(
 ) -> float:
     """The error from the `BinSums` of each problem of a notion."""
     p = resolve_norm(norm)
-    unit = 1.0
+    gaps, unit = [_gaps(one) for one in sums], 1.0
     if p > 2:  # large powers of small gaps would underflow
-        unit = max(float(_gaps(one).max()) for one in sums)
+        unit = max(float(gap.max()) for gap in gaps)
     if p == np.inf or unit == 0:
         return unit
-    powers = [_power(one, unit, p, debiased) for one in sums]
+    pairs = zip(sums, gaps, strict=True)
+    powers = [_mean_power(one, (gap / unit) ** p, debiased) for one, gap in pairs]
     power = sum(powers) / (len(powers) if notion.reduce == "mean" else 1)
     return power if p == 1 or squared else unit * float(max(power, 0.0) ** (1 / p))
 
@@ -236,11 +237,10 @@ def _gaps(sums):
     return np.abs(sums.label - sums.score)[occupied] / sums.mass[occupied]
 
 
-def _power(sums, unit, p, debiased):
-    """Mean p-th power of the gaps of one problem, in this unit."""
+def _mean_power(sums, power, debiased):
+    """Mean of a power of the gaps of one problem."""
     occupied = sums.mass > 0
     mass = sums.mass[occupied]
-    power = (_gaps(sums) / unit) ** p
     if debiased:
         variance = sums.mean_variance()[occupied]
         several = np.isfinite(variance)

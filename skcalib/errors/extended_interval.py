@@ -22,7 +22,6 @@ from scipy.sparse import csr_array, hstack
 
 from skcalib.clusters import independent_size, inflation
 from skcalib.errors.averaged_interval import (
-    _LEAST,
     _NO_CHANGE,
     _TINY,
     ErrorNorm,
@@ -31,7 +30,7 @@ from skcalib.errors.averaged_interval import (
 from skcalib.errors.extension import Extension, indicators
 from skcalib.links.basis import CONFUSION
 from skcalib.scores import Brier
-from skcalib.squared_norm import SquaredNorm, noise_cumulants
+from skcalib.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -109,7 +108,9 @@ def _wider(problems, extensions, levels, score, norm, share):
     estimate = gain + squared - first
     raw = max(gain + squared, first) if gain else squared
     between = norm.between if isinstance(score, Brier) else 0.0
-    return SquaredNorm.from_mean(signal, raw, estimate, max(2 * second, _LEAST), 8 * third, between)
+    return SquaredNorm.from_mean(
+        signal, raw, estimate, max(2 * second, LEAST_NOISE), 8 * third, between
+    )
 
 
 class _Noise:

@@ -39,7 +39,7 @@ from skcalib.inference import ranked_above
 from skcalib.links._base import row_blocks
 from skcalib.links.averaging import cost, identity_model
 from skcalib.links.basis_block import FEW_CLASSES
-from skcalib.squared_norm import SquaredNorm, noise_cumulants
+from skcalib.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,8 +149,10 @@ class Extension:
                     for one, cells in zip(fitted, kinds, strict=True)
                 ]
         tests = [
-            ResidualTest(cells, problem, proba, one, trials=len(kinds))
-            for one, cells in zip(fitted, kinds, strict=True)
+            ResidualTest(cells, problem, proba, sums, one, trials=len(kinds))
+            for cells, sums, one in zip(
+                kinds, residual_sums(kinds, problem, proba), fitted, strict=True
+            )
         ]
         test = min(tests, key=lambda one: one.pvalue)
         shifts = np.empty((0, n_classes, n_classes))
@@ -193,8 +195,8 @@ class Extension:
         factor = unit / (1 - self.leverage[rows])
         return factor * brier, 0.5 * factor * log
 
-    def left_out(self, problem: Any) -> float:
-        r"""Squared norm that the map and its cells leave out of the error of several classes.
+    def missing(self, problem: Any) -> float:
+        """Squared norm that the map and its cells leave out of the error of several classes.
 
         The mean product of the residual of each forecast and those of its neighbours, after the
         means of the cells that are needed. It estimates the squared norm of the local means, so at
@@ -229,7 +231,7 @@ class Extension:
             both = np.einsum("ik,ik,ik->i", q, r, 1 - q - r) + np.einsum("ik,ik->i", q, r) ** 2
             total, weight = total + float(h @ product), weight + float(h.sum())
             variance += 2 * float((square[i] * square[j]) @ both)
-        law = SquaredNorm(total, max(variance, 1e-60), 0.0, 0.0)
+        law = SquaredNorm(total, max(variance, LEAST_NOISE), 0.0, 0.0)
         return total / weight if law.pvalue < _UNRESOLVED else 0.0
 
 
@@ -314,11 +316,43 @@ def _place(value, mass):
     return ranked_above(rank, rank, mass)
 
 
+def residual_sums(
+    kinds: list[NestedCells], problem: Any, proba: np.ndarray
+) -> list[list[np.ndarray]]:
+    """Sums over the finest cells of each kind: of residuals, their law under the map, and shares.
+
+    Residuals and information (M, c), squares of residuals, noise (M, c, c), squares of the noise of
+    single samples, third moments, and shares (M,); for two classes those of the second one.
+    """
+    binary = proba.shape[1] == 2
+    totals: list[list[Any]] = [[0.0] * 7 for _ in kinds]
+    for rows in row_blocks(proba, proba.shape[1] ** 2) if kinds[0].levels else ():
+        p, e = proba[rows], problem.residual(rows, proba[rows])
+        share, square = problem.share[rows], problem.root[rows] ** 2
+        if binary:
+            e, information = e[:, 1:], (p[:, 0] * p[:, 1])[:, None]
+            noise = information[:, :, None]
+        else:
+            information = p
+            noise = p[:, :, None] * (np.eye(p.shape[1]) - p[:, None])
+        noise = problem.average.dispersion * square[:, None, None] * noise
+        parts = share[:, None] * e, share[:, None] * information, square[:, None] * e**2
+        one = problem.one[rows, None]
+        each = np.einsum("iaa->ia", noise)
+        skewed = one * each * (1 - 2 * (p[:, 1:] if binary else p))
+        parts = *parts, noise, one / share[:, None] * each**2, skewed, share
+        for k, cells in enumerate(kinds):
+            pairs = zip(totals[k], parts, strict=True)
+            totals[k] = [total + cells.total(part, rows) for total, part in pairs]
+    return totals
+
+
 class ResidualTest:
     """Tests of the residuals of a map in the cells of every level.
 
-    `fitted` are pairs of sums of tangents over the finest cells, and the covariance of their
-    parameters: residuals of a fit are smaller than those of the true map.
+    `sums` are those of `residual_sums`. `fitted` are pairs of sums of tangents over the finest
+    cells, and the covariance of their parameters: residuals of a fit are smaller than those of the
+    true map.
     """
 
     def __init__(
@@ -326,6 +360,7 @@ class ResidualTest:
         cells: NestedCells,
         problem: Any,
         proba: np.ndarray,
+        sums: list[np.ndarray],
         fitted: list[tuple[np.ndarray, np.ndarray]],
         trials: int = 1,
     ) -> None:
@@ -333,29 +368,10 @@ class ResidualTest:
         self._fitted, self._trials = fitted, trials
         if not cells.levels:
             return
-        average, binary = problem.average, proba.shape[1] == 2
-        self._size, self._clusters = average.size, None
-        totals: list = [0.0] * 7
-        for rows in row_blocks(np.empty((len(proba), proba.shape[1] ** 2))):
-            p, e = proba[rows], problem.residual(rows, proba[rows])
-            share, square = problem.share[rows], problem.root[rows] ** 2
-            if binary:
-                e, information = e[:, 1:], (p[:, 0] * p[:, 1])[:, None]
-                noise = information[:, :, None]
-            else:
-                information = p
-                noise = p[:, :, None] * (np.eye(p.shape[1]) - p[:, None])
-            noise = average.dispersion * square[:, None, None] * noise
-            parts = share[:, None] * e, share[:, None] * information, square[:, None] * e**2
-            one = problem.one[rows, None]
-            each = np.einsum("iaa->ia", noise)
-            skewed = one * each * (1 - 2 * (p[:, 1:] if binary else p))
-            parts = *parts, noise, one / share[:, None] * each**2, skewed, share
-            totals = [t + cells.total(part, rows) for t, part in zip(totals, parts, strict=True)]
-        self._sums = totals
+        self._sums, self._size, self._clusters = sums, problem.average.size, None
         if problem.cluster is not None:
             residual = problem.share[:, None] * problem.residual(slice(None), proba)
-            self._clusters = residual[:, 1:] if binary else residual, problem.cluster
+            self._clusters = residual[:, -self._sums[0].shape[1] :], problem.cluster
         self.levels = [(J, self._norm(J)) for J in self.affordable(log=True)]
 
     def affordable(self, *, log: bool) -> list[int]:
@@ -387,7 +403,7 @@ class ResidualTest:
             rows = rows.toarray()
             value = float(np.sum(rows.sum(axis=0) ** 2) - np.sum(rows**2))
             noise2, noise3 = noise_cumulants(rows)
-            return SquaredNorm(value, max(noise2, 1e-60), noise3, 0.0)
+            return SquaredNorm(value, max(noise2, LEAST_NOISE), noise3, 0.0)
         value = float(np.sum(mean**2 / whitened) - np.sum(seen / whitened))
         for tangents, covariance in self._fitted:
             along = self.cells.fold(tangents, level) / np.sqrt(whitened)[:, :, None]
@@ -396,7 +412,7 @@ class ResidualTest:
         spread = noise * root[:, :, None] * root[:, None]
         second = np.sum(spread**2) - np.sum(own / whitened**2)
         third = 8 * np.sum((spread @ spread) * spread) + 4 * np.sum(skewed**2 / whitened**3)
-        return SquaredNorm(value, max(2 * float(second), 1e-60), float(third), 0.0)
+        return SquaredNorm(value, max(2 * float(second), LEAST_NOISE), float(third), 0.0)
 
     @cached_property
     def pvalue(self) -> float:
@@ -413,7 +429,7 @@ class ResidualTest:
         found, before = [], SquaredNorm(0.0, 0.0, 0.0, 0.0)
         for _, norm in self.levels:
             more = norm.estimate - before.estimate
-            noise = max(norm.noise2 - before.noise2, 1e-60), norm.noise3 - before.noise3
+            noise = max(norm.noise2 - before.noise2, LEAST_NOISE), norm.noise3 - before.noise3
             found.append(SquaredNorm(more, *noise, 0.0).pvalue)
             before = norm
         return found

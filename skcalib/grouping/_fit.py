@@ -265,7 +265,7 @@ def fit_risk(problem, score, smoother, model, options, seed):
     curve = _held_out_curve(problem, smoother)
     own = {"random_state": seed, "cluster": problem.cluster}
     folds = check_folds(options.folds, problem.target, **own)
-    terms = risk_terms(problem, score, curve, model, folds, seed)
+    terms = risk_terms(problem, score, curve, model, folds, seed, options.n_jobs)
     weight = problem.weight / problem.weight.sum()
     bound = float(weight @ terms.differences)
     variance = variance_of_mean(terms.differences, weight, problem.cluster)
@@ -308,7 +308,7 @@ class RiskTerms:
     scale: float
 
 
-def risk_terms(problem, score, curve, model, folds, seed):
+def risk_terms(problem, score, curve, model, folds, seed, n_jobs):
     """Steps from the held-out `curve`, mixed by the losses of the other folds.
 
     `model` is None for the corrected model, or a regressor of the residual, a column at a time, or
@@ -318,12 +318,12 @@ def risk_terms(problem, score, curve, model, folds, seed):
     if model is None:
         start = log_forecast(curve, detection_limit(curve))
         given = problem.features, target, weight, folds
-        paths = held_out_paths(start, *given, seed=seed)
+        paths = held_out_paths(start, *given, seed=seed, n_jobs=n_jobs)
         paths = [softmax(start + path, axis=2) - softmax(start, axis=1) for path in paths]
     else:
         features = np.column_stack([problem.forecast[:, 1:], problem.features])
         predict = partial(_model_steps, model, features, target, curve, weight)
-        paths = [out_of_fold(predict, folds, len(curve))[0][None]]
+        paths = [out_of_fold(predict, folds, len(curve), n_jobs=n_jobs)[0][None]]
     tested = np.unique(np.concatenate([test for _, test in folds]))
     known = problem.forecast[tested], weight[tested]
     for path in paths:
@@ -335,8 +335,7 @@ def risk_terms(problem, score, curve, model, folds, seed):
 
     mixing = Mixing(losses, paths, weight, problem.cluster)
     differences, slope, scale = np.zeros((3, len(curve)))
-    for _, test in folds:
-        mixture = mixing.choose(np.setdiff1d(np.arange(len(curve)), test))
+    for test, mixture in mixing.of_other_folds(folds):
         before, far = mixing.before[test], mixture.of(paths, test)
         near = _NEAR_ZERO * mixture.of(paths, test, direction=True)
         differences[test] = _saved(before, losses(far, test))

@@ -70,8 +70,7 @@ class StreamEstimator(BaseEstimator):
         return estimator
 
     def _start(self, classes: np.ndarray) -> None:
-        for label in classes:
-            plain(label, "labels")
+        plain(tuple(classes), "labels")
         self._streams = Streams(self.notion, self.features, classes)
         self._fitted_parameters = self.get_params(deep=False)
         self.classes_, self.n_samples_seen_ = classes, 0

@@ -269,8 +269,8 @@ class _Trees:
                 min_samples_leaf=_LEAST,
                 max_features=min(tried, inputs.shape[1]),
                 random_state=rng.randint(np.iinfo(np.int32).max),
-            ).fit(inputs, _sketch(residual), **weighted)
-            leaf = tree.apply(inputs)
+            ).fit(inputs, _sketch(residual), check_input=False, **weighted)
+            leaf = tree.apply(inputs, check_input=False)
             sums, information = (
                 np.stack([np.bincount(leaf, weight * own, tree.tree_.node_count) for own in each.T])
                 for each in (residual, proba * (1 - proba))
@@ -285,7 +285,7 @@ class _Trees:
         inputs, found = self._inputs(known, score), []
         total = np.zeros((len(inputs), self.n_classes))
         for number, (tree, values) in enumerate(self.trees, start=1):
-            total = total + values[tree.apply(inputs)]
+            total = total + values[tree.apply(inputs, check_input=False)]
             if number in _ROUNDS:
                 found.append(total)
         return np.stack(found) if found else np.stack([total] * len(_ROUNDS))
@@ -340,6 +340,11 @@ class Mixing:
         everything = np.arange(len(weight))
         self.before = losses(np.zeros(paths[0].shape[1:]), everything)
         self.levels = [np.stack([losses(step, everything) for step in path]) for path in paths]
+
+    def of_other_folds(self, folds):
+        """The rows of each test fold, and the `Mixture` that all other rows choose."""
+        for _, test in folds:
+            yield test, self.choose(np.setdiff1d(np.arange(len(self.weight)), test))
 
     def choose(self, rows):
         """The `Mixture` of lowest mean loss of some rows."""

@@ -341,10 +341,8 @@ class GroupRecalibrator(Recalibrator):
                 return score.loss(target[rows], softmax(start[rows] + step, axis=1))
 
             mixing = Mixing(losses, paths, weight, cautious=True)
-            everybody = np.arange(len(weight))
-            mixture = mixing.choose(everybody)
-            for _, test in folds:
-                own = mixing.choose(np.setdiff1d(everybody, test))
+            mixture = mixing.choose(np.arange(len(weight)))
+            for test, own in mixing.of_other_folds(folds):
                 if own.weights.any():
                     nested[test] = losses(own.of(paths, test), test)
         pairs = (before, plain), (plain, nested), (before, nested)
