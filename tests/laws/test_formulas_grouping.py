@@ -821,7 +821,7 @@ def test_second_bound_by_loops(score, n_classes):
     weight /= weight.mean()
     folds = [(np.setdiff1d(np.arange(n), np.arange(k, n, 3)), np.arange(k, n, 3)) for k in range(3)]
     problem = GroupingProblem(forecast, target, weight, X, [])
-    found = risk_terms(problem, score, curve, LinearRegression(), folds, 0)
+    found = risk_terms(problem, score, curve, LinearRegression(), folds, 0, n_jobs=None)
     features = np.column_stack([forecast[:, 1:], X])
     step = np.zeros((n, n_classes))
     for train, test in folds:
@@ -862,6 +862,7 @@ def test_the_scale_of_weights_is_no_penalty():
             model,
             folds,
             0,
+            n_jobs=None,
         )
         for model in (Ridge(30.0), None)
         for scale in (1.0, 100.0)
@@ -877,7 +878,7 @@ def test_samples_that_no_fold_tests_stay_where_they_are():
     forecast, target = pairs(rng.random(n)), pairs(np.arange(n) % 2)
     folds = [(np.arange(20), np.arange(20, 30))]
     problem = GroupingProblem(forecast, target, np.ones(n), (np.arange(n) % 2.0)[:, None], [])
-    found = risk_terms(problem, Brier(), forecast, LinearRegression(), folds, 0)
+    found = risk_terms(problem, Brier(), forecast, LinearRegression(), folds, 0, n_jobs=None)
     untouched = np.r_[0:20, 30:40]
     np.testing.assert_array_equal(found.differences[untouched], 0)
     np.testing.assert_array_equal(found.slope[untouched], 0)
@@ -1076,7 +1077,7 @@ def test_one_problem_with_a_model(score):
     curve = QuantileBins(4).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
     labels = problem.target.argmax(axis=1)
     folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(labels, labels))
-    terms = risk_terms(problem, score, curve, LinearRegression(), folds, 0)
+    terms = risk_terms(problem, score, curve, LinearRegression(), folds, 0, n_jobs=None)
     share = problem.weight / problem.weight.sum()
     bound = share @ terms.differences
     before = score.loss(problem.target, problem.forecast)
