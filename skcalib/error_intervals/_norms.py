@@ -11,6 +11,7 @@ from scipy.stats import t as student
 from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.error_intervals.exact import few_labels, is_few
 from skcalib.errors.binned import _any_bins, check_bins, quantile_edges
+from skcalib.errors.cumulative import PredictedClass
 from skcalib.errors.kernel import MANY, ResidualKernel, check_pairs, random_blocks, resolve_kernel
 from skcalib.errors.logistic import weighted_quantile
 from skcalib.errors.mean_embedding import Embedding, check_components, check_locations, one_problem
@@ -248,11 +249,8 @@ class Gaps:
         return own * np.sqrt(self.inflation())
 
 
-def score_gaps(options, share=None):
-    """Gaps of the bins of `calibration_error`, from all its arguments.
-
-    `share` holds the factor of each problem, by default that of the notion.
-    """
+def score_gaps(options):
+    """Gaps of the bins of `calibration_error`, from all its arguments."""
     columns = {name: options[name] for name in ("sample_weight", "labels", "pos_label")}
     data = options["y_true"], options["y_proba"], options["notion"]
     if isinstance(options["y_true"], ForecastSummary):
@@ -262,10 +260,14 @@ def score_gaps(options, share=None):
     score, event, weight = events.columns()
     problem = options["y_true"]
     cluster = problem.cluster if isinstance(problem, Problem) else None
-    edges = [quantile_edges(s, bins) if isinstance(bins, int) else bins for s in score]
+    binned = score
+    if isinstance(events.notion, PredictedClass):
+        some = score.any(axis=1)
+        score, event = score[some], event[some]
+        binned = [one[one > 0] for one in score]
+    edges = [quantile_edges(s, bins) if isinstance(bins, int) else bins for s in binned]
     cells = [_any_bins(s, e) for s, e in zip(score, edges, strict=True)]
-    if share is None:
-        share = np.full(len(score), 1 / len(score) if events.notion.reduce == "mean" else 1.0)
+    share = np.full(len(score), 1 / len(score) if events.notion.reduce == "mean" else 1.0)
     return Gaps.of_columns(cells, score, event, weight, share, cluster=cluster)
 
 

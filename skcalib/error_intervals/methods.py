@@ -35,7 +35,7 @@ from skcalib.error_intervals.proper import SMOOTHED, estimate_of_solved, estimat
 from skcalib.error_intervals.resampling import jackknife
 from skcalib.errors._drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue, few_labels
 from skcalib.errors.binned import resolve_norm
-from skcalib.errors.cumulative import KS_REDUCTIONS, predicted_share
+from skcalib.errors.cumulative import KS_REDUCTIONS, PredictedClass
 from skcalib.errors.kernel import block_estimates, takes_blocks
 from skcalib.errors.logistic import index_of_solved
 from skcalib.errors.simplex import BINS, DISTANCES
@@ -164,22 +164,20 @@ def largest_cumulative(question: Question) -> ErrorInterval:
     options = dict(question.options)
     reduce = options["reduce"]
     options["notion"] = resolve_reduced(options["notion"], reduce, KS_REDUCTIONS)
-    share = None
     if reduce == "predicted":
-        problem = question.problem()
-        share = predicted_share(problem.forecast, problem.weight)
+        options["notion"] = PredictedClass()
     n_problems = len(list(options["notion"].problems(np.eye(2), np.eye(2))))
     if n_problems > 1:
         n_problems = question.problem_of(options["notion"])[0].forecast.shape[1]
     options |= {"n_bins": n_thresholds(n_problems), "strategy": "quantile"}
-    gaps = score_gaps(options, share)
+    gaps = score_gaps(options)
     draws = question.n_resamples, question.rng
     level = question.normal_level
     low, high, error, bias = largest_difference(gaps, question.estimate, level, *draws)
-    ceiling = 1.0 if options["notion"].reduce == "mean" else float(len(gaps.cell))
+    ceiling = float(len(gaps.cell)) if reduce == "sum" else 1.0
     target = "the largest |E (Y - S) 1{S <= t}| over thresholds t"
-    if share is not None:
-        target += ", of the class that this sample predicts"
+    if reduce == "predicted":
+        target += ", for each class where it is predicted"
     flags: dict[str, Any] = {"method": BOTH_SIDES, "target": target, "ceiling": ceiling}
     usual = question.nothing_varies(target=target, ceiling=ceiling)
     if error > 0:

@@ -11,9 +11,11 @@ from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import level_starts, top_class
 from skcalib.events import Samples
-from skcalib.notions import resolve_notion, resolve_reduced
+from skcalib.notions import Classwise, resolve_notion, resolve_reduced
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import ArrayLike
 
     from skcalib._types import Label
@@ -82,9 +84,12 @@ def ks_calibration_error(
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
         As in :func:`calibration_error`.
     reduce : {"mean", "sum", "predicted"}, default="mean"
-        For ``notion="classwise"``: the mean over classes, their sum, or the mean over samples of
-        the error of the *predicted* class. The last is :math:`\sum_k p_k\, KS_k`, with the share
-        :math:`p_k` of the samples for which class k is predicted (G22, definition C.2).
+        For ``notion="classwise"``: the mean over classes, their sum, or that of the *predicted*
+        class. The last is :math:`\sum_k p_k\, KS_k` (G22, definition C.2), with the share
+        :math:`p_k` of the samples for which class k is predicted and the error :math:`KS_k` of
+        class k among these samples. It is at most the TCE of the predicted class with its
+        confidence. G22 proves this with the condition C = k, which its definition leaves out;
+        errors :math:`KS_k` of all samples may exceed the TCE.
     sample_weight : array-like of shape (n_samples,), optional
         Weights; whole numbers mean repetition.
 
@@ -113,21 +118,27 @@ def ks_calibration_error(
     rule = resolve_reduced(notion, reduce, KS_REDUCTIONS)
     columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
     samples = Samples.of(y_true, y_proba, rule, sample_weight=sample_weight, **columns)
-    rows = samples.scored()
-    curves = [_curve(one.score, one.event, one.weight) for one in rows]
-    largest = [float(np.abs(curve.difference).max()) for curve in curves]
     if reduce == "predicted":
         if samples.kept is not None:
             raise ValueError("A sketch has no predicted classes: pass labels and forecasts.")
-        forecast = np.stack([one.score for one in rows], axis=1)
-        return float(predicted_share(forecast, rows[0].weight) @ largest)
-    return sum(largest) / (len(largest) if rule.reduce == "mean" else 1)
+        samples = samples.per(PredictedClass())
+    curves = [_curve(one.score, one.event, one.weight) for one in samples.scored()]
+    largest = [float(np.abs(curve.difference).max()) for curve in curves]
+    return sum(largest) / (len(largest) if samples.notion.reduce == "mean" else 1)
 
 
-def predicted_share(forecast: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """Share of the weight (K,) for which each class is predicted."""
-    mass = np.bincount(top_class(forecast), weight, minlength=forecast.shape[1])
-    return mass / mass.sum()
+class PredictedClass(Classwise):
+    """Each class, with score and label 0 where another class is predicted: no difference there."""
+
+    def __init__(self) -> None:
+        super().__init__("sum")
+
+    def problems(
+        self, forecast: np.ndarray, target: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        top = top_class(forecast)[:, None] == np.arange(forecast.shape[1])
+        for score, event in zip((forecast * top).T, (target * top).T, strict=True):
+            yield np.column_stack([1 - score, score]), np.column_stack([1 - event, event])
 
 
 @checks_parameters

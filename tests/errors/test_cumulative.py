@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from skcalib import calibration_error_interval, cumulative_curve, ks_calibration_error
+from skcalib import (
+    calibration_error,
+    calibration_error_interval,
+    cumulative_curve,
+    ks_calibration_error,
+)
 from skcalib.datasets import make_logistic_scores
 from skcalib.significance import cumulative_test
 
@@ -48,23 +53,33 @@ def test_by_loops(notion, weighted, binary, multiclass):
 
 
 def test_errors_of_the_predicted_class(multiclass):
-    """G22, definition C.2: the error of each class, averaged over the predictions."""
+    """G22, definition C.2: the error of each class where it is predicted."""
     y, proba = multiclass
-    weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
-    each = [
-        ks_calibration_error(y == k, proba[:, k], notion="canonical", sample_weight=weight)
-        for k in range(proba.shape[1])
-    ]
-    predicted = np.array(each)[proba.argmax(axis=1)]
-    options = {"notion": "classwise", "sample_weight": weight}
-    found = ks_calibration_error(y, proba, reduce="predicted", **options)
-    assert found == pytest.approx(np.average(predicted, weights=weight), rel=1e-12)
-    assert ks_calibration_error(y, proba, reduce="sum", **options) == pytest.approx(sum(each))
-    interval = calibration_error_interval(
-        y, proba, metric="ks", reduce="predicted", n_resamples=100, **options
-    )
-    assert interval.estimate == found and interval.low <= found <= interval.high
-    assert interval.target.endswith("of the class that this sample predicts")
+    weight, top = np.random.default_rng(1).uniform(0.5, 2, len(y)), proba.argmax(axis=1)
+    total = 0
+    for k in np.unique(top):
+        (own,) = np.nonzero(top == k)
+        alone = y[own] == k, proba[own, k]
+        share = weight[own].sum() / weight.sum()
+        total += share * ks_calibration_error(*alone, labels=[0, 1], sample_weight=weight[own])
+    options = {"notion": "classwise", "sample_weight": weight, "reduce": "predicted"}
+    found = ks_calibration_error(y, proba, **options)
+    assert found == pytest.approx(total, rel=1e-12)
+    wide = np.column_stack([proba, np.zeros(len(y))])  # the last class is never predicted
+    for columns in (proba, wide):
+        options["labels"] = range(columns.shape[1])
+        interval = calibration_error_interval(y, columns, metric="ks", n_resamples=100, **options)
+        assert interval.estimate == pytest.approx(found) and interval.low <= found <= interval.high
+        assert interval.target.endswith("for each class where it is predicted")
+
+
+def test_the_predicted_class_alone_keeps_the_error_below_the_tce():
+    """Class 0 is wrong only where class 1 is predicted: over all samples its error is .2."""
+    proba = np.repeat([[0.6, 0.4, 0.0], [0.4, 0.6, 0.0]], 5, axis=0)
+    y = np.array([0, 0, 0, 2, 2, 1, 1, 1, 2, 2])
+    assert ks_calibration_error(y, proba, notion="classwise", reduce="sum") > 0.5
+    found = ks_calibration_error(y, proba, notion="classwise", reduce="predicted")
+    assert found == pytest.approx(0) == calibration_error(y, proba, notion="top_label", n_bins=2)
 
 
 def test_bias_of_calibrated_forecasts():
