@@ -9,15 +9,17 @@ import numpy as np
 from scipy.linalg import null_space
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
+from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skcalib._labels import check_label_list, listed
 from skcalib._validation import check_features, drop_zero_weights, number_of_samples
 from skcalib._values import shown
-from skcalib.clusters import outside_level
+from skcalib.clusters import effective_size, outside_level
 from skcalib.recalibration._base import LogitRecalibrator, Recalibrator
 from skcalib.recalibration._sketched import FittedFromSketch
+from skcalib.scores import resolve_training_loss
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -26,9 +28,11 @@ if TYPE_CHECKING:
     from skcalib.scores import LossLike
 
 _EM_STEPS = 20  # after the optimiser, each of which raises the likelihood
-_ABSENT = 1e-8  # share below which a class does not enter the standard errors
+_PRIOR = 0.5  # samples of each class that the prior of the frequencies stands for
 _UNCERTAIN = 0.1  # standard error of a share that is worth a warning
-_SINGULAR = 1e-12  # ratio of eigenvalues of the information
+_CELLS = 10  # of the scores whose frequencies are compared
+_SMALL = 0.1  # ratio of variances below which a direction is left out of the comparison
+_VIOLATED = 0.01  # p-value of the comparison that is worth a warning
 #: Precisions of the prior of shifts that "auto" compares.
 _PRECISIONS = (1000.0, 300.0, 100.0, 30.0, 10.0, 3.0, 1.0, 0.3)
 _STRONG = 1e12  # a precision that leaves no shift
@@ -50,14 +54,24 @@ class LabelShiftRecalibrator(Recalibrator):
     With labels, `fit` uses their class frequencies for each population whose frequencies are not
     given. If none are given, the map is the identity until `adapt`. With ``target_prior="em"``,
     `adapt`, or `fit` without labels, estimates :math:`\pi'` from forecasts of the target. It
-    maximises the concave log likelihood
+    maximises the concave log posterior density
 
-    .. math:: \sum_i w_i \log \sum_k \pi'_k\, p_{ik} / \pi_k .
+    .. math:: \sum_i w_i \log \sum_k \pi'_k\, p_{ik} / \pi_k + \tfrac12 \sum_k \log \pi'_k ,
+
+    where the weights have the sum of the effective sample size. The prior stands for half a sample
+    of each class. Without it a rare class can get the frequency 0, which no later forecast
+    corrects, with a standard error of 0.
 
     **What is assumed.** The features of a class have the same distribution in both populations, and
     the forecasts are calibrated on the source: put a recalibrator before this one, preferably
-    `BiasCorrectedTemperatureScaling` (Alexandari, Kundaje and Shrikumar, ICML 2020). Without labels
-    of the target neither assumption can be checked, and the remaining calibration error is unknown.
+    `BiasCorrectedTemperatureScaling` (Alexandari, Kundaje and Shrikumar, ICML 2020). The
+    distribution of a score on the target is then the mixture of its distributions in the classes of
+    the source, with the weights :math:`\pi'`. If `fit` had labels of the source, `adapt` tests this
+    without labels of the target: a chi-squared test of the frequencies of ten intervals of the
+    score, the last column of two and the largest forecast of several. At the level of .01 it
+    rejected at most .023 of simulated label shifts, and .99 where a feature had moved by one
+    standard deviation. It cannot see what keeps these frequencies, such as other labels for the
+    same features. Without labels of the source nothing is tested.
 
     **Undersampling.** A model that was trained with all positives and a share r of the negatives is
     corrected by known frequencies. Only their ratios matter, so ``source_prior=[r * (1 - m), m]``
@@ -82,8 +96,13 @@ class LabelShiftRecalibrator(Recalibrator):
     source_prior_, target_prior_ : ndarray of shape (n_classes,)
         The class frequencies of the map.
     standard_error_ : ndarray of shape (n_classes,)
-        Standard errors of ``target_prior_``, from the information of the likelihood; 0 if the
-        frequencies are given. They treat ``source_prior_`` and the forecasts as exact.
+        Standard errors of ``target_prior_``, from the information of the likelihood and the prior;
+        0 if the frequencies are given. They treat ``source_prior_`` and the forecasts as exact. A
+        `UserWarning` lists the classes whose frequency is less than two of them from 0: limits are
+        then 0 and the frequency plus two standard errors.
+    pvalue_ : float
+        Of the test of the assumption; NaN where nothing is tested. A value below .01 is a
+        `UserWarning`.
 
     See Also
     --------
@@ -147,6 +166,7 @@ class LabelShiftRecalibrator(Recalibrator):
                 "calibrated."
             )
         self._check_parameters()
+        resolve_training_loss(self.loss)
         raw = check_features(X, name="X")
         n_classes = max(2, raw.shape[1])
         classes = np.arange(n_classes) if self.labels is None else check_label_list(self.labels)
@@ -190,10 +210,12 @@ class LabelShiftRecalibrator(Recalibrator):
     def _fit_map(self, samples):
         frequency = weighted_mean(samples.target, samples.weight)
         self._learn_priors(samples.forecast, frequency, samples.weight)
+        if self.source_prior is None:
+            self._cells = _ClassCells(samples.forecast, samples.target, samples.weight)
 
     def _learn_priors(self, forecast, frequency, weight):
         """Class frequencies of both populations; `frequency` is that of the labels, or None."""
-        n_classes = len(self.classes_)
+        n_classes, self._cells = len(self.classes_), None
         self.source_prior_ = (
             frequency
             if self.source_prior is None
@@ -244,20 +266,33 @@ class LabelShiftRecalibrator(Recalibrator):
                 f"Every forecast gives probability 0 to the classes {listed(absent)}, so their "
                 "frequencies cannot be estimated: leave these columns out, or pass target_prior."
             )
-        target = _maximise(ratio, weight, forecast.mean(axis=0))
-        errors = _standard_errors(ratio, weight, target)
-        if errors.max() > _UNCERTAIN:
+        share, size, pvalue = weight / weight.sum(), effective_size(weight), np.nan
+        target = _maximise(ratio, share, size, forecast.mean(axis=0))
+        errors, influence = _standard_errors(ratio, share, size, target)
+        if self._cells is not None:
+            pvalue = self._cells.pvalue(forecast, share, target, influence)
+        self._set_target(target, errors, pvalue)
+        near = self.classes_[target < 2 * errors]
+        if errors.max() > _UNCERTAIN or len(near):
+            unclear = f", and the classes {listed(near)} may be absent" if len(near) else ""
             warnings.warn(
-                "The class frequencies of the target are uncertain, with standard errors of up to "
-                f"{errors.max():.2g}: the forecasts hardly distinguish some classes, or there are "
-                "too few of them. Use more samples, or pass target_prior.",
+                "The class frequencies of the target are uncertain: their standard errors are up "
+                f"to {errors.max():.2g}{unclear}. The forecasts hardly distinguish some classes, "
+                "or there are too few of them: use more samples, or pass target_prior.",
                 UserWarning,
                 stacklevel=outside_level(),
             )
-        self._set_target(target, errors)
+        if pvalue < _VIOLATED:
+            warnings.warn(
+                "The scores of the target are no mixture of those of the classes of the source "
+                f"(p = {pvalue:.2g}): more than the class frequencies changed, or the forecasts "
+                "are not calibrated on the source. The map may do harm: use labels of the target.",
+                UserWarning,
+                stacklevel=outside_level(),
+            )
 
-    def _set_target(self, prior, errors):
-        self.target_prior_, self.standard_error_ = prior, errors
+    def _set_target(self, prior, errors, pvalue=np.nan):
+        self.target_prior_, self.standard_error_, self.pvalue_ = prior, errors, float(pvalue)
         ratio = self._ratio()
         self.injective_ = bool((ratio > 0).all())
         self.preserves_argmax_ = self.preserves_order_ = bool(np.ptp(ratio) < 1e-12)
@@ -277,45 +312,85 @@ class LabelShiftRecalibrator(Recalibrator):
         return np.where(total > 0, found / np.where(total > 0, total, 1.0), forecast)
 
 
-def _maximise(ratio, weight, start):
-    """Frequencies (K,) of the largest likelihood of mixtures with densities `ratio` (n, K)."""
-    share = weight / weight.sum()
+def _maximise(ratio, share, size, start):
+    """Frequencies (K,) of the largest posterior density of mixtures with densities `ratio` (n, K).
+
+    `share` (n,) are weights that sum to one, and `size` is the number of samples.
+    """
+    pull = _PRIOR / size
 
     def gradient(prior):
-        """Of the mean log likelihood; 1 for each class that is present at the maximum."""
+        """Of the mean log likelihood."""
         return (share / (ratio @ prior)) @ ratio
 
     def loss(theta):
         prior = softmax(theta)
-        return -share @ np.log(ratio @ prior), -prior * (gradient(prior) - 1)
+        value = share @ np.log(ratio @ prior) + pull * log_softmax(theta).sum()
+        return -value, -prior * (gradient(prior) - 1) - pull * (1 - len(prior) * prior)
 
     options = {"gtol": 1e-10, "ftol": 1e-15, "maxiter": 1000}
     found = minimize(loss, np.log(start), jac=True, method="L-BFGS-B", options=options)
     prior = softmax(found.x)
     for _ in range(_EM_STEPS):
-        prior = prior * gradient(prior)
-    return np.maximum(prior / prior.sum(), np.finfo(np.float64).tiny)
+        prior = prior * gradient(prior) + pull
+        prior /= prior.sum()
+    return prior
 
 
-def _standard_errors(ratio, weight, prior):
-    """Sandwich standard errors (K,) in the directions that keep the sum."""
-    present = prior > _ABSENT
-    errors = np.zeros(len(prior))
-    if present.sum() < 2:
-        return errors
-    basis = null_space(np.ones((1, present.sum())))
-    scores = (ratio[:, present] / (ratio @ prior)[:, None]) @ basis
-    share = weight / weight.sum()
-    information = (scores * share[:, None]).T @ scores
-    values, vectors = np.linalg.eigh(information)
-    if values[0] <= _SINGULAR * max(values[-1], 1.0):
-        errors[present] = np.inf
-        return errors
-    inverse = (vectors / values) @ vectors.T
-    noise = (scores * share[:, None] ** 2).T @ scores
-    variance = basis @ (inverse @ noise @ inverse) @ basis.T
-    errors[present] = np.sqrt(np.maximum(np.diag(variance), 0.0))
-    return errors
+def _standard_errors(ratio, share, size, prior):
+    """Sandwich standard errors (K,) of the frequencies, and the influence of samples (n, K)."""
+    own = ratio * prior / (ratio @ prior)[:, None]
+    own -= share @ own
+    basis = null_space(np.ones((1, len(prior))))
+    total = 1 + _PRIOR * len(prior) / size
+    known = np.eye(len(prior)) / len(prior) + total * np.outer(prior, prior)
+    known = _PRIOR * len(prior) * known  # information of the prior, about log ratios of frequencies
+    information = basis.T @ (size * (own.T * share) @ own + known) @ basis
+    slope = (
+        (np.diag(prior) - np.outer(prior, prior)) @ basis @ np.linalg.solve(information, basis.T)
+    )
+    noise = size**2 * (own.T * share**2) @ own + known
+    return np.sqrt(np.diag(slope @ noise @ slope.T)), size * own @ slope.T
+
+
+class _ClassCells:
+    """Frequencies of intervals of the score in each class of the source."""
+
+    def __init__(self, forecast, target, weight):
+        self.edges = np.unique(np.quantile(_score(forecast), np.arange(1, _CELLS) / _CELLS))
+        mass = target.T * (weight / weight.sum())
+        self.size = np.array([effective_size(one) for one in mass])
+        found = mass @ self._marks(forecast)  # a class without samples is refused later
+        self.frequency = found / np.maximum(found.sum(axis=1, keepdims=True), 1e-300)
+
+    def _marks(self, forecast):
+        cell = np.searchsorted(self.edges, _score(forecast))
+        return np.eye(len(self.edges) + 1)[cell]
+
+    def pvalue(self, forecast, share, prior, influence):
+        """Of the hypothesis that the target is a mixture of the classes with the shares `prior`."""
+        marks, mixture = self._marks(forecast), prior @ self.frequency
+        seen = share @ marks
+        own = marks - influence @ self.frequency - seen
+        squares = share @ share
+        # Variances of the frequencies are those of the mixture, also where a cell is empty.
+        covariance = (own.T * share**2) @ own + squares * (
+            _multinomial(mixture) - _multinomial(seen)
+        )
+        for one, size, frequency in zip(prior, self.size, self.frequency, strict=True):
+            covariance += one**2 / size * _multinomial(frequency)
+        values, vectors = np.linalg.eigh(covariance)
+        kept = values > _SMALL * values[-1]
+        normal = (vectors.T @ (seen - mixture))[kept] ** 2 / values[kept]
+        return float(chi2.sf(normal.sum(), kept.sum())) if values[-1] > 0 else np.nan
+
+
+def _score(forecast):
+    return forecast[:, 1] if forecast.shape[1] == 2 else forecast.max(axis=1)
+
+
+def _multinomial(frequency):
+    return np.diag(frequency) - np.outer(frequency, frequency)
 
 
 # --- A shift that is fitted to labels -------------------------------------------------------------

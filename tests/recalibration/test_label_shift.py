@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import expit, softmax
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import make_pipeline
@@ -10,6 +11,8 @@ from sklearn.pipeline import make_pipeline
 from skcalib import BiasCorrectedTemperatureScaling, LabelShiftRecalibrator
 from skcalib.datasets import make_tempered_simplex
 from skcalib.scores import LogLoss
+
+RARE = pytest.mark.filterwarnings("ignore:The class frequencies of the target are uncertain")
 
 
 def shifted(n_samples, target, seed=0, **options):
@@ -46,13 +49,62 @@ def test_the_frequencies_are_found(target):
         assert log_loss(y, proba) > best + 0.01
 
 
-def test_the_maximum_of_the_likelihood():
-    """Where a class is present, the mean of p'_k is its frequency (the fixed point of EM)."""
+def test_the_maximum_of_the_posterior_density():
+    """The mean of p'_k is the frequency, with half a sample of each class added to it."""
     proba, _, _ = shifted(3000, [0.5, 0.4, 0.1])
     weight = np.random.default_rng(0).exponential(size=3000)
     found = LabelShiftRecalibrator(source_prior=[1 / 3] * 3).fit(proba, sample_weight=weight)
     mean = np.average(found.predict_proba(proba), axis=0, weights=weight)
-    assert_allclose(mean, found.target_prior_, atol=1e-8)
+    size = weight.sum() ** 2 / (weight**2).sum()
+    assert_allclose((size * mean + 0.5) / (size + 1.5), found.target_prior_, atol=1e-8)
+
+
+def classes_apart(rng, n_samples, source, target, distance=2.0):
+    """Forecasts that are calibrated on the source, and labels, with the frequencies `target`."""
+    y = rng.choice(len(target), n_samples, p=target)
+    features = rng.normal(size=(n_samples, len(target))) + distance * np.eye(len(target))[y]
+    return softmax(np.log(source) + distance * features, axis=1), y
+
+
+def test_a_source_of_unequal_frequencies():
+    source, target = [0.6, 0.3, 0.1], [0.2, 0.3, 0.5]
+    proba, y = classes_apart(np.random.default_rng(0), 20_000, source, target)
+    found = LabelShiftRecalibrator(source).fit(proba)
+    assert_allclose(found.target_prior_, target, atol=0.015)
+    assert_allclose(
+        found.predict_proba(proba), by_bayes(proba, found.source_prior_, target), atol=0.02
+    )
+    assert log_loss(y, found.predict_proba(proba)) < log_loss(y, proba) - 0.1
+
+
+@RARE
+@pytest.mark.filterwarnings("ignore:The scores of the target are no mixture")
+def test_limits_of_a_rare_class_and_the_test_of_the_assumption():
+    """100 targets: a rare class without the prior got the frequency 0 +- 0 in 40 of them."""
+    source, target = np.full(10, 0.1), np.array([0.11] * 9 + [0.01])
+    rng, distance, low, chance = np.random.default_rng(0), [], [], []
+    shift = LabelShiftRecalibrator().fit(*classes_apart(rng, 20_000, source, source))
+    for _ in range(100):
+        shift.adapt(classes_apart(rng, 200, source, target)[0])
+        distance.append(np.abs(shift.target_prior_ - target) / shift.standard_error_)
+        low.append(shift.target_prior_.min())
+        chance.append(shift.pvalue_)
+    assert np.mean(np.array(distance)[:, -1] < 1.96) > 0.9 and np.mean(distance) < 1
+    assert min(low) > 1e-3 and np.mean(np.array(chance) < 0.1) < 0.2
+
+
+@RARE
+def test_a_shift_of_the_features_is_noticed():
+    """P(Y|X) is the same and X is not: the frequencies of the classes do not describe this."""
+    rng = np.random.default_rng(0)
+    before, after = expit(2 * rng.normal(size=1000)), expit(2 * rng.normal(1.5, size=300))
+    shift = LabelShiftRecalibrator().fit(before, rng.random(1000) < before)
+    assert np.isnan(shift.pvalue_)
+    with pytest.warns(
+        UserWarning, match=r"no mixture of those of the classes of the source \(p = "
+    ):
+        shift.adapt(after)
+    assert shift.pvalue_ < 0.001
 
 
 def test_standard_errors_are_the_spread():
@@ -112,7 +164,8 @@ def test_labels_of_classes_and_logits():
 
 def test_a_class_that_is_absent_from_the_target():
     proba, _, _ = shifted(5000, [0.5, 0.49999, 0.00001])
-    found = LabelShiftRecalibrator([1 / 3] * 3).fit(proba)
+    with pytest.warns(UserWarning, match=r"to 0\.01\d, and the classes \[2\] may be absent"):
+        found = LabelShiftRecalibrator([1 / 3] * 3).fit(proba)
     assert found.target_prior_[2] < 0.01 and found.target_prior_.min() > 0
     certain = np.eye(3)
     assert np.isfinite(found.predict_proba(certain)).all()
@@ -122,10 +175,12 @@ def test_a_class_that_is_absent_from_the_target():
 def test_frequencies_that_are_uncertain():
     rng = np.random.default_rng(0)
     proba = 0.5 + 0.01 * rng.normal(size=50)
-    with pytest.warns(UserWarning, match="target are uncertain, with standard errors of up to"):
+    with pytest.warns(UserWarning, match="target are uncertain: their standard errors are up to"):
         found = LabelShiftRecalibrator([0.5, 0.5]).fit(proba)
     assert not np.isnan(found.predict_proba(proba)).any()
-    with pytest.warns(UserWarning, match="standard errors of up to inf"):
+    with pytest.warns(
+        UserWarning, match=r"standard errors are up to 0\.5, and the classes \[0, 1\]"
+    ):
         found = LabelShiftRecalibrator([0.5, 0.5]).fit(np.full(20, 0.5))
     assert not np.isnan(found.predict_proba([0.1, 0.5])).any()
 
@@ -144,6 +199,7 @@ def test_frequencies_that_are_uncertain():
         ),
         ({"source_prior": "a"}, "source_prior must have a positive frequency for each"),
         ({"source_prior": [1.0, 0.0]}, "source_prior must have a positive frequency for each"),
+        ({"source_prior": [0.5, 0.5], "loss": "lgo"}, "loss must be"),
         ({"source_prior": [0.5, 0.5], "target_prior": "auto"}, "target_prior must be 'em' or the"),
         (
             {"source_prior": [0.5, 0.5], "target_prior": [np.nan, 1]},
