@@ -328,6 +328,29 @@ def test_irreducible_by_hand():
     assert found.irreducible.estimate == pytest.approx((jackknife + 2 * np.log(2)) / 2)
 
 
+def test_limits_allow_for_the_bias_of_entropies():
+    """Two votes: the estimate is 2 log 2 where they differ. A perfect forecast has no grouping."""
+    q = np.linspace(0, 1, 20_001)[1:-1]
+    bias = 4 * np.log(2) * q * (1 - q) - LogLoss().entropy(np.column_stack([q, 1 - q]))
+    _, _, shares, rng = world(400)
+    two = shares[:, :2] / shares[:, :2].sum(axis=1, keepdims=True)
+    votes = votes_of(two, 2, rng)
+    found = s.soft_label_decomposition(votes, two, loss="log")
+    part, reach = found.irreducible, 1.966 * found.irreducible.standard_error
+    assert part.high - part.estimate == pytest.approx(reach - bias.min(), abs=2e-4)
+    assert part.estimate - part.low == pytest.approx(reach + bias.max(), abs=2e-4)
+    assert found.excess.high - found.excess.estimate > bias.max()
+    for n_votes in (2, 5):
+        found = s.soft_label_decomposition(votes_of(shares, n_votes, rng), shares, loss="log")
+        assert found.grouping.low == 0 < found.grouping.high
+        low, high = found.irreducible.low, found.irreducible.high
+        assert low < LogLoss().entropy(shares).mean() < high
+    with pytest.warns(UserWarning, match=r"Entropies of Spherical\(\) have an unknown bias"):
+        found = s.soft_label_decomposition(votes, two, loss="spherical")
+    assert np.isnan([found.grouping.low, found.excess.high, found.irreducible.low]).all()
+    assert np.isfinite([found.grouping.estimate, found.expected_loss.low]).all()
+
+
 def test_exact_distributions_and_known_votes():
     forecast, _, shares, rng = world(500)
     found = s.soft_label_decomposition(shares, forecast, loss="log")
