@@ -2,7 +2,8 @@
 
 import json
 import zlib
-from math import prod
+from contextlib import contextmanager
+from math import isfinite, prod
 
 import numpy as np
 
@@ -21,8 +22,45 @@ def seal(mark, version, header, parts):
     return body + zlib.crc32(body).to_bytes(4, "little")
 
 
-def unseal(data, mark, version, what):
-    """Header, bytes, and the place where the parts begin; raises for other or damaged bytes."""
+@contextmanager
+def refused(what, remedy=""):
+    """Any error of bytes whose check sum is right, but which skcalib did not write, in one form."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError,
+            ValueError) as error:  # fmt: skip
+        raise ValueError(
+            f"The {what} is damaged, or does not fit its parameters ({error}).{remedy}"
+        ) from error
+
+
+def require(found, what):
+    """Raise unless what was read is as it was written."""
+    if not found:
+        raise ValueError(f"{what} is not as it was written")
+
+
+def has_form(value, form):
+    """Whether a value of JSON is of a type, one of a tuple of forms, a list or a dict of forms.
+
+    Whole numbers are not negative and below 2**63, numbers are finite, and `object` is anything.
+    """
+    if isinstance(form, dict):
+        same = isinstance(value, dict) and value.keys() == form.keys()
+        return same and all(has_form(value[name], one) for name, one in form.items())
+    if isinstance(form, list):
+        return isinstance(value, list) and all(has_form(one, form[0]) for one in value)
+    if isinstance(form, tuple):
+        return any(has_form(value, one) for one in form)
+    if form is float:
+        return type(value) in (int, float) and abs(value) < 2**1023 and isfinite(value)
+    if form is int:
+        return type(value) is int and 0 <= value < 2**63
+    return form is object or value is form or type(value) is form
+
+
+def unseal(data, mark, version, what, form):
+    """Header of a form, bytes without the check sum, and the place where the parts begin."""
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise ValueError(f"data must be bytes, got {type(data).__name__}.")
     data, at = bytes(data), len(mark) + 1
@@ -37,7 +75,10 @@ def unseal(data, mark, version, what):
     if len(data) < at + 8 or zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
         raise ValueError(f"The {what} is damaged or incomplete: its check sum is wrong.")
     start = at + 4 + int.from_bytes(data[at : at + 4], "little")
-    return json.loads(data[at + 4 : start]), data, start
+    with refused(what):
+        header = json.loads(data[at + 4 : start])
+        require(has_form(header, form), "its header")
+    return header, data[:-4], start
 
 
 def plain(value, what):
@@ -71,7 +112,16 @@ def read_arrays(listed, data, start):
     arrays = {}
     for name, kind, shape in listed:
         stop = start + 8 * prod(shape)
-        native = np.int64 if kind == "<i8" else np.float64
+        require(has_form([*shape], [int]) and stop <= len(data), f"the array {name!r}")
+        native = {"<i8": np.int64, "<f8": np.float64}[kind]
         arrays[name] = np.frombuffer(data[start:stop], kind).astype(native).reshape(shape)
         start = stop
     return arrays, start
+
+
+def require_arrays(found, expected):
+    """Raise unless arrays have the names, types and shapes of others, and no NaN."""
+    require(found.keys() == expected.keys(), "the list of arrays")
+    for name, one in expected.items():
+        same = found[name].shape == one.shape and found[name].dtype.kind == one.dtype.kind
+        require(same and not np.isnan(found[name]).any(), f"the array {name!r}")

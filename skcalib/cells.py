@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from skcalib._labels import check_label_list
-from skcalib._packing import plain
+from skcalib._packing import plain, require
 
 
 def add_pairs(
@@ -118,6 +118,22 @@ class CellSums:
         """Shapes of the float64 arrays."""
         cells, totals = (n_fields, n_keys), (2, 2 * n_problems)
         return cells, cells, totals, totals
+
+    def require_sums(self) -> None:
+        """Raise for arrays that are no sums of samples."""
+        finite = all(np.isfinite(one).all() for one in self.numbers())
+        pairs = (self.high, self.low), (self.total, self.rest)
+        rounded = all((one + error == one).all() for one, error in pairs)
+        require(finite and rounded and self.scale > 0 and np.frexp(self.scale)[0] == 0.5, "a sum")
+        n_problems = self.plan.n_problems
+        rising = np.all(
+            np.diff(self.key, prepend=-1, append=2 * n_problems * self.plan.n_slots) > 0
+        )
+        require(rising and 0 < self.n_samples <= 2**53, "the list of cells")
+        count = np.bincount(self.places()[0], self.high[0], n_problems)
+        require((count == self.n_samples).all(), "the number of samples")
+        positive = np.delete(self.high, 1, axis=0)
+        require((positive > 0).all() and (self.high[0] % 1 == 0).all(), "the weight of a cell")
 
     def __add__(self, other: CellSums) -> CellSums:
         self.plan.refuse_other(other.plan)

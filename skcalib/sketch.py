@@ -15,7 +15,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import listed
-from skcalib._packing import plain, seal, unseal
+from skcalib._packing import plain, read_arrays, refused, require, seal, unseal
 from skcalib._parameters import completes_docstrings
 from skcalib._records import import_pandas
 from skcalib._validation import check_count, check_indices, look_up, to_numpy
@@ -70,7 +70,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         What is summarised: "auto" is the probability of the positive class for two classes, and
         otherwise the top label. "canonical" is for two classes.
     n_cells : int, default=65536
-        Number C of cells, at least 16.
+        Number C of cells, from 16 to 4,194,304.
 
     Attributes
     ----------
@@ -366,29 +366,30 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         ValueError
             If the bytes are not a sketch, are damaged or incomplete, or have a newer version.
         """
-        header, data, start = unseal(data, SKETCH_MARK, _VERSION, "sketch")
-        names = ("labels", "notion", "n_cells")
-        sketch = cls(**{name: header[name] for name in names})
-        plan, cells = sketch._plan(), {}
-        for group in header["groups"]:
-            n_fields = 4 if group["weighted"] else 2
-            sizes = CellSums.sizes(n_fields, group["size"], plan.n_problems)
-            stop = start + 8 * group["size"]
-            arrays: list[np.ndarray] = [np.frombuffer(data[start:stop], "<i8").astype(np.int64)]
-            for shape in sizes:
-                start, stop = stop, stop + 8 * int(np.prod(shape))
-                part = np.frombuffer(data[start:stop], "<f8").astype(np.float64)
-                arrays.append(part.reshape(shape))
-            start = stop
-            key = tuple(group["key"]) if isinstance(group["key"], list) else group["key"]
-            cells[key] = CellSums(plan, group["n_samples"], group["scale"], *arrays)
+        header, data, start = unseal(data, SKETCH_MARK, _VERSION, "sketch", _FORM)
+        sketch = cls(**{name: header[name] for name in ("labels", "notion", "n_cells")})
+        cells = {}
+        with refused("sketch"):
+            plan = sketch._plan()
+            for group in header["groups"]:
+                n_fields, size = 4 if group["weighted"] else 2, group["size"]
+                shapes = CellSums.sizes(n_fields, size, plan.n_problems)
+                listed = [
+                    (k, "<f8" if k else "<i8", one) for k, one in enumerate([(size,), *shapes])
+                ]
+                arrays, start = read_arrays(listed, data, start)
+                key = plain(_tuples(group["key"]), "by")
+                own = group["n_samples"], float(group["scale"]), *arrays.values()
+                cells[key] = CellSums(plan, *own)
+                cells[key].require_sums()
+            require(start == len(data) and 0 < len(cells) == len(header["groups"]), "its length")
         return sketch._become(plan, cells)
 
     def _plan(self):
         """The validated parameters."""
         labels, n_cells = check_known_labels(self.labels), check_count(self.n_cells, "n_cells")
-        if n_cells < _FEWEST:
-            raise ValueError(f"n_cells must be at least {_FEWEST}, got {n_cells}.")
+        if not _FEWEST <= n_cells <= _MOST:
+            raise ValueError(f"n_cells must be from {_FEWEST} to {_MOST}, got {n_cells}.")
         look_up(self.notion, NOTIONS, "notion")
         notion = self.notion
         if notion == "auto":
@@ -459,4 +460,11 @@ def _number_groups(by, n_samples):
 
 #: First bytes of a sketch.
 SKETCH_MARK, _VERSION = b"skcalib-sketch", 1
-_FEWEST = 16
+_FEWEST, _MOST = 16, 1 << 22
+_GROUP = {"key": object, "n_samples": int, "scale": float, "size": int, "weighted": bool}
+_FORM = {"labels": [object], "notion": str, "n_cells": int, "groups": [_GROUP]}
+
+
+def _tuples(key):
+    """Lists of JSON as the tuples that were written."""
+    return tuple(map(_tuples, key)) if isinstance(key, list) else key

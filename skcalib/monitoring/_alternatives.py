@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr, xlogy
 
+from skcalib._packing import require, require_arrays
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -82,12 +84,17 @@ class Alternatives:
         return {name: getattr(self, name) for name in names} | {"n_seen": np.array(self.n_seen)}
 
     def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Set the state that `arrays` returned."""
-        for name in ("log_ratio", "lowest", "lowest_at"):
-            if arrays[name].shape != getattr(self, name).shape:
-                raise ValueError(f"the state has {len(arrays[name])} alternatives")
-            setattr(self, name, arrays[name])
-        self.n_seen = int(arrays["n_seen"])
+        """Set the state that `arrays` returned; raises for one of other alternatives."""
+        known, n_seen = self.arrays(), int(arrays["n_seen"])
+        kept = (min(n_seen, _FIRST), *np.shape(known.get("landmarks", 0))[1:])
+        grown = {"landmarks": np.empty(kept), "residuals": np.empty(kept)}
+        require_arrays(arrays, {name: grown.get(name, one) for name, one in known.items()})
+        finite = all(np.isfinite(one).all() for name, one in arrays.items() if name != "log_ratio")
+        at = arrays["lowest_at"]
+        require(finite and ((at >= 0) & (at <= n_seen)).all(), "a sum of a stream")
+        require(arrays.get("next_use", n_seen + 1) > n_seen >= 0, "next_use")
+        for name, array in arrays.items():
+            setattr(self, name, array if array.ndim else int(array))
 
 
 class ScoreAlternatives(Alternatives):
@@ -227,11 +234,6 @@ class ScoreAlternatives(Alternatives):
         """The state, by name."""
         return super().arrays() | {"sums": self.sums, "cells": self.cells}
 
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Set the state that `arrays` returned."""
-        super().restore(arrays)
-        self.sums, self.cells = arrays["sums"], arrays["cells"]
-
 
 class TemperatureAlternatives(Alternatives):
     """Powers of all probabilities, divided by their sum, with the exponents `FACTORS`.
@@ -320,14 +322,6 @@ class KernelAlternatives(Alternatives):
         names = ("landmarks", "residuals", "used")
         counts = {"next_use": np.array(self.next_use)}
         return super().arrays() | {name: getattr(self, name) for name in names} | counts
-
-    def restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Set the state that `arrays` returned."""
-        super().restore(arrays)
-        self.landmarks, self.residuals, self.used = (
-            arrays[name] for name in ("landmarks", "residuals", "used")
-        )
-        self.next_use = int(arrays["next_use"])
 
 
 def position_of(score: np.ndarray) -> np.ndarray:

@@ -157,17 +157,25 @@ class Alarm(Record):
         return " ".join(said)
 
 
+_NUMBERS = {"low": float, "high": float, "difference": float}
+#: Fields of an alarm in JSON.
+ALARM_FORM = {
+    **dict.fromkeys(("at", "since", "n_groups"), int),
+    "log_statistic": float,
+    "evidence": (None, {"event": str, "direction": str, "since": int, **_NUMBERS}),
+    "before": (None, [float]),
+    "after": [float],
+    "groups": [str],
+}
+
+
 def alarm_of(record: dict[str, Any], log_statistic: float) -> Alarm:
     """An alarm from its fields in JSON."""
-    found = record["evidence"]
-    before = record["before"]
-    return Alarm(
-        at=record["at"],
-        since=record["since"],
-        log_statistic=log_statistic,
-        evidence=None if found is None else Evidence(**found),
-        before=None if before is None else (before[0], before[1]),
-        after=(record["after"][0], record["after"][1]),
-        groups=tuple(record["groups"]),
-        n_groups=record["n_groups"],
-    )
+    found = dict(record, log_statistic=log_statistic, groups=tuple(record["groups"]))
+    for name in ("before", "after"):
+        found[name] = None if found[name] is None else tuple(found[name])
+    if found["evidence"] is not None:
+        found["evidence"] = Evidence(**found["evidence"])
+    alarm = Alarm(**found)
+    str(alarm)  # raises for an unknown direction, and for other numbers before and after
+    return alarm

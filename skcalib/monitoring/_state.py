@@ -10,10 +10,18 @@ from sklearn.base import BaseEstimator
 
 from skcalib import kernels
 from skcalib._labels import check_label_list
-from skcalib._packing import plain, read_arrays, seal, unseal, write_arrays
+from skcalib._packing import (
+    plain,
+    read_arrays,
+    refused,
+    require,
+    seal,
+    unseal,
+    write_arrays,
+)
 from skcalib._parameters import completes_docstrings
 from skcalib.kernels import Kernel
-from skcalib.monitoring._streams import Streams
+from skcalib.monitoring._streams import Streams, check_alpha
 from skcalib.notions import NOTIONS, resolve_notion
 
 if TYPE_CHECKING:
@@ -30,16 +38,26 @@ _KERNELS = {
     )
 }
 
+_FORM = {
+    "classes": [object],
+    "n_samples": int,
+    "step": int,
+    "arrays": [[(str, [int])]],
+    "blobs": [int],
+}
+_LEAST_BYTES = 200  # of the state of each class and feature
+
 
 @completes_docstrings
 class StreamEstimator(BaseEstimator):
     """Base class of tests and monitors, which can be read from bytes.
 
-    A subclass has ``_version``, the number of the format, and ``_restore(own, arrays, blobs)``,
-    which sets attributes from what it gave to `write_state`.
+    A subclass has ``_version``, the number of the format, ``_form``, that of its own header, and
+    ``_restore(own, arrays, blobs)``, which sets attributes from what it gave to `write_state`.
     """
 
     _version: int
+    _form: dict[str, Any]
     notion: Any
     features: Any
 
@@ -65,9 +83,7 @@ class StreamEstimator(BaseEstimator):
         ValueError
             If the bytes are not such a state, are damaged or incomplete, or have another version.
         """
-        estimator, own, arrays, blobs = read_state(cls, data, features)
-        estimator._restore(own, arrays, blobs)
-        return estimator
+        return read_state(cls, data, features)
 
     def _start(self, classes: np.ndarray) -> None:
         plain(tuple(classes), "labels")
@@ -106,32 +122,42 @@ def write_state(
     return seal(_mark(type(estimator)), estimator._version, whole, [*parts, *blobs])
 
 
-def read_state(
-    cls: Any, data: bytes, features: Any
-) -> tuple[Any, dict[str, Any], dict[str, np.ndarray], list[bytes]]:
-    """The started test or monitor that was written; its own header, arrays and blobs."""
+def read_state(cls: Any, data: bytes, features: Any) -> Any:
+    """The test or monitor that was written."""
     what = f"state of a {cls.__name__}"
-    header, data, start = unseal(data, _mark(cls), cls._version, what)
-    estimator = cls(**_arguments(header["parameters"], features, cls.__name__))
-    try:
+    parameters = dict.fromkeys(cls().get_params(), object) | {"labels": (None, [object])}
+    form = _FORM | {"own": cls._form, "parameters": parameters}
+    header, data, start = unseal(data, _mark(cls), cls._version, what, form)
+    arguments, classes = header["parameters"], header["classes"]
+    with refused(what):
+        size = max(1, arguments["features"] if type(arguments["features"]) is int else 1)
+        size *= len(classes) if arguments["notion"] in ("canonical", "classwise") else 1
+        require(_LEAST_BYTES * size <= len(data), "the number of alternatives")
+        written = _kernel(arguments["features"])
+    estimator = cls(**arguments | {"features": _passed(written, features, cls.__name__)})
+    with refused(what, " A function for features must be the one with which the state was made."):
         arrays, start = read_arrays(header["arrays"], data, start)
-        estimator._start(check_label_list(header["classes"]))
+        estimator._start(check_label_list(classes))
+        require(arguments["labels"] in (None, classes), "labels")
+        check_alpha(estimator.alpha)
         own = {name: one for name, one in arrays.items() if not name.startswith("stream.")}
         stream = {name[7:]: one for name, one in arrays.items() if name.startswith("stream.")}
         estimator._streams.restore(stream)
-        path = own.pop("path_at"), own.pop("path")
+        at, path = own.pop("path_at"), own.pop("path")
+        n_samples, step = header["n_samples"], header["step"]
+        estimator.n_samples_seen_, estimator._step = n_samples, step
+        seen = {one.alternatives.n_seen for one in estimator._streams.streams}
+        require(seen == {n_samples} and n_samples > 0 < step, "n_samples or step")
+        rising = np.all(np.diff(at, prepend=0, append=n_samples + 1) > 0)
+        require(rising and at.shape == path.shape and not np.isnan(path).any(), "the path")
+        estimator._points = list(zip(at.tolist(), path.tolist(), strict=True))
         blobs = []
         for size in header["blobs"]:
             blobs.append(data[start : start + size])
             start += size
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise ValueError(
-            f"The {what} does not fit its parameters ({error}): a function for features must be "
-            "the one with which the state was made."
-        ) from error
-    estimator.n_samples_seen_, estimator._step = header["n_samples"], header["step"]
-    estimator._points = list(zip(*(one.tolist() for one in path), strict=True))
-    return estimator, header["own"], own, blobs
+        require(start == len(data), "its length")
+        estimator._restore(header["own"], own, blobs)
+    return estimator
 
 
 def _mark(cls):
@@ -162,9 +188,8 @@ def _features(features):
     return {} if isinstance(features, Kernel) or callable(features) else features
 
 
-def _arguments(parameters, features, owner):
-    """The parameters from JSON; `features` is a function or a kernel that could not be written."""
-    written = parameters["features"]
+def _passed(written, features, owner):
+    """The features from JSON, or a function or a kernel that could not be written."""
     needed = written == {}
     if needed and features is None:
         raise ValueError(
@@ -172,12 +197,12 @@ def _arguments(parameters, features, owner):
             f"{owner}.from_bytes(data, features=function)."
         )
     if not needed and features is not None:
-        raise ValueError(f"The state has features={_kernel(written)!r}: leave out features.")
-    return parameters | {"features": features if needed else _kernel(written)}
+        raise ValueError(f"The state has features={written!r}: leave out features.")
+    return features if needed else written
 
 
 def _kernel(written):
-    if not isinstance(written, dict):
+    if not isinstance(written, dict) or not written:
         return written
     parts: dict[str, Any] = {name: _kernel(one) for name, one in written.items()}
     make: Callable[..., Kernel] = _KERNELS[parts.pop("class")]

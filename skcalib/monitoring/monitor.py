@@ -11,13 +11,13 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._packing import plain
+from skcalib._packing import plain, require, require_arrays
 from skcalib._parameters import completes_docstrings
 from skcalib._validation import check_count, check_indices, take_rows, to_numpy
 from skcalib.grouping import calibration_by_group
 from skcalib.grouping.by_group import MOST_GROUPS
 from skcalib.kernels import Kernel
-from skcalib.monitoring._records import Alarm, Window, alarm_of, windows_frame
+from skcalib.monitoring._records import ALARM_FORM, Alarm, Window, alarm_of, windows_frame
 from skcalib.monitoring._state import StreamEstimator, write_state
 from skcalib.monitoring._streams import (
     check_alpha,
@@ -134,6 +134,14 @@ class CalibrationMonitor(StreamEstimator):
     """
 
     _version = 2
+    _form = {  # noqa: RUF012
+        "n_alarms": int,
+        "alarms": [ALARM_FORM],
+        "windows": [[float]],
+        "in_window": int,
+        "same_until": int,
+        "sources": [object],
+    }
     __metadata_request__fit = {"y_true": UNUSED, "y_proba": UNUSED, "by": UNUSED}  # noqa: RUF012
     __metadata_request__partial_fit = {  # noqa: RUF012
         "y_true": UNUSED,
@@ -323,22 +331,34 @@ class CalibrationMonitor(StreamEstimator):
         self._marks = [(0, self._streams.cells())]  # at the last start, and at ends of windows
 
     def _restore(self, own, arrays, blobs):
+        size, kept = check_count(self.window, "window"), check_count(self.n_windows, "n_windows")
+        alarms, windows, n_marks = own["alarms"], own["windows"], len(arrays["marks_at"])
+        expected = {f"start.{k}": one for k, one in enumerate(self._starts)}
+        expected |= {"statistic": np.zeros(1 + len(alarms)), "current": self._current}
+        expected["marks_at"] = np.zeros(n_marks, dtype=np.int64)
+        expected["marks"] = np.zeros((n_marks, *self._marks[0][1].shape))
+        require_arrays(arrays, expected)
+        self._current, self._in_window = arrays["current"], own["in_window"]
+        sums = np.isfinite(arrays["marks"]).all() and np.isfinite(self._current).all()
+        require(sums and (self._current >= 0).all() and n_marks > 0, "the sums of windows")
+        self.n_alarms_, self._same_until = own["n_alarms"], own["same_until"]
+        require(len(alarms) == min(self.n_alarms_, kept), "the number of alarms")
+        require(alarms or not self._same_until, "the number of alarms")
         self._starts = [arrays[f"start.{k}"] for k in range(len(self._starts))]
         self.log_statistic_, *known = arrays["statistic"].tolist()
-        self.n_alarms_, self.sources_ = own["n_alarms"], own["sources"]
+        self.sources_ = [plain(one, "source") for one in own["sources"]]
         self.alarms_ = [
-            alarm_of(record, value) for record, value in zip(own["alarms"], known, strict=True)
+            alarm_of(record, value) for record, value in zip(alarms, known, strict=True)
         ]
         sketches = [ForecastSketch.from_bytes(one) for one in blobs]
-        records = own["windows"]
+        require(len(sketches) == len(windows) + (self._in_window > 0), "the number of windows")
+        require(self._in_window < size and len(windows) <= kept, "the number of windows")
+        for one in sketches:
+            one._plan().refuse_other(self._sketch._plan())
         self.windows_ = [
-            Window(first, last, weight, mean, observed, sketch)
-            for (first, last, weight, mean, observed), sketch in zip(
-                records, sketches[: len(records)], strict=True
-            )
+            Window(*record, sketch) for record, sketch in zip(windows, sketches, strict=False)
         ]
-        self._in_window, self._current = own["in_window"], arrays["current"]
-        self._same_until = own["same_until"]
+        require(all(one.weight > 0 for one in self.windows_), "the weight of a window")
         self._marks = list(zip(arrays["marks_at"].tolist(), arrays["marks"], strict=True))
         if self._in_window:
             self._sketch = sketches[-1]

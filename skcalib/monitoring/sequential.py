@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._packing import require_arrays
 from skcalib._parameters import completes_docstrings
 from skcalib.kernels import Kernel
 from skcalib.monitoring._state import StreamEstimator, write_state
@@ -143,6 +144,7 @@ class SequentialCalibrationTest(StreamEstimator):
     """
 
     _version = 1
+    _form = {"rejected_at": (None, int)}  # noqa: RUF012
     # The arguments of a metric are data, not metadata that a meta-estimator could route.
     __metadata_request__fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
     __metadata_request__partial_fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
@@ -266,6 +268,7 @@ class SequentialCalibrationTest(StreamEstimator):
         self.rejected_at_: int | None = None
 
     def _restore(self, own, arrays, blobs):
+        require_arrays(arrays, {"values": np.zeros(2)})
         self.log_e_value_, self.largest_log_e_value_ = arrays["values"].tolist()
         self.pvalue_ = float(np.exp(-self.largest_log_e_value_))
         self.rejected_at_ = own["rejected_at"]

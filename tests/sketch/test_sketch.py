@@ -266,7 +266,7 @@ def test_other_bytes_are_refused(spoil, words):
     [
         ({"labels": None}, "labels must list the classes"),
         ({"labels": [0, 1, 2], "notion": "canonical"}, "'canonical' is for two classes, got 3"),
-        ({"labels": [0, 1], "n_cells": 8}, "n_cells must be at least 16, got 8"),
+        ({"labels": [0, 1], "n_cells": 8}, "n_cells must be from 16 to 4194304, got 8"),
     ],
 )
 def test_parameters_are_refused(parameters, words):
