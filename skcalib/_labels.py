@@ -32,7 +32,8 @@ def check_y(y_true, *, name="y_true"):
         if not np.isfinite(y).all():
             raise ValueError(f"{name} contains NaN or infinity: remove these rows first.")
         if np.any(y != np.floor(y)):
-            raise ValueError(f"{name} contains continuous values: class labels are expected.")
+            said = "contains continuous values: class labels are expected. Did you swap labels and"
+            raise ValueError(f"{name} {said} forecasts?")
     return y
 
 
@@ -46,7 +47,7 @@ _ADVICE = {
     "its sum.",
     "soft": "Label distributions and annotator counts are for proper calibration errors, their "
     "decomposition, GroupingLossEstimator and recalibrators with fit(P, y): elsewhere pass one "
-    "label per sample, such as .argmax(axis=1).",
+    "label per sample, such as .argmax(axis=1). Or did you swap labels and forecasts?",
 }
 _ADVICE[""] = _ADVICE["one-hot"]
 
@@ -167,11 +168,13 @@ def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
         classes = put_positive_last(classes, pos_label, reorder=n_columns == 1)
     if len(classes) != max(n_columns, 2):
         holds = "y_true has" if labels is None else "labels lists"
-        columns = "one column (the positive class)" if n_columns == 1 else f"{n_columns} columns"
-        raise ValueError(
-            f"{holds} {len(classes)} classes but {name} has {columns}: pass labels= with the class "
-            f"of each column of {name} (for a scikit-learn classifier: its classes_)."
-        )
+        columns = f"{n_columns} columns"
+        advice = f"pass labels= with the class of each column of {name} (for a scikit-learn"
+        advice += " classifier: its classes_)"
+        if n_columns == 1:
+            columns = "one column (the positive class)"
+            advice = "pass all columns, or y == k as the labels of one class k"
+        raise ValueError(f"{holds} {len(classes)} classes but {name} has {columns}: {advice}.")
     return classes
 
 

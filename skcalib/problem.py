@@ -381,8 +381,7 @@ def check_not_swapped(
     """Raise for label distributions with forecasts of 0 and 1 only, which are probably labels."""
     if np.isinf(votes).all() and bool(((forecast == 0) | (forecast == 1)).all()):
         raise ValueError(
-            f"{labels_name} holds probabilities and {name} only 0 and 1: the two seem to be in the "
-            "wrong order."
+            f"{labels_name} holds probabilities and {name} only 0 and 1: did you swap them?"
         )
 
 

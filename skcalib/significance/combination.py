@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import chdtrc, logsumexp
 
-from skcalib._labels import listed
 from skcalib._parameters import checks_parameters
 from skcalib._validation import look_up
 from skcalib._values import shown
@@ -51,9 +50,9 @@ def combine_tests(
     Parameters
     ----------
     tests : iterable of CalibrationTest
-        The tests. Their records must have the same ``method``, which for e-values includes the
-        notion. Only how the null distribution was computed may differ. Data sets are independent if
-        no sample is in two of them and no unit, such as a patient, has samples in two of them.
+        The tests, of any kinds and notions: an e-value counts as the p-value min(1, 1 / e) in
+        "fisher", and a p-value becomes an e-value in "calibrated". Data sets are independent if no
+        sample is in two of them and no unit, such as a patient, has samples in two of them.
         Overlapping data sets, or two models on the same samples, are not independent.
     method : {"product", "mean", "calibrated", "fisher"}, default="product"
         How to combine. Choose the method before you see the results.
@@ -62,14 +61,14 @@ def combine_tests(
     -------
     CalibrationTest
         ``e_value`` is e, at most 1.8e308 unless one is infinite, and None for "fisher";
-        ``statistic`` is log e or Fisher's; ``estimate`` is the mean of the estimates; ``method``
-        says what was combined.
+        ``statistic`` is log e or Fisher's; ``estimate`` is the mean of the estimates, NaN for tests
+        of different methods, whose units differ; ``method`` says what was combined.
 
     Raises
     ------
     ValueError
         If `tests` is empty or holds anything but `CalibrationTest` records, for p-values outside
-        [0, 1], for negative or missing e-values, and for tests of different methods.
+        [0, 1], and for negative or missing e-values.
 
     See Also
     --------
@@ -103,9 +102,11 @@ def combine_tests(
     """
     look_up(method, dict.fromkeys(METHODS), "method")
     found = _checked(tests)
-    estimate = float(np.mean([test.estimate for test in found]))
-    whole = {test.method for test in found}
-    what = found[0].method if len(whole) == 1 else _kind(found[0])
+    # The last parentheses of a method say how its null distribution is known.
+    kinds = sorted({test.method.partition(" (")[0] for test in found})
+    estimate = float(np.mean([test.estimate for test in found])) if len(kinds) == 1 else np.nan
+    same = len({test.method for test in found}) == 1
+    what = found[0].method if same else " and ".join(kinds)
     if method == "fisher":
         with np.errstate(divide="ignore"):
             statistic = -2 * float(np.log([test.pvalue for test in found]).sum())
@@ -125,7 +126,7 @@ def combine_tests(
 
 
 def _checked(tests: Any) -> Sequence[CalibrationTest]:
-    """The tests as a list; raises unless all are records of one method with valid numbers."""
+    """The tests as a list; raises unless all are records with valid numbers."""
     if isinstance(tests, CalibrationTest):
         raise ValueError("tests must be a list of CalibrationTest records, got a single one.")
     try:
@@ -146,18 +147,7 @@ def _checked(tests: Any) -> Sequence[CalibrationTest]:
             raise ValueError(f"A p-value must be between 0 and 1, got {shown(test.pvalue)}.")
         if test.e_value is not None and not test.e_value >= 0:
             raise ValueError(f"An e-value must not be negative or NaN, got {shown(test.e_value)}.")
-    methods = sorted({_kind(test) for test in found})
-    if len(methods) > 1:
-        raise ValueError(
-            f"The tests have different methods, {listed(methods)}: combine tests of one method, "
-            "whose estimates have one unit."
-        )
     return found
-
-
-def _kind(test):
-    """The method without its last parentheses, which say how its null distribution is known."""
-    return test.method.partition(" (")[0]
 
 
 def _log_e_value(test, method):

@@ -84,7 +84,12 @@ INVALID_DATA = [
         (np.where(Y == 1, None, 0), P),
         r"y_true contains missing values \(NaN or None\): remove these rows first\.",
     ),
-    ((Y + 0.5, P), r"y_true contains continuous values: class labels are expected\."),
+    (
+        (P[:, 1], Y),
+        r"y_true contains continuous values: class labels are expected\. Did you swap labels and "
+        r"forecasts\?",
+    ),
+    ((P, Y), r"(y_true must hold one label.* Or|y_true holds .*:) did you swap .*\?"),
     (
         (Y3, P),
         r"y_true has 3 classes but y_proba has 2 columns: pass labels= with the class of each "

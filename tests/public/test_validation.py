@@ -76,7 +76,7 @@ BAD_PROBA = {
     "missing in a frame": (BITS, pd.Series([0.1, None, *[0.5] * 4]), "y_proba contains NaN"),
     "labels without a column": ([0, 1, 2, 3, 0, 1], P, "4 classes .* 3 columns: pass labels="),
     "columns without a label": (BITS, P, "2 classes but y_proba has 3 columns: pass labels="),
-    "three labels, one column": (Y, POSITIVE, "y_true has 3 classes but y_proba has one column"),
+    "three labels, one column": (Y, POSITIVE, "y_proba has one column .*pass all columns, or y =="),
 }
 
 

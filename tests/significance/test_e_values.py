@@ -266,6 +266,17 @@ def test_extreme_tests():
         assert combine_tests([record(1.0)], method=method).pvalue == 1
 
 
+def test_kinds_and_notions_may_differ():
+    """An e-value has the p-value min(1, 1 / e), and a p-value becomes an e-value."""
+    tests = [record(1 / 9, 9.0, method="kernel bets, canonical"), record(0.001, method="Brier")]
+    own = combine_tests(tests[1:], method="calibrated").e_value
+    together = combine_tests(tests, method="calibrated")
+    assert together.e_value == pytest.approx(9 * own) and np.isnan(together.estimate)
+    assert together.method.endswith("1 of them from p-values: Brier and kernel bets, canonical")
+    fisher = combine_tests(tests, method="fisher")
+    assert fisher.statistic == pytest.approx(-2 * np.log(0.001 / 9))
+
+
 def test_the_level_of_combinations():
     """3,000 times four calibrated tests: Fisher's has the level (s.e. .004), e-values less."""
     drawn = np.random.default_rng(0).random((3000, 4))
@@ -289,11 +300,6 @@ def test_the_level_of_combinations():
         ([record(np.nan)], "fisher", "p-value must be between 0 and 1, got nan"),
         ([record(0.5, -1.0)], "product", "e-value must not be negative or NaN, got -1.0"),
         ([record(0.5, np.nan)], "product", "e-value must not be negative or NaN, got nan"),
-        (
-            [record(method="kernel bets, canonical"), record(method="kernel bets, top_label")],
-            "fisher",
-            r"different methods, \['kernel bets, canonical', 'kernel bets, top_label'\]: combine",
-        ),
     ],
 )
 def test_refusals(tests, method, words):
