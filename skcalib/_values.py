@@ -39,3 +39,11 @@ def is_finite(value):
         value = value.item()  # the limit is beyond single precision
     real = isinstance(value, Real) and not isinstance(value, bool)
     return real and abs(value) <= sys.float_info.max  # exact, also for long whole numbers
+
+
+def number_of(value, name):
+    """The number that a function of the user returned."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must return a number, got {shown(value)}.") from None

@@ -432,6 +432,8 @@ class DistanceKernel(Kernel):
                 f"bandwidth must be a positive number or one of {names}, got "
                 f"{shown(self.bandwidth)}."
             )
+        if not self._is_rule():
+            object.__setattr__(self, "bandwidth", float(self.bandwidth))
         _check_options(self.metric, self.max_samples)
 
     def _is_rule(self):

@@ -12,6 +12,7 @@ import numpy as np
 from skcalib._formatting import record_text
 from skcalib._records import Record
 from skcalib._validation import weighted_rows
+from skcalib._values import number_of
 from skcalib.clusters import independent_size, student_level
 from skcalib.events import only_problem
 from skcalib.notions import Multilabel
@@ -132,7 +133,8 @@ class Question:
             given = {name: value for name, value in self.data.items() if value is not None}
             given |= self.keywords
         given = dict(given)
-        return float(self.metric(given.pop("y_true"), given.pop("y_proba"), **given))
+        found = self.metric(given.pop("y_true"), given.pop("y_proba"), **given)
+        return number_of(found, "metric")
 
     def answer(
         self,
@@ -207,7 +209,7 @@ class Question:
             """The metric of some rows, with their own labels or drawn ones."""
             y = problem.classes[(codes if drawn is None else drawn)[rows]]
             weight = {"sample_weight": problem.weight[rows]} if weighted else {}
-            return float(metric(y, forecast[rows], **weight))
+            return number_of(metric(y, forecast[rows], **weight), "metric")
 
         return problem, value
 

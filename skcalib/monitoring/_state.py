@@ -171,7 +171,7 @@ def _parameters(estimator):
         given["labels"] = [plain(label, "labels") for label in np.asarray(given["labels"])]
     kind = type(resolve_notion(given["notion"]))
     given["notion"] = next(name for name, one in NOTIONS.items() if one is kind)
-    given["features"] = _features(given["features"])
+    given["features"], given["alpha"] = _features(given["features"]), float(given["alpha"])
     return {
         name: value.item() if isinstance(value, np.generic) else value
         for name, value in given.items()

@@ -254,7 +254,7 @@ class CalibrationMonitor(StreamEstimator):
         """
         check_is_fitted(self, "classes_")
         said = f"{self.n_samples_seen_:,} samples, statistic {_number(self.log_statistic_)} "
-        said += f"(alarm at {1 / self.alpha:,.6g}), "
+        said += f"(alarm at {1 / float(self.alpha):,.6g}), "
         if not self.n_alarms_:
             return f"{said}no alarm."
         said += "1 alarm" if self.n_alarms_ == 1 else f"{self.n_alarms_:,} alarms"
@@ -381,7 +381,7 @@ class CalibrationMonitor(StreamEstimator):
             weight = None if weight is None else weight[used:]
             by = None if by is None else by[used:]
         if self._in_window == self.window:
-            first = self.n_samples_seen_ - self.window + 1
+            first = self.n_samples_seen_ - int(self.window) + 1
             weight, mean, observed = _means([self._current])
             one = Window(first, self.n_samples_seen_, weight, mean, observed, sketch=self._sketch)
             self.windows_ = [*self.windows_, one][-self.n_windows :]
@@ -394,7 +394,7 @@ class CalibrationMonitor(StreamEstimator):
         before = self._streams.arrays()
         sums, starts = self._sums(problem, weight)
         path = self._streams.average(sums)
-        above = np.flatnonzero(path >= -np.log(self.alpha))
+        above = np.flatnonzero(path >= -np.log(float(self.alpha)))
         used = int(above[0]) + 1 if len(above) else len(path)
         rows, own = slice(0, used), None if weight is None else weight[:used]
         if used < len(path):
@@ -453,7 +453,7 @@ class CalibrationMonitor(StreamEstimator):
             self.n_alarms_ += 1
             self.alarms_ = [*self.alarms_, alarm][-self.n_windows :]
         delay = self.alarms_[-1].at - self.alarms_[-1].since
-        self._same_until = alarm.at + max(_GONE * delay, self.window)
+        self._same_until = alarm.at + max(_GONE * delay, int(self.window))
         for one in self._streams.streams:
             one.alternatives.forget()
         self._marks = [(self.n_samples_seen_, self._streams.cells())]

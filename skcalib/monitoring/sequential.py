@@ -282,7 +282,7 @@ class SequentialCalibrationTest(StreamEstimator):
         self.log_e_value_ = float(path[-1])
         self.largest_log_e_value_ = max(self.largest_log_e_value_, float(path.max()))
         self.pvalue_ = float(np.exp(-self.largest_log_e_value_))
-        above = np.flatnonzero(path >= -np.log(self.alpha))
+        above = np.flatnonzero(path >= -np.log(float(self.alpha)))
         if len(above) and not self.rejected_:
             self.rejected_, self.rejected_at_ = True, int(first + above[0])
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import issparse
 
+from skcalib._values import shown
+
 #: Most categories of one column, the most frequent ones; others count as missing.
 MOST_CATEGORIES = 250
 _FEWEST_KNOWN = 10  # values of a column, to be of any use
@@ -75,6 +77,8 @@ class FeatureReader:
 
 def check_rows(features, n_samples):
     """Raise unless there is one row of features for each sample."""
+    if not hasattr(features, "__len__") or getattr(features, "shape", None) == ():
+        raise ValueError(f"features must have a row for each forecast, got {shown(features)}.")
     n_rows = features.shape[0] if hasattr(features, "shape") else len(features)
     if n_rows != n_samples:
         raise ValueError(

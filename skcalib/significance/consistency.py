@@ -11,7 +11,7 @@ from skcalib._labels import draw_codes
 from skcalib._parallel import draw_each
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count
-from skcalib._values import shown
+from skcalib._values import number_of, shown
 from skcalib.errors import calibration_error
 from skcalib.few_events import FEW, refutation, uncertain_labels
 from skcalib.problem import check_problem
@@ -127,7 +127,8 @@ def consistency_test(
 
     def error(y, rows):
         options = {"sample_weight": problem.weight[rows]} if weighted else {}
-        return float(metric(y, problem.forecast[rows], labels=codes, **options, **kwargs))
+        found = metric(y, problem.forecast[rows], labels=codes, **options, **kwargs)
+        return number_of(found, "metric")
 
     def draw(own):
         rows = np.arange(len(y))

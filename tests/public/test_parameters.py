@@ -420,3 +420,21 @@ def test_guessed_names_get_advice(call, words):
 def test_a_metric_in_capitals_is_answered():
     with pytest.raises(ValueError, match=r"got 'ECE'\. Use 'ece'\.$"):
         skcalib.calibration_error_interval(Y, PAIRS, metric="ECE")
+
+
+def test_what_a_function_of_the_user_returns_and_numbers_of_other_types():
+    """One sentence names the parameter, and numbers of other types are read as numbers."""
+    p = np.random.default_rng(0).random(100)
+    y = (np.arange(100) % 2).astype(int)
+    for function in (skcalib.calibration_error_interval, skcalib.consistency_test):
+        with pytest.raises(ValueError, match="metric must return a number, got CorpDecomp"):
+            function(y, p, metric=skcalib.corp_decomposition)
+    with pytest.raises(ValueError, match="features must have a row for each forecast, got 5"):
+        skcalib.GroupRecalibrator().fit(p, y, features=5)
+    for number in (Fraction(3, 10), np.float32(0.3)):
+        kernel = kernels.LaplacianKernel(number)
+        assert type(kernel.bandwidth) is float and np.isfinite(kernel(p[:, None], p[:, None])).all()
+        options = {"alpha": number, "window": np.int64(50)}
+        monitor = skcalib.CalibrationMonitor(**options).partial_fit(y, 1 - p)
+        again = skcalib.CalibrationMonitor.from_bytes(monitor.to_bytes())
+        assert monitor.n_alarms_ and again.summary() == monitor.summary()
