@@ -26,7 +26,7 @@ try:
     from skcalib import __version__
     from skcalib._files import check_writable, write_atomically
     from skcalib._formatting import printable
-    from skcalib._monitor_command import add_monitor, run_monitor
+    from skcalib._monitor_command import add_monitor, add_reading, reading, run_monitor
     from skcalib.io import read_predictions
     from skcalib.io._classes import advice, normalize
     from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, read_parts
@@ -222,7 +222,7 @@ def _parser():
     )
     report.add_argument("files", type=Path, nargs="+", metavar="file", help="predictions")
     _add_output(report, default=False)
-    report.add_argument("--label-column", metavar="NAME", help="column of labels in a table")
+    add_reading(report)
     report.add_argument(
         "--features",
         metavar="NAMES",
@@ -258,11 +258,6 @@ def _parser():
         metavar="NAME",
         help="the class, of two, whose probability is evaluated; default: the class that a single "
         "column names, or the class of the last column",
-    )
-    report.add_argument(
-        "--normalize",
-        action="store_true",
-        help="divide each row of rounded probabilities by its sum",
     )
     report.add_argument(
         "--sketch",
@@ -352,9 +347,8 @@ def _report_of_files(options, verbose):
             labels = sketch.classes_ if labels is None else labels
             reports[name] = CalibrationReport.from_sketch(sketch, name=name, verbose=verbose, **run)
             continue
-        predictions = read_predictions(
-            path, label_column=options.label_column, event=options.event, features=columns
-        ).in_order_of(labels)
+        read = read_predictions(path, features=columns, **reading(options))
+        predictions = read.in_order_of(labels)
         proba = predictions.y_proba
         if options.normalize:
             proba = normalize(proba, path.name)
@@ -459,7 +453,7 @@ def _read_sketch(path, options, features, verbose, labels):
 def _sketch_of_table(path, options, labels, known):
     """The sketch of a table, read part by part."""
     sketch = None
-    parts = read_parts(path, label_column=options.label_column, event=options.event, known=known)
+    parts = read_parts(path, known=known, **reading(options))
     for predictions in parts:
         part = predictions.in_order_of(labels)
         proba, classes = part.y_proba, part.labels
@@ -481,6 +475,8 @@ def _stored_sketch(path, options):
     """The sketch in a file that has the bytes of `ForecastSketch.to_bytes`."""
     given = {
         "--label-column": options.label_column,
+        "--sep": options.sep,
+        "--decimal": options.decimal,
         "--features": options.features,
         "--by": options.by,
         "--groups": options.groups,

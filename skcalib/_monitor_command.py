@@ -21,6 +21,30 @@ if TYPE_CHECKING:
 _ALPHA, _WINDOW, _NOTION = 1e-5, 1000, "auto"
 
 
+def add_reading(parser: Any) -> None:
+    """Add the options of both commands that say how a file is read."""
+    parser.add_argument("--label-column", metavar="NAME", help="column of labels in a table")
+    parser.add_argument(
+        "--sep",
+        type=lambda text: {"tab": "\t", "\\t": "\t"}.get(text, text),
+        metavar="CHAR",
+        help="what separates the cells of a .csv file: ';' or tab; default: a comma",
+    )
+    parser.add_argument(
+        "--decimal", metavar="CHAR", help="decimal mark of a .csv file: , or a point, the default"
+    )
+    parser.add_argument(
+        "--normalize",
+        action="store_true",
+        help="divide each row of rounded probabilities by its sum",
+    )
+
+
+def reading(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `read_predictions` that say how a file is read."""
+    return {name: getattr(options, name) for name in ("label_column", "event", "sep", "decimal")}
+
+
 def add_monitor(commands: Any) -> None:
     """Add the command to the others."""
     parser = commands.add_parser(
@@ -60,7 +84,7 @@ def add_monitor(commands: Any) -> None:
         help="what is monitored of several classes, in the first call: top_label, classwise or "
         f"canonical; default: {_NOTION}, the event of two classes, and otherwise the top label",
     )
-    parser.add_argument("--label-column", metavar="NAME", help="column of labels in a table")
+    add_reading(parser)
     parser.add_argument(
         "--by",
         metavar="NAMES",
@@ -68,11 +92,6 @@ def add_monitor(commands: Any) -> None:
         "differ",
     )
     parser.add_argument("--event", metavar="NAME", help="the class, of two, that is monitored")
-    parser.add_argument(
-        "--normalize",
-        action="store_true",
-        help="divide each row of rounded probabilities by its sum",
-    )
 
 
 def run_monitor(options: argparse.Namespace, say: Callable[[str], None]) -> int:
@@ -92,9 +111,7 @@ def _add_file(options, say):
     """Add the samples to the state, which no other process changes."""
     columns = [one.strip() for one in (options.by or "").split(",") if one.strip()]
     known = _read_state(options)
-    read = read_predictions(
-        options.file, label_column=options.label_column, event=options.event, features=columns
-    )
+    read = read_predictions(options.file, features=columns, **reading(options))
     if options.normalize:
         read = replace(read, y_proba=normalize(read.y_proba, options.file.name))
     source = hashlib.sha256(options.file.read_bytes()).hexdigest()

@@ -31,17 +31,27 @@ class Table:
 
     ``label`` is the place of the column of labels, ``features`` those of the features, and
     ``text`` those of all columns that are kept as text. ``n_rows`` rows have been appended, and
-    ``n_held`` of them are in memory. ``known`` are texts of labels that may appear. Messages count
-    rows from ``first_row``.
+    ``n_held`` of them are in memory. ``known`` are texts of labels that may appear. ``decimal``
+    is the decimal mark, "," or ".". Messages count rows from ``first_row``.
     """
 
     def __init__(
-        self, name, header, *, first_row, label_column=None, features=(), text=(), known=()
+        self,
+        name,
+        header,
+        *,
+        first_row,
+        label_column=None,
+        features=(),
+        text=(),
+        known=(),
+        decimal=".",
     ):
         for column, times in Counter(header).items():
             if times > 1:
                 raise ValueError(f"{name} has two columns named {column!r}: rename one of them.")
         self.name, self.header, self.first_row, self.n_rows = name, header, first_row, 0
+        self._marks = str.maketrans({"_": "?", **({",": ".", ".": "?"} if decimal == "," else {})})
         self.label = _place_of_labels(name, header, label_column)
         self.features = _places_of_features(name, header, features, self.label)
         self.text = {self.label, *(k for k in text if k in self.features)}
@@ -85,19 +95,20 @@ class Table:
             if place not in self.features and np.isnan(cells).any():
                 raise self._empty(place, np.isnan(cells).argmax())
             return cells.astype(np.float64)
-        plain = "_" not in "".join(cells)  # float would read 0_5 as 5
+        given = cells
+        if len(self._marks) > 1 or "_" in "".join(cells):  # float would read 0_5 as 5
+            cells = [cell.translate(self._marks) for cell in cells]
         try:
-            if plain:
-                return np.fromiter(map(float, cells), np.float64, len(cells))
+            return np.fromiter(map(float, cells), np.float64, len(cells))
         except ValueError:  # an empty cell, or text
             pass
         numbers = np.full(len(cells), np.nan)
         for row, cell in enumerate(cells):
             if cell.strip():
                 try:
-                    numbers[row] = float(cell.replace("_", "?"))
+                    numbers[row] = float(cell)
                 except ValueError:
-                    raise self._not_a_number(place, cell.strip()) from None
+                    raise self._not_a_number(place, given[row].strip()) from None
             elif place not in self.features:
                 raise self._empty(place, row)
         return numbers
@@ -183,7 +194,9 @@ class Table:
         if cell.endswith("%"):
             advice = ": write 0.45 for 45 %"
         elif re.fullmatch(r"-?\d*,\d+", cell):
-            advice = ": write decimals with a point, 0.45 for 0,45"
+            advice = (
+                ": write decimals with a point, 0.45 for 0,45, or pass decimal=',' (--decimal ,)"
+            )
         return ValueError(
             f"{self.name} must hold numbers in every column but {self.header[self.label]!r}, and "
             f"the column {self.header[place]!r} holds {shortened(cell)!r}{advice}."
@@ -273,12 +286,18 @@ def count_csv_rows(path):
     return round(start.count(b"\n") * path.stat().st_size / max(len(start), 1))
 
 
-def _read_csv(file, name, **roles):
-    rows = csv.reader(_lines(file, name))
+def _read_csv(file, name, sep=",", decimal=".", **roles):
+    rows = csv.reader(_lines(file, name), delimiter=sep)
     rows = (row for row in rows if len(row) > 1 or (row and row[0].strip()))
     header = [column.strip() for column in next(rows, ())]
+    other = [one for one in ",;\t|" if one in header[0]] if len(header) == 1 else []
+    if other:
+        raise ValueError(
+            f"{name} is separated by {other[0]!r}, not by {sep!r}: pass sep={other[0]!r} "
+            f"(--sep {'tab' if other[0] == chr(9) else repr(other[0])})."
+        )
     if header:
-        table = Table(name, header, first_row=2, **roles)
+        table = Table(name, header, first_row=2, decimal=decimal, **roles)
         while block := list(islice(rows, _ROWS)):
             for number, row in enumerate(block, start=table.n_rows + 2):
                 if len(row) != len(header):

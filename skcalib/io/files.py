@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
 from skcalib._records import Record
+from skcalib._values import shown
 from skcalib.io._classes import find_event, read_table
 from skcalib.io._npz import read_arrays
 from skcalib.io._tables import count_csv_rows, count_parquet_rows, csv_blocks, parquet_blocks
@@ -109,6 +110,8 @@ def read_predictions(
     label_column: str | None = None,
     event: str | None = None,
     features: Sequence[str] = (),
+    sep: str | None = None,
+    decimal: Literal[".", ","] | None = None,
 ) -> Predictions:
     """Read labels, probabilities and features from a file.
 
@@ -138,6 +141,10 @@ def read_predictions(
         Names of columns of a table that are features. They hold numbers, or text, which is read as
         categories; cells may be empty. The result is a data frame of pandas or, without pandas, of
         polars. Without both it is an array, of numbers only.
+    sep : str, optional
+        The character that separates the cells of a .csv file; by default a comma.
+    decimal : {".", ","}, optional
+        The decimal mark of a .csv file; by default a point.
 
     Returns
     -------
@@ -171,7 +178,7 @@ def read_predictions(
             f"features must be a sequence of names of columns, such as [{features!r}], got "
             f"{features!r}."
         )
-    suffix = _known_suffix(path)
+    suffix, text = _known_suffix(path), text_format(path, sep, decimal)
     if suffix == ".npz":
         if label_column is not None:
             raise ValueError(
@@ -186,9 +193,26 @@ def read_predictions(
         content = Predictions(*read_arrays(path))
         return content if event is None else _with_event(path.name, content, event)
     blocks, _ = _TABLES[suffix]
-    *_, table = blocks(path, label_column=label_column, features=tuple(features))  # one that grows
+    roles = {"label_column": label_column, "features": tuple(features), **text}
+    *_, table = blocks(path, **roles)  # one that grows
     y_true, y_proba, labels, event = read_table(table, event=event)
     return Predictions(y_true, y_proba, labels, table.feature_frame(), event)
+
+
+def text_format(path: Path, sep: str | None, decimal: str | None) -> dict[str, str]:
+    """The separator and the decimal mark of text, if they are given."""
+    given = {"sep": sep, "decimal": decimal}
+    found = {name: value for name, value in given.items() if value is not None}
+    if found and path.suffix.lower() != ".csv":
+        raise ValueError(f"{' and '.join(found)} is for .csv files, got {path.name}: leave it out.")
+    if decimal not in (None, ".", ","):
+        raise ValueError(f"decimal must be '.' or ',', got {shown(decimal)}.")
+    one = sep is None or (isinstance(sep, str) and len(sep) == 1 and sep not in '"\r\n.')
+    if not one or (sep or ",") == decimal:
+        raise ValueError(
+            f"sep must be one character that is not the decimal mark, got {shown(sep or ',')}."
+        )
+    return found
 
 
 def _known_suffix(path):
@@ -240,6 +264,8 @@ def read_parts(
     label_column: str | None = None,
     event: str | None = None,
     known: Sequence[str] | None = None,
+    sep: str | None = None,
+    decimal: str | None = None,
 ) -> Iterator[Predictions]:
     """Yield the predictions of a table part by part, with the same classes in each part.
 
@@ -247,6 +273,7 @@ def read_parts(
     """
     blocks, _ = _TABLES[_known_suffix(path)]
     roles = {"label_column": label_column, "known": () if known is None else known}
+    roles |= text_format(path, sep, decimal)
     first = None  # classes of the first part
     for table in _filled(blocks(path, **roles)):
         try:

@@ -110,7 +110,9 @@ MESSAGES = [
     ("y,p\n0,True\n1,False\n", f"{NO_NUMBER}'True'{NO_FEATURE}"),
     (f"y,p\n0,0.1\n1,{'x' * 100}\n", f"{NO_NUMBER}'{'x' * 60}...'{NO_FEATURE}"),
     ("y,p\n0,0.5\n1,45%\n", f"{NO_NUMBER}'45%': write 0.45 for 45 %."),
-    ('y,p\n0,"0,5"\n', f"{NO_NUMBER}'0,5': write decimals with a point, 0.45 for 0,45."),
+    ('y,p\n0,"0,5"\n', f"{NO_NUMBER}'0,5': write decimals with a point, 0.45 for 0,45, or"),
+    ("y;p\n0;0,5\n", "is separated by ';', not by ',': pass sep=';' (--sep ';')."),
+    ("y\tp\n0\t.5\n", "is separated by '\\t', not by ',': pass sep='\\t' (--sep tab)."),
     (b"y,p\n\xe4,0.5\nb,0.1\n", "is not a readable text table: it is not encoded in UTF-8. Save"),
     ("y,p\n0,.5\n".encode("utf-16"), "is not a readable text table: it is not encoded in UTF-8."),
     ("y,p\n0,.5\n".encode("utf-16-le"), "is not a readable text table: it has NUL bytes. Save it"),
@@ -134,6 +136,25 @@ MESSAGES = [
 def test_messages(read, content, message):
     said = message_of(read, content)
     assert said.startswith(f"p.csv {message}") and "\n" not in said
+
+
+@pytest.mark.parametrize("sep", [";", "\t"])
+def test_other_separators_and_decimal_marks(tmp_path, sep):
+    path = tmp_path / "p.csv"
+    rows = ["y;p_b;size;city", "a;0,25;1,5;x,y", "b;0,75;;z", "a;1;2;x,y"]
+    path.write_text("\n".join(rows).replace(";", sep))
+    found = read_predictions(path, sep=sep, decimal=",", features=["size", "city"])
+    assert found.y_proba.tolist() == [0.25, 0.75, 1] and found.y_true.tolist() == ["a", "b", "a"]
+    assert found.features["size"].tolist()[::2] == [1.5, 2]
+    assert found.features["city"].tolist() == ["x,y", "z", "x,y"]
+    path.write_text(f"y{sep}p\n0{sep}0.5\n")
+    with pytest.raises(ValueError, match=r"the column 'p' holds '0\.5'"):
+        read_predictions(path, sep=sep, decimal=",")
+    for wrong in ({"sep": ";;"}, {"sep": ",", "decimal": ","}, {"decimal": ","}, {"sep": "\n"}):
+        with pytest.raises(ValueError, match="sep must be one character that is not the decimal"):
+            read_predictions(path, **wrong)
+    with pytest.raises(ValueError, match="decimal must be '.' or ',', got ';'"):
+        read_predictions(path, sep=sep, decimal=";")
 
 
 def test_row_numbers_of_messages_count_all_blocks(read, monkeypatch):

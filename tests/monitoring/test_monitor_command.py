@@ -55,6 +55,16 @@ def test_weeks_with_an_alarm(here, capsys):
     assert sorted(path.name for path in here.iterdir())[0] == "churn.state"  # nothing beside it
 
 
+def test_other_separators(here, capsys):
+    (here / "a.csv").write_text("y;p\n0;0,25\n1;0,5\n")
+    assert main(["monitor", "a.csv", "--state", "s"]) == 2
+    assert "is separated by ';'" in capsys.readouterr().err
+    assert main(["monitor", "a.csv", "--state", "s", "--sep", ";", "--decimal", ","]) == 0
+    (here / "b.csv").write_text("y\tp\n0\t.25\n1\t.5\n")
+    assert main(["monitor", "b.csv", "--state", "s", "--sep", "tab"]) == 0
+    assert CalibrationMonitor.from_bytes((here / "s").read_bytes()).n_samples_seen_ == 4
+
+
 def test_options_of_the_first_call(here, capsys):
     ((y, p),) = weeks(1, change=0)
     write(here / "a.csv", y, p, site=np.where(np.arange(400) % 2, "north", "south"))
@@ -199,7 +209,18 @@ def test_twenty_writers_at_once(here):
     """Each of them has its own file of the state; locks of threads are those of processes."""
     for number in range(20):
         write(here / f"{number}.csv", [0, 1], np.array([0.25, 0.5 + number / 100]))
-    given = dict.fromkeys(("label_column", "event", "by", "alpha", "window", "notion", "normalize"))
+    names = (
+        "label_column",
+        "event",
+        "sep",
+        "decimal",
+        "by",
+        "alpha",
+        "window",
+        "notion",
+        "normalize",
+    )
+    given = dict.fromkeys(names)
     said, status = [], []
 
     def add(number):
