@@ -58,10 +58,7 @@ class Chunks:
         raise self._changed(0)
 
     def reduce(
-        self,
-        read: Callable[..., Any],
-        combine: Callable[[Any, Any], Any] | None = None,
-        *args: Any,
+        self, read: Callable[..., Any], combine: Callable[[Any, Any], Any] | None = None, *args: Any
     ) -> Any:
         """One pass: combine ``read(number, *chunk, *args)`` of all chunks, in pairs.
 

@@ -298,9 +298,7 @@ class _Engine:
             event=nw.when(event).then(one).otherwise(zero),
         )
         place = own("score").sqrt() - (1 - own("score")).sqrt()
-        frame = named(
-            place=((place + 1) * (plan.n_cells / 2)).floor().clip(0, plan.n_cells - 1),
-        )
+        frame = named(place=((place + 1) * (plan.n_cells / 2)).floor().clip(0, plan.n_cells - 1))
         frame = named(end=own("place") * (2 / plan.n_cells) - 1)
         frame = named(start=(own("end") + (2 - own("end") * own("end")).sqrt()) * 0.5)
         place = nw.when(own("score") <= 0).then(zero).otherwise(own("place") + 1)

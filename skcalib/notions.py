@@ -366,12 +366,7 @@ def _rest(array):
 
 
 #: Notions by the names that arguments accept.
-NOTIONS = {
-    "auto": Auto,
-    "canonical": Canonical,
-    "classwise": Classwise,
-    "top_label": TopLabel,
-}
+NOTIONS = {"auto": Auto, "canonical": Canonical, "classwise": Classwise, "top_label": TopLabel}
 
 
 # --- Notions by name ------------------------------------------------------------------------------

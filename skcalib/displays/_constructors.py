@@ -166,7 +166,7 @@ def _derived(cls, name, without):
     call.__name__ = name
     both = options | own
     call.__signature__ = signature(written).replace(
-        parameters=sorted([*first, *rest], key=lambda one: one.kind),
+        parameters=sorted([*first, *rest], key=lambda one: one.kind)
     )
     call.__annotations__ = {key: one.annotation for key, one in both.items() if key != "cls"}
     call.__annotations__["return"] = "Self"

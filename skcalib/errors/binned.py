@@ -305,11 +305,7 @@ def record_of_bins(sums: BinSums, scale: float) -> ReliabilityBins:
 
 
 def list_bins(
-    samples: Samples,
-    n_bins: Bins,
-    strategy: Strategy,
-    *,
-    spread: bool = True,
+    samples: Samples, n_bins: Bins, strategy: Strategy, *, spread: bool = True
 ) -> list[BinSums]:
     """`BinSums` of each problem of `Samples`, of weights divided by their scale."""
     edges = check_bins(n_bins, strategy, samples.n_samples)

@@ -208,12 +208,7 @@ def corp_decomposition(
     """
     score, notion = resolve_loss(loss), resolve_notion(notion)
     events = named_events(
-        y_true,
-        y_proba,
-        notion,
-        sample_weight=sample_weight,
-        labels=labels,
-        pos_label=pos_label,
+        y_true, y_proba, notion, sample_weight=sample_weight, labels=labels, pos_label=pos_label
     )
     found = run_each(_decompose_event, ((score, *event) for event in events), n_jobs=n_jobs)
     terms, curves = zip(*found, strict=True)

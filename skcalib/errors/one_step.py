@@ -250,11 +250,7 @@ class _Scores:
     """
 
     def __init__(
-        self,
-        average: PartAverage,
-        start: Model,
-        information: np.ndarray,
-        gradient: np.ndarray,
+        self, average: PartAverage, start: Model, information: np.ndarray, gradient: np.ndarray
     ) -> None:
         self._average, self._own, self._size = average, frozenset(start.groups), average.size
         self._information, self._gradient = information, gradient

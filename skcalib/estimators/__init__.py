@@ -4,8 +4,4 @@ from skcalib.estimators.calibration_error import CalibrationErrorEstimator
 from skcalib.estimators.crossfit import CrossFitProba
 from skcalib.estimators.recalibrated import RecalibratedClassifierCV
 
-__all__ = [
-    "CalibrationErrorEstimator",
-    "CrossFitProba",
-    "RecalibratedClassifierCV",
-]
+__all__ = ["CalibrationErrorEstimator", "CrossFitProba", "RecalibratedClassifierCV"]

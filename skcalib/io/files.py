@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from skcalib._types import Label, MatrixLike
 
 #: Readers of tables, block by block, and what counts their rows.
-_TABLES = {
-    ".csv": (csv_blocks, count_csv_rows),
-    ".parquet": (parquet_blocks, count_parquet_rows),
-}
+_TABLES = {".csv": (csv_blocks, count_csv_rows), ".parquet": (parquet_blocks, count_parquet_rows)}
 SUFFIXES = (".npz", *_TABLES)
 
 
@@ -201,18 +198,16 @@ def read_predictions(
 
 def text_format(path: Path, sep: str | None, decimal: str | None) -> dict[str, str]:
     """The separator and the decimal mark of text, if they are given."""
-    given = {"sep": sep, "decimal": decimal}
-    found = {name: value for name, value in given.items() if value is not None}
-    if found and path.suffix.lower() != ".csv":
-        raise ValueError(f"{' and '.join(found)} is for .csv files, got {path.name}: leave it out.")
-    if decimal not in (None, ".", ","):
+    if path.suffix.lower() != ".csv":
+        if sep is None and decimal is None:
+            return {}
+        raise ValueError(f"sep and decimal are for .csv files, got {path.name}: leave them out.")
+    sep, decimal = "," if sep is None else sep, "." if decimal is None else decimal
+    if decimal not in (".", ","):
         raise ValueError(f"decimal must be '.' or ',', got {shown(decimal)}.")
-    one = sep is None or (isinstance(sep, str) and len(sep) == 1 and sep not in '"\r\n.')
-    if not one or (sep or ",") == decimal:
-        raise ValueError(
-            f"sep must be one character that is not the decimal mark, got {shown(sep or ',')}."
-        )
-    return found
+    if not isinstance(sep, str) or len(sep) != 1 or sep in f'"\r\n.{decimal}':
+        raise ValueError(f"sep must be one character but the decimal mark, got {shown(sep)}.")
+    return {"sep": sep, "decimal": decimal}
 
 
 def _known_suffix(path):

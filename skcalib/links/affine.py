@@ -34,11 +34,7 @@ Sums = tuple[float, np.ndarray, np.ndarray]
 
 
 def affine_sums(
-    link: Affine,
-    logits: np.ndarray,
-    target: np.ndarray,
-    weight: np.ndarray,
-    theta: np.ndarray,
+    link: Affine, logits: np.ndarray, target: np.ndarray, weight: np.ndarray, theta: np.ndarray
 ) -> Sums:
     """Sum of weighted log losses, and its gradient and Hessian in theta (P,), in O(n P^2)."""
     n_classes, n_theta = logits.shape[1], len(theta)

@@ -374,10 +374,7 @@ class ModelAverage:
 
 
 def averaged_map(
-    forecast: np.ndarray,
-    target: np.ndarray,
-    weight: np.ndarray,
-    square: np.ndarray | None = None,
+    forecast: np.ndarray, target: np.ndarray, weight: np.ndarray, square: np.ndarray | None = None
 ) -> AveragedMap:
     """The map of a `ModelAverage` of these samples; `shared_fits` keep it."""
     return fit_once(_map_of, forecast, labels_or_shares(target), weight, square)

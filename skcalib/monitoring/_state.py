@@ -10,15 +10,7 @@ from sklearn.base import BaseEstimator
 
 from skcalib import kernels
 from skcalib._labels import check_label_list
-from skcalib._packing import (
-    plain,
-    read_arrays,
-    refused,
-    require,
-    seal,
-    unseal,
-    write_arrays,
-)
+from skcalib._packing import plain, read_arrays, refused, require, seal, unseal, write_arrays
 from skcalib._parameters import completes_docstrings
 from skcalib.kernels import Kernel
 from skcalib.monitoring._streams import Streams, check_alpha
@@ -95,10 +87,7 @@ class StreamEstimator(BaseEstimator):
 
 
 def write_state(
-    estimator: Any,
-    header: dict[str, Any],
-    arrays: dict[str, np.ndarray],
-    blobs: list[bytes],
+    estimator: Any, header: dict[str, Any], arrays: dict[str, np.ndarray], blobs: list[bytes]
 ) -> bytes:
     """Bytes of a fitted test or monitor.
 

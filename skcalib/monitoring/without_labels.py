@@ -434,8 +434,7 @@ def _as_labelled(problem, forecast, weight, tail):
         terms -= old[key].share * terms.sum()
         labels = _Error.of_labels(one)
         error = _Error(
-            labels.variance + size * float(terms @ terms),
-            labels.third - float(np.sum(terms**3)),
+            labels.variance + size * float(terms @ terms), labels.third - float(np.sum(terms**3))
         )
         adjusted[key] = _interval(key, one, error, tail, shift=shift)
     return adjusted

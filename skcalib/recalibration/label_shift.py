@@ -372,11 +372,9 @@ class _ClassCells:
         marks, mixture = self._marks(forecast), prior @ self.frequency
         seen = share @ marks
         own = marks - influence @ self.frequency - seen
-        squares = share @ share
         # Variances of the frequencies are those of the mixture, also where a cell is empty.
-        covariance = (own.T * share**2) @ own + squares * (
-            _multinomial(mixture) - _multinomial(seen)
-        )
+        covariance = (share @ share) * (_multinomial(mixture) - _multinomial(seen))
+        covariance += (own.T * share**2) @ own
         for one, size, frequency in zip(prior, self.size, self.frequency, strict=True):
             covariance += one**2 / size * _multinomial(frequency)
         values, vectors = np.linalg.eigh(covariance)

@@ -155,12 +155,7 @@ class ShrinkageSearch:
     """
 
     def __init__(
-        self,
-        link: Any,
-        score: ProperScore,
-        max_iter: int,
-        tol: float,
-        rounding: float = 1e-13,
+        self, link: Any, score: ProperScore, max_iter: int, tol: float, rounding: float = 1e-13
     ) -> None:
         self.link, self.score, self.rounding = link, score, rounding
         self.max_iter, self.tol = max_iter, tol

@@ -83,10 +83,7 @@ class CalibrationComparison(Record):
 
 @overload
 def compare_calibration(  # numpydoc ignore=GL08
-    y_true: ForecastSummary,
-    first: ForecastSummary,
-    *,
-    confidence_level: float = 0.95,
+    y_true: ForecastSummary, first: ForecastSummary, *, confidence_level: float = 0.95
 ) -> WindowComparison: ...
 
 

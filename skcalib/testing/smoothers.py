@@ -293,12 +293,5 @@ def _projection(smoother, world):
     need_close(cross, cross.T, "mean of u smooth(v) against smooth(u) v", tolerance=1e-9)
 
 
-LAWS = (
-    _fit_conventions,
-    _inputs,
-    _probabilities,
-    _own_label,
-    _weights,
-    _row_wise,
-)
+LAWS = (_fit_conventions, _inputs, _probabilities, _own_label, _weights, _row_wise)
 OPERATOR_LAWS = (_columns, _linear, _own_value, _permutation, _projection)

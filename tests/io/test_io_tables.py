@@ -151,7 +151,7 @@ def test_other_separators_and_decimal_marks(tmp_path, sep):
     with pytest.raises(ValueError, match=r"the column 'p' holds '0\.5'"):
         read_predictions(path, sep=sep, decimal=",")
     for wrong in ({"sep": ";;"}, {"sep": ",", "decimal": ","}, {"decimal": ","}, {"sep": "\n"}):
-        with pytest.raises(ValueError, match="sep must be one character that is not the decimal"):
+        with pytest.raises(ValueError, match="sep must be one character but the decimal mark"):
             read_predictions(path, **wrong)
     with pytest.raises(ValueError, match="decimal must be '.' or ',', got ';'"):
         read_predictions(path, sep=sep, decimal=";")
