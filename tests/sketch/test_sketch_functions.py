@@ -21,6 +21,7 @@ from skcalib import (
     calibration_upper_bound,
     consistency_test,
     corp_bands,
+    corp_decomposition,
     corp_test,
     cumulative_curve,
     distribution_free_bound,
@@ -608,3 +609,19 @@ def test_arguments_that_the_sketch_has_already(sketches):
             function(ForecastSketch([0, 1]))
         with pytest.raises(ValueError, match="y_proba"):
             function([0, 1])
+
+
+def test_the_order_of_samples_in_a_cell_is_lost():
+    """As the page of accuracy states: without a bound in a few cells, and small from five on."""
+    y, p = np.array([0, 1]), np.array([0.5, 0.5 + 1e-9])
+    sketch = ForecastSketch([0, 1]).fit(y, p)
+    assert kde_calibration_error(y, p) > 0.39 and kde_calibration_error(sketch) < 1e-6
+    assert corp_decomposition(y, p).miscalibration == pytest.approx(0.25, abs=1e-6)
+    assert corp_decomposition(sketch).miscalibration < 1e-6
+    rng = np.random.default_rng(0)
+    p = 0.3 + 1e-4 * rng.normal(size=2000)
+    y = (rng.random(2000) < np.where(p > 0.3, 0.5, 0.1)).astype(int)
+    sketch = ForecastSketch([0, 1]).fit(y, p)
+    assert abs(kde_calibration_error(y, p) - kde_calibration_error(sketch)) < 0.002
+    one, two = (corp_decomposition(*given).miscalibration for given in ((y, p), (sketch,)))
+    assert abs(one - two) < 0.003
