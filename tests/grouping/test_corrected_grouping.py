@@ -67,7 +67,7 @@ def test_a_partition_of_many_classes_says_that_it_tells_nothing():
     with pytest.warns(UserWarning, match="unreliable"):
         tree = fit(X, y, score, method="partition", n_permutations=0)
     assert not tree.valid_
-    assert tree.reason_.startswith(f"The bound {tree.grouping_loss_:.2g} of the partition tells")
+    assert tree.reason_.startswith(f"The bound {tree.grouping_loss_:.2g} of the regions tells")
     assert tree.reason_.endswith("use method='auto', more samples or fewer bins.")
 
 
