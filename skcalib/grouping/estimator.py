@@ -13,7 +13,7 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from skcalib._parallel import run_each
+from skcalib._parallel import run_each, threads_for
 from skcalib._parameters import check_parameters_of
 from skcalib._validation import check_count
 from skcalib._values import shown
@@ -135,7 +135,7 @@ class GroupingLossEstimator(ClassifierInspector):
     labels : array-like of shape (n_classes,), default=None
         With ``estimator=None``, the class of each column of `y_proba`.
     n_jobs : int, default=None
-        Number of parallel jobs, over folds and problems of the notion.
+        Number of parallel jobs, over folds and problems of the notion. 1 means one core.
     random_state : int, RandomState instance or None, default=0
         Seed of the halves, trees, clusters and permutations.
 
@@ -363,7 +363,8 @@ class GroupingLossEstimator(ClassifierInspector):
                 )
             )
         )
-        fits = run_each(fit_problem, tasks, n_jobs=self.n_jobs)
+        with threads_for(features, self.n_jobs):
+            fits = run_each(fit_problem, tasks, n_jobs=self.n_jobs)
         with _STORING:  # the attributes are those of one fit, if several threads fit
             validate_data(self, X, skip_check_array=True)
             self.classes_ = problem.classes
