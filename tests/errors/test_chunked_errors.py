@@ -3,7 +3,7 @@
 import joblib
 import numpy as np
 import pytest
-from conftest import Alive, Counted, cut, lazy
+from conftest import Counted, cut, lazy
 from grids import covering
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -83,21 +83,6 @@ def test_errors_that_are_infinite_or_zero():
     assert found.confidence_interval_ == expected.confidence_interval_ == (0, np.inf)
 
 
-@pytest.mark.parametrize("scale", [1e-250, 1e250])
-def test_the_scale_of_weights_has_no_effect(scale):
-    proba, y = samples(500, 3)
-    weight = np.linspace(1, 2, 500)
-    found = estimator(3).fit_chunks(cut(120, proba, y, weight * scale))
-    assert_same(found, estimator(3).fit(proba, y, weight))
-
-
-def test_chunks_without_weight_or_samples_are_skipped():
-    proba, y = samples(500, 3)
-    chunks = [(proba[:0], y[:0]), *cut(100, proba, y, np.ones(500))]
-    chunks.append((proba[:50], y[:50], np.zeros(50)))
-    assert_same(estimator(3).fit_chunks(chunks), estimator(3).fit(proba, y))
-
-
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts of 1,000 samples."""
@@ -159,18 +144,6 @@ def test_zeros_in_many_samples(small_parts):
     assert found.calibration_error_ == np.inf and found.confidence_interval_ == (np.inf, np.inf)
     whole = estimator(3, loss="log").fit(proba, y)
     assert found.refinement_ == pytest.approx(whole.refinement_, rel=0.01)
-
-
-def test_one_chunk_in_memory():
-    proba, y = samples(2000, 3)
-    alive = Alive()
-
-    class Lazy:
-        def __iter__(self):
-            return ((alive.block(p), labels) for p, labels in cut(100, proba, y))
-
-    estimator(3).fit_chunks(Lazy())
-    assert alive.most == 1
 
 
 def test_processes():

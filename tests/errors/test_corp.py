@@ -109,29 +109,6 @@ def test_events_of_the_curves(multiclass):
 # --- laws -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-@pytest.mark.parametrize("map_", [np.sqrt, np.square, lambda p: expit(3 * logit(p) - 1)])
-def test_increasing_maps_leave_discrimination(binary, loss, map_):
-    y, p = binary
-    before, after = (corp_decomposition(y, q, loss=loss) for q in (p, map_(p)))
-    assert after.discrimination == before.discrimination
-    assert after.uncertainty == before.uncertainty
-    assert after.miscalibration != before.miscalibration
-    assert_array_equal(after.curves[0].recalibrated, before.curves[0].recalibrated)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-def test_no_miscalibration_is_left_after_the_isotonic_map(binary, loss):
-    y, p = binary
-    (curve,) = corp_decomposition(y, p, loss=loss).curves
-    mapped = curve.recalibrated[np.searchsorted(curve.forecast, p)]
-    again = corp_decomposition(y, mapped, loss=loss)
-    assert 0 <= again.miscalibration < 1e-15
-    before = corp_decomposition(y, p, loss=loss)
-    assert_allclose(again.discrimination, before.discrimination, rtol=1e-12)
-    assert_array_equal(again.curves[0].block, np.arange(len(again.curves[0].block)))
-
-
 def test_pos_label_turns_the_curve_and_no_term(binary):
     y, p = binary
     names = np.array(["no", "yes"])[y]
