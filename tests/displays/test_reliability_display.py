@@ -13,7 +13,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
 
-from skcalib import proper_calibration_error, reliability_bins
+from skcalib import proper_calibration_error
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
 from skcalib.displays._curves import make_curve
@@ -358,19 +358,3 @@ def test_from_cv_results_refusals():
     results = cross_validate(model, X, y, cv=2, return_estimator=True, return_indices=True)
     with pytest.raises(ValueError, match="the X and y of the cross-validation"):
         ReliabilityDisplay.from_cv_results(results, X[:60], y[:60])
-
-
-def test_bins_by_rule_and_by_edges():
-    data = make_tempered_simplex(1000, 2, random_state=0)
-    for strategy, automatic in (("quantile", 9), ("uniform", 22)):
-        for rule, number in (("auto", automatic), ("cube_root", 10)):
-            one, other = (
-                draw(data.y, data.y_proba, strategy=strategy, n_bins=n, band=None)
-                for n in (rule, number)
-            )
-            assert_array_equal(one.curves[0].prob_pred, other.curves[0].prob_pred)
-        edges = [0, 0.2, 0.7, 1]
-        display = draw(data.y, data.y_proba, strategy=strategy, n_bins=edges, band=None)
-        (bins,) = reliability_bins(data.y, data.y_proba, n_bins=edges)
-        assert_allclose(display.curves[0].prob_pred, bins.mean_score, rtol=1e-12)
-        assert_allclose(display.curves[0].prob_true, bins.mean_label, rtol=1e-12)
