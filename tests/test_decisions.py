@@ -66,17 +66,6 @@ def test_costs_of_several_classes_obey_the_laws():
     )
 
 
-def test_a_threshold_is_a_matrix_of_costs():
-    p = np.random.default_rng(0).random((500, 1))
-    forecast, target = two(p[:, 0]), two(p[::-1, 0])
-    for t in (0.1, 0.37, 0.8):
-        one, other = Elementary(t), DecisionCost([[0, t], [1 - t, 0]])
-        assert_allclose(one.loss(target, forecast), other.loss(target, forecast))
-        scaled = DecisionCost([[3, 3 + 7 * t], [2 + 7 * (1 - t), 2]])  # other units and constants
-        shift = target @ np.array([3, 2])
-        assert_allclose(scaled.loss(target, forecast), shift + 7 * one.loss(target, forecast))
-
-
 @pytest.mark.parametrize(
     "costs",
     [

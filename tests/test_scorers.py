@@ -1,5 +1,3 @@
-import pickle
-
 import numpy as np
 import pytest
 import sklearn
@@ -10,13 +8,10 @@ from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
-from sklearn.metrics import make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
-    HalvingGridSearchCV,
     KFold,
     cross_validate,
-    permutation_test_score,
 )
 from sklearn.neighbors import NearestCentroid
 from sklearn.svm import LinearSVC
@@ -55,17 +50,6 @@ def test_grouping_loss_reads_the_features(data):
     )
     assert np.isfinite(results["test_grouping"]).all()
     assert "neg grouping_loss" in repr(scorer)
-
-
-def test_functions_under_make_scorer(data):
-    X, y = data
-    options = {"greater_is_better": False, "response_method": "predict_proba", "loss": "log"}
-    both = make_scorer(proper_calibration_error, **options), get_scorer("neg_log_calibration_error")
-    results = [
-        cross_validate(LogisticRegression(), X, NAMES[y], scoring=scorer, n_jobs=2)["test_score"]
-        for scorer in both
-    ]
-    np.testing.assert_allclose(*results, rtol=1e-7)
 
 
 def test_decision_values_and_missing_methods(data):
@@ -112,16 +96,6 @@ def test_regret_is_that_of_the_function(options):
     half = decision_regret(y, proba, threshold=0.5).calibration.estimate
     found = get_scorer("neg_decision_regret")(Fixed().fit(X, y), X, y)
     assert found == pytest.approx(-half, abs=1e-12)
-
-
-def test_regret_with_weights_in_a_search(binary):
-    X, y = binary
-    weight = np.random.default_rng(0).random(len(y))
-    scorer = DecisionRegretScorer(threshold=0.3)
-    search = GridSearchCV(LogisticRegression(), {"C": [0.01, 1.0]}, scoring=scorer, cv=3)
-    weighted = search.fit(X, y, sample_weight=weight).best_score_
-    assert np.isfinite(weighted) and weighted != search.fit(X, y).best_score_
-    assert repr(pickle.loads(pickle.dumps(scorer))) == repr(scorer)
 
 
 # --- the loss after recalibration -----------------------------------------------------------------
@@ -219,18 +193,6 @@ def test_every_search_takes_every_scorer(binary, labels):
         assert np.isfinite(search.best_score_)
         assert search.best_score_ == search.cv_results_["mean_test_score"].max()
         assert search.score(X, y) == scoring[name](search, X, y)
-
-
-@pytest.mark.parametrize("name", EVERY)
-def test_halving_and_permutations(binary, name):
-    X, y = binary
-    scorer = every_scorer()[name]
-    model, both = LogisticRegression(), {"scoring": scorer, "cv": 2, "n_jobs": 2, "random_state": 0}
-    options = {"min_resources": 80, "error_score": "raise", **both}
-    search = HalvingGridSearchCV(model, {"C": [0.01, 0.1, 1.0]}, **options).fit(X, NAMES[y])
-    assert search.n_iterations_ == 2 and np.isfinite(search.best_score_)
-    score, permuted, pvalue = permutation_test_score(model, X, y, n_permutations=2, **both)
-    assert np.isfinite([score, *permuted]).all() and 0.3 <= pvalue <= 1
 
 
 def test_multimetric_lists(binary):

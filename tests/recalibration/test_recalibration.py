@@ -156,18 +156,6 @@ def test_temperature_is_optimal(loss, n_classes):
 
 
 @needs_golden
-def test_temperature_of_golden_data():
-    for name, log, brier in (
-        ("bin500", 1.6533929635241729, 1.6963944650170946),
-        ("tri300", 1.7871186510762562, 1.8208102705137514),
-    ):
-        y, P = golden_input(name)
-        assert TemperatureScaling().fit(P, y).temperature_ == pytest.approx(log, rel=1e-9)
-        scaling = TemperatureScaling(loss="brier").fit(P, y)
-        assert scaling.temperature_ == pytest.approx(brier, rel=1e-6)
-
-
-@needs_golden
 def test_ensemble_of_golden_data():
     """Their squared error is a mean over columns; Brier is their sum, halved for two."""
     rows = [
