@@ -119,15 +119,6 @@ def test_refinement_and_parts_are_those_of_the_function(data, loss, scaling):
     assert search.score(X, y) == scorer(search, X, y)["refinement"]
 
 
-def test_refinement_is_the_entropy_of_the_calibrated_forecasts():
-    """P(Y = 1 | S) is uniform on [0, .7]; a loss has a standard deviation below .4."""
-    X, y = shifted(10_000)
-    q = np.linspace(0, 0.7, 9999)[1:-1]
-    found = DecompositionScorer()(Fixed().fit(X, y), X, y)
-    truth = np.mean(q * np.log(q) + (1 - q) * np.log(1 - q))
-    assert found["refinement"] == pytest.approx(truth, abs=0.016) and found["calibration"] < -0.1
-
-
 @pytest.mark.parametrize("options", [{}, {"recalibrator": "isotonic", "cv": KFold(9)}], ids=str)
 def test_refinement_of_a_rare_class_and_of_maps_that_exclude_a_label(data, options):
     X, y = data[0], np.where(np.arange(300) < 3, 2, data[1] % 2)
