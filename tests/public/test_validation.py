@@ -50,19 +50,8 @@ def without(array, row, value):
 BAD_PROBA = {
     "tiny negative": (Y, without(P, 1, [-1e-12, 1, 0]), "y_proba has the value -1e-12"),
     "off by more than rounding": (Y, without(P, (0, 0), 0.70002), "y_proba must sum to 1"),
-    "logits": (
-        Y,
-        np.log(P + 0.1) * 3,
-        r"y_proba has the value -6.9\d+, outside .*Map logits .*softmax",
-    ),
-    "binary logits": (BITS, 4 * POSITIVE, "y_proba has the value 4, outside .*expit"),
     "above one": (BITS, POSITIVE + 1e-7, "y_proba has the value 1.0000001, outside"),
     "rounded percent": (Y, np.round(99.5 * P, 1), "The rows sum to 100.*: divide by 100"),
-    "percent of two classes": (
-        BITS,
-        100 * np.column_stack([1 - POSITIVE, POSITIVE]),
-        r"value 100, outside .*The rows sum to 100, so these are percentages: divide by 100\.$",
-    ),
     "whole percents": (
         Y,
         np.array([[34, 33, 34]] * 6),
