@@ -5,7 +5,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
-from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 from sklearn.model_selection import (
@@ -226,28 +225,6 @@ def test_every_scorer_routes_weights(data, name):
             cross_validate(unweighted, X, y, **options)
         with pytest.raises(ValueError, match="alias"):
             asked.set_score_request(sample_weight=1.5)
-
-
-def test_scorers_of_one_search_route_each_their_own(binary):
-    """Beside one of scikit-learn: one with weights, one without, and one in a nested search."""
-    X, y = binary
-    weight = np.random.default_rng(0).random(len(y)) + 0.1
-    with sklearn.config_context(enable_metadata_routing=True):
-        classifier = LogisticRegression().set_fit_request(sample_weight=True)
-        scoring = get_scorers([*CALIBRATION[:2], "neg_log_loss"])
-        for asks, scorer in zip((True, False, True), scoring.values(), strict=True):
-            scorer.set_score_request(sample_weight=asks)
-        options = {"cv": 3, "params": {"sample_weight": weight}, "error_score": "raise"}
-        found = cross_validate(classifier, X, y, scoring=scoring, n_jobs=2, **options)
-        for name, scorer in scoring.items():
-            alone = cross_validate(classifier, X, y, scoring=scorer, **options)["test_score"]
-            np.testing.assert_array_equal(found[f"test_{name}"], alone)
-        search = GridSearchCV(classifier, {"C": [0.1, 1]}, scoring=scoring, refit="neg_log_loss")
-        search.fit(X, y, sample_weight=weight)
-        assert np.isfinite(search.score(X, y, sample_weight=weight))
-        one = scoring[CALIBRATION[0]]
-        nested = GridSearchCV(classifier, {"C": [0.1, 1]}, scoring=one, cv=2)
-        assert np.isfinite(cross_validate(nested, X, y, scoring=one, **options)["test_score"]).all()
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -128,8 +128,6 @@ def mean_confidence(y_true, y_proba):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"metric": "brierr"}, "metric must be one of 'brier'"),
-        ({"metric": None}, "or a function"),
         ({"metric": partial(calibration_error, None)}, "may only have keyword arguments"),
         ({"metric": "l1", "debiased": True}, "needs norm='l2'"),
         ({"metric": mean_confidence, "method": "delta"}, "'jackknife'"),

@@ -22,6 +22,7 @@ def test_by_loops(notion, weighted, binary, multiclass):
         if notion == "canonical" and proba.shape[1] > 2:
             continue
         weight = np.random.default_rng(0).integers(4, size=len(y)) if weighted else np.ones(len(y))
+        given = {"notion": notion, "sample_weight": weight if weighted else None}
         proba = np.round(20 * proba) / 20  # ties
         proba[:, 0] = 1 - proba[:, 1:].sum(axis=1)
         proba = np.abs(np.round(proba, 12))
@@ -31,7 +32,7 @@ def test_by_loops(notion, weighted, binary, multiclass):
             "classwise": [(y == k, proba[:, k]) for k in range(proba.shape[1])],
             "canonical": [(y == 1, proba[:, 1])],
         }[notion]
-        curves = cumulative_curve(y, proba, notion=notion, sample_weight=weight)
+        curves = cumulative_curve(y, proba, **given)
         largest = []
         for curve, (event, score) in zip(curves, problems, strict=True):
             expected = by_loops(event.tolist(), score.tolist(), weight.tolist())
@@ -41,7 +42,7 @@ def test_by_loops(notion, weighted, binary, multiclass):
             share = [weight[score <= t].sum() / weight.sum() for t in present]
             np.testing.assert_allclose(curve.share, share, rtol=1e-13)
             largest.append(max(map(abs, expected.values())))
-        found = ks_calibration_error(y, proba, notion=notion, sample_weight=weight)
+        found = ks_calibration_error(y, proba, **given)
         assert found == pytest.approx(np.mean(largest), rel=1e-12) and type(found) is float
 
 

@@ -151,10 +151,6 @@ def test_what_is_no_recalibrator_is_refused(data):
             RecalibratedClassifierCV(GaussianNB(), wrong).fit(X, y)
     with pytest.raises(ValueError, match=r"Each row of Broken.predict_proba\(P\) must sum to 1"):
         RecalibratedClassifierCV(GaussianNB(), Broken()).fit(X, y).predict_proba(X_new)
-    with pytest.raises(ValueError, match="ensemble must be True or False"):
-        RecalibratedClassifierCV(GaussianNB(), ensemble="auto").fit(X, y)
-    with pytest.raises(ValueError, match="candidates must be a list"):
-        RecalibratedClassifierCV(GaussianNB(), "auto", candidates=[]).fit(X, y)
     with pytest.raises(NotFittedError):
         RecalibratedClassifierCV(GaussianNB()).predict(X)
 

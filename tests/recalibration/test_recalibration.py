@@ -852,25 +852,6 @@ def test_a_pipeline_of_recalibrators_is_a_classifier():
 # --- errors, by their words -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("recalibrator", "words"),
-    [
-        (VectorScaling(shrinkage="much"), "shrinkage must be 'auto' or a number"),
-        (MatrixScaling(shrinkage=-1), "shrinkage must be 'auto' or a number that is not negative"),
-        (VectorScaling(shrinkage=np.nan), "got nan"),
-        (VectorScaling(shrinkage=None), "got None"),
-        (DiagonalOrderPreserving(variant="deep"), "variant must be 'network' or 'pieces'"),
-        (BetaCalibration(parameters="a"), "parameters must be 'abm', 'am' or 'ab', got 'a'"),
-        (HistogramBinning(strategy="width"), "strategy must be 'quantile' or 'uniform'"),
-        (HistogramBinning(n_bins=0), "n_bins must be a whole number of at least 1"),
-        (KernelRecalibrator(bandwidth=0), "bandwidth must be 'loo'"),
-    ],
-)
-def test_own_parameters_are_refused(recalibrator, words):
-    with pytest.raises(ValueError, match=words):
-        recalibrator.fit(*draw(60, 3))
-
-
 @pytest.mark.parametrize("recalibrator", [TemperatureScaling(), IsotonicRecalibrator()])
 def test_data_are_refused(recalibrator):
     P, y = draw(60, 3)

@@ -382,16 +382,8 @@ F, T = pairs(P8), pairs(Y8)
 @pytest.mark.parametrize(
     ("use", "words"),
     [
-        (
-            lambda: MedianCells(2.0).fit(F, T),
-            "n_cells must be a whole number of at least 1, got 2.0",
-        ),
-        (lambda: QuantileBins("many").fit(F, T), "n_bins must be a whole number of at least 1"),
         (lambda: QuantileBins([0, 0.5, 1]).fit(F, T), "give edges to UniformBins"),
         (lambda: UniformBins([0, 0.5]).fit(F, T), "Edges given as n_bins must be numbers"),
-        (lambda: DirichletKernel("silverman").fit(F, T), "bandwidth must be 'loo', 'risk'"),
-        (lambda: DirichletKernel(0.1, refinement="x").fit(F, T), "refinement must be"),
-        (lambda: NearestNeighborsSmoother("all").fit(F, T), "n_neighbors must be 'auto' or"),
         (
             lambda: CrossFitted(GaussianNB(), cv=1).fit(F, T).smooth(),
             "cv must be None, a whole",
