@@ -1,6 +1,7 @@
 """Data that several test files share; every generator asserts that its data are not degenerate."""
 
 import os
+import re
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -132,6 +133,17 @@ class Block(np.ndarray):
         if self.owner is not None:
             with self.owner.lock:
                 self.owner.now -= 1
+
+
+def whole(message):
+    """A pattern of the whole message: no word more, none less."""
+    return "^" + re.escape(message) + "$"
+
+
+def pairs(p):
+    """Forecasts of two classes, of which the last has the probability p."""
+    p = np.asarray(p, dtype=float)
+    return np.column_stack([1 - p, p])
 
 
 def make_forecasts(n_samples, n_classes, *, seed=0):

@@ -51,14 +51,6 @@ def test_the_change_is_found_and_sketches_agree():
     assert "p = " in str(found)
 
 
-def test_observed_minus_expected_by_hand():
-    y, p, by = windows(1, 200)
-    residual = y - p
-    expected = residual[by == "a"].mean() - residual[by == "b"].mean()
-    found = compare_windows(y, p, by).observed_minus_expected.difference
-    assert found.estimate == pytest.approx(expected, abs=1e-12)
-
-
 def test_equal_curves_are_kept_and_others_found():
     kept = [calibration_curve_equality_test(*windows(seed, 300)).pvalue for seed in range(40)]
     assert np.mean(np.array(kept) <= 0.05) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 40)
