@@ -30,6 +30,11 @@ def pytest_addoption(parser):
         metavar="FILE",
         help="write the names of the tests that are skipped into a file, for a second run of them",
     )
+    parser.addoption(
+        "--allowed-skips",
+        metavar="FILE",
+        help="fail if a test is skipped for a reason that no line of a file begins",
+    )
 
 
 def pytest_collection_modifyitems(config, items):
@@ -50,6 +55,22 @@ def pytest_terminal_summary(terminalreporter, config):
         skipped = terminalreporter.stats.get("skipped", [])
         names = sorted({report.nodeid.partition("[")[0] for report in skipped})
         Path(path).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+
+
+def pytest_sessionfinish(session):
+    """Fail if a test was skipped for another reason than those of `--allowed-skips`."""
+    path, reporter = (
+        session.config.getoption("--allowed-skips"),
+        session.config.pluginmanager.get_plugin("terminalreporter"),
+    )
+    if path and reporter is not None:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        allowed = tuple(line for line in lines if line and not line.startswith("#"))
+        reasons = [one.longrepr[2] for one in reporter.stats.get("skipped", [])]
+        reasons = {reason.removeprefix("Skipped: ") for reason in reasons}
+        if odd := sorted(reason for reason in reasons if not reason.startswith(allowed)):
+            reporter.write_line(f"skipped for reasons that are not in {path}: {odd}", red=True)
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @contextmanager
