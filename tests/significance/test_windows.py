@@ -36,6 +36,8 @@ def test_limits_of_a_difference_by_hand():
 def test_the_pvalue_agrees_with_the_interval(low):
     interval = MeanInterval(1.0, low, 2.0, 0.5)
     assert (interval_pvalue(interval, 0.95) < 0.05) == (low > 0)
+    below = MeanInterval(-1.0, -2.0, -low, 0.5)  # the same on the other side
+    assert interval_pvalue(below, 0.95) == interval_pvalue(interval, 0.95)
 
 
 def test_the_change_is_found_and_sketches_agree():
