@@ -12,13 +12,14 @@ from threadpoolctl import threadpool_limits
 FEW_VALUES = 50_000
 
 
-def threads_for(X):
-    """A context in which BLAS and OpenMP use one thread, if X has fewer than `FEW_VALUES` numbers.
+def threads_for(X, n_jobs=None):
+    """A context in which BLAS and OpenMP use one thread, for one job or few numbers in X.
 
-    Boosting of small data with as many threads as cores takes many times as long beside other work.
+    Boosting of small data with as many threads as cores takes many times as long beside other work;
+    "few" is below `FEW_VALUES`. ``n_jobs=1`` means one core.
     """
     size = prod(X.shape) if hasattr(X, "shape") else np.asarray(X, dtype=object).size
-    return threadpool_limits(1) if size < FEW_VALUES else nullcontext()
+    return threadpool_limits(1) if size < FEW_VALUES or n_jobs == 1 else nullcontext()
 
 
 def run_each(function, tasks, **options):

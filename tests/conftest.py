@@ -1,6 +1,7 @@
 """Data that several test files share; every generator asserts that its data are not degenerate."""
 
 import os
+import re
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,11 @@ def pytest_addoption(parser):
         metavar="FILE",
         help="write the names of the tests that are skipped into a file, for a second run of them",
     )
+    parser.addoption(
+        "--allowed-skips",
+        metavar="FILE",
+        help="fail if a test is skipped for a reason that no line of a file begins",
+    )
 
 
 def pytest_collection_modifyitems(config, items):
@@ -49,6 +55,22 @@ def pytest_terminal_summary(terminalreporter, config):
         skipped = terminalreporter.stats.get("skipped", [])
         names = sorted({report.nodeid.partition("[")[0] for report in skipped})
         Path(path).write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+
+
+def pytest_sessionfinish(session):
+    """Fail if a test was skipped for another reason than those of `--allowed-skips`."""
+    path, reporter = (
+        session.config.getoption("--allowed-skips"),
+        session.config.pluginmanager.get_plugin("terminalreporter"),
+    )
+    if path and reporter is not None:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        allowed = tuple(line for line in lines if line and not line.startswith("#"))
+        reasons = [one.longrepr[2] for one in reporter.stats.get("skipped", [])]
+        reasons = {reason.removeprefix("Skipped: ") for reason in reasons}
+        if odd := sorted(reason for reason in reasons if not reason.startswith(allowed)):
+            reporter.write_line(f"skipped for reasons that are not in {path}: {odd}", red=True)
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @contextmanager
@@ -132,6 +154,17 @@ class Block(np.ndarray):
         if self.owner is not None:
             with self.owner.lock:
                 self.owner.now -= 1
+
+
+def whole(message):
+    """A pattern of the whole message: no word more, none less."""
+    return "^" + re.escape(message) + "$"
+
+
+def pairs(p):
+    """Forecasts of two classes, of which the last has the probability p."""
+    p = np.asarray(p, dtype=float)
+    return np.column_stack([1 - p, p])
 
 
 def make_forecasts(n_samples, n_classes, *, seed=0):

@@ -201,7 +201,6 @@ def test_equal_forecasts_have_a_bandwidth(points, expected, rule):
         (lambda: GaussianKernel(max_samples=1), "max_samples"),
         (lambda: -1 * LAPLACIAN, "at least 0"),
         (lambda: np.nan * LAPLACIAN, "at least 0"),
-        (lambda: MatrixKernel("laplacian"), "kernel must be a scalar Kernel"),
         (lambda: MatrixKernel(LAPLACIAN, [[1.0, 2.0]]), "square"),
         (lambda: MatrixKernel(LAPLACIAN, [[1.0, 2.0], [0.0, 1.0]]), "symmetric"),
         (lambda: MatrixKernel(LAPLACIAN, [[1.0, 2.0], [2.0, 1.0]]), "positive semi-definite"),

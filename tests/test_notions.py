@@ -86,11 +86,6 @@ def test_top_k_keeps_the_order_of_equals():
     assert target[3:, 3].all()
 
 
-def test_top_1_is_the_top_label_with_swapped_columns():
-    for one, two in zip(images(TopK(1))[0], images(TopLabel())[0], strict=True):
-        np.testing.assert_allclose(one, two[:, ::-1], atol=1e-15)
-
-
 def test_groups_sum_their_columns():
     ((forecast, target),) = images(ClassGroups([[0, 3], [1]]))
     np.testing.assert_allclose(forecast, [[0.4, 0.2, 0.4], [0.5, 0.4, 0.1], [1, 0, 0]])
@@ -120,14 +115,3 @@ def test_no_probability_is_below_zero_where_rounding_left_one_above_one():
 def test_refusals(make, words):
     with pytest.raises(ValueError, match=words):
         make()
-
-
-def test_binary_notions_agree_where_they_must(binary):
-    """For two classes, classwise is canonical, and so is the sum of two groups."""
-    y, proba = binary
-    canonical, classwise, groups = (
-        s.proper_calibration_error(y, proba, notion=notion, smoother="kernel")
-        for notion in ("canonical", "classwise", ClassGroups([[0], [1]]))
-    )
-    assert classwise == pytest.approx(canonical, rel=1e-10)
-    assert groups == pytest.approx(canonical, rel=1e-10)

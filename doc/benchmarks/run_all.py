@@ -29,6 +29,7 @@ SCRIPTS = (
     "temperature.py",
     "recalibrators.py",
     "grouping_tree.py",
+    "grouping_model.py",
     "many_samples.py",
     "intervals.py",
     "large_samples.py",

@@ -160,7 +160,10 @@ class Extension:
             code = test.cells.at(test.needed)
             gain, stepped, found = _steps(problem, proba, code)
             n_parameters = (n_classes - 1) * len(np.unique(code))
-            by_evidence = float(expit(gain - cost(gain, n_parameters, average.size)))
+            odds = gain - cost(gain, n_parameters, average.size)
+            if n_classes > 2:  # chosen after transitions, of two kinds of cells
+                odds -= np.log(_PRIOR_ODDS)
+            by_evidence = float(expit(odds))
             own = max(by_evidence, (1 - float(average.shares[0])) * _posterior(test.pvalue))
             if own > min(share, 0.5):
                 proba, share, shifts = stepped, max(own, share), found

@@ -340,8 +340,8 @@ class ClassifierTrainer(MetaEstimator):
 def cross_fit(estimator, X, y, folds, params, *, response_method, n_jobs):
     """A clone fitted to all samples, out-of-fold probabilities, and the rows that have them."""
     how = {"response_method": response_method, "n_jobs": n_jobs, "fit_params": params}
-    proba, _, tested = held_out_proba(estimator, X, y, cv=folds, **how)
-    with threads_for(X):
+    with threads_for(X, n_jobs):
+        proba, _, tested = held_out_proba(estimator, X, y, cv=folds, **how)
         model = clone_estimator(estimator).fit(X, y, **params)
     rows = np.flatnonzero(tested)
     return model, proba[rows], rows

@@ -116,7 +116,7 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
         if self._is_frozen():
             self.estimator_ = self.estimator
         else:
-            with threads_for(X):
+            with threads_for(X, self.n_jobs):
                 self.estimator_ = clone_estimator(self._wrapped()).fit(X, y, **params)
         self.classes_ = classes_of(self.estimator_)
         return self

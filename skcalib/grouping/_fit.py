@@ -198,7 +198,9 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
         region, cluster = region[keep], None if cluster is None else cluster[keep]
     kept, region = np.unique(region, return_inverse=True)
     cut = replace(cut, region=region, rules=[cut.rules[k] for k in kept])
-    terms = partition_terms(score, level, region, forecast, target, curve, weight, cluster)
+    known = softmax(log_forecast(curve, detection_limit(curve)), axis=1)  # no frequency is 0
+    rows = level, region, forecast, target, known if options.by_curve else curve, weight, cluster
+    terms = partition_terms(score, *rows, by_curve=options.by_curve)
     pvalue = np.nan
     if options.n_permutations and cluster is not None:
         rows = level, region, residual, weight, cluster

@@ -13,7 +13,7 @@ from scipy.stats import norm
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from skcalib._parallel import run_each
+from skcalib._parallel import run_each, threads_for
 from skcalib._parameters import check_parameters_of
 from skcalib._validation import check_count
 from skcalib._values import shown
@@ -79,7 +79,11 @@ class GroupingLossEstimator(ClassifierInspector):
     bias correction (a jackknife) is exact in expectation for Brier. For other scores it leaves a
     bias of second order. The explained log loss is too large if regions have fewer than one label
     of a rare class, so it needs larger regions. With many classes a level set is wide, and the
-    induced term may exceed the grouping loss.
+    induced term may exceed the grouping loss. "auto" compares a region with the mean of the curve
+    in it, so that nothing is induced. For jointly convex D, Jensen's inequality gives
+
+    .. math:: GL \ge \underbrace{E\,D(R, \bar C_R) - bias}_{explained} -
+        \underbrace{E\,D(C_B, \bar C_B) - bias}_{error\ of\ the\ curve} .
 
     Parameters
     ----------
@@ -113,8 +117,8 @@ class GroupingLossEstimator(ClassifierInspector):
         by default. Other values are those of that function.
     method : {"auto", "partition", "risk"}, default="auto"
         "auto": the number, its interval and the p-value are those of the model, and the regions
-        explain them; given regions are measured by "partition". "partition": the estimator of L23.
-        "risk": the model without regions.
+        explain them; given regions are measured against the curve, without a model. "partition":
+        the estimator of L23. "risk": the model without regions.
     test_size : float, default=0.5
         Share of the samples that are measured, stratified by score.
     swap : bool, default=False
@@ -131,7 +135,7 @@ class GroupingLossEstimator(ClassifierInspector):
     labels : array-like of shape (n_classes,), default=None
         With ``estimator=None``, the class of each column of `y_proba`.
     n_jobs : int, default=None
-        Number of parallel jobs, over folds and problems of the notion.
+        Number of parallel jobs, over folds and problems of the notion. 1 means one core.
     random_state : int, RandomState instance or None, default=0
         Seed of the halves, trees, clusters and permutations.
 
@@ -148,13 +152,14 @@ class GroupingLossEstimator(ClassifierInspector):
         model, with the variance doubled because folds depend on each other. "partition": residuals
         are permuted among neighbours in the score. Several problems are combined by Bonferroni.
     valid_ : bool
-        False where the bound tells nothing. For "partition": the induced term or the standard error
-        exceeds the bound, the interval lies below 0, or ``irreducible_bound_`` exceeds
-        ``expected_loss_``.
+        False where the bound tells nothing. For regions: the standard error (or for "partition" the
+        induced term) exceeds the bound, the interval lies below 0, or ``irreducible_bound_``
+        exceeds ``expected_loss_``.
     reason_ : str
         Why it is not valid, and what to do, in one sentence.
     plugin_, bias_, explained_, induced_ : float
-        Terms of the bound of the regions, nan for "risk".
+        Terms of the bound of the regions, nan for "risk". ``induced_`` is what is subtracted: for
+        "auto" the error of the curve in the level sets.
     calibration_error_ : float
         The reduction of the loss by the cross-fitted calibration curve, which needs no bins.
         "partition": the calibration error of the binned score, :math:`E\,D(C_B, S_B)`. It is
@@ -358,7 +363,8 @@ class GroupingLossEstimator(ClassifierInspector):
                 )
             )
         )
-        fits = run_each(fit_problem, tasks, n_jobs=self.n_jobs)
+        with threads_for(features, self.n_jobs):
+            fits = run_each(fit_problem, tasks, n_jobs=self.n_jobs)
         with _STORING:  # the attributes are those of one fit, if several threads fit
             validate_data(self, X, skip_check_array=True)
             self.classes_ = problem.classes
@@ -438,6 +444,7 @@ class Options:
     region_ratio: int
     test_size: float
     swap: bool
+    by_curve: bool
     n_permutations: int
     folds: object
     n_jobs: int | None
@@ -473,6 +480,7 @@ def make_options(estimator: GroupingLossEstimator, n_samples: int, given: bool) 
         region_ratio=estimator.region_ratio,
         test_size=estimator.test_size,
         swap=estimator.swap,
+        by_curve=estimator.method == "auto",
         n_permutations=estimator.n_permutations,
         folds=5 if estimator.cv is None or estimator.estimator is not None else estimator.cv,
         n_jobs=None,
@@ -552,16 +560,20 @@ def _reason(estimator):
     found = (
         (high < 0, "its interval lies below 0"),
         (estimator.irreducible_bound_ > estimator.expected_loss_, "it leaves more than the loss"),
-        (estimator.induced_ > bound, f"its induced term ({estimator.induced_:.2g}) is larger"),
+        (
+            estimator.method == "partition" and estimator.induced_ > bound,
+            f"its induced term ({estimator.induced_:.2g}) is larger",
+        ),
         (
             estimator.standard_error_ > bound,
             f"its standard error ({estimator.standard_error_:.2g}) is larger",
         ),
     )
     said = next((words for holds, words in found if holds), "")
+    other = "method='auto', " if estimator.method == "partition" else ""
     return said and (
-        f"The bound {bound:.2g} of the partition tells nothing, because {said}: use method='auto', "
-        "more samples or fewer bins."
+        f"The bound {bound:.2g} of the regions tells nothing, because {said}: use "
+        f"{other}more samples or fewer bins."
     )
 
 

@@ -401,8 +401,13 @@ def partition_terms(
     curve: np.ndarray,
     weight: np.ndarray,
     cluster: np.ndarray | None = None,
+    *,
+    by_curve: bool = False,
 ) -> PartitionTerms:
     """Terms for level sets `bins` and the regions nested in them, in the units of the score.
+
+    With `by_curve` the labels of a cell are compared with the mean of the curve in it, so the width
+    of a level set induces nothing. What is subtracted is the error of the curve in the level sets.
 
     `regions` are numbers that are unique over all level sets. Regions of a single sample have no
     variance, and must not be passed. `curve` (n, C) is the calibration curve at each forecast. With
@@ -418,20 +423,36 @@ def partition_terms(
     def error(means):
         return score.divergence(means[:, :n_columns], means[:, n_columns:])
 
-    n_columns = target.shape[1]
-    induced = score.divergence(curve, coarse.mean(curve))
-    influence = score.loss(target, bin_mean) - score.loss(target, region_mean) - induced
-    pairs = np.hstack([target, forecast])
-
     def bias(cells, function, values):
         if cluster is None:
             return cells.jackknife_bias(function, values)
         parts, values = cells.by_cluster(cluster, values)
         return parts.jackknife_bias(function, values)
 
+    n_columns = target.shape[1]
+    pairs = np.hstack([target, forecast])
+    if by_curve:
+        by_label = np.hstack([target, curve])
+        of_regions, of_bins = fine.mean(curve), coarse.mean(curve)
+
+        def saved(outcome):
+            before = score.loss(outcome, of_regions) - score.loss(outcome, of_bins)
+            return before - score.loss(outcome, region_mean) + score.loss(outcome, bin_mean)
+
+        with np.errstate(invalid="ignore"):  # infinite where a region has no label of a class
+            of_curve = saved(curve)[:, None]
+        of_curve = np.where(np.isfinite(of_curve), of_curve, 0.0)
+        influence = saved(target) - (of_curve - fine.mean(of_curve))[:, 0]
+        plugin, plugin_bias = error(fine.mean(by_label)), bias(fine, error, by_label)
+        induced = error(coarse.mean(by_label)) - bias(coarse, error, by_label)
+    else:
+        plugin = score.divergence(region_mean, bin_mean)
+        plugin_bias = bias(fine, peak, target) - bias(coarse, peak, target)
+        induced = score.divergence(curve, coarse.mean(curve))
+        influence = score.loss(target, bin_mean) - score.loss(target, region_mean) - induced
     return PartitionTerms(
-        plugin=float(weighted_mean(score.divergence(region_mean, bin_mean), weight)),
-        bias=bias(fine, peak, target) - bias(coarse, peak, target),
+        plugin=float(weighted_mean(plugin, weight)),
+        bias=plugin_bias,
         induced=float(weighted_mean(induced, weight)),
         variance=variance_of_mean(influence, weight, cluster),
         calibration=float(weighted_mean(error(coarse.mean(pairs)), weight))

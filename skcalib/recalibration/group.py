@@ -59,9 +59,10 @@ class GroupRecalibrator(Recalibrator):
 
     **It may do nothing.** On `cv` folds, losses are measured with s, with g(s), and with F of
     several penalties, numbers of trees, or standard deviations between the groups. The mixture of
-    the lowest loss is chosen. F is used only if the interval of its held-out gain lies above 0.
-    Otherwise g is used, if the interval of its own gain lies above 0. Otherwise the forecast is
-    unchanged. The gain of each fold is measured with the mixture that the other folds choose.
+    the lowest loss is chosen. F is used only if its held-out gains over g and over s exceed their
+    standard errors. Otherwise g is used, if the interval of its own gain lies above 0. Otherwise
+    the forecast is unchanged. The gain of each fold is measured with the mixture that the other
+    folds choose.
 
     Parameters
     ----------
@@ -303,7 +304,8 @@ class GroupRecalibrator(Recalibrator):
             mixture, gains = self._cross_validate(score, *data)
         self.plain_gain_, self.feature_gain_, total = gains
         self._mixture = None
-        if mixture is not None and mixture.weights.any() and self.feature_gain_.low > 0:
+        gained = all(one.estimate > one.standard_error for one in (self.feature_gain_, total))
+        if mixture is not None and mixture.weights.any() and gained:
             self.chosen_, self.gain_, self._mixture = "features", total, mixture
         elif self.plain_gain_.low > 0:
             self.chosen_, self.gain_ = "plain", self.plain_gain_

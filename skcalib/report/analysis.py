@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._fits import shared_fits
 from skcalib._formatting import limit_of_noise
-from skcalib._parallel import out_of_fold
+from skcalib._parallel import out_of_fold, threads_for
 from skcalib.clusters import effective_size
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.proper import ProperEstimate, estimates_of_solved
@@ -116,7 +116,7 @@ def find(
     else:
         divided, folds = part.split(5, seed)
     binary = binary_problem(problem)
-    with noted() as notes:
+    with noted() as notes, threads_for(problem.forecast, n_jobs):
         with stage("calibration errors", verbose, name):
             errors, solved = find_errors(problem, part, confidence_level, n_jobs)
             logistic = logistic_recalibration(binary, confidence_level)

@@ -121,29 +121,15 @@ class Confusion:
 
 
 @dataclass(frozen=True)
-class ModelBound:
-    """Grouping loss by a cross-fitted model of score and features, on ``n_samples`` samples."""
-
-    grouping_loss: MeanInterval
-    pvalue: float
-    n_samples: int
-
-    @property
-    def detected(self) -> bool:
-        """True if the interval lies above zero and the test rejects."""
-        return self.grouping_loss.low > 0 and self.pvalue < GROUPING_LEVEL
-
-
-@dataclass(frozen=True)
 class GroupingFinding:
     """Groups and grouping loss of the event (with more than two classes: of the confidence).
 
     ``named`` are the groups that differ from others with equal scores (`GroupDifference`, the most
     harmful first, false discovery rate below .05 over the ``n_tried`` groups tested on
-    ``n_compared`` samples). They do not depend on the lower bounds of the grouping loss:
-    ``grouping_loss`` and ``pvalue`` are by trees, ``model`` is by a model of all features. A lower
-    bound that is not above zero means that no grouping loss was detected. ``rest`` is what
-    calibration and `bound` leave of the Brier score, with a conservative interval. ``correction``
+    ``n_compared`` samples). They do not depend on ``grouping_loss``, the lower bound by a model of
+    score and features on ``n_measured`` samples, with its ``pvalue``. A lower bound that is not
+    above zero means that no grouping loss was detected. ``rest`` is what calibration and grouping
+    loss leave of the Brier score, with a conservative interval. ``correction``
     is the held-out gain of the Brier score by a correction that uses the features, beyond
     recalibration; measured where groups differ. ``note`` explains missing or imprecise numbers.
     """
@@ -151,7 +137,7 @@ class GroupingFinding:
     grouping_loss: MeanInterval | None = None
     rest: MeanInterval | None = None
     pvalue: float | None = None
-    model: ModelBound | None = None
+    n_measured: int = 0
     named: tuple = ()
     n_tried: int = 0
     n_compared: int = 0
@@ -164,21 +150,10 @@ class GroupingFinding:
         return self.correction is not None and self.correction.low > 0
 
     @property
-    def by_trees(self) -> bool:
-        """True if the interval of the trees lies above zero and their test rejects."""
+    def detected(self) -> bool:
+        """True if the interval lies above zero and the test rejects."""
         loss, pvalue = self.grouping_loss, self.pvalue
         return loss is not None and loss.low > 0 and pvalue is not None and pvalue < GROUPING_LEVEL
-
-    @property
-    def detected(self) -> bool:
-        """True if the bound by trees, or by a model, is significant."""
-        return self.by_trees or (self.model is not None and self.model.detected)
-
-    @property
-    def bound(self) -> MeanInterval | None:
-        """The lower bound to report: of the trees, or of the model if only that is significant."""
-        only_model = self.detected and not self.by_trees
-        return self.model.grouping_loss if only_model else self.grouping_loss
 
 
 @dataclass(frozen=True)

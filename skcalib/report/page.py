@@ -17,7 +17,6 @@ from skcalib._formatting import (
     pvalue,
     rate_interval,
     rates,
-    says_nothing,
 )
 from skcalib.report import comparison_wording, pictures, wording
 from skcalib.report.rendering import (
@@ -524,20 +523,15 @@ def bar(
     spread = common_spread(error.expected_loss, error.calibration, error.refinement)
     said = f"{name or what} {interval(error.expected_loss, spread)}: calibration "
     said += nonnegative(error.calibration, spread)
-    has_grouping = (
-        error is findings.confidence
-        and grouped is not None
-        and grouped.grouping_loss is not None
-        and grouped.detected
-    )
+    has_grouping = error is findings.confidence and grouped is not None and grouped.detected
     if has_grouping:
-        said += f", grouping at least {nonnegative(grouped.bound)}"
+        said += f", grouping at least {nonnegative(grouped.grouping_loss)}"
         said += f", rest at most {interval(grouped.rest)}"
     else:
         said += f", rest {interval(error.refinement, spread)}"
     parts = [_part("calibration", error.calibration, loss, 0.0, width)]
-    if has_grouping and not says_nothing(grouped.bound):
-        parts.append(_part("grouping", grouped.bound, loss, parts[0].share, width))
+    if has_grouping:
+        parts.append(_part("grouping", grouped.grouping_loss, loss, parts[0].share, width))
     full = 100.0 if width is None else width
     rest = max(full - sum(part.share for part in parts), 0.0)
     return Bar(f"{said}.", (*parts, Part("rest", rest)))

@@ -120,7 +120,7 @@ class CalibrationReport(Shown):
       :func:`~skcalib.proper_calibration_error` with its defaults, and the interval of
       :class:`~skcalib.CalibrationErrorEstimator`, whose notes describe what it covers.
     - **Groups** that differ from others with equal scores, if features are given, at a false
-      discovery rate of .05 over all groups tested; and lower bounds of the grouping loss
+      discovery rate of .05 over all groups tested; and a lower bound of the grouping loss
       (:class:`~skcalib.GroupingLossEstimator`).
     - **Advice**: a recalibration map, if its held-out log loss is significantly lower and its
       held-out Brier score is not higher.

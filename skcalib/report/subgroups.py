@@ -16,7 +16,7 @@ from skcalib.grouping.partition import check_features
 from skcalib.inference import MeanInterval, rate_interval
 from skcalib.notions import TopLabel
 from skcalib.recalibration import GroupRecalibrator
-from skcalib.report.findings import GroupingFinding, ModelBound, Place, noted
+from skcalib.report.findings import GroupingFinding, Place, noted
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -143,7 +143,7 @@ def _place(kind, label, ends, problem, column, level, n_places, total):
 # --- Groups in a report ---------------------------------------------------------------------------
 
 
-#: Maximum number of rows for the bound by a model.
+#: Maximum number of rows for a model.
 MOST_ROWS = 20_000
 #: Level sets of the figure.
 N_LEVEL_SETS = 5
@@ -157,7 +157,7 @@ def find_grouping(
     random_state: int,
     n_jobs: int | None = None,
 ) -> tuple[GroupingFinding, GroupingLossEstimator | None]:
-    """Groups that differ at equal scores, and lower bounds of the grouping loss.
+    """Groups that differ at equal scores, and a lower bound of the grouping loss.
 
     `features` are numbers, in data frames also categories, and `refinement` that of the Brier score
     of the same event. The finding is only a note if the features cannot be used. The second is the
@@ -174,24 +174,26 @@ def find_grouping(
     compared, rows, members = compare_groups(problem, values, names, encoded, **run)
     notes = [compared.note] if compared.note else []
     common: dict[str, Any] = {"notion": "auto", "labels": problem.classes, "n_jobs": n_jobs, **run}
-    n_permutations = int(np.clip(20_000_000 // len(problem.weight), 200, 999))
     finding = GroupingFinding(
         named=compared.named, n_tried=compared.n_tried, n_compared=compared.n_samples
     )
+    some = _some_rows(problem, common)
     try:
         with noted() as warned:
-            how: dict[str, Any] = {"method": "partition", "n_permutations": n_permutations}
-            found = GroupingLossEstimator(swap=True, **how, **common).fit(values, problem)
+            found = GroupingLossEstimator(method="risk", **common)
+            found.fit(take_rows(values, some), problem.take(some))
     except ValueError as error:  # too few samples
         return replace(finding, note=" ".join([*notes, str(error)])), None
+    low, high = found.confidence_interval_
+    bound = MeanInterval(found.grouping_loss_, low, high, found.standard_error_)
     finding = replace(
         finding,
-        grouping_loss=_bound(found),
-        pvalue=found.pvalue_,
-        model=_model_bound(problem, values, common),
+        grouping_loss=bound,
+        pvalue=float(found.pvalue_),
+        n_measured=len(some),
+        rest=_rest(refinement, bound),
         note=" ".join([*notes, *warned]),
     )
-    finding = replace(finding, rest=_rest(refinement, finding.bound))
     if finding.named or finding.detected:
         finding = replace(finding, correction=_correction_gain(problem, values, common))
     if compared.named:
@@ -216,21 +218,6 @@ def _split(features, problem, plain, common, groups=None):
     return estimator
 
 
-def _model_bound(problem, values, common):
-    """The bound by a model of score and features; None if it needs more samples."""
-    rows = _some_rows(problem, common)
-    try:
-        with noted():
-            found = GroupingLossEstimator(method="risk", **common).fit(
-                take_rows(values, rows), problem.take(rows)
-            )
-    except ValueError:  # too few samples, or values that boosting does not accept
-        return None
-    if not np.isfinite(found.pvalue_):
-        return None
-    return ModelBound(_bound(found), float(found.pvalue_), len(rows))
-
-
 def _some_rows(problem, common):
     """The rows for a model: all, or a random part of many."""
     n_samples = len(problem.weight)
@@ -251,11 +238,6 @@ def _correction_gain(problem, values, common):
     with noted():
         correction.fit(forecast, label.astype(int), problem.weight[rows], features=values[rows])
     return correction.feature_gain_
-
-
-def _bound(found):
-    low, high = found.confidence_interval_
-    return MeanInterval(found.grouping_loss_, low, high, found.standard_error_)
 
 
 def _rest(refinement, bound):

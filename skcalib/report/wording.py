@@ -450,9 +450,10 @@ def groups(findings: Findings, most: int = _GROUPS_IN_VERDICT) -> list[str]:
         more = f"; {rest} more in the details" if rest > 0 else ""
         return [f"Groups with equal scores differ: {said}{more}. {better_model(findings)}"]
     if found.detected:
+        least = number(found.grouping_loss.low)
         return [
-            f"Samples with equal scores differ (grouping loss at least {number(found.bound.low)}), "
-            f"but no simple group explains it. {better_model(findings)}"
+            f"Samples with equal scores differ (grouping loss at least {least}), but no simple "
+            f"group explains it. {better_model(findings)}"
         ]
     missed, least = "these samples are too few to find one of 10 %", findings.missed_difference
     if least is not None:
@@ -481,20 +482,17 @@ def group_difference(findings: Findings, group: GroupDifference) -> str:
 
 
 def grouping_bounds(findings: Findings) -> list[str]:
-    """The lower bounds of the grouping loss, for the details."""
+    """The lower bound of the grouping loss and the gain by the features, for the details."""
     found = findings.grouping
     if found.grouping_loss is None:
         return []
+    bound = "grouping loss not detected"
+    if not says_nothing(found.grouping_loss):
+        bound = f"grouping loss at least {nonnegative(found.grouping_loss)}"
     said = [
-        f"Regions of a tree at equal scores, against each other: {_bound(found.grouping_loss)}, "
-        f"{pvalue(found.pvalue)} (one test of all regions, by permutation)."
+        f"A model of score and features, against the score alone, on {found.n_measured:,} "
+        f"samples: {bound}, {pvalue(found.pvalue)}."
     ]
-    if found.model is not None:
-        model = found.model
-        said.append(
-            f"A model of score and features, against the score alone: "
-            f"{_bound(model.grouping_loss)}, {pvalue(model.pvalue)} (one test)."
-        )
     if found.correction is not None:
         gain = "no significant gain on held-out samples"
         if found.corrects:
@@ -504,13 +502,6 @@ def grouping_bounds(findings: Findings) -> list[str]:
             "score alone."
         )
     return said
-
-
-def _bound(estimate):
-    """The text of a lower bound of a nonnegative quantity."""
-    if says_nothing(estimate):
-        return "grouping loss not detected"
-    return f"grouping loss at least {nonnegative(estimate)}"
 
 
 def named_group_sentences(found: GroupCalibrations, n_classes: int) -> list[str]:
@@ -752,10 +743,9 @@ def method(report: Reported, *, of_several: bool = False) -> tuple[str, ...]:
             f"rate below {1 - findings.confidence_level:.2g} over all groups tested "
             f"({findings.grouping.n_tried:,}). The difference of a group of 10 % that would be "
             "found: with probability 80 %, by the standard error of a tenth of the samples and the "
-            "correction for the number of groups. Grouping loss: lower bounds, by trees that "
-            "are fitted on one half of the samples and measured on the other, and by a model "
-            "on held-out folds; detected if above zero with p < 0.05. Where groups "
-            "differ, the gain of a correction by the features is measured on held-out folds."
+            "correction for the number of groups. Grouping loss: a lower bound by a model on "
+            "held-out folds; detected if above zero with p < 0.05. Where groups differ, the gain "
+            "of a correction by the features is measured on held-out folds."
         )
     said += list(findings.omitted)
     said += [f"Note: {note}" for note in findings.notes]

@@ -325,16 +325,7 @@ def test_sharpest_shift_of_optimal_accuracy_by_an_integral():
     ("make", "options", "words"),
     [
         (make_tempered_simplex, {"n_classes": 1}, "n_classes must be at least 2"),
-        (make_tempered_simplex, {"score_temperature": 0}, "must be a number from 0.01 to 100"),
         (make_grouping_problem, {"heterogeneity": 1.5}, r"heterogeneity must be in \[0, 1\]"),
-        (make_grouping_problem, {"optimal_accuracy": "yes"}, "must be True or False, got 'yes'."),
-        (
-            make_grouping_problem,
-            {"logit_variance": 0},
-            "must be a number from 0.01 to 1000, got 0.",
-        ),
-        (make_grouping_curves, {"curve": "sine"}, "curve must be one of 'quadratic', 'double'"),
-        (make_widmann, {"model": "M4"}, "model must be one of 'M1', 'M2', 'M3'"),
         (make_widmann, {"n_classes": 1}, "n_classes must be at least 2"),
         (make_widmann, {"model": "M2", "mixture": 1.1}, r"mixture must be in \[0, 1\], got"),
         (make_widmann, {"model": "M1", "mixture": 0.5}, "'M1' is calibrated, so its mixture is 0"),

@@ -5,7 +5,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
-from sklearn.base import BaseEstimator
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
@@ -242,48 +241,13 @@ def test_from_estimators_out_of_fold():
     assert not hasattr(models["Bayes"], "classes_")
 
 
-class Refuses(BaseEstimator):
-    """A classifier that cannot be weighted."""
-
-    def fit(self, X, y):
-        raise AssertionError("never reached")
-
-
-def test_weights_reach_the_classifiers_out_of_fold():
-    X, y = iris()
-    weight = 1.0 + np.arange(150) % 2
-    with pytest.raises(TypeError, match="sample_weight"):
-        DecompositionDisplay.from_estimator(Refuses(), X, y, cv=3, sample_weight=weight)
-    weighted = DecompositionDisplay.from_estimator(
-        GaussianNB(), X, y, cv=3, sample_weight=weight, grouping=None
-    )
-    proba = cross_val_predict(
-        GaussianNB(), X, y, cv=3, method="predict_proba", params={"sample_weight": weight}
-    )
-    assert (
-        weighted.terms[0].loss
-        == draw(y, proba, sample_weight=weight, name="GaussianNB").terms[0].loss
-    )
-
-
 # What is hard, and what is refused
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        (
-            {"grouping": "tree"},
-            "grouping must be 'auto', 'partition', 'risk', a GroupingLossEstimator",
-        ),
-        ({"grouping": GaussianNB()}, "grouping must be 'auto', 'partition', 'risk'"),
-        ({"X": np.zeros((7, 2))}, "inconsistent numbers of samples|same number"),
-    ],
-)
-def test_refusals(problem, options, words):
-    X, y, proba = problem
-    with pytest.raises(ValueError, match=words):
-        draw(y, proba, **{"X": X, **options})
+def test_features_of_other_samples_are_refused(problem):
+    _, y, proba = problem
+    with pytest.raises(ValueError, match="inconsistent numbers of samples|same number"):
+        draw(y, proba, np.zeros((7, 2)))
 
 
 def test_an_infinite_loss_has_no_bar():

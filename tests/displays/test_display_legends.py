@@ -241,23 +241,6 @@ def test_no_interval_of_a_squared_error_is_negative():
     assert any("none" in text for text in texts) and any(" [0, 0.0" in text for text in texts)
 
 
-@pytest.mark.parametrize(
-    ("labels", "event"),
-    [
-        (["stay", "churn"], "churn"),
-        ([0, 1], "class 1"),
-        (["no", "yes"], "class yes"),
-        ([False, True], "class True"),
-        (["a", "b"], "class b"),
-    ],
-)
-def test_axes_name_the_class(labels, event):
-    y, p = world("n20")
-    display = draw(np.array(labels)[y], p, pos_label=labels[1], band=None)
-    assert display.ax_.get_xlabel() == f"Predicted probability of {event}"
-    assert display.ax_.get_ylabel() == f"Observed frequency of {event}"
-
-
 def test_pos_label_of_every_constructor(folds):
     results, X, y = folds
     first = ReliabilityDisplay.from_cv_results(results, X, y, pos_label="churn")

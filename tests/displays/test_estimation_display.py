@@ -49,16 +49,6 @@ def world():
 # The numbers
 
 
-@pytest.mark.parametrize("name", ERRORS)
-def test_the_last_point_is_the_error_of_all_samples(name, world):
-    y, proba = world.y[:800], world.y_proba[:800]
-    (curve,) = draw(y, proba, errors=name, n_repeats=3).curves
-    value = drawn_value(name, ERRORS[name](y, proba, notion="top_label"))
-    assert curve.mean[-1] == pytest.approx(value, rel=1e-12)
-    assert curve.low[-1] == curve.high[-1] == curve.mean[-1] and curve.size[-1] == 800
-    assert np.all(curve.low <= curve.high) and len(curve.size) == 9 and curve.size[0] == 80
-
-
 def test_subsamples_are_rows_without_replacement_and_shared_by_all_errors():
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(3), 50)
@@ -180,14 +170,6 @@ def test_the_result_depends_on_the_seed_and_not_on_n_jobs(world):
         ]
     assert_array_equal(means[0], means[1])
     assert not np.array_equal(means[0], means[2]) and means[0][-1] == means[2][-1]
-
-
-def test_equal_weights_are_no_weights(world):
-    y, proba = world.y[:400], world.y_proba[:400]
-    plain = draw(y, proba, errors="ece", n_repeats=3).curves[0]
-    weighted = draw(y, proba, errors="ece", n_repeats=3, sample_weight=np.full(400, 3.0)).curves[0]
-    for field in ("mean", "low", "high", "prediction", "floor"):
-        assert_allclose(getattr(weighted, field), getattr(plain, field), rtol=1e-9)
 
 
 # The picture

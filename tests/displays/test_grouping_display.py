@@ -353,7 +353,6 @@ def test_the_name_of_a_wrapped_classifier():
         ({"X": None}, "pass their features X, or regions="),
         ({"notion": "canonical"}, "3 columns: use notion='top_label' or 'classwise'"),
         ({"notion": ClassGroups([[0], [1]])}, "3 columns: use notion='top_label' or 'classwise'"),
-        ({"partitioner": "tree"}, "partitioner must be None, 'stump', 'kmeans'"),
         ({"regions": [1, 2]}, "one region per sample"),
         ({"X": np.zeros((7, 2))}, "inconsistent numbers of samples|same number"),
     ],

@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from conftest import pairs
 from grids import covering
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
@@ -13,7 +14,7 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
 
-from skcalib import proper_calibration_error, reliability_bins
+from skcalib import proper_calibration_error
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
 from skcalib.displays._curves import make_curve
@@ -32,10 +33,6 @@ from skcalib.smoothers import (
 
 STRATEGIES = ("isotonic", "quantile", "uniform", "kernel", "smooth")
 draw = ReliabilityDisplay.from_predictions
-
-
-def two(p):
-    return np.column_stack([1 - p, p])
 
 
 @pytest.fixture
@@ -59,8 +56,8 @@ def test_isotonic_curve_of_many_scores_keeps_every_knot():
 def test_kernel_curve_is_the_prediction_of_the_smoother(binary):
     y, p = binary
     curve = draw(y, p, strategy=DirichletKernel(0.02), band=None).curves[0]
-    kernel = DirichletKernel(0.02).fit(two(p), two(y.astype(float)))
-    assert_allclose(curve.prob_true, kernel.predict(two(curve.prob_pred))[:, 1])
+    kernel = DirichletKernel(0.02).fit(pairs(p), pairs(y.astype(float)))
+    assert_allclose(curve.prob_true, kernel.predict(pairs(curve.prob_pred))[:, 1])
     assert curve.prob_pred[0] == p.min() and curve.prob_pred[-1] == p.max()
 
 
@@ -83,8 +80,8 @@ def test_consistency_band_holds_calibrated_curves_as_often_as_it_says(smoother):
     inside = []
     for _ in range(200):
         p = rng.beta(0.7, 0.7, 150)
-        target = two((rng.random_sample(150) < p) * 1.0)
-        problem = Problem(two(p), target, np.ones(150), np.arange(2))
+        target = pairs((rng.random_sample(150) < p) * 1.0)
+        problem = Problem(pairs(p), target, np.ones(150), np.arange(2))
         curve = make_curve(smoother, problem)
         low, high = consistency_band(curve, problem, 0.8, 49, rng)
         at = np.linspace(0, len(low) - 1, 5).astype(int)
@@ -128,7 +125,7 @@ def coverage(smoother, world, n, repetitions, truth_of):
     for _ in range(repetitions):
         score, truth = world(rng, n)
         label = (rng.random(n) < truth) * 1.0
-        problem = Problem(two(score), two(label), np.ones(n), np.arange(2))
+        problem = Problem(pairs(score), pairs(label), np.ones(n), np.arange(2))
         curve = make_curve(smoother, problem)
         low, high = curve.confidence(0.95, 100, np.random.RandomState(0))
         expected = truth_of(curve, score, truth)
@@ -358,19 +355,3 @@ def test_from_cv_results_refusals():
     results = cross_validate(model, X, y, cv=2, return_estimator=True, return_indices=True)
     with pytest.raises(ValueError, match="the X and y of the cross-validation"):
         ReliabilityDisplay.from_cv_results(results, X[:60], y[:60])
-
-
-def test_bins_by_rule_and_by_edges():
-    data = make_tempered_simplex(1000, 2, random_state=0)
-    for strategy, automatic in (("quantile", 9), ("uniform", 22)):
-        for rule, number in (("auto", automatic), ("cube_root", 10)):
-            one, other = (
-                draw(data.y, data.y_proba, strategy=strategy, n_bins=n, band=None)
-                for n in (rule, number)
-            )
-            assert_array_equal(one.curves[0].prob_pred, other.curves[0].prob_pred)
-        edges = [0, 0.2, 0.7, 1]
-        display = draw(data.y, data.y_proba, strategy=strategy, n_bins=edges, band=None)
-        (bins,) = reliability_bins(data.y, data.y_proba, n_bins=edges)
-        assert_allclose(display.curves[0].prob_pred, bins.mean_score, rtol=1e-12)
-        assert_allclose(display.curves[0].prob_true, bins.mean_label, rtol=1e-12)

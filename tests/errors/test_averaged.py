@@ -392,20 +392,6 @@ def test_hard_cases(case, n_classes):
             assert (found.low, found.high) == pytest.approx((low, high), rel=1e-12)
 
 
-# --- invariances ----------------------------------------------------------------------------------
-
-
-def numbers(y, forecast, weight=None, **options):
-    """Estimates and intervals of both losses and all notions."""
-    found = []
-    for loss in LOSSES:
-        for notion in NOTIONS:
-            one = CalibrationErrorEstimator(loss=loss, notion=notion, **options)
-            one.fit(forecast, y, weight)
-            found += [one.calibration_error_, *one.confidence_interval_, one.standard_error_]
-    return np.array(found)
-
-
 # --- which way is taken ---------------------------------------------------------------------------
 
 

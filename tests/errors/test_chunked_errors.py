@@ -3,7 +3,7 @@
 import joblib
 import numpy as np
 import pytest
-from conftest import Alive, Counted, cut, lazy
+from conftest import Counted, cut
 from grids import covering
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
@@ -83,21 +83,6 @@ def test_errors_that_are_infinite_or_zero():
     assert found.confidence_interval_ == expected.confidence_interval_ == (0, np.inf)
 
 
-@pytest.mark.parametrize("scale", [1e-250, 1e250])
-def test_the_scale_of_weights_has_no_effect(scale):
-    proba, y = samples(500, 3)
-    weight = np.linspace(1, 2, 500)
-    found = estimator(3).fit_chunks(cut(120, proba, y, weight * scale))
-    assert_same(found, estimator(3).fit(proba, y, weight))
-
-
-def test_chunks_without_weight_or_samples_are_skipped():
-    proba, y = samples(500, 3)
-    chunks = [(proba[:0], y[:0]), *cut(100, proba, y, np.ones(500))]
-    chunks.append((proba[:50], y[:50], np.zeros(50)))
-    assert_same(estimator(3).fit_chunks(chunks), estimator(3).fit(proba, y))
-
-
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts of 1,000 samples."""
@@ -161,18 +146,6 @@ def test_zeros_in_many_samples(small_parts):
     assert found.refinement_ == pytest.approx(whole.refinement_, rel=0.01)
 
 
-def test_one_chunk_in_memory():
-    proba, y = samples(2000, 3)
-    alive = Alive()
-
-    class Lazy:
-        def __iter__(self):
-            return ((alive.block(p), labels) for p, labels in cut(100, proba, y))
-
-    estimator(3).fit_chunks(Lazy())
-    assert alive.most == 1
-
-
 def test_processes():
     proba, y = samples(300, 2)
     with joblib.parallel_config("loky", n_jobs=2):
@@ -192,15 +165,10 @@ def refused(chunks, match, work=None):
 
 
 def test_chunks_that_are_refused():
+    """One sample is too few; the rest is refused by the reader that recalibrators share."""
     proba, y = samples(100, 3)
     refused([(proba, y), (proba * 2, y)], "Chunk 1: ")
-    refused([(proba, y), (proba, y[:50])], "Chunk 1: .* must have the same number of samples")
-    refused([(proba, y), (proba, y + 1)], "Chunk 1: y_true contains 3")
-    refused([(proba, y, -np.ones(100))], "Chunk 0: sample_weight must be finite")
-    refused([(proba, y, np.zeros(100))], "no sample of positive weight")
     refused([(proba[:1], y[:1])], "At least 2 samples are needed")
-    pairs = samples(100, 2)
-    refused([pairs, (pairs[0][:, 1], pairs[1])], "Some chunks have 1 columns", estimator(2))
 
 
 def test_parameters_that_are_refused():
@@ -210,14 +178,3 @@ def test_parameters_that_are_refused():
     refused(chunks, "smoother=None with method='auto'", estimator(3, method="risk"))
     refused(chunks, "smoother=None with method='auto'", estimator(3, smoother="isotonic"))
     refused(chunks, "estimator=None and cv=None", estimator(3, cv=5))
-
-
-# --- Dask arrays ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("n_classes", "loss"), [(2, "log"), (3, "brier")])
-def test_dask_arrays(n_classes, loss):
-    proba, y = samples(1000, n_classes)
-    weight = np.linspace(0, 2, 1000)
-    found = estimator(n_classes, loss=loss).fit_chunks(lazy(proba, y, weight, rows=300))
-    assert_same(found, estimator(n_classes, loss=loss).fit(proba, y, weight))

@@ -9,8 +9,6 @@ from skcalib import (
     cumulative_curve,
     ks_calibration_error,
 )
-from skcalib.datasets import make_logistic_scores
-from skcalib.significance import cumulative_test
 
 
 def by_loops(y, score, weight):
@@ -29,6 +27,7 @@ def test_by_loops(notion, weighted, binary, multiclass):
         if notion == "canonical" and proba.shape[1] > 2:
             continue
         weight = np.random.default_rng(0).integers(4, size=len(y)) if weighted else np.ones(len(y))
+        given = {"notion": notion, "sample_weight": weight if weighted else None}
         proba = np.round(20 * proba) / 20  # ties
         proba[:, 0] = 1 - proba[:, 1:].sum(axis=1)
         proba = np.abs(np.round(proba, 12))
@@ -38,7 +37,7 @@ def test_by_loops(notion, weighted, binary, multiclass):
             "classwise": [(y == k, proba[:, k]) for k in range(proba.shape[1])],
             "canonical": [(y == 1, proba[:, 1])],
         }[notion]
-        curves = cumulative_curve(y, proba, notion=notion, sample_weight=weight)
+        curves = cumulative_curve(y, proba, **given)
         largest = []
         for curve, (event, score) in zip(curves, problems, strict=True):
             expected = by_loops(event.tolist(), score.tolist(), weight.tolist())
@@ -48,7 +47,7 @@ def test_by_loops(notion, weighted, binary, multiclass):
             share = [weight[score <= t].sum() / weight.sum() for t in present]
             np.testing.assert_allclose(curve.share, share, rtol=1e-13)
             largest.append(max(map(abs, expected.values())))
-        found = ks_calibration_error(y, proba, notion=notion, sample_weight=weight)
+        found = ks_calibration_error(y, proba, **given)
         assert found == pytest.approx(np.mean(largest), rel=1e-12) and type(found) is float
 
 
@@ -93,27 +92,3 @@ def test_bias_of_calibrated_forecasts():
     # A walk of a thousand steps peaks a little below the motion that it approaches; the standard
     # error of the mean is .6 %.
     assert 0.95 * expected < np.mean(errors) < 1.02 * expected
-
-
-def test_below_the_true_error_and_near_it_where_the_sign_is_constant():
-    data = make_logistic_scores(200_000, 0.5, -1.5, random_state=0)
-    error = ks_calibration_error(data.y, data.y_proba, notion="canonical")
-    assert 0.3 * data.truth["tce"] < error <= data.truth["tce"] + 0.003
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("digits", [1, 2, 15])
-def test_the_test_is_about_the_same_curve(weighted, digits, binary):
-    data = make_logistic_scores(500, 0.2, -1.9, random_state=0)
-    for y, score in ((data.y, data.y_proba[:, 1].round(digits)), (binary[0], binary[1][:, 1])):
-        weight = np.random.default_rng(0).uniform(0, 2, len(y)) if weighted else None
-        error = ks_calibration_error(y, score, notion="canonical", sample_weight=weight)
-        found = cumulative_test(y, score, sample_weight=weight).estimate
-        assert found == pytest.approx(error, rel=1e-12)
-
-
-@pytest.mark.parametrize("notion", ["top_label", "classwise", "canonical"])
-def test_one_sample_one_class_and_certainty(notion):
-    assert ks_calibration_error([1], [0.75], labels=[0, 1], notion=notion) == 0.25
-    assert ks_calibration_error([1, 1], [1.0, 1.0], labels=[0, 1], notion=notion) == 0
-    assert ks_calibration_error([0, 0], [1.0, 1.0], labels=[0, 1], notion=notion) == 1

@@ -5,6 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from conftest import pairs
 
 from skcalib import calibration_error_interval as interval
 from skcalib import consistency_test
@@ -94,11 +95,7 @@ def test_draws_have_the_law_of_all_labels(
 
 
 def rare(rate):
-    return lambda rng, n: two_columns(rng.beta(0.5, 0.5 / rate - 0.5, n))
-
-
-def two_columns(score):
-    return np.column_stack([1 - score, score])
+    return lambda rng, n: pairs(rng.beta(0.5, 0.5 / rate - 0.5, n))
 
 
 def confident(rng, n):
@@ -106,7 +103,7 @@ def confident(rng, n):
 
 
 def u_shaped(rng, n):
-    return two_columns(rng.beta(0.3, 0.3, n))
+    return pairs(rng.beta(0.3, 0.3, n))
 
 
 LINEAR, BLOCK = {"statistic": "linear"}, {"statistic": "block", "block_size": 10}
@@ -172,7 +169,7 @@ def test_consistency_test_keeps_forecasts_that_leave_few_labels_uncertain():
 def test_lower_limits_of_calibrated_rare_events(metric):
     """Rate .01, n = 200: .07 at most, of 100 sets (standard error .022); .28 without draws."""
     rng, above = np.random.RandomState(0), 0
-    options = {"locations": two_columns(np.array([0.01, 0.1]))} if metric == "embedding" else {}
+    options = {"locations": pairs(np.array([0.01, 0.1]))} if metric == "embedding" else {}
     for _ in range(100):
         score = rng.beta(0.5, 49.5, 200)
         y = (rng.random_sample(200) < score).astype(int)

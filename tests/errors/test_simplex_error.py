@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skcalib import calibration_error, simplex_calibration_error
+from skcalib import simplex_calibration_error
 from skcalib.datasets import make_widmann
 from skcalib.scores import Brier, LogLoss, Lp, TotalVariation
 from skcalib.smoothers import LevelSets, MedianCells, QuantileBins, UniformBins
@@ -104,19 +104,6 @@ def test_data_dependent_bins_of_networks(name, min_samples):
         y, proba, bins=MedianCells(min_samples=min_samples), labels=np.arange(proba.shape[1])
     )
     assert found == pytest.approx(expected, rel=0, abs=1e-13)
-
-
-@pytest.mark.parametrize("bins", ["uniform", "quantile"])
-def test_two_classes_are_the_binned_error_of_the_positive_one(bins, binary):
-    smoother = {"uniform": UniformBins, "quantile": QuantileBins}[bins](7)
-    options = {"strategy": bins, "n_bins": 7, "notion": "canonical"}
-    l1 = calibration_error(*binary, **options)
-    squared = calibration_error(*binary, norm="l2", squared=True, **options)
-    for name in ("total_variation", "euclidean", "cityblock"):
-        found = simplex_calibration_error(*binary, distance=name, bins=smoother)
-        assert found == pytest.approx(l1, rel=1e-12)
-    found = simplex_calibration_error(*binary, distance="squared_euclidean", bins=smoother)
-    assert found == pytest.approx(squared, rel=1e-12)
 
 
 @pytest.mark.parametrize(("model", "truth"), [("M1", 0.0), ("M2", 0.45), ("M3", 0.7106418)])

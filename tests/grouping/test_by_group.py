@@ -121,6 +121,20 @@ def test_several_classes():
     assert each.groups[2].observed == pytest.approx(np.mean(data.y[group == 0] == 1))
 
 
+def test_shrunken_differences_by_hand():
+    """The noise of a group is that of a rate with half an event more of each kind."""
+    rng = np.random.default_rng(0)
+    group, p = np.repeat(["a", "b", "c"], [40, 80, 400]), rng.random(520)
+    y = (rng.random(520) < np.clip(p + 0.1 * (group == "a"), 0, 1)).astype(int)
+    found = calibration_by_group(y, p, group).groups
+    sizes = [(one.observed, one.n_samples) for one in found]
+    rates = np.array([((rate * n + 0.5) / (n + 1), n) for rate, n in sizes])
+    noise = rates[:, 0] * (1 - rates[:, 0]) / rates[:, 1]
+    expected = shrink(np.array([one.difference.estimate for one in found]), noise)
+    assert_allclose([one.shrunk for one in found], expected, rtol=1e-12)
+    assert abs(expected - [one.difference.estimate for one in found]).max() > 0.005
+
+
 @pytest.mark.filterwarnings("error")
 def test_hard_groups():
     p = np.array([0.0, 0.4, 0.3, 0.5, 0.5, 1e-300, 1 - 1e-16, 0.2])

@@ -4,8 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.special import softmax
-from sklearn.linear_model import LogisticRegression
-from threadpoolctl import threadpool_info
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from skcalib import GroupingLossEstimator, GroupRecalibrator, decision_regret
 from skcalib.estimators import CrossFitProba
@@ -67,7 +67,7 @@ def test_a_partition_of_many_classes_says_that_it_tells_nothing():
     with pytest.warns(UserWarning, match="unreliable"):
         tree = fit(X, y, score, method="partition", n_permutations=0)
     assert not tree.valid_
-    assert tree.reason_.startswith(f"The bound {tree.grouping_loss_:.2g} of the partition tells")
+    assert tree.reason_.startswith(f"The bound {tree.grouping_loss_:.2g} of the regions tells")
     assert tree.reason_.endswith("use method='auto', more samples or fewer bins.")
 
 
@@ -125,9 +125,24 @@ class Threads(LogisticRegression):
         return super().predict_proba(X)
 
 
-def test_small_fits_use_one_thread():
+def test_small_fits_and_one_job_use_one_thread():
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(200, 3)), rng.integers(2, size=200)
-    assert CrossFitProba(Threads(), cv=2).fit(X, y).estimator_.fitted_ == 1
-    assert GroupingLossEstimator(Threads().fit(X, y)).fit(X, y).valid_
-    assert Threads.predicted == 1
+    X, y = rng.normal(size=(6000, 10)), rng.integers(2, size=6000)
+    small, few = X[:200], y[:200]
+    with threadpool_limits(2):
+        assert CrossFitProba(Threads(), cv=2).fit(X, y).estimator_.fitted_ == 2
+        assert CrossFitProba(Threads(), cv=2, n_jobs=1).fit(X, y).estimator_.fitted_ == 1
+        assert CrossFitProba(Threads(), cv=2).fit(small, few).estimator_.fitted_ == 1
+        assert GroupingLossEstimator(Threads().fit(small, few)).fit(small, few).valid_
+        assert Threads.predicted == 1
+        risk = GroupingLossEstimator(method="risk", partitioner=Watched(), n_jobs=1)
+        risk.fit(X, y, y_proba=rng.random(6000))
+    assert Watched.fitted == 1
+
+
+class Watched(LinearRegression):
+    """Keeps the largest number of threads that a fit may use."""
+
+    def fit(self, X, y):
+        Watched.fitted = max(one["num_threads"] for one in threadpool_info())
+        return super().fit(X, y)

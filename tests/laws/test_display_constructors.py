@@ -111,12 +111,13 @@ def test_a_sketch_has_nearly_the_same_data(name, data):
 def test_out_of_fold_probabilities_are_those_of_cross_val_predict(name, data):
     (y, _), (rows, quick) = data, DISPLAYS[name]
     X = np.random.default_rng(0).standard_normal((400, 2)) + y[:, None]
-    proba = cross_val_predict(GaussianNB(), X, y, cv=3, method="predict_proba")
-    options = {**rows, **quick}
-    found = of(name, "from_estimator", GaussianNB(), X, y, cv=3, **options)
-    expected = of(name, "from_predictions", y, proba, **options)
-    np.testing.assert_allclose(drawn(found), drawn(expected), rtol=1e-9, atol=1e-12)
-    assert getattr(found, "name", None) in (None, "GaussianNB")
+    for weight in ({}, {"sample_weight": 1.0 + np.arange(400) % 2}):
+        proba = cross_val_predict(GaussianNB(), X, y, cv=3, method="predict_proba", params=weight)
+        options = {**rows, **quick, **weight}
+        found = of(name, "from_estimator", GaussianNB(), X, y, cv=3, **options)
+        expected = of(name, "from_predictions", y, proba, **options)
+        np.testing.assert_allclose(drawn(found), drawn(expected), rtol=1e-9, atol=1e-12)
+        assert getattr(found, "name", None) in (None, "GaussianNB")
 
 
 @pytest.mark.parametrize("name", DISPLAYS)

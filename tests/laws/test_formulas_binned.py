@@ -1,11 +1,11 @@
 """The binned errors, number by number: sums over bins by plain loops, edges by hand, words."""
 
 import math
-import re
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from conftest import whole
 
 from skcalib import calibration_error, optimal_n_bins, reliability_bins
 from skcalib.errors.binned import bin_sums, check_bins, quantile_edges, sum_blocks, uniform_edges
@@ -37,11 +37,6 @@ PROBLEMS = {
     "top_label": [(P3.max(axis=1), P3.argmax(axis=1) == Y3)],
     "classwise": [(P3[:, k], k == Y3) for k in range(3)],
 }
-
-
-def whole(message):
-    """A pattern of the whole message: no word more, none less."""
-    return "^" + re.escape(message) + "$"
 
 
 def sums_by_loops(score, event, weight, edges):

@@ -152,6 +152,38 @@ def test_terms_by_loops(score, n_classes, weighted):
     assert {type(value) for value in vars(found).values()} == {float}
 
 
+@pytest.mark.parametrize("score", SCORES, ids=repr)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_terms_against_the_curve_by_loops(score, weighted):
+    """Cells against the mean of the curve in them, regions minus level sets."""
+    bins, regions, forecast, target, curve, weight = cells_world(3, weighted)
+    found = partition_terms(score, bins, regions, forecast, target, curve, weight, by_curve=True)
+    share, both = weight / weight.sum(), np.hstack([target, curve])
+
+    def error(means):
+        return score.divergence(means[:, :3], means[:, 3:])
+
+    fine, coarse = (mean_by_loops(cells, both, weight) for cells in (regions, bins))
+    plugin, bias = share @ error(fine), jackknife_by_loops(error, regions, both, weight)
+    induced = share @ error(coarse) - jackknife_by_loops(error, bins, both, weight)
+    assert found.plugin == pytest.approx(plugin, rel=1e-12)
+    assert found.bias == pytest.approx(bias, rel=1e-9)
+    assert found.induced == pytest.approx(induced, rel=1e-9)
+    other = partition_terms(score, bins, regions, forecast, target, curve, weight)
+    assert found.calibration == other.calibration
+    gain, of_curve = (
+        sum(
+            sign * (score.loss(rows, means[:, 3:]) - score.loss(rows, means[:, :3]))
+            for sign, means in ((1, fine), (-1, coarse))
+        )
+        for rows in (target, curve)
+    )
+    of_curve = np.where(np.isfinite(of_curve), of_curve, 0.0)[:, None]
+    influence = gain - (of_curve - mean_by_loops(regions, of_curve, weight))[:, 0]
+    spread = np.sum((share * (influence - share @ influence)) ** 2)
+    assert found.variance == pytest.approx(spread, rel=1e-9)
+
+
 def test_cells_by_hand():
     """Any names of cells; sizes are effective numbers of samples."""
     cells = Cells(np.array([5, 5, 9, 5]), np.array([1.0, 2.0, 4.0, 3.0]))
@@ -893,6 +925,7 @@ OPTIONS = Options(
     region_ratio=10,
     test_size=0.5,
     swap=False,
+    by_curve=False,
     n_permutations=19,
     folds=3,
     n_jobs=None,

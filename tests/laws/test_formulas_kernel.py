@@ -1,10 +1,10 @@
 """The kernel calibration error, pair by pair: h by loops over samples and classes, and words."""
 
 import math
-import re
 
 import numpy as np
 import pytest
+from conftest import whole
 
 from skcalib import kernel_calibration_error
 from skcalib.datasets import make_tempered_simplex
@@ -38,11 +38,6 @@ Y3 = np.array([0, 1, 2, 0, 0, 2, 1, 0, 1])
 WEIGHT = np.array([1.0, 2, 0.5, 3, 1, 1, 4, 0.25, 1])
 N = len(Y3)
 MATRIX = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.5]])
-
-
-def whole(message):
-    """A pattern of the whole message: no word more, none less."""
-    return "^" + re.escape(message) + "$"
 
 
 def pairs_of(notion):

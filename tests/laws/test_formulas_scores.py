@@ -1,10 +1,10 @@
 """Scores, distances and the tower, number by number: what a hand or a plain loop computes."""
 
 import math
-import re
 
 import numpy as np
 import pytest
+from conftest import Quartic, whole
 from scipy.special import softmax
 
 from skcalib.scores import (
@@ -24,21 +24,6 @@ PAIR = np.array([[0.3, 0.7]])  # two
 LABEL3, LABEL2 = np.array([[0.0, 1.0, 0.0]]), np.array([[0.0, 1.0]])
 NORM3, NORM2 = math.sqrt(0.38), math.sqrt(0.58)
 LOGS3, LOGS2 = [math.log(p) for p in THIRD[0]], [math.log(p) for p in PAIR[0]]
-
-
-class Quartic(ProperScore):
-    """Entropy -sum p^4, without any closed form beside it."""
-
-    def entropy(self, forecast):
-        return -np.sum(forecast**4, axis=-1)
-
-    def gradient(self, forecast):
-        return -4 * forecast**3
-
-
-def whole(message):
-    """A pattern of the whole message: no word more, none less."""
-    return "^" + re.escape(message) + "$"
 
 
 # --- one forecast, by hand ------------------------------------------------------------------------

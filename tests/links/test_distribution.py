@@ -59,11 +59,6 @@ def test_few_different_values_are_exact():
     np.testing.assert_allclose(found(values), exact(values, mass, values), rtol=0, atol=1e-12)
 
 
-def test_one_value():
-    found = DistributionFunction(cell_sums(np.zeros(3), np.ones(3), np.ones(3)))
-    np.testing.assert_allclose(found(np.array([-1.0, 0.0, 1.0])), 0.5)
-
-
 def test_exchanged_labels(sample):
     """The cells are symmetric about zero."""
     values, weight, mass = sample
@@ -78,11 +73,3 @@ def test_rounding_has_no_effect(sample):
     moved = values + np.random.default_rng(2).uniform(-1e-12, 1e-12, 3000)
     one, other = (DistributionFunction(cell_sums(x, weight, mass)) for x in (values, moved))
     np.testing.assert_allclose(one(values), other(moved), rtol=0, atol=1e-9)
-
-
-def test_a_repeated_sample_is_one_of_more_weight(sample):
-    values, times = sample[0], np.arange(3000) % 3 + 1
-    once = DistributionFunction(cell_sums(values, 1.0 * times, 1.0 * times))
-    again = np.repeat(values, times)
-    repeated = DistributionFunction(cell_sums(again, np.ones(len(again)), np.ones(len(again))))
-    np.testing.assert_allclose(once(values), repeated(values), rtol=0, atol=1e-12)

@@ -1,7 +1,6 @@
 """The command line: one line, an exit status, and a state that is whole at any time."""
 
 import os
-import sys
 import threading
 import zlib
 from types import SimpleNamespace
@@ -170,7 +169,9 @@ def test_a_state_that_cannot_be_written(here, capsys):
     assert "missing is not a folder" in capsys.readouterr().err
 
 
-def test_an_output_that_cannot_be_written_leaves_the_state(here, capsys, monkeypatch):
+@pytest.mark.parametrize("function", ["sys.stdout.flush", "os.replace"])
+def test_an_interrupted_write_leaves_the_state(here, capsys, monkeypatch, function):
+    """Of the line that is printed, or of the state."""
     (y, p), (z, q) = weeks(2, change=1)
     write(here / "a.csv", y, p)
     write(here / "b.csv", z, q)
@@ -181,9 +182,10 @@ def test_an_output_that_cannot_be_written_leaves_the_state(here, capsys, monkeyp
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(sys.stdout, "flush", full)
+        patch.setattr(function, full)
         assert main(["monitor", "b.csv", "--state", "s"]) == 2
     assert (here / "s").read_bytes() == before
+    assert sorted(one.name for one in here.iterdir()) == ["a.csv", "b.csv", "s"]
     assert main(["monitor", "b.csv", "--state", "s"]) == 1  # the alarm is not lost
 
 
@@ -236,19 +238,3 @@ def test_twenty_writers_at_once(here):
     assert status == [0] * 20 and len(said) == 20
     assert monitor.n_samples_seen_ == 40 and len(monitor.sources_) == 20
     assert not list(here.glob(".skcalib*"))
-
-
-def test_an_interrupted_write_leaves_the_state(here, monkeypatch):
-    (y, p), (z, q) = weeks(2)
-    write(here / "a.csv", y, p)
-    write(here / "b.csv", z, q)
-    assert main(["monitor", "a.csv", "--state", "s"]) == 0
-    before = (here / "s").read_bytes()
-
-    def full(*_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.replace", full)
-    assert main(["monitor", "b.csv", "--state", "s"]) == 2
-    assert (here / "s").read_bytes() == before
-    assert sorted(one.name for one in here.iterdir()) == ["a.csv", "b.csv", "s"]

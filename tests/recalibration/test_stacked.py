@@ -80,6 +80,19 @@ def test_calibrated_forecasts_are_left_alone():
     assert np.mean(identity) > 0.7 and np.mean(gains) < 0.5 * np.mean(platt)
 
 
+def test_repeated_samples_are_no_more_evidence():
+    """Four copies of each sample, as clusters: the identity nearly keeps its weight."""
+    S, y, _ = world("calibrated", 150, 1)
+    S = np.column_stack([1 - S[:, 1] ** 1.3, S[:, 1] ** 1.3])
+    four = np.repeat(np.arange(150), 4)
+    weights = [
+        StackedRecalibrator().fit(S[four], y[four], **given).weights_["IdentityRecalibrator"]
+        for given in ({}, {"groups": four})
+    ]
+    once = StackedRecalibrator().fit(S, y).weights_["IdentityRecalibrator"]
+    assert weights[0] < 0.1 * once < 0.6 * once < weights[1]
+
+
 def test_the_weights_minimise_the_criterion():
     rng = np.random.default_rng(0)
     target = np.eye(3)[rng.integers(0, 3, 300)]

@@ -1,5 +1,6 @@
 """Groups in a report: who is named, what the bounds say, and which features are taken."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,7 @@ from skcalib.grouping import differences_at_equal_scores
 from skcalib.inference import MeanInterval
 from skcalib.problem import check_problem
 from skcalib.report import subgroups as groups
-from skcalib.report.findings import Findings, GroupingFinding, ModelBound
+from skcalib.report.findings import Findings, GroupingFinding
 from skcalib.report.subgroups import find_grouping
 
 REFINEMENT = MeanInterval(0.2, 0.19, 0.21, 0.005)
@@ -41,9 +42,8 @@ def test_a_group_of_two_features():
     found, split = find(y, p, X)
     one = found.named[0]
     assert one.rule.startswith("age > ") and one.rule.endswith(" and region = 2")
-    assert one.direction == "too_high" and found.detected and not found.by_trees
-    assert found.bound == found.model.grouping_loss and found.bound.low > 0
-    assert found.rest.estimate == pytest.approx(0.2 - found.bound.estimate)
+    assert one.direction == "too_high" and found.detected
+    assert found.rest.estimate == pytest.approx(0.2 - found.grouping_loss.estimate)
     assert found.n_tried > 20
     # The figure shows that group against all others, in the same direction.
     assert {region.rule for region in split.regions_} == {one.rule, "others"}
@@ -114,7 +114,7 @@ def test_many_rows_are_sampled_for_the_model(monkeypatch):
     monkeypatch.setattr(groups, "MOST_ROWS", 500)
     X, y, p = interaction(1200)
     found, _ = find(y, p, X.to_numpy().tolist())
-    assert found.model.n_samples == 500
+    assert found.n_measured == 500
 
 
 def test_a_bound_below_zero_takes_nothing_off_the_rest():
@@ -126,15 +126,16 @@ def test_a_bound_below_zero_takes_nothing_off_the_rest():
     assert (rest.estimate, rest.high - rest.estimate) == pytest.approx((0.15, 0.03))
 
 
-def test_naming_does_not_depend_on_the_bounds():
+def test_detected_by_interval_and_test():
     zero, some = MeanInterval(0.0, -0.01, 0.01, 0.005), MeanInterval(0.02, 0.01, 0.03, 0.005)
-    assert not GroupingFinding().detected and GroupingFinding().bound is None
-    trees = GroupingFinding(grouping_loss=some, pvalue=0.01)
-    assert trees.detected and trees.by_trees and trees.bound == some
-    model = GroupingFinding(grouping_loss=zero, pvalue=0.5, model=ModelBound(some, 0.01, 99))
-    assert model.detected and not model.by_trees and model.bound == some
-    neither = GroupingFinding(grouping_loss=some, pvalue=0.2, model=ModelBound(some, 0.2, 99))
-    assert not neither.detected and neither.bound == some
+    found = GroupingFinding(grouping_loss=some, pvalue=0.01)
+    assert found.detected
+    for other in (
+        GroupingFinding(),
+        replace(found, pvalue=0.2),
+        replace(found, grouping_loss=zero),
+    ):
+        assert not other.detected
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])

@@ -73,16 +73,6 @@ def test_tied_scores_give_the_numbers_of_the_samples(weighted):
         assert value == pytest.approx(expected[path], rel=rtol, abs=1e-8), path
 
 
-@pytest.mark.parametrize("direction", WORLDS, ids=str)
-def test_directions(direction):
-    y, score = tied(4000, WORLDS[direction], seed=2)
-    report = CalibrationReport.from_sketch(sketch_of(y, score))
-    expected = CalibrationReport.from_predictions(y, score)
-    assert report.direction == expected.direction == direction
-    assert report.verdict.splitlines()[:2] == expected.verdict.splitlines()[:2]
-    assert (report.findings.advice.recommended is None) == (direction is None)
-
-
 def test_held_out_losses_are_those_of_random_folds():
     """Two divisions of the same samples: the means differ by less than a standard error."""
     y, score = tied(4000)

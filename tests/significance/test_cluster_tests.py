@@ -166,18 +166,6 @@ def test_improvement_by_hand():
     assert found.high - found.estimate == pytest.approx(3.182446 * found.standard_error)
 
 
-def test_improvement_of_repeated_samples_is_that_of_the_distinct_ones():
-    y, proba, _ = clustered(20, 9)
-    rows = np.repeat(np.arange(len(y)), 4)
-    options = {"injective": True}
-    few = s.calibration_improvement(y, proba, proba**2, **options)
-    again = s.calibration_improvement(
-        y[rows], proba[rows], proba[rows] ** 2, groups=rows, **options
-    )
-    for name in ("estimate", "low", "high", "pvalue"):
-        assert getattr(again, name) == pytest.approx(getattr(few, name))
-
-
 def test_comparison_has_blocks_of_clusters():
     y, proba, cluster = clustered(60, 10)
     found = s.compare_calibration(y, proba, proba**3, groups=cluster)

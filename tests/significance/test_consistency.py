@@ -85,16 +85,6 @@ def test_resampled_forecasts_reject_calibrated_ones():
     assert rejected[False] <= 6
 
 
-def test_weights_stay_with_their_samples():
-    data = make_tempered_simplex(60, 2, random_state=0)
-    weight = np.arange(60) % 3
-    some = weight > 0
-    options = {"n_resamples": 9, "random_state": 0, "resample_forecasts": False}
-    one = consistency_test(data.y, data.y_proba, sample_weight=weight, **options)
-    two = consistency_test(data.y[some], data.y_proba[some], sample_weight=weight[some], **options)
-    assert one == two
-
-
 def test_comparison_of_a_model_with_itself():
     data = make_tempered_simplex(400, 3, random_state=0)
     same = compare_calibration(data.y, data.y_proba, data.y_proba)

@@ -294,19 +294,6 @@ def test_intervals_of_scores_without_ties(case, metric, n_samples, kind):
         assert found.estimate == pytest.approx(expected.estimate, rel=1e-12)
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("loss", ["brier", "log"])
-def test_errors_of_scores_without_ties(case, loss):
-    """The mean loss is exact; the terms of which it is the sum use the mean scores of cells."""
-    y, proba = continuous(3000, CASES[case][0])
-    sketch, options = sketch_of(case, y, proba), {"loss": loss, "notion": CASES[case][1]}
-    found = [error(sketch, **options) for error in ONE_NUMBER.values()]
-    expected = [error(y, proba, **options) for error in ONE_NUMBER.values()]
-    np.testing.assert_allclose(found[:2], expected[:2], rtol=0, atol=5e-4)
-    assert found[2] == pytest.approx(expected[2], rel=1e-12)
-    assert found[0] + found[1] == pytest.approx(found[2], abs=1e-6)
-
-
 # --- Statistics over many samples -----------------------------------------------------------------
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import pairs
 from grids import rotated
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -29,10 +30,6 @@ def tolerance(bandwidth):
     return 1e-9 if bandwidth >= 1e-3 else 1e-7
 
 
-def columns(p):
-    return np.column_stack([1 - p, p])
-
-
 def scores(name, n_samples, rng):
     if name == "uniform":
         return rng.random(n_samples)
@@ -44,6 +41,8 @@ def scores(name, n_samples, rng):
         return np.round(rng.beta(0.5, 0.5, n_samples), 2)
     if name == "confident":
         return np.exp(-rng.exponential(8, n_samples))
+    if name == "gaps":
+        return np.where(rng.random(n_samples) < 0.5, 0.1, 0.6) + 0.01 * rng.random(n_samples)
     p = rng.beta(0.3, 0.3, n_samples)
     special = np.array([0, 1, 1e-30, 1e-300, 5e-324, 1 - 2**-53, 0.5, 0, 1])
     p[: len(special)] = special
@@ -81,7 +80,7 @@ def leave_one_out(forecast, weight, values, bandwidth):
 )
 def test_leave_one_out_against_all_pairs(name, n_samples):
     rng = np.random.default_rng(0)
-    forecast = columns(scores(name, n_samples, rng))
+    forecast = pairs(scores(name, n_samples, rng))
     values = rng.uniform(-1, 1, (n_samples, 2))
     # special values come first; of many samples that have none fewer are compared
     n_first = min(n_samples, 95 if name == "extreme" or n_samples <= 3000 else 10)
@@ -98,17 +97,22 @@ def test_leave_one_out_against_all_pairs(name, n_samples):
             assert np.max(np.abs(log_mass[rows] - log_expected) / scale) < tolerance(bandwidth)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "gaps", "one is heavy"])
 def test_new_points_against_all_pairs(name):
     """Points far from all sources, where nothing but the nearest counts, included."""
     rng = np.random.default_rng(1)
-    forecast = columns(scores(name, 2000, rng))
+    sources = scores("uniform" if name == "one is heavy" else name, 2000, rng)
     values, weight = rng.uniform(-1, 1, (2000, 1)), rng.uniform(0.5, 2, 2000)
-    p = np.concatenate([[0, 1, 1e-300, 0.5], rng.random(200), 10.0 ** rng.uniform(-30, -1, 50)])
+    if name == "one is heavy":
+        weight[0] = 1e12
+    many = 4000 if name == "gaps" else 200
+    far = [np.full(many // 8, 0.99), 10.0 ** rng.uniform(-30, 0, many // 8)]
+    p = np.concatenate([[0, 1, 1e-300, 0.5], rng.random(many), *far])
+    rows = np.arange(0, len(p), many // 200)
     for bandwidth in BANDWIDTHS:
-        averages = beta_average(columns(p), forecast, weight, values, bandwidth)
-        expected, _ = exact(columns(p), forecast, weight, values, bandwidth)
-        np.testing.assert_allclose(averages, expected, rtol=0, atol=tolerance(bandwidth))
+        averages = beta_average(pairs(p), pairs(sources), weight, values, bandwidth)
+        expected, _ = exact(pairs(p[rows]), pairs(sources), weight, values, bandwidth)
+        np.testing.assert_allclose(averages[rows], expected, rtol=0, atol=tolerance(bandwidth))
 
 
 @settings(max_examples=60, deadline=None, derandomize=True)
@@ -119,7 +123,7 @@ def test_new_points_against_all_pairs(name):
 )
 def test_any_scores(p, log_bandwidth, seed):
     rng = np.random.default_rng(seed)
-    forecast, bandwidth = columns(p), 10.0**log_bandwidth
+    forecast, bandwidth = pairs(p), 10.0**log_bandwidth
     values, weight = rng.uniform(-1, 1, (len(p), 2)), 10.0 ** rng.uniform(-3, 3, len(p))
     averages, log_mass = leave_one_out(forecast, weight, values, bandwidth)
     rows = np.arange(len(p))
@@ -130,7 +134,7 @@ def test_any_scores(p, log_bandwidth, seed):
 
 def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
     rng = np.random.default_rng(0)
-    forecast, weight = columns(scores("extreme", 200, rng)), rng.uniform(0.1, 5, 200)
+    forecast, weight = pairs(scores("extreme", 200, rng)), rng.uniform(0.1, 5, 200)
     target = np.eye(2)[rng.integers(2, size=200)]
     direct = beta_average(forecast, forecast, weight, target, 0.01, leave_out=True)
     likelihood = beta_log_likelihoods(forecast, weight, [0.01, 0.1])
@@ -145,7 +149,7 @@ def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
 def test_rows_that_miss_one_by_rounding():
     rng = np.random.default_rng(0)
     p = rng.random(1000)
-    forecast = columns(p)
+    forecast = pairs(p)
     off = forecast * (1 + 1e-6 * rng.standard_normal((1000, 1)))
     weight, target = np.ones(1000), np.eye(2)[rng.integers(2, size=1000)]
     one = beta_average(forecast, forecast, weight, target, 1e-4, leave_out=True)
@@ -189,7 +193,7 @@ def test_a_million_forecasts_end_to_end():
 def test_averages_of_labels_are_probabilities_with_a_finite_log_loss(name, bandwidth):
     """To relative precision at the own label, which a kernel far away from its class needs."""
     rng = np.random.default_rng(0)
-    forecast = columns(scores(name, 20_000, rng))
+    forecast = pairs(scores(name, 20_000, rng))
     label = (rng.random(20_000) < forecast[:, 1]).astype(int)
     averages = beta_average(
         forecast, forecast, np.ones(20_000), np.eye(2)[label], bandwidth, leave_out=True
@@ -207,7 +211,7 @@ def test_the_only_one_of_its_label_far_from_all_others():
     p = np.concatenate([np.linspace(0, 0.2, 2000), np.linspace(0.8, 1, 2000)])
     label = (p > 0.5).astype(int)
     label[100] = 1
-    forecast, weight = columns(p), np.ones(4000)
+    forecast, weight = pairs(p), np.ones(4000)
     averages = beta_average(forecast, forecast, weight, np.eye(2)[label], 1e-2, leave_out=True)
     rows = np.array([100])
     expected, _ = exact(forecast[rows], forecast, weight, np.eye(2)[label], 1e-2, own=rows)
@@ -218,35 +222,17 @@ def test_the_only_one_of_its_label_far_from_all_others():
 @pytest.mark.parametrize("bandwidth", BANDWIDTHS)
 def test_light_samples_around_a_very_heavy_one(bandwidth):
     rng = np.random.default_rng(0)
-    forecast, weight = columns(np.append(rng.random(2000), 0.5)), np.append(np.ones(2000), 1e12)
+    forecast, weight = pairs(np.append(rng.random(2000), 0.5)), np.append(np.ones(2000), 1e12)
     values, rows = rng.uniform(-1, 1, (2001, 1)), np.arange(0, 2001, 4)
     average = beta_average(forecast, forecast, weight, values, bandwidth, leave_out=True)
     expected, _ = exact(forecast[rows], forecast, weight, values, bandwidth, own=rows)
-    np.testing.assert_allclose(average[rows], expected, rtol=0, atol=tolerance(bandwidth))
-    points = columns(rng.random(1000))
-    expected, _ = exact(points, forecast, weight, values, bandwidth)
-    average = beta_average(points, forecast, weight, values, bandwidth)
-    np.testing.assert_allclose(average, expected, rtol=0, atol=tolerance(bandwidth))
-
-
-@pytest.mark.parametrize("bandwidth", [1e-2, 1e-3, 1e-4])
-def test_many_points_in_gaps_of_the_sources(bandwidth):
-    rng = np.random.default_rng(0)
-    p = np.concatenate([rng.uniform(0.1, 0.11, 1000), rng.uniform(0.6, 0.61, 1000)])
-    forecast, weight, values = columns(p), rng.uniform(0.5, 2, 2000), rng.uniform(-1, 1, (2000, 1))
-    points = np.concatenate(
-        [rng.random(4000), np.full(500, 0.99), 10.0 ** rng.uniform(-30, 0, 500)]
-    )
-    average = beta_average(columns(points), forecast, weight, values, bandwidth)
-    rows = np.arange(0, 5000, 7)
-    expected, _ = exact(columns(points[rows]), forecast, weight, values, bandwidth)
     np.testing.assert_allclose(average[rows], expected, rtol=0, atol=tolerance(bandwidth))
 
 
 @pytest.mark.parametrize("bandwidth", BANDWIDTHS)
 def test_others_give_the_only_one_of_its_class_exactly_nothing(bandwidth):
     rng = np.random.default_rng(0)
-    forecast = columns(rng.random(2000))
+    forecast = pairs(rng.random(2000))
     target = np.eye(2)[(np.arange(2000) == 700).astype(int)]
     averages = beta_average(forecast, forecast, np.ones(2000), target, bandwidth, leave_out=True)
     assert averages[700].tolist() == [1, 0]

@@ -169,14 +169,6 @@ def test_few_sources(n_samples, drop):
     )
 
 
-def test_nothing_to_leave_out():
-    forecast, target, weight = make("dirichlet", 1, 3)
-    with pytest.raises(ValueError, match="At least 2 samples"):
-        canonical_average(forecast, forecast, weight, target, 0.1, leave_out=True)
-    with pytest.raises(ValueError, match="At least 2 samples"):
-        canonical_log_likelihoods(forecast, weight, [0.1])
-
-
 def test_no_points_and_no_values(drop):
     forecast, target, weight = make("dirichlet", 20, 3)
     averages, log_mass = canonical_average(forecast[:0], forecast, weight, target, 0.1)
@@ -184,21 +176,6 @@ def test_no_points_and_no_values(drop):
     averages, nothing = canonical_average(forecast, forecast, weight, target[:, :0], 0.1)
     assert averages.shape == (20, 0)
     assert_allclose(nothing, canonical_average(forecast, forecast, weight, target, 0.1)[1])
-
-
-def test_any_sequence_of_any_precision_and_nothing_is_modified():
-    forecast, target, weight = make("exact", 90, 3)
-    single = forecast.astype(np.float32)
-    arguments = [single, weight.astype(np.float32), target.astype(np.int8)]
-    before = [a.copy() for a in arguments]
-    found = canonical_average(single, *arguments, 0.05, leave_out=True)
-    double = [np.asarray(a, dtype=np.float64).tolist() for a in arguments]
-    expected = canonical_average(double[0], *double, 0.05, leave_out=True)
-    for a, b in zip(found, expected, strict=True):
-        assert a.dtype == np.float64
-        assert_array_equal(a, b)
-    for a, b in zip(arguments, before, strict=True):
-        assert_array_equal(a, b)
 
 
 # --- laws
@@ -346,6 +323,3 @@ def test_dropping_is_chosen_where_it_pays(monkeypatch):
         assert chosen.pop() is pays
     canonical_average(forecast[:100], forecast, weight, target, 1e-3)
     assert not chosen  # a hundred points are not worth a question
-
-
-# --- any data

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import pairs
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
@@ -12,17 +13,12 @@ from skcalib.smoothers import SplineSmoother
 from skcalib.smoothers.spline import SplineBasis, firth
 
 
-def two(p):
-    p = np.asarray(p, dtype=float)
-    return np.column_stack([1 - p, p])
-
-
 def fit(p, y, weight=None, **options):
-    return SplineSmoother(**options).fit(two(p), np.eye(2)[np.asarray(y, dtype=int)], weight)
+    return SplineSmoother(**options).fit(pairs(p), np.eye(2)[np.asarray(y, dtype=int)], weight)
 
 
 def curve_of(fitted, p):
-    return fitted.predict(two(p))[:, 1]
+    return fitted.predict(pairs(p))[:, 1]
 
 
 def tempered(rng, n):
@@ -107,7 +103,7 @@ def test_interval_covers_a_smooth_curve(world, n):
         p, c = world(rng, n)
         fitted = fit(p, rng.random(n) < c)
         at = np.argsort(p)[(np.array([0.05, 0.25, 0.5, 0.75, 0.95]) * (n - 1)).astype(int)]
-        low, high = fitted.interval(two(p[at]))
+        low, high = fitted.interval(pairs(p[at]))
         inside.append((low <= c[at]) & (c[at] <= high))
     # One standard error of a mean over 120 data sets and five dependent points is at most .02.
     assert 0.95 - 4 * 0.02 < np.mean(inside) < 0.995
@@ -118,7 +114,7 @@ def test_interval_holds_the_curve_and_widens_with_the_level():
     rng = np.random.default_rng(0)
     p, c = tempered(rng, 300)
     fitted = fit(p, rng.random(300) < c)
-    at = two(np.linspace(0, 1, 21))
+    at = pairs(np.linspace(0, 1, 21))
     curve = fitted.predict(at)[:, 1]
     low, high = fitted.interval(at, 0.5)
     wider = fitted.interval(at, 0.99)
@@ -132,7 +128,7 @@ def test_unequal_weights_widen_the_interval():
     p, c = tempered(rng, 800)
     y = rng.random(800) < c
     weight = np.where(np.arange(800) % 2, 1.0, 1e-6)  # half of the samples hardly count
-    at = two([0.2, 0.5, 0.8])
+    at = pairs([0.2, 0.5, 0.8])
 
     def width(*args):
         low, high = fit(*args, n_knots=3).interval(at)
@@ -171,7 +167,7 @@ def test_degenerate_input_gives_finite_curves(case, weighted):
     weight = np.random.default_rng(1).uniform(1e-6, 1, len(y)) if weighted else None
     fitted = fit(p, y, weight)
     at = np.array([0, 1e-9, 0.01, 0.3, 0.5, 0.99, 1])
-    curve, (low, high) = curve_of(fitted, at), fitted.interval(two(at))
+    curve, (low, high) = curve_of(fitted, at), fitted.interval(pairs(at))
     assert np.all((low >= 0) & (low <= curve) & (curve <= high) & (high <= 1))
 
 
@@ -184,7 +180,7 @@ def test_separated_labels_get_a_monotone_curve():
 def test_labels_of_one_class_leave_doubt():
     """With no event among 30 the upper limit is above the 3 / 30 of the rule of three."""
     p = np.full(30, 0.2)
-    low, high = fit(p, np.zeros(30)).interval(two([0.2]))
+    low, high = fit(p, np.zeros(30)).interval(pairs([0.2]))
     assert low[0] < 0.01 and 0.1 < high[0] < 0.3
 
 
@@ -210,7 +206,7 @@ def test_smooth_curve_and_band_of_a_display():
     curve, fitted = display.curves[0], fit(p, y)
     assert display.band == "confidence" and curve.joined
     assert_allclose(curve.prob_true, curve_of(fitted, curve.prob_pred))
-    assert_allclose([curve.low, curve.high], fitted.interval(two(curve.prob_pred)))
+    assert_allclose([curve.low, curve.high], fitted.interval(pairs(curve.prob_pred)))
     weighted = ReliabilityDisplay.from_predictions(
         y, p, strategy=SplineSmoother(3), sample_weight=rng.uniform(0.1, 2, 500), band="consistency"
     ).curves[0]
@@ -225,7 +221,7 @@ def test_refits_of_many_scores_are_grouped_without_harm():
     rng = np.random.default_rng(0)
     p, c = bent(rng, 5000)
     y = (rng.random(5000) < c) * 1.0
-    problem = Problem(two(p), two(y), np.ones(5000), np.arange(2))
+    problem = Problem(pairs(p), pairs(y), np.ones(5000), np.arange(2))
     curve = SplinedCurve(SplineSmoother(), problem)
     refitted = curve.refit(y[:, None])[:, 0]
     assert_allclose(refitted, curve.prob_true, atol=2e-3)

@@ -25,8 +25,8 @@ from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.special import gammaln
+from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import ThreadpoolController
 
 from skcalib.smoothers._base import check_at_least_two
