@@ -317,11 +317,23 @@ def _jackknife_bias(m, n_classes):
     others += (m - k) * entr(np.minimum(k / (m - 1), 1))
     # The jackknife is a sum over classes, of which each has a binomial number of votes.
     bias = binom.pmf(k, m, q[:, None]) @ (m * entr(k / m) - (m - 1) / m * others) - entr(q)
-    low = high = bias  # of the first classes, by their total probability
-    for _ in range(n_classes - 1):
-        low = np.array([np.min(low[: i + 1] + bias[i::-1]) for i in range(len(q))])
-        high = np.array([np.max(high[: i + 1] + bias[i::-1]) for i in range(len(q))])
-    return np.array([low[-1], high[-1]])
+    return np.array([sign * _smallest_sum(sign * bias, n_classes) for sign in (1, -1)])
+
+
+def _smallest_sum(values, n_terms):
+    """Smallest sum of so many values on a grid, whose places add up to the last place."""
+    place = np.arange(len(values))
+    back = place[:, None] - place
+
+    def add(one, two):
+        return np.min(one + np.where(back >= 0, two[back], np.inf), axis=1)
+
+    total = np.where(place == 0, 0.0, np.inf)
+    while n_terms:
+        if n_terms % 2:
+            total = add(total, values)
+        values, n_terms = add(values, values), n_terms // 2
+    return total[-1]
 
 
 def _entropy(score: ProperScore, target: np.ndarray, votes: np.ndarray) -> np.ndarray:
