@@ -17,6 +17,12 @@ def field():
 
 
 @pytest.fixture(scope="module")
+def default():
+    with imported("grouping_default", "_interval_tables") as module:
+        yield module
+
+
+@pytest.fixture(scope="module")
 def models():
     with imported("recalibrated_models", "_interval_tables") as module:
         yield module
@@ -55,6 +61,33 @@ def test_the_field_is_not_better(field):
         for own in losses.values()
     ]
     assert len(near) == 24 and np.mean(near) >= 0.9
+
+
+def test_a_small_run_of_the_default(default, tmp_path):
+    """The forecasts are calibrated, and the truth is that of the size; a row has all numbers."""
+    for n_classes in (2, 4):
+        size = default.size_of(n_classes, 0.02)
+        _, y, forecast, truth = default.make_data(n_classes, 20_000, size, 1)
+        assert truth == pytest.approx(0.02, rel=0.1)
+        labels = np.eye(n_classes)[y]
+        error = labels.std(axis=0) / np.sqrt(len(y))
+        assert np.all(np.abs((labels - forecast).mean(axis=0)) < 4 * error)
+    row = default.row_of(3, 300, 1.0, 2)
+    assert tuple(row) == default.FIELDS and np.isfinite(list(row.values())).all()
+    default.write_as_found(tmp_path / "found.csv", default.FIELDS, [row])
+    default.write_table(tmp_path / "found.csv")
+    assert (tmp_path / "found_table.csv").read_text().count("\n") == 2
+
+
+def test_the_default_finds_grouping_loss_only_where_it_is(default):
+    """The claims of the guide, on the stored results."""
+    for row in stored(default):
+        row = {name: float(value) for name, value in row.items()}
+        assert row["below"] <= 0.05 and row["limits"] >= 0.95
+        if row["truth"] == 0:
+            assert row["found"] <= 0.1
+        elif row["samples"] >= 4000 and row["classes"] <= 10:
+            assert row["estimate"] > 0.58 * row["truth"] and row["found"] == 1
 
 
 def test_a_small_run_of_recalibrated_models(models):
