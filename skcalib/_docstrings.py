@@ -81,11 +81,15 @@ def complete_method(method, inherited, known, result):
     method.__doc__ = docstring_of(sections)
 
 
+#: Method -> the one whose parameters it has.
+_LIKE = {"predict": "predict_proba", "transform": "predict_proba", "fit_transform": "fit"}
+
+
 def complete_class(cls, known):
     """Add to the docstrings of a class and its public methods what they leave out; returns it.
 
-    Entries are those of the base classes, of `predict_proba` for `predict` and `transform`, of the
-    class itself for constructors, and `known` ones. A constructor returns a new object, and other
+    Entries are those of the base classes, of `predict_proba` for `predict` and `transform`, of
+    `fit` for `fit_transform`, of the class itself for constructors, and `known` ones. A constructor returns a new object, and other
     methods that are annotated with `Self` the object itself.
     """
     sections = sections_of(cls.__doc__ or "")
@@ -94,12 +98,13 @@ def complete_class(cls, known):
         function = getattr(method, "__func__", method)
         if isfunction(function) and function.__doc__ and not name.startswith("_"):
             base = getattr(super(cls, cls), name, None)
-            if base is None and name in ("predict", "transform"):
-                base = getattr(cls, "predict_proba", None)
+            like = getattr(cls, _LIKE.get(name, ""), None)
+            base = like if base is None or name == "fit_transform" else base
             inherited = (getdoc(base) if base else None) or ""
             constructs = isinstance(method, classmethod)
             what = "A new object." if constructs else "The object itself."
             entries = known | own if constructs else known
+            entries = entries | by_name(sections_of(getdoc(like) or "").get("Parameters", ""))
             complete_method(function, inherited, entries, f"{cls.__name__}\n    {what}")
     if cls.__doc__:
         cls._entries = own

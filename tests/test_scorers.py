@@ -1,3 +1,5 @@
+import pickle
+
 import numpy as np
 import pytest
 import sklearn
@@ -5,12 +7,16 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
+from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
+from sklearn.metrics import make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
+    HalvingGridSearchCV,
     KFold,
     cross_validate,
+    permutation_test_score,
 )
 from sklearn.neighbors import NearestCentroid
 from sklearn.svm import LinearSVC
@@ -49,6 +55,17 @@ def test_grouping_loss_reads_the_features(data):
     )
     assert np.isfinite(results["test_grouping"]).all()
     assert "neg grouping_loss" in repr(scorer)
+
+
+def test_functions_under_make_scorer(data):
+    X, y = data
+    options = {"greater_is_better": False, "response_method": "predict_proba", "loss": "log"}
+    both = make_scorer(proper_calibration_error, **options), get_scorer("neg_log_calibration_error")
+    results = [
+        cross_validate(LogisticRegression(), X, NAMES[y], scoring=scorer, n_jobs=2)["test_score"]
+        for scorer in both
+    ]
+    np.testing.assert_allclose(*results, rtol=1e-7)
 
 
 def test_decision_values_and_missing_methods(data):
@@ -97,6 +114,16 @@ def test_regret_is_that_of_the_function(options):
     assert found == pytest.approx(-half, abs=1e-12)
 
 
+def test_regret_with_weights_in_a_search(binary):
+    X, y = binary
+    weight = np.random.default_rng(0).random(len(y))
+    scorer = DecisionRegretScorer(threshold=0.3)
+    search = GridSearchCV(LogisticRegression(), {"C": [0.01, 1.0]}, scoring=scorer, cv=3)
+    weighted = search.fit(X, y, sample_weight=weight).best_score_
+    assert np.isfinite(weighted) and weighted != search.fit(X, y).best_score_
+    assert repr(pickle.loads(pickle.dumps(scorer))) == repr(scorer)
+
+
 # --- the loss after recalibration -----------------------------------------------------------------
 
 
@@ -116,6 +143,15 @@ def test_refinement_and_parts_are_those_of_the_function(data, loss, scaling):
     search = GridSearchCV(LogisticRegression(), {"C": [1e-4, 1.0]}, **options).fit(X, y)
     assert search.best_score_ == max(search.cv_results_["mean_test_refinement"])
     assert search.score(X, y) == scorer(search, X, y)["refinement"]
+
+
+def test_refinement_is_the_entropy_of_the_calibrated_forecasts():
+    """P(Y = 1 | S) is uniform on [0, .7]; a loss has a standard deviation below .4."""
+    X, y = shifted(10_000)
+    q = np.linspace(0, 0.7, 9999)[1:-1]
+    found = DecompositionScorer()(Fixed().fit(X, y), X, y)
+    truth = np.mean(q * np.log(q) + (1 - q) * np.log(1 - q))
+    assert found["refinement"] == pytest.approx(truth, abs=0.016) and found["calibration"] < -0.1
 
 
 @pytest.mark.parametrize("options", [{}, {"recalibrator": "isotonic", "cv": KFold(9)}], ids=str)
@@ -185,6 +221,18 @@ def test_every_search_takes_every_scorer(binary, labels):
         assert search.score(X, y) == scoring[name](search, X, y)
 
 
+@pytest.mark.parametrize("name", EVERY)
+def test_halving_and_permutations(binary, name):
+    X, y = binary
+    scorer = every_scorer()[name]
+    model, both = LogisticRegression(), {"scoring": scorer, "cv": 2, "n_jobs": 2, "random_state": 0}
+    options = {"min_resources": 80, "error_score": "raise", **both}
+    search = HalvingGridSearchCV(model, {"C": [0.01, 0.1, 1.0]}, **options).fit(X, NAMES[y])
+    assert search.n_iterations_ == 2 and np.isfinite(search.best_score_)
+    score, permuted, pvalue = permutation_test_score(model, X, y, n_permutations=2, **both)
+    assert np.isfinite([score, *permuted]).all() and 0.3 <= pvalue <= 1
+
+
 def test_multimetric_lists(binary):
     """A list of names goes through get_scorers: scikit-learn looks names up in its own register."""
     X, y = binary
@@ -225,6 +273,28 @@ def test_every_scorer_routes_weights(data, name):
             cross_validate(unweighted, X, y, **options)
         with pytest.raises(ValueError, match="alias"):
             asked.set_score_request(sample_weight=1.5)
+
+
+def test_scorers_of_one_search_route_each_their_own(binary):
+    """Beside one of scikit-learn: one with weights, one without, and one in a nested search."""
+    X, y = binary
+    weight = np.random.default_rng(0).random(len(y)) + 0.1
+    with sklearn.config_context(enable_metadata_routing=True):
+        classifier = LogisticRegression().set_fit_request(sample_weight=True)
+        scoring = get_scorers([*CALIBRATION[:2], "neg_log_loss"])
+        for asks, scorer in zip((True, False, True), scoring.values(), strict=True):
+            scorer.set_score_request(sample_weight=asks)
+        options = {"cv": 3, "params": {"sample_weight": weight}, "error_score": "raise"}
+        found = cross_validate(classifier, X, y, scoring=scoring, n_jobs=2, **options)
+        for name, scorer in scoring.items():
+            alone = cross_validate(classifier, X, y, scoring=scorer, **options)["test_score"]
+            np.testing.assert_array_equal(found[f"test_{name}"], alone)
+        search = GridSearchCV(classifier, {"C": [0.1, 1]}, scoring=scoring, refit="neg_log_loss")
+        search.fit(X, y, sample_weight=weight)
+        assert np.isfinite(search.score(X, y, sample_weight=weight))
+        one = scoring[CALIBRATION[0]]
+        nested = GridSearchCV(classifier, {"C": [0.1, 1]}, scoring=one, cv=2)
+        assert np.isfinite(cross_validate(nested, X, y, scoring=one, **options)["test_score"]).all()
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -124,3 +124,26 @@ def test_logit_loss_far_out(score):
     if score == LogLoss():
         np.testing.assert_allclose(loss, [1000, 0, np.log(2), 40], atol=1e-12)
         np.testing.assert_allclose(gradient[0], [-1, 1], atol=1e-12)
+
+
+# --- exact 0 and 1 --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("score", "worst"), [(Brier(), 2), (LogLoss(), np.inf), (Spherical(), 1)])
+def test_certain_forecasts(score, worst):
+    corners = np.eye(3)
+    np.testing.assert_array_equal(score.loss(corners, corners), np.zeros(3))
+    np.testing.assert_array_equal(score.loss(corners, corners[[1, 2, 0]]), np.full(3, worst))
+    np.testing.assert_array_equal(score.divergence(corners, corners), np.zeros(3))
+
+
+def test_log_ignores_impossible_classes():
+    """0 log 0 = 0, one coordinate at a time: the others still count."""
+    q, s = np.array([[0.0, 0.5, 0.5]]), np.array([[0.0, 0.25, 0.75]])
+    expected = 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75)
+    assert LogLoss().divergence(q, s)[0] == pytest.approx(expected, rel=1e-14)
+    assert LogLoss().entropy(q)[0] == pytest.approx(np.log(2), rel=1e-14)
+    assert LogLoss().divergence(q, np.array([[0.5, 0.5, 0.0]]))[0] == np.inf
+
+
+# --- distances ------------------------------------------------------------------------------------

@@ -141,6 +141,18 @@ def _true_auc(q, p):
     return np.sum(q * (below - (1 - q) / 2)) / (q.sum() * (1 - q).sum())
 
 
+def test_a_rare_event_whose_predictions_are_too_high():
+    rng = np.random.default_rng(0)
+    risk = rng.beta(1, 17, 4000)
+    y = rng.random(4000) < risk
+    found = calibration_summary(y, 13 * risk / (1 - risk + 13 * risk))
+    assert found.event == "True"
+    assert found.observed_expected_ratio.high < 0.2
+    assert found.in_the_large.low < -np.log(13) < found.in_the_large.high
+    assert found.brier_skill.high < 0
+    assert found.ici == pytest.approx(0.3, abs=0.03)
+
+
 # --- the event ------------------------------------------------------------------------------------
 
 

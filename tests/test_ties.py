@@ -7,14 +7,17 @@ import pytest
 from public_functions import FORECASTS, numbers
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import cross_val_predict
 
 from skcalib import (
+    IsotonicRecalibrator,
     calibration_e_value,
+    corp_decomposition,
     kernel_calibration_test,
 )
 from skcalib._ties import level_starts, merge_forecasts, merge_ties, ranked_classes, top_class
-from skcalib.smoothers import LevelSets
+from skcalib.smoothers import IsotonicSmoother, LevelSets
 
 HUNDREDTHS = np.arange(1, 101) / 100
 
@@ -83,6 +86,23 @@ def test_the_predicted_class_is_the_first_of_tied_ones():
 
 
 # --- Forests --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FORESTS)
+def test_isotonic_curves_are_those_of_scikit_learn(name):
+    y, proba = forest(load_breast_cancer, name)
+    expected = IsotonicRegression(out_of_bounds="clip").fit(proba[:, 1], y).predict(proba[:, 1])
+    target = np.column_stack([1 - y, y])
+    found = IsotonicSmoother().fit(proba, target).smooth()[:, 1]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(
+        IsotonicRecalibrator(strict=False).fit(proba, y).predict_proba(proba)[:, 1],
+        expected,
+        atol=1e-12,
+    )
+    loss = np.mean((y - expected) ** 2)
+    raw = np.mean((y - proba[:, 1]) ** 2)
+    assert corp_decomposition(y, proba).miscalibration == pytest.approx(raw - loss, abs=1e-12)
 
 
 def test_level_sets_of_a_forest_are_its_distinct_averages():

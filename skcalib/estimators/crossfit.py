@@ -128,10 +128,6 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Features, in any form that the classifier accepts.
-        y : array-like of shape (n_samples,)
-            Labels.
         **fit_params : dict
             Parameters of the classifier's `fit`, and ``groups`` for the splitter.
 

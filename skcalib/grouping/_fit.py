@@ -21,7 +21,7 @@ from sklearn.base import clone, is_classifier
 from skcalib._labels import is_one_hot
 from skcalib._parallel import out_of_fold, run_each, threads_for
 from skcalib._validation import mean_one
-from skcalib.grouping._score_basis import beside_score
+from skcalib.grouping._score_basis import steps_beside_score
 from skcalib.grouping.partition import (
     Partitioner,
     Regions,
@@ -320,17 +320,12 @@ def risk_terms(problem, score, curve, model, folds, seed, n_jobs):
     if model is None:
         start = log_forecast(curve, detection_limit(curve))
         given = problem.features, target, weight, folds
-        paths = held_out_paths(start, *given, seed=seed, n_jobs=n_jobs)
-        paths = [softmax(start + path, axis=2) - softmax(start, axis=1) for path in paths]
+        finish = partial(_steps_of_fold, start, problem.forecast, weight)
+        paths = held_out_paths(start, *given, seed=seed, n_jobs=n_jobs, finish=finish)
     else:
         features = np.column_stack([problem.forecast[:, 1:], problem.features])
-        predict = partial(_model_steps, model, features, target, curve, weight)
+        predict = partial(_model_steps, model, features, problem.forecast, target, curve, weight)
         paths = [out_of_fold(predict, folds, len(curve), n_jobs=n_jobs)[0][None]]
-    tested = np.unique(np.concatenate([test for _, test in folds]))
-    known = problem.forecast[tested], weight[tested]
-    for path in paths:
-        for step in path:
-            step[tested] = beside_score(step[tested], *known)
 
     def losses(step, rows):
         return score.loss(target[rows], _refined(curve[rows], step))
@@ -366,10 +361,24 @@ def _fit_predict(model, X, residual, weighted, X_new):
     return clone(model).fit(X, residual, **weighted).predict(X_new)
 
 
-def _model_steps(model, features, *rows):
-    """`_refine` with the threads that the features can feed."""
+def _steps_of_fold(start, forecast, weight, predict, train, test):
+    """Steps of the probabilities for the corrections of their logarithms."""
+
+    def steps(rows):
+        return softmax(start[rows] + predict(rows), axis=2) - softmax(start[rows], axis=1)
+
+    return steps_beside_score(forecast, weight, steps, train, test)
+
+
+def _model_steps(model, features, forecast, target, curve, weight, train, test):
+    """Steps from the curve to the predictions of a model, with the threads that it can feed."""
+    known = features, target, curve, weight, train
+
+    def steps(rows):
+        return _refine(model, *known, rows)[None]
+
     with threads_for(features):
-        return _refine(model, features, *rows)
+        return steps_beside_score(forecast, weight, steps, train, test)[0]
 
 
 def _refine(model, features, target, curve, weight, train, test):

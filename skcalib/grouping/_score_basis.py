@@ -2,9 +2,26 @@
 
 import numpy as np
 
-_COMPONENTS = 10
+from skcalib.recalibration._corrected_model import MOST_COMPONENTS, Components
+
 _SAMPLES = 100  # of each component
 _PLACES = np.linspace(0, 1, 9)
+_ROWS = 2000  # of a regression, if there are as many
+
+
+def steps_beside_score(forecast, weight, predict, train, test):
+    """Steps (L, m, K) of a model at the rows `test`, minus their regression on the forecasts.
+
+    ``predict(rows)`` has the steps at any rows. The regression is that of this model alone, on the
+    test rows and, if these are few, on some of its training rows. One regression of the steps of
+    all folds would follow the labels of all folds, and take away what the models have found.
+    """
+    more = np.linspace(0, len(train) - 1, min(max(_ROWS - len(test), 0), len(train))).astype(int)
+    rows = np.append(test, train[more])
+    steps = predict(rows)
+    flat = np.concatenate(steps, axis=1)
+    beside = beside_score(flat, forecast[rows], weight[rows])[: len(test)]
+    return np.stack(np.split(beside, len(steps), axis=1))
 
 
 def beside_score(values, forecast, weight):
@@ -28,23 +45,13 @@ def beside_score(values, forecast, weight):
 
 def _basis(forecast):
     n_samples, n_classes = forecast.shape
-    n_used = int(np.clip(n_samples // _SAMPLES, 1, min(n_classes - 1, _COMPONENTS)))
+    n_used = int(np.clip(n_samples // _SAMPLES, 1, min(n_classes - 1, MOST_COMPONENTS)))
     positive = forecast[forecast > 0].min()
     logits = np.log(np.maximum(forecast, positive))
-    own, shares = (_components(one, n_used) for one in (logits, forecast))
+    own, shares = (Components(one, n_used).read(one) for one in (logits, forecast))
     place = forecast[:, 1] if n_classes == 2 else forecast.max(axis=1)
     knots = np.unique(np.quantile(place, _PLACES))
     hats = [np.interp(place, knots, row) for row in np.eye(len(knots))]
     first, second = np.triu_indices(min(own.shape[1], 3), 1)
     pairs = own[:, first] * own[:, second]
     return np.column_stack([*hats, own, own**2, shares, shares**2, pairs])
-
-
-def _components(values, n_used):
-    """The largest standardised principal components of the rows."""
-    centred = values - values.mean(axis=1, keepdims=True)
-    centred = centred - centred.mean(axis=0)
-    _, vectors = np.linalg.eigh(centred.T @ centred)
-    found = centred @ vectors[:, ::-1][:, :n_used]
-    spread = found.std(axis=0)
-    return found[:, spread > 1e-9] / spread[spread > 1e-9]

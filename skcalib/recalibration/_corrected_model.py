@@ -37,7 +37,7 @@ _PENALTIES = (300.0, 100.0, 30.0, 10.0, 3.0)
 _ROUNDS = (5, 10, 20, 40)
 _LEARNING_RATE, _LEAVES, _LEAST, _PRIOR = 0.2, 6, 20, 20.0
 _SHARE, _MOST_TRIED = 0.4, 32  # features that a split tries
-_COMPONENTS, _FEW_COMPONENTS = 10, 3  # of logits and of residuals
+MOST_COMPONENTS, _FEW_COMPONENTS = 10, 3  # of logits and of residuals
 _FEW_VALUES = 50  # that get an indicator each
 _LEAST_KNOWN = 10  # values of a feature, or missing ones, to be of any use
 _KNOTS = np.linspace(0, 1, 101)
@@ -64,7 +64,7 @@ class CorrectedModel:
         rows = start, target, weight
         with threads_for(table):
             self._columns = _Columns(table, self.is_category)
-            self._score = _Components(start, self.by_score)
+            self._score = Components(start, MOST_COMPONENTS if self.by_score else 0)
             known = self._columns.read(table), self._score.read(start)
             self._parts = [
                 _Regression(*known, *rows, products=False, seed=self.seed),
@@ -80,19 +80,27 @@ class CorrectedModel:
             return [part.path(*known) for part in self._parts]
 
 
-def held_out_paths(start, table, target, weight, folds, *, n_jobs=None, **options):
-    """The paths of `CorrectedModel` (`options`) at each sample, fitted to the other folds."""
-    predict = partial(_paths_of_fold, options, start, table, target, weight)
+def held_out_paths(start, table, target, weight, folds, *, n_jobs=None, finish=None, **options):
+    """The paths of `CorrectedModel` (`options`) at each sample, fitted to the other folds.
+
+    ``finish(predict, train, test)`` can replace the paths of a fold, with ``predict(rows)`` (L, m,
+    K) those of any rows.
+    """
+    predict = partial(_paths_of_fold, options, finish, start, table, target, weight)
     found, _ = out_of_fold(predict, folds, len(start), n_jobs=n_jobs)
     found = np.moveaxis(found, 1, 0)
     ends = np.cumsum([len(_PENALTIES), len(_PENALTIES), len(_ROUNDS)])[:-1]
     return np.split(found, ends)
 
 
-def _paths_of_fold(options, start, table, target, weight, train, test):
+def _paths_of_fold(options, finish, start, table, target, weight, train, test):
     known = start[train], table[train], target[train], weight[train]
-    paths = CorrectedModel(**options).fit(*known).paths(start[test], table[test])
-    return np.moveaxis(np.concatenate(paths), 0, 1)
+    model = CorrectedModel(**options).fit(*known)
+
+    def predict(rows):
+        return np.concatenate(model.paths(start[rows], table[rows]))
+
+    return np.moveaxis(predict(test) if finish is None else finish(predict, train, test), 0, 1)
 
 
 @dataclass(frozen=True)
@@ -148,22 +156,22 @@ class _Columns:
         return _Read(standard, rank, indicators.astype(np.float64), absent)
 
 
-class _Components:
-    """Standardised principal components of centred logits, the largest first; none if not `used`.
+class Components:
+    """The largest standardised principal components of centred rows (n, K), at most `most`.
 
-    Of two classes it is the log odds.
+    Of logits of two classes it is the log odds.
     """
 
-    def __init__(self, start, used):
-        centred = start - start.mean(axis=1, keepdims=True)
+    def __init__(self, values, most):
+        centred = values - values.mean(axis=1, keepdims=True)
         self.mean = centred.mean(axis=0)
-        values, vectors = np.linalg.eigh(np.cov(centred.T, bias=True))
-        keep = np.flatnonzero(values > 1e-8 * max(values[-1], 1e-300))[::-1][:_COMPONENTS]
-        self.map = (vectors[:, keep] / np.sqrt(values[keep]))[:, : None if used else 0]
+        size, vectors = np.linalg.eigh(np.cov(centred.T, bias=True))
+        keep = np.flatnonzero(size > 1e-8 * max(size[-1], 1e-300))[::-1][:most]
+        self.map = vectors[:, keep] / np.sqrt(size[keep])
 
-    def read(self, start):
-        """The components (n, c)."""
-        return (start - start.mean(axis=1, keepdims=True) - self.mean) @ self.map
+    def read(self, values):
+        """The components (n, c) of other rows."""
+        return (values - values.mean(axis=1, keepdims=True) - self.mean) @ self.map
 
 
 class _Regression:

@@ -213,17 +213,6 @@ class GroupRecalibrator(Recalibrator):
     ) -> np.ndarray:
         """`fit` and `transform` of the same samples.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples,) or (n_samples, n_classes)
-            Forecasts of held-out samples.
-        y : array-like of shape (n_samples,)
-            Labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-        features : array-like of shape (n_samples, n_features) or (n_samples,), default=None
-            Features or groups, as in `fit`.
-
         Returns
         -------
         array of shape (n_samples, n_classes)
@@ -248,26 +237,14 @@ class GroupRecalibrator(Recalibrator):
     def predict(
         self, X: ArrayLike, *, features: MatrixLike | ArrayLike | None = None
     ) -> np.ndarray:
-        """Class of largest corrected probability.
-
-        Parameters
-        ----------
-        features : array-like of shape (n_samples, n_features) or (n_samples,), default=None
-            Features or groups, as in `fit`.
-        """
+        """Class of largest corrected probability."""
         proba = self.predict_proba(X, **_given(features))
         return self.classes_[proba.argmax(axis=1)]
 
     def transform(
         self, X: ArrayLike, *, features: MatrixLike | ArrayLike | None = None
     ) -> np.ndarray:
-        """Corrected probabilities: the same as `predict_proba`.
-
-        Parameters
-        ----------
-        features : array-like of shape (n_samples, n_features) or (n_samples,), default=None
-            Features or groups, as in `fit`.
-        """
+        """Corrected probabilities: the same as `predict_proba`."""
         return self.predict_proba(X, **_given(features))
 
     def _check_parameters(self):

@@ -120,6 +120,15 @@ def test_bias_of_calibrated_forecasts():
         assert noise - 3 * error < np.mean(errors) < 1.2 * noise + 3 * error
 
 
+def test_smoothing_moves_few_distinct_scores():
+    """A calibrated forecast of two values: the mean of |u| over the kernel, 105 / 128 h."""
+    score = np.repeat([0.3, 0.7], 1000)
+    y = np.tile(np.arange(10), 200) < np.round(10 * score)
+    for h in (0.01, 0.05):
+        found = kde_calibration_error(y, score, bandwidth=h)
+        assert found == pytest.approx(105 / 128 * h, rel=1e-3)
+
+
 # --- Ties, ends, weights --------------------------------------------------------------------------
 
 
@@ -135,6 +144,15 @@ def test_equal_scores(norm):
     apart = 0.3 + 1e-16 * np.arange(6)
     found = kde_calibration_error([0, 0, 1, 1, 1, 0], apart, norm=norm)
     assert found == pytest.approx(0.2, rel=1e-9)
+
+
+def test_zeros_and_ones():
+    y = np.repeat([0, 1], 500)
+    right, wrong = y.astype(float), 1.0 - y
+    h = scott(right)
+    assert kde_calibration_error(y, right) == pytest.approx(105 / 128 * h, rel=1e-3)
+    assert kde_calibration_error(y, wrong) == pytest.approx(1 - 105 / 128 * h, rel=1e-3)
+    assert kde_calibration_error(y, wrong, bandwidth=1e-9) == pytest.approx(1, abs=1e-3)
 
 
 def test_the_grid_is_limited():

@@ -33,6 +33,7 @@ from skcalib.smoothers import (
     UniformBins,
 )
 
+METHODS = ["risk", "direct", "cross"]
 #: Smoothers whose refinement is their loss on held-out labels.
 BY_LOSS = [
     LogitSmoother(),
@@ -192,10 +193,54 @@ def test_slow_default_estimates_are_announced(multiclass, monkeypatch):
 # --- exact 0 and 1 --------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("smoother", [*SMOOTHERS, IsotonicSmoother()], ids=repr)
+@pytest.mark.parametrize("method", METHODS)
+def test_forecasts_of_exactly_zero_and_one(smoother, method):
+    """Half right, half wrong: the true Brier error is 1/4, the estimate finite."""
+    y = np.tile([0, 1, 0, 1], 30)
+    p = np.tile([0.0, 0.0, 1.0, 1.0], 30)
+    error = proper_calibration_error(y, p, smoother=smoother, method=method)
+    assert error == pytest.approx(0.25, abs=0.08)
+
+
 def test_an_estimate_above_a_forecast_of_zero_is_infinitely_far_from_it(binary):
     """With the direct formula, label or not."""
     assert np.isfinite(proper_calibration_error(*binary, loss="log"))
     assert proper_calibration_error(*binary, loss="log", method="direct") == np.inf
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_perfect_forecasts(method):
+    """Certain and right: no loss, no error, all uncertainty explained."""
+    y = np.tile([0, 1, 2], 20)
+    proba = np.eye(3)[y]
+    for smoother in (LevelSets(), "kernel", NearestNeighborsSmoother(5)):
+        error = proper_calibration_error(y, proba, smoother=smoother, method=method)
+        assert error == pytest.approx(0, abs=1e-12)
+    terms = score_decomposition(y, proba, loss="log", smoother="kernel")
+    assert terms.sharpness == pytest.approx(terms.uncertainty) and terms.loss == 0
+
+
+# --- small and lopsided data ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "smoother", [None, "kernel", "isotonic", "binning", LevelSets(), GaussianNB()]
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_one_class_only(smoother, method):
+    """The calibrated score is 1 everywhere, so the error is the whole loss.
+
+    The averaged maps have priors, which keep them from 1.
+    """
+    p = np.linspace(0.1, 0.9, 60)
+    error = proper_calibration_error(np.ones(60, int), p, smoother=smoother, method=method)
+    tolerance = 0.025 if smoother is None else 1e-3
+    assert error == pytest.approx(np.mean((1 - p) ** 2), abs=tolerance)
+    assert sharpness(np.ones(60, int), p, smoother=smoother) == pytest.approx(0, abs=tolerance)
+
+
+# --- invariances ----------------------------------------------------------------------------------
 
 
 # --- sharpness of representations -----------------------------------------------------------------

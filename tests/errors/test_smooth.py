@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skcalib import calibration_error_interval, smooth_calibration_error
+from skcalib import ForecastSketch, calibration_error_interval, smooth_calibration_error
 
 CURVES = {
     "calibrated": lambda p: p,
@@ -69,6 +69,24 @@ def test_exact_integral(bandwidth):
     assert found == pytest.approx(exactly(y, p, bandwidth), rel=2e-5)
 
 
+def test_hand_computed_errors():
+    """Residuals of one sign do not cancel: the error is their mean, for every bandwidth."""
+    y, p = np.repeat([0, 1], [30, 70]), np.full(100, 0.3)
+    for bandwidth in (None, 0.001, 0.1, 1.0):
+        found = smooth_calibration_error(y, p, bandwidth=bandwidth)
+        assert found == pytest.approx(0.4, abs=1e-8)
+    assert smooth_calibration_error([0, 0, 1], [0.0, 0.0, 1.0]) == 0
+    assert smooth_calibration_error([1, 0], [0.0, 1.0], bandwidth=0.01) == pytest.approx(1)
+    # With sigma = 1 the second term of the series, e^{-pi^2 / 2}, is all that does not cancel.
+    far = smooth_calibration_error([1, 0], [0.0, 1.0], bandwidth=1.0)
+    assert far == pytest.approx(2 * np.exp(-(np.pi**2) / 2) * 2 / np.pi, rel=1e-4)
+    # Opposite errors at a distance much larger than the bandwidth add up, and cancel close by.
+    y = np.repeat([1, 0, 1, 0], [30, 20, 20, 30])
+    apart, near = np.repeat([0.3, 0.7], 50), np.repeat([0.5, 0.5 + 1e-6], 50)
+    assert smooth_calibration_error(y, apart, bandwidth=0.05) == pytest.approx(0.3, rel=1e-3)
+    assert smooth_calibration_error(y, near) < 1e-3
+
+
 @pytest.mark.parametrize("n_samples", [20, 500, 20_000])
 @pytest.mark.parametrize("curve", CURVES)
 def test_the_error_is_its_bandwidth(curve, n_samples):
@@ -78,6 +96,14 @@ def test_the_error_is_its_bandwidth(curve, n_samples):
     bandwidths = np.geomspace(1e-4, 1, 15)
     sizes = [smooth_calibration_error(*rows, bandwidth=h) for h in bandwidths]
     assert np.all(np.diff(sizes) <= 1e-6)  # smoothing never increases the size
+
+
+def test_the_error_of_a_known_curve():
+    """For C = s^2 residuals have one sign: the limit is the mean distance 1/6."""
+    rng = np.random.default_rng(1)
+    p = rng.random(200_000)
+    found = smooth_calibration_error((rng.random(200_000) < p**2).astype(int), p)
+    assert found == pytest.approx(1 / 6, abs=0.004)
 
 
 def test_bias_of_a_calibrated_forecast():
@@ -90,6 +116,23 @@ def test_bias_of_a_calibrated_forecast():
             y = (rng.random(n_samples) < p).astype(int)
             found.append(smooth_calibration_error(y, p))
         assert np.mean(found) == pytest.approx(0.303 * n_samples ** (-1 / 3), rel=0.12)
+
+
+def test_continuity():
+    """A tiny change moves every sample to another bin, and the error by as little."""
+    y, p = regular(500, "wave")
+    moved = np.clip(p + np.where(np.arange(500) % 2, 1e-5, -1e-5), 0, 1)
+    assert smooth_calibration_error(y, moved) == pytest.approx(
+        smooth_calibration_error(y, p), abs=3e-5
+    )
+
+
+def test_of_a_sketch():
+    y, p = regular(5000, "wave")
+    sketch = ForecastSketch([0, 1]).fit(y, p)
+    assert smooth_calibration_error(sketch) == pytest.approx(
+        smooth_calibration_error(y, p), rel=1e-4
+    )
 
 
 def test_its_interval_is_a_jackknife():

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
@@ -64,6 +65,18 @@ def test_a_splitter_gets_the_clusters():
     assert by_number.confidence_interval_ == same.confidence_interval_
     other = CalibrationErrorEstimator(LogisticRegression(), cv=GroupKFold(4))
     assert other.fit(X, y, groups=cluster).calibration_error_ != same.calibration_error_
+
+
+def test_metadata_routing_gives_the_clusters_to_the_splitter():
+    X, y, _, cluster = clustered(30, 2)
+    expected = CalibrationErrorEstimator(LogisticRegression(), cv=GroupKFold(4))
+    expected.fit(X, y, groups=cluster)
+    with sklearn.config_context(enable_metadata_routing=True):
+        for cv in (GroupKFold(4), 4):
+            found = CalibrationErrorEstimator(LogisticRegression(), cv=cv)
+            found.fit(X, y, groups=cluster)
+            if cv != 4:
+                assert found.confidence_interval_ == expected.confidence_interval_
 
 
 # --- the calibration error ------------------------------------------------------------------------

@@ -1,16 +1,20 @@
 """A classifier as a transformer, and the pipelines that begin with it."""
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
 from joblib import Memory
 from scipy.sparse import csr_array
 from scipy.special import expit
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
+from sklearn.metrics import log_loss
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -54,6 +58,32 @@ def test_fit_transform_is_out_of_fold_and_transform_is_not(data):
     np.testing.assert_array_equal(crossfit.transform(X), clone(crossfit).fit(X, y).transform(X))
     assert crossfit.classes_.tolist() == [0, 1, 2]
     assert crossfit.n_features_in_ == X.shape[1]
+
+
+def test_the_pipeline_of_the_issue_is_a_classifier(data):
+    X, y, X_new, y_new = data
+    forest = RandomForestClassifier(25, random_state=0)
+    model = make_pipeline(CrossFitProba(forest), TemperatureScaling(), IsotonicRecalibrator())
+    assert is_classifier(model)
+    P = model.fit(X, NAMES[y]).predict_proba(X_new)
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    assert set(model.predict(X_new)) <= set(NAMES) and model.classes_.tolist() == NAMES.tolist()
+    assert model.score(X_new, NAMES[y_new]) > 0.4  # chance is a third
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict_proba(X_new), P)
+    by_hand = TemperatureScaling().fit(CrossFitProba(forest).fit_transform(X, y), y)
+    assert model[1].temperature_ == pytest.approx(by_hand.temperature_)
+
+
+def test_cross_fitting_pays(data):
+    """A forest recalibrated on its own training data believes that it is always right."""
+    X, y, X_new, y_new = data
+    forest = RandomForestClassifier(25, min_samples_leaf=2, random_state=0)
+    model = make_pipeline(CrossFitProba(forest), TemperatureScaling()).fit(X, y)
+    fitted = forest.fit(X, y)
+    in_sample = TemperatureScaling().fit(fitted.predict_proba(X), y)
+    wrong = in_sample.predict_proba(fitted.predict_proba(X_new))
+    assert log_loss(y_new, wrong) > 1.5 * log_loss(y_new, model.predict_proba(X_new))
 
 
 def test_grid_search_swaps_recalibrators_and_tunes(data):
@@ -188,6 +218,10 @@ def test_decision_values_and_sparse_features(data):
     P = crossfit.fit_transform(csr_array(X), y)
     margin = cross_val_predict(LinearSVC(random_state=0), X, y, method="decision_function")
     np.testing.assert_allclose(P[:, 1], expit(margin), atol=1e-3)
+    with pytest.raises(ValueError, match="has no predict_proba"):
+        CrossFitProba(LinearSVC(), response_method="predict_proba").fit_transform(X, y)
+    with pytest.raises(ValueError, match="response_method must be one of"):
+        CrossFitProba(GaussianNB(), response_method="predict").fit_transform(X, y)
 
 
 def test_splitters(data):

@@ -4,6 +4,7 @@ from scipy.sparse import csr_array
 from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -87,6 +88,15 @@ def test_unfitted_classifier_is_explained(data):
         clone(fitted).fit(X, y)
 
 
+def test_overfitting_is_not_rewarded_by_cross_validation(data):
+    """In sample a forest looks sharp and calibrated; out of fold it does not."""
+    X, y, *_ = data
+    forest = RandomForestClassifier(30, random_state=0)
+    out_of_fold = CalibrationErrorEstimator(forest, cv=3).fit(X, y)
+    in_sample = CalibrationErrorEstimator(forest.fit(X, y)).fit(X, y)
+    assert out_of_fold.expected_loss_ > 3 * in_sample.expected_loss_
+
+
 def test_sparse_features_go_to_the_classifier(data):
     X, y, *_ = data
     dense = CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(X, y)
@@ -103,6 +113,8 @@ def test_decision_values(data):
     assert estimator.calibration_error_ == proper_calibration_error(y_new[two[1]], p)
     with pytest.raises(ValueError, match="has no predict_proba"):
         CalibrationErrorEstimator(machine, response_method="predict_proba").fit(X_new, y_new)
+    with pytest.raises(ValueError, match="response_method must be one of"):
+        CalibrationErrorEstimator(machine, response_method="predict").fit(X_new, y_new)
 
 
 def test_class_that_training_lacked(data):

@@ -7,10 +7,11 @@ import sklearn
 from grids import covering
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.datasets import make_classification
+from sklearn.datasets import load_digits, make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.model_selection import (
     GridSearchCV,
     KFold,
@@ -151,6 +152,10 @@ def test_what_is_no_recalibrator_is_refused(data):
             RecalibratedClassifierCV(GaussianNB(), wrong).fit(X, y)
     with pytest.raises(ValueError, match=r"Each row of Broken.predict_proba\(P\) must sum to 1"):
         RecalibratedClassifierCV(GaussianNB(), Broken()).fit(X, y).predict_proba(X_new)
+    with pytest.raises(ValueError, match="ensemble must be True or False"):
+        RecalibratedClassifierCV(GaussianNB(), ensemble="auto").fit(X, y)
+    with pytest.raises(ValueError, match="candidates must be a list"):
+        RecalibratedClassifierCV(GaussianNB(), "auto", candidates=[]).fit(X, y)
     with pytest.raises(NotFittedError):
         RecalibratedClassifierCV(GaussianNB()).predict(X)
 
@@ -250,6 +255,28 @@ def test_data_frames_of_pipelines_and_sparse_features(data):
         assert isinstance(model.predict_proba(new), np.ndarray)
     machine = RecalibratedClassifierCV(LinearSVC(random_state=0)).fit(csr_array(X), y)
     assert machine.score(csr_array(X_new), y_new) > 0.4
+
+
+def test_grid_search_tunes_nested_parameters(data):
+    X, y, *_ = data
+    model = RecalibratedClassifierCV(
+        GaussianNB(), make_pipeline(TemperatureScaling(), IdentityRecalibrator()), cv=3
+    )
+    grid = [
+        {
+            "estimator__var_smoothing": [1e-9, 0.1],
+            "recalibrator__identityrecalibrator": [IdentityRecalibrator(), PlattScaling()],
+            "ensemble": [True, False],
+        },
+        {"recalibrator": ["select", LabelFrequency()]},
+        {"recalibrator": [VectorScaling()], "recalibrator__shrinkage": [1.0, 1e4]},
+    ]
+    search = GridSearchCV(
+        model, grid, scoring="neg_log_loss", cv=3, n_jobs=2, error_score="raise"
+    ).fit(X, NAMES[y])
+    scores = search.cv_results_["mean_test_score"]
+    assert len(scores) == 12 and np.isfinite(scores).all() and len(set(scores)) > 8
+    assert search.classes_.tolist() == NAMES.tolist()
 
 
 def test_weights_without_routing(data):
@@ -360,6 +387,19 @@ def test_complex_maps_are_chosen_where_they_earn_it():
     P = biased.posterior * [1.0, 3.0, 9.0]
     record, _ = chosen(P / P.sum(axis=1, keepdims=True), biased.y)
     assert record.chosen == "InterceptRecalibrator"  # the odds are off by a factor for each class
+
+
+def test_naive_bayes_with_exact_zeros_is_helped():
+    """Half of the digits learns, the other judges; probabilities down to 1e-300, and zeros."""
+    X, y = load_digits(return_X_y=True)
+    model = RecalibratedClassifierCV(GaussianNB(), "select", cv=3).fit(X[::2], y[::2])
+    raw, mapped = model.estimator_.predict_proba(X[1::2]), model.predict_proba(X[1::2])
+    assert (raw == 0).any() and model.selection_.chosen != "IdentityRecalibrator"
+    target = np.eye(10)[y[1::2]]
+    brier = [np.mean(np.sum((P - target) ** 2, axis=1)) for P in (raw, mapped)]
+    floored = np.maximum(raw, 1e-30)  # the log loss as it is may be infinite
+    assert log_loss(y[1::2], mapped) < 0.75 < log_loss(y[1::2], floored)
+    assert brier[1] < brier[0] - 0.1
 
 
 def test_cv_prefit_is_told_what_it_is_here(data):

@@ -857,12 +857,13 @@ def test_second_bound_by_loops(score, n_classes):
     features = np.column_stack([forecast[:, 1:], X])
     step = np.zeros((n, n_classes))
     for train, test in folds:
+        own = np.empty((n, n_classes))
         for k in range(n_classes):
             model = LinearRegression().fit(
                 features[train], (target - curve)[train, k], sample_weight=weight[train]
             )
-            step[test, k] = model.predict(features[test])
-    step = beside_score(step, forecast, weight)
+            own[:, k] = model.predict(features)
+        step[test] = beside_score(own, forecast, weight)[test]  # of each model alone
 
     def losses(step, rows):
         return score.loss(target[rows], _refined(curve[rows], step))

@@ -229,6 +229,30 @@ def test_directions_by_most_likely_class_need_support():
     assert "confusion" not in few.basis.groups
 
 
+# --- weights --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_integer_weights_fit_as_repeated_rows(n_classes, every_model, monkeypatch):
+    """Without the penalty, parameters agree; not gains, which are in effective samples."""
+    monkeypatch.setattr("skcalib.links.averaging._RIDGE", 1e-6)
+    y, forecast, _ = world("slope", 200, n_classes, seed=8)
+    times = np.arange(200) % 3 + 1
+    weighted = fit(y, forecast, times.astype(float))
+    repeated = fit(np.repeat(y, times), np.repeat(forecast, times, axis=0))
+    assert weighted.size == pytest.approx(times.sum() ** 2 / (times @ times))
+    assert repeated.size == pytest.approx(times.sum())
+    others = {model.groups: model for model in repeated.models}
+    # The number of polynomials depends on the effective number of samples, which is not the same.
+    models = [m for m in weighted.models if not any("_high" in group for group in m.groups)]
+    assert len(models) >= 6
+    for model in models:
+        other = others[model.groups]
+        np.testing.assert_allclose(model.theta, other.theta, atol=2e-4)
+        gains = model.gain / weighted.size, other.gain / repeated.size
+        assert gains[0] == pytest.approx(gains[1], rel=1e-4, abs=1e-7)
+
+
 # --- what is found --------------------------------------------------------------------------------
 
 
@@ -402,6 +426,19 @@ def test_constant_forecasts_go_to_the_frequencies(n_classes, value):
     np.testing.assert_allclose(average.averaged[0], share, atol=0.02)
 
 
+@pytest.mark.parametrize("n_samples", range(2, 21))
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_very_few_samples(n_samples, n_classes):
+    """Also with one label, and with forecasts of 0 and 1 among them."""
+    rng = np.random.default_rng(n_samples)
+    forecast = rng.dirichlet(np.ones(n_classes), n_samples)
+    y = labels_from(forecast, rng)
+    check_average(fit(y, forecast), forecast)
+    check_average(fit(np.zeros_like(y), forecast), forecast)
+    forecast[0] = np.eye(n_classes)[y[0]]
+    check_average(fit(y, forecast), forecast)
+
+
 def test_many_classes_with_few_samples_have_no_directions_by_class():
     """20 effective samples per class are needed, 600 of 30 classes."""
     rng = np.random.default_rng(0)
@@ -437,3 +474,17 @@ def test_two_probabilities_are_those_of_softmax():
     odds = np.concatenate([np.linspace(-700, 700, 57), np.random.default_rng(0).normal(size=50)])
     expected = softmax(np.column_stack([0 * odds, odds]), axis=1)
     np.testing.assert_allclose(two_chances(odds), expected, rtol=1e-14)
+
+
+def test_averaged_map_is_the_mean_of_its_parts():
+    """Directions are computed once for all parts: relative difference 1e-12."""
+    rng = np.random.default_rng(3)
+    score = rng.random(300)
+    forecast = np.column_stack([1 - score, score])
+    basis = LogitBasis(2).fit(forecast, np.ones(300), size=300.0)
+    names = [("slope",), ("slope", "bias", "curve"), ("curve", "curve_high")]
+    parts = [(0.2, own, 0.1 * rng.normal(size=len(basis.select(own)))) for own in names]
+    expected = 0.4 * forecast
+    for share, own, theta in parts:
+        expected += share * softmax(basis(forecast, own).logits(theta), axis=1)
+    np.testing.assert_allclose(AveragedMap(basis, 0.4, parts)(forecast), expected, rtol=1e-12)

@@ -36,6 +36,16 @@ def interval(high=0.01, level=0.95, **changes):
 # --- If calibrated --------------------------------------------------------------------------------
 
 
+def test_two_forecasts_by_hand():
+    found = expected_performance([0.2, 0.9])
+    assert found.accuracy.estimate == pytest.approx(0.85, abs=1e-12)
+    assert found.brier.estimate == pytest.approx((0.16 + 0.09) / 2, abs=1e-12)
+    # Events first: .9 with .8 of a higher score in order, .2 with .1 against it.
+    assert found.auc.estimate == pytest.approx(0.72 / 0.74, abs=1e-12)
+    variance = (0.16 + 0.09) / 4  # of the number of right predictions, over n^2
+    assert found.accuracy.standard_error == pytest.approx(np.sqrt(variance), abs=1e-12)
+
+
 @pytest.mark.parametrize("p", [P, np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3], [0.1, 0.8, 0.1]])])
 def test_moments_by_enumeration_of_all_labels(p):
     chances = np.column_stack([1 - p, p]) if p.ndim == 1 else p
@@ -99,6 +109,16 @@ def test_certain_forecasts_and_several_classes():
     assert expected_performance(np.full((4, 3), 1 / 3)).auc is None
 
 
+@pytest.mark.parametrize("p", [[5e-324, 1e-310, 1e-300], [1e-200] * 30 + [0.3], [0.0, 1 - 1e-16]])
+@pytest.mark.parametrize("weight", [None, 1e300, 1e-300])
+def test_extreme_forecasts_and_weights_have_numbers(p, weight):
+    weight = None if weight is None else np.full(len(p), weight)
+    found = expected_performance(p, sample_weight=weight)
+    for name in METRICS:
+        one = getattr(found, name)
+        assert one is None or one.low <= one.estimate <= one.high
+
+
 # --- With a labelled window -----------------------------------------------------------------------
 
 
@@ -118,6 +138,14 @@ def test_the_same_forecasts_give_what_their_labels_gave(classes):
     adjusted = expected_performance(p, labelled=(y, p)).adjusted
     for name, value in observed(y, p).items():
         assert adjusted[name].estimate == pytest.approx(value, abs=1e-10)
+
+
+def test_an_over_confident_window_lowers_the_expectation():
+    y, p = world(1, 2000, slope=0.5)
+    found = expected_performance(world(2, 1000)[1], labelled=(y, p))
+    for name, sign in (("accuracy", 1), ("auc", 1), ("brier", -1), ("log_loss", -1)):
+        assert sign * (getattr(found, name).estimate - found.adjusted[name].estimate) > 0.01
+        assert found.adjusted[name].standard_error > getattr(found, name).standard_error
 
 
 def test_weights_labels_and_order_of_the_labelled_window():

@@ -26,7 +26,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone, is_classifier, i
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import ConvergenceWarning, NotFittedError, UnsetMetadataPassedError
 from sklearn.linear_model import BayesianRidge, LogisticRegression
-from sklearn.model_selection import GroupKFold, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -323,18 +323,38 @@ def test_metadata_arrives_from_outside(metadata, which):
             np.testing.assert_array_equal(found[name], value)
 
 
-def test_cross_validation_hands_groups_to_both_splitters(metadata):
+def test_searches_hand_groups_to_both_splitters(metadata):
     X, y, weight, groups = metadata
-    given = {"params": {"sample_weight": weight, "groups": groups}, "error_score": "raise"}
     with sklearn.config_context(enable_metadata_routing=True):
-        for kind, inner, data in (
-            (RecalibratedClassifierCV, GaussianNB(), (X, y)),
-            (RecalibratedRegressorCV, BayesianRidge(), (X[:, 1:], X[:, 0])),
-        ):
-            model = kind(inner.set_fit_request(sample_weight=True), cv=GroupKFold(2))
-            model.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
-            results = cross_validate(model, *data, cv=GroupKFold(3), **given)
-            assert np.isfinite(results["test_score"]).all()
+        inner = GaussianNB().set_fit_request(sample_weight=True)
+        model = RecalibratedClassifierCV(inner, cv=GroupKFold(2))
+        model.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        grid = {"estimator__var_smoothing": [1e-9, 0.1]}
+        search = GridSearchCV(model, grid, cv=GroupKFold(3), error_score="raise")
+        search.fit(X, y, sample_weight=weight, groups=groups)
+        assert search.best_estimator_.predict_proba(X).shape == (len(y), 3)
+        results = cross_validate(
+            model,
+            X,
+            y,
+            cv=GroupKFold(3),
+            params={"sample_weight": weight, "groups": groups},
+            error_score="raise",
+        )
+        assert np.isfinite(results["test_score"]).all()
+        variance = RecalibratedRegressorCV(
+            BayesianRidge().set_fit_request(sample_weight=True), cv=GroupKFold(2)
+        ).set_fit_request(sample_weight=True)
+        variance.set_score_request(sample_weight=True)
+        results = cross_validate(
+            variance,
+            X[:, 1:],
+            X[:, 0],
+            cv=GroupKFold(3),
+            params={"sample_weight": weight, "groups": groups},
+            error_score="raise",
+        )
+        assert np.isfinite(results["test_score"]).all()
 
 
 @pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=lambda r: r.__name__)

@@ -69,12 +69,29 @@ def test_more_than_a_million_uniform_bins_are_refused(call):
 # --- Names of columns -----------------------------------------------------------------------------
 
 
-def named(names, proba=P):
-    return pd.DataFrame(dict(zip(names, proba.T, strict=True)))
+def named(names, proba=P, make=pd.DataFrame):
+    return make(dict(zip(names, proba.T, strict=True)))
 
 
 WORDS = np.array(["a", "b"])
 PREFIXES = ("{}", "proba_{}", "p_{}", "prob_{}", "P(Y={})", "score_{}")
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+@pytest.mark.parametrize("form", PREFIXES)
+@pytest.mark.parametrize("classes", [np.array([0, 1]), WORDS])
+def test_names_in_order_are_accepted_and_others_refused(classes, form, make):
+    y = classes[Y]
+    names = [form.format(one) for one in classes]
+    assert skcalib.calibration_error(y, named(names, make=make)) == skcalib.calibration_error(Y, P)
+    skcalib.TemperatureScaling().fit(named(names, make=make), y)
+    turned = named(names[::-1], make=make)
+    words = r"are named .*, but columns follow the sorted classes"
+    for call in (skcalib.calibration_error, skcalib.proper_calibration_error):
+        with pytest.raises(ValueError, match=words):
+            call(y, turned)
+    with pytest.raises(ValueError, match=words):
+        skcalib.TemperatureScaling().fit(turned, y)
 
 
 def test_labels_must_not_contradict_names():

@@ -149,6 +149,17 @@ def test_a_single_class_leaves_the_columns_unknown():
         brier(["x"] * 3, np.eye(2)[[0, 1, 0]])
 
 
+def test_messages_are_single_sentences_about_one_argument():
+    """No traceback inside, no numpy scalars, no line breaks where our own checks refuse."""
+    for y, proba, _ in list(BAD_PROBA.values())[:8]:
+        with pytest.raises(ValueError) as caught:
+            brier(y, proba)
+        assert "\n" not in str(caught.value) and "np." not in str(caught.value)
+    with pytest.raises(ValueError) as caught:
+        brier(BITS == 1, POSITIVE, pos_label="x")
+    assert "[False, True]" in str(caught.value)
+
+
 def test_messages_about_many_classes_are_short():
     proba = np.full((3, 1000), 1e-3)
     names = [f"c{k}" for k in range(1000)]

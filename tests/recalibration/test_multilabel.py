@@ -83,6 +83,12 @@ def test_weights_and_the_order_of_rows():
         assert function(LABELS[kept], P[kept], **given) == pytest.approx(value, rel=1e-9)
 
 
+def test_one_label_is_a_binary_problem():
+    for function, options in ERRORS[:5]:
+        value = function(LABELS[:, :1], P[:, :1], notion=NOTION, **options)
+        assert value == pytest.approx(function(LABELS[:, 0], P[:, 0], **options))
+
+
 def test_names_of_labels():
     names = ["sky", "sea", "sand"]
     frame = pd.DataFrame(LABELS, columns=names)
@@ -208,6 +214,16 @@ def test_the_recalibrator_of_lists_frames_and_jobs():
         named.predict_proba(pd.DataFrame(P, columns=["c", "b", "a"]))
     with pytest.raises(ValueError, match="3 labels but X has 2 columns"):
         named.predict_proba(P[:, :2])
+
+
+def test_the_recalibrator_reduces_the_error():
+    y, forecast, _ = world(4000, 0)
+    recalibrator = s.MultilabelRecalibrator().fit(forecast[:2000], y[:2000])
+    after = recalibrator.predict_proba(forecast[2000:])
+    errors = [
+        s.proper_calibration_error(y[2000:], p, notion=NOTION) for p in (forecast[2000:], after)
+    ]
+    assert errors[1] < 0.1 * errors[0]
 
 
 # --- displays, estimators, refusals ---------------------------------------------------------------

@@ -156,6 +156,18 @@ def test_temperature_is_optimal(loss, n_classes):
 
 
 @needs_golden
+def test_temperature_of_golden_data():
+    for name, log, brier in (
+        ("bin500", 1.6533929635241729, 1.6963944650170946),
+        ("tri300", 1.7871186510762562, 1.8208102705137514),
+    ):
+        y, P = golden_input(name)
+        assert TemperatureScaling().fit(P, y).temperature_ == pytest.approx(log, rel=1e-9)
+        scaling = TemperatureScaling(loss="brier").fit(P, y)
+        assert scaling.temperature_ == pytest.approx(brier, rel=1e-6)
+
+
+@needs_golden
 def test_ensemble_of_golden_data():
     """Their squared error is a mean over columns; Brier is their sum, halved for two."""
     rows = [
@@ -850,6 +862,25 @@ def test_a_pipeline_of_recalibrators_is_a_classifier():
 
 
 # --- errors, by their words -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("recalibrator", "words"),
+    [
+        (VectorScaling(shrinkage="much"), "shrinkage must be 'auto' or a number"),
+        (MatrixScaling(shrinkage=-1), "shrinkage must be 'auto' or a number that is not negative"),
+        (VectorScaling(shrinkage=np.nan), "got nan"),
+        (VectorScaling(shrinkage=None), "got None"),
+        (DiagonalOrderPreserving(variant="deep"), "variant must be 'network' or 'pieces'"),
+        (BetaCalibration(parameters="a"), "parameters must be 'abm', 'am' or 'ab', got 'a'"),
+        (HistogramBinning(strategy="width"), "strategy must be 'quantile' or 'uniform'"),
+        (HistogramBinning(n_bins=0), "n_bins must be a whole number of at least 1"),
+        (KernelRecalibrator(bandwidth=0), "bandwidth must be 'loo'"),
+    ],
+)
+def test_own_parameters_are_refused(recalibrator, words):
+    with pytest.raises(ValueError, match=words):
+        recalibrator.fit(*draw(60, 3))
 
 
 @pytest.mark.parametrize("recalibrator", [TemperatureScaling(), IsotonicRecalibrator()])

@@ -11,6 +11,7 @@ from golden import GOLDEN, golden_rows, needs_golden
 from scipy.optimize import minimize
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.datasets import make_regression
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -143,6 +144,19 @@ def test_optimum(slope, intercept, seed):
     assert value <= min(others) + 1e-10
     assert np.all(np.where(found > 0, np.abs(gradient) * np.maximum(found, 1), -gradient) < 1e-8)
     assert standardised(y, scaling.transform(moments)) == pytest.approx(1, abs=1e-12)
+
+
+def test_boundaries_are_reached():
+    """Both ends of the interval are optima of some of these data sets, as is the inside."""
+    found = {"slope only": 0, "constant": 0, "both": 0}
+    for seed in range(20):
+        y, moments = forecasts(60, *((1.0, 0.0), (0.0, 4.0))[seed % 2], seed=seed)
+        scaling = VarianceScaling().fit(moments, y)
+        zero = (scaling.coef_ == 0, scaling.intercept_ == 0)
+        found[{(False, True): "slope only", (True, False): "constant"}.get(zero, "both")] += 1
+        assert scaling.injective_ == (scaling.coef_ > 0)
+        assert standardised(y, scaling.transform(moments)) == pytest.approx(1, abs=1e-12)
+    assert min(found.values()) >= 2
 
 
 @pytest.mark.parametrize(
@@ -445,6 +459,16 @@ def test_errors_of_the_regressor(wave):
         RecalibratedRegressorCV().fit(X, None)
     with pytest.raises(ValueError, match="y_var.* must be positive.*Give the regressor a noise"):
         RecalibratedRegressorCV(ZeroSpread()).fit(X, y)
+
+
+def test_refitted_models_recalibrate_honestly():
+    """Thirty samples, twenty features: out of fold the variance is too small, and is repaired."""
+    X, y = make_regression(230, 20, n_informative=20, noise=50, random_state=0)
+    model = RecalibratedRegressorCV(BayesianRidge(), cv=KFold(10)).fit(X[:30], y[:30])
+    mean, std = model.predict(X[30:], return_std=True)
+    raw = model.estimator_.predict(X[30:], return_std=True)[1]
+    before, after = (dawid_sebastiani_score(y[30:], mean, s**2) for s in (raw, std))
+    assert after < before
 
 
 # --- the study ------------------------------------------------------------------------------------

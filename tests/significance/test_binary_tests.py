@@ -162,6 +162,13 @@ def test_pvalues_are_never_negative(test):
     assert 0 <= test(y, p).pvalue < 1e-12
 
 
+@pytest.mark.parametrize("sign", [0.7, 1.4])
+def test_spiegelhalter_is_two_sided(sign):
+    y, p = draw(2000, distort=lambda p: expit(sign * logit(p)))
+    result = spiegelhalter_test(y, p)
+    assert result.pvalue < 1e-3 and (result.statistic > 0) == (sign < 1)
+
+
 def forty():
     """Forty predictions without random numbers, which R and other packages make as well."""
     i = np.arange(1, 41)

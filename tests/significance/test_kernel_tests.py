@@ -18,7 +18,7 @@ from skcalib.errors import kernel as _errors
 from skcalib.errors.kernel import ResidualKernel
 from skcalib.errors.mean_embedding import Embedding
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
-from skcalib.notions import NOTIONS, Canonical
+from skcalib.notions import NOTIONS, Canonical, Classwise
 from skcalib.problem import check_problem
 from skcalib.significance import kernel as _null_laws
 from skcalib.significance.chi_square_mixture import chi_square_mixture_sf
@@ -233,6 +233,15 @@ def test_the_spectrum_of_some_rows(monkeypatch):
     assert np.abs(np.array(some) - whole).max() < 0.1
 
 
+def test_scaling_the_kernel_changes_no_pvalue(multiclass):
+    for statistic, method in ALL:
+        arguments = {"method": method, "n_resamples": 99}
+        kernels = LaplacianKernel(0.3), 5 * LaplacianKernel(0.3)
+        one, five = (run(multiclass, statistic, kernel=k, **arguments) for k in kernels)
+        assert five.pvalue == pytest.approx(one.pvalue, rel=1e-9)
+        assert five.estimate == pytest.approx((25 if method == "embedding" else 5) * one.estimate)
+
+
 def test_covariance_of_the_mean_embedding_is_that_of_labels_from_the_forecasts():
     """All labels of four samples, one by one: the exact covariance, by enumeration."""
     proba = calibrated(4, 3, 0)[1]
@@ -279,6 +288,16 @@ def test_bounds_by_their_formulas(statistic):
     assert t > 0 and expected < 1
     assert test.pvalue == pytest.approx(expected, rel=1e-12)
     assert run(pair, statistic, method="bound", kernel=kernel) == test
+
+
+def test_a_sum_of_classes_has_a_larger_bound(multiclass):
+    arguments = {"statistic": "unbiased", "kernel": LaplacianKernel(0.2)}
+    mean, total = (
+        distribution_free_bound(*multiclass, notion=Classwise(reduce), **arguments)
+        for reduce in ("mean", "sum")
+    )
+    assert total.estimate == pytest.approx(3 * mean.estimate, rel=1e-12)
+    assert total.pvalue == pytest.approx(mean.pvalue, rel=1e-12)
 
 
 def test_the_bound_needs_no_number_of_samples():

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from conftest import pairs
 from public_estimators import ABSTRACT
 from public_functions import others
 from sklearn.base import clone
@@ -58,6 +57,10 @@ EVERY = [*LISTED, *others(smoothers, Smoother, LISTED, abstract=ABSTRACT)]
 #: Eight forecasts of two classes with a tie, exact 0 and 1, and labels of both classes.
 P8 = np.array([0.0, 0.1, 0.25, 0.25, 0.4, 0.6, 0.85, 1.0])
 Y8 = np.array([0.0, 0, 1, 0, 1, 0, 1, 1])
+
+
+def pairs(p):
+    return np.column_stack([1 - p, p])
 
 
 def one_hot(y, n_classes):
@@ -155,6 +158,19 @@ def test_held_out_cell_means_by_loops(smoother, binary):
     assert alone > 0 or not isinstance(smoother, LevelSets)
 
 
+def test_weights_do_not_move_the_edges_of_quantile_bins(binary):
+    """Bins hold equally many samples; repetition holds for the means over given bins."""
+    y, forecast = binary
+    times = np.random.default_rng(0).integers(1, 4, len(y))
+    weighted = QuantileBins(5).fit(forecast, one_hot(y, 2), times.astype(float))
+    plain = QuantileBins(5).fit(forecast, one_hot(y, 2))
+    np.testing.assert_array_equal(weighted.cells_, plain.cells_)
+    for cell in range(weighted.n_cells_):
+        rows = weighted.cells_ == cell
+        expected = np.repeat(y[rows], times[rows]).mean()
+        np.testing.assert_allclose(weighted.smooth()[rows, 1], expected, atol=1e-12)
+
+
 def test_a_weight_that_dwarfs_the_others():
     """The samples beside a giant keep their own mean: nothing cancels."""
     weight = np.ones(8)
@@ -188,6 +204,15 @@ def test_isotonic_is_that_of_scikit_learn(binary):
         fitted.predict(pairs(grid))[:, 1], reference.predict(grid), atol=1e-12
     )
     assert (np.diff(fitted.level_) > 0).all()
+
+
+def test_isotonic_holds_out_by_folds(binary):
+    y, forecast = binary
+    rows = IsotonicSmoother().fit(forecast, one_hot(y, 2)).smooth_held_out()
+    folds = StratifiedKFold(5, shuffle=True, random_state=0).split(forecast, y)
+    for train, test in folds:
+        curve = IsotonicRegression(out_of_bounds="clip").fit(forecast[train, 1], y[train])
+        np.testing.assert_allclose(rows[test, 1], curve.predict(forecast[test, 1]), atol=1e-12)
 
 
 def test_isotonic_refuses_what_is_no_single_curve(multiclass, binary):
@@ -269,6 +294,13 @@ def test_neighbours_of_a_negligible_weight_are_summed_by_the_tree(monkeypatch):
     found = fitted.smooth()
     monkeypatch.setattr("skcalib.smoothers.neighbors._INTERVAL", 10**6)
     np.testing.assert_allclose(found, fitted.smooth(), rtol=1e-12)
+
+
+def test_neighbours_among_ties_never_count_the_sample_itself():
+    p = np.repeat([0.2, 0.8], 20)
+    fitted = NearestNeighborsSmoother(5).fit(pairs(p), pairs(p))
+    for i in range(40):
+        assert fitted.smooth(np.eye(40)[i])[i] == 0
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 20])
@@ -382,8 +414,16 @@ F, T = pairs(P8), pairs(Y8)
 @pytest.mark.parametrize(
     ("use", "words"),
     [
+        (
+            lambda: MedianCells(2.0).fit(F, T),
+            "n_cells must be a whole number of at least 1, got 2.0",
+        ),
+        (lambda: QuantileBins("many").fit(F, T), "n_bins must be a whole number of at least 1"),
         (lambda: QuantileBins([0, 0.5, 1]).fit(F, T), "give edges to UniformBins"),
         (lambda: UniformBins([0, 0.5]).fit(F, T), "Edges given as n_bins must be numbers"),
+        (lambda: DirichletKernel("silverman").fit(F, T), "bandwidth must be 'loo', 'risk'"),
+        (lambda: DirichletKernel(0.1, refinement="x").fit(F, T), "refinement must be"),
+        (lambda: NearestNeighborsSmoother("all").fit(F, T), "n_neighbors must be 'auto' or"),
         (
             lambda: CrossFitted(GaussianNB(), cv=1).fit(F, T).smooth(),
             "cv must be None, a whole",
