@@ -87,7 +87,7 @@ def test_the_default_finds_grouping_loss_only_where_it_is(default):
         if row["truth"] == 0:
             assert row["found"] <= 0.1
         elif row["samples"] >= 4000 and row["classes"] <= 10:
-            assert row["estimate"] > 0.58 * row["truth"] and row["found"] == 1
+            assert row["estimate"] > 0.69 * row["truth"] and row["found"] == 1
 
 
 def test_a_small_run_of_recalibrated_models(models):
