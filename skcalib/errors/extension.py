@@ -160,9 +160,8 @@ class Extension:
             code = test.cells.at(test.needed)
             gain, stepped, found = _steps(problem, proba, code)
             n_parameters = (n_classes - 1) * len(np.unique(code))
-            odds = gain - cost(gain, n_parameters, average.size)
-            if n_classes > 2:  # chosen after transitions, of two kinds of cells
-                odds -= np.log(_PRIOR_ODDS)
+            prior = np.log(_PRIOR_ODDS) if n_classes > 2 else 0.0  # two kinds of cells were tried
+            odds = gain - cost(gain, n_parameters, average.size) - prior
             by_evidence = float(expit(odds))
             own = max(by_evidence, (1 - float(average.shares[0])) * _posterior(test.pvalue))
             if own > min(share, 0.5):

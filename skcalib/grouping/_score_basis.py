@@ -1,6 +1,7 @@
 """Functions of the score, and what is left of other quantities beside them."""
 
 import numpy as np
+from scipy.linalg import qr
 
 from skcalib.recalibration._corrected_model import MOST_COMPONENTS, Components
 
@@ -19,9 +20,8 @@ def steps_beside_score(forecast, weight, predict, train, test):
     more = np.linspace(0, len(train) - 1, min(max(_ROWS - len(test), 0), len(train))).astype(int)
     rows = np.append(test, train[more])
     steps = predict(rows)
-    flat = np.concatenate(steps, axis=1)
-    beside = beside_score(flat, forecast[rows], weight[rows])[: len(test)]
-    return np.stack(np.split(beside, len(steps), axis=1))
+    beside = beside_score(np.concatenate(steps, axis=1), forecast[rows], weight[rows])
+    return np.stack(np.split(beside[: len(test)], len(steps), axis=1))
 
 
 def beside_score(values, forecast, weight):
@@ -37,7 +37,8 @@ def beside_score(values, forecast, weight):
     ten, one for each hundred samples.
     """
     root = np.sqrt(weight)[:, None]
-    basis, triangle = np.linalg.qr(root * _basis(forecast))
+    # With pivots, functions that depend on others come last, and can be left out.
+    basis, triangle, _ = qr(root * _basis(forecast), mode="economic", pivoting=True)
     size = np.abs(np.diag(triangle))
     basis = basis[:, size > 1e-8 * size.max()]
     return values - (basis @ (basis.T @ (root * values))) / root

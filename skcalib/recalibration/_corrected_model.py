@@ -126,7 +126,7 @@ class _Columns:
         enough = known.sum(axis=0) >= _LEAST_KNOWN
         self.numbers, self.knots, self.scales, self.values = [], [], [], []
         for j in np.flatnonzero(enough):
-            column = table[known[:, j], j]
+            column = table[known[:, j], j].astype(np.float64)
             values, counts = np.unique(column, return_counts=True)
             if len(values) > 1 and not codes[j]:
                 self.numbers.append(j)
@@ -146,7 +146,7 @@ class _Columns:
         for k, (j, knots, (unit, mean, spread)) in enumerate(
             zip(self.numbers, self.knots, self.scales, strict=True)
         ):
-            standard[:, k] = np.clip((table[:, j] / unit - mean) / spread, -5, 5)
+            standard[:, k] = np.clip((table[:, j].astype(float) / unit - mean) / spread, -5, 5)
             rank[:, k] = np.interp(table[:, j], knots, np.linspace(-_FAR, _FAR, len(knots)))
         absent = missing[:, self.numbers]
         standard[absent] = rank[absent] = 0.0
