@@ -89,8 +89,8 @@ def complete_class(cls, known):
     """Add to the docstrings of a class and its public methods what they leave out; returns it.
 
     Entries are those of the base classes, of `predict_proba` for `predict` and `transform`, of
-    `fit` for `fit_transform`, of the class itself for constructors, and `known` ones. A constructor returns a new object, and other
-    methods that are annotated with `Self` the object itself.
+    `fit` for `fit_transform`, of the class itself for constructors, and `known` ones. A constructor
+    returns a new object, and other methods that are annotated with `Self` the object itself.
     """
     sections = sections_of(cls.__doc__ or "")
     own = by_name(sections.get("Parameters", ""))
