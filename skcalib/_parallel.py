@@ -9,7 +9,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 #: Numbers in the data of a fit below which threads wait for each other longer than they work.
-FEW_VALUES = 50_000
+FEW_VALUES = 100_000
 
 
 def threads_for(X, n_jobs=None):

@@ -127,7 +127,7 @@ class Threads(LogisticRegression):
 
 def test_small_fits_and_one_job_use_one_thread():
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(6000, 10)), rng.integers(2, size=6000)
+    X, y = rng.normal(size=(12_000, 10)), rng.integers(2, size=12_000)
     small, few = X[:200], y[:200]
     with threadpool_limits(2):
         assert CrossFitProba(Threads(), cv=2).fit(X, y).estimator_.fitted_ == 2
@@ -136,7 +136,7 @@ def test_small_fits_and_one_job_use_one_thread():
         assert GroupingLossEstimator(Threads().fit(small, few)).fit(small, few).valid_
         assert Threads.predicted == 1
         risk = GroupingLossEstimator(method="risk", partitioner=Watched(), n_jobs=1)
-        risk.fit(X, y, y_proba=rng.random(6000))
+        risk.fit(X, y, y_proba=rng.random(12_000))
     assert Watched.fitted == 1
 
 
