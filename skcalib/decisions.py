@@ -307,8 +307,7 @@ def _predict(model, solved, X, seed, n_jobs):
         return target  # nothing to learn
     folds = check_folds(5, target, random_state=seed, cluster=solved.cluster)
     if model is None:
-        with threads_for(solved.forecast, n_jobs):
-            return _correct(solved, X, folds, seed, n_jobs)
+        return _correct(solved, X, folds, seed, n_jobs)
     inputs = _with_forecasts(X, solved.forecast)
     params = {} if weight.min() == weight.max() else {"sample_weight": weight}
     how: dict[str, Any] = {"cv": folds, "method": "predict_proba", "n_jobs": n_jobs}

@@ -231,14 +231,11 @@ def soft_label_decomposition(
     )
     entropies = np.zeros(len(problem.weight))
     few, few_votes = problem.take(np.flatnonzero(measured)), own[measured]
-    each: list[Any] = [
-        _entropy(score, target, few_votes)
-        for _, target in notion.problems(few.forecast, few.target)
-    ]
+    targets = [target for _, target in notion.problems(few.forecast, few.target)]
+    each: list[Any] = [_entropy(score, target, few_votes) for target in targets]
     total = 1 if notion.reduce == "mean" else len(each)
     entropies[measured] = total * sum(each) / len(each)
-    n_columns = next(notion.problems(few.forecast, few.target))[1].shape[1]
-    bias = total * _bias_limits(score, n_columns, few_votes, few.weight)
+    bias = total * _bias_limits(score, targets[0].shape[1], few_votes, few.weight)
     calibration: Any = found.interval
     terms, weight = found.terms, problem.weight
     entropy = float(weighted_mean(entropies[measured], few.weight))

@@ -59,10 +59,8 @@ def pytest_terminal_summary(terminalreporter, config):
 
 def pytest_sessionfinish(session):
     """Fail if a test was skipped for another reason than those of `--allowed-skips`."""
-    path, reporter = (
-        session.config.getoption("--allowed-skips"),
-        session.config.pluginmanager.get_plugin("terminalreporter"),
-    )
+    path = session.config.getoption("--allowed-skips")
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if path and reporter is not None:
         lines = Path(path).read_text(encoding="utf-8").splitlines()
         allowed = tuple(line for line in lines if line and not line.startswith("#"))

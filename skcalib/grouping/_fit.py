@@ -116,9 +116,7 @@ def fit_partition(problem, score, smoother, partitioner, options, seed):
 def _measure(problem, score, smoother, cutter, prepared, bins, measured, options, rng):
     """Fit regions and curve on the other half; measure on `measured`."""
     with threads_for(prepared):
-        cut = cut_level_sets(
-            cutter, prepared, problem.target, problem.weight, bins, measured, options.n_jobs
-        )
+        cut = cut_level_sets(cutter, prepared, problem.target, problem.weight, bins, measured)
     fitting = ~measured
     fitted = clone(smoother).fit(
         problem.forecast[fitting], problem.target[fitting], problem.weight[fitting]
@@ -198,8 +196,10 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
         region, cluster = region[keep], None if cluster is None else cluster[keep]
     kept, region = np.unique(region, return_inverse=True)
     cut = replace(cut, region=region, rules=[cut.rules[k] for k in kept])
-    known = softmax(log_forecast(curve, detection_limit(curve)), axis=1)  # no frequency is 0
-    rows = level, region, forecast, target, known if options.by_curve else curve, weight, cluster
+    known = curve
+    if options.by_curve:  # which divides by frequencies: none may be 0
+        known = softmax(log_forecast(curve, detection_limit(curve)), axis=1)
+    rows = level, region, forecast, target, known, weight, cluster
     terms = partition_terms(score, *rows, by_curve=options.by_curve)
     pvalue = np.nan
     if options.n_permutations and cluster is not None:
@@ -214,7 +214,6 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
             weight,
             options.n_permutations,
             rng,
-            n_jobs=options.n_jobs,
         )
     table = region_table(
         problem.events,
@@ -267,7 +266,7 @@ def fit_risk(problem, score, smoother, model, options, seed):
     curve = _held_out_curve(problem, smoother)
     own = {"random_state": seed, "cluster": problem.cluster}
     folds = check_folds(options.folds, problem.target, **own)
-    terms = risk_terms(problem, score, curve, model, folds, seed, options.n_jobs)
+    terms = risk_terms(problem, score, curve, model, folds, seed)
     weight = problem.weight / problem.weight.sum()
     bound = float(weight @ terms.differences)
     variance = variance_of_mean(terms.differences, weight, problem.cluster)
@@ -310,7 +309,7 @@ class RiskTerms:
     scale: float
 
 
-def risk_terms(problem, score, curve, model, folds, seed, n_jobs):
+def risk_terms(problem, score, curve, model, folds, seed):
     """Steps from the held-out `curve`, mixed by the losses of the other folds.
 
     `model` is None for the corrected model, or a regressor of the residual, a column at a time, or
@@ -321,11 +320,11 @@ def risk_terms(problem, score, curve, model, folds, seed, n_jobs):
         start = log_forecast(curve, detection_limit(curve))
         given = problem.features, target, weight, folds
         finish = partial(_steps_of_fold, start, problem.forecast, weight)
-        paths = held_out_paths(start, *given, seed=seed, n_jobs=n_jobs, finish=finish)
+        paths = held_out_paths(start, *given, seed=seed, finish=finish)
     else:
         features = np.column_stack([problem.forecast[:, 1:], problem.features])
         predict = partial(_model_steps, model, features, problem.forecast, target, curve, weight)
-        paths = [out_of_fold(predict, folds, len(curve), n_jobs=n_jobs)[0][None]]
+        paths = [out_of_fold(predict, folds, len(curve))[0][None]]
 
     def losses(step, rows):
         return score.loss(target[rows], _refined(curve[rows], step))

@@ -447,7 +447,6 @@ class Options:
     by_curve: bool
     n_permutations: int
     folds: object
-    n_jobs: int | None
     confidence_level: float
     feature_names: list
 
@@ -483,7 +482,6 @@ def make_options(estimator: GroupingLossEstimator, n_samples: int, given: bool) 
         by_curve=estimator.method == "auto",
         n_permutations=estimator.n_permutations,
         folds=5 if estimator.cv is None or estimator.estimator is not None else estimator.cv,
-        n_jobs=None,
         confidence_level=float(estimator.confidence_level),
         feature_names=[str(name) for name in names],
     )

@@ -326,7 +326,6 @@ def cut_level_sets(
     weight: np.ndarray,
     bins: np.ndarray,
     measured: np.ndarray,
-    n_jobs: int | None = None,
 ) -> Regions:
     """Regions of the measured samples over all level sets -> `Regions`."""
     region = np.full(len(bins), -1)
@@ -336,7 +335,7 @@ def cut_level_sets(
         for here in (bins == level for level in range(bins.max() + 1))
     ]
     cuts = iter(
-        Parallel(n_jobs=n_jobs)(
+        Parallel()(
             delayed(partitioner.cut)(prepared, target, weight, *rows, partitioner.seed())
             for rows in levels
             if min(map(len, rows)) > 0
@@ -432,7 +431,6 @@ def partition_terms(
     n_columns = target.shape[1]
     pairs = np.hstack([target, forecast])
     if by_curve:
-        by_label = np.hstack([target, curve])
         of_regions, of_bins = fine.mean(curve), coarse.mean(curve)
 
         def saved(outcome):
@@ -443,8 +441,9 @@ def partition_terms(
             of_curve = saved(curve)[:, None]
         of_curve = np.where(np.isfinite(of_curve), of_curve, 0.0)
         influence = saved(target) - (of_curve - fine.mean(of_curve))[:, 0]
-        plugin, plugin_bias = error(fine.mean(by_label)), bias(fine, error, by_label)
-        induced = error(coarse.mean(by_label)) - bias(coarse, error, by_label)
+        both = np.hstack([target, curve])
+        plugin, plugin_bias = score.divergence(region_mean, of_regions), bias(fine, error, both)
+        induced = score.divergence(bin_mean, of_bins) - bias(coarse, error, both)
     else:
         plugin = score.divergence(region_mean, bin_mean)
         plugin_bias = bias(fine, peak, target) - bias(coarse, peak, target)

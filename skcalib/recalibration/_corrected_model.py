@@ -87,7 +87,8 @@ def held_out_paths(start, table, target, weight, folds, *, n_jobs=None, finish=N
     K) those of any rows.
     """
     predict = partial(_paths_of_fold, options, finish, start, table, target, weight)
-    found, _ = out_of_fold(predict, folds, len(start), n_jobs=n_jobs)
+    with threads_for(table, n_jobs):
+        found, _ = out_of_fold(predict, folds, len(start), n_jobs=n_jobs)
     found = np.moveaxis(found, 1, 0)
     ends = np.cumsum([len(_PENALTIES), len(_PENALTIES), len(_ROUNDS)])[:-1]
     return np.split(found, ends)

@@ -116,7 +116,8 @@ def find(
     else:
         divided, folds = part.split(5, seed)
     binary = binary_problem(problem)
-    with noted() as notes, threads_for(problem.forecast, n_jobs):
+    data = problem.forecast if features is None else features
+    with noted() as notes, threads_for(data, n_jobs):
         with stage("calibration errors", verbose, name):
             errors, solved = find_errors(problem, part, confidence_level, n_jobs)
             logistic = logistic_recalibration(binary, confidence_level)

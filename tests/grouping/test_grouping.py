@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import pairs
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.datasets import make_classification
@@ -36,11 +37,6 @@ GOLDEN = Path(__file__).parents[3] / "shared" / "golden"
 needs_golden = pytest.mark.skipif(
     not (GOLDEN / "gl_sim_n2000.npz").exists(), reason=f"the golden values are not at {GOLDEN}"
 )
-
-
-def pairs(p):
-    p = np.asarray(p, dtype=float)
-    return np.column_stack([1 - p, p])
 
 
 def fast(**parameters):

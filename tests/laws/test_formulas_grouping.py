@@ -1,13 +1,13 @@
 """The grouping loss, piece by piece: terms by loops, halves and regions by hand, words."""
 
 import math
-import re
 from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import pairs, whole
 from scipy.sparse import csr_array
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -50,16 +50,6 @@ from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.smoothers import QuantileBins
 
 SCORES = [Brier(), LogLoss(), Spherical()]
-
-
-def whole(message):
-    """A pattern of the whole message: no word more, none less."""
-    return "^" + re.escape(message) + "$"
-
-
-def pairs(p):
-    p = np.asarray(p, dtype=float)
-    return np.column_stack([1 - p, p])
 
 
 # --- terms ----------------------------------------------------------------------------------------
@@ -853,7 +843,7 @@ def test_second_bound_by_loops(score, n_classes):
     weight /= weight.mean()
     folds = [(np.setdiff1d(np.arange(n), np.arange(k, n, 3)), np.arange(k, n, 3)) for k in range(3)]
     problem = GroupingProblem(forecast, target, weight, X, [])
-    found = risk_terms(problem, score, curve, LinearRegression(), folds, 0, n_jobs=None)
+    found = risk_terms(problem, score, curve, LinearRegression(), folds, 0)
     features = np.column_stack([forecast[:, 1:], X])
     step = np.zeros((n, n_classes))
     for train, test in folds:
@@ -895,7 +885,6 @@ def test_the_scale_of_weights_is_no_penalty():
             model,
             folds,
             0,
-            n_jobs=None,
         )
         for model in (Ridge(30.0), None)
         for scale in (1.0, 100.0)
@@ -911,7 +900,7 @@ def test_samples_that_no_fold_tests_stay_where_they_are():
     forecast, target = pairs(rng.random(n)), pairs(np.arange(n) % 2)
     folds = [(np.arange(20), np.arange(20, 30))]
     problem = GroupingProblem(forecast, target, np.ones(n), (np.arange(n) % 2.0)[:, None], [])
-    found = risk_terms(problem, Brier(), forecast, LinearRegression(), folds, 0, n_jobs=None)
+    found = risk_terms(problem, Brier(), forecast, LinearRegression(), folds, 0)
     untouched = np.r_[0:20, 30:40]
     np.testing.assert_array_equal(found.differences[untouched], 0)
     np.testing.assert_array_equal(found.slope[untouched], 0)
@@ -929,7 +918,6 @@ OPTIONS = Options(
     by_curve=False,
     n_permutations=19,
     folds=3,
-    n_jobs=None,
     confidence_level=0.9,
     feature_names=["a", "b"],
 )
@@ -1111,7 +1099,7 @@ def test_one_problem_with_a_model(score):
     curve = QuantileBins(4).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
     labels = problem.target.argmax(axis=1)
     folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(labels, labels))
-    terms = risk_terms(problem, score, curve, LinearRegression(), folds, 0, n_jobs=None)
+    terms = risk_terms(problem, score, curve, LinearRegression(), folds, 0)
     share = problem.weight / problem.weight.sum()
     bound = share @ terms.differences
     before = score.loss(problem.target, problem.forecast)

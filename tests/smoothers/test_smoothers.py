@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import pairs
 from public_estimators import ABSTRACT
 from public_functions import others
 from sklearn.base import clone
@@ -57,10 +58,6 @@ EVERY = [*LISTED, *others(smoothers, Smoother, LISTED, abstract=ABSTRACT)]
 #: Eight forecasts of two classes with a tie, exact 0 and 1, and labels of both classes.
 P8 = np.array([0.0, 0.1, 0.25, 0.25, 0.4, 0.6, 0.85, 1.0])
 Y8 = np.array([0.0, 0, 1, 0, 1, 0, 1, 1])
-
-
-def pairs(p):
-    return np.column_stack([1 - p, p])
 
 
 def one_hot(y, n_classes):

@@ -6,6 +6,7 @@ are in the docstrings.
 
 import numpy as np
 import pytest
+from conftest import pairs
 from scipy.special import expit
 from scipy.stats import binom, kstest
 from sklearn.isotonic import IsotonicRegression
@@ -15,10 +16,6 @@ from skcalib.datasets import make_grouping_problem
 from skcalib.datasets.grouping import LINKS
 from skcalib.grouping.partition import Cells
 from skcalib.scores import LogLoss
-
-
-def pairs(p):
-    return np.column_stack([1 - p, p])
 
 
 def as_they_are(y_proba):
