@@ -43,9 +43,9 @@ class RationalQuadratic(Kernel):
 check_kernel(RationalQuadratic())
 
 # %%
-# It is now a kernel like the others, also in sums and products. Which share of 60 data sets is
+# It is now a kernel like the others, also in sums and products. Which share of 20 data sets is
 # rejected at the 5 % level? For the calibrated model M1 it should be about 5 % (a Monte Carlo error
-# of 3 %), for the others as large as possible.
+# of 5 %), for the others as large as possible.
 
 KERNELS = {
     "Laplacian": LaplacianKernel(),
@@ -63,7 +63,7 @@ def rejects(data, kernel):
 
 fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")
 for shift, model in zip((-0.25, 0, 0.25), ("M1", "M2", "M3"), strict=True):
-    draws = [make_widmann(60, model=model, random_state=seed) for seed in range(60)]
+    draws = [make_widmann(60, model=model, random_state=seed) for seed in range(20)]
     power = [np.mean([rejects(d, kernel) for d in draws]) for kernel in KERNELS.values()]
     ax.barh(np.arange(len(KERNELS)) + shift, power, 0.22, label=model)
 ax.set_yticks(range(len(KERNELS)), KERNELS)

@@ -78,15 +78,20 @@ class GroupingProblem:
 
 def fit_problem(problem, score, smoother, partitioner, regions, options, method, seed):
     """One problem by the method in use."""
+    if regions is None and method != "partition" and len(problem.forecast) < 4:
+        raise ValueError(
+            "The grouping loss needs at least 4 samples: a model and its weights are fitted to "
+            f"some of them and evaluated on others; got {len(problem.forecast)}."
+        )
     if method == "risk":
         return fit_risk(problem, score, smoother, partitioner, options, seed)
     if regions is not None:
         return fit_given_regions(problem, score, smoother, regions, options, seed)
     if method == "partition":
         return fit_partition(problem, score, smoother, partitioner, options, seed)
+    untested = replace(options, n_permutations=0)
+    regions = fit_partition(problem, score, smoother, partitioner, untested, seed)
     found = fit_risk(problem, score, smoother, None, options, seed)
-    options = replace(options, n_permutations=0)
-    regions = fit_partition(problem, score, smoother, partitioner, options, seed)
     names = ("plugin", "bias", "induced", "table", "n_regions", "n_measured", "singletons")
     return replace(found, **{name: getattr(regions, name) for name in names})
 
@@ -258,11 +263,6 @@ _LEAST_KNOWN = 10  # values of a feature, to be of use to a model
 
 def fit_risk(problem, score, smoother, model, options, seed):
     """Risk bound: the reduction of the loss by a model of (score, features) on held-out samples."""
-    if len(problem.forecast) < 4:
-        raise ValueError(
-            "The grouping loss needs at least 4 samples: a model and its weights are fitted to "
-            f"some of them and evaluated on others; got {len(problem.forecast)}."
-        )
     curve = _held_out_curve(problem, smoother)
     own = {"random_state": seed, "cluster": problem.cluster}
     folds = check_folds(options.folds, problem.target, **own)

@@ -67,7 +67,7 @@ def test_nearly_the_best_map_without_knowing_it(kind, best, share):
 
 def test_calibrated_forecasts_are_left_alone():
     gains, identity = [], []
-    for seed in range(25):
+    for seed in range(15):
         S, y, _ = world("calibrated", 150, seed)
         stack = StackedRecalibrator(random_state=seed).fit(S, y)
         T, _, C = world("calibrated", 2000, 1000 + seed)
@@ -75,7 +75,7 @@ def test_calibrated_forecasts_are_left_alone():
         identity.append(stack.weights_["IdentityRecalibrator"])
     platt = [
         excess(PlattScaling().fit(*world("calibrated", 150, s)[:2]).predict_proba(T), C)
-        for s in range(25)
+        for s in range(15)
     ]
     assert np.mean(identity) > 0.7 and np.mean(gains) < 0.5 * np.mean(platt)
 

@@ -116,14 +116,14 @@ def test_level(weighted):
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_level_of_the_slope(weighted):
-    """500 data sets with a wrong intercept and the right slope; the standard error is .01."""
+    """250 data sets with a wrong intercept and the right slope; the standard error is .014."""
     rng, pvalues = np.random.default_rng(1), []
-    for seed in range(500):
+    for seed in range(250):
         y, p = draw(150, 0.6, 1.0, seed=seed)
         weight = rng.exponential(size=150) if weighted else None
         options = {"hypothesis": "slope", "sample_weight": weight, "n_resamples": 99}
         pvalues.append(logistic_calibration_test(y, p, **options).pvalue)
-    assert np.mean(np.array(pvalues) <= 0.05) == pytest.approx(0.05, abs=0.035)
+    assert np.mean(np.array(pvalues) <= 0.05) == pytest.approx(0.05, abs=0.042)
 
 
 def test_the_slope_is_tested_given_the_number_of_events():
