@@ -9,6 +9,8 @@ import os
 import sys
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 # The imports make 200,000 objects that stay. By default Python searches them for garbage again and
@@ -26,10 +28,17 @@ try:
     from skcalib import __version__
     from skcalib._files import check_writable, write_atomically
     from skcalib._formatting import printable
-    from skcalib._monitor_command import add_monitor, add_reading, reading, run_monitor
+    from skcalib._monitor_command import (
+        add_monitor,
+        add_reading,
+        columns_of,
+        reading,
+        run_monitor,
+        tell,
+    )
     from skcalib.io import read_predictions
     from skcalib.io._classes import advice, normalize
-    from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, read_parts
+    from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, read_parts, suffix_of
     from skcalib.report import CalibrationReport, ComparisonReport
     from skcalib.report.findings import stage
     from skcalib.report.rendering import is_page, render_page
@@ -101,7 +110,7 @@ def _is_predictions(argument):
     """Whether the command before a file is missing."""
     if argument.startswith("-") or argument in ("report", "monitor"):
         return False
-    return Path(argument).suffix.lower() in (*SUFFIXES, SKETCH) or Path(argument).is_file()
+    return suffix_of(Path(argument)) in (*SUFFIXES, SKETCH) or Path(argument).is_file()
 
 
 # --- What is printed ------------------------------------------------------------------------------
@@ -197,8 +206,21 @@ def _is_ours(path, kind):
 
 def _report(options, verbose):
     if options.command == "report":
-        return _report_of_files(options, verbose)
+        with _without_standard_input(options):
+            return _report_of_files(options, verbose)
     return _demonstration(verbose)
+
+
+@contextmanager
+def _without_standard_input(options):
+    """Replace - among the files by a copy of standard input."""
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / "standard-input.csv"
+        if _STANDARD in options.files:
+            with copy.open("wb") as file:
+                copyfileobj(sys.stdin.buffer, file)
+        options.files = [copy if path == _STANDARD else path for path in options.files]
+        yield
 
 
 def _parser():
@@ -217,10 +239,19 @@ def _parser():
         description="Report on held-out predictions in a file: .npz (y_true or ground_truth, "
         "y_proba or predictions, optionally X), .csv or .parquet (a column of labels, and one "
         "column for each class or a single one, named after the class: p_churn), or in a .sketch "
-        "(the bytes of ForecastSketch.to_bytes). Several files, one for each model on the same "
-        "samples, are compared. Tables may be larger than the memory: see --sketch.",
+        "(the bytes of ForecastSketch.to_bytes). Where names do not tell what a column is, its "
+        "values may, and the first line says what was taken. Text may be compressed (.gz, .bz2, "
+        ".xz, .zst). A folder, or a quoted pattern such as 'part-*.csv', is one table. Several "
+        "files, one for each model on the same samples, are compared. Tables may be larger than "
+        "the memory: see --sketch.",
     )
-    report.add_argument("files", type=Path, nargs="+", metavar="file", help="predictions")
+    report.add_argument(
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="file",
+        help="predictions; - is standard input, a .csv table",
+    )
     _add_output(report, default=False)
     add_reading(report)
     report.add_argument(
@@ -324,7 +355,9 @@ def _add_output(parser, *, default):
 
 
 def _report_of_files(options, verbose):
-    names = options.name or [path.stem for path in options.files]
+    names = options.name or [
+        path.name[: path.name.rfind(suffix_of(path))] for path in options.files
+    ]
     if len(names) != len(options.files):
         raise ValueError(
             f"There are {len(options.files)} files, but {len(names)} names: give --name once for "
@@ -335,8 +368,8 @@ def _report_of_files(options, verbose):
         raise ValueError(f"--save-sketch is for one table, and a file that ends in {SKETCH}.")
     if len(set(names)) < len(names):
         raise ValueError("Two files have the same name: name each model with --name.")
-    features, by = (_names(given) for given in (options.features, options.by))
-    clusters = _names(options.groups)
+    features, by = (columns_of(given) for given in (options.features, options.by))
+    clusters = columns_of(options.groups)
     columns = list(dict.fromkeys([*features, *by, *clusters]))
     reports, labels = {}, None
     run = {name: getattr(options, name) for name in ("confidence_level", "random_state", "n_jobs")}
@@ -347,7 +380,8 @@ def _report_of_files(options, verbose):
             labels = sketch.classes_ if labels is None else labels
             reports[name] = CalibrationReport.from_sketch(sketch, name=name, verbose=verbose, **run)
             continue
-        read = read_predictions(path, features=columns, **reading(options))
+        read = read_predictions(path, features=columns or None, **reading(options))
+        tell(path.name, read.note)
         predictions = read.in_order_of(labels)
         proba = predictions.y_proba
         if options.normalize:
@@ -370,11 +404,6 @@ def _report_of_files(options, verbose):
         return reports[name]
     with stage("differences of the models", verbose, ", ".join(names)):
         return ComparisonReport(reports, n_jobs=options.n_jobs)
-
-
-def _names(given):
-    """Names of columns, from text."""
-    return [one.strip() for one in (given or "").split(",") if one.strip()]
 
 
 def _matrix(given):
@@ -455,6 +484,8 @@ def _sketch_of_table(path, options, labels, known):
     sketch = None
     parts = read_parts(path, known=known, **reading(options))
     for predictions in parts:
+        if sketch is None:
+            tell(path.name, predictions.note)
         part = predictions.in_order_of(labels)
         proba, classes = part.y_proba, part.labels
         if options.normalize:
@@ -475,6 +506,8 @@ def _stored_sketch(path, options):
     """The sketch in a file that has the bytes of `ForecastSketch.to_bytes`."""
     given = {
         "--label-column": options.label_column,
+        "--score-column": options.score_column,
+        "--ignore": options.ignore,
         "--sep": options.sep,
         "--decimal": options.decimal,
         "--features": options.features,

@@ -24,7 +24,7 @@ _NEGATIONS = frozenset(
 _NUMBERED = PROBABILITY | {"class", "label"}
 _KNOWN = PROBABILITY | FORECAST | POSITIVE | _LINKS
 #: Pairs of labels with an obvious positive class.
-_PLAIN = (("0", "1"), ("-1", "1"), ("false", "true"))
+_PLAIN = (("0", "1"), ("-1", "1"), ("false", "true"), ("no", "yes"))
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def forms(label):
 
 
 def is_plain(classes):
-    """Whether two classes are 0/1, -1/1 or False/True, as numbers or as text."""
+    """Whether two classes are 0/1, -1/1, False/True or no/yes, as numbers or as text."""
     spelled = [{form.casefold() for form in forms(label)} for label in classes]
     return len(spelled) == 2 and any(
         first in one and second in other

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skcalib._files import exclusive, replace_file
+from skcalib._formatting import printable
 from skcalib.io import read_predictions
 from skcalib.io._classes import advice, normalize
 
@@ -24,6 +26,16 @@ _ALPHA, _WINDOW, _NOTION = 1e-5, 1000, "auto"
 def add_reading(parser: Any) -> None:
     """Add the options of both commands that say how a file is read."""
     parser.add_argument("--label-column", metavar="NAME", help="column of labels in a table")
+    parser.add_argument(
+        "--score-column", metavar="NAME", help="the only column of probabilities in a table"
+    )
+    parser.add_argument(
+        "--ignore",
+        metavar="NAMES",
+        type=columns_of,
+        default=[],
+        help="columns of a table that are not used, separated by commas: customer_id,date",
+    )
     parser.add_argument(
         "--sep",
         type=lambda text: {"tab": "\t", "\\t": "\t"}.get(text, text),
@@ -40,9 +52,21 @@ def add_reading(parser: Any) -> None:
     )
 
 
+def columns_of(text: str | None) -> list[str]:
+    """Names of columns, from text."""
+    return [one.strip() for one in (text or "").split(",") if one.strip()]
+
+
 def reading(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of `read_predictions` that say how a file is read."""
-    return {name: getattr(options, name) for name in ("label_column", "event", "sep", "decimal")}
+    names = ("label_column", "score_column", "event", "ignore", "sep", "decimal")
+    return {name: getattr(options, name) for name in names}
+
+
+def tell(name: str, note: str) -> None:
+    """Print on standard error what the values of a table told about its columns."""
+    if note:
+        print(f"skcalib: {printable(name)}: {printable(note)}.", file=sys.stderr)
 
 
 def add_monitor(commands: Any) -> None:
@@ -109,9 +133,10 @@ def run_monitor(options: argparse.Namespace, say: Callable[[str], None]) -> int:
 
 def _add_file(options, say):
     """Add the samples to the state, which no other process changes."""
-    columns = [one.strip() for one in (options.by or "").split(",") if one.strip()]
+    columns = columns_of(options.by)
     known = _read_state(options)
     read = read_predictions(options.file, features=columns, **reading(options))
+    tell(options.file.name, read.note)
     if options.normalize:
         read = replace(read, y_proba=normalize(read.y_proba, options.file.name))
     source = hashlib.sha256(options.file.read_bytes()).hexdigest()

@@ -6,16 +6,17 @@ from contextlib import contextmanager
 import numpy as np
 
 from skcalib._column_names import forms, is_plain, match_names, read_name
-from skcalib.io._tables import shortened
+from skcalib.io._roles import shortened
 
 _FIXED_WIDTH = 32  # characters; arrays of longer labels hold objects, which need less memory
 
 
 def read_table(table, *, event=None):
-    """`Table` -> labels, probabilities, class of each column, event.
+    """`Table` -> labels, probabilities, class of each column, event, and a class or None.
 
     A single column of probabilities is returned with shape (n,), as the probability of the last
     class, which is the event if one is given. For several columns the event is the class itself.
+    The last is the class of a single column whose name does not state it.
     """
     name, label_column = table.name, table.header[table.label]
     names, proba = table.probabilities()
@@ -23,14 +24,15 @@ def read_table(table, *, event=None):
     observed, which = _classes_of(name, label_column, texts)
     _check_features(table, names, observed.tolist())
     if len(names) == 1:
-        proba, labels, wanted = _single(
+        proba, labels, wanted, assumed = _single(
             name, names[0], observed.tolist(), proba[:, 0], label_column, event
         )
     else:
+        assumed = None
         labels, wanted = _several(name, names, observed.tolist(), proba, event)
     if labels.dtype.kind != observed.dtype.kind:  # numbers are text beside a class that is none
         observed = _as_text(observed.astype(str).tolist())
-    return observed[which][codes], proba, labels, wanted
+    return observed[which][codes], proba, labels, wanted, assumed
 
 
 def find_event(name, event, classes):
@@ -111,13 +113,14 @@ def _single(name, column, observed, proba, label_column, event):
     """A single column is the probability of the class that it names."""
     classes = _both(name, column, observed, event)
     wanted = None if event is None else find_event(name, event, classes)
-    place = _class_of_single(name, column, classes, label_column, wanted)
+    place, is_assumed = _class_of_single(name, column, classes, label_column, wanted)
+    assumed = classes[place] if is_assumed else None
     if wanted is not None and wanted != place:
         place = wanted
         if proba.min() >= 0 and proba.max() <= 1:  # other values raise an error later
             proba = 1 - proba
     labels = np.array([classes[1 - place], classes[place]])
-    return proba, labels, None if wanted is None else labels[1]
+    return proba, labels, None if wanted is None else labels[1], assumed
 
 
 def _both(name, column, observed, event):
@@ -145,10 +148,10 @@ def _both(name, column, observed, event):
 
 
 def _class_of_single(name, column, classes, label_column, wanted):
-    """Index of the class whose probability a single column holds."""
+    """Index of the class whose probability a single column holds, and whether no name states it."""
     reading = read_name(column, classes, default=1 if wanted is None else wanted)
     if reading.kind == "class":
-        return reading.place
+        return reading.place, False
     first, second = classes
     start = f"{name} has one column of probabilities, {column!r}, which"
     rename = f"rename it 'p_{first}' or 'p_{second}'"
@@ -163,10 +166,10 @@ def _class_of_single(name, column, classes, label_column, wanted):
             f"{second}: {rename}."
         )
     if wanted is not None:
-        return wanted
-    after_labels = read_name(column, [label_column]).kind == "class"  # churn, p_churn
-    if is_plain(classes) and (reading.kind == "generic" or after_labels):
-        return 1
+        return wanted, False
+    if is_plain(classes):
+        after_labels = read_name(column, [label_column]).kind == "class"  # churn, p_churn
+        return 1, not (reading.kind == "generic" or after_labels)
     names = "does not name its class" if reading.kind == "generic" else "names no class"
     raise ValueError(
         f"{start} {names} (classes: {_and(classes)}): {rename}, or choose its class with --event "
@@ -180,7 +183,8 @@ def _class_of_single(name, column, classes, label_column, wanted):
 _DESCRIBED = 50  # with more classes, messages do not describe the names of single columns
 _WHAT_TO_KEEP = (
     "keep the column of labels and one column of probabilities for each class (of two classes, one "
-    "is enough); name the features with --features"
+    "is enough); name a single one with --score-column, features with --features, and others with "
+    "--ignore"
 )
 
 

@@ -1,23 +1,26 @@
 """Tables in text (.csv) and parquet (.parquet), read block by block.
 
-A `Table` is made from the names of the columns: one is the column of labels, some may be features,
-all others are probabilities. `csv_blocks` reads UTF-8 text by the module csv, `parquet_blocks`
-parquet by pyarrow. Both pass blocks of rows to `Table.append`, which keeps compact arrays. A column
-of a block is an array of numbers, or a sequence of texts, of which an empty one is missing.
+A `Table` is made from the names of the columns and their `Roles`. `csv_blocks` reads UTF-8 text by
+the module csv, `parquet_blocks` parquet by pyarrow, both from one file or from several with the
+same columns. They pass blocks of rows to `Table.append`, which keeps compact arrays. A column of a
+block is an array of numbers, or a sequence of texts, of which an empty one is missing.
 """
 
+import bz2
 import csv
+import gzip
+import lzma
 import re
-from collections import Counter
+import zlib
 from contextlib import contextmanager
 from importlib.util import find_spec
-from itertools import islice
+from io import BufferedReader, TextIOWrapper
+from itertools import chain, islice
 
 import numpy as np
 
-LABEL_NAMES = ("y_true", "ground_truth", "label", "target", "y")
-#: Names of a first column that numbers the rows, as written by pandas.
-_UNNAMED = ("", "Unnamed: 0")
+from skcalib.io._roles import SAMPLE, find_roles, shortened
+
 #: Most characters of a cell of text; a longer one is a text to read, not a class or a category.
 LONGEST = 1000
 
@@ -29,45 +32,30 @@ class TextFeatureError(ValueError):
 class Table:
     """Labels, probabilities and features of the file `name`.
 
-    ``label`` is the place of the column of labels, ``features`` those of the features, and
-    ``text`` those of all columns that are kept as text. ``n_rows`` rows have been appended, and
-    ``n_held`` of them are in memory. ``known`` are texts of labels that may appear. ``decimal``
-    is the decimal mark, "," or ".". Messages count rows from ``first_row``.
+    ``roles`` are those of the columns, and ``text`` the places of all columns that are kept as
+    text. ``n_rows`` rows have been appended, ``n_before`` of them from earlier files, and
+    ``n_held`` of them are in memory. ``known`` are texts of labels that may appear. ``numbers``
+    reads a list of texts. Messages count rows from ``first_row``.
     """
 
-    def __init__(
-        self,
-        name,
-        header,
-        *,
-        first_row,
-        label_column=None,
-        features=(),
-        text=(),
-        known=(),
-        decimal=".",
-    ):
-        for column, times in Counter(header).items():
-            if times > 1:
-                raise ValueError(f"{name} has two columns named {column!r}: rename one of them.")
-        self.name, self.header, self.first_row, self.n_rows = name, header, first_row, 0
-        self._marks = str.maketrans({"_": "?", **({",": ".", ".": "?"} if decimal == "," else {})})
-        self.label = _place_of_labels(name, header, label_column)
-        self.features = _places_of_features(name, header, features, self.label)
+    def __init__(self, name, header, roles, numbers, *, first_row, text=(), known=()):
+        self.name, self.header, self.first_row, self.roles = name, header, first_row, roles
+        self.label, self.features, self.proba = roles.label, roles.features, roles.proba
+        self.n_rows = self.n_before = 0
+        self._read_numbers = numbers
         self.text = {self.label, *(k for k in text if k in self.features)}
-        self.proba = [k for k in range(len(header)) if k not in (self.label, *self.features)]
-        self._is_numbered = header[0] in _UNNAMED and 0 in self.proba
-        if self._is_numbered:
-            self.proba.remove(0)
-        if not self.proba:
-            besides = repr(header[self.label])
-            if features:
-                chosen = ", ".join(header[k] for k in self.features)
-                besides += f" and the features {chosen}: leave the probability out of --features"
-            raise ValueError(f"{name} has no column of probabilities besides {besides}.")
         self._codes = {k: {"": -1} for k in self.text}
         self._codes[self.label].update({text: code for code, text in enumerate(known)})
         self.clear()
+
+    def continue_with(self, name, header):
+        """The next rows are those of another file."""
+        if header != self.header:
+            raise ValueError(
+                f"{name} has the columns {shortened(', '.join(header))}, and {self.name} has "
+                f"{shortened(', '.join(self.header))}: files of one table have the same columns."
+            )
+        self.name, self.n_before = name, self.n_rows
 
     def clear(self):
         """Remove the rows; names, texts and the number of rows are kept."""
@@ -77,8 +65,8 @@ class Table:
     def append(self, columns):
         """Add a block of rows: ``columns[k]`` is column k."""
         n_rows = len(columns[0])
-        if self._is_numbered:
-            counted = np.arange(self.n_rows, self.n_rows + n_rows)
+        if self.roles.numbers_rows:
+            counted = np.arange(n_rows) + self.n_rows - self.n_before
             if not np.array_equal(self._numbers(0, columns[0]), counted):
                 raise ValueError(
                     f"{self.name} has a first {self._column(0)} that does not number the rows from "
@@ -95,20 +83,16 @@ class Table:
             if place not in self.features and np.isnan(cells).any():
                 raise self._empty(place, np.isnan(cells).argmax())
             return cells.astype(np.float64)
-        given = cells
-        if len(self._marks) > 1 or "_" in "".join(cells):  # float would read 0_5 as 5
-            cells = [cell.translate(self._marks) for cell in cells]
-        try:
-            return np.fromiter(map(float, cells), np.float64, len(cells))
-        except ValueError:  # an empty cell, or text
-            pass
+        numbers = self._read_numbers(cells)
+        if numbers is not None:
+            return numbers
         numbers = np.full(len(cells), np.nan)
         for row, cell in enumerate(cells):
             if cell.strip():
-                try:
-                    numbers[row] = float(cell)
-                except ValueError:
-                    raise self._not_a_number(place, given[row].strip()) from None
+                number = self._read_numbers([cell])
+                if number is None:
+                    raise self._not_a_number(place, cell.strip())
+                numbers[row] = number[0]
             elif place not in self.features:
                 raise self._empty(place, row)
         return numbers
@@ -179,7 +163,8 @@ class Table:
         return f"column {name!r}" if name else "column without a name"
 
     def _where(self, place, row):
-        return f"row {self.n_rows + row + self.first_row}, {self._column(place)}"
+        number = self.n_rows - self.n_before + row + self.first_row
+        return f"row {number}, {self._column(place)}"
 
     def _empty(self, place, row):
         return ValueError(
@@ -203,56 +188,6 @@ class Table:
         )
 
 
-def shortened(text, most=60):
-    """Text for a message."""
-    return text if len(text) <= most else f"{text[:most]}..."
-
-
-def _place_of_labels(name, header, label_column):
-    wanted = LABEL_NAMES if label_column is None else (label_column,)
-    place = _place(header, wanted)
-    if place is not None:
-        return place
-    columns = _columns_of(header)
-    if label_column is not None:
-        raise ValueError(f"{name} has no column {label_column!r}; {columns}.")
-    raise ValueError(
-        f"{name} has no column of labels ({', '.join(LABEL_NAMES)}); name it with --label-column. "
-        f"I{columns[1:]}."
-    )
-
-
-def _places_of_features(name, header, features, label):
-    places = []
-    for feature in features:
-        place = _place(header, (feature,))
-        if place is None:
-            raise ValueError(f"{name} has no column {feature!r}; {_columns_of(header)}.")
-        if place == label:
-            raise ValueError(
-                f"The feature {feature!r} is the column of labels of {name}: leave it out of "
-                "--features, or name the labels with --label-column."
-            )
-        if place in places:
-            raise ValueError(f"The feature {feature!r} is named twice: name it once.")
-        places.append(place)
-    return places
-
-
-def _place(header, wanted):
-    """Place of the first wanted name that the header has once, in any letter case if needed."""
-    for key in (str, str.casefold):
-        keyed = [key(column) for column in header]
-        found = [one for one in wanted if keyed.count(key(one)) == 1]
-        if found:
-            return keyed.index(key(found[0]))
-    return None
-
-
-def _columns_of(header):
-    return f"its columns are {shortened(', '.join(header), 1000)}"
-
-
 # --- Text -----------------------------------------------------------------------------------------
 
 
@@ -260,33 +195,81 @@ _ROWS = 500  # of a block: Python searches for garbage after 700 new lists, whic
 _LINE = 2**24  # characters of a line that are read at once
 
 
-def csv_blocks(path, **roles):
-    """Yield the `Table` of the file at `path` after each block; `roles` are its arguments."""
+#: Suffix -> what opens compressed text.
+_OPENERS = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+COMPRESSED = (*_OPENERS, ".zst")
+
+
+def csv_blocks(paths, **options):
+    """Yield the `Table` of the files `paths` after each block; options are those of `_read_csv`."""
     text = []
     while True:
+        table = None
         try:
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                yield from _read_csv(file, path.name, text=text, **roles)
-                return
+            for path in paths:
+                with _opened(path) as (file, _):
+                    lines = TextIOWrapper(file, encoding="utf-8-sig", newline="")
+                    for read in _read_csv(lines, path.name, table, text=text, **options):
+                        table = read
+                        yield table
+            if table is None or table.n_rows == 0:
+                raise ValueError(
+                    f"{paths[0].name} must have a line of column names and at least one row."
+                )
+            return
         except TextFeatureError as error:
             text.append(*error.args)
-        except UnicodeDecodeError:
-            raise ValueError(
-                f"{path.name} is not a readable text table: it is not encoded in UTF-8. Save it in "
-                "this encoding."
-            ) from None
-        except csv.Error as error:
-            raise ValueError(f"{path.name} is not a readable text table: {error}.") from error
 
 
-def count_csv_rows(path):
-    """About how many rows the file has, from the lines of its first megabytes."""
-    with path.open("rb") as file:
-        start = file.read(2**22)
-    return round(start.count(b"\n") * path.stat().st_size / max(len(start), 1))
+@contextmanager
+def _opened(path):
+    """A file of text as bytes, decompressed, and the file itself; errors are those of a table."""
+    suffix = path.suffix.lower()
+    try:
+        with path.open("rb") as raw:
+            if suffix == ".zst":
+                pa = _arrow()
+                yield pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd"), raw
+            else:
+                yield _OPENERS.get(suffix, BufferedReader)(raw), raw
+    except UnicodeDecodeError:
+        raise ValueError(
+            f"{path.name} is not a readable text table: it is not encoded in UTF-8. Save it in "
+            "this encoding."
+        ) from None
+    except (csv.Error, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
+        raise ValueError(f"{path.name} is not a readable text table: {error}.") from error
 
 
-def _read_csv(file, name, sep=",", decimal=".", **roles):
+def count_csv_rows(paths):
+    """About how many rows the files have, from the lines of the first megabytes of each."""
+    total = 0
+    for path in paths:
+        with _opened(path) as (file, raw):
+            lines = file.read(2**22).count(b"\n")
+            total += round(lines * path.stat().st_size / max(raw.tell(), 1))
+    return total
+
+
+def numbers_of_text(decimal="."):
+    """A function from texts to numbers, or None if some text is not a number.
+
+    ``decimal`` is the decimal mark, "," or ".".
+    """
+    marks = str.maketrans({"_": "?", **({",": ".", ".": "?"} if decimal == "," else {})})
+
+    def numbers(cells):
+        if len(marks) > 1 or "_" in "".join(cells):  # float would read 0_5 as 5
+            cells = [cell.translate(marks) for cell in cells]
+        try:
+            return np.fromiter(map(float, cells), np.float64, len(cells))
+        except ValueError:  # an empty cell, or text
+            return None
+
+    return numbers
+
+
+def _read_csv(file, name, table, *, text, known=(), sep=",", decimal=".", **roles):
     rows = csv.reader(_lines(file, name), delimiter=sep)
     rows = (row for row in rows if len(row) > 1 or (row and row[0].strip()))
     header = [column.strip() for column in next(rows, ())]
@@ -296,18 +279,26 @@ def _read_csv(file, name, sep=",", decimal=".", **roles):
             f"{name} is separated by {other[0]!r}, not by {sep!r}: pass sep={other[0]!r} "
             f"(--sep {'tab' if other[0] == chr(9) else repr(other[0])})."
         )
-    if header:
-        table = Table(name, header, first_row=2, decimal=decimal, **roles)
-        while block := list(islice(rows, _ROWS)):
-            for number, row in enumerate(block, start=table.n_rows + 2):
-                if len(row) != len(header):
-                    raise ValueError(
-                        f"{name} has {len(header)} columns, but row {number} has {len(row)} cells."
-                    )
-            table.append(list(zip(*block, strict=True)))
-            yield table
-    if not header or table.n_rows == 0:
-        raise ValueError(f"{name} must have a line of column names and at least one row.")
+    if table is None:
+        first = list(islice(rows, SAMPLE))
+        if not first:
+            return
+        whole = [row for row in first if len(row) == len(header)]
+        numbers = numbers_of_text(decimal)
+        found = find_roles(name, header, list(zip(*whole, strict=True)), numbers, **roles)
+        table = Table(name, header, found, numbers, first_row=2, text=text, known=known)
+        rows = chain(first, rows)
+    else:
+        table.continue_with(name, header)
+    while block := list(islice(rows, _ROWS)):
+        start = table.n_rows - table.n_before + 2
+        for number, row in enumerate(block, start=start):
+            if len(row) != len(header):
+                raise ValueError(
+                    f"{name} has {len(header)} columns, but row {number} has {len(row)} cells."
+                )
+        table.append(list(zip(*block, strict=True)))
+        yield table
 
 
 def _lines(file, name):
@@ -328,17 +319,23 @@ _BATCH = 2**16  # rows
 _NUMBER = re.compile(r"u?int\d+|halffloat|float|double|decimal\d+\(.*\)")
 
 
+def _arrow():
+    try:
+        import pyarrow
+    except ImportError:
+        raise ValueError(
+            'Reading .parquet and .zst needs pyarrow: pip install "skcalib[parquet]", or save the '
+            "table as .csv."
+        ) from None
+    return pyarrow
+
+
 @contextmanager
 def _parquet_file(path):
     """The file at `path`, opened by pyarrow."""
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise ValueError(
-            'Reading .parquet needs pyarrow: pip install "skcalib[parquet]", or save the table as '
-            ".csv."
-        ) from None
+    pa = _arrow()
+    import pyarrow.parquet as pq
+
     try:
         with pq.ParquetFile(path) as file:
             yield file
@@ -347,30 +344,43 @@ def _parquet_file(path):
         raise ValueError(f"{path.name} is not a readable parquet file: {said}") from error
 
 
-def count_parquet_rows(path):
-    """How many rows the file has."""
-    with _parquet_file(path) as file:
-        return file.metadata.num_rows
+def count_parquet_rows(paths):
+    """How many rows the files have."""
+    total = 0
+    for path in paths:
+        with _parquet_file(path) as file:
+            total += file.metadata.num_rows
+    return total
 
 
-def parquet_blocks(path, **roles):
-    """Yield the `Table` of the file at `path` after each batch; `roles` are its arguments."""
-    with _parquet_file(path) as file:
-        kept = _without_index(file.schema_arrow)
-        names = [field.name for field in kept]
-        text = [k for k, field in enumerate(kept) if not _NUMBER.fullmatch(str(field.type))]
-        table = Table(path.name, names, first_row=1, text=text, **roles)
-        for group in range(file.num_row_groups):  # of all at once, buffers would be kept
-            for batch in file.iter_batches(_BATCH, row_groups=[group], columns=names):
-                table.append([_cells(batch.column(name)) for name in names])
-                yield table
-        announced = file.metadata.num_rows
-    if table.n_rows != announced:
-        raise ValueError(
-            f"{path.name} is damaged: it announces {announced:,} rows and has {table.n_rows:,}."
-        )
-    if table.n_rows == 0:
-        raise ValueError(f"{path.name} must have at least one row.")
+def parquet_blocks(paths, *, known=(), **roles):
+    """Yield the `Table` of files after each batch; `roles` are those of `find_roles`."""
+    table, numbers = None, numbers_of_text()
+    for path in paths:
+        with _parquet_file(path) as file:
+            kept = _without_index(file.schema_arrow)
+            names = [field.name for field in kept]
+            text = [k for k, field in enumerate(kept) if not _NUMBER.fullmatch(str(field.type))]
+            if table is not None:
+                table.continue_with(path.name, names)
+            for group in range(file.num_row_groups):  # of all at once, buffers would be kept
+                for batch in file.iter_batches(_BATCH, row_groups=[group], columns=names):
+                    cells = [_cells(batch.column(name)) for name in names]
+                    if table is None:
+                        some = [one[:SAMPLE] for one in cells]
+                        found = find_roles(path.name, names, some, numbers, **roles)
+                        options = {"first_row": 1, "text": text, "known": known}
+                        table = Table(path.name, names, found, numbers, **options)
+                    table.append(cells)
+                    yield table
+            announced = file.metadata.num_rows
+        here = 0 if table is None else table.n_rows - table.n_before
+        if here != announced:
+            raise ValueError(
+                f"{path.name} is damaged: it announces {announced:,} rows and has {here:,}."
+            )
+    if table is None:
+        raise ValueError(f"{paths[0].name} must have at least one row.")
 
 
 def _without_index(schema):

@@ -12,7 +12,13 @@ from skcalib._records import Record
 from skcalib._values import shown
 from skcalib.io._classes import find_event, read_table
 from skcalib.io._npz import read_arrays
-from skcalib.io._tables import count_csv_rows, count_parquet_rows, csv_blocks, parquet_blocks
+from skcalib.io._tables import (
+    COMPRESSED,
+    count_csv_rows,
+    count_parquet_rows,
+    csv_blocks,
+    parquet_blocks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,6 +51,9 @@ class Predictions(Record):
         Features; None if there are none.
     event : label or None
         The requested class.
+    note : str
+        Which columns of a table were labels, probabilities, features or not used, where names do
+        not tell but values do; otherwise empty.
 
     See Also
     --------
@@ -56,8 +65,9 @@ class Predictions(Record):
     labels: np.ndarray | None
     features: MatrixLike = None
     event: Label = None
+    note: str = ""
 
-    _beside = ("labels", "event")
+    _beside = ("labels", "event", "note")
 
     def _columns(self):
         columns = {"y_true": self.y_true}
@@ -105,17 +115,25 @@ def read_predictions(
     path: str | PathLike[str],
     *,
     label_column: str | None = None,
+    score_column: str | None = None,
     event: str | None = None,
-    features: Sequence[str] = (),
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
     sep: str | None = None,
     decimal: Literal[".", ","] | None = None,
 ) -> Predictions:
-    """Read labels, probabilities and features from a file.
+    """Read labels, probabilities and features from a file, or from the files of one table.
 
     Tables are read block by block, so that the text of a file is never in memory as a whole. Text
     is read by the module csv of Python. Parquet needs pyarrow: ``pip install "skcalib[parquet]"``.
     Columns that pandas wrote as the index are ignored in parquet files, with or without a name. If
     one holds labels, call ``reset_index()`` before writing.
+
+    Where names do not tell what a column is, the first 2,000 rows do, and ``note`` of the result
+    states what was taken. The labels are the only column of 0 and 1 (-1/1, False/True, no/yes), or
+    the only one whose texts are the names of other columns. The score of two classes is the only
+    column of values in [0, 1] that are not all whole. Columns that are left over are features.
+    Columns with another text or whole number in each row identify the rows and are not used.
 
     Parameters
     ----------
@@ -126,18 +144,25 @@ def read_predictions(
         ``.parquet`` with a column of labels and one column per class, named after the class,
         possibly with a common prefix or suffix, in any letter case. A single column is the
         probability of the class that it names: ``churn``, ``p_churn``, ``churn_proba``,
-        ``P(churn)``. A single column that names no class, such as ``p`` or ``y_proba``, is the
-        probability of the `event`, which need not be given if labels are 0/1, -1/1 or False/True. A
-        first column without a name that numbers the rows from 0, as written by pandas, is ignored.
+        ``P(churn)``. A single column that names no class, such as ``p`` or ``model_score``, is the
+        probability of the `event`, which need not be given if labels are 0/1, -1/1, False/True or
+        no/yes. A first column without a name that numbers the rows from 0, as written by pandas, is
+        ignored. Text may be compressed: ``.csv.gz``, ``.csv.bz2``, ``.csv.xz``, and, with pyarrow,
+        ``.csv.zst``. A folder, or a pattern such as ``part-*.csv``, stands for files with the same
+        columns, in the order of their names.
     label_column : str, optional
         Name of the column of labels; by default the first of y_true, ground_truth, label, target
         and y that the table has, in any letter case.
+    score_column : str, optional
+        Name of the only column of probabilities, whatever the other columns hold.
     event : str, optional
         The class, of two, that is the event; a single column for the other class is converted.
-    features : sequence of str, default=()
+    features : sequence of str, optional
         Names of columns of a table that are features. They hold numbers, or text, which is read as
         categories; cells may be empty. The result is a data frame of pandas or, without pandas, of
-        polars. Without both it is an array, of numbers only.
+        polars. Without both it is an array, of numbers only. Default: the columns left over.
+    ignore : sequence of str, default=()
+        Names of columns that are not used.
     sep : str, optional
         The character that separates the cells of a .csv file; by default a comma.
     decimal : {".", ","}, optional
@@ -170,35 +195,43 @@ def read_predictions(
     ([0.75, 0.25], ['stay', 'churn'])
     """
     path = Path(path)
-    if isinstance(features, str):
-        raise ValueError(
-            f"features must be a sequence of names of columns, such as [{features!r}], got "
-            f"{features!r}."
-        )
-    suffix, text = _known_suffix(path), text_format(path, sep, decimal)
-    if suffix == ".npz":
-        if label_column is not None:
+    for name, value in {"features": features, "ignore": ignore}.items():
+        if isinstance(value, str):
             raise ValueError(
-                f"A label column ({label_column!r}) is for tables: the labels of {path.name} are "
-                "its array y_true or ground_truth."
+                f"{name} must be a sequence of names of columns, such as [{value!r}], got "
+                f"{value!r}."
             )
-        if len(features):
+    paths, suffix = _files_of(path)
+    text = text_format(path, suffix, sep, decimal)
+    if suffix == ".npz":
+        if label_column is not None or score_column is not None:
             raise ValueError(
-                f"Names of features ({', '.join(features)}) are for tables: the features of "
-                f"{path.name} are its array X."
+                f"A label column or score column ({label_column or score_column!r}) is for tables: "
+                f"{path.name} has the arrays y_true (or ground_truth) and y_proba (or predictions)."
+            )
+        if features or len(ignore):
+            raise ValueError(
+                f"Names of columns ({', '.join([*(features or ()), *ignore])}) are for tables: the "
+                f"features of {path.name} are its array X."
             )
         content = Predictions(*read_arrays(path))
         return content if event is None else _with_event(path.name, content, event)
     blocks, _ = _TABLES[suffix]
-    roles = {"label_column": label_column, "features": tuple(features), **text}
-    *_, table = blocks(path, **roles)  # one that grows
-    y_true, y_proba, labels, event = read_table(table, event=event)
-    return Predictions(y_true, y_proba, labels, table.feature_frame(), event)
+    roles = {"label_column": label_column, "score_column": score_column, "ignore": ignore}
+    *_, table = blocks(paths, features=features, **roles, **text)  # one that grows
+    return _predictions(table, event, table.feature_frame())
 
 
-def text_format(path: Path, sep: str | None, decimal: str | None) -> dict[str, str]:
+def _predictions(table, event, features=None):
+    """The rows that a table holds."""
+    y_true, y_proba, labels, event, assumed = read_table(table, event=event)
+    note = table.roles.note(table.header, assumed)
+    return Predictions(y_true, y_proba, labels, features, event, note)
+
+
+def text_format(path: Path, suffix: str, sep: str | None, decimal: str | None) -> dict[str, str]:
     """The separator and the decimal mark of text, if they are given."""
-    if path.suffix.lower() != ".csv":
+    if suffix != ".csv":
         if sep is None and decimal is None:
             return {}
         raise ValueError(f"sep and decimal are for .csv files, got {path.name}: leave them out.")
@@ -210,16 +243,38 @@ def text_format(path: Path, sep: str | None, decimal: str | None) -> dict[str, s
     return {"sep": sep, "decimal": decimal}
 
 
-def _known_suffix(path):
-    if not path.is_file():
-        raise ValueError(f"{path} is not a file.")
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
+def suffix_of(path: Path) -> str:
+    """The suffix that tells the format: that before the suffix of a compressed file."""
+    suffixes = [suffix.lower() for suffix in path.suffixes]
+    compressed = len(suffixes) > 1 and suffixes[-1] in COMPRESSED and suffixes[-2] == ".csv"
+    return ".csv" if compressed else "".join(suffixes[-1:])
+
+
+def _files_of(path):
+    """The files of a table: one, those of a folder, or those that a pattern matches; the suffix."""
+    if path.is_file():
+        found = [path]
+    elif path.is_dir():
+        found = sorted(one for one in path.iterdir() if suffix_of(one) in _TABLES)
+    else:
+        found = sorted(path.parent.glob(path.name)) if set(path.name) & set("*?[") else []
+    if not found:
+        what = (
+            f"has no file that ends in {' or '.join(_TABLES)}" if path.is_dir() else "is not a file"
+        )
+        raise ValueError(f"{path} {what}.")
+    suffixes = {suffix_of(one) for one in found}
+    if not suffixes <= set(SUFFIXES):
         raise ValueError(
             f"{path.name} must end in {', '.join(SUFFIXES)}: write its table in one of them, for "
             "example with pandas or polars."
         )
-    return suffix
+    if len(found) > 1 and (len(suffixes) > 1 or ".npz" in suffixes):
+        raise ValueError(
+            f"{path} stands for {len(found)} files with the endings {', '.join(sorted(suffixes))}: "
+            "the files of one table are all .csv or all .parquet."
+        )
+    return found, suffixes.pop()
 
 
 def _with_event(name, predictions, event):
@@ -249,15 +304,18 @@ class LateLabelError(ValueError):
 
 def count_rows(path: Path) -> int:
     """About how many rows a table has; 0 for arrays, which cannot be read part by part."""
-    _, count = _TABLES.get(_known_suffix(path), (None, None))
-    return 0 if count is None else count(path)
+    paths, suffix = _files_of(path)
+    _, count = _TABLES.get(suffix, (None, None))
+    return 0 if count is None else count(paths)
 
 
 def read_parts(
     path: Path,
     *,
     label_column: str | None = None,
+    score_column: str | None = None,
     event: str | None = None,
+    ignore: Sequence[str] = (),
     known: Sequence[str] | None = None,
     sep: str | None = None,
     decimal: str | None = None,
@@ -266,25 +324,27 @@ def read_parts(
 
     Raises `LateLabelError` where the labels of the first part, without ``known``, were not enough.
     """
-    blocks, _ = _TABLES[_known_suffix(path)]
-    roles = {"label_column": label_column, "known": () if known is None else known}
-    roles |= text_format(path, sep, decimal)
+    paths, suffix = _files_of(path)
+    blocks, _ = _TABLES[suffix]
+    roles = {"label_column": label_column, "score_column": score_column, "ignore": ignore}
+    roles |= {"features": (), "known": () if known is None else known}
+    roles |= text_format(path, suffix, sep, decimal)
     first = None  # classes of the first part
-    for table in _filled(blocks(path, **roles)):
+    for table in _filled(blocks(paths, **roles)):
         try:
-            y_true, y_proba, labels, wanted = read_table(table, event=event)
-            if first is not None and labels.tolist() != first:
+            part = _predictions(table, event)
+            if first is not None and part.labels.tolist() != first:
                 raise LateLabelError(table.texts(table.label))
         except ValueError:
             if known is not None:
                 raise
-            for rest in blocks(path, **roles):
+            for rest in blocks(paths, **roles):
                 rest.clear()
             if len(rest.texts(rest.label)) == len(table.texts(table.label)):
                 raise
             raise LateLabelError(rest.texts(rest.label)) from None
-        first = labels.tolist()
-        yield Predictions(y_true, y_proba, labels, None, wanted)
+        first = part.labels.tolist()
+        yield part
 
 
 def _filled(blocks):

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from skcalib.io import read_predictions
-from skcalib.io.files import read_parts
+from skcalib.io.files import count_rows, read_parts
 
 
 def hide(monkeypatch, *names):
@@ -165,6 +165,122 @@ def test_row_numbers_of_messages_count_all_blocks(read, monkeypatch):
         ("b" * 2000 + ",0", "row 7, column 'y'"),
     ):
         assert message in message_of(read, "y,p\n" + "0,0.5\n1,0.5\n\n" * 2 + "1,0.5\n" + last)
+
+
+# --- What the values tell -------------------------------------------------------------------------
+
+CHURN = {
+    "customer_id": np.arange(60) + 1000,
+    "age": np.arange(60) % 40 + 20,
+    "sex": np.where(np.arange(60) % 3, "f", "m"),
+    "since": [f"2026-01-{k % 28 + 1:02}" for k in range(60)],
+    "churned": np.arange(60) % 2,
+    "model_score": np.linspace(0.02, 0.98, 60).round(3),
+}
+CATS = dict(zip(("ant", "bee", "cat"), np.full((3, 60), [[0.25], [0.25], [0.5]]), strict=True))
+CATS |= {"species": np.resize(["ant", "bee", "cat"], 60), "size": np.arange(60) / 7}
+
+
+@pytest.mark.parametrize(
+    ("columns", "options", "features", "note"),
+    [
+        (
+            CHURN,
+            {},
+            ["age", "sex", "since"],
+            "labels: churned; probability of 1: model_score; features: age, sex, since; not used: "
+            "customer_id (another value in each row)",
+        ),
+        (CHURN, {"features": ["AGE"], "ignore": ["customer_id", "sex", "since"]}, ["age"], None),
+        (
+            CHURN | {"churned": np.where(CHURN["churned"], "yes", "no")},
+            {"event": "no", "ignore": ["since", "customer_id", "age"]},
+            ["sex"],
+            "labels: churned; probabilities: model_score; features: sex",
+        ),
+        (
+            CHURN | {"member": np.arange(60) % 2, "rate": np.linspace(0, 1, 60)},
+            {"label_column": "churned", "score_column": "model_score", "ignore": ["since"]},
+            ["age", "sex", "member", "rate"],
+            "probability of 1: model_score; features: age, sex, member, rate; not used: "
+            "customer_id (another value in each row)",
+        ),
+        (CATS, {}, ["size"], "labels: species; probabilities: ant, bee, cat; features: size"),
+    ],
+)
+def test_values_tell_what_a_column_is(tmp_path, parquet, columns, options, features, note):
+    paths = [tmp_path / "p.csv", parquet({k: list(v) for k, v in columns.items()})]
+    pd.DataFrame(columns).to_csv(paths[0], index=False)
+    for path in paths:
+        found = read_predictions(path, **options)
+        assert list(found.features.columns) == features
+        assert note is None or found.note == note
+        label = "species" if "species" in columns else "churned"
+        assert found.y_true.tolist() == columns[label].tolist()
+        assert len(found.to_frame()) == 60
+        parts = list(read_parts(path, **{k: v for k, v in options.items() if k != "features"}))
+        np.testing.assert_array_equal(parts[0].y_proba, found.y_proba)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"member": np.arange(60) % 2},
+            "It may be 'churned' or 'member': skcalib report p.csv --label-column churned.",
+        ),
+        (
+            {"other_score": np.linspace(0, 1, 60), "y": CHURN["churned"], "churned": 2},
+            "has the columns 'model_score' and 'other_score', which are not named after labels "
+            "(labels: 0 and 1), and a row of probabilities that sums to 1.98: keep the column of "
+            "labels and one column of probabilities for each class (of two classes, one is "
+            "enough); name a single one with --score-column, features with --features, and others "
+            "with --ignore.",
+        ),
+    ],
+)
+def test_what_may_be_two_things_is_refused(tmp_path, changed, message):
+    pd.DataFrame(CHURN | changed).to_csv(tmp_path / "p.csv", index=False)
+    assert message in message_of(read_predictions, tmp_path / "p.csv")
+
+
+# --- Compressed text, and several files -----------------------------------------------------------
+
+
+def test_compressed_tables_and_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr("skcalib.io._tables._ROWS", 7)
+    table = pd.DataFrame(CHURN)
+    expected = None
+    (tmp_path / "folder").mkdir()
+    for k in range(3):
+        rows = table[20 * k : 20 * (k + 1)]
+        rows.to_csv(tmp_path / f"part-{k}.csv.gz", index=False)
+        rows.to_parquet(tmp_path / "folder" / f"{k}.parquet")
+    names = [f"p.csv{end}" for end in ("", ".gz", ".bz2", ".xz", ".zst")]
+    for name in names[:-1]:
+        table.to_csv(tmp_path / name, index=False)
+    pa = pytest.importorskip("pyarrow")
+    with pa.CompressedOutputStream(tmp_path / names[-1], "zstd") as file:
+        file.write((tmp_path / names[0]).read_bytes())
+    for name in (*names, "part-*.csv.gz", "folder"):
+        found = read_predictions(tmp_path / name)
+        expected = found.to_frame() if expected is None else expected
+        assert found.to_frame().equals(expected), name
+        assert 40 < count_rows(tmp_path / name) < 80
+    table[20:].rename(columns={"age": "years"}).to_csv(tmp_path / "part-1.csv.gz", index=False)
+    said = message_of(read_predictions, tmp_path / "part-*.csv.gz")
+    assert said.startswith("part-1.csv.gz has the columns customer_id, years") and "same" in said
+    table[20:21].drop(columns="age").to_csv(tmp_path / "part-1.csv.gz", index=False)
+    (tmp_path / "part-2.parquet").touch()
+    said = message_of(read_predictions, tmp_path / "part-*")
+    assert "stands for 4 files with the endings .csv, .parquet" in said
+    for name in names[1:]:
+        damaged = (tmp_path / name).read_bytes()[:-20]
+        (tmp_path / name).write_bytes(damaged)
+        said = message_of(read_predictions, tmp_path / name)
+        assert said.startswith(f"{name} is not a readable text table: ")
+    (tmp_path / "none").mkdir()
+    assert message_of(read_predictions, tmp_path / "none").endswith("has no .csv or .parquet file.")
 
 
 # --- Memory ---------------------------------------------------------------------------------------
@@ -365,5 +481,6 @@ def test_parquet_without_pyarrow_is_refused(tmp_path, monkeypatch):
     path = tmp_path / "p.parquet"
     path.write_bytes(b"PAR1")
     assert message_of(read_predictions, path) == (
-        'Reading .parquet needs pyarrow: pip install "skcalib[parquet]", or save the table as .csv.'
+        'Reading .parquet and .zst needs pyarrow: pip install "skcalib[parquet]", or save the '
+        "table as .csv."
     )

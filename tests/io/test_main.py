@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from io import BytesIO, TextIOWrapper
 from typing import ClassVar
 
 import numpy as np
@@ -100,6 +101,26 @@ def test_columns_of_features(here, made):
     assert main(["report", "p.csv", "--features", "age,sex", "--label-column", "y"]) == 0
 
 
+def test_a_table_whose_columns_have_any_names(here, made, capsys, monkeypatch):
+    rows = [f"{k},{k % 50},{'fm'[k % 2]},{k % 2},{k / 97:.3f}" for k in range(90)]
+    text = "\n".join(["id,age,sex,churned,score_of_rf", *rows])
+    (here / "churn.csv").write_text(text)
+    assert main(["report", "churn.csv"]) == 0
+    said = "labels: churned; probability of 1: score_of_rf"
+    captured = capsys.readouterr()
+    assert captured.err.startswith(f"skcalib: churn.csv: {said}; features: age, sex; not used: id")
+    assert captured.err.count("\n") == 1 and made[-1].options["name"] == "churn"
+    assert list(made[-1].options["features"].columns) == ["age", "sex"]
+    assert main(["report", "churn.csv", "--ignore", "age,id", "--by", "sex"]) == 0
+    assert made[-1].options["features"] is None and len(made[-1].options["by"]) == 90
+    assert main(["report", "churn.csv", "--sketch"]) == 0
+    assert made[-1].sketch.n_samples_seen_ == 90
+    assert f"{said}; not used: id (no feature), age" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(text.encode())))
+    assert main(["report", "-", "--score-column", "score_of_rf"]) == 0
+    assert made[-1].options["name"] == "standard-input"
+
+
 def test_groups_of_features_are_named(here, capsys):
     rng = np.random.default_rng(0)
     p, region = rng.uniform(0.2, 0.8, 2000), rng.choice(["north", "south"], 2000)
@@ -178,20 +199,20 @@ def test_rounded_probabilities_are_normalized_on_request(here, capsys):
         (["report", "bad.csv"], "Each row of y_proba must sum to 1"),
         (["report", "good.csv", "--confidence-level", "95"], "confidence_level must lie"),
         (["report", "good.csv", "--out", "nowhere/page.html"], "nowhere is not a folder"),
-        (["report", "wide.csv"], "'age' with values outside [0, 1]"),
+        (["report", "wide.csv"], "'c', which is not named after a label (labels: a and b)"),
         (["report", "three.npz", "--event", "1"], "--event is for two classes, but three.npz has"),
         (["report", "percent.csv"], "value 60, outside [0, 1]: probabilities are expected. If"),
         (["report", "hole.csv"], "hole.csv has an empty cell in row 3, column 'b'"),
-        (["report", "long.npz", "--label-column", "y"], "A label column ('y') is for tables"),
-        (["report", "long.npz", "--features", "x"], "Names of features (x) are for tables"),
-        (["report", "wide.csv", "--features", "size"], "'size'; its columns are y, a, b, age."),
+        (["report", "long.npz", "--label-column", "y"], "A label column or score column ('y') is"),
+        (["report", "long.npz", "--features", "x"], "Names of columns (x) are for tables"),
+        (["report", "wide.csv", "--features", "size"], "'size'; its columns are y, a, b, c."),
         (["report", "long.npz"], "X and y_true must have the same number of samples"),
     ],
 )
 def test_errors_are_one_sentence_and_status_2(here, capsys, arguments, message):
     (here / "bad.csv").write_text("y,a,b\na,0.5,0.6\nb,0.2,0.2\n")
     (here / "good.csv").write_text("y,a,b\na,0.5,0.5\nb,0.2,0.8\nb,0.4,0.6\n")
-    (here / "wide.csv").write_text("y,a,b,age\na,0.5,0.5,33\nb,0.2,0.8,44\n")
+    (here / "wide.csv").write_text("y,a,b,c\na,0.5,0.5,0.1\nb,0.2,0.8,1\n")
     (here / "hole.csv").write_text("y,a,b\na,0.5,0.5\nb,0.2,\n")
     (here / "percent.csv").write_text("label,p_1\n0,50\n1,60\n")
     np.savez("three.npz", y_true=[0, 1, 2], y_proba=np.eye(3))

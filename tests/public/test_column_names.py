@@ -133,9 +133,17 @@ def test_names_of_several_columns(names, classes, expected):
 
 
 def test_plain_classes_and_numbered_columns():
-    for classes in (BITS, [-1, 1], [False, True], ["0", "1"], [0.0, 1.0], ["FALSE", "TRUE"]):
+    for classes in (
+        BITS,
+        [-1, 1],
+        [False, True],
+        ["0", "1"],
+        [0.0, 1.0],
+        ["FALSE", "TRUE"],
+        ["no", "Yes"],
+    ):
         assert is_plain(classes) and is_plain(np.array(classes))
-    for classes in ([1, 2], ["no", "yes"], [0, 1, 2], [None, 1]):
+    for classes in ([1, 2], ["no", "sick"], [0, 1, 2], [None, 1]):
         assert not is_plain(classes)
     assert is_numbering([0, 1]) and is_numbering(["p1", "p2"]) and is_numbering(["column_0"])
     for names in (["p2", "p1"], ["a", "b"], ["p1", "q2"], [3, 4]):

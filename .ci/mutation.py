@@ -1,0 +1,406 @@
+"""Do the tests notice wrong formulas? python .ci/mutation.py [module ...]
+
+A mutant is the library with one operator, number, comparison or argument changed. The tests of its
+module must fail. All modules that hold numbers are covered, by a sample of their mutants: the seed
+is the number of the week, so that other mutants are tried each week. Run it in an environment with
+the test extra. The library and the tests are read from a copy; nothing is written into the
+checkout. Prints what survived, and a score for each module.
+
+    python .ci/mutation.py --sample 12                  # 12 mutants of each module: some hours
+    python .ci/mutation.py --changed HEAD~20 --sample 60 --seconds 300   # a step of .ci/run
+    python .ci/mutation.py --sample 0 errors/corp.py    # all mutants of a module
+
+With --changed the sample is that of all files together. Mutants that change no result are listed
+with a reason in .ci/equivalent_mutants, and are not counted.
+"""
+
+import argparse
+import ast
+import csv
+import datetime
+import importlib.abc
+import importlib.util
+import io
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+EQUIVALENT = ROOT / ".ci" / "equivalent_mutants"
+#: Modules that draw, write or read texts, and checkers for authors of extensions.
+WITHOUT_NUMBERS = (
+    "displays/",
+    "io/",
+    "testing/",
+    "report/",
+    "__",
+    "_docstrings",
+    "_types",
+    "frames",
+)
+WITHOUT_NUMBERS += ("_column_names", "_class_columns", "_monitor_command", "_formatting", "_values")
+WITHOUT_NUMBERS += ("_records", "_files", "_fits", "datasets/")
+#: A test that takes longer than this, in seconds, hangs: the mutant is killed.
+HANGS = 60
+
+OPERATORS = {
+    ast.Add: "-",
+    ast.Sub: "+",
+    ast.Mult: "/",
+    ast.Div: "*",
+    ast.FloorDiv: "*",
+    ast.Pow: "*",
+}
+OPPOSITE = {ast.Lt: ">=", ast.LtE: ">", ast.Gt: "<=", ast.GtE: "<", ast.Eq: "!=", ast.NotEq: "=="}
+OPPOSITE |= {ast.Is: "is not", ast.IsNot: "is", ast.In: "not in", ast.NotIn: "in"}
+OTHERS = {"minimum": "maximum", "maximum": "minimum", "min": "max", "max": "min", "log": "log1p"}
+OTHERS |= {"argmin": "argmax", "argmax": "argmin", "ceil": "floor", "floor": "ceil", "any": "all"}
+OTHERS |= {"all": "any", "zeros": "ones", "ones": "zeros", "sum": "mean", "exp": "expm1"}
+WITHOUT = ("abs", "sqrt", "clip", "sorted")  # these become their first argument
+
+
+# --- The mutants of a file ------------------------------------------------------------------------
+
+
+class Mutants(ast.NodeVisitor):
+    """Changes of a source text: the function, start, end and text of each."""
+
+    def __init__(self, source):
+        self.found, self.scope = [], []
+        lines = source.encode().splitlines(keepends=True)
+        self.starts = [0]
+        for line in lines:
+            self.starts.append(self.starts[-1] + len(line))
+        self.source = source.encode()
+        self.visit(ast.parse(source))
+
+    def place(self, node):
+        return (
+            self.starts[node.lineno - 1] + node.col_offset,
+            self.starts[node.end_lineno - 1] + node.end_col_offset,
+        )
+
+    def text(self, node):
+        start, end = self.place(node)
+        return self.source[start:end].decode()
+
+    def add(self, node, text, length=None):
+        """The node, or so many of its last characters, become a text."""
+        start, end = self.place(node)
+        if self.scope:
+            self.found.append(
+                (".".join(self.scope), start if length is None else end - length, end, text)
+            )
+
+    def _scoped(self, node):
+        self.scope.append(node.name)
+        for part in node.body:
+            self.visit(part)
+        self.scope.pop()
+
+    visit_FunctionDef = visit_ClassDef = _scoped
+
+    def _skip(self, node):
+        """Messages, annotations and imports hold no numbers."""
+
+    visit_Raise = visit_Import = visit_ImportFrom = visit_JoinedStr = visit_Assert = _skip
+
+    def visit_AnnAssign(self, node):
+        if node.value is not None:
+            self.visit(node.value)
+
+    def visit_If(self, node):
+        if "TYPE_CHECKING" not in self.text(node.test):
+            self.generic_visit(node)
+
+    def visit_Expr(self, node):
+        if not (isinstance(node.value, ast.Constant) or "warn" in self.text(node.value)[:20]):
+            self.generic_visit(node)
+
+    def visit_BinOp(self, node):
+        words = isinstance(node.left, (ast.Constant, ast.JoinedStr)) and isinstance(
+            getattr(node.left, "value", ""), str
+        )
+        if type(node.op) in OPERATORS and not words:
+            left, right = self.text(node.left), self.text(node.right)
+            self.add(node, f"(({left}) {OPERATORS[type(node.op)]} ({right}))")
+        self.generic_visit(node)
+
+    def visit_Compare(self, node):
+        if len(node.ops) == 1 and type(node.ops[0]) in OPPOSITE:
+            left, right = self.text(node.left), self.text(node.comparators[0])
+            self.add(node, f"({left} {OPPOSITE[type(node.ops[0])]} {right})")
+        self.generic_visit(node)
+
+    def visit_BoolOp(self, node):
+        word = " or " if isinstance(node.op, ast.And) else " and "
+        self.add(node, "(" + word.join(f"({self.text(one)})" for one in node.values) + ")")
+        self.generic_visit(node)
+
+    def visit_UnaryOp(self, node):
+        if isinstance(node.op, (ast.USub, ast.Not)):
+            self.add(node, f"({self.text(node.operand)})")
+        self.generic_visit(node)
+
+    def visit_IfExp(self, node):
+        self.add(
+            node,
+            f"(({self.text(node.orelse)}) if {self.text(node.test)} else ({self.text(node.body)}))",
+        )
+        self.generic_visit(node)
+
+    def visit_Constant(self, node):
+        if type(node.value) is bool:
+            self.add(node, str(not node.value))
+        elif type(node.value) is int:
+            self.add(node, str(node.value + 1))
+        elif type(node.value) is float:
+            self.add(node, repr(1.5 * node.value + (node.value == 0)))
+
+    def visit_Call(self, node):
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        if name in OTHERS:
+            owner = self.text(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+            reduces = owner and name in ("min", "max", "sum", "any", "all", "argmax", "argmin")
+            if owner == "np" or reduces or (not owner and name in ("min", "max")):
+                self.add(node.func, OTHERS[name], len(name))
+        if name in WITHOUT and node.args:
+            self.add(node, f"({self.text(node.args[0])})")
+        for word in node.keywords:
+            same = isinstance(word.value, ast.Name) and word.value.id == word.arg
+            if same:
+                others = [self.text(one) for one in (*node.args, *node.keywords) if one is not word]
+                self.add(node, f"{self.text(node.func)}({', '.join(others)})")
+        self.generic_visit(node)
+
+
+def mutants_of(path):
+    """Mutants of a file: its name, the function, the changed line, and the new source."""
+    source = path.read_text(encoding="utf-8")
+    whole = source.encode()
+    for function, start, end, text in Mutants(source).found:
+        first = whole.rfind(b"\n", 0, start) + 1
+        last = whole.find(b"\n", end)
+        old = " ".join(whole[first:last].decode().split())
+        new = " ".join((whole[first:start] + text.encode() + whole[end:last]).decode().split())
+        yield path, function, old, new, whole[:start] + text.encode() + whole[end:]
+
+
+# --- The tests of a module ------------------------------------------------------------------------
+
+
+def tests_of(path, root):
+    """Test files that have to notice, those named after the module first."""
+    place = path.relative_to(root / "skcalib")
+    tests, stem = root / "tests", place.stem.strip("_")
+    named = sorted(tests.rglob(f"test_*{stem}*.py")) if len(stem) > 3 else []
+    folder = place.parts[0]
+    own = sorted((tests / folder).glob("test_*.py")) if len(place.parts) > 1 else []
+    users = [
+        one
+        for one in sorted(tests.rglob("test_*.py"))
+        if f"skcalib.{module_of(place)}" in one.read_text(encoding="utf-8")
+    ]
+    laws = sorted((tests / "laws").glob("test_*.py"))
+    more = [tests / "test_golden.py", *sorted(tests.glob("test_*.py"))]
+    public = [
+        tests / "public" / f"test_{name}.py" for name in ("parameters", "robustness", "messages")
+    ]
+    chosen = [*named, *users, *own, *laws, *more, *public]
+    skipped = ("studies", "documentation", "typing")
+    chosen = [one for one in chosen if not any(word in one.parts for word in skipped)]
+    return [str(one) for one in dict.fromkeys(chosen) if one.exists()]
+
+
+def module_of(place):
+    return ".".join(place.with_suffix("").parts)
+
+
+class Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
+    """Imports one module from another source."""
+
+    def __init__(self, name, path, source):
+        self.name, self.path, self.source = name, str(path), source
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname == self.name:
+            return importlib.util.spec_from_file_location(fullname, self.path, loader=self)
+        return None
+
+    def get_filename(self, fullname):
+        return self.path
+
+    def get_data(self, path):
+        if path == self.path:
+            return self.source
+        raise OSError(path)
+
+
+class Clock:
+    """A plugin of pytest that ends a test that hangs, and the run after so many seconds."""
+
+    def __init__(self, seconds):
+        self.ends = time.monotonic() + seconds
+
+    def pytest_runtest_setup(self, item):
+        signal.alarm(HANGS)
+        if time.monotonic() > self.ends:
+            os._exit(0)
+
+
+def is_killed(mutant, root, seconds):
+    """Run the tests of a mutant in a child process; whether they fail."""
+    path, *_, source = mutant
+    child = os.fork()
+    if child == 0:
+        os.chdir(root)
+        sys.path[:0] = [str(root), str(root / "tests")]
+        name = "skcalib." + module_of(path.relative_to(root / "skcalib"))
+        sys.meta_path.insert(0, Changed(name, path, source))
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, 1)
+        os.dup2(null, 2)
+        import pytest
+
+        with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+            options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--every", "3"]
+            code = pytest.main([*options, *tests_of(path, root)], plugins=[Clock(seconds)])
+        os._exit(int(code) if int(code) in (0, 1, 2, 3, 4) else 1)
+    return child
+
+
+def run(mutants, root, *, seconds, ends, n_jobs):
+    """Killed or not, for each mutant that was reached before the time ends."""
+    waiting, running, outcome = list(enumerate(mutants)), {}, {}
+    while waiting or running:
+        while waiting and len(running) < n_jobs and time.monotonic() < ends:
+            number, mutant = waiting.pop(0)
+            running[is_killed(mutant, root, seconds)] = number
+        if not running:
+            break
+        child, status = os.wait()
+        number = running.pop(child)
+        outcome[number] = status != 0
+        path, function, old, new, _ = mutants[number]
+        if status == 0:
+            print(f"survived: {path.relative_to(root)}, {function}\n    - {old}\n    + {new}")
+        sys.stdout.flush()
+    return outcome
+
+
+# --- What is chosen, and its score ----------------------------------------------------------------
+
+
+def key_of(mutant, root):
+    path, function, old, new, _ = mutant
+    return f"{path.relative_to(root / 'skcalib')} | {function} | {old} | {new}"
+
+
+def changed_since(reference):
+    """Files of the library that differ from a commit; none where it does not exist."""
+    command = ["git", "diff", "--name-only", "--diff-filter=d", reference, "--", "skcalib"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    return [line.removeprefix("skcalib/") for line in done.stdout.splitlines()]
+
+
+def has_numbers(name):
+    return name.endswith(".py") and not name.startswith(WITHOUT_NUMBERS) and "__init__" not in name
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("modules", nargs="*", help="such as errors/corp.py; default: all")
+    parser.add_argument("--changed", metavar="REF", help="files that differ from this commit")
+    parser.add_argument("--sample", type=int, default=12, help="mutants of each module; 0: all")
+    year, number, _ = datetime.date.today().isocalendar()
+    parser.add_argument(
+        "--seed", type=int, default=100 * year + number, help="default: year and week"
+    )
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="time for all")
+    parser.add_argument("--each", type=float, default=90, help="seconds of tests for a mutant")
+    parser.add_argument("--least", type=float, default=95, help="per cent that must be killed")
+    parser.add_argument("--scores", type=Path, help="table of the scores, which is added to")
+    options = parser.parse_args()
+    ends = time.monotonic() + options.seconds
+    names = options.modules or sorted(
+        str(path.relative_to(ROOT / "skcalib")) for path in (ROOT / "skcalib").rglob("*.py")
+    )
+    if options.changed:
+        names = [name for name in changed_since(options.changed) if name in names]
+    names = [name for name in names if has_numbers(name) or name in options.modules]
+    listed = EQUIVALENT.read_text(encoding="utf-8").splitlines() if EQUIVALENT.exists() else []
+    listed = {line.strip() for line in listed if not line.startswith("#")}
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        for part in ("skcalib", "tests", "doc", "examples"):
+            shutil.copytree(ROOT / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
+        for part in ("pyproject.toml", "README.md", "CHANGELOG.md"):
+            shutil.copy(ROOT / part, root)
+        by_module = {name: list(mutants_of(root / "skcalib" / name)) for name in names}
+        rng, chosen = random.Random(options.seed), []
+        pools = (
+            [[m for own in by_module.values() for m in own]]
+            if options.changed
+            else by_module.values()
+        )
+        for pool in pools:
+            pool = [one for one in pool if key_of(one, root) not in listed]
+            some = options.sample and options.sample < len(pool)
+            chosen += rng.sample(pool, options.sample) if some else pool
+        rng.shuffle(chosen)  # where time ends, all modules have had some
+        warm_up()
+        started = time.monotonic()
+        jobs = int(os.environ.get("CHILDREN", os.cpu_count() or 1))
+        outcome = run(chosen, root, seconds=options.each, ends=ends, n_jobs=jobs)
+        scores = defaultdict(lambda: [0, 0])
+        for number, killed in outcome.items():
+            name = str(chosen[number][0].relative_to(root / "skcalib"))
+            scores[name][0] += killed
+            scores[name][1] += 1
+    return report(scores, len(chosen), time.monotonic() - started, options)
+
+
+def warm_up():
+    """Import what all tests need, once; the library itself is imported by each child."""
+    for name in ("numpy", "scipy.stats", "scipy.optimize", "scipy.special", "pandas", "polars"):
+        importlib.import_module(name)
+    for name in ("sklearn.ensemble", "sklearn.model_selection", "sklearn.linear_model", "pytest"):
+        importlib.import_module(name)
+    importlib.import_module("matplotlib.pyplot")
+
+
+def report(scores, n_chosen, seconds, options):
+    killed, total = (sum(one[k] for one in scores.values()) for k in (0, 1))
+    for name, (own, of) in sorted(scores.items()):
+        if own < of:
+            print(f"{name}: {own} of {of} killed")
+    if options.scores:
+        known = {}
+        if options.scores.exists():
+            with options.scores.open(newline="") as file:
+                known = {row[0]: list(map(int, row[1:])) for row in list(csv.reader(file))[1:]}
+        for name, (own, of) in scores.items():
+            before = known.get(name, [0, 0])
+            known[name] = [before[0] + own, before[1] + of]
+        with options.scores.open("w", newline="") as file:
+            csv.writer(file, lineterminator="\n").writerows(
+                [("module", "killed", "mutants"), *((name, *known[name]) for name in sorted(known))]
+            )
+    share = 100 * killed / total if total else 100.0
+    print(
+        f"{killed} of {total} mutants killed, {share:.1f} % ({n_chosen} chosen, seed "
+        f"{options.seed}, {seconds:.0f} s)"
+    )
+    return int(share < options.least)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
