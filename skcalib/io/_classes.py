@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from skcalib._column_names import forms, is_plain, match_names, read_name
-from skcalib.io._roles import shortened
+from skcalib.io._roles import command, shortened
 
 _FIXED_WIDTH = 32  # characters; arrays of longer labels hold objects, which need less memory
 
@@ -235,8 +235,15 @@ def _one_by_one(name, names, observed):
         missing = next((c for k, c in enumerate(observed) if k not in claimed), missing)
     raise ValueError(
         f"{name} has the label {str(missing)!r}, but no column of that name, such as "
-        f"'p_{missing}' (columns of probabilities: {_and(names)})."
+        f"'p_{missing}' (columns of probabilities: {_and(names)}){_example(name, names, observed)}."
     )
+
+
+def _example(name, names, observed):
+    """A command for a table with several scores of two classes."""
+    if len(observed) > 2:
+        return ""
+    return f"; if one of them is the score: {command(name, score_column=names[0])}"
 
 
 def _check_extra(name, names, observed, proba, extra):

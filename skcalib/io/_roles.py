@@ -4,6 +4,7 @@ Names decide where they can. Otherwise the first rows do: a column takes part wh
 one thing, and `Roles.note` states what was derived from values.
 """
 
+import re
 import shlex
 from collections import Counter
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ _UNNAMED = ("", "Unnamed: 0")
 SAMPLE = 2000
 _FEW_ROWS = 50  # below, a column with a different value in each row may be anything
 _MOST_CATEGORIES = 50
+#: Words in the names of columns that identify rows, however few there are.
+_IDENTIFIERS = {"id", "ids", "uuid", "guid", "key", "index"}
 
 
 @dataclass(frozen=True)
@@ -69,12 +72,13 @@ class _Column:
     def has_fractions(self):
         return self.values is not None and bool(np.any(self.values != np.rint(self.values)))
 
-    def why_unused(self):
+    def why_unused(self, name):
         """The reason why a column is no feature; empty if it may be one."""
         if self.n_filled == 0:
             return "empty"
-        alone = len(self.texts) == self.n_rows >= _FEW_ROWS
-        if alone and not self.has_fractions():
+        named = not _IDENTIFIERS.isdisjoint(re.findall("[^\\W_]+", name.casefold()))
+        enough = self.n_rows >= _FEW_ROWS or named
+        if enough and len(self.texts) == self.n_rows and not self.has_fractions():
             return "another value in each row"
         if self.values is None and len(self.texts) > _MOST_CATEGORIES:
             return f"more than {_MOST_CATEGORIES} different texts"
@@ -120,7 +124,7 @@ def find_roles(
     for k in rest:
         if k not in proba:
             why = "" if features is None else "no feature"
-            why = why or (columns[k].why_unused() if columns else "")
+            why = why or (columns[k].why_unused(header[k]) if columns else "")
             (unused if why else found).append(f"{header[k]} ({why})" if why else k)
     names = tuple(header[k] for k in found)
     derived = (header[label] if is_derived else "", names, tuple(unused))

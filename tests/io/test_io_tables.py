@@ -231,11 +231,8 @@ def test_values_tell_what_a_column_is(tmp_path, parquet, columns, options, featu
         ),
         (
             {"other_score": np.linspace(0, 1, 60), "y": CHURN["churned"], "churned": 2},
-            "has the columns 'model_score' and 'other_score', which are not named after labels "
-            "(labels: 0 and 1), and a row of probabilities that sums to 1.98: keep the column of "
-            "labels and one column of probabilities for each class (of two classes, one is "
-            "enough); name a single one with --score-column, features with --features, and others "
-            "with --ignore.",
+            "such as 'p_0' (columns of probabilities: model_score and other_score); if one of them "
+            "is the score: skcalib report p.csv --score-column model_score.",
         ),
     ],
 )
@@ -280,7 +277,7 @@ def test_compressed_tables_and_parts(tmp_path, monkeypatch):
         said = message_of(read_predictions, tmp_path / name)
         assert said.startswith(f"{name} is not a readable text table: ")
     (tmp_path / "none").mkdir()
-    assert message_of(read_predictions, tmp_path / "none").endswith("has no .csv or .parquet file.")
+    assert message_of(read_predictions, tmp_path / "none").endswith("in .csv or .parquet.")
 
 
 # --- Memory ---------------------------------------------------------------------------------------
