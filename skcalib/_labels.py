@@ -166,16 +166,28 @@ def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
         classes = _complete_single_class(classes, pos_label, name)
     if pos_label is not None:
         classes = put_positive_last(classes, pos_label, reorder=n_columns == 1)
+    if labels is None and len(classes) < n_columns and _count_columns(classes, n_columns):
+        if classes[0] == 0 and len(classes) > 2:  # those that count from 1, or of events, have not
+            return np.arange(n_columns, dtype=classes.dtype)
+        numbers = f"labels=range({n_columns}) if labels are the numbers of columns"
+    else:
+        numbers = f"labels= with the class of each column of {name}"
     if len(classes) != max(n_columns, 2):
         holds = "y_true has" if labels is None else "labels lists"
         columns = f"{n_columns} columns"
-        advice = f"pass labels= with the class of each column of {name} (for a scikit-learn"
-        advice += " classifier: its classes_)"
+        advice = f"pass {numbers} (for a scikit-learn classifier: its classes_)"
         if n_columns == 1:
             columns = "one column (the positive class)"
             advice = "pass all columns, or y == k as the labels of one class k"
         raise ValueError(f"{holds} {len(classes)} classes but {name} has {columns}: {advice}.")
     return classes
+
+
+def _count_columns(classes, n_columns):
+    """Whether labels are whole numbers that can be numbers of columns, from 0."""
+    if classes.dtype.kind not in "iuf":
+        return False
+    return classes[0] >= 0 and classes[-1] < n_columns and np.array_equal(classes, np.rint(classes))
 
 
 def _complete_single_class(classes, pos_label, name):

@@ -365,8 +365,8 @@ INVALID_CALLS = [
     ),
     (
         partial(s.calibration_improvement, Y, P, P3),
-        "y_true has 2 classes but after has 3 columns: pass labels= with the class of each column "
-        "of after (for a scikit-learn classifier: its classes_).",
+        "y_true has 2 classes but after has 3 columns: pass labels=range(3) if labels are the "
+        "numbers of columns (for a scikit-learn classifier: its classes_).",
     ),
     (
         partial(s.calibration_improvement, Y, 1 - CERTAIN, 1 - CERTAIN, loss="log"),

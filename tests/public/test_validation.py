@@ -69,6 +69,15 @@ BAD_PROBA = {
 }
 
 
+def test_whole_numbers_are_numbers_of_columns():
+    """A 0 tells that labels count from 0; without it they may count from 1."""
+    y, proba = np.resize([0, 2, 3], 40), np.random.default_rng(0).dirichlet(np.ones(5), 40)
+    expected = brier(y, proba, labels=range(5))
+    assert brier(y, proba) == brier(y.astype(float), proba) == expected
+    with pytest.raises(ValueError, match=r"labels=range\(5\) if labels are the numbers of columns"):
+        brier(y[y > 0], proba[y > 0])
+
+
 @pytest.mark.parametrize("function", [brier, proper_calibration_error])
 @pytest.mark.parametrize(("y", "proba", "words"), BAD_PROBA.values(), ids=BAD_PROBA)
 def test_bad_probabilities(function, y, proba, words):
