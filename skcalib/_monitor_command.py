@@ -64,7 +64,7 @@ def reading(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def tell(name: str, note: str) -> None:
-    """Print on standard error what the values of a table told about its columns."""
+    """Print on standard error what the values of a table show about its columns."""
     if note:
         print(f"skcalib: {printable(name)}: {printable(note)}.", file=sys.stderr)
 

@@ -16,7 +16,7 @@ from skcalib._column_names import is_plain, match_names, read_name
 LABEL_NAMES = ("y_true", "ground_truth", "label", "target", "y")
 #: Names of a first column that numbers the rows, as written by pandas.
 _UNNAMED = ("", "Unnamed: 0")
-#: Rows whose values tell what a column is.
+#: Rows whose values show what a column is.
 SAMPLE = 2000
 _FEW_ROWS = 50  # below, a column with a different value in each row may be anything
 _MOST_CATEGORIES = 50
@@ -28,8 +28,8 @@ _IDENTIFIERS = {"id", "ids", "uuid", "guid", "key", "index"}
 class Roles:
     """Places of the columns of a table.
 
-    ``numbers_rows`` tells that the first column numbers the rows. ``derived`` has the name of the
-    column of labels, if values told it, the names of the features that values told, and those of
+    ``numbers_rows`` is True if the first column numbers the rows. ``derived`` has the name of the
+    column of labels, if values show it, the names of the features that values show, and those of
     columns that are not used, with the reason.
     """
 
@@ -40,7 +40,7 @@ class Roles:
     derived: tuple = ("", (), ())
 
     def note(self, header, event):
-        """What values told; `event` is the class of a column whose name does not state it."""
+        """What values show; `event` is the class of a column whose name does not state it."""
         label, features, unused = self.derived
         parts = [f"labels: {label}"] * bool(label)
         if event is not None or any(self.derived):
@@ -98,7 +98,7 @@ def find_roles(
 ):
     """`Roles` of the columns `header` of the table `name`, whose first rows have `cells`.
 
-    ``numbers`` turns texts into an array, or None if one is no number. With ``features=None``
+    ``numbers`` turns texts into an array, or None if one is not a number. With ``features=None``
     columns that are left over are features.
     """
     for column, times in Counter(header).items():
@@ -138,7 +138,7 @@ def command(name, **options):
 
 
 def _label(name, header, columns, label_column, ignored):
-    """Place of the labels, and whether only values told it."""
+    """Place of the labels, and whether only values show it."""
     place = place_of(header, LABEL_NAMES if label_column is None else (label_column,))
     if place is not None:
         return place, False

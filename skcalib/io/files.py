@@ -53,7 +53,7 @@ class Predictions(Record):
         The requested class.
     note : str
         Which columns of a table were labels, probabilities, features or not used, where names do
-        not tell but values do; otherwise empty.
+        not state it but values show it; otherwise empty.
 
     See Also
     --------
@@ -129,7 +129,7 @@ def read_predictions(
     Columns that pandas wrote as the index are ignored in parquet files, with or without a name. If
     one holds labels, call ``reset_index()`` before writing.
 
-    Where names do not tell what a column is, the first 2,000 rows do, and ``note`` of the result
+    Where names do not state what a column is, the first 2,000 rows do, and ``note`` of the result
     states what was taken. The labels are the only column of 0 and 1 (-1/1, False/True, no/yes), or
     the only one whose texts are the names of other columns. The score of two classes is the only
     column of values in [0, 1] that are not all whole. Columns that are left over are features.

@@ -253,6 +253,37 @@ def test_relative_links_lead_somewhere(name):
                 assert (path.parent / target.partition("#")[0]).exists(), f"{path.name}: {target}"
 
 
+#: Words that people search for -> the page to which the entry of the word leads.
+WORDS = {
+    "Brier score": "proper_errors",
+    "Class imbalance class_weight Oversampling Undersampling": "recalibrate",
+    "Conformal prediction": "venn_abers",
+    "Drift": "monitoring",
+    "ECE": "binned_errors",
+    "Fairness Subgroups": "named_groups",
+    "Hosmer-Lemeshow test": "binary_tests",
+    "Isotonic regression Platt scaling Temperature scaling Beta calibration": "recalibration",
+    "Keras PyTorch": "beyond_one_machine",
+    "LLM Grader Segmentation": "clusters",
+    "Net benefit Decision curve": "decisions",
+    "O/E Survival analysis": "risk_models",
+    "Venn-Abers predictor": "venn_abers",
+    "XGBoost LightGBM CatBoost": "recalibrate",
+}
+
+
+@pytest.mark.parametrize("words", WORDS)
+def test_words_that_people_search_for_are_found(words):
+    text = (DOC / "user_guide" / "a_to_z.rst").read_text(encoding="utf-8")
+    found = 0
+    for entry in re.findall(r"^((?:   \S.*\n)+)((?:      .*\n)+)", text, re.MULTILINE):
+        terms = [line.strip() for line in entry[0].splitlines()]
+        here = [term for term in terms if term in words]
+        assert not here or f":doc:`{WORDS[words]}`" in entry[1], here
+        found += len(" ".join(here).split())
+    assert found == len(words.split())
+
+
 @pytest.mark.skipif(not (ROOT / "README.md").exists(), reason="needs README.md")
 def test_readme_and_start_page_have_the_same_example():
     """The doctest of the start page verifies what README prints."""

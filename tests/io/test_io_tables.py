@@ -167,7 +167,7 @@ def test_row_numbers_of_messages_count_all_blocks(read, monkeypatch):
         assert message in message_of(read, "y,p\n" + "0,0.5\n1,0.5\n\n" * 2 + "1,0.5\n" + last)
 
 
-# --- What the values tell -------------------------------------------------------------------------
+# --- What the values show -------------------------------------------------------------------------
 
 CHURN = {
     "customer_id": np.arange(60) + 1000,
@@ -208,7 +208,7 @@ CATS |= {"species": np.resize(["ant", "bee", "cat"], 60), "size": np.arange(60) 
         (CATS, {}, ["size"], "labels: species; probabilities: ant, bee, cat; features: size"),
     ],
 )
-def test_values_tell_what_a_column_is(tmp_path, parquet, columns, options, features, note):
+def test_values_show_what_a_column_is(tmp_path, parquet, columns, options, features, note):
     paths = [tmp_path / "p.csv", parquet({k: list(v) for k, v in columns.items()})]
     pd.DataFrame(columns).to_csv(paths[0], index=False)
     for path in paths:
