@@ -32,9 +32,9 @@ try:
         add_monitor,
         add_reading,
         columns_of,
+        print_note,
         reading,
         run_monitor,
-        tell,
     )
     from skcalib.io import read_predictions
     from skcalib.io._classes import advice, normalize
@@ -381,7 +381,7 @@ def _report_of_files(options, verbose):
             reports[name] = CalibrationReport.from_sketch(sketch, name=name, verbose=verbose, **run)
             continue
         read = read_predictions(path, features=columns or None, **reading(options))
-        tell(path.name, read.note)
+        print_note(path.name, read.note)
         predictions = read.in_order_of(labels)
         proba = predictions.y_proba
         if options.normalize:
@@ -485,7 +485,7 @@ def _sketch_of_table(path, options, labels, known):
     parts = read_parts(path, known=known, **reading(options))
     for predictions in parts:
         if sketch is None:
-            tell(path.name, predictions.note)
+            print_note(path.name, predictions.note)
         part = predictions.in_order_of(labels)
         proba, classes = part.y_proba, part.labels
         if options.normalize:

@@ -63,7 +63,7 @@ def reading(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
-def tell(name: str, note: str) -> None:
+def print_note(name: str, note: str) -> None:
     """Print on standard error what the values of a table show about its columns."""
     if note:
         print(f"skcalib: {printable(name)}: {printable(note)}.", file=sys.stderr)
@@ -136,7 +136,7 @@ def _add_file(options, say):
     columns = columns_of(options.by)
     known = _read_state(options)
     read = read_predictions(options.file, features=columns, **reading(options))
-    tell(options.file.name, read.note)
+    print_note(options.file.name, read.note)
     if options.normalize:
         read = replace(read, y_proba=normalize(read.y_proba, options.file.name))
     source = hashlib.sha256(options.file.read_bytes()).hexdigest()

@@ -154,7 +154,7 @@ def read_predictions(
         Name of the column of labels; by default the first of y_true, ground_truth, label, target
         and y that the table has, in any letter case.
     score_column : str, optional
-        Name of the only column of probabilities, whatever the other columns hold.
+        Name of the only column of probabilities; others may have values in [0, 1], too.
     event : str, optional
         The class, of two, that is the event; a single column for the other class is converted.
     features : sequence of str, optional
@@ -244,7 +244,7 @@ def text_format(path: Path, suffix: str, sep: str | None, decimal: str | None) -
 
 
 def suffix_of(path: Path) -> str:
-    """The suffix that tells the format: that before the suffix of a compressed file."""
+    """The suffix of the format: that before the suffix of a compressed file."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = len(suffixes) > 1 and suffixes[-1] in COMPRESSED and suffixes[-2] == ".csv"
     return ".csv" if compressed else "".join(suffixes[-1:])
