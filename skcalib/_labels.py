@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from skcalib._validation import ROW_SUM_TOLERANCE, in_words, refuse_sparse, to_numpy
-from skcalib._values import shown
+from skcalib._values import is_missing, shown
 
 
 def check_y(y_true, *, name="y_true"):
@@ -24,7 +24,7 @@ def check_y(y_true, *, name="y_true"):
     y = y.ravel()
     if len(y) == 0:
         raise ValueError(f"{name} is empty: at least one sample is needed.")
-    if y.dtype.kind == "O" and any(_is_missing(label) for label in y):
+    if y.dtype.kind == "O" and any(is_missing(label) for label in y):
         raise ValueError(f"{name} contains missing values (NaN or None): remove these rows first.")
     if y.dtype.kind == "c":
         raise ValueError(f"Complex data not supported: {name} must hold class labels.")
@@ -82,8 +82,9 @@ def check_soft_labels(y_true, *, name="y_true"):
     rows = _as_array(to_numpy(y_true, name=name), name)
     if kind_of_rows(rows) != "soft":
         if rows.dtype.kind in "iuf" and len(rows) and not np.all(rows >= 0):
+            bad = rows[~(rows >= 0)].tolist()[0]
             raise ValueError(
-                f"{name} has {_first_bad(rows)}, but label distributions are probabilities and "
+                f"{name} has the value {bad!r}, but label distributions are probabilities and "
                 "annotator counts are whole numbers: neither is negative or missing."
             )
         check_y(y_true, name=name)  # raises
@@ -123,11 +124,6 @@ def check_indicators(y_true, *, name="y_true"):
     return rows.astype(np.float64)
 
 
-def _first_bad(rows):
-    """The first value that is not a nonnegative number, for a message."""
-    return f"the value {rows[~(rows >= 0)].tolist()[0]!r}"
-
-
 def _as_array(y_true, name):
     """Labels as an array; NaN among strings is not converted to the string "nan"."""
     try:
@@ -150,13 +146,6 @@ def listed(classes):
         return str(names)
     first = ", ".join(map(repr, names[:5]))
     return f"[{first}, ..., {names[-1]!r}] ({len(names)} in all)"
-
-
-def _is_missing(label):
-    try:
-        return label is None or bool(label != label)
-    except TypeError:  # pandas.NA has no truth value
-        return True
 
 
 def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
@@ -225,7 +214,7 @@ def unique_labels(y, name="y_true"):
     """Sorted distinct labels; raises for missing ones and for mixed types."""
     if _range(y) is not None:
         return table_of(y)[0]
-    if y.dtype.kind in "Of" and any(map(_is_missing, y)):
+    if y.dtype.kind in "Of" and any(map(is_missing, y)):
         raise ValueError(f"{name} contains missing values (NaN or None): remove these rows first.")
     try:
         return np.unique(y)

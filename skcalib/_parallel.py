@@ -3,8 +3,10 @@
 from contextlib import nullcontext
 from itertools import chain, islice
 from math import prod
+from numbers import Integral
 
 import numpy as np
+from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
@@ -33,6 +35,13 @@ def run_each(function, tasks, **options):
     if len(first) < 2:
         return [function(*task) for task in first]
     return Parallel(**options)(delayed(function)(*task) for task in chain(first, tasks))
+
+
+def seed_of(random_state):
+    """The seed as a whole number, which several steps and a later run can use."""
+    if isinstance(random_state, Integral):
+        return int(random_state)
+    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 def draw_each(draw, n_draws, rng, *, n_jobs=None):

@@ -152,13 +152,6 @@ def check_flag(value, name):
     return bool(value)
 
 
-def check_at_least(value, name, *, least):
-    """Validate a whole number."""
-    if not is_whole(value) or value < least:
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {shown(value)}.")
-    return int(value)
-
-
 def check_labels(value, name="labels"):
     """Validate that this lists classes; how many there must be depends on the forecasts."""
     labels = np.asarray(to_numpy(value, name=name))
@@ -289,11 +282,6 @@ def check_label(value, name="pos_label"):
     return value
 
 
-def check_level(value, name="confidence_level"):
-    """Validate a confidence level."""
-    return check_confidence_level(value)
-
-
 RESPONSES = dict.fromkeys(("auto", "predict_proba", "decision_function"))
 
 
@@ -308,7 +296,7 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "n_jobs": check_n_jobs,
     "verbose": check_verbose,
     "random_state": check_seed_or_state,
-    "confidence_level": check_level,
+    "confidence_level": check_confidence_level,
     "cv": check_splitter,
     "response_method": check_response_method,
     "memory": check_cache,
@@ -317,12 +305,12 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "pos_label": check_label,
     "labels": check_labels,
     "estimator": check_estimator,
-    "region_ratio": partial(check_at_least, least=2),
-    "n_permutations": partial(check_at_least, least=0),
+    "region_ratio": partial(check_count, least=2),
+    "n_permutations": partial(check_count, least=0),
     "tol": check_positive,
     "shrinkage": check_shrinkage,
     "refinement": partial(check_choice, choices=("entropy", "loss")),
-    "ddof": partial(check_at_least, least=0),
+    "ddof": partial(check_count, least=0),
     "input": partial(check_choice, choices=("proba", "logits")),
     "parameters": partial(check_choice, choices=("abm", "am", "ab")),
     "variant": partial(check_choice, choices=("network", "pieces")),
@@ -336,6 +324,7 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
             "fit_intercept",
             "injective",
             "monotone",
+            "optimal_accuracy",
             "parts",
             "resample_forecasts",
             "smooth_targets",

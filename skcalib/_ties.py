@@ -7,14 +7,7 @@ resolution of `sklearn.isotonic.IsotonicRegression`, and by at most 1e-12 of the
 1e-16 and 1e-20 are not.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: Largest difference of tied forecasts, and the largest in units of their size.
 RESOLUTION, RELATIVE = 1e-15, 1e-12
@@ -29,22 +22,17 @@ def _tolerance(values):
     return np.minimum(RESOLUTION, RELATIVE * np.abs(values))
 
 
-def level_starts(
-    ordered: np.ndarray, reach: Callable[[np.ndarray], np.ndarray] = reach_of
-) -> np.ndarray:
-    """Index of the first value of each level of sorted values (n,).
-
-    A level holds the values up to the reach of its first.
-    """
-    apart = np.append(True, ordered[1:] > reach(ordered[:-1]))
+def level_starts(ordered: np.ndarray) -> np.ndarray:
+    """Index of the first value of each level of sorted values (n,), those tied to its first."""
+    apart = np.append(True, ordered[1:] > reach_of(ordered[:-1]))
     starts = np.flatnonzero(apart)
     ends = np.append(starts[1:], len(ordered)) - 1
-    wide = np.flatnonzero(ordered[ends] > reach(ordered[starts]))
+    wide = np.flatnonzero(ordered[ends] > reach_of(ordered[starts]))
     for chain in wide:  # values of which each is tied to the next, but the ends are not
         start = starts[chain]
         while True:
             rest = ordered[start : ends[chain] + 1]
-            start += np.searchsorted(rest, reach(rest[0]), side="right")
+            start += np.searchsorted(rest, reach_of(rest[0]), side="right")
             if start > ends[chain]:
                 break
             apart[start] = True

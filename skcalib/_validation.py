@@ -369,21 +369,18 @@ def meant(value, table):
     return "" if name is None else f" Use {name!r}."
 
 
-def check_confidence_level(confidence_level):
+def check_confidence_level(value, name="confidence_level"):
     """Validate any real number strictly between 0 and 1, and return it as a float.
 
     Below 1e-10 the interval of a mean is a point.
     """
-    if not (isinstance(confidence_level, Real) and 0 < confidence_level < 1):
+    if not (isinstance(value, Real) and 0 < value < 1):
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {shown(value)}.")
+    if value < _LEAST_LEVEL:
         raise ValueError(
-            f"confidence_level must lie strictly between 0 and 1, got {shown(confidence_level)}."
+            f"{name} must be at least {_LEAST_LEVEL:g}, got {shown(value)}: 0.95 is usual."
         )
-    if confidence_level < _LEAST_LEVEL:
-        raise ValueError(
-            f"confidence_level must be at least {_LEAST_LEVEL:g}, got {shown(confidence_level)}: "
-            "0.95 is usual."
-        )
-    return float(confidence_level)
+    return float(value)
 
 
 _LEAST_LEVEL = 1e-10

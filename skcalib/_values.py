@@ -41,6 +41,14 @@ def is_finite(value):
     return real and abs(value) <= sys.float_info.max  # exact, also for long whole numbers
 
 
+def is_missing(value):
+    """Whether this is None, NaN, NaT or NA, which is not equal to itself."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # the comparison of pandas.NA has no truth value
+        return True
+
+
 def number_of(value, name):
     """The number that a function of the user returned."""
     try:

@@ -16,6 +16,7 @@ from scipy.stats import norm as normal
 from scipy.stats import t as student
 
 from skcalib._validation import to_numpy
+from skcalib._values import is_missing
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -31,10 +32,10 @@ def check_groups(groups: ArrayLike, n_samples: int) -> np.ndarray:
             f"groups must have shape ({n_samples},), one label of a cluster per sample; got shape "
             f"{values.shape}."
         )
-    missing = [one is None or bool(_is_not_itself(one)) for one in values.tolist()]
-    if any(missing):
+    n_missing = sum(map(is_missing, values.tolist()))
+    if n_missing:
         raise ValueError(
-            f"groups is missing for {sum(missing)} samples: each sample needs the label of its "
+            f"groups is missing for {n_missing} samples: each sample needs the label of its "
             "cluster. Give samples that belong to no cluster a label of their own."
         )
     if values.dtype.kind != "O":
@@ -46,14 +47,6 @@ def check_groups(groups: ArrayLike, n_samples: int) -> np.ndarray:
         raise ValueError(
             "groups must hold labels, such as numbers or strings: a value cannot be a label."
         ) from None
-
-
-def _is_not_itself(value):
-    """Whether a value is NaN, NaT or NA, which do not equal themselves."""
-    try:
-        return value != value
-    except (TypeError, ValueError):  # the missing value of pandas is neither true nor false
-        return True
 
 
 def number_clusters(codes: np.ndarray) -> np.ndarray | None:

@@ -7,16 +7,14 @@ The decision is the one with the smallest expected cost at the forecast. Its cos
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import logit, softmax
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_predict
-from sklearn.utils import check_random_state
 
-from skcalib._parallel import threads_for
+from skcalib._parallel import seed_of, threads_for
 from skcalib._parameters import check_estimator, checks_parameters
 from skcalib._records import Record, interval_rows
 from skcalib._validation import check_indices, mean_one, refuse_sparse, weighted_features
@@ -241,21 +239,11 @@ def decision_regret(
     if X is not None and isinstance(y_true, ForecastSummary):
         raise ValueError("A sketch has no features: leave out X, or pass labels and y_proba.")
     check_indices(y_true=y_true, y_proba=y_proba, X=X, sample_weight=sample_weight)
-    clusters: dict[str, Any] = {} if groups is None else {"groups": groups}
-    problem, notion = only_problem(
-        y_true,
-        y_proba,
-        resolve_notion(notion),
-        sample_weight=sample_weight,
-        labels=labels,
-        pos_label=pos_label,
-        **clusters,
-    )
+    data = y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label, groups
+    problem, notion = only_problem(*data)
     if isinstance(notion, Canonical) and threshold is not None and len(problem.classes) == 2:
         problem = event_last(problem, pos_label)
-    seed: Any = random_state
-    if not isinstance(random_state, Integral):
-        seed = check_random_state(random_state).randint(2**31 - 1)
+    seed = seed_of(random_state)
     smoother = LogitSmoother(random_state=seed)
     solved: Any = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
     forecasts = [[one.forecast, one.conditional] for one in solved]
@@ -268,8 +256,8 @@ def decision_regret(
     targets = [one.target for one in solved]
     costs_of = [share * sum(map(score.loss, targets, own)) for own in (points[0], points[-1])]
     one = solved[0]
-    weight, rows = one.weight, {"square": one.square, "cluster": one.cluster}
-    expected, rest = (mean_interval(own, weight, confidence_level, **rows) for own in costs_of)
+    weight, rows = one.weight, (one.weight, confidence_level, one.square, one.cluster)
+    expected, rest = (mean_interval(own, *rows) for own in costs_of)
     changed = [
         weighted_mean(score.decisions(one.forecast) != score.decisions(one.conditional), weight)
         for one in solved

@@ -123,10 +123,10 @@ class Samples:
         y_true: Any,
         y_proba: Any,
         notion: Notion,
-        *,
         sample_weight: ArrayLike | None = None,
         labels: ArrayLike | None = None,
         pos_label: Label = None,
+        *,
         name: str = "y_proba",
         remedy: Literal["pos_label", "labels"] | None = "pos_label",
     ) -> Samples:
@@ -230,8 +230,8 @@ class _Read:
         if sample_weight is not None and not np.any(sample_weight):
             return None
         try:
-            given: dict[str, Any] = {"sample_weight": sample_weight, "labels": self.classes}
-            found = Samples.of(y, y_proba, self.notion, **given, remedy="labels")
+            rows = y, y_proba, self.notion, sample_weight
+            found = Samples.of(*rows, self.classes, remedy="labels")
         except ValueError as error:
             raise ValueError(f"Chunk {number}: {error}") from error
         part = found.part
@@ -268,6 +268,15 @@ def refuse_data_of_summary(
         raise ValueError(
             f"{type(summary).__name__} has forecasts, labels, weights and classes already: "
             f"leave out {names}."
+        )
+
+
+def refuse_groups(groups: ArrayLike | None) -> None:
+    """Raise if clusters are given beside a summary."""
+    if groups is not None:
+        raise ValueError(
+            "A sketch holds sums over samples, and not their clusters: omit groups, or pass labels "
+            "and forecasts."
         )
 
 
@@ -336,15 +345,17 @@ def named_events(
     y_true: ArrayLike | Problem | ForecastSummary,
     y_proba: ArrayLike | None,
     notion: Notion,
-    *,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
     pos_label: Label = None,
-    **options: Any,
+    groups: ArrayLike | None = None,
 ) -> list[tuple[str, Problem]]:
     """As `binary_events`, for functions that also take a summary in place of the samples."""
+    data = y_true, y_proba, notion, sample_weight, labels, pos_label
     if not isinstance(y_true, ForecastSummary):
-        problem = check_problem(y_true, y_proba, notion, pos_label=pos_label, **options)
-        return binary_events(problem, pos_label, notion)
-    found = Samples.of(y_true, y_proba, notion, pos_label=pos_label, **options)
+        return binary_events(check_problem(*data, groups), pos_label, notion)
+    refuse_groups(groups)
+    found = Samples.of(*data)
     names = _event_names(found.notion.for_columns(len(found.classes)), found.classes)
     rows = zip(names, found.scored(), strict=False)
     return [(name, one.problem(found.classes)) for name, one in rows]
@@ -358,19 +369,21 @@ def over_problems(
     y_proba: ArrayLike | None,
     notion: Notion,
     estimate: Callable[[Problem, Notion], float],
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
     *,
     soft: bool = False,
     copy: bool = True,
-    **options: Any,
 ) -> float:
     """An estimate of the samples; of a summary its value for each event, reduced by the notion.
 
     `copy` is that of `check_problem`.
     """
+    data = y_true, y_proba, notion, sample_weight, labels, pos_label
     if not isinstance(y_true, ForecastSummary):
-        given: dict[str, Any] = {"soft": soft, "copy": copy, **options}
-        return estimate(check_problem(y_true, y_proba, notion, **given), notion)
-    events = named_events(y_true, y_proba, notion, **options)
+        return estimate(check_problem(*data, soft=soft, copy=copy), notion)
+    events = named_events(*data)
     values = [estimate(one, Canonical()) for _, one in events]
     return float(np.mean(values) if notion.reduce == "mean" else np.sum(values))
 
@@ -379,19 +392,22 @@ def only_problem(
     y_true: ArrayLike | Problem | ForecastSummary,
     y_proba: ArrayLike | None,
     notion: Notion,
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+    groups: ArrayLike | None = None,
     *,
     soft: bool = False,
     copy: bool = True,
-    **options: Any,
 ) -> tuple[Problem, Notion]:
     """The samples and their notion; or the binary problem of a summary, which has one event.
 
     `copy` is that of `check_problem`.
     """
+    data = y_true, y_proba, notion, sample_weight, labels, pos_label, groups
     if not isinstance(y_true, ForecastSummary):
-        given: dict[str, Any] = {"soft": soft, "copy": copy, **options}
-        return check_problem(y_true, y_proba, notion, **given), notion
-    events = named_events(y_true, y_proba, notion, **options)
+        return check_problem(*data, soft=soft, copy=copy), notion
+    events = named_events(*data)
     if len(events) > 1:
         raise ValueError(
             f"The {type(y_true).__name__} has {len(events)} separate classes, and the dependence "

@@ -51,10 +51,10 @@ def mean_interval(
     values: ArrayLike,
     weight: np.ndarray | None = None,
     confidence_level: float = 0.95,
-    *,
-    estimate: float | None = None,
     square: np.ndarray | None = None,
     cluster: np.ndarray | None = None,
+    *,
+    estimate: float | None = None,
 ) -> MeanInterval:
     r"""Student's confidence interval of a weighted mean.
 
@@ -188,7 +188,6 @@ def observed_expected_ratio(
     forecast: ArrayLike,
     weight: np.ndarray | None = None,
     confidence_level: float = 0.95,
-    *,
     square: np.ndarray | None = None,
     cluster: np.ndarray | None = None,
 ) -> MeanInterval:
@@ -232,7 +231,6 @@ def rate_interval(
     label: ArrayLike,
     weight: np.ndarray | None = None,
     confidence_level: float = 0.95,
-    *,
     square: np.ndarray | None = None,
     cluster: np.ndarray | None = None,
 ) -> MeanInterval:
@@ -262,7 +260,6 @@ def concordance_interval(
     score: ArrayLike,
     weight: np.ndarray | None = None,
     confidence_level: float = 0.95,
-    *,
     square: np.ndarray | None = None,
     cluster: np.ndarray | None = None,
 ) -> MeanInterval:

@@ -245,12 +245,12 @@ def check_problem(
     y_true: ArrayLike | Problem | ForecastSummary,
     y_proba: ArrayLike | None,
     notion: Notion | None = None,
-    *,
-    soft: bool = False,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
     groups: ArrayLike | None = None,
+    *,
+    soft: bool = False,
     name: str = "y_proba",
     remedy: Literal["pos_label", "labels"] | None = "pos_label",
     copy: bool = True,
@@ -281,32 +281,21 @@ def check_problem(
     if indicator:
         if pos_label is not None:
             raise ValueError("pos_label is for two classes, not for notion=Multilabel(): omit it.")
-        found = indicator_problem(
-            y_true, y_proba, sample_weight=sample_weight, labels=labels, name=name
-        )
+        found = indicator_problem(y_true, y_proba, sample_weight, labels, name=name)
         return _with_clusters(found, groups, sample_weight, y_true)
-    columns: dict[str, Any] = {
-        "labels": labels,
-        "pos_label": pos_label,
-        "name": name,
-        "remedy": remedy,
-    }
+    columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
+    columns |= {"name": name, "remedy": remedy}
     if soft and has_columns(y_true):
         found = _soft_problem(y_true, y_proba, sample_weight, columns)
         return _with_clusters(found, groups, sample_weight, y_true)
-    y, raw, classes = _labels_and_columns(y_true, y_proba, columns)
+    y = check_y(y_true)
+    raw = check_features(y_proba, name=name, n_samples=len(y))
+    classes = classes_of_columns(y, y_proba, raw.shape[1], **columns)
     forecast = _check_simplex(raw, name, copy=copy)
     if not copy:
         forecast = forecast.view()
         forecast.flags.writeable = False
     return problem_of(y, forecast, classes, sample_weight, groups)
-
-
-def _labels_and_columns(y_true, y_proba, columns):
-    """Labels (n,), columns of numbers (n, K) or (n, 1), and the class of each column."""
-    y = check_y(y_true)
-    raw = check_features(y_proba, name=columns["name"], n_samples=len(y))
-    return y, raw, classes_of_columns(y, y_proba, raw.shape[1], **columns)
 
 
 def problem_of(
@@ -406,9 +395,9 @@ def soft_classes(
 def indicator_problem(
     y_true: ArrayLike,
     y_proba: ArrayLike,
-    *,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
+    *,
     name: str = "y_proba",
     labels_name: str = "y_true",
 ) -> Problem:

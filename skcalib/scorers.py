@@ -214,16 +214,9 @@ class DecisionRegretScorer(Scorer):
         proba = classifier_proba(estimator, X, response_method=self.response_method)
         proba, classes = align_classes(proba, classes_of(estimator), y)
         one_event = self.costs is None and proba.shape[1] > 2
-        found = decision_regret(
-            y,
-            proba,
-            threshold=self.threshold,
-            costs=self.costs,
-            notion="top_label" if one_event else "canonical",
-            sample_weight=sample_weight,
-            labels=classes,
-            pos_label=self.pos_label,
-        )
+        how = {"threshold": self.threshold, "costs": self.costs, "pos_label": self.pos_label}
+        how |= {"notion": "top_label" if one_event else "canonical"}
+        found = decision_regret(y, proba, sample_weight=sample_weight, labels=classes, **how)
         return found.calibration.estimate
 
     def __repr__(self) -> str:

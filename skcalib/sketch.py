@@ -411,14 +411,8 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     def _read(self, plan, y_true, y_proba, sample_weight, by):
         """Sums over one chunk, by group."""
         check_indices(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight, by=by)
-        events = Samples.of(
-            y_true,
-            y_proba,
-            NOTIONS[plan.notion](),
-            sample_weight=sample_weight,
-            labels=plan.labels,
-            remedy="labels",
-        )
+        rows = y_true, y_proba, NOTIONS[plan.notion](), sample_weight
+        events = Samples.of(*rows, plan.labels, remedy="labels")
         if by is None:
             return {None: sum_events(events, plan)[0]}
         keys, codes = _number_groups(by, len(events.part.raw))

@@ -210,8 +210,8 @@ def soft_label_decomposition(
             "soft_label_decomposition takes one label distribution per sample: pass the votes for "
             "and against each label, one label at a time."
         )
-    data: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
-    problem = check_problem(y_true, y_proba, notion, soft=True, sample_weight=sample_weight, **data)
+    data = y_true, y_proba, notion, sample_weight, labels, pos_label
+    problem = check_problem(*data, soft=True)
     if problem.votes is None:
         raise ValueError(
             "y_true has one label per sample, which does not show the irreducible part: pass "

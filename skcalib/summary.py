@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import entr
@@ -319,9 +319,8 @@ def calibration_summary(
     >>> print(summary.observed_expected_ratio)
     0.983 [0.939, 1.028]
     """
-    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    data |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
-    problem, _ = only_problem(y_true, y_proba, Canonical(), **data)
+    data = y_true, y_proba, Canonical(), sample_weight, labels, pos_label, groups
+    problem, _ = only_problem(*data)
     if problem.forecast.shape[1] > 2:
         raise ValueError(
             f"calibration_summary is for two classes, but y_proba has "
@@ -337,20 +336,17 @@ def summary_of_problem(
 ) -> CalibrationSummary:
     """`calibration_summary` of the `Problem` of an event, and its `AveragedProblem` if known."""
     label, forecast, weight = problem.target[:, 1], problem.forecast[:, 1], problem.weight
-    given, notes = (weight, confidence_level), {}
-    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
+    rows, notes = (weight, confidence_level, problem.square, problem.cluster), {}
 
-    def attempt(names, make, *arguments, **options):
+    def attempt(names, make, *arguments):
         """The quantity, or None for each name with the error message in the notes."""
         try:
-            return make(*arguments, **options)
+            return make(*arguments)
         except ValueError as error:
             notes.update(dict.fromkeys(names, str(error)))
             return (None,) * len(names) if len(names) > 1 else None
 
-    ratio = attempt(
-        ["observed_expected_ratio"], observed_expected_ratio, label, forecast, *given, **rows
-    )
+    ratio = attempt(["observed_expected_ratio"], observed_expected_ratio, label, forecast, *rows)
     lines = attempt([*LINES], _lines, problem, confidence_level, notes)
     likelihood = attempt([*RATIO], _likelihood, problem)
     curve = attempt([*CURVE], _curve, problem, solved, confidence_level, notes)
@@ -360,13 +356,13 @@ def summary_of_problem(
         n_events=problem.take(label == 1).n_samples,
         confidence_level=float(confidence_level),
         mean_predicted=float(weighted_mean(forecast, weight)),
-        observed=rate_interval(label, *given, **rows),
+        observed=rate_interval(label, *rows),
         observed_expected_ratio=ratio,
         **dict(zip(LINES, lines, strict=True)),
         **dict(zip(RATIO, likelihood, strict=True)),
         **dict(zip(CURVE, curve, strict=True)),
         **_losses(problem, confidence_level, notes),
-        auc=attempt(["auc"], concordance_interval, label, forecast, *given, **rows),
+        auc=attempt(["auc"], concordance_interval, label, forecast, *rows),
         notes=notes,
     )
 
@@ -442,8 +438,8 @@ def _losses(problem, confidence_level, notes):
     if not np.isfinite([skill, *influence]).all():
         notes["brier_skill"] = "Nearly all of the weight is on one class."
         return found | {"brier_skill": None}
-    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
-    interval = mean_interval(influence, weight, confidence_level, estimate=skill, **rows)
+    rows = weight, confidence_level, problem.square, problem.cluster
+    interval = mean_interval(influence, *rows, estimate=skill)
     return found | {"brier_skill": _inside(interval, -np.inf, 1.0)}
 
 
@@ -451,8 +447,8 @@ def _mean_loss(name, score, highest, problem, confidence_level, notes):
     """Student's interval of a mean loss, in its range."""
     losses = score.loss(problem.target, problem.forecast)
     estimate = problem.mean_loss(score)
-    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
-    found = mean_interval(losses, problem.weight, confidence_level, estimate=estimate, **rows)
+    rows = problem.weight, confidence_level, problem.square, problem.cluster
+    found = mean_interval(losses, *rows, estimate=estimate)
     if not np.isfinite(found.estimate):
         wrong = problem.take(~np.isfinite(losses)).n_samples
         share = f"{wrong} of {problem.n_samples} samples"

@@ -12,6 +12,7 @@ from scipy.special import expit, log_expit, log_softmax, logit, logsumexp, xlog1
 from scipy.stats import beta, norm, qmc
 from sklearn.utils import Bunch, check_random_state
 
+from skcalib._labels import draw_codes
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, look_up
 from skcalib._values import is_finite, shown
@@ -96,7 +97,7 @@ def make_tempered_simplex(
         truth |= {f"classwise_{name}": truth[name] for name in ("brier", "log")}
     elif n_classes <= 1000:
         truth |= _classwise_truth(n_classes, label_temperature, score_temperature)
-    y = draw_labels(posterior, rng)
+    y = draw_codes(posterior.cumsum(axis=1), rng)
     return Bunch(y=y, y_proba=y_proba, posterior=posterior, truth=truth)
 
 
@@ -236,8 +237,7 @@ def make_widmann(
     y_proba = np.exp(log_softmax(log_gamma, axis=1))
     elsewhere = np.eye(n_classes)[0] if model == "M2" else np.full(n_classes, 1 / n_classes)
     posterior = (1 - mixture) * y_proba + mixture * elsewhere
-    draw = rng.uniform(size=(n_samples, 1)) * posterior.sum(axis=1, keepdims=True)
-    y = np.minimum(np.sum(posterior.cumsum(axis=1) <= draw, axis=1), n_classes - 1)
+    y = draw_codes(posterior.cumsum(axis=1), rng)
     truth = _widmann_truth(model, n_classes, concentration, mixture)
     return Bunch(y=y, y_proba=y_proba, posterior=posterior, truth=truth)
 
@@ -360,12 +360,6 @@ def _log_slope(z):
 
 
 # --- Shared helpers -------------------------------------------------------------------------------
-
-
-def draw_labels(posterior: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
-    """One label per row of `posterior`."""
-    level = rng.random_sample(len(posterior))[:, None] * posterior.sum(axis=1, keepdims=True)
-    return (posterior.cumsum(axis=1)[:, :-1] < level).sum(axis=1)
 
 
 def _logit_divergence(f: float | np.ndarray, q: float | np.ndarray) -> np.ndarray:

@@ -10,9 +10,10 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.utils import Bunch, check_random_state
 
-from skcalib._parameters import check_flag, checks_parameters
+from skcalib._labels import draw_codes
+from skcalib._parameters import checks_parameters
 from skcalib._validation import look_up
-from skcalib.datasets.forecasts import check_real, check_sizes, draw_labels
+from skcalib.datasets.forecasts import check_real, check_sizes
 from skcalib.scores import Brier, LogLoss
 
 if TYPE_CHECKING:
@@ -90,7 +91,6 @@ def make_grouping_problem(
     """
     n_samples, _ = check_sizes(n_samples)
     heterogeneity = check_real(heterogeneity, "heterogeneity", "in [0, 1]", 0, 1)
-    optimal_accuracy = check_flag(optimal_accuracy, "optimal_accuracy")
     within = "a number from 0.01 to 1000", 0.01, 1000
     logit_variance = check_real(logit_variance, "logit_variance", *within)
     look_up(link, LINKS, "link")
@@ -104,7 +104,7 @@ def make_grouping_problem(
     truth = _grouping_truth(heterogeneity, LINKS[link], optimal_accuracy, logit_variance)
     return Bunch(
         X=X,
-        y=draw_labels(posterior, rng),
+        y=draw_codes(posterior.cumsum(axis=1), rng),
         y_proba=np.column_stack([expit(-z), expit(z)]),
         posterior=posterior,
         truth={"brier": 0.0, "log": 0.0, **truth},
@@ -226,7 +226,7 @@ def make_grouping_curves(
     posterior = np.where(positive[:, None], above, below)
     return Bunch(
         X=np.where(positive, size, -size)[:, None],
-        y=draw_labels(posterior, rng),
+        y=draw_codes(posterior.cumsum(axis=1), rng),
         y_proba=y_proba,
         posterior=posterior,
         truth={"brier": 0.0, "log": 0.0, **_curves_truth(curve)},

@@ -25,12 +25,14 @@ from skcalib._docstrings import (
     entries_of,
     sections_of,
 )
+from skcalib._labels import check_y
 from skcalib._parameters import ENTRIES, checks_parameters
-from skcalib.displays._base import held_out
+from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib.estimators._base import ClassifierInspector
-from skcalib.estimators._response import label_proba
+from skcalib.estimators._response import held_out_problem, label_proba
 from skcalib.notions import Multilabel, resolve_notion
 from skcalib.problem import ForecastSummary, check_sketch
+from skcalib.scores import Brier, LogLoss, Spherical, resolve_loss
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -95,16 +97,8 @@ class Display:
             proba = label_proba(estimator, X, response_method=response_method)
             return cls.from_predictions(y, proba, sample_weight=sample_weight, **options)
         groups = options.pop("groups", None)
-        problem, features, rows = held_out(
-            estimator,
-            X,
-            y,
-            cv=cv,
-            response_method=response_method,
-            sample_weight=sample_weight,
-            groups=groups,
-            owner=cls.__name__,
-        )
+        how = cv, response_method, sample_weight
+        problem, features, rows = held_out(estimator, X, y, *how, cls.__name__, groups)
         options = cls._for_rows(options, features, rows, np.shape(y)[0])
         return cls.from_predictions(problem, problem.forecast, **options)
 
@@ -119,15 +113,6 @@ class Display:
         """
         check_sketch(sketch)
         return cls.from_predictions(sketch, None, **options)
-
-    def _keep(self, artists):
-        """Set the attributes of the kinds of artists, of axes and figure; returns the display."""
-        from skcalib.displays._plotting import one_or_all
-
-        for part, drawn in artists.items():
-            setattr(self, f"{part}_", one_or_all(drawn))
-        self.figure_ = artists["ax"][0].figure
-        return self
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -195,6 +180,29 @@ def _kept(names, entry, is_kept):
 
 
 # --- What all displays share ----------------------------------------------------------------------
+
+
+def held_out(estimator, X, y, cv, response_method, sample_weight, owner, groups=None):
+    """The `Problem` of the samples that can be assessed, their features, and their rows."""
+    check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups)
+    y = check_y(y, name="y")
+    weight = None if sample_weight is None else check_weight(sample_weight, len(y))
+    how = {"cv": cv, "response_method": response_method, "owner": owner}
+    how |= {"groups": groups, "split_groups": groups}
+    if cv is not None and weight is not None:
+        how["fit_params"] = {"sample_weight": weight}
+    problem, rows = held_out_problem(estimator, X, y, weight, **how)
+    features = X if len(rows) == len(y) else take_rows(X, rows)
+    return problem, features, rows
+
+
+_UNITS = {Brier: "Brier score", LogLoss: "log loss in nats", Spherical: "spherical score"}
+
+
+def unit(loss):
+    """Name and unit of a loss; the class name for a score from outside this library."""
+    score = resolve_loss(loss)
+    return _UNITS.get(type(score), type(score).__name__)
 
 
 _CONSTRUCTORS = by_name("""\

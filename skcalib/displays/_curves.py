@@ -14,7 +14,7 @@ from sklearn.base import clone
 from skcalib._formatting import nonnegative_text
 from skcalib._records import Record
 from skcalib._ties import merge_ties
-from skcalib._validation import check_confidence_level, check_count, look_up
+from skcalib._validation import check_count, look_up
 from skcalib._values import shown
 from skcalib.clusters import (
     effective_size,
@@ -112,7 +112,6 @@ def check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
         raise ValueError(
             f"band must be 'auto', 'consistency', 'confidence' or None, got {shown(band)}."
         )
-    check_confidence_level(confidence_level)
     if band is not None:
         check_resamples(n_resamples, confidence_level)
     return CurveOptions(smoother, notion, band, confidence_level, n_resamples)

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
 from scipy.stats import t as student
-from sklearn.utils import check_random_state
 
+from skcalib._parallel import seed_of
 from skcalib._records import Record
 from skcalib._ties import reach_of
 from skcalib._values import shown
@@ -70,7 +69,7 @@ class MurphyCurve(DecisionCurve):
 # --- From arguments to the binary events of models ------------------------------------------------
 
 
-def model_events(y_true, y_proba, notion, name, *, pos_label, **options):
+def model_events(y_true, y_proba, notion, name, sample_weight, labels, pos_label):
     """Name of the model, name of the event, and `Problem` of each curve."""
     if isinstance(y_true, ForecastSummary):
         return [(single_name(name), *event) for event in summarised_problems(y_true, Auto())]
@@ -88,8 +87,8 @@ def model_events(y_true, y_proba, notion, name, *, pos_label, **options):
         models = [(str(model), proba, f"y_proba[{model!r}]") for model, proba in y_proba.items()]
     found = []
     for model, proba, argument in models:
-        data = {"pos_label": pos_label, "name": argument, **options}
-        problem = check_problem(y_true, proba, notion, **data)
+        rest = sample_weight, labels, pos_label
+        problem = check_problem(y_true, proba, notion, *rest, name=argument)
         found += [(model, *event) for event in binary_problems(problem, pos_label, notion)]
     return found
 
@@ -126,10 +125,7 @@ def murphy_curves(events, thresholds, *, parts, confidence_level, random_state):
             "probabilities of one model, or parts=False."
         )
     threshold = np.arange(1, 200) / 200 if thresholds is None else thresholds
-    seed = random_state
-    if not isinstance(random_state, Integral):
-        seed = check_random_state(random_state).randint(2**31 - 1)
-    found = []
+    seed, found = seed_of(random_state), []
     for name, event, problem in events:
         kinds = _Kinds.of(problem, threshold)
         cost, reach = kinds.mean(_costs(threshold), confidence_level)

@@ -134,18 +134,10 @@ def _draw_remaining(ax, curve, line):
 
 def _draw_regret(ax, curve):
     """The area between the cost and the cost after recalibration, where the first is larger."""
-    return ax.fill_between(
-        curve.threshold,
-        curve.remaining,
-        curve.estimate,
-        where=curve.regret > 0,
-        interpolate=True,
-        color=_REGRET,
-        alpha=0.5,
-        linewidth=0,
-        zorder=2.5,
-        label=_once(ax, "Regret of miscalibration"),
-    )
+    style = {"color": _REGRET, "alpha": 0.5, "linewidth": 0, "zorder": 2.5}
+    style |= {"where": curve.regret > 0, "interpolate": True}
+    style["label"] = _once(ax, "Regret of miscalibration")
+    return ax.fill_between(curve.threshold, curve.remaining, curve.estimate, **style)
 
 
 def _draw_references(ax, curves, lines, text, styles):

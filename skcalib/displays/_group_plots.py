@@ -34,22 +34,14 @@ def _bars(ax, place, intervals, **style):
     centre = np.array([one.estimate for one in intervals])
     ends = np.array([[one.low, one.high] for one in intervals]).T
     reach = np.maximum([centre - ends[0], ends[1] - centre], 0)
-    return ax.errorbar(centre, place, xerr=reach, linestyle="none", capsize=2.5, **style)
+    style |= {"linestyle": "none", "capsize": 2.5, "markerfacecolor": "white", "zorder": 3}
+    return ax.errorbar(centre, place, xerr=reach, **style)
 
 
 def _draw_differences(ax, groups, place, level):
-    drawn = _bars(
-        ax,
-        place,
-        [one.difference for one in groups],
-        color=COLORS[0],
-        marker="o",
-        markersize=6,
-        markerfacecolor="white",
-        elinewidth=1.5,
-        zorder=3,
-        label=f"Observed - predicted, {level * 100:g} % for all groups at once",
-    )
+    style = {"color": COLORS[0], "marker": "o", "markersize": 6, "elinewidth": 1.5}
+    style["label"] = f"Observed - predicted, {level * 100:g} % for all groups at once"
+    drawn = _bars(ax, place, [one.difference for one in groups], **style)
     found = [k for k, one in enumerate(groups) if one.detected]
     if found:
         centre = [groups[k].difference.estimate for k in found]
@@ -63,18 +55,9 @@ def _draw_equal_scores(ax, groups, place):
     known = [k for k, one in enumerate(groups) if one.equal_scores is not None]
     if not known:
         return []
-    drawn = _bars(
-        ax,
-        place[known],
-        [groups[k].equal_scores for k in known],
-        color=COLORS[1],
-        marker="D",
-        markersize=5,
-        markerfacecolor="white",
-        elinewidth=1.2,
-        zorder=3,
-        label="Against all samples with equal scores",
-    )
+    style = {"color": COLORS[1], "marker": "D", "markersize": 5, "elinewidth": 1.2}
+    style["label"] = "Against all samples with equal scores"
+    drawn = _bars(ax, place[known], [groups[k].equal_scores for k in known], **style)
     found = [k for k in known if groups[k].equal_scores_detected]
     centre = [groups[k].equal_scores.estimate for k in found]
     if found:

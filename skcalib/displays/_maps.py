@@ -148,10 +148,6 @@ def recalibration_maps(triples, known, classes, max_points, positive=None):
             f"There is only one class, {known[0]!r}: its probability is always 1, so there "
             "is no map to draw."
         )
-    if not isinstance(max_points, (int, np.integer)) or max_points < 1:
-        raise ValueError(
-            f"max_points must be a whole number of at least 1, got {shown(max_points)}."
-        )
     columns = _columns(known, classes, positive)
     maps = []
     for name, recalibrator, proba in triples:
@@ -257,7 +253,8 @@ def _thinned(proba, n_classes, max_points):
 def _apply(recalibrator, known, proba):
     """Recalibrated probabilities, columns in the order of the classes."""
     columns = getattr(recalibrator, "n_features_in_", len(known))
-    if _reads_logits(recalibrator):
+    first = next(iter(_steps(recalibrator)), None)
+    if getattr(first, "input", "proba") == "logits":
         # 0 and 1 have no logit: they are replaced by the nearest value with a finite one.
         given = np.log(np.maximum(proba, np.finfo(np.float64).tiny))
         given = given[:, 1:] - given[:, :1] if columns == 1 else given
@@ -266,11 +263,6 @@ def _apply(recalibrator, known, proba):
     with warnings.catch_warnings():  # fitted to a data frame; names are checked above
         warnings.filterwarnings("ignore", "X does not have valid feature names", UserWarning)
         return recalibrated_proba(recalibrator, given, known)
-
-
-def _reads_logits(recalibrator):
-    first = next(iter(_steps(recalibrator)), None)
-    return getattr(first, "input", "proba") == "logits"
 
 
 def _steps(recalibrator):

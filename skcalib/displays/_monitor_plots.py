@@ -20,23 +20,22 @@ _FEW = 40  # windows with markers of full size
 
 
 def draw_stream(path, windows, ax, *, alpha, alarms, level, name, legend, style):
-    """Artists by their kind, and the axes of the panels."""
+    """Lists of artists by their kind, and the axes of the panels."""
     axes = _new_axes(windows) if ax is None else panel_axes(ax, 1 if windows is None else 2)
     top = axes[0]
     monitor = windows is not None
     threshold = -np.log10(alpha)
     label = name or ("Statistic" if monitor else "e-value")
     line = _draw_path(top, path, threshold, {"label": label, **style})
-    limit = top.axhline(
-        threshold, color=_GREY, linestyle="--", linewidth=1.2, zorder=2, label=_text(alpha)
-    )
+    limit_style = {"color": _GREY, "linestyle": "--", "linewidth": 1.2, "zorder": 2}
+    limit = top.axhline(threshold, **limit_style, label=f"Threshold {1 / alpha:,.6g}")
     drawn = _draw_alarms(top, alarms, label="Alarm" if monitor else "First rejection")
     top.set_ylabel("Evidence of a change" if monitor else "e-value")
     top.yaxis.set_major_locator(MaxNLocator(6, integer=True))
     top.yaxis.set_major_formatter(FuncFormatter(_power))
-    artists = {"line": line, "threshold": limit, "alarms": drawn, "differences": None}
+    artists = {"line": [line], "threshold": [limit], "alarms": [drawn], "differences": []}
     if monitor:
-        artists["differences"] = _draw_windows(axes[1], windows, level)
+        artists["differences"] = [_draw_windows(axes[1], windows, level)]
         _draw_alarms(axes[1], alarms, label=None)
         top.tick_params(labelbottom=False)
     for one in axes:
@@ -71,10 +70,6 @@ def _new_axes(windows):
     return list(axes)
 
 
-def _text(alpha):
-    return f"Threshold {1 / alpha:,.6g}"
-
-
 def _draw_path(ax, path, threshold, style):
     """The statistic in powers of ten; infinite values are at the upper end."""
     power = path[:, 1] / _LN10
@@ -107,20 +102,12 @@ def _draw_windows(ax, windows, level):
     ends = np.array([[one.low, one.high] for one in found]).T
     reach = np.maximum([centre - ends[0], ends[1] - centre], 0)
     place = [(one.first + one.last) / 2 for one in windows]
-    few = len(windows) <= _FEW
-    return ax.errorbar(
-        place,
-        centre,
-        yerr=np.where(np.isfinite(reach), reach, 0),
-        color=COLORS[0],
-        linestyle="none",
-        marker="o",
-        markersize=4.5 if few else 2.5,
-        elinewidth=1.2 if few else 0.8,
-        capsize=2 if few else 0,
-        zorder=3,
-        label=f"Window, {level * 100:g} % interval",
-    )
+    style = {"markersize": 4.5, "elinewidth": 1.2, "capsize": 2}
+    if len(windows) > _FEW:
+        style = {"markersize": 2.5, "elinewidth": 0.8, "capsize": 0}
+    style |= {"color": COLORS[0], "linestyle": "none", "marker": "o", "zorder": 3}
+    style["label"] = f"Window, {level * 100:g} % interval"
+    return ax.errorbar(place, centre, yerr=np.where(np.isfinite(reach), reach, 0), **style)
 
 
 def _power(value, _):

@@ -12,7 +12,6 @@ from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox, ScaledTranslation
 
 from skcalib._formatting import class_text, printable
-from skcalib.displays._base import UNCHANGED
 from skcalib.displays._probability_scale import (
     probability_map,
     set_probability_scale,
@@ -67,15 +66,9 @@ def stacked_axes(n_rows):
     """Axes of a new figure one above the other, each as tall as its number of rows."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(
-        len(n_rows),
-        1,
-        figsize=(6.6, 0.95 * len(n_rows) + 0.42 * sum(n_rows) + 0.3),
-        height_ratios=[count + 1 for count in n_rows],
-        squeeze=False,
-        sharex=True,
-        layout="constrained",
-    )
+    size = 6.6, 0.95 * len(n_rows) + 0.42 * sum(n_rows) + 0.3
+    how = {"height_ratios": [count + 1 for count in n_rows], "squeeze": False, "sharex": True}
+    figure, axes = plt.subplots(len(n_rows), 1, figsize=size, layout="constrained", **how)
     keep_height(figure)
     return list(axes[:, 0])
 
@@ -90,6 +83,14 @@ def make_room(axes, n_lines):
 def one_or_all(artists):
     """A single artist as itself, as in scikit-learn's displays."""
     return artists[0] if len(artists) == 1 else artists or None
+
+
+def keep(display, artists):
+    """Set the attributes of the kinds of artists, of axes and figure; returns the display."""
+    for part, drawn in artists.items():
+        setattr(display, f"{part}_", one_or_all(drawn))
+    display.figure_ = artists["ax"][0].figure
+    return display
 
 
 def without_aliases(style, kind="line"):
@@ -244,32 +245,34 @@ class Styles:
     ref_line: dict | None
 
 
-def draw_panel(ax, curves, *, event, label, band, styles, ref_line, histogram):
-    """All curves of an event -> lists of lines, bands, diagonals and axes of histograms."""
+def draw_panel(ax, curves, artists, *, event, label, band, styles, ref_line, histogram):
+    """Draw all curves of an event, and add the artists to the lists of their kinds."""
     ref_style, band_style = without_aliases(styles.ref_line), styles.band or {}
     scores = np.concatenate([curve.scores for curve in curves])
     weight = np.concatenate([curve.weight for curve in curves])
     number, color = next_number(ax), styles.curve.get("color") or next_color(ax)
-    diagonals = [draw_reference(ax, **ref_style)] if ref_line else []
-    lines, bands, insets = [], [], []
+    if ref_line:
+        artists["ref_line"].append(draw_reference(ax, **ref_style))
     for curve in curves:
         # The folds of a cross-validation share a colour and one entry of the legend.
         style = {"color": color, "alpha": 1.0 if len(curves) == 1 else 0.6, "label": label}
-        lines.append(draw_curve(ax, curve, number=number, **{**style, **styles.curve}))
+        style |= styles.curve
+        artists["line"].append(draw_curve(ax, curve, number=number, **style))
         label = None
         if curve.low is not None:
-            bands.append(draw_band(ax, curve, **{"color": color, "label": band, **band_style}))
+            style = {"color": color, "label": band, **band_style}
+            artists["band"].append(draw_band(ax, curve, **style))
     if histogram:
         style = {"color": color, **(styles.histogram or {})}
-        insets.append(draw_scores(ax, scores, weight, **style))
+        artists["ax_hist"].append(draw_scores(ax, scores, weight, **style))
     square_axes(ax, event)
-    return lines, bands, diagonals, insets
 
 
 # --- Legends that cover no curve ------------------------------------------------------------------
 
 
 REFERENCE = "Perfectly calibrated"  # the diagonal
+UNCHANGED = "Unchanged"  # that of a map
 SHARED = "skcalib shared legend"  # of several panels
 _CORNERS = ("upper left", "lower right", "center right", "center left", "upper right", "lower left")
 _NARROW_AXES = 4.0  # inches; narrower axes have smaller letters
@@ -305,14 +308,14 @@ def draw_legends(axes, **style):
         legend = draw_below(ax, entries, **style) if roomy else draw_inside(ax, entries, **style)
         heights.append(0 if legend is None else _inches(legend))
     last = _draw_shared(figure, shared) if several and roomy else 0
-    _make_room(figure, _rows(axes[0]) * max(heights) + last)
+    _make_room(figure, _grid(axes[0])[0] * max(heights) + last)
 
 
 def place_legend(ax, entries, **style):
     """Legend of (artist, text) pairs on one Axes, below it or in a free place; None without any."""
     roomy = ax.figure.get_layout_engine() is not None
     legend = draw_below(ax, entries, **style) if roomy else draw_inside(ax, entries, **style)
-    _make_room(ax.figure, 0 if legend is None else _rows(ax) * _inches(legend))
+    _make_room(ax.figure, 0 if legend is None else _grid(ax)[0] * _inches(legend))
     return legend
 
 
@@ -327,9 +330,10 @@ def _make_room(figure, height):
         figure.get_layout_engine().execute(figure.figure)
 
 
-def _rows(ax):
+def _grid(ax):
+    """Numbers of rows and columns of the panels of a figure."""
     spec = ax.get_subplotspec()
-    return 1 if spec is None else spec.get_gridspec().nrows
+    return (1, 1) if spec is None else spec.get_gridspec().get_geometry()
 
 
 def _inches(legend):
@@ -348,15 +352,8 @@ def _draw_shared(figure, shared, **style):
             legend.remove()
     if not shared:
         return 0
-    legend = figure.legend(
-        list(shared.values()),
-        list(shared),
-        loc="outside lower center",
-        ncols=2,
-        fontsize="small",
-        frameon=False,
-        **style,
-    )
+    style |= {"loc": "outside lower center", "ncols": 2, "fontsize": "small", "frameon": False}
+    legend = figure.legend(list(shared.values()), list(shared), **style)
     _opaque(legend)
     legend.set_gid(SHARED)
     return _inches(legend)
@@ -374,7 +371,7 @@ def draw_below(ax, entries, **style):
     down = ScaledTranslation(0, -depth / _INCH, figure.dpi_scale_trans)
     place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 0}
     place |= {"bbox_transform": ax.transAxes + down, "frameon": False}
-    room = figure.bbox.width / max(1, _columns(ax))
+    room = figure.bbox.width / _grid(ax)[1]
     for size in ("small", "x-small"):
         for text in (_wide, str):
             legend = _legend(ax, entries, text, **{"fontsize": size, **place, **style})
@@ -456,11 +453,6 @@ def is_free(ax, box):
             if artist.get_transform().transform_path(path).intersects_bbox(box, filled=filled):
                 return False
     return True
-
-
-def _columns(ax):
-    spec = ax.get_subplotspec()
-    return 1 if spec is None else spec.get_gridspec().ncols
 
 
 def _is_diagonal(entry):

@@ -196,11 +196,12 @@ class RegionStyles:
     ref_line: dict
 
 
-def draw_diagram(ax, diagram, *, title, styles, ref_line, histogram, n_rules, largest):
-    """One event -> its line, scatter, intervals, diagonal and axes of the histogram."""
+def draw_diagram(ax, diagram, artists, *, title, styles, ref_line, histogram, n_rules, largest):
+    """Draw the diagram of one event, and add the artists to the lists of their kinds."""
     from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
-    diagonal = draw.draw_reference(ax, **styles.ref_line) if ref_line else None
+    if ref_line:
+        artists["ref_line"].append(draw.draw_reference(ax, **styles.ref_line))
     style = {"color": "black", "marker": "_", "markersize": 9, "linewidth": 1.2, "zorder": 4}
     line = ax.plot(
         diagram.prob_pred, diagram.prob_true, **{**style, "label": "Level sets", **styles.curve}
@@ -226,14 +227,16 @@ def draw_diagram(ax, diagram, *, title, styles, ref_line, histogram, n_rules, la
     scatter = ax.scatter(score, diagram.outcome, **style)
     if "marker" not in styles.scatter:
         scatter.set_paths([marker_path(MARKERS[side]) for side in diagram.side])
-    inset = None
+    drawn, height = {"line": line, "scatter": scatter, "interval": intervals}, 1.0
     if histogram and diagram.scores is not None:
         style = {"color": line.get_color(), **styles.histogram}
-        inset = draw.draw_scores(ax, diagram.scores, diagram.weight, **style)
+        drawn["ax_hist"] = draw.draw_scores(ax, diagram.scores, diagram.weight, **style)
+        height = 1.15
+    for part, artist in drawn.items():
+        artists[part].append(artist)
     draw.square_axes(ax, diagram.event)
-    ax.set_title(title, fontsize="small", y=1.0 if inset is None else 1.15)
+    ax.set_title(title, fontsize="small", y=height)
     _write_numbers(ax, diagram, score, n_rules)
-    return line, scatter, intervals, diagonal, inset
 
 
 def marker_path(marker):
@@ -292,15 +295,8 @@ def write_rules(ax, diagram, n_rules):
         if legend is not None:
             bottom = legend.get_window_extent().y0 - ax.get_window_extent().y0
             down = max(down, 6 - 72 * bottom / ax.figure.dpi)
-        ax.annotate(
-            "\n".join(lines),
-            (0, 0),
-            xycoords="axes fraction",
-            xytext=(0, -down),
-            textcoords="offset points",
-            va="top",
-            fontsize=size,
-        )
+        place = {"xycoords": "axes fraction", "textcoords": "offset points"}
+        ax.annotate("\n".join(lines), (0, 0), (0, -down), va="top", fontsize=size, **place)
     return lines
 
 
@@ -308,15 +304,8 @@ def _write_numbers(ax, diagram, score, n_rules):
     """Numbers next to the regions that are explained."""
     for number, index in enumerate(most_told(diagram, n_rules), start=1):
         above = diagram.side[index] == ABOVE
-        ax.annotate(
-            str(number),
-            (score[index], diagram.high[index] if above else diagram.low[index]),
-            xytext=(0, 2 if above else -2),
-            textcoords="offset points",
-            ha="center",
-            va="bottom" if above else "top",
-            fontsize="small",
-            fontweight="bold",
-            color=COLORS[diagram.side[index]],
-            zorder=5,
-        )
+        at = score[index], diagram.high[index] if above else diagram.low[index]
+        style = {"color": COLORS[diagram.side[index]], "va": "bottom" if above else "top"}
+        style |= {"ha": "center", "fontsize": "small", "fontweight": "bold", "zorder": 5}
+        move = 0, 2 if above else -2
+        ax.annotate(str(number), at, move, textcoords="offset points", **style)

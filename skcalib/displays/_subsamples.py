@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from numbers import Integral
 
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._records import Record
-from skcalib._values import shown
+from skcalib._values import is_whole, shown
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by
 from skcalib.errors import calibration_error
 from skcalib.errors.binned import check_bins, expected_errors_of_subsamples
@@ -102,8 +101,7 @@ def check_sizes(sample_sizes, n_samples):
         first = min(_FIRST, max(n_samples // 10, 2), n_samples)
         return np.unique(np.rint(np.geomspace(first, n_samples, _POINTS)).astype(int))
     sizes = list(sample_sizes) if np.ndim(sample_sizes) == 1 else []
-    whole = all(isinstance(n, Integral) and not isinstance(n, bool) for n in sizes)
-    if not sizes or not whole or min(sizes) < 1 or max(sizes) > n_samples:
+    if not sizes or not all(map(is_whole, sizes)) or min(sizes) < 1 or max(sizes) > n_samples:
         raise ValueError(
             f"sample_sizes must be a list of whole numbers from 1 to the number of samples, "
             f"{n_samples}; got {shown(sample_sizes)}."
@@ -164,7 +162,7 @@ def _expected(problem, function, sizes, weighted):
     n_bins, strategy = options.pop("n_bins", "auto"), options.pop("strategy", "quantile")
     y, weight = problem.target.argmax(axis=1), problem.weight if weighted else None
     labels = np.arange(len(problem.classes))
-    events = Samples.of(y, problem.forecast, notion, sample_weight=weight, labels=labels)
+    events = Samples.of(y, problem.forecast, notion, weight, labels)
     score, event, weight = events.columns()
     weight = np.ones(score.shape[1]) if weight is None else weight
     share = 1 / len(score) if notion.reduce == "mean" else 1.0

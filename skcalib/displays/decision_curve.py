@@ -142,15 +142,7 @@ class DecisionCurveDisplay(DecisionDisplay):
             `name` with a dict, more than 25 panels, and a notion with more than two columns.
         """
         thresholds = check_thresholds(thresholds)
-        events = model_events(
-            y_true,
-            y_proba,
-            notion,
-            name,
-            sample_weight=sample_weight,
-            labels=labels,
-            pos_label=pos_label,
-        )
+        events = model_events(y_true, y_proba, notion, name, sample_weight, labels, pos_label)
         curves = net_benefit_curves(
             events, thresholds, standardized=standardized, confidence_level=confidence_level
         )

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
 from skcalib._formatting import decimals_of, nonnegative_text
+from skcalib._parallel import seed_of
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._validation import check_confidence_level, check_indices, weighted_features
+from skcalib._validation import check_indices, weighted_features
 from skcalib._values import shown
-from skcalib.displays._base import held_out, unit
-from skcalib.displays._constructors import Display
+from skcalib.displays._constructors import Display, held_out, unit
 from skcalib.displays._regions import grouping_interval
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator
 from skcalib.grouping import GroupingLossEstimator
@@ -158,9 +157,8 @@ class DecompositionDisplay(Display):
             X = weighted_features(X, sample_weight, n_samples)
         terms, columns = [], 0
         for model, proba in y_proba.items():
-            data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-            data["pos_label"] = pos_label
-            problem = check_problem(y_true, proba, options.shared["notion"], soft=True, **data)
+            data = y_true, proba, options.shared["notion"], sample_weight, labels, pos_label
+            problem = check_problem(*data, soft=True)
             problem = event_last(problem, pos_label) if problem is y_true else problem
             columns = len(problem.classes)
             terms.append(loss_terms(model, problem, X, options))
@@ -237,15 +235,8 @@ class DecompositionDisplay(Display):
         options = check_options(loss, notion, smoother, grouping, confidence_level, random_state)
         terms, columns = [], 0
         for name, estimator in estimators.items():
-            problem, features, _ = held_out(
-                estimator,
-                X,
-                y,
-                cv=cv,
-                response_method=response_method,
-                sample_weight=sample_weight,
-                owner=cls.__name__,
-            )
+            how = cv, response_method, sample_weight
+            problem, features, _ = held_out(estimator, X, y, *how, cls.__name__)
             columns = len(problem.classes)
             terms.append(loss_terms(name, event_last(problem, pos_label), features, options))
         display = cls(terms, confidence_level=confidence_level, unit=options.unit(columns))
@@ -283,7 +274,7 @@ class DecompositionDisplay(Display):
         if ax is None:
             ax = draw.row_axes(len(self.terms))
         (self.ax_,) = draw.panel_axes(ax, 1)
-        self.bars_, self.whiskers_, self.loss_ = draw_terms(
+        self.bars_, self.whiskers_, self.loss_ = _draw_terms(
             self.ax_,
             self.terms,
             level=f"{self.confidence_level * 100:g} %",
@@ -362,7 +353,6 @@ def check_options(
         smoother=smoother,
         confidence_level=confidence_level,
     )
-    check_confidence_level(confidence_level)
     return TermOptions(shared, _check_grouping(grouping, random_state))
 
 
@@ -379,9 +369,8 @@ def _check_grouping(grouping, random_state):
             f"grouping must be 'auto', 'partition', 'risk', a GroupingLossEstimator or None, got "
             f"{shown(grouping)}."
         )
-    if not isinstance(random_state, (int, np.integer)):  # all models have the same halves
-        random_state = check_random_state(random_state).randint(2**31 - 1)
-    return estimator.set_params(n_permutations=0, random_state=random_state)
+    seed = seed_of(random_state)  # all models have the same halves
+    return estimator.set_params(n_permutations=0, random_state=seed)
 
 
 def loss_terms(name: str, problem: Problem, X: MatrixLike, options: TermOptions) -> LossTerms:
@@ -411,16 +400,7 @@ _WIDE = 4.0  # inches that a line of numbers needs
 _OFFSET = {"calibration": -0.11, "grouping": 0.11}  # so that whiskers do not overlap
 
 
-def draw_terms(
-    ax: Axes,
-    terms: list[LossTerms],
-    *,
-    level: str,
-    values: bool | Literal["auto"],
-    legend: bool,
-    bar_style: dict[str, Any],
-    whisker_style: dict[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any], Any]:
+def _draw_terms(ax, terms, *, level, values, legend, bar_style, whisker_style):
     """Bars and whiskers by the name of the part, and the marks of the losses."""
     rows = np.arange(len(terms))
     names = [name for name in _OFFSET if any(name in term.parts for term in terms)]
@@ -487,24 +467,13 @@ def _write(ax, terms, right, *, values):
     """Names, losses and numbers of the rows, the first on top."""
     rows = range(len(terms))
     for row, term in enumerate(terms):
-        ax.annotate(
-            f"{term.loss:#.3g}",
-            (max(right[row], term.loss), row),
-            xytext=(5, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize="small",
-        )
+        end = max(right[row], term.loss), row
+        style = {"textcoords": "offset points", "va": "center", "fontsize": "small"}
+        ax.annotate(f"{term.loss:#.3g}", end, (5, 0), **style)
         if values:
-            ax.annotate(
-                str(term),
-                (0, row - _HEIGHT / 2),
-                xycoords=("axes fraction", "data"),
-                xytext=(3, 2),
-                textcoords="offset points",
-                va="bottom",
-                fontsize="x-small",
-            ).set_in_layout(False)  # a long line must not squeeze the bars
+            style |= {"xycoords": ("axes fraction", "data"), "va": "bottom", "fontsize": "x-small"}
+            text = ax.annotate(str(term), (0, row - _HEIGHT / 2), (3, 2), **style)
+            text.set_in_layout(False)  # a long line must not squeeze the bars
     ax.set_yticks(rows, [term.name for term in terms])
     ax.set_ylim(len(terms) - 0.65, -0.55 if values else -0.35)
     ax.tick_params(left=False)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from sklearn.utils import check_random_state
 
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_count
 from skcalib._values import is_finite, shown
 from skcalib.displays._constructors import Display
 from skcalib.displays._subsamples import check_errors, check_sizes, estimation_curves
@@ -174,10 +173,7 @@ class EstimationDisplay(Display):
             small).
         """
         errors = check_errors(errors, notion)
-        n_repeats = check_count(n_repeats, "n_repeats")
-        problem = check_problem(
-            y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-        )
+        problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
         problem = event_last(problem, pos_label)
         check_truth(truth, [error.name for error in errors])
         curves = estimation_curves(
@@ -229,7 +225,7 @@ class EstimationDisplay(Display):
 
         style = draw.line_style(kwargs, curve_kwargs)
         (self.ax_,) = draw.panel_axes(sized_axes() if ax is None else ax, 1)
-        artists = draw_curves(
+        artists = _draw_curves(
             self.ax_,
             self.curves,
             check_truth(self.truth, [curve.name for curve in self.curves]),
@@ -240,7 +236,7 @@ class EstimationDisplay(Display):
         )
         if legend:
             draw_keys(self.ax_, artists, f"{self.confidence_level * 100:g} % of the subsamples")
-        return self._keep(artists | {"ax": [self.ax_]})
+        return draw.keep(self, artists | {"ax": [self.ax_]})
 
 
 # --- Drawing of errors against the sample size ----------------------------------------------------
@@ -265,16 +261,7 @@ def sized_axes() -> Axes:
     return ax
 
 
-def draw_curves(
-    ax: Axes,
-    curves: list[EstimationCurve],
-    truths: dict[str, float],
-    *,
-    name: str | None,
-    shown: dict[str, bool],
-    curve_style: dict[str, Any],
-    band_style: dict[str, Any],
-) -> dict[str, list]:
+def _draw_curves(ax, curves, truths, *, name, shown, curve_style, band_style):
     """Means, bands and lines of all curves -> lists of artists by their kind."""
     from skcalib.displays._plotting import next_color, next_number, numbered
 

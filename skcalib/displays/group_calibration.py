@@ -115,17 +115,9 @@ class GroupCalibrationDisplay(Display):
         ValueError
             As :func:`~skcalib.calibration_by_group`.
         """
-        found = calibration_by_group(
-            y_true,
-            y_proba,
-            by,
-            notion=notion,
-            confidence_level=confidence_level,
-            sample_weight=sample_weight,
-            labels=labels,
-            pos_label=pos_label,
-            groups=groups,
-        )
+        data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+        data |= {"pos_label": pos_label, "groups": groups, "confidence_level": confidence_level}
+        found = calibration_by_group(y_true, y_proba, by, notion=notion, **data)
         return cls(found).plot(ax=ax, **plot_params)
 
     @classmethod
@@ -154,7 +146,7 @@ class GroupCalibrationDisplay(Display):
             Maximum number of groups in a panel. If there are more, those with the smallest p-values
             are drawn, in their order, and the title states this.
         """
-        from skcalib.displays import _group_plots
+        from skcalib.displays import _group_plots, _plotting
 
         panels: dict[str, list[GroupCalibration]] = {}
         for one in self.calibrations.groups:
@@ -171,7 +163,7 @@ class GroupCalibrationDisplay(Display):
             shrunk=shrunk,
             legend=legend,
         )
-        return self._keep(artists)
+        return _plotting.keep(self, artists)
 
 
 def _selected(groups, most):

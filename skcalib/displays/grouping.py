@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_indices, weighted_features, weighted_rows
-from skcalib.displays._base import unit
-from skcalib.displays._constructors import Display
+from skcalib.displays._constructors import Display, unit
 from skcalib.displays._curves import binary_problems
 from skcalib.displays._regions import (
     RegionStyles,
@@ -213,9 +212,7 @@ class GroupingDisplay(Display):
         notion = resolve_notion(notion)
         rows = {"X": X, "regions": regions, "sample_weight": sample_weight}
         check_indices(y_true=y_true, y_proba=y_proba, **rows)
-        problem = check_problem(
-            y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-        )
+        problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
         n_samples = len(problem.weight) if y_true is problem else np.shape(y_true)[0]
         X = np.zeros((n_samples, 1)) if X is None else X
         X = weighted_features(X, sample_weight, n_samples)
@@ -371,10 +368,13 @@ class GroupingDisplay(Display):
         scores, weights = zip(*map(_scores, self.diagrams), strict=True)
         draw.scale_panels(axes, scores, weights, scale)
         largest = max(diagram.n_samples.max() for diagram in self.diagrams)
-        artists = [
+        kinds = "line", "scatter", "interval", "ref_line", "ax_hist"
+        artists = {part: [] for part in kinds}
+        for panel, diagram in zip(axes, self.diagrams, strict=True):
             draw_diagram(
                 panel,
                 diagram,
+                artists,
                 title=title(diagram, name, self.unit),
                 styles=styles,
                 ref_line=ref_line,
@@ -382,8 +382,6 @@ class GroupingDisplay(Display):
                 n_rules=n_rules,
                 largest=largest,
             )
-            for panel, diagram in zip(axes, self.diagrams, strict=True)
-        ]
         if legend:
             level = f"{self.confidence_level * 100:g} %"
             entries = legend_entries(axes[0], self.diagrams, level=level)
@@ -395,12 +393,7 @@ class GroupingDisplay(Display):
         rules = [write_rules(panel, diagram, n_rules) for panel, diagram in pairs]
         if ax is None:  # for the title too
             draw.make_room(axes, 1 + max(map(len, rules)))
-        self.line_, self.scatter_, self.interval_, self.ref_line_, self.ax_hist_ = (
-            draw.one_or_all([artist for artist in part if artist is not None])
-            for part in zip(*artists, strict=True)
-        )
-        self.ax_, self.figure_ = draw.one_or_all(axes), axes[0].figure
-        return self
+        return draw.keep(self, artists | {"ax": axes})
 
 
 def _scores(diagram):

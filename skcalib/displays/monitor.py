@@ -202,11 +202,7 @@ class MonitorDisplay:
             legend=legend,
             style=_plotting.line_style(kwargs, None),
         )
-        for part, drawn in artists.items():
-            setattr(self, f"{part}_", drawn)
-        self.ax_ = _plotting.one_or_all(artists["ax"])
-        self.figure_ = artists["ax"][0].figure
-        return self
+        return _plotting.keep(self, artists)
 
 
 def _with_alarms(path: np.ndarray, alarms: Sequence[Alarm]) -> np.ndarray:

@@ -68,7 +68,7 @@ class DecisionDisplay(Display):
         ValueError
             If `ax` cannot hold the panels, and for a `name` of several models.
         """
-        from skcalib.displays._plotting import Styles, line_style
+        from skcalib.displays._plotting import Styles, keep, line_style
 
         style = line_style(kwargs, curve_kwargs)
         artists = self._draw(
@@ -80,7 +80,7 @@ class DecisionDisplay(Display):
             legend=legend,
             styles=Styles(style, band_kwargs, None, ref_line_kwargs),
         )
-        return self._keep(artists)
+        return keep(self, artists)
 
 
 class MurphyDisplay(DecisionDisplay):
@@ -213,15 +213,7 @@ class MurphyDisplay(DecisionDisplay):
             columns.
         """
         thresholds = check_thresholds(thresholds)
-        events = model_events(
-            y_true,
-            y_proba,
-            notion,
-            name,
-            sample_weight=sample_weight,
-            labels=labels,
-            pos_label=pos_label,
-        )
+        events = model_events(y_true, y_proba, notion, name, sample_weight, labels, pos_label)
         curves = murphy_curves(
             events,
             thresholds,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from skcalib._parameters import checks_parameters
-from skcalib.displays._base import UNCHANGED
 from skcalib.displays._constructors import complete_docstrings
 from skcalib.displays._maps import default_name, estimator_maps, given_maps, name_recalibrators
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
     from skcalib._types import AxesLike, Label, MatrixLike
     from skcalib.displays._maps import RecalibrationMap
-    from skcalib.displays._plotting import Styles
 
 
 @complete_docstrings
@@ -287,44 +285,25 @@ class RecalibrationDisplay:
         scores = [one.scores for one in self.maps if one.scores is not None]
         draw.scale_panels(axes, scores, None, scale)
         styles = draw.Styles(style, None, hist_kwargs, ref_line_kwargs)
-        artists = [
-            draw_maps(
-                panel,
-                maps,
-                names={} if name is None else {names[0]: name},
-                styles=styles,
-                ref_line=ref_line,
-                histogram=histogram,
-            )
-            for panel, maps in zip(axes, panels.values(), strict=True)
-        ]
+        artists = {part: [] for part in ("line", "ref_line", "ax_hist")}
+        own = {} if name is None else {names[0]: name}
+        for panel, maps in zip(axes, panels.values(), strict=True):
+            _draw_maps(panel, maps, artists, own, styles, ref_line, histogram)
         if legend:
             draw_names(axes, outside=ax is None and len(axes) > 1)
-        self.line_, self.ref_line_, self.ax_hist_ = (
-            draw.one_or_all([artist for part in parts for artist in part])
-            for parts in zip(*artists, strict=True)
-        )
-        self.ax_, self.figure_ = draw.one_or_all(axes), axes[0].figure
-        return self
+        return draw.keep(self, artists | {"ax": axes})
 
 
 # --- Drawing of the maps of recalibrators on given axes -------------------------------------------
 
 
-def draw_maps(
-    ax: Axes,
-    maps: list[RecalibrationMap],
-    *,
-    names: dict[str, str],
-    styles: Styles,
-    ref_line: bool,
-    histogram: bool,
-) -> tuple[list, list, list]:
-    """Maps of one class -> lists of lines, diagonals and axes of histograms."""
+def _draw_maps(ax, maps, artists, names, styles, ref_line, histogram):
+    """Draw the maps of one class, and add the artists to the lists of their kinds."""
     from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
-    ref_style = draw.without_aliases(styles.ref_line)
-    diagonals = [_draw_unchanged(ax, draw, ref_style)] if ref_line else []
+    if ref_line:
+        style = draw.without_aliases(styles.ref_line)
+        artists["ref_line"].append(_draw_unchanged(ax, draw, style))
     lines, colors, numbers = [], {}, {}
     for one in maps:
         alike = [other for other in maps if other.name == one.name]
@@ -339,24 +318,24 @@ def draw_maps(
             style |= {"linestyle": "", "marker": marker, "markeredgewidth": 0}
             style |= {"markersize": 2 if len(maps) == 1 else 1.8, "alpha": 0.4, "rasterized": True}
         lines += ax.plot(one.before, one.after, **{**style, **styles.curve})
-    insets = []
+    artists["line"] += lines
     scores = [one.scores for one in maps if one.scores is not None]
     if histogram and scores:
         scores = np.concatenate(scores)
         color = lines[0].get_color() if len(colors) == 1 else "0.4"
         style = {"color": color, **(styles.histogram or {})}
-        insets.append(draw.draw_scores(ax, scores, np.ones(len(scores)), **style))
+        inset = draw.draw_scores(ax, scores, np.ones(len(scores)), **style)
+        artists["ax_hist"].append(inset)
     draw.square_axes(ax, maps[0].event)
     ax.set_ylabel(ax.get_xlabel().replace("Predicted", "Recalibrated", 1))
-    return lines, diagonals, insets
 
 
 def _draw_unchanged(ax, draw, style):
     """The diagonal, once per axes, under its own name."""
     for line in ax.lines:
-        if line.get_label() == UNCHANGED:
+        if line.get_label() == draw.UNCHANGED:
             return line
-    return draw.draw_reference(ax, **{"label": UNCHANGED, **style})
+    return draw.draw_reference(ax, **{"label": draw.UNCHANGED, **style})
 
 
 def _label(maps, names):
@@ -373,7 +352,7 @@ def draw_names(axes: Sequence[Axes], *, outside: bool) -> None:
 
     if outside:
         entries = list(zip(*axes[0].get_legend_handles_labels(), strict=True))
-        entries.sort(key=lambda entry: entry[1] == UNCHANGED)
+        entries.sort(key=lambda entry: entry[1] == draw.UNCHANGED)
         draw.draw_figure_legend(axes[0].figure, entries, markerscale=2.5)
     else:
         draw.draw_legends(axes[:1], markerscale=2.5)

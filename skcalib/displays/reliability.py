@@ -203,9 +203,8 @@ class ReliabilityDisplay(Display):
         if isinstance(y_true, ForecastSummary):
             events = summarised_problems(y_true, options.notion)
         else:
-            data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-            data |= {"pos_label": pos_label, "groups": groups}
-            problem = check_problem(y_true, y_proba, options.notion, **data)
+            rest = sample_weight, labels, pos_label, groups
+            problem = check_problem(y_true, y_proba, options.notion, *rest)
             events = binary_problems(problem, pos_label, options.notion)
         return cls._of(events, options, name, random_state).plot(ax=ax, **plot_params)
 
@@ -308,9 +307,8 @@ class ReliabilityDisplay(Display):
             proba = classifier_proba(estimator, take_rows(X, test), response_method=response_method)
             proba, classes = align_classes(proba, estimator.classes_, y[test])
             weight = None if sample_weight is None else take_rows(sample_weight, test)
-            columns: dict[str, Any] = {"labels": classes, "pos_label": pos_label}
-            columns["groups"] = None if groups is None else take_rows(groups, test)
-            problem = check_problem(y[test], proba, sample_weight=weight, **columns)
+            cluster = None if groups is None else take_rows(groups, test)
+            problem = check_problem(y[test], proba, None, weight, classes, pos_label, cluster)
             events = binary_problems(problem, pos_label, options.notion)
             curves += reliability_curves(events, options, rng)
         if name is None:
@@ -365,10 +363,12 @@ class ReliabilityDisplay(Display):
         draw.scale_panels(axes, scores, weights, scale)
         styles = draw.Styles(style, band_kwargs, hist_kwargs, ref_line_kwargs)
         band = f"{self.confidence_level * 100:g} % {self.band} band"
-        artists = [
+        artists = {part: [] for part in ("line", "band", "ref_line", "ax_hist")}
+        for panel, (event, curves) in zip(axes, panels.items(), strict=True):
             draw.draw_panel(
                 panel,
                 curves,
+                artists,
                 event=event,
                 label=legend_label(curves, self.name if name is None else name),
                 band=band,
@@ -376,13 +376,6 @@ class ReliabilityDisplay(Display):
                 ref_line=ref_line,
                 histogram=histogram,
             )
-            for panel, (event, curves) in zip(axes, panels.items(), strict=True)
-        ]
         if legend:
             draw.draw_legends(axes)
-        self.line_, self.band_, self.ref_line_, self.ax_hist_ = (
-            draw.one_or_all([artist for part in parts for artist in part])
-            for parts in zip(*artists, strict=True)
-        )
-        self.ax_, self.figure_ = draw.one_or_all(axes), axes[0].figure
-        return self
+        return draw.keep(self, artists | {"ax": axes})

@@ -29,9 +29,8 @@ _ROWS = 600  # from which the spectrum of the noise is computed
 def kernel_problem(options):
     """`Problem`, kernel and notion from all arguments of an error that has a kernel."""
     notion = resolve_notion(options["notion"])
-    names = "sample_weight", "labels", "pos_label"
-    given = {name: options[name] for name in names}
-    problem = check_problem(options["y_true"], options["y_proba"], notion, **given)
+    rest = (options[name] for name in ("sample_weight", "labels", "pos_label"))
+    problem = check_problem(options["y_true"], options["y_proba"], notion, *rest)
     return problem, resolve_kernel(options["kernel"]), notion
 
 
@@ -251,11 +250,11 @@ class Gaps:
 
 def score_gaps(options):
     """Gaps of the bins of `calibration_error`, from all its arguments."""
-    columns = {name: options[name] for name in ("sample_weight", "labels", "pos_label")}
-    data = options["y_true"], options["y_proba"], options["notion"]
+    names = "y_true", "y_proba", "notion", "sample_weight", "labels", "pos_label"
+    data = [options[name] for name in names]
     if isinstance(options["y_true"], ForecastSummary):
-        return _gaps_of_summary(only_problem(*data, **columns)[0], options)
-    events = Samples.of(*data, **columns)
+        return _gaps_of_summary(only_problem(*data)[0], options)
+    events = Samples.of(*data)
     bins = check_bins(options["n_bins"], options["strategy"], events.n_samples)
     score, event, weight = events.columns()
     problem = options["y_true"]

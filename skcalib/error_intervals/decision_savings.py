@@ -39,8 +39,8 @@ def saving_interval(
     one, costs = solved[0], np.array(score.costs)
     problems = zip(solved, before, after, strict=True)
     values = sum(score.loss(p.target, s) - score.loss(p.target, c) for p, s, c in problems)
-    rows: dict[str, Any] = {"square": one.square, "cluster": one.cluster}
-    found = mean_interval(share * values, one.weight, confidence_level, **rows)
+    rows = one.weight, confidence_level, one.square, one.cluster
+    found = mean_interval(share * values, *rows)
     if len(solved) > 1 or len(costs) > 2:
         return found
     old, new = score.decisions(before[0]), score.decisions(after[0])

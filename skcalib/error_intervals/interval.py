@@ -15,6 +15,7 @@ from skcalib.error_intervals.quantities import QUANTITIES, by
 from skcalib.error_intervals.question import ErrorInterval, Question, all_options, unwrap
 from skcalib.error_intervals.resampling import bootstrap, jackknife, subsampling
 from skcalib.errors.density import kde_calibration_error
+from skcalib.events import refuse_groups
 from skcalib.problem import ForecastSummary, check_problem
 
 if TYPE_CHECKING:
@@ -187,17 +188,8 @@ def calibration_error_interval(
         if known:
             data = dict.fromkeys(data) | {"y_true": problem, "y_proba": problem.forecast}
     options = all_options(function, data, keywords) if known else None
-    question = Question(
-        function,
-        options,
-        keywords,
-        data,
-        confidence_level,
-        n_resamples,
-        check_random_state(random_state),
-        n_jobs,
-        problem,
-    )
+    run = confidence_level, n_resamples, check_random_state(random_state), n_jobs
+    question = Question(function, options, keywords, data, *run, problem)
     if method in RESAMPLING:
         return RESAMPLING[method](question)
     if not known:
@@ -220,10 +212,7 @@ def calibration_error_interval(
 def _check_clusters(data, groups):
     """The `Problem` of the samples and their clusters."""
     if isinstance(data["y_true"], ForecastSummary):
-        raise ValueError(
-            "A sketch holds sums over samples, and not their clusters: omit groups, or pass labels "
-            "and forecasts."
-        )
+        refuse_groups(groups)
     given = dict(data)
     return check_problem(given.pop("y_true"), given.pop("y_proba"), groups=groups, **given)
 

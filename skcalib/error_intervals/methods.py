@@ -360,9 +360,8 @@ def _mean_loss(question, score, notion, problem, target, rooted=False):
     ]
     share = 1 / len(losses) if notion.reduce == "mean" else 1.0
     known = None if problem.losses is None else problem.mean_loss(score) - score.infimum
-    own = problem.weight, question.confidence_level
-    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
-    mean = mean_interval(share * sum(losses), *own, estimate=known, **rows)
+    rows = problem.weight, question.confidence_level, problem.square, problem.cluster
+    mean = mean_interval(share * sum(losses), *rows, estimate=known)
     low, high, error = max(mean.low, 0.0), mean.high, mean.standard_error
     if rooted:
         low, high, error = np.sqrt(low), np.sqrt(high), error / (2 * question.estimate or 1.0)

@@ -17,7 +17,7 @@ from skcalib.errors.terms import reduce_terms, resolve_estimate, solve_notion
 from skcalib.few_events import FEW_LABELS
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.notions import resolve_notion
-from skcalib.scores import DecisionCost, ProperScore, resolve_loss, resolve_method
+from skcalib.scores import DecisionCost, resolve_loss, resolve_method
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from skcalib._types import Method
     from skcalib.errors.terms import ProperTerms, SmoothedProblem
-    from skcalib.notions import Notion, NotionLike
+    from skcalib.notions import NotionLike
     from skcalib.problem import Problem
     from skcalib.scores import LossLike
     from skcalib.smoothers.named import SmootherLike
@@ -95,7 +95,7 @@ def estimate_of_solved(
     """Problems from `solve_notion`, which several losses may share -> `ProperEstimate`.
 
     For averaged maps the interval is that of `squared_norms`, for smoothers that of
-    `interval_of_terms`. Where events or wrong predictions are few its limits are those of
+    `_interval_of_terms`. Where events or wrong predictions are few its limits are those of
     `exact_limits`, and the upper one is at least that of the other interval.
     """
     run: dict[str, Any] = {"method": method, "confidence_level": confidence_level}
@@ -143,7 +143,7 @@ def estimates_of_solved(
 def _estimate_of_smoothed(solved, score, notion, method, confidence_level):
     method = resolve_method(method, score)
     terms = reduce_terms(solved, score=score, notion=notion, method=method)
-    interval = interval_of_terms(solved, terms, score, notion, method, confidence_level)
+    interval = _interval_of_terms(solved, terms, score, notion, method, confidence_level)
     found = [ProperEstimate(terms, interval, SMOOTHED)]
     return _with_few(found, [score], solved, notion, confidence_level)[0]
 
@@ -179,8 +179,9 @@ def _with_few(found, scores, solved, notion, level):
             exact = exact_limits(marks if few else rare, score, share, level)
             low, high = exact[0] if few else low, max(high, exact[1])
         if not few and score.infimum is not None:
-            rows = {"square": one.terms.square, "cluster": one.terms.cluster}
-            whole = mean_interval(one.terms.loss - score.infimum, one.terms.weight, level, **rows)
+            terms = one.terms
+            rows = terms.weight, level, terms.square, terms.cluster
+            whole = mean_interval(terms.loss - score.infimum, *rows)
             high = min(high, max(whole.high, interval.estimate))
         interval = replace(interval, low=min(low, high), high=high)
         return replace(one, interval=interval, few=few)
@@ -199,14 +200,7 @@ def interval_of_norm(
     return MeanInterval(estimate, *norm.interval(confidence_level), norm.standard_error)
 
 
-def interval_of_terms(
-    smoothed: list[SmoothedProblem],
-    terms: ProperTerms,
-    score: ProperScore,
-    notion: Notion,
-    method: str,
-    confidence_level: float,
-) -> MeanInterval | None:
+def _interval_of_terms(smoothed, terms, score, notion, method, confidence_level):
     r"""Interval of the calibration error of smoothed problems; None for "direct".
 
     It is Student's, with the spread of the paired differences :math:`L(y, S) - L(y, \hat C)` around
@@ -226,10 +220,8 @@ def interval_of_terms(
     if terms.influence is None:
         return None
     estimate = terms.mean("calibration")
-    rows: dict[str, Any] = {"square": terms.square, "cluster": terms.cluster}
-    found = mean_interval(
-        terms.influence, terms.weight, confidence_level, estimate=estimate, **rows
-    )
+    rows = terms.weight, confidence_level, terms.square, terms.cluster
+    found = mean_interval(terms.influence, *rows, estimate=estimate)
     if not np.isfinite(estimate):
         return found
     if isinstance(score, DecisionCost) and method == "risk" and not smoothed[0].by_entropy:

@@ -198,7 +198,8 @@ class Question:
         codes = problem.target.argmax(axis=1)
         forecast, names = problem.forecast, {"labels": problem.classes}
         if self.options is None:
-            forecast = _rows_that_count(self.data["y_proba"], self.data["sample_weight"])
+            forecast = np.asarray(self.data["y_proba"])
+            forecast = forecast[weighted_rows(self.data["sample_weight"], len(forecast))]
             names = {k: self.data[k] for k in ("labels", "pos_label") if self.data[k] is not None}
         weighted = self.data["sample_weight"] is not None or (
             self.options is not None and problem.sample_weight is not None
@@ -229,8 +230,3 @@ def all_options(metric: Any, data: dict[str, Any], keywords: dict[str, Any]) -> 
     bound = signature(metric).bind(**data, **keywords)
     bound.apply_defaults()
     return bound.arguments
-
-
-def _rows_that_count(y_proba, sample_weight):
-    array = np.asarray(y_proba)
-    return array[weighted_rows(sample_weight, len(array))]

@@ -24,12 +24,10 @@ from skcalib.smoothers.partition import quantile_cuts
 from skcalib.theory.bounds import parse_bins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import ArrayLike
 
     from skcalib._types import Bins, Label, Strategy
-    from skcalib.notions import Notion, NotionLike
+    from skcalib.notions import NotionLike
     from skcalib.problem import LabelsLike
 
 NORMS = {"l1": 1.0, "l2": 2.0, "max": np.inf}  # the power of a gap
@@ -198,26 +196,13 @@ def calibration_error(
     0.114
     """
     check_options(norm, squared, debiased)
-    samples = Samples.of(
-        y_true,
-        y_proba,
-        resolve_reduced(notion, reduce),
-        sample_weight=sample_weight,
-        labels=labels,
-        pos_label=pos_label,
-    )
-    sums = list_bins(samples, n_bins, strategy, spread=debiased)
-    return error_of_bins(sums, samples.notion, norm=norm, squared=squared, debiased=debiased)
+    rule = resolve_reduced(notion, reduce)
+    samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    sums = _list_bins(samples, n_bins, strategy, spread=debiased)
+    return _error_of_bins(sums, samples.notion, norm=norm, squared=squared, debiased=debiased)
 
 
-def error_of_bins(
-    sums: list[BinSums],
-    notion: Notion,
-    *,
-    norm: Literal["l1", "l2", "max"] | float,
-    squared: bool,
-    debiased: bool,
-) -> float:
+def _error_of_bins(sums, notion, *, norm, squared, debiased):
     """The error from the `BinSums` of each problem of a notion."""
     p = resolve_norm(norm)
     gaps, unit = [_gaps(one) for one in sums], 1.0
@@ -285,15 +270,9 @@ def reliability_bins(
     >>> bins.edges.tolist(), bins.mean_score.round(2).tolist(), bins.mean_label.tolist()
     ([0.0, 0.4, 1.0], [0.3, 0.75], [0.5, 1.0])
     """
-    samples = Samples.of(
-        y_true,
-        y_proba,
-        resolve_notion(notion),
-        sample_weight=sample_weight,
-        labels=labels,
-        pos_label=pos_label,
-    )
-    return [record_of_bins(one, samples.scale) for one in list_bins(samples, n_bins, strategy)]
+    rule = resolve_notion(notion)
+    samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    return [record_of_bins(one, samples.scale) for one in _list_bins(samples, n_bins, strategy)]
 
 
 def record_of_bins(sums: BinSums, scale: float) -> ReliabilityBins:
@@ -304,9 +283,7 @@ def record_of_bins(sums: BinSums, scale: float) -> ReliabilityBins:
     return ReliabilityBins(sums.edges, index, scale * mass, *means)
 
 
-def list_bins(
-    samples: Samples, n_bins: Bins, strategy: Strategy, *, spread: bool = True
-) -> list[BinSums]:
+def _list_bins(samples, n_bins, strategy, *, spread=True):
     """`BinSums` of each problem of `Samples`, of weights divided by their scale."""
     edges = check_bins(n_bins, strategy, samples.n_samples)
     if samples.kept is None and not isinstance(edges, int):
@@ -315,7 +292,7 @@ def list_bins(
     found = []
     for one in samples.scored():
         own = quantile_edges(one.score, edges, one.count) if isinstance(edges, int) else edges
-        sums = bin_sums(one.score, one.event, one.weight, own, spread=spread)
+        sums = _bin_sums(one.score, one.event, one.weight, own, spread=spread)
         if spread and one.square is not None:
             cell = _any_bins(one.score, own) - 1
             square = np.bincount(cell, one.square, len(own) - 1)
@@ -388,7 +365,7 @@ class BinSums:
 def _sums_of(part, notion, edges, spread):
     """Sums (P, 3 or 5, B) of a part."""
     blocks = part.blocks(notion, 4 * len(edges) * len(part.classes))
-    return (sum_blocks(blocks, edges, spread=spread),)
+    return (_sum_blocks(blocks, edges, spread=spread),)
 
 
 def uniform_edges(n_bins: int) -> np.ndarray:
@@ -411,28 +388,16 @@ def check_bins(n_bins: Any, strategy: Strategy, n_samples: int) -> int | np.ndar
     return uniform_edges(bins) if isinstance(bins, int) and strategy == "uniform" else bins
 
 
-def bin_sums(
-    score: np.ndarray,
-    label: np.ndarray,
-    weight: np.ndarray | None,
-    edges: np.ndarray,
-    *,
-    spread: bool = True,
-) -> BinSums:
+def _bin_sums(score, label, weight, edges, *, spread=True):
     """Sums over bins (e_(i-1), e_i], 0 in the first and 1 in the last; with `spread` of squares."""
     event = np.asarray(label, dtype=bool)
     step = max(_CHUNK, 4 * len(edges))
     rows = (slice(start, start + step) for start in range(0, len(score), step))
     chunks = ((score[r, None], event[r, None], None if weight is None else weight[r]) for r in rows)
-    return BinSums(edges, *sum_blocks(chunks, edges, spread=spread)[0])
+    return BinSums(edges, *_sum_blocks(chunks, edges, spread=spread)[0])
 
 
-def sum_blocks(
-    chunks: Iterable[tuple[np.ndarray, np.ndarray, np.ndarray | None]],
-    edges: np.ndarray,
-    *,
-    spread: bool = True,
-) -> np.ndarray:
+def _sum_blocks(chunks, edges, *, spread=True):
     """Blocks of scores (m, P), events (m, P) and weights (m,) or None -> sums (P, 3 or 5, B)."""
     n_bins = len(edges) - 1
     place = _uniform_bins if np.array_equal(edges, uniform_edges(n_bins)) else _any_bins

@@ -207,9 +207,7 @@ def corp_decomposition(
     (0.012, 0.094)
     """
     score, notion = resolve_loss(loss), resolve_notion(notion)
-    events = named_events(
-        y_true, y_proba, notion, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
+    events = named_events(y_true, y_proba, notion, sample_weight, labels, pos_label)
     found = run_each(_decompose_event, ((score, *event) for event in events), n_jobs=n_jobs)
     terms, curves = zip(*found, strict=True)
     columns = np.array(terms).T
@@ -222,10 +220,12 @@ def _decompose_event(score, event, problem):
     """Terms (score, miscalibration, discrimination, uncertainty) of an event, and its curve."""
     curve = IsotonicCurve.of(problem)
     mean, best = mean_losses(score, problem, curve, problem.target)
-    chance = _uncertainty(score, curve)
+    mass = curve.tied.mass
+    # This quotient is exactly 1 where all labels are 1.
+    chance = float(score.entropy(_two(np.sum(mass * curve.mean) / np.sum(mass))))
     # Both are nonnegative up to rounding; the loss of the curve is always finite.
     terms = (mean, max(mean - best, 0.0), max(chance - best, 0.0), chance)
-    return terms, _record(event, curve)
+    return terms, CorpCurve(event, curve.tied.score, curve.level, mass / mass.sum(), curve.block)
 
 
 def mean_losses(
@@ -239,17 +239,6 @@ def mean_losses(
     level = curve.levels(target[:, 1])
     best = weighted_mean(score.entropy(_two(level)), curve.tied.mass)
     return float(mean), float(best)
-
-
-def _uncertainty(score, curve):
-    mass = curve.tied.mass
-    # This quotient is exactly 1 where all labels are 1.
-    return float(score.entropy(_two(np.sum(mass * curve.mean) / np.sum(mass))))
-
-
-def _record(event, curve):
-    share = curve.tied.mass / curve.tied.mass.sum()
-    return CorpCurve(event, curve.tied.score, curve.level, share, curve.block)
 
 
 def _two(p):
@@ -386,9 +375,7 @@ def corp_bands(
     if band == "consistency":
         check_resamples(n_resamples, confidence_level)
     notion = resolve_notion(notion)
-    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    data |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
-    events = named_events(y_true, y_proba, notion, **data)
+    events = named_events(y_true, y_proba, notion, sample_weight, labels, pos_label, groups)
     rng, bands = check_random_state(random_state), []
     for event, one in events:
         curve = IsotonicCurve.of(one)
@@ -470,16 +457,15 @@ def corp_test(
     score, notion = resolve_loss(loss), resolve_notion(notion)
     n_resamples = check_count(n_resamples, "n_resamples")
     rng = check_random_state(random_state)
-    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     if isinstance(y_true, ForecastSummary):
-        events = named_events(y_true, y_proba, notion, pos_label=pos_label, **data)
+        events = named_events(y_true, y_proba, notion, sample_weight, labels, pos_label)
         return _test_of_summary(events, score, n_resamples, rng)
     if isinstance(notion, Multilabel):
         raise ValueError(
             "corp_test draws one label from each row of y_proba; how several labels of a sample "
             "depend on each other is not known: test one column at a time."
         )
-    problem = check_problem(y_true, y_proba, pos_label=pos_label, **data)
+    problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
     events = [one for _, one in binary_events(problem, pos_label, notion)]
     curves = [IsotonicCurve.of(one) for one in events]
     # For a single event the null hypothesis concerns its own probability only.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -116,8 +116,7 @@ def ks_calibration_error(
     0.112
     """
     rule = resolve_reduced(notion, reduce, KS_REDUCTIONS)
-    columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
-    samples = Samples.of(y_true, y_proba, rule, sample_weight=sample_weight, **columns)
+    samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
     if reduce == "predicted":
         if samples.kept is not None:
             raise ValueError("A sketch has no predicted classes: pass labels and forecasts.")
@@ -174,14 +173,8 @@ def cumulative_curve(
     >>> curve.score.tolist(), curve.difference.round(3).tolist()
     ([0.25, 0.5], [0.167, 0.333])
     """
-    samples = Samples.of(
-        y_true,
-        y_proba,
-        resolve_notion(notion),
-        sample_weight=sample_weight,
-        labels=labels,
-        pos_label=pos_label,
-    )
+    rule = resolve_notion(notion)
+    samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
     return [_curve(one.score, one.event, one.weight) for one in samples.scored()]
 
 

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from skcalib._parameters import checks_parameters
-from skcalib._values import shown
+from skcalib._values import is_finite, shown
 from skcalib.clusters import effective_size
 from skcalib.errors.binned import resolve_norm
 from skcalib.events import Samples
@@ -123,14 +122,8 @@ def kde_calibration_error(
         raise ValueError(
             f"bandwidth must be 'scott' or a number in (0, 1/3], got {shown(bandwidth)}."
         )
-    samples = Samples.of(
-        y_true,
-        y_proba,
-        resolve_notion(notion),
-        sample_weight=sample_weight,
-        labels=labels,
-        pos_label=pos_label,
-    )
+    rule = resolve_notion(notion)
+    samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
     means = [_mean_power(one, bandwidth, power) for one in samples.scored()]
     mean = sum(means) / (len(means) if samples.notion.reduce == "mean" else 1)
     return float(mean ** (1 / power))
@@ -158,8 +151,7 @@ _RANGE = 2.0**-14  # smallest bandwidth in units of the range, which limits the 
 def _is_bandwidth(bandwidth):
     if isinstance(bandwidth, str):
         return bandwidth == "scott"
-    number = isinstance(bandwidth, Real) and not isinstance(bandwidth, bool)
-    return number and 0 < bandwidth <= _WIDEST
+    return is_finite(bandwidth) and 0 < bandwidth <= _WIDEST
 
 
 def _find_bandwidth(bandwidth, score, weight, square):

@@ -115,7 +115,7 @@ class Extension:
     shifts: np.ndarray
     share: float
     transitions: tuple[Transition, ...]
-    test: ResidualTest
+    test: _ResidualTest
 
     @property
     def found(self) -> bool:
@@ -129,7 +129,10 @@ class Extension:
         if not 1 < n_classes <= FEW_CLASSES or average.size < _LEAST_SAMPLES:
             return None
         given = problem.forecast, problem.share, average.size
-        kinds = [NestedCells(*given), *([NestedCells(*given, pairs=True)] if n_classes > 2 else [])]
+        kinds = [
+            _NestedCells(*given),
+            *([_NestedCells(*given, pairs=True)] if n_classes > 2 else []),
+        ]
         kinds = [cells for cells in kinds if cells.levels] or kinds[:1]
         base, start = average.best, _proba_of(problem, average.best)
         leverage, tangents = _fit(problem, base, start, kinds)
@@ -149,9 +152,9 @@ class Extension:
                     for one, cells in zip(fitted, kinds, strict=True)
                 ]
         tests = [
-            ResidualTest(cells, problem, proba, sums, one, trials=len(kinds))
+            _ResidualTest(cells, problem, proba, sums, one, trials=len(kinds))
             for cells, sums, one in zip(
-                kinds, residual_sums(kinds, problem, proba), fitted, strict=True
+                kinds, _residual_sums(kinds, problem, proba), fitted, strict=True
             )
         ]
         test = min(tests, key=lambda one: one.pvalue)
@@ -240,7 +243,7 @@ class Extension:
 # --- Nested cells ---------------------------------------------------------------------------------
 
 
-class NestedCells:
+class _NestedCells:
     """A partition of forecasts, and all coarser ones; forecasts that are equal share a cell.
 
     Two classes: intervals of equal measure, the mean of the distribution function of the samples
@@ -250,9 +253,7 @@ class NestedCells:
     ``chains``.
     """
 
-    def __init__(
-        self, forecast: np.ndarray, share: np.ndarray, size: float, *, pairs: bool = False
-    ) -> None:
+    def __init__(self, forecast, share, size, *, pairs=False):
         n_samples, n_classes = forecast.shape
         self.n_classes, self.finest, own = n_classes, 0, np.inf
         if n_classes == 2:
@@ -318,16 +319,14 @@ def _place(value, mass):
     return ranked_above(rank, rank, mass)
 
 
-def residual_sums(
-    kinds: list[NestedCells], problem: Any, proba: np.ndarray
-) -> list[list[np.ndarray]]:
+def _residual_sums(kinds, problem, proba):
     """Sums over the finest cells of each kind: of residuals, their law under the map, and shares.
 
     Residuals and information (M, c), squares of residuals, noise (M, c, c), squares of the noise of
     single samples, third moments, and shares (M,); for two classes those of the second one.
     """
     binary = proba.shape[1] == 2
-    totals: list[list[Any]] = [[0.0] * 7 for _ in kinds]
+    totals = [[0.0] * 7 for _ in kinds]
     for rows in row_blocks(proba, proba.shape[1] ** 2) if kinds[0].levels else ():
         p, e = proba[rows], problem.residual(rows, proba[rows])
         share, square = problem.share[rows], problem.root[rows] ** 2
@@ -349,23 +348,15 @@ def residual_sums(
     return totals
 
 
-class ResidualTest:
+class _ResidualTest:
     """Tests of the residuals of a map in the cells of every level.
 
-    `sums` are those of `residual_sums`. `fitted` are pairs of sums of tangents over the finest
+    `sums` are those of `_residual_sums`. `fitted` are pairs of sums of tangents over the finest
     cells, and the covariance of their parameters: residuals of a fit are smaller than those of the
     true map.
     """
 
-    def __init__(
-        self,
-        cells: NestedCells,
-        problem: Any,
-        proba: np.ndarray,
-        sums: list[np.ndarray],
-        fitted: list[tuple[np.ndarray, np.ndarray]],
-        trials: int = 1,
-    ) -> None:
+    def __init__(self, cells, problem, proba, sums, fitted, trials=1):
         self.cells, self.proba, self.levels = cells, proba, []
         self._fitted, self._trials = fitted, trials
         if not cells.levels:

@@ -1,7 +1,7 @@
 """Isotonic calibration curves and their bands.
 
 `IsotonicCurve` is the fitted curve. The consistency band covers the curves of calibrated forecasts;
-the confidence band (`isotonic_interval`) covers the true curve.
+the confidence band (`_isotonic_interval`) covers the true curve.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy.special import rel_entr
 from scipy.stats import chi2
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._values import shown
+from skcalib._values import is_whole, shown
 from skcalib.clusters import independent_size, intraclass_correlation, student_level
 from skcalib.problem import Problem
 from skcalib.smoothers.partition import TiedScores
@@ -113,7 +113,7 @@ class IsotonicCurve:
         """Likelihood-ratio interval at the points to plot; uses no random numbers."""
         if np.isfinite(self._units):
             confidence_level = student_level(confidence_level, self._units)
-        return isotonic_interval(
+        return _isotonic_interval(
             self.mean, self._share * self.tied.mass, self._points, confidence_level
         )
 
@@ -146,8 +146,7 @@ def spread(score: np.ndarray, knots: ArrayLike = ()) -> np.ndarray:
 def check_resamples(n_resamples: int, confidence_level: float) -> None:
     """Enough resamples for order statistics to enclose the level."""
     needed = int(np.ceil(2 / (1 - confidence_level) - 1e-9)) - 1
-    whole = isinstance(n_resamples, (int, np.integer)) and not isinstance(n_resamples, bool)
-    if not whole or n_resamples < needed:
+    if not is_whole(n_resamples) or n_resamples < needed:
         raise ValueError(
             f"n_resamples must be a whole number of at least {needed} for a band of level "
             f"{confidence_level:g}, got {shown(n_resamples)}."
@@ -212,9 +211,7 @@ def label_draws(
             yield (rng.binomial(size, probability, shape) / size)[:, place]
 
 
-def isotonic_interval(
-    mean: np.ndarray, mass: np.ndarray, points: np.ndarray, confidence_level: float
-) -> tuple[np.ndarray, np.ndarray]:
+def _isotonic_interval(mean, mass, points, confidence_level):
     """Likelihood-ratio interval of an increasing curve at some of its knots.
 
     `mean` and `mass` are the mean label and the effective number of labels of each distinct score.

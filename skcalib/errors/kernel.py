@@ -150,8 +150,7 @@ def kernel_calibration_error(
     0.00214
     """
     notion = resolve_notion(notion)
-    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    problem = check_problem(y_true, y_proba, notion, pos_label=pos_label, **data)
+    problem = check_problem(y_true, y_proba, notion, sample_weight, labels, pos_label)
     check_statistic(statistic, block_size, len(problem.weight))
     h = ResidualKernel.of_problem(problem, resolve_kernel(kernel), notion, n_jobs)
     return estimate(h, statistic, block_size)

@@ -144,9 +144,8 @@ def calibration_intercept_slope(
     >>> round(slope.estimate, 2), round(slope.low, 2), round(slope.high, 2)
     (0.6, 0.55, 0.65)
     """
-    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    data |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
-    problem, _ = only_problem(y_true, y_proba, Auto(), **data)
+    data = y_true, y_proba, Auto(), sample_weight, labels, pos_label, groups
+    problem, _ = only_problem(*data)
     x, y, *rows = uncertain_logits(problem)
     _need_a_maximum(x, y)
     one, scale = np.ones(len(x)), float(np.sqrt(weighted_mean(x**2, rows[0])))
@@ -312,8 +311,7 @@ def integrated_calibration_index(
         solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
         return index_of_solved(solved, notion, quantile)
 
-    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    return over_problems(y_true, y_proba, notion, index, pos_label=pos_label, **data)
+    return over_problems(y_true, y_proba, notion, index, sample_weight, labels, pos_label)
 
 
 def index_of_solved(

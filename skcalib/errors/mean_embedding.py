@@ -97,9 +97,7 @@ def unconditional_mean_embedding_error(
     >>> print(f"{error:.4f}")
     0.0010
     """
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
+    problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
     notion = resolve_notion(notion)
     points = check_locations(locations, one_problem(problem, notion)[0].shape[1])
     component = check_components(location_labels, problem, notion, points)

@@ -177,11 +177,9 @@ def proper_calibration_error(
             return mean_distance(problem, loss, notion=notion, **how)
         return proper_terms(problem, loss=loss, notion=notion, **how).mean("calibration")
 
-    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     notion = resolve_notion(notion)
-    data |= {"pos_label": pos_label, "soft": True}
-    data["copy"] = not reads_only(loss, notion, smoother, method)
-    return over_problems(y_true, y_proba, notion, error, **data)
+    data = y_true, y_proba, notion, error, sample_weight, labels, pos_label
+    return over_problems(*data, soft=True, copy=not reads_only(loss, notion, smoother, method))
 
 
 @checks_parameters
@@ -245,11 +243,9 @@ def refinement_loss(
     def refinement(problem, notion):
         return proper_terms(problem, loss=loss, notion=notion, **how).mean("refinement")
 
-    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     notion = resolve_notion(notion)
-    data |= {"pos_label": pos_label, "soft": True}
-    data["copy"] = not reads_only(loss, notion, smoother, method)
-    return over_problems(y_true, y_proba, notion, refinement, **data)
+    data = y_true, y_proba, notion, refinement, sample_weight, labels, pos_label
+    return over_problems(*data, soft=True, copy=not reads_only(loss, notion, smoother, method))
 
 
 @checks_parameters
@@ -313,11 +309,10 @@ def sharpness(
     (0.16, 0.17)
     """
     if transform is None:
-        data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-        data |= {"pos_label": pos_label, "soft": True}
-        problem = check_problem(y_true, y_proba, resolve_notion(notion), **data)
+        rest = sample_weight, labels, pos_label
+        problem = check_problem(y_true, y_proba, resolve_notion(notion), *rest, soft=True)
     elif isinstance(transform, str) and transform == "simplex":
-        return representation_sharpness(
+        return _representation_sharpness(
             y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
         )
     else:
@@ -331,16 +326,9 @@ def sharpness(
 # --- Sharpness of representations -----------------------------------------------------------------
 
 
-def representation_sharpness(
-    y_true: ArrayLike,
-    representation: ArrayLike,
-    loss: LossLike,
-    notion: NotionLike,
-    smoother: SmootherLike,
-    method: Method,
-    sample_weight: ArrayLike | None,
-    labels: ArrayLike | None,
-) -> float:
+def _representation_sharpness(
+    y_true, representation, loss, notion, smoother, method, sample_weight, labels
+):
     """Arguments of `sharpness` with ``transform="simplex"`` -> the sharpness of the features."""
     if not isinstance(resolve_notion(notion), Canonical):
         raise ValueError("sharpness of a representation needs notion='canonical'.")
@@ -466,16 +454,12 @@ def score_decomposition(
             "method='direct' estimates the calibration error only, and does not add up with a "
             "refinement to the loss: use 'risk' or 'cross'."
         )
-    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    data |= {"pos_label": pos_label, "soft": True}
     notion = resolve_notion(notion)
-    data["copy"] = not reads_only(loss, notion, smoother, method)
-    problem, notion = only_problem(y_true, y_proba, notion, **data)
-    return decompose(
-        proper_terms(
-            problem, loss=loss, notion=notion, smoother=smoother, method=method, n_jobs=n_jobs
-        )
-    )
+    data = y_true, y_proba, notion, sample_weight, labels, pos_label
+    copy = not reads_only(loss, notion, smoother, method)
+    problem, notion = only_problem(*data, soft=True, copy=copy)
+    how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+    return decompose(proper_terms(problem, loss=loss, notion=notion, **how))
 
 
 def decompose(terms: ProperTerms) -> ScoreDecomposition:
@@ -550,12 +534,11 @@ def calibration_upper_bound(
         bounds = [one.mean_loss(score) - score.infimum for one in own]
         return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))
 
-    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
     notion = resolve_notion(notion)
-    data |= {"pos_label": pos_label, "soft": True}
+    data = y_true, y_proba, notion, bound, sample_weight, labels, pos_label
     # Scores and notions of others may write into the forecasts.
     own = type(notion) is Canonical and type(score) in (Brier, LogLoss, Spherical)
-    return over_problems(y_true, y_proba, notion, bound, copy=not own, **data)
+    return over_problems(*data, soft=True, copy=not own)
 
 
 @checks_parameters

@@ -98,12 +98,11 @@ def simplex_calibration_error(
     0.06
     0.45
     """
-    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    data |= {"pos_label": pos_label}
     cells = clone(look_up(bins, BINS, "bins", kind=PartitionSmoother))
     # Cells of the library do not depend on the labels, so the target need not exist.
     own = type(cells) in (MedianCells, UniformBins)
-    problem = check_problem(y_true, y_proba, copy=not own, **data)
+    rest = None, sample_weight, labels, pos_label
+    problem = check_problem(y_true, y_proba, *rest, copy=not own)
     if isinstance(distance, type) or not hasattr(distance, "divergence"):
         distance = look_up(distance, DISTANCES, "distance", kind=Divergence)
     measure: Any = distance

@@ -6,7 +6,6 @@ residuals by cosine series follow.
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy.fft import dct
 from scipy.optimize import brentq
 
 from skcalib._parameters import checks_parameters
-from skcalib._values import shown
+from skcalib._values import is_finite, shown
 from skcalib.events import Samples
 from skcalib.notions import resolve_notion
 
@@ -108,28 +107,17 @@ def smooth_calibration_error(
     >>> round(smooth_calibration_error(data.y, data.y_proba), 3), round(data.truth["tce"], 3)
     (0.073, 0.074)
     """
-    if bandwidth is not None and not _is_bandwidth(bandwidth):
+    if bandwidth is not None and not (is_finite(bandwidth) and _NARROWEST <= bandwidth <= 1):
         raise ValueError(
             f"bandwidth must be None or a number from {_NARROWEST:g} to 1, got {shown(bandwidth)}."
         )
-    samples = Samples.of(
-        y_true,
-        y_proba,
-        resolve_notion(notion),
-        sample_weight=sample_weight,
-        labels=labels,
-        pos_label=pos_label,
-    )
+    rule = resolve_notion(notion)
+    samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
     errors = [_smooth_error(one, bandwidth) for one in samples.scored()]
     return float(sum(errors) / (len(errors) if samples.notion.reduce == "mean" else 1))
 
 
 _NARROWEST = 1e-4  # bandwidth that may be asked for
-
-
-def _is_bandwidth(bandwidth):
-    number = isinstance(bandwidth, Real) and not isinstance(bandwidth, bool)
-    return number and _NARROWEST <= bandwidth <= 1
 
 
 def _smooth_error(rows, bandwidth):

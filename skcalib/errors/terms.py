@@ -58,7 +58,7 @@ SLOW = 3_300_000  # probabilities of a few classes whose averaged maps take abou
 class ProperTerms:
     """Arrays over samples, reduced over the problems of the notion, computed when read."""
 
-    def __init__(self, parts: Sequence[SmoothedTerms | AveragedTerms], reduce: str) -> None:
+    def __init__(self, parts: Sequence[_SmoothedTerms | _AveragedTerms], reduce: str) -> None:
         self._parts, one = parts, parts[0].solved
         self._share = 1 / len(parts) if reduce == "mean" else 1.0
         self.weight, self.square, self.cluster = one.weight, one.square, one.cluster
@@ -284,7 +284,7 @@ def reduce_terms(
 ) -> ProperTerms:
     """Terms of the problems of a notion, reduced to one record."""
     parts = [
-        AveragedTerms(one, score)
+        _AveragedTerms(one, score)
         if isinstance(one, AveragedProblem)
         else _smoothed_terms(one, score, method)
         for one in solved
@@ -292,41 +292,36 @@ def reduce_terms(
     return ProperTerms(parts, notion.reduce)
 
 
-class AveragedTerms:
-    """Terms of one problem with averaged maps, computed where they are read."""
+class _AveragedTerms:
+    """As `ProperTerms`, of one problem with averaged maps; computed where they are read."""
 
-    def __init__(self, solved: AveragedProblem, score: ProperScore) -> None:
+    def __init__(self, solved, score):
         self.solved, self._score = solved, score
 
     @cached_property
-    def loss(self) -> np.ndarray:
-        """Loss of the forecast (n,)."""
+    def loss(self):
         return self.solved.loss(self._score)
 
     @property
-    def calibration(self) -> np.ndarray:
-        """Calibration error (n,)."""
+    def calibration(self):
         return self.solved.errors(self._score)
 
     @property
-    def influence(self) -> np.ndarray:
-        """Paired differences of losses (n,)."""
+    def influence(self):
         return self.solved.differences(self._score)
 
     @property
-    def refinement(self) -> np.ndarray:
-        """Refinement (n,)."""
+    def refinement(self):
         return self.solved.refinement(self._score, self.loss)
 
     @property
-    def uncertainty(self) -> float:
-        """Entropy of the mean label."""
+    def uncertainty(self):
         return float(self._score.entropy(self.solved.mean_target))
 
 
 @dataclass(frozen=True)
-class SmoothedTerms:
-    """Terms of one problem with a smoother; as those of `ProperTerms`."""
+class _SmoothedTerms:
+    """As `ProperTerms`, of one problem with a smoother."""
 
     solved: SmoothedProblem
     loss: np.ndarray
@@ -349,7 +344,7 @@ def _smoothed_terms(solved, score, method):
         influence = loss - score.loss(target, solved.conditional)
         calibration = 0.5 * (score.divergence(solved.conditional, forecast) + influence)
         refinement = loss - calibration
-    return SmoothedTerms(solved, loss, calibration, refinement, influence, uncertainty)
+    return _SmoothedTerms(solved, loss, calibration, refinement, influence, uncertainty)
 
 
 def refuse_infinite(refinement: np.ndarray) -> None:

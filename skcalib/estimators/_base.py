@@ -105,6 +105,13 @@ class MetaEstimator(MetaEstimatorMixin, BaseEstimator):
                 stacklevel=4,  # the caller of fit
             )
 
+    def _check_passed(self, y):
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        return y
+
     def _route(self, caller, params, weight=None):
         """Metadata -> (parameters of the estimator's fit, parameters of the splitter).
 
@@ -182,7 +189,7 @@ class ClassifierInspector(MetaEstimator):
         check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups, **given)
         several = has_columns(y)
         if not several:
-            y = self._check_y(y)
+            y = check_y(self._check_passed(y), name="y")
         elif self._trains():
             raise ValueError(
                 f"{type(self).__name__} cannot fit a classifier to labels of shape {np.shape(y)}: "
@@ -207,19 +214,10 @@ class ClassifierInspector(MetaEstimator):
         if self._trains():
             metadata = fit_params if groups is None else {"groups": groups, **fit_params}
             params, split_params = self._route("fit", metadata, weight)
-        problem, rows = held_out_problem(
-            self.estimator,
-            X,
-            y,
-            weight,
-            cv=self.cv,
-            response_method=self.response_method,
-            n_jobs=self.n_jobs,
-            fit_params=params,
-            groups=groups,
-            split_groups=split_params.get("groups"),
-            owner=type(self).__name__,
-        )
+        how = {"cv": self.cv, "response_method": self.response_method, "n_jobs": self.n_jobs}
+        how |= {"fit_params": params, "owner": type(self).__name__}
+        how |= {"groups": groups, "split_groups": split_params.get("groups")}
+        problem, rows = held_out_problem(self.estimator, X, y, weight, **how)
         validate_data(self, X, skip_check_array=True)  # stores the number and names of the features
         self.classes_ = problem.classes
         return problem, rows
@@ -232,23 +230,15 @@ class ClassifierInspector(MetaEstimator):
                 "data first."
             )
         notion, how = resolve_notion(self.notion), {"response_method": self.response_method}
-        given: dict[str, Any] = {"sample_weight": sample_weight}
         if isinstance(notion, Multilabel):
-            proba = label_proba(self.estimator, X, **how)
+            proba, labels = label_proba(self.estimator, X, **how), None
         else:
-            proba = classifier_proba(self.estimator, X, **how)
-            given["labels"] = classes_of(self.estimator)
-        problem = check_problem(y, proba, notion, soft=True, remedy="labels", **given)
+            proba, labels = classifier_proba(self.estimator, X, **how), classes_of(self.estimator)
+        data = y, proba, notion, sample_weight, labels
+        problem = check_problem(*data, soft=True, remedy="labels")
         validate_data(self, X, skip_check_array=True)
         self.classes_ = problem.classes
         return problem
-
-    def _check_y(self, y):
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-        return check_y(y, name="y")
 
     def _given_forecasts(self, X, y, *, sample_weight, groups, **given):
         """The `Problem` without a classifier; `given` are further arguments of `fit`."""
@@ -277,11 +267,7 @@ class ClassifierTrainer(MetaEstimator):
 
     def _check_data(self, X, y):
         """Labels as an array; also stores the number and names of the features of X."""
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None."
-            )
-        check_indices(X=X, y=y)
+        check_indices(X=X, y=self._check_passed(y))
         y = column_or_1d(y, warn=True)
         with np.errstate(invalid="ignore"):  # infinity is cast to an integer before the check
             check_classification_targets(y)

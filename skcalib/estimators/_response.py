@@ -18,13 +18,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import unique_labels
 from skcalib._parallel import out_of_fold, threads_for
+from skcalib._parameters import check_response_method
 from skcalib._validation import check_proba, in_words, take_rows
-from skcalib._values import shown
 from skcalib.clusters import check_groups
 from skcalib.problem import problem_of
 from skcalib.recalibration._base import align_columns
-
-RESPONSE_METHODS = ("auto", "predict_proba", "decision_function")
 
 
 def classifier_proba(estimator, X, *, response_method="auto"):
@@ -32,9 +30,7 @@ def classifier_proba(estimator, X, *, response_method="auto"):
 
     Decision values become probabilities through the logistic function or the softmax.
     """
-    if response_method not in RESPONSE_METHODS:
-        names = ", ".join(map(repr, RESPONSE_METHODS))
-        raise ValueError(f"response_method must be one of {names}, got {shown(response_method)}.")
+    check_response_method(response_method)
     response_method = response_of(estimator, response_method)
     if not hasattr(estimator, response_method):
         raise ValueError(

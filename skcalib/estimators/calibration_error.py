@@ -323,10 +323,10 @@ class CalibrationErrorEstimator(ClassifierInspector):
                 f"{error} Without an estimator X must be probabilities, one column per class; pass "
                 "estimator=... for features."
             ) from None
-        given = {"sample_weight": sample_weight, "labels": self.labels, "groups": groups}
         notion = resolve_notion(self.notion)
-        given["copy"] = not reads_only(self.loss, notion, self.smoother, self.method)
-        problem = check_problem(y, X, notion, soft=True, name="X", remedy="labels", **given)
+        data = y, X, notion, sample_weight, self.labels, None, groups
+        copy = not reads_only(self.loss, notion, self.smoother, self.method)
+        problem = check_problem(*data, soft=True, name="X", remedy="labels", copy=copy)
         if np.ndim(X) == 2:
             validate_data(self, X, skip_check_array=True)
         return problem

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from skcalib._values import is_missing
 from skcalib.clusters import effective_size
 
 #: Maximum number of groups; those nearest to half of the samples are kept.
@@ -333,11 +334,11 @@ def _is_category(kind):
 def _one_hot(name, column):
     """{name of a category: 0 or 1}; None for objects that are neither strings nor booleans."""
     values = [value.item() if isinstance(value, np.generic) else value for value in column]
-    known = [value for value in values if not _is_missing(value)]
+    known = [value for value in values if not is_missing(value)]
     if not all(isinstance(value, (str, bool, int, float)) for value in known):
         return None
-    said = np.array(["" if _is_missing(value) else str(value) for value in values], dtype=object)
-    there = np.array([not _is_missing(value) for value in values], dtype=bool)
+    said = np.array(["" if is_missing(value) else str(value) for value in values], dtype=object)
+    there = np.array([not is_missing(value) for value in values], dtype=bool)
     categories, counts = np.unique(said[there], return_counts=True)
     if len(categories) and set(categories) <= {"False", "True"}:  # one column is sufficient
         categories, counts = np.array(["True"]), np.array([1])
@@ -349,8 +350,3 @@ def _one_hot(name, column):
     if len(columns) and not there.all():
         columns[f"{name}{_MISSING}"] = (~there).astype(np.float64)
     return columns
-
-
-def _is_missing(value):
-    """None, nan, pandas' NA and NaT."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value

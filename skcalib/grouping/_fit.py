@@ -211,27 +211,10 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
         rows = level, region, residual, weight, cluster
         pvalue = sign_pvalue(*rows, options.n_permutations, rng)
     elif options.n_permutations:
-        pvalue = permutation_pvalue(
-            level,
-            region,
-            forecast,
-            residual,
-            weight,
-            options.n_permutations,
-            rng,
-        )
-    table = region_table(
-        problem.events,
-        level,
-        region,
-        cut.rules,
-        forecast,
-        target,
-        curve,
-        weight,
-        options.confidence_level,
-        cluster,
-    )
+        rows = level, region, forecast, residual, weight
+        pvalue = permutation_pvalue(*rows, options.n_permutations, rng)
+    rows = level, region, cut.rules, forecast, target, curve, weight
+    table = region_table(problem.events, *rows, options.confidence_level, cluster)
     return GroupingFit(
         plugin=terms.plugin,
         bias=terms.bias,

@@ -243,14 +243,14 @@ def calibration_by_group(
     >>> [(one.name, one.detected) for one in found.groups]
     [('north', False), ('south', True)]
     """
-    given: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    given |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
     if isinstance(y_true, ForecastSummary):
-        refuse_data_of_summary(y_true, y_proba, by=by, **given)
+        given = {"by": by, "sample_weight": sample_weight, "labels": labels}
+        refuse_data_of_summary(y_true, y_proba, **given, pos_label=pos_label, groups=groups)
         grouped = _of_sketch(y_true, resolve_notion(notion))
     else:
         check_indices(y_true=y_true, y_proba=y_proba, by=by, sample_weight=sample_weight)
-        problem = check_problem(y_true, y_proba, **given)
+        rest = None, sample_weight, labels, pos_label, groups
+        problem = check_problem(y_true, y_proba, *rest)
         events = binary_events(problem, pos_label, resolve_notion(notion))
         validated = isinstance(y_true, Problem)
         n_samples = len(problem.weight) if validated else len(check_y(y_true))
@@ -442,10 +442,10 @@ def _of_event(rows: _Rows, event, names, confidence_level, level):
         part = rows.problem.take(inside)
         y, p, w, square = part.target[:, 1], part.forecast[:, 1], part.weight, part.squares
         expected, observed = float(weighted_mean(p, w)), float(weighted_mean(y, w))
-        rates = rate_interval(y, w, level, square=square, cluster=part.cluster)
+        rates = rate_interval(y, w, level, square, part.cluster)
         ratio = None
         if expected > 0:
-            ratio = observed_expected_ratio(y, p, w, level, square=square, cluster=part.cluster)
+            ratio = observed_expected_ratio(y, p, w, level, square, part.cluster)
         error = None
         if part.n_samples >= _FEWEST:
             error = estimate_proper_error(

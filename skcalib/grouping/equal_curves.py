@@ -192,32 +192,31 @@ def calibration_curve_equality_test(
     notion = resolve_notion(notion)
     n_resamples = check_count(n_resamples, "n_resamples")
     rng = check_random_state(random_state)
-    options: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    options |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
+    rest = sample_weight, labels, pos_label
     if second is None:
-        windows, problems = two_windows(y_true, y_proba, by, notion, **options)
+        windows, problems = two_windows(y_true, y_proba, by, notion, *rest, groups)
     else:
         if by is not None or isinstance(y_true, ForecastSummary):
             raise ValueError(
                 "second is the forecast of a second model for the same samples: leave out by, and "
                 "pass labels and forecasts."
             )
-        windows, problems = _of_two_models(y_true, y_proba, second, notion, options)
+        windows, problems = _of_two_models(y_true, y_proba, second, notion, *rest, groups)
     for name, one in zip(windows, problems, strict=True):
         if one.n_samples < FEWEST:
             raise ValueError(
                 f"The window {name} has {one.n_samples} samples of positive weight: the test of "
                 f"equal curves needs at least {FEWEST} in each."
             )
-    return equality_test(problems, n_resamples, rng)
+    return _equality_test(problems, n_resamples, rng)
 
 
-def _of_two_models(y_true, y_proba, second, notion, options):
+def _of_two_models(y_true, y_proba, second, notion, sample_weight, labels, pos_label, groups):
     """The problems of two models; both rows of a sample are in one cluster."""
     check_indices(y_true=y_true, y_proba=y_proba, second=second)
-    first = check_problem(y_true, y_proba, name="y_proba", **options)
-    options = dict(options, groups=None)
-    other = check_problem(y_true, second, name="second", **options)
+    rest = None, sample_weight, labels, pos_label
+    first = check_problem(y_true, y_proba, *rest, groups)
+    other = check_problem(y_true, second, *rest, name="second")
     if not np.array_equal(first.classes, other.classes):
         raise ValueError(
             "y_proba and second are probabilities of different classes: pass pos_label= with the "
@@ -226,14 +225,12 @@ def _of_two_models(y_true, y_proba, second, notion, options):
     cluster = np.arange(len(first.weight)) if first.cluster is None else first.cluster
     problems = []
     for one in (first, other):
-        ((_, own),) = binary_events(one, options["pos_label"], notion)
+        ((_, own),) = binary_events(one, pos_label, notion)
         problems.append(Problem(own.forecast, own.target, own.weight, own.classes, cluster=cluster))
     return ("first", "second"), problems
 
 
-def equality_test(
-    problems: list[Problem], n_resamples: int, rng: np.random.RandomState
-) -> CurveEqualityTest:
+def _equality_test(problems, n_resamples, rng):
     """`calibration_curve_equality_test` of two binary problems, with the clusters of both."""
     equal, window = _pooled(problems)
     columns = window[:, None] * legvander(2 * equal.position - 1, DEGREE)

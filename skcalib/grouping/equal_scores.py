@@ -234,9 +234,7 @@ def differences_at_equal_scores(
     ('x1 > 0', 'too_low')
     """
     check_indices(y_true=y_true, y_proba=y_proba, X=X, sample_weight=sample_weight)
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
+    problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
     X = weighted_features(X, sample_weight, len(check_y(y_true)))
     features, encoded = encode_features(X)
     values = check_features(features, allow_nan=True)

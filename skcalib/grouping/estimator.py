@@ -330,38 +330,25 @@ class GroupingLossEstimator(ClassifierInspector):
             raise ValueError("method='risk' has no regions: use 'partition' to measure given ones.")
         given = {"groups": groups, "y_proba": y_proba}
         problem, rows = self._forecasts(X, y, sample_weight, fit_params, **given)
-        seed = self._seed()
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1000))
         features = self._features(X)
         regions = None if regions is None else check_regions(regions, len(features))[rows]
         features = features[rows]
         notion = resolve_notion(self.notion).for_columns(len(problem.classes))
         options = make_options(self, len(rows), regions is not None)
         method = "partition" if self.method == "auto" and regions is not None else self.method
+        smoother = resolve_smoother(self.smoother).for_loss(score)
+        fixed = score, smoother, self.partitioner, regions, options, method
+        pairs = notion.problems(problem.forecast, problem.target)
+        named = zip(pairs, notion.column_names(problem.classes), strict=False)  # these never end
+        rest = problem.weight, features
         tasks = (
             (
-                GroupingProblem(
-                    forecast,
-                    target,
-                    problem.weight,
-                    features,
-                    column_names(events, forecast),
-                    problem.cluster,
-                ),
-                score,
-                resolve_smoother(self.smoother).for_loss(score),
-                self.partitioner,
-                regions,
-                options,
-                method,
+                GroupingProblem(*pair, *rest, column_names(names, pair[0]), problem.cluster),
+                *fixed,
                 seed + k,
             )
-            for k, ((forecast, target), events) in enumerate(
-                zip(
-                    notion.problems(problem.forecast, problem.target),
-                    notion.column_names(problem.classes),
-                    strict=False,  # unknown names never end
-                )
-            )
+            for k, (pair, names) in enumerate(named)
         )
         with threads_for(features, self.n_jobs):
             fits = run_each(fit_problem, tasks, n_jobs=self.n_jobs)
@@ -394,9 +381,9 @@ class GroupingLossEstimator(ClassifierInspector):
                 "GroupingLossEstimator without an estimator needs the probabilities: pass y_proba "
                 "next to the features X, by keyword: fit(X, y, y_proba=...)."
             )
-        given = {"sample_weight": sample_weight, "labels": self.labels, "groups": groups}
         notion = resolve_notion(self.notion)
-        problem = check_problem(y, y_proba, notion, soft=True, remedy="labels", **given)
+        data = y, y_proba, notion, sample_weight, self.labels, None, groups
+        problem = check_problem(*data, soft=True, remedy="labels")
         check_consistent_length(X, y)
         validate_data(self, X, skip_check_array=True)
         return problem
@@ -408,10 +395,6 @@ class GroupingLossEstimator(ClassifierInspector):
             tags.input_tags.allow_nan = True
         tags.input_tags.allow_nan &= self._allows_nan()
         return tags
-
-    def _seed(self):
-        rng = check_random_state(self.random_state)
-        return int(rng.randint(2**31 - 1000))
 
     def _features(self, X):
         model = self.partitioner

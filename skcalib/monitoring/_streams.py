@@ -293,7 +293,7 @@ def check_stream(
     `labels` is the parameter, and `known` are the classes of the samples before, if any.
     """
     classes = _known_labels(y_true, y_proba, labels) if known is None else known
-    problem = check_problem(y_true, y_proba, sample_weight=sample_weight, labels=classes)
+    problem = check_problem(y_true, y_proba, None, sample_weight, classes)
     if sample_weight is None:
         return problem, None
     if problem.weight.max() > 1:

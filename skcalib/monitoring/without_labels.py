@@ -386,15 +386,9 @@ def _labelled_problem(labelled, labels, pos_label, y_proba, forecast) -> Any:
             "last labelled window."
         )
     name = "y_proba of labelled"
-    y_true, own, *weight = labelled
-    problem = check_problem(
-        y_true,
-        own,
-        sample_weight=weight[0] if weight else None,
-        labels=labels,
-        pos_label=pos_label,
-        name=name,
-    )
+    y_true, own, *rest = labelled
+    weight = rest[0] if rest else None
+    problem = check_problem(y_true, own, None, weight, labels, pos_label, name=name)
     if _n_columns(own) != _n_columns(y_proba):
         raise ValueError(
             f"{name} has {_n_columns(own)} columns, and y_proba has {_n_columns(y_proba)}: both "

@@ -22,8 +22,6 @@ from skcalib.estimators._response import clone_estimator, fit_rows
 from skcalib.regression.scaling import VarianceScaling
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
@@ -155,7 +153,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         else:
             params, split_params = self._route("fit", fit_params, weight)
             folds = list(check_cv(self.cv, y, classifier=False).split(X, y, **split_params))
-            moments, rows = out_of_fold_moments(
+            moments, rows = _out_of_fold_moments(
                 estimator, X, y, folds=folds, params=params, n_jobs=self.n_jobs
             )
             self.estimator_ = clone_estimator(estimator).fit(X, y, **params)
@@ -233,15 +231,7 @@ def predict_moments(estimator: BaseEstimator, X: MatrixLike) -> np.ndarray:
     return np.column_stack([mean, np.square(np.asarray(std, dtype=np.float64))])
 
 
-def out_of_fold_moments(
-    estimator: BaseEstimator,
-    X: MatrixLike,
-    y: np.ndarray,
-    *,
-    folds: Sequence[tuple[np.ndarray, np.ndarray]],
-    params: dict[str, Any],
-    n_jobs: int | None,
-) -> tuple[np.ndarray, np.ndarray]:
+def _out_of_fold_moments(estimator, X, y, *, folds, params, n_jobs):
     """Moments (m, 2) of all out-of-fold forecasts, and the row of each."""
     (X,) = indexable(X)
     parts = Parallel(n_jobs=n_jobs)(

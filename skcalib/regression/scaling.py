@@ -133,7 +133,7 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
                 "variances would go to zero). They are not changed"
             )
         else:
-            (self.coef_, self.intercept_), self.n_iter_, self.converged_ = fit_variance_map(
+            (self.coef_, self.intercept_), self.n_iter_, self.converged_ = _fit_variance_map(
                 squared, moments.variance, moments.weight, fit_intercept=self.fit_intercept
             )
             if not self.converged_:
@@ -251,9 +251,7 @@ POINTS_PER_DECADE, MARGIN = 5, 10.0
 MAX_ITER = 300
 
 
-def fit_variance_map(
-    squared: np.ndarray, variance: np.ndarray, weight: np.ndarray, *, fit_intercept: bool = True
-) -> tuple[tuple[float, float], int, bool]:
+def _fit_variance_map(squared, variance, weight, *, fit_intercept=True):
     """Slope and intercept (w, b) that minimise the mean score, with w, b >= 0; b = 0 without one.
 
     Squared residuals are not all zero; variances and weights are positive. Returns (w, b), the

@@ -64,11 +64,9 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
-    from skcalib.errors.averaged import AveragedProblem
     from skcalib.grouping import GroupingLossEstimator
     from skcalib.notions import NotionLike
     from skcalib.problem import Problem
-    from skcalib.pvalues import CalibrationTest
     from skcalib.scores import LossLike
 
 #: Losses of a report, in the order of its table.
@@ -119,19 +117,19 @@ def find(
     data = problem.forecast if features is None else features
     with noted() as notes, threads_for(data, n_jobs):
         with stage("calibration errors", verbose, name):
-            errors, solved = find_errors(problem, part, confidence_level, n_jobs)
+            errors, solved = _find_errors(problem, part, confidence_level, n_jobs)
             logistic = logistic_recalibration(binary, confidence_level)
         with stage("kernel test", verbose, name):
-            test, n_tested = find_test(problem, seed, n_jobs)
+            test, n_tested = _find_test(problem, seed, n_jobs)
         with stage("direction", verbose, name):
             gains = gains_of(solved)
         with stage("recalibration maps", verbose, name):
             known: dict[str, np.ndarray] = {}
-            selection, brier, refused, left_out = compare_maps(
+            selection, brier, refused, left_out = _compare_maps(
                 divided, folds, confidence_level, n_jobs, known, solved
             )
         with stage("numbers that others report", verbose, name):
-            reported = find_reported(problem, solved, confidence_level, seed, n_jobs)
+            reported = _find_reported(problem, solved, confidence_level, seed, n_jobs)
     grouping, split = None, None
     if features is not None:
         confidence = "canonical" if n_classes == 2 else "top_label"
@@ -195,23 +193,21 @@ def _effective_size(problem):
 def _averages(problem, binary, confidence_level):
     """Means of the event (two classes) or of the confidence, with intervals inside their range."""
     forecast, target, weight = binary.forecast, binary.target, binary.weight
-    rows: dict[str, Any] = {"square": binary.square, "cluster": binary.cluster}
+    rows = weight, confidence_level, binary.square, binary.cluster
     top_label = next(TopLabel().problems(problem.forecast, problem.target))
     confidence, right = (part[:, 1] for part in top_label)
     predicted = float(weighted_mean(forecast[:, 1], weight))
     ratio = None
     if predicted > np.finfo(np.float64).tiny:
-        ratio = observed_expected_ratio(
-            target[:, 1], forecast[:, 1], weight, confidence_level, **rows
-        )
-    gap = mean_interval(confidence - right, weight, confidence_level, **rows)
+        ratio = observed_expected_ratio(target[:, 1], forecast[:, 1], *rows)
+    gap = mean_interval(confidence - right, *rows)
     return {
         "event": str(problem.classes[1]) if len(problem.classes) == 2 else None,
         "n_events": _n_labels(binary, 1) if len(problem.classes) == 2 else None,
         "mean_predicted": predicted,
-        "observed_rate": rate_interval(target[:, 1], weight, confidence_level, **rows),
+        "observed_rate": rate_interval(target[:, 1], *rows),
         "observed_expected_ratio": ratio,
-        "accuracy": rate_interval(right, weight, confidence_level, **rows),
+        "accuracy": rate_interval(right, *rows),
         "confidence_gap": MeanInterval(
             gap.estimate, max(gap.low, -1.0), min(gap.high, 1.0), gap.standard_error
         ),
@@ -243,9 +239,7 @@ def estimate_errors(
     return estimates_of_solved(solved, losses=losses, **run), solved
 
 
-def find_errors(
-    problem: Problem, part: Problem, confidence_level: float, n_jobs: int | None = None
-) -> tuple[tuple[ErrorFinding, ...], AveragedProblem]:
+def _find_errors(problem, part, confidence_level, n_jobs=None):
     """The losses under each notion, and the averaged maps of all classes.
 
     All classes together are estimated on `part` of the problem, which is smaller if there are many
@@ -261,7 +255,7 @@ def find_errors(
         for loss, one in zip(losses, found, strict=True):
             several = notion == "canonical" and n_classes > 2  # the Brier score is halved for two
             most = np.inf if loss == "log" else 1.0 + several
-            yield error_finding(loss, notion, one, confidence_level, most)
+            yield _error_finding(loss, notion, one, confidence_level, most)
 
     errors = list(measure(part, "canonical", LOSSES))
     if n_classes > 2:
@@ -275,22 +269,15 @@ def find_errors(
     return tuple(errors), kept["canonical"]
 
 
-def error_finding(
-    loss: str,
-    notion: str,
-    found: ProperEstimate,
-    confidence_level: float,
-    most: float,
-) -> ErrorFinding:
+def _error_finding(loss, notion, found, confidence_level, most):
     """`ProperEstimate` -> `ErrorFinding`; intervals lie in [0, most].
 
     No interval begins at its estimate, and no part exceeds the limit of the mean loss.
     """
     terms, calibration = found.terms, _in_range(_around(found.interval, confidence_level), most)
-    rows: dict[str, Any] = {"square": terms.square, "cluster": terms.cluster}
+    rows = terms.weight, confidence_level, terms.square, terms.cluster
     mean_loss, refinement = (
-        _in_range(mean_interval(one, terms.weight, confidence_level, **rows), most)
-        for one in (terms.loss, terms.refinement)
+        _in_range(mean_interval(one, *rows), most) for one in (terms.loss, terms.refinement)
     )
     highest = max(mean_loss.high, limit_of_noise(calibration), refinement.high)
     mean_loss = replace(mean_loss, high=highest)
@@ -326,9 +313,7 @@ def part_of(problem: Problem, random_state: int) -> Problem:
     return problem.take(rows)
 
 
-def find_test(
-    problem: Problem, random_state: int, n_jobs: int | None = None
-) -> tuple[CalibrationTest | None, int]:
+def _find_test(problem, random_state, n_jobs=None):
     """Kernel test of all classes at once on a random part of large samples, and its size."""
     n_samples, n_classes = problem.n_samples, problem.forecast.shape[1]
     if min(n_samples, problem.n_clusters or n_samples) < MIN_SAMPLES:
@@ -353,14 +338,7 @@ def candidates_of(problem: Problem) -> tuple[list[BaseEstimator], tuple[str, ...
     return kept, tuple(type(one).__name__ for one in candidates if one not in kept)
 
 
-def compare_maps(
-    problem: Problem,
-    folds: list,
-    confidence_level: float,
-    n_jobs: int | None,
-    known: dict[str, np.ndarray],
-    solved: AveragedProblem | None = None,
-) -> tuple[RecalibratorSelection, BrierChange | None, tuple[BrierChange, ...], tuple[str, ...]]:
+def _compare_maps(problem, folds, confidence_level, n_jobs, known, solved=None):
     """Held-out log losses of the maps, the identity included, and the choice among them.
 
     The simplest map within a standard error of the best is chosen, or the mixture of all maps where
@@ -560,13 +538,7 @@ def _omitted(problem, part):
 # --- The numbers that others report ---------------------------------------------------------------
 
 
-def find_reported(
-    problem: Problem,
-    solved: AveragedProblem,
-    confidence_level: float,
-    random_state: int,
-    n_jobs: int | None = None,
-) -> tuple[ReportedNumber, ...]:
+def _find_reported(problem, solved, confidence_level, random_state, n_jobs=None):
     """`Problem` -> tuple of `ReportedNumber`; of two classes the summary of a risk model first.
 
     `solved` is the `AveragedProblem` of all classes, of all samples or of a part.

@@ -13,6 +13,7 @@ from sklearn.utils import indexable
 
 from skcalib._formatting import printable
 from skcalib._labels import check_y
+from skcalib._parallel import seed_of
 from skcalib._parameters import checks_parameters, completes_docstrings
 from skcalib._records import frame_of
 from skcalib.errors.kernel import resolve_kernel
@@ -21,7 +22,7 @@ from skcalib.inference import MeanInterval, mean_interval
 from skcalib.notions import Canonical, TopLabel
 from skcalib.report.analysis import LOSSES, estimate_errors
 from skcalib.report.comparison_wording import QUANTITIES, headline, sentences
-from skcalib.report.findings import PairedDifference, check_seed, noted, versions
+from skcalib.report.findings import PairedDifference, noted, versions
 from skcalib.report.page import comparison_page
 from skcalib.report.report import CalibrationReport, Shown, as_json
 from skcalib.significance.comparison import compare_problems
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from sklearn.base import BaseEstimator
 
     from skcalib._types import CV, MatrixLike, RandomState
-    from skcalib.problem import ForecastSummary, Problem
+    from skcalib.problem import ForecastSummary
 
 
 @completes_docstrings
@@ -123,7 +124,7 @@ class ComparisonReport(Shown):
         self.random_state = first.random_state
         problems = {name: report.problem for name, report in self.reports.items()}
         self.paired = all(problem.count is None for problem in problems.values())
-        self.differences = find_differences(
+        self.differences = _find_differences(
             problems, self.confidence_level, self.random_state, n_jobs
         )
 
@@ -155,7 +156,7 @@ class ComparisonReport(Shown):
             `CalibrationReport.from_predictions`.
         """
         _check_mapping(y_proba, "y_proba", "probabilities")
-        seed = check_seed(random_state)
+        seed = seed_of(random_state)
         params = {"random_state": seed, "n_jobs": n_jobs, **params}
 
         def _report(name, proba):
@@ -201,7 +202,7 @@ class ComparisonReport(Shown):
         truth is better calibrated; the Brier scores do not differ significantly.
         """
         _check_mapping(sketches, "sketches", "sketches")
-        seed = check_seed(random_state)
+        seed = seed_of(random_state)
         return cls(
             {
                 str(name): CalibrationReport.from_sketch(
@@ -255,7 +256,7 @@ class ComparisonReport(Shown):
         logistic is better calibrated and has the lower Brier score.
         """
         _check_mapping(estimators, "estimators", "classifiers")
-        seed = check_seed(random_state)
+        seed = seed_of(random_state)
         if cv is not None:  # a shuffling splitter must give all models the same folds
             (X,) = indexable(X)
             y = check_y(y, name="y")
@@ -372,12 +373,7 @@ def _check_reports(reports):
 # --- Differences of models ------------------------------------------------------------------------
 
 
-def find_differences(
-    problems: Mapping[str, Problem],
-    confidence_level: float,
-    random_state: int,
-    n_jobs: int | None = None,
-) -> tuple[PairedDifference, ...]:
+def _find_differences(problems, confidence_level, random_state, n_jobs=None):
     """Problems by model name -> all differences, paired where every row is a sample.
 
     Intervals are widened (Bonferroni): those of one quantity hold for all pairs simultaneously.
@@ -432,8 +428,8 @@ def _paired(first, second, problem, confidence_level):
         first, second = first[0], second[0]
     if np.isinf(first).any() and np.isinf(second).any():
         return None
-    rows: dict[str, Any] = {"estimate": estimate, "cluster": problem.cluster}
-    return mean_interval(first - second, problem.weight, confidence_level, **rows)
+    rows = problem.weight, confidence_level, None, problem.cluster
+    return mean_interval(first - second, *rows, estimate=estimate)
 
 
 def _unpaired(first, second, confidence_level):

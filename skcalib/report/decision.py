@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -69,20 +69,12 @@ def find_decision(
     several = len(problem.classes) > 2
     notion = TopLabel() if several and threshold is not None else Canonical()
     y_true = problem.labels if problem.count is None else ProblemSummary(problem)
-    data = {}
+    data: dict[str, Any] = {}
     if problem.count is None:
         data = {"y_proba": problem.forecast, "X": features, "labels": problem.classes}
         data |= {"sample_weight": problem.sample_weight, "groups": problem.cluster}
-    found = decision_regret(
-        y_true,
-        threshold=threshold,
-        costs=costs,
-        notion=notion,
-        confidence_level=confidence_level,
-        random_state=random_state,
-        n_jobs=n_jobs,
-        **data,
-    )
+    data |= {"confidence_level": confidence_level, "random_state": random_state, "n_jobs": n_jobs}
+    found = decision_regret(y_true, threshold=threshold, costs=costs, notion=notion, **data)
     binary = next(iter(notion.problems(problem.forecast, problem.target)))
     return DecisionFinding(
         threshold=None if threshold is None else float(threshold),

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from scipy.stats import norm
-from sklearn.utils import check_random_state
 
 from skcalib._formatting import limit_of_noise, printable
 from skcalib._records import Record
@@ -24,7 +23,6 @@ from skcalib.recalibration.selection import RecalibratorSelection
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from skcalib._types import RandomState
     from skcalib.grouping import GroupDifference, GroupingLossEstimator
     from skcalib.grouping.by_group import GroupCalibrations
     from skcalib.problem import Problem
@@ -479,14 +477,6 @@ PACKAGES = ("skcalib", "scikit-learn", "numpy", "scipy", "matplotlib")
 def versions() -> dict[str, str]:
     """Versions of the packages that the numbers depend on."""
     return {name: version(name) for name in PACKAGES}
-
-
-def check_seed(random_state: RandomState) -> int:
-    """The seed as a whole number, so that all stages and a later run can use it."""
-    if isinstance(random_state, (int, np.integer)):
-        check_random_state(random_state)  # raises for negative numbers
-        return int(random_state)
-    return int(check_random_state(random_state).randint(np.iinfo(np.int32).max))
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import numpy as np
 from skcalib._files import check_writable, write_atomically
 from skcalib._formatting import printable
 from skcalib._labels import check_y
+from skcalib._parallel import seed_of
 from skcalib._parameters import check_choice, checks_parameters, completes_docstrings
 from skcalib._validation import (
     check_indices,
@@ -25,7 +26,7 @@ from skcalib.grouping.by_group import calibration_by_group, take_groups
 from skcalib.notions import Auto
 from skcalib.problem import check_problem, check_sketch, event_last
 from skcalib.report.analysis import binary_problem, find
-from skcalib.report.findings import check_seed, versions
+from skcalib.report.findings import versions
 from skcalib.report.page import report_page
 from skcalib.report.rendering import render_body, render_page, render_text
 from skcalib.report.wording import advice, headline, method, sentences, suspicions
@@ -215,7 +216,7 @@ class CalibrationReport(Shown):
         self.problem = problem
         self.name = str(name)
         self.confidence_level = confidence_level
-        self.random_state = check_seed(random_state)
+        self.random_state = seed_of(random_state)
         check_choice(source, "source", choices=_SOURCES)
         self.source = source
         self.findings, self.grouping_estimator, self.recalibrated = find(
@@ -279,10 +280,10 @@ class CalibrationReport(Shown):
             For invalid labels, probabilities or weights, a column name that matches no class or a
             class other than `pos_label`, and a `pos_label` for more than two classes.
         """
-        columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label, "groups": groups}
         rows = {"X": X, "by": by, "sample_weight": sample_weight}
         check_indices(y_true=y_true, y_proba=y_proba, **rows)
-        problem = check_problem(y_true, y_proba, sample_weight=sample_weight, **columns)
+        rest = None, sample_weight, labels, pos_label, groups
+        problem = check_problem(y_true, y_proba, *rest)
         costs = _in_order(costs, problem, pos_label)
         problem = event_last(problem, pos_label)
         n_samples = np.shape(y_true)[0]
@@ -291,18 +292,10 @@ class CalibrationReport(Shown):
             by = take_groups(groups_of_columns(by, X), kept, n_samples)
         if X is not None:
             X = weighted_features(X, sample_weight, n_samples)
-        return cls(
-            problem,
-            name=name,
-            features=X,
-            by=by,
-            threshold=threshold,
-            costs=costs,
-            confidence_level=confidence_level,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
+        run: dict[str, Any] = {"confidence_level": confidence_level, "random_state": random_state}
+        run |= {"n_jobs": n_jobs, "verbose": verbose}
+        decision: dict[str, Any] = {"threshold": threshold, "costs": costs}
+        return cls(problem, name=name, features=X, by=by, **decision, **run)
 
     @classmethod
     @checks_parameters
@@ -356,18 +349,10 @@ class CalibrationReport(Shown):
             )
         grouped = getattr(sketch, "groups_", [None]) != [None]
         level: dict[str, Any] = {"confidence_level": confidence_level}
-        return cls(
-            problem,
-            name=name,
-            by=calibration_by_group(sketch, **level) if grouped else None,
-            threshold=threshold,
-            costs=costs,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-            **level,
-            source=notion,
-        )
+        by = calibration_by_group(sketch, **level) if grouped else None
+        run = level | {"random_state": random_state, "n_jobs": n_jobs, "verbose": verbose}
+        decision: dict[str, Any] = {"threshold": threshold, "costs": costs}
+        return cls(problem, name=name, by=by, source=notion, **decision, **run)
 
     @classmethod
     @checks_parameters
@@ -422,18 +407,10 @@ class CalibrationReport(Shown):
         """
         check_indices(X=X, y=y, sample_weight=sample_weight, groups=groups, by=by)
         y = check_y(y, name="y")
-        problem, rows = held_out_problem(
-            estimator,
-            X,
-            y,
-            None if sample_weight is None else check_weight(sample_weight, len(y)),
-            cv=cv,
-            response_method=response_method,
-            n_jobs=n_jobs,
-            groups=groups,
-            split_groups=groups,
-            owner=cls.__name__,
-        )
+        weight = None if sample_weight is None else check_weight(sample_weight, len(y))
+        how: dict[str, Any] = {"cv": cv, "response_method": response_method, "n_jobs": n_jobs}
+        how |= {"groups": groups, "split_groups": groups, "owner": cls.__name__}
+        problem, rows = held_out_problem(estimator, X, y, weight, **how)
         costs = _in_order(costs, problem, pos_label)
         problem = event_last(problem, pos_label)
         return cls(

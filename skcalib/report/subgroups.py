@@ -40,7 +40,7 @@ def find_places(problem: Problem, level: float) -> tuple[Place, ...]:
     score = merge_ties(forecast[:, 1])
     level, total = place_level(level), float(problem.weight.sum())
     confidence = replace(problem, forecast=np.column_stack([1 - score, score]), given=target)
-    groups = equal_information(score, problem.weight, problem.count)
+    groups = _equal_information(score, problem.weight, problem.count)
     ranges = [
         _place("scores", label, ends, confidence.take(index), 1, level, len(groups), total)
         for index, ends, label in groups
@@ -67,9 +67,7 @@ def worst_places(places: Sequence[Place], kind: str, most: int) -> list[Place]:
     return sorted(found, key=lambda place: -place.squared_gap)[:most]
 
 
-def equal_information(
-    score: np.ndarray, weight: np.ndarray, count: np.ndarray | None = None
-) -> list[tuple[np.ndarray, tuple[float, float], str]]:
+def _equal_information(score, weight, count=None):
     """Ranges of equal sums of p (1 - p): list of (rows, (lowest, highest score), label).
 
     For a rare event the ranges are narrow where the events are. Equal scores stay together, and no
@@ -133,8 +131,8 @@ def _place(kind, label, ends, problem, column, level, n_places, total):
     """
     outcome, weight = problem.target[:, column], problem.weight
     mean_score = float(np.average(problem.forecast[:, column], weights=weight))
-    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
-    found = rate_interval(outcome, weight, 1 - (1 - level) / n_places, **rows)
+    rows = weight, 1 - (1 - level) / n_places, problem.square, problem.cluster
+    found = rate_interval(outcome, *rows)
     share = float(weight.sum() / total)
     numbers = (mean_score, found.estimate, found.low, found.high)
     return Place(kind, label, *ends, problem.n_samples, share, *numbers)

@@ -134,12 +134,11 @@ def _other_order(problem):
 
 def _ranking(problem, column, level=_RANKING_LEVEL):
     """Interval of the AUC, or for several classes of the accuracy, with these labels (n,)."""
-    rows = {"square": problem.square, "cluster": problem.cluster}
+    rows = problem.weight, level, problem.square, problem.cluster
     if problem.forecast.shape[1] == 2:
-        data = (column == 1).astype(float), problem.forecast[:, 1]
-        return concordance_interval(*data, problem.weight, level, **rows)
+        return concordance_interval((column == 1).astype(float), problem.forecast[:, 1], *rows)
     right = (problem.forecast.argmax(axis=1) == column).astype(float)
-    return rate_interval(right, problem.weight, level, **rows)
+    return rate_interval(right, *rows)
 
 
 def _label_order(problem):

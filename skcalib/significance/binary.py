@@ -11,7 +11,6 @@ negative.
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -23,7 +22,6 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._parameters import checks_parameters
 from skcalib._validation import check_count, look_up
-from skcalib._values import shown
 from skcalib.clusters import cluster_sums, independent_size
 from skcalib.errors.isotonic_curve import label_draws
 from skcalib.events import named_events
@@ -229,8 +227,6 @@ def hosmer_lemeshow_test(
     """
     given = y_true, y_proba, sample_weight, labels, pos_label, groups
     problem = check_binary(*given, "hosmer_lemeshow_test")
-    if not isinstance(ddof, Integral) or isinstance(ddof, bool) or ddof < 0:
-        raise ValueError(f"ddof must be a whole number of at least 0, got {shown(ddof)}.")
     if ddof and problem.cluster is not None:
         raise ValueError(
             "The null distribution is not known for forecasts that were fitted to labels in "
@@ -308,7 +304,6 @@ class Spiegelhalter(BinaryTest):
             self.units = independent_size(problem.weight, cluster=problem.cluster)
 
     def statistic(self, y: np.ndarray) -> np.ndarray:
-        """Statistic of labels (..., n)."""
         return ratio((y - self.p) @ self.tilt, self.deviation)
 
     def estimate(self, y: np.ndarray) -> float:
@@ -377,7 +372,6 @@ class HosmerLemeshow(BinaryTest):
         return np.add.reduceat(values[..., self.order], self.starts, axis=-1)
 
     def statistic(self, y: np.ndarray) -> np.ndarray:
-        """Statistic of labels (..., n)."""
         deviations = self._sums(self.weight * (y - self.p))
         with np.errstate(over="ignore"):  # infinite for an event that was practically impossible
             return np.sum(ratio(deviations, self.spread) ** 2, axis=-1)
@@ -410,19 +404,16 @@ def check_binary(
     name: str,
 ) -> Problem:
     """Arguments of a binary test -> `Problem`."""
-    columns: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    columns["pos_label"] = pos_label
-    if groups is not None:
-        columns["groups"] = groups
+    data = y_true, y_proba, Canonical(), sample_weight, labels, pos_label, groups
     if isinstance(y_true, ForecastSummary):
         if len(y_true.summarised_notion()[2]) > 2:
             raise ValueError(
                 f"{name} is for two classes, but the sketch has more: make a sketch of one class "
                 "against the rest."
             )
-        ((_, problem),) = named_events(y_true, y_proba, Canonical(), **columns)
+        ((_, problem),) = named_events(*data)
         return problem
-    problem = check_problem(y_true, y_proba, **columns)
+    problem = check_problem(*data)
     n_classes = problem.forecast.shape[1]
     if n_classes > 2:
         raise ValueError(

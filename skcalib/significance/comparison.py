@@ -196,13 +196,9 @@ def compare_calibration(
             "second is missing: pass labels and the probabilities of two models, or two sketches."
         )
     check_indices(first=first, second=second)
-    options: dict[str, Any] = {
-        "sample_weight": sample_weight,
-        "labels": labels,
-        "pos_label": pos_label,
-    }
-    problems = [check_problem(y_true, first, name="first", groups=groups, **options)]
-    problems.append(check_problem(y_true, second, name="second", **options))
+    rest = None, sample_weight, labels, pos_label
+    problems = [check_problem(y_true, first, *rest, groups, name="first")]
+    problems.append(check_problem(y_true, second, *rest, name="second"))
     if not np.array_equal(problems[0].classes, problems[1].classes):
         raise ValueError(
             "first and second are probabilities of different classes: pass pos_label= with the "

@@ -116,9 +116,7 @@ def consistency_test(
             f"metric must be a function of (y_true, y_proba, labels=...), got {shown(metric)}."
         )
     n_resamples = check_count(n_resamples, "n_resamples")
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
+    problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
     rng = check_random_state(random_state)
     if resample_forecasts is None:
         resample_forecasts = uncertain_labels(problem.forecast, problem.weight) >= FEW

@@ -130,7 +130,6 @@ class _Cumulative(BinaryTest):
         return np.cumsum(steps, axis=-1)[..., self.ends]
 
     def statistic(self, y: np.ndarray) -> np.ndarray:
-        """Statistic of labels (..., n)."""
         return ratio(self._size(self._curve(y)), self.deviation)
 
     def estimate(self, y: np.ndarray) -> float:

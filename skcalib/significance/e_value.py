@@ -6,7 +6,7 @@ in a few directions that the forecasts determine: see `calibration_e_value`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
@@ -156,8 +156,7 @@ def calibration_e_value(
     (True, True)
     """
     notion = resolve_notion(notion)
-    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    problem = check_problem(y_true, y_proba, notion, pos_label=pos_label, **data)
+    problem = check_problem(y_true, y_proba, notion, sample_weight, labels, pos_label)
     kernel = resolve_kernel(kernel)
     rng = check_random_state(random_state)
     notion = notion.for_columns(len(problem.classes))

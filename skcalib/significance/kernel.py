@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from skcalib._types import Label, RandomState
-    from skcalib.kernels import Kernel, KernelLike
-    from skcalib.notions import Notion, NotionLike
+    from skcalib.kernels import KernelLike
+    from skcalib.notions import NotionLike
 
 MIN_SAMPLES = 4
 DRAWN = "labels drawn from the forecasts"
@@ -197,8 +197,7 @@ def kernel_calibration_test(
     False
     """
     notion = resolve_notion(notion)
-    data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels, "groups": groups}
-    problem = check_problem(y_true, y_proba, notion, pos_label=pos_label, **data)
+    problem = check_problem(y_true, y_proba, notion, sample_weight, labels, pos_label, groups)
     n_samples = len(problem.weight)
     check_statistic(statistic, block_size, n_samples)
     by_default, method = method == "auto", _check_method(method, statistic)
@@ -221,7 +220,7 @@ def kernel_calibration_test(
             check_bounded(statistic, problem.weight)
         h: Any = ResidualKernel.of_problem(problem, kernel, notion, n_jobs)
         if method == "bound":
-            test = bound_test(h, kernel, notion, statistic)
+            test = _bound_test(h, kernel, notion, statistic)
         elif problem.cluster is not None:
             h = h.of_clusters(problem.cluster, MANY if statistic == "auto" else None)
             test = _degenerate_test(h, method, n_resamples, rng)
@@ -452,14 +451,12 @@ def distribution_free_bound(
     >>> test.rejects(0.001)
     True
     """
-    problem = check_problem(
-        y_true, y_proba, sample_weight=sample_weight, labels=labels, pos_label=pos_label
-    )
+    problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
     kernel, notion = resolve_kernel(kernel), resolve_notion(notion)
     check_bounded(statistic, problem.weight)
     check_statistic(statistic, None, len(problem.weight))
     h = ResidualKernel.of_problem(problem, kernel, notion, n_jobs)
-    return _refuted(bound_test(h, kernel, notion, statistic), problem, notion)
+    return _refuted(_bound_test(h, kernel, notion, statistic), problem, notion)
 
 
 def check_bounded(statistic: str, weight: np.ndarray) -> None:
@@ -476,9 +473,7 @@ def check_bounded(statistic: str, weight: np.ndarray) -> None:
         )
 
 
-def bound_test(
-    h: ResidualKernel, kernel: Kernel, notion: Notion, statistic: str
-) -> CalibrationTest:
+def _bound_test(h, kernel, notion, statistic):
     """The record of a bound, from the function h of a sample."""
     value = estimate(h, statistic)
     largest = 2 * kernel.bound()
@@ -490,13 +485,11 @@ def bound_test(
         n_pairs, statistic = n_blocks * (size // 2), blocks_text(n_blocks, size)
     elif statistic == "auto":
         statistic = "unbiased"
-    pvalue = bound_pvalue(value, len(h), n_pairs, largest, statistic)
+    pvalue = _bound_pvalue(value, len(h), n_pairs, largest, statistic)
     return CalibrationTest(value, pvalue, value, f"distribution-free bound, {statistic}")
 
 
-def bound_pvalue(
-    value: float, n_samples: int, n_pairs: int, largest: float, statistic: str
-) -> float:
+def _bound_pvalue(value, n_samples, n_pairs, largest, statistic):
     """The bound for an estimate from `n_pairs` independent pairs of an h of at most +-`largest`."""
     if value <= 0:
         return 1.0

@@ -197,7 +197,6 @@ class JointRatio(BinaryTest):
         return np.linalg.eigvalsh(inflation(self.units) * gradient.T @ gradient)
 
     def statistic(self, y: np.ndarray) -> np.ndarray:
-        """Statistic of labels (..., n)."""
         certain = ~self.uncertain
         wrong = (y[..., certain] != (self.p[certain] > 0.5)).any(axis=-1)
         events = np.atleast_2d(self.weight * y[..., self.uncertain])
@@ -205,13 +204,13 @@ class JointRatio(BinaryTest):
         return np.where(wrong, np.inf, ratio.reshape(y.shape[:-1]))
 
     def _gains(self, events):
-        return likelihood_gains(self.design, self.log_odds, self.weight, events)
+        return _likelihood_gains(self.design, self.log_odds, self.weight, events)
 
     def least_loss(self, y: np.ndarray) -> float:
         """Negative log likelihood of the recalibrated forecast of uncertain labels (m,)."""
         events = self.weight * y
         loss = self.weight @ np.logaddexp(0, self.log_odds) - events @ self.log_odds
-        (gain,) = likelihood_gains(self.design, self.log_odds, self.weight, events[None])
+        (gain,) = _likelihood_gains(self.design, self.log_odds, self.weight, events[None])
         return float(loss - gain)
 
     def estimate(self, y: np.ndarray) -> float:
@@ -275,7 +274,7 @@ class SlopeRatio(JointRatio):
 
     def _gains(self, events):
         known = self.design[:, :1], self.log_odds, self.weight
-        return super()._gains(events) - likelihood_gains(*known, events)
+        return super()._gains(events) - _likelihood_gains(*known, events)
 
     def few(self, problem: Problem) -> bool:
         """Whether few labels are uncertain with the fitted intercept."""
@@ -301,9 +300,7 @@ _FARTHEST = 2000.0  # change of log odds in a step: those of forecasts are in (-
 _ANGLE = (np.arange(2048) + 0.5) / 2048 * np.pi  # the trapezoidal rule of a periodic function
 
 
-def likelihood_gains(
-    columns: np.ndarray, offset: np.ndarray, weight: np.ndarray, events: np.ndarray
-) -> np.ndarray:
+def _likelihood_gains(columns, offset, weight, events):
     r"""Maxima of the log likelihoods of many labelings, above those of the forecasts themselves.
 
     In the model :math:`logit P(Y = 1) = o + X \theta` with columns (n, k), an offset (n,), weights

@@ -289,9 +289,8 @@ def compare_windows(
     >>> found.windows, found.observed_minus_expected.difference.low > 0
     (('2024', '2025'), True)
     """
-    given: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
-    given |= {"pos_label": pos_label} | ({} if groups is None else {"groups": groups})
-    windows, problems = two_windows(y_true, y_proba, by, resolve_notion(notion), **given)
+    rest = sample_weight, labels, pos_label, groups
+    windows, problems = two_windows(y_true, y_proba, by, resolve_notion(notion), *rest)
     return compare_problems(windows, problems, metric, confidence_level)
 
 
@@ -358,16 +357,14 @@ def _is_few(problem):
 
 def _mean_intervals(problem, level):
     """Intervals of the quantities that are means over samples."""
-    rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
+    rows = problem.weight, level, problem.square, problem.cluster
     residual = problem.target[:, 1] - problem.forecast[:, 1]
-    plain = mean_interval(residual, problem.weight, level, **rows)
+    plain = mean_interval(residual, *rows)
     tables = {"observed_minus_expected": (residual, np.ones(len(residual)), plain)}
     one_label = [np.tile(label, (len(residual), 1)) for label in np.eye(2)]
     for name, score in (("brier", Brier()), ("log_loss", LogLoss())):
         losses = score.loss(problem.target, problem.forecast)
-        plain = mean_interval(
-            losses, problem.weight, level, estimate=problem.mean_loss(score), **rows
-        )
+        plain = mean_interval(losses, *rows, estimate=problem.mean_loss(score))
         without, event = (score.loss(label, problem.forecast) for label in one_label)
         with np.errstate(invalid="ignore"):
             tables[name] = losses, event - without, plain
@@ -493,29 +490,35 @@ def two_windows(
     y_proba: LabelsLike | None,
     by: ArrayLike | None,
     notion: Notion,
-    **options: Any,
+    sample_weight: ArrayLike | None,
+    labels: ArrayLike | None,
+    pos_label: Label,
+    groups: ArrayLike | None,
 ) -> tuple[tuple[str, str], list[Problem]]:
     """Names of the windows and the binary problem of each, from samples or from two sketches.
 
     The numbers of clusters are those of all samples.
     """
     if isinstance(y_true, ForecastSummary) or isinstance(y_proba, ForecastSummary):
-        return ("first", "second"), _of_sketches(y_true, y_proba, by, notion, options)
+        given: dict[str, Any] = {"by": by, "sample_weight": sample_weight, "labels": labels}
+        given |= {"pos_label": pos_label, "groups": groups}
+        return ("first", "second"), _of_sketches(y_true, y_proba, notion, given)
     if by is None:
         raise ValueError(
             "by is missing: pass the window of each sample, or two sketches in place of labels "
             "and forecasts."
         )
-    given = {name: options.get(name) for name in ("sample_weight", "groups")}
-    check_indices(y_true=y_true, y_proba=y_proba, by=by, **given)
-    problem = _only_event(named_events(y_true, y_proba, notion, **options))
+    rows = {"by": by, "sample_weight": sample_weight, "groups": groups}
+    check_indices(y_true=y_true, y_proba=y_proba, **rows)
+    data = y_true, y_proba, notion, sample_weight, labels, pos_label, groups
+    problem = _only_event(named_events(*data))
     n_samples = len(check_y(y_true))
     values = np.asarray(to_numpy(by, name="by"))
     if values.shape != (n_samples,):
         raise ValueError(
             f"by must have shape ({n_samples},), one window per sample; got shape {values.shape}."
         )
-    values = values[weighted_rows(options["sample_weight"], n_samples)]
+    values = values[weighted_rows(sample_weight, n_samples)]
     names = unique_labels(values, "by")
     if len(names) != 2:
         raise ValueError(
@@ -526,12 +529,12 @@ def two_windows(
     return (str(names[0]), str(names[1])), [problem.take(rows) for rows in members]
 
 
-def _of_sketches(first, second, by, notion, options):
-    """The binary problem of each sketch."""
-    given = [name for name, value in {"by": by, **options}.items() if value is not None]
-    if given:
+def _of_sketches(first, second, notion, given):
+    """The binary problem of each sketch; `given` are arguments that must be left out."""
+    names = [name for name, value in given.items() if value is not None]
+    if names:
         raise ValueError(
-            f"Sketches have labels, weights and windows already: leave out {', '.join(given)}."
+            f"Sketches have labels, weights and windows already: leave out {', '.join(names)}."
         )
     for one in (first, second):
         if not isinstance(one, ForecastSummary):

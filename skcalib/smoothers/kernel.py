@@ -10,7 +10,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from scipy.special import gammaln, softmax
@@ -32,8 +32,6 @@ from skcalib.smoothers._dirichlet.beta import (
 from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike
 
     from skcalib._types import Bandwidth, RandomState
@@ -141,7 +139,7 @@ class DirichletKernel(Smoother):
         self.bandwidth_ = self._choose_bandwidth()
         if self.forecast_.shape[1] >= _MANY_CLASSES and len(self.forecast_) > 1:
             rng = check_random_state(self.random_state)
-            warn_few_neighbours(self.forecast_, self.weight_, self.bandwidth_, rng)
+            _warn_few_neighbours(self.forecast_, self.weight_, self.bandwidth_, rng)
         return self
 
     def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
@@ -240,7 +238,7 @@ class DirichletKernel(Smoother):
             few = self._part(rng.choice(n_samples, n_subsample, replace=False))
             subsample_cost = few._cost()
             shrink = (n_samples / n_subsample) ** (-2 / (n_columns + 3))
-        return search_bandwidth(
+        return _search_bandwidth(
             self._cost(),
             criterion="risk" if self._by_risk() else "likelihood",
             n_samples=n_samples,
@@ -359,16 +357,9 @@ class _Curve:
         return tuple(None if j is None else (logs[j], costs[j]) for j in (left, i, right))
 
 
-def search_bandwidth(
-    cost: Callable[..., Any],
-    *,
-    criterion: Literal["likelihood", "risk"],
-    n_samples: int,
-    subsample_cost: Callable[..., Any] | None = None,
-    n_subsample: int = 0,
-    shrink: float = 1.0,
-    full: bool = True,
-) -> BandwidthSearch:
+def _search_bandwidth(
+    cost, *, criterion, n_samples, subsample_cost=None, n_subsample=0, shrink=1.0, full=True
+):
     """Minimise a cost over bandwidths in [1e-5, 1] -> `BandwidthSearch`.
 
     ``cost(bandwidths)`` returns an array. With ``subsample_cost`` the bracket is found on the
@@ -446,11 +437,9 @@ _TOO_FAR = 0.01  # largest error of a calibrated forecast, as a share of the unc
 _TINY = np.finfo(np.float64).tiny
 
 
-def warn_few_neighbours(
-    forecast: np.ndarray, weight: np.ndarray, bandwidth: float, rng: np.random.RandomState
-) -> None:
+def _warn_few_neighbours(forecast, weight, bandwidth, rng):
     """Warn where the kernel estimate of a calibrated forecast would be far from zero."""
-    neighbours, charge, uncertainty = count_neighbours(forecast, weight, bandwidth, rng)
+    neighbours, charge, uncertainty = _count_neighbours(forecast, weight, bandwidth, rng)
     if charge > _TOO_FAR * uncertainty:
         n_samples, n_columns = forecast.shape
         warnings.warn(
@@ -464,9 +453,7 @@ def warn_few_neighbours(
         )
 
 
-def count_neighbours(
-    forecast: np.ndarray, weight: np.ndarray, bandwidth: float, rng: np.random.RandomState
-) -> tuple[float, float, float]:
+def _count_neighbours(forecast, weight, bandwidth, rng):
     r"""Median effective neighbours, error of a calibrated forecast, and its uncertainty.
 
     With the shares :math:`a_{ij}` of the others in the average at :math:`s_i`, the effective number

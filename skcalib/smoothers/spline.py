@@ -1,7 +1,7 @@
 """Restricted cubic splines of the logit: the smooth calibration curve of clinical research.
 
 `SplineSmoother` is the smoother, `SplineCurve` one fitted curve, `SplineBasis` its basis functions
-and `firth` the penalised logistic regression.
+and `_firth` the penalised logistic regression.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ class SplineCurve:
         if len(knots) == 2:  # weak normal prior of the slope around 1
             prior[1] = _SLOPE / basis.unit**2
         prior = whiten.T @ (prior[:, None] * whiten)
-        self.coef_, self.covariance_ = firth(columns @ whiten, label, weight, t, prior)
+        self.coef_, self.covariance_ = _firth(columns @ whiten, label, weight, t, prior)
         self.knots_, self._basis, self._whiten = knots, basis, whiten
         return self
 
@@ -272,9 +272,7 @@ class SplineBasis:
         return np.column_stack(columns) / self.unit**derivative
 
 
-def firth(
-    design: np.ndarray, label: np.ndarray, weight: np.ndarray, offset: np.ndarray, prior: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
+def _firth(design, label, weight, offset, prior):
     """Logistic regression with Jeffreys' prior -> coefficients and their covariance.
 
     Fisher scoring with backtracking on the penalised likelihood. `offset` is added to the linear

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from skcalib._parameters import checks_parameters
-from skcalib._validation import check_confidence_level, check_count, check_not_negative, look_up
+from skcalib._validation import check_count, check_not_negative, look_up
 from skcalib._values import is_whole, shown
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def ece_bias_bound(
     terms = look_up(term, TERMS, "term")
     delta = None
     if confidence_level is not None:
-        delta = 1 - check_confidence_level(confidence_level)
+        delta = 1 - float(confidence_level)
         # The width of uniform bins is not random, so only quantile bins share delta.
         delta /= 2 if (term, strategy) == ("total", "quantile") else 1
     bound = 0.0

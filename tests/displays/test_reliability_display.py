@@ -18,7 +18,7 @@ from skcalib import proper_calibration_error
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
 from skcalib.displays._curves import make_curve
-from skcalib.errors.isotonic_curve import consistency_band, isotonic_interval
+from skcalib.errors.isotonic_curve import _isotonic_interval, consistency_band
 from skcalib.inference import clopper_pearson
 from skcalib.notions import Canonical, ClassGroups
 from skcalib.problem import Problem
@@ -162,7 +162,7 @@ def test_isotonic_interval_ends_where_the_deviance_says():
         return -np.sum(mass * (xlogy(mean, curve) + xlogy(1 - mean, 1 - curve)))
 
     for point in range(5):
-        ends = isotonic_interval(mean, mass, np.array([point]), 0.95)
+        ends = _isotonic_interval(mean, mass, np.array([point]), 0.95)
         for end in np.ravel(ends):
             rises = {"type": "ineq", "fun": np.diff}
             passes = {"type": "eq", "fun": lambda curve, end=end, k=point: curve[k] - end}
@@ -182,8 +182,8 @@ def test_isotonic_interval_does_not_depend_on_the_other_points(binary):
     score, rank = np.unique(p, return_inverse=True)
     mass = np.bincount(rank).astype(float)
     mean = np.bincount(rank, y) / mass
-    every = isotonic_interval(mean, mass, np.arange(len(score)), 0.95)
-    some = isotonic_interval(mean, mass, np.array([3, 40]), 0.95)
+    every = _isotonic_interval(mean, mass, np.arange(len(score)), 0.95)
+    some = _isotonic_interval(mean, mass, np.array([3, 40]), 0.95)
     assert_allclose(np.array(some), np.array(every)[:, [3, 40]], atol=1e-9)
     assert np.all(np.diff(every, axis=1) > -1e-9)  # as the curve, the ends increase
 

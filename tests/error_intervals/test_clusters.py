@@ -148,6 +148,7 @@ def test_samples_without_weight_do_not_count():
         ([None] * 2 + ["a"] * 38, "groups is missing for 2 samples"),
         ([np.nan] + [1.0] * 39, "groups is missing for 1 samples"),
         (pd.Series([pd.NA] * 3 + [1] * 37, dtype="Int64"), "groups is missing for 3 samples"),
+        (pd.Series([pd.NA] * 2 + ["a"] * 38, dtype=object), "groups is missing for 2 samples"),
         (["a"] * 40, "groups has one cluster for all 40 samples"),
     ],
 )

@@ -16,10 +16,10 @@ from skcalib.errors.averaged_interval import squared_norms
 from skcalib.errors.extended_interval import BrierDirections, LogDirections, extended_norms
 from skcalib.errors.extension import (
     Extension,
-    NestedCells,
-    ResidualTest,
     Transition,
-    residual_sums,
+    _NestedCells,
+    _residual_sums,
+    _ResidualTest,
 )
 from skcalib.links.basis import LogitBasis
 from skcalib.problem import Problem, check_problem
@@ -65,7 +65,7 @@ def test_cells_are_nested_and_do_not_split_ties(n_classes, pairs):
     rng = np.random.default_rng(0)
     forecast = np.round(rng.dirichlet(np.ones(n_classes), 3000), 2)
     forecast[:, -1] = np.round(1 - forecast[:, :-1].sum(axis=1), 2)
-    cells = NestedCells(forecast, np.full(3000, 1 / 3000), 3000.0, pairs=pairs)
+    cells = _NestedCells(forecast, np.full(3000, 1 / 3000), 3000.0, pairs=pairs)
     assert len(cells.levels) > 2 and all(b == 2 * a for a, b in itertools.pairwise(cells.levels))
     key = forecast[:, 1] if n_classes == 2 else forecast.max(axis=1) + 10 * forecast.argmax(axis=1)
     if pairs:  # of equal forecasts the first class counts
@@ -88,7 +88,7 @@ def test_cells_reach_into_the_tails():
     """A cell has half of an equal share of the samples, or of the information."""
     rng = np.random.default_rng(1)
     s = expit(rng.normal(-6, 2, 4000))
-    cells = NestedCells(np.column_stack([1 - s, s]), np.full(4000, 1 / 4000), 4000.0)
+    cells = _NestedCells(np.column_stack([1 - s, s]), np.full(4000, 1 / 4000), 4000.0)
     code, information = cells.at(16), s * (1 - s)
     mass = np.bincount(code) / 4000 + np.bincount(code, information) / information.sum()
     np.testing.assert_allclose(mass, 2 / 16, atol=0.02)
@@ -421,10 +421,10 @@ def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map(monk
         rng = np.random.default_rng(seed)
         forecast = rng.dirichlet(np.ones(3), 600)
         problem = solved(labels_from(forecast, rng), forecast)
-        cells = NestedCells(forecast, problem.share, 600.0, pairs=True)
+        cells = _NestedCells(forecast, problem.share, 600.0, pairs=True)
         for k, needed in enumerate((0, 4)):
-            (sums,) = residual_sums([cells], problem, forecast)
-            test = ResidualTest(cells, problem, forecast, sums, [])
+            (sums,) = _residual_sums([cells], problem, forecast)
+            test = _ResidualTest(cells, problem, forecast, sums, [])
             test.needed = needed
             one = replace(problem.tested, proba=forecast, test=test)
             found[seed, k] = one.missing(problem)

@@ -8,7 +8,7 @@ import pytest
 from conftest import whole
 
 from skcalib import calibration_error, optimal_n_bins, reliability_bins
-from skcalib.errors.binned import bin_sums, check_bins, quantile_edges, sum_blocks, uniform_edges
+from skcalib.errors.binned import _bin_sums, _sum_blocks, check_bins, quantile_edges, uniform_edges
 from skcalib.notions import Classwise
 
 # Fourteen samples of three classes: ties, a sample that is alone, exact 0 and 1.
@@ -161,13 +161,13 @@ def test_words_of_refused_bins(arguments, message):
 def test_sums_by_loops(edges, weighted):
     for score, event in PROBLEMS["classwise"]:
         weight = WEIGHT if weighted else np.ones(14)
-        sums = bin_sums(score, event, WEIGHT if weighted else None, edges)
+        sums = _bin_sums(score, event, WEIGHT if weighted else None, edges)
         found = [sums.mass, sums.score, sums.label, sums.square_mass, sums.square_gap]
         expected = sums_by_loops(score, event, weight, edges)
         np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
         np.testing.assert_array_equal(sums.edges, edges)
         assert {row.dtype for row in found} == {np.dtype(np.float64)}
-        less = bin_sums(score, event, WEIGHT if weighted else None, edges, spread=False)
+        less = _bin_sums(score, event, WEIGHT if weighted else None, edges, spread=False)
         assert less.square_mass is None and less.square_gap is None
         np.testing.assert_array_equal([less.mass, less.score, less.label], found[:3])
         np.testing.assert_array_equal(score, P3[:, [np.array_equal(score, c) for c in P3.T]][:, 0])
@@ -179,7 +179,7 @@ def test_sums_of_several_problems_and_chunks_at_once():
     for cuts in ([], [1], [3, 4, 9]):
         rows = np.split(np.arange(14), cuts)
         chunks = [(P3[r].copy(), hit[r], WEIGHT[r]) for r in rows]
-        for k, found in enumerate(sum_blocks(chunks, edges)):
+        for k, found in enumerate(_sum_blocks(chunks, edges)):
             expected = sums_by_loops(P3[:, k], hit[:, k], WEIGHT, edges)
             np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
 
@@ -193,13 +193,13 @@ def test_every_edge_and_its_neighbours(n_bins):
     score = np.concatenate([edges, *tied, *beside, (edges[1:] + edges[:-1]) / 2])
     reach = edges + np.minimum(1e-15, 1e-12 * edges)
     expected = np.array([max(1, np.sum(reach < s)) for s in score])
-    sums = bin_sums(score, np.zeros(len(score)), None, edges)
+    sums = _bin_sums(score, np.zeros(len(score)), None, edges)
     np.testing.assert_array_equal(sums.mass, np.bincount(expected, minlength=n_bins + 1)[1:])
     np.testing.assert_allclose(sums.score, np.bincount(expected, score, n_bins + 1)[1:], rtol=1e-12)
     free = edges.copy()
     free[1:-1] += 1e-13  # no longer i / B: by a search
     if n_bins > 1:
-        searched = bin_sums(score, np.zeros(len(score)), None, free).mass
+        searched = _bin_sums(score, np.zeros(len(score)), None, free).mass
         reach = free + np.minimum(1e-15, 1e-12 * free)
         low = np.array([max(1, np.sum(reach < s)) for s in score])
         np.testing.assert_array_equal(searched, np.bincount(low, minlength=n_bins + 1)[1:])
@@ -208,7 +208,7 @@ def test_every_edge_and_its_neighbours(n_bins):
 @pytest.mark.parametrize("edges", [uniform_edges(4), np.array([0, 0.3, 1.0])])
 def test_a_probability_that_rounding_left_above_one(edges):
     score = np.array([0.1, 1.0, np.nextafter(1, 2), 1 + 9e-6])
-    sums = bin_sums(score, np.array([0, 1, 1, 0]), np.array([1.0, 2, 3, 4]), edges)
+    sums = _bin_sums(score, np.array([0, 1, 1, 0]), np.array([1.0, 2, 3, 4]), edges)
     assert (sums.mass[0], sums.mass[-1]) == (1, 9) and sums.mass.sum() == 10
     assert sums.label[-1] == 5 and sums.square_mass[-1] == 29
     assert sums.score[-1] == pytest.approx(9 + 4 * 9e-6, rel=1e-12)
@@ -216,7 +216,7 @@ def test_a_probability_that_rounding_left_above_one(edges):
 
 def test_zeros_with_a_bin_of_their_own():
     """The edges 0, 0, ... of quantile bins: zeros in the first bin, the rest above."""
-    sums = bin_sums(np.array([0.0, 0.0, 0.2, 0.7]), np.zeros(4), None, np.array([0, 0, 0.5, 1]))
+    sums = _bin_sums(np.array([0.0, 0.0, 0.2, 0.7]), np.zeros(4), None, np.array([0, 0, 0.5, 1]))
     np.testing.assert_array_equal(sums.mass, [2, 1, 1])
 
 
@@ -226,7 +226,7 @@ def test_more_samples_than_a_chunk(edges):
     score = np.linspace(0, 1, 3 * (1 << 16) + 5)
     event = np.arange(len(score)) % 3 == 0
     weight = np.linspace(1, 2, len(score))
-    sums = bin_sums(score, event, weight, edges)
+    sums = _bin_sums(score, event, weight, edges)
     assert sums.mass.sum() == pytest.approx(weight.sum(), rel=1e-12)
     assert sums.score.sum() == pytest.approx(weight @ score, rel=1e-12)
     assert sums.label.sum() == pytest.approx(weight @ event, rel=1e-12)
@@ -241,25 +241,25 @@ def test_variance_of_a_mean_residual(scale):
     event = np.array([0, 1, 0, 1, 1])
     edges = np.array([0, 0.3, 0.5, 0.6, 1])
     residual = (event - score)[:3]
-    equal = bin_sums(score, event, np.full(5, scale), edges).mean_variance()
+    equal = _bin_sums(score, event, np.full(5, scale), edges).mean_variance()
     np.testing.assert_allclose(equal, [residual.var(ddof=1) / 3, np.inf, np.inf, np.inf])
     weight = np.array([1.0, 2, 3])
     mean = weight @ residual / 6
     q = 14 / 36
     expected = weight @ (residual - mean) ** 2 / 6 * q / (1 - q)
     given = scale * np.array([1.0, 2, 3, 1, 1])
-    found = bin_sums(score, event, given, edges).mean_variance()
+    found = _bin_sums(score, event, given, edges).mean_variance()
     np.testing.assert_allclose(found, [expected, np.inf, np.inf, np.inf], rtol=1e-12)
     # equal residuals: rounding may not make a variance negative
-    same = bin_sums(np.full(7, 0.1), np.zeros(7), np.full(7, 0.3), np.array([0, 1.0]))
+    same = _bin_sums(np.full(7, 0.1), np.zeros(7), np.full(7, 0.3), np.array([0, 1.0]))
     assert 0 <= same.mean_variance()[0] < 1e-17
 
 
 def test_a_second_sample_of_no_weight_is_none():
     """Effective size 1 up to 1e-9: the variance would be noise over noise."""
     score, event, edges = np.array([0.2, 0.4]), np.array([0, 1]), np.array([0.0, 1.0])
-    assert bin_sums(score, event, np.array([1, 1e-12]), edges).mean_variance()[0] == np.inf
-    assert bin_sums(score, event, np.array([1, 1e-3]), edges).mean_variance()[0] < 1
+    assert _bin_sums(score, event, np.array([1, 1e-12]), edges).mean_variance()[0] == np.inf
+    assert _bin_sums(score, event, np.array([1, 1e-3]), edges).mean_variance()[0] < 1
 
 
 # --- errors ---------------------------------------------------------------------------------------
@@ -373,7 +373,7 @@ def test_records_of_the_bins(weight, notion):
         np.testing.assert_allclose(record.mean_score, s[there] / mass[there], rtol=1e-13)
         np.testing.assert_allclose(record.mean_label, e[there] / mass[there], rtol=1e-13)
         np.testing.assert_allclose(record.gap, (e - s)[there] / mass[there], atol=1e-15)
-        variance = bin_sums(score, event, w, np.array(EDGES)).mean_variance()[there]
+        variance = _bin_sums(score, event, w, np.array(EDGES)).mean_variance()[there]
         np.testing.assert_allclose(record.gap_variance, variance, rtol=1e-10)
 
 

@@ -287,7 +287,7 @@ def test_held_out_forecasts_of_the_comparison_are_those_of_new_fits(n_classes, m
     problem = check_problem(data.y, data.y_proba)
     folds = [np.arange(300)[k::5] for k in range(5)]
     known = {}
-    found = analysis.compare_maps(problem, folds, 0.95, None, known)
+    found = analysis._compare_maps(problem, folds, 0.95, None, known)
     monkeypatch.setattr(analysis, "LARGE", problem.forecast.size - 1)
     kept = dict(known)
     assert set(kept) == set(found[0].names) and "StackedRecalibrator" in kept
@@ -297,5 +297,5 @@ def test_held_out_forecasts_of_the_comparison_are_those_of_new_fits(n_classes, m
         np.testing.assert_array_equal(once.forecast, again.forecast)
         np.testing.assert_array_equal(once.target, again.target)
     known.clear()
-    names = analysis.compare_maps(problem, folds, 0.95, None, known)[0].names
+    names = analysis._compare_maps(problem, folds, 0.95, None, known)[0].names
     assert known == {} and set(names) < set(found[0].names)

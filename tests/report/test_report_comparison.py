@@ -11,7 +11,7 @@ from skcalib import CalibrationReport, ComparisonReport, compare_calibration
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.inference import mean_interval
 from skcalib.problem import check_problem
-from skcalib.report.comparison import find_differences
+from skcalib.report.comparison import _find_differences
 from skcalib.report.comparison_wording import QUANTITIES, ranks
 from skcalib.scores import Brier
 
@@ -23,7 +23,7 @@ def data():
 
 def find(models, y, **parameters):
     problems = {name: check_problem(y, p, labels=range(p.shape[1])) for name, p in models.items()}
-    return find_differences(problems, parameters.pop("level", 0.95), 0, **parameters)
+    return _find_differences(problems, parameters.pop("level", 0.95), 0, **parameters)
 
 
 def by_pair(differences):

@@ -11,7 +11,7 @@ from skcalib.errors.averaged import AveragedProblem
 from skcalib.problem import check_problem
 from skcalib.report.direction import direction_of, gains_of, logistic_recalibration
 from skcalib.report.findings import Gains
-from skcalib.report.subgroups import equal_information, range_label
+from skcalib.report.subgroups import _equal_information, range_label
 from skcalib.report.suspicions import find_suspicions
 from skcalib.scores import LogLoss
 
@@ -171,7 +171,7 @@ def test_a_suspicion_comes_first_and_replaces_the_advice():
 def test_ranges_hold_equal_information():
     rng = np.random.default_rng(0)
     score = rng.beta(0.3, 8, 5000)
-    ranges = equal_information(score, np.ones(5000))
+    ranges = _equal_information(score, np.ones(5000))
     information = [np.sum(score[rows] * (1 - score[rows])) for rows, _, _ in ranges]
     assert len(ranges) == 10
     assert max(information) < 1.2 * min(information)
@@ -185,7 +185,7 @@ def test_ranges_hold_equal_information():
     1 - 10.0 ** -np.linspace(1, 12, 2000), np.linspace(0, 1e-7, 400),
 ])  # fmt: skip
 def test_no_two_ranges_have_the_same_label(scores):
-    ranges = equal_information(scores, np.ones(len(scores)))
+    ranges = _equal_information(scores, np.ones(len(scores)))
     labels = [label for _, _, label in ranges]
     assert len(set(labels)) == len(labels)
     assert sum(len(rows) for rows, _, _ in ranges) == len(scores)

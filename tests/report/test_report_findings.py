@@ -15,7 +15,7 @@ from skcalib import (
 from skcalib.datasets import make_tempered_simplex
 from skcalib.inference import MeanInterval
 from skcalib.problem import check_problem
-from skcalib.report.analysis import _around, find_errors, find_test
+from skcalib.report.analysis import _around, _find_errors, _find_test
 from skcalib.report.direction import logistic_recalibration
 from skcalib.report.findings import TEST_LEVEL
 from skcalib.report.subgroups import find_places, worst_places
@@ -37,8 +37,8 @@ def test_calibrated_forecasts_are_rarely_called_miscalibrated():
     for seed in range(100):
         data = make_tempered_simplex(500, 2, score_temperature=1.0, random_state=seed)
         problem = check_problem(data.y, data.y_proba)
-        errors, _ = find_errors(problem, problem, 0.95, 0)
-        test, _ = find_test(problem, 0)
+        errors, _ = _find_errors(problem, problem, 0.95, 0)
+        test, _ = _find_test(problem, 0)
         line = logistic_recalibration(problem, 0.95)
         alarms += (
             errors[0].detected

@@ -6,7 +6,7 @@ from scipy.special import expit, softmax
 
 from skcalib import CalibrationReport
 from skcalib.problem import check_problem
-from skcalib.report.analysis import find_errors
+from skcalib.report.analysis import _find_errors
 from skcalib.report.direction import gains_of, logistic_recalibration
 from skcalib.report.suspicions import find_suspicions
 
@@ -72,7 +72,7 @@ def kinds(y, score, *, features=None, groups=None, gains=False, **options):
     problem = check_problem(y, score, labels=[*classes], groups=groups)
     shapes = None, None
     if gains and len(classes) == 2:
-        solved = find_errors(problem, problem, 0.95)[1]
+        solved = _find_errors(problem, problem, 0.95)[1]
         shapes = logistic_recalibration(problem, 0.95), gains_of(solved)
     found = find_suspicions(problem, features, *shapes, **options)
     return [(one.kind, *one.names) for one in found]

@@ -586,6 +586,12 @@ def test_another_notion_is_named(sketches, case):
         function(sketches[case], notion=notion)
 
 
+def test_a_sketch_has_no_clusters(sketches):
+    for function in (calibration_summary, calibration_error_interval, corp_bands):
+        with pytest.raises(ValueError, match="and not their clusters: omit groups"):
+            function(sketches["binary"], groups=[0, 1])
+
+
 def test_arguments_that_the_sketch_has_already(sketches):
     for function in BINARY.values():
         with pytest.raises(ValueError, match="classes already: leave out sample_weight"):

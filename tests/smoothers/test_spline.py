@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from skcalib import ReliabilityDisplay
 from skcalib.problem import Problem
 from skcalib.smoothers import SplineSmoother
-from skcalib.smoothers.spline import SplineBasis, firth
+from skcalib.smoothers.spline import SplineBasis, _firth
 
 
 def fit(p, y, weight=None, **options):
@@ -68,7 +68,7 @@ def test_firth_is_the_known_answer_for_a_constant():
     """Jeffreys' prior of one probability adds half a success and half a failure."""
     for hits, size in ((0, 10), (3, 10), (20, 20)):
         label = (np.arange(size) < hits) * 1.0
-        coef, covariance = firth(
+        coef, covariance = _firth(
             np.ones((size, 1)), label, np.ones(size), np.zeros(size), np.zeros((1, 1))
         )
         p = (hits + 0.5) / (size + 1)
