@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
@@ -23,6 +24,7 @@ from skcalib._validation import look_up
 from skcalib._values import shown
 from skcalib.estimators import RecalibratedClassifierCV
 from skcalib.links._base import _FAR
+from skcalib.problem import check_label_probabilities
 from skcalib.recalibration import MultilabelRecalibrator, Recalibrator
 from skcalib.recalibration._base import align_columns
 
@@ -42,11 +44,10 @@ def to_json(recalibrator: BaseEstimator) -> str:
     """Write a fitted recalibrator as JSON.
 
     The object has the keys "skcalib" (the version of the format, 1), "map" (the name of the class),
-    "input" ("proba" or "logits"), "classes" and "steps". A step is an operation "op" on the arrays
-    of the numbers "of", with parameters by name. Array 0 is the input (n, n_classes), array k the
-    result of step k, and the last array the probabilities. :ref:`deploy_a_map` defines the
-    operations, with readers in NumPy and SQL. For several labels per sample, "maps" has an object
-    for each of the "labels".
+    "input" ("proba", "logits", or "labels" for the probabilities of several labels), "classes" and
+    "steps". A step is an operation "op" on the arrays of the numbers "of", with parameters by name.
+    Array 0 is the input (n, n_classes), array k the result of step k, and the last array the
+    probabilities. :ref:`deploy_a_map` defines the operations, with readers in NumPy and SQL.
 
     Parameters
     ----------
@@ -116,18 +117,12 @@ def from_json(text: str | bytes) -> Recalibrator | MultilabelRecalibrator:
     version = document.get("skcalib") if isinstance(document, dict) else None
     if type(version) is not int or version != _VERSION:
         raise ValueError(
-            f"The document must be a map of version {_VERSION}, got {shown(version)}: write it with "
-            "to_json, or update skcalib."
+            f"The document must be a map of version {_VERSION}, got {shown(version)}: write it "
+            "with to_json, or update skcalib."
         )
     with refused("document"):
-        if "maps" not in document:
-            return _ExportedMap(document)
-        require(has_form(document, _FORM_OF_LABELS), "its list of keys")
-        found = MultilabelRecalibrator()
-        found.recalibrators_ = [_ExportedMap(one) for one in document["maps"]]
-        found.labels_, found.n_features_in_ = _labels(document["labels"]), len(document["maps"])
-        require(len(found.labels_) == len(document["maps"]), "its number of maps")
-        return found
+        _check(document)
+        return (_ExportedLabels if document["input"] == "labels" else _ExportedMap)(document)
 
 
 def to_onnx(
@@ -190,28 +185,26 @@ def to_onnx(
             proba = graph.classifier(start, classifier, X, last.classes_)
             answers.append(_run(graph, document := _document(recalibrator), proba))
         proba = graph("Mul", reduce(partial(graph, "Add"), answers), 1 / len(answers))
-        classes = document["classes"]
     else:
         document = _document(model)
-        classes = document["classes" if "steps" in document else "labels"]
-        widths = {len(classes)} | ({1} if len(classes) == 2 and "steps" in document else set())
-        width = len(classes) if n_columns is None else n_columns
-        if width not in widths:
-            raise ValueError(f"n_columns must be one of {sorted(widths)}, got {shown(width)}.")
-        proba, given = (
-            graph("Cast", "X"),
-            float("steps" in document and document["input"] == "proba"),
-        )
+        n_classes, values = len(document["classes"]), graph("Cast", "X")
+        width = n_classes if n_columns is None else n_columns
+        single = n_classes == 2 and document["input"] != "labels"
+        if width not in (n_classes, 1 if single else n_classes):
+            known = f"{n_classes} or 1" if single else n_classes
+            raise ValueError(f"n_columns must be {known}, got {shown(width)}.")
         if width == 1:
-            proba = graph("Add", graph("MatMul", proba, [[-given, 1.0]]), [given, 0.0])
+            one = float(document["input"] == "proba")
+            values = graph("Add", graph("MatMul", values, [[-one, 1.0]]), [one, 0.0])
         graph.inputs = [onnx.helper.make_tensor_value_info("X", kind, [None, width])]
-        proba = _run(graph, document, proba)
+        proba = _run(graph, document, values)
     graph("Cast", proba, to=kind, name="probabilities")
-    output = onnx.helper.make_tensor_value_info("probabilities", kind, [None, len(classes)])
+    shape = [None, len(document["classes"])]
+    output = onnx.helper.make_tensor_value_info("probabilities", kind, shape)
     made = onnx.helper.make_graph(graph.nodes, "map", graph.inputs, [output], graph.constants)
     opsets = [onnx.helper.make_opsetid(*one) for one in _OPSETS.items()]
     found = onnx.helper.make_model(made, opset_imports=opsets, ir_version=8)
-    onnx.helper.set_model_props(found, {"classes": json.dumps(classes)})
+    onnx.helper.set_model_props(found, {"classes": json.dumps(document["classes"])})
     return found
 
 
@@ -249,26 +242,35 @@ class _Graph:
         made = import_module("onnx.compose").add_prefix(part, prefix, rename_inputs=False).graph
         self.nodes, self.inputs = [*self.nodes, *made.node], made.input
         self.constants += made.initializer
-        aligned = align_columns(np.eye(len(known)), known, classes)
-        return self("MatMul", self("Cast", made.output[1].name), aligned)
+        proba = self("Max", self("Cast", made.output[1].name), 0.0)  # less than 0 by rounding
+        last = classifier.steps[-1][1] if isinstance(classifier, Pipeline) else classifier
+        if isinstance(last, (ExtraTreesClassifier, RandomForestClassifier)):
+            # In single precision: shares of the trees, such as 0 and 1, become exact.
+            number = float(len(last.estimators_))
+            share = self("Div", self("Round", self("Mul", proba, number)), number)
+            near = self("Greater", 1e-6, self("Abs", self("Sub", proba, share)))
+            proba = self("Where", near, share, proba)
+        return self("MatMul", proba, align_columns(np.eye(len(known)), known, classes))
 
 
 def _document(recalibrator):
     """The JSON document of a fitted recalibrator."""
-    if isinstance(recalibrator, _ExportedMap):
+    if isinstance(recalibrator, (_ExportedMap, _ExportedLabels)):
         return recalibrator.document
-    found = {"skcalib": _VERSION, "map": type(recalibrator).__name__}
-    if isinstance(recalibrator, MultilabelRecalibrator):
-        check_is_fitted(recalibrator)
-        labels = [plain(one, "An exported map") for one in recalibrator.labels_]
-        return found | {"labels": labels, "maps": [*map(_document, recalibrator.recalibrators_)]}
     add, first = _Steps(), recalibrator
-    last = add.recalibrator(recalibrator, 0)
+    several = isinstance(recalibrator, MultilabelRecalibrator)
+    if several:
+        check_is_fitted(recalibrator)
+    last = recalibrator._write_map(add, 0) if several else add.recalibrator(recalibrator, 0)
     while isinstance(first, Pipeline):
         first = next(one for _, one in first.steps if one not in (None, "passthrough"))
-    classes = [plain(one, "An exported map") for one in recalibrator.classes_]
-    steps = add[:last] or [{"op": "sum", "of": [0]}]
-    return found | {"input": first.input, "classes": classes, "steps": steps}
+    classes = recalibrator.labels_ if several else recalibrator.classes_
+    return {
+        **{"skcalib": _VERSION, "map": type(recalibrator).__name__},
+        "input": "labels" if several else first.input,
+        "classes": [plain(one, "An exported map") for one in classes],
+        "steps": add[:last] or [{"op": "sum", "of": [0]}],
+    }
 
 
 class _Steps(list):
@@ -398,7 +400,6 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
 }
 _ARRAYS = {"product": {2}, "normalise": {2}, "sum": range(1, 10**6), "columns": range(1, 10**6)}
 _FORM = {"skcalib": int, "map": str, "input": str, "classes": list, "steps": [dict]}
-_FORM_OF_LABELS = {"skcalib": int, "map": str, "labels": list, "maps": [dict]}
 
 _ATTRIBUTES: dict[str, dict[str, Any]] = {
     **{"Softmax": {"axis": 1}, "LogSoftmax": {"axis": 1}, "Concat": {"axis": 1}},
@@ -423,12 +424,6 @@ def _numpy(op, *inputs):
 
 def _run(op, document, x):
     """Probabilities of a document, by operators of NumPy or as nodes of a `_Graph`."""
-    if "maps" in document:
-        own = np.eye(len(document["maps"]))
-        pairs = [op("MatMul", x, np.column_stack([-one, one])) for one in own]
-        pairs = [op("Add", pair, [1.0, 0.0]) for pair in pairs]
-        both = [_run(op, *one) for one in zip(document["maps"], pairs, strict=True)]
-        return op("Concat", *(op("MatMul", one, [[0.0], [1.0]]) for one in both))
     values = [x]
     for step in document["steps"]:
         parameters = {name: step[name] for name in step if name not in ("op", "of")}
@@ -440,12 +435,11 @@ def _run(op, document, x):
 
 
 class _ExportedMap(Recalibrator):
-    """The map of a document, which is validated."""
+    """The map of a document, which is valid."""
 
     def __init__(self, document):
-        _check(document)
         super().__init__(input=document["input"])
-        self.document, self.classes_ = document, _labels(document["classes"])
+        self.document, self.classes_ = document, check_label_list(np.array(document["classes"]))
 
     def _fit_map(self, samples):
         raise ValueError("A map from JSON cannot be fitted: fit a recalibrator of skcalib.")
@@ -457,14 +451,23 @@ class _ExportedMap(Recalibrator):
         return _run(_numpy, self.document, x)
 
 
-def _labels(listed):
-    found = np.array(listed)
-    return check_label_list(found if found.tolist() == listed else np.array(listed, dtype=object))
+class _ExportedLabels(MultilabelRecalibrator):
+    """The map of a document of several labels, which is valid."""
+
+    def __init__(self, document):
+        super().__init__()
+        self.document, self.labels_ = document, check_label_list(np.array(document["classes"]))
+
+    def predict_proba(self, X):
+        proba = check_label_probabilities(X, self.labels_, name="X")
+        return _run(_numpy, self.document, proba)
 
 
 def _check(document):
     """Raise unless each step fits the arrays that it takes."""
-    require(has_form(document, _FORM) and document["input"] in ("proba", "logits"), "its form")
+    require(
+        has_form(document, _FORM) and document["input"] in ("proba", "logits", "labels"), "its form"
+    )
     widths = [len(document["classes"])]
     for number, step in enumerate(document["steps"], 1):
         op, of = step["op"], step["of"]

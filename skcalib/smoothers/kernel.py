@@ -180,11 +180,10 @@ class DirichletKernel(Smoother):
 
     def _write(self, add, x):
         shape = self.forecast_ / self.forecast_.sum(axis=1, keepdims=True) / self.bandwidth_
-        constant = gammaln(shape.sum(axis=1) + 2) - gammaln(shape + 1).sum(axis=1)
+        shift = gammaln(shape.sum(axis=1) + 2) - gammaln(shape + 1).sum(axis=1)
         log = add("log", add("normalise", x, x), zero=np.log(np.finfo(float).tiny), far=-1e300)
-        terms = add(
-            "scale", add("matrix", log, coef=shape.T), shift=constant + np.log(self.weight_)
-        )
+        terms = add("matrix", log, coef=shape.T)
+        terms = add("scale", terms, shift=shift + np.log(self.weight_))
         return add("matrix", add("softmax", terms), coef=self.target_[:, 1:])
 
     def log_likelihood(self) -> float:
