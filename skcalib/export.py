@@ -181,6 +181,7 @@ def to_onnx(
         check_is_fitted(last)
         X = np.zeros((1, model.n_features_in_), dtype) if X is None else X[:1]
         start, answers = ([] if last is model else model.steps[:-1]), []
+        look_up(last.response_method, dict.fromkeys(("auto", "predict_proba")), "response_method")
         for classifier, recalibrator in zip(last.estimators_, last.recalibrators_, strict=True):
             proba = graph.classifier(start, classifier, X, last.classes_)
             answers.append(_run(graph, document := _document(recalibrator), proba))
@@ -236,6 +237,11 @@ class _Graph:
         """Probabilities of a classifier behind other steps, as skl2onnx converts it."""
         if isinstance(classifier, FrozenEstimator):
             classifier = classifier.estimator
+        if not hasattr(classifier, "predict_proba"):
+            raise ValueError(
+                "to_onnx needs a classifier with predict_proba, unlike "
+                f"{type(classifier).__name__}: convert it with skl2onnx, and its map with to_onnx."
+            )
         model, known = Pipeline([*start, ("classifier", classifier)]), classifier.classes_
         options = {"options": {id(model): {"zipmap": False}}, "target_opset": _OPSETS}
         part, prefix = _package("skl2onnx").to_onnx(model, X, **options), f"part_{len(self.nodes)}_"
@@ -292,8 +298,9 @@ class _Steps(list):
                 x = x if step in (None, "passthrough") else self.recalibrator(step, x)
         else:
             # A class that changes the map must describe it, too.
-            owners = [c for c in type(one).__mro__ if {"_apply_map", "_write_map"} & {*vars(c)}]
-            if not isinstance(one, Recalibrator) or "_write_map" not in vars(owners[0]):
+            names = {"_read", "_apply_map", "_write_map"}
+            owner = next((c for c in type(one).__mro__ if names & {*vars(c)}), Recalibrator)
+            if "_write_map" not in vars(owner):
                 self.refuse(one)
             check_is_fitted(one)
             if one._of_logits:
@@ -301,10 +308,10 @@ class _Steps(list):
             elif one.input == "logits":
                 x = self("softmax", x)
             x = one._write_map(self, x)
-        if classes is None or np.array_equal(one.classes_, classes):
-            return x
-        return self(
-            "matrix", x, coef=align_columns(np.eye(len(one.classes_)), one.classes_, classes)
+        known = one.classes_
+        same = classes is None or np.array_equal(known, classes)
+        return (
+            x if same else self("matrix", x, coef=align_columns(np.eye(len(known)), known, classes))
         )
 
     def part(self, part, *arguments):
