@@ -184,7 +184,7 @@ def to_onnx(
         look_up(last.response_method, dict.fromkeys(("auto", "predict_proba")), "response_method")
         for classifier, recalibrator in zip(last.estimators_, last.recalibrators_, strict=True):
             proba = graph.classifier(start, classifier, X, last.classes_)
-            answers.append(_run(graph, document := _document(recalibrator), proba))
+            answers.append(_run(document := _document(recalibrator), proba, graph))
         proba = graph("Mul", reduce(partial(graph, "Add"), answers), 1 / len(answers))
     else:
         document = _document(model)
@@ -198,7 +198,7 @@ def to_onnx(
             one = float(document["input"] == "proba")
             values = graph("Add", graph("MatMul", values, [[-one, 1.0]]), [one, 0.0])
         graph.inputs = [onnx.helper.make_tensor_value_info("X", kind, [None, width])]
-        proba = _run(graph, document, values)
+        proba = _run(document, values, graph)
     graph("Cast", proba, to=kind, name="probabilities")
     shape = [None, len(document["classes"])]
     output = onnx.helper.make_tensor_value_info("probabilities", kind, shape)
@@ -425,11 +425,7 @@ _NUMPY = {
 }
 
 
-def _numpy(op, *inputs):
-    return _NUMPY[op](*inputs)
-
-
-def _run(op, document, x):
+def _run(document, x, op=lambda name, *of: _NUMPY[name](*of)):
     """Probabilities of a document, by operators of NumPy or as nodes of a `_Graph`."""
     values = [x]
     for step in document["steps"]:
@@ -455,7 +451,7 @@ class _ExportedMap(Recalibrator):
         return values.astype(np.float64)
 
     def _apply_map(self, x):
-        return _run(_numpy, self.document, x)
+        return _run(self.document, x)
 
 
 class _ExportedLabels(MultilabelRecalibrator):
@@ -463,18 +459,17 @@ class _ExportedLabels(MultilabelRecalibrator):
 
     def __init__(self, document):
         super().__init__()
-        self.document, self.labels_ = document, check_label_list(np.array(document["classes"]))
+        self.document, self.labels_ = document, np.array(document["classes"])
 
     def predict_proba(self, X):
         proba = check_label_probabilities(X, self.labels_, name="X")
-        return _run(_numpy, self.document, proba)
+        return _run(self.document, proba)
 
 
 def _check(document):
     """Raise unless each step fits the arrays that it takes."""
-    require(
-        has_form(document, _FORM) and document["input"] in ("proba", "logits", "labels"), "its form"
-    )
+    form = has_form(document, _FORM) and document["input"] in ("proba", "logits", "labels")
+    require(form, "its form")
     widths = [len(document["classes"])]
     for number, step in enumerate(document["steps"], 1):
         op, of = step["op"], step["of"]
