@@ -245,8 +245,10 @@ class _Graph:
         model, known = Pipeline([*start, ("classifier", classifier)]), classifier.classes_
         options = {"options": {id(model): {"zipmap": False}}, "target_opset": _OPSETS}
         part, prefix = _package("skl2onnx").to_onnx(model, X, **options), f"part_{len(self.nodes)}_"
-        made = import_module("onnx.compose").add_prefix(part, prefix, rename_inputs=False).graph
-        self.nodes, self.inputs = [*self.nodes, *made.node], made.input
+        for one in part.graph.input:
+            self("Identity", one.name, name=prefix + one.name)
+        made = import_module("onnx.compose").add_prefix(part, prefix).graph
+        self.nodes, self.inputs = [*self.nodes, *made.node], part.graph.input
         self.constants += made.initializer
         proba = self("Max", self("Cast", made.output[1].name), 0.0)  # less than 0 by rounding
         last = classifier.steps[-1][1] if isinstance(classifier, Pipeline) else classifier
@@ -368,9 +370,9 @@ def _curve(op, a, breaks, coef):
     while step:  # bisection: the number of breaks up to each value
         reached = op("GreaterOrEqual", a, op("Gather", padded, op("Add", piece, step - 1)))
         piece, step = op("Add", piece, op("Where", reached, step, 0)), step // 2
-    x = op("Sub", a, op("Gather", np.array([*breaks[:1], *breaks, 0.0], float), piece))
+    x = op("Sub", a, op("Gather", np.array([*breaks[:1], *breaks, 0.0]), piece))
     found = op("Mul", x, 0.0)
-    for column in np.array(coef, float).T[::-1]:
+    for column in coef.T[::-1]:
         found = op("Add", op("Mul", found, x), op("Gather", column, piece))
     return found
 
@@ -390,7 +392,7 @@ def _normalise(op, a, b):
 #: Each operation by operators of ONNX, the forms of its parameters, and the number of its arrays.
 _STEPS: dict[str, Any] = {
     "scale": lambda op, a, factor, shift: op("Add", op("Mul", a, factor), shift),
-    "matrix": lambda op, a, coef: op("MatMul", a, np.array(coef, float)),
+    "matrix": lambda op, a, coef: op("MatMul", a, coef),
     **{"curve": _curve, "log": _log, "top": _top, "normalise": _normalise},
     "softmax": lambda op, a: op("Softmax", a),
     "log_softmax": lambda op, a: op("LogSoftmax", a),
@@ -429,8 +431,8 @@ def _run(document, x, op=lambda name, *of: _NUMPY[name](*of)):
     """Probabilities of a document, by operators of NumPy or as nodes of a `_Graph`."""
     values = [x]
     for step in document["steps"]:
-        parameters = {name: step[name] for name in step if name not in ("op", "of")}
-        values.append(_STEPS[step["op"]](op, *(values[k] for k in step["of"]), **parameters))
+        own = {name: np.array(step[name], float) for name in step if name not in ("op", "of")}
+        values.append(_STEPS[step["op"]](op, *(values[k] for k in step["of"]), **own))
     return values[-1]
 
 
