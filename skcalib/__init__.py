@@ -27,6 +27,7 @@ _SUBMODULES = (
     "error_intervals",
     "errors",
     "estimators",
+    "export",
     "frames",
     "grouping",
     "inference",

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from math import factorial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.polynomial.legendre import legder, legval
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
@@ -125,6 +127,41 @@ class LogitBasis:
         if self.n_classes == 2:
             return self._of_two(log, names)
         return self._of_more(log, names)
+
+    def _write(self, add, x, names, theta):
+        weights = np.zeros(len(self.scale))
+        weights[self.select(names)] = theta * self.scale[self.select(names)]
+        w = {name: weights[span] for name, span in self.groups.items()}
+        log, n_classes = add("log_softmax", add.log(x, self.limit)), self.n_classes
+        if n_classes == 2:
+            odds, line = add.logit(log), [[w["bias"][0], 1 + w["slope"][0]]]
+            both = add("matrix", log, coef=np.repeat(w["class_slopes"], 2)[:, None])
+            high = _write_series(add, odds, self._cdf, [0, 0, *w["curve"], *w["curve_high"]])
+            line = add("curve", odds, breaks=[], coef=line)
+            return add.pair(add("sigmoid", add("sum", line, both, high)))
+        mixed = _contrasts(n_classes)
+        free = (w.get(name, np.zeros(n_classes - 1)) for name in ("bias", "class_slopes"))
+        bias, slopes = (mixed @ one for one in free)
+        found = [add("scale", log, factor=1 + w["slope"][0] + slopes, shift=bias)]
+        mean = add("matrix", log, coef=np.full((n_classes, 1), -1 / n_classes))
+        z = add("scale", add("sum", log, mean), factor=1 / self._spread)
+        odd, cube, even, steep = w["common"]
+        pieces = [[0, 0, even - odd, cube], [0, 0, even + odd, cube]]
+        found.append(add("curve", z, breaks=[0], coef=pieces))
+        tanh = add("sigmoid", add("scale", z, factor=4.0))  # of 2 z: twice this, minus one
+        found.append(add("scale", tanh, factor=2 * steep))  # the same constant for all classes
+        pieces = [[1e-12, -1], [1e-12, 0]]
+        rest = add("curve", add("softmax", log), breaks=[1 - 1e-12], coef=pieces)
+        rest = add("scale", add("log", rest, zero=0, far=-1e300), factor=-1.0)
+        odds, top = add("sum", log, rest), add("top", log, tolerance=_SAME_LOG)
+        shared = [0, 0, *w["shared"], *w["shared_high"]]
+        found.append(_write_series(add, odds, self._cdf_shared, shared))
+        series = _write_series(add, odds, self._cdf, [*w["top"], *w["top_high"]])
+        found.append(add("product", top, series))
+        if self.confusion:
+            constants = w["confusion"].reshape(n_classes, -1) @ mixed.T
+            found.append(add("matrix", top, coef=constants))
+        return add("softmax", add("sum", *found))
 
     @property
     def width(self) -> int:
@@ -318,6 +355,14 @@ def _legendre(place, degrees):
         after *= (2 * degree + 1) / (degree + 1)
         after -= degree / (degree + 1) * found[degree - 1]
     return found[int(degrees[0]) : last + 1]
+
+
+def _write_series(add, odds, cdf, series):
+    breaks, orders = np.linspace(0, 1, 9)[1:-1], range(len(series))
+    at = 2 * breaks[[0, *range(7)]] - 1
+    taylor = [legval(at, legder(series, order)) * 2**order / factorial(order) for order in orders]
+    place = add.lines(odds, cdf.values, cdf.reached)
+    return add("curve", place, breaks=breaks, coef=np.column_stack(taylor))
 
 
 def _top(log):

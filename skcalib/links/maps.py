@@ -106,6 +106,10 @@ class VectorMap(Affine):
         delta, bias = np.split(theta[1:], 2)
         return (theta[0] + delta) * logits + bias
 
+    def _write(self, add, theta, x):
+        delta, bias = np.split(theta[1:], 2)
+        return add("scale", x, factor=theta[0] + delta, shift=bias)
+
     def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
         by_class = np.sum(cotangent * logits, axis=0)
         return np.concatenate([[by_class.sum()], by_class, cotangent.sum(axis=0)])
@@ -155,6 +159,11 @@ class MatrixMap(Affine):
     def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
         n_classes = logits.shape[1]
         return logits @ self.matrix(theta, n_classes).T + theta[1 + n_classes**2 :]
+
+    def _write(self, add, theta, x):
+        n_classes = self.n_classes(len(theta))
+        x = add("matrix", x, coef=self.matrix(theta, n_classes).T)
+        return add("scale", x, shift=theta[1 + n_classes**2 :])
 
     def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
         slopes = cotangent.T @ logits
@@ -231,6 +240,9 @@ class PlattMap(BinaryMap):
     def features(self, logits: np.ndarray) -> np.ndarray:
         return np.column_stack([logits[:, 1] - logits[:, 0], np.ones(len(logits))])
 
+    def _write(self, add, theta, x):
+        return add("curve", add.logit(x), breaks=[], coef=[theta[::-1]])
+
     def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         return bool(theta[0] != 0)
 
@@ -271,6 +283,10 @@ class BetaMap(BinaryMap):
         """The intercept c."""
         return (theta[0] - theta[1]) * np.log(2) if self.parameters == "ab" else theta[-1]
 
+    def _write(self, add, theta, x):
+        a, b = self.slopes(theta)
+        return add("scale", add("matrix", x, coef=[[-b], [a]]), shift=self.intercept(theta))
+
     def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         return bool(max(self.slopes(theta)) > 0)
 
@@ -290,6 +306,9 @@ class QuadraticMap(BinaryMap):
 
     def stiffness(self, n_classes: int) -> np.ndarray:
         return np.array([0.0, 0.0, 1.0])
+
+    def _write(self, add, theta, x):
+        return add("curve", add.logit(x), breaks=[], coef=[theta[[1, 0, 2]]])
 
     def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         # A parabola is not monotone; a line is, unless it is constant.
@@ -336,6 +355,11 @@ class MonotonePieces(_Diagonal):
         piece = np.searchsorted(self.knots_, logits, side="right")
         base = np.maximum(piece - 1, 0)
         return heights[base] + theta[piece] * (logits - self.knots_[base])
+
+    def _write(self, add, theta, x):
+        heights = np.append(0.0, np.cumsum(theta[1:-1] * np.diff(self.knots_)))
+        coef = np.column_stack([np.append(0.0, heights), theta])
+        return add("curve", x, breaks=self.knots_, coef=coef)
 
     def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
         flat, c = logits.ravel(), cotangent.ravel()
@@ -388,6 +412,12 @@ class MonotoneNetwork(_Diagonal):
         left, share = self._place(logits)
         heights = self._heights(theta)[0]
         return heights[left] * (1 - share) + heights[left + 1] * share
+
+    def _write(self, add, theta, x):
+        heights, inner = self._heights(theta)[0], self.grid_[1:-1]
+        at = heights[np.append(1, np.arange(1, len(inner) + 1))]
+        coef = np.column_stack([at, np.diff(heights) / (self.grid_[1] - self.grid_[0])])
+        return add("curve", x, breaks=inner, coef=coef)
 
     def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
         left, share = self._place(logits)

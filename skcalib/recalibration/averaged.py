@@ -80,3 +80,10 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
 
     def _apply_map(self, forecast):
         return self._map(forecast)
+
+    def _write_map(self, add, x):
+        models = [add("scale", x, factor=self._map.identity)]
+        for share, groups, theta in self._map.parts:
+            model = add.part(self._map.basis, x, groups, theta)
+            models.append(add("scale", model, factor=share))
+        return add("sum", *models)

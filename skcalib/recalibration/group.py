@@ -383,6 +383,14 @@ class GroupRecalibrator(Recalibrator):
         unseen = table == -1 if table.ndim == 1 else np.zeros(len(table), dtype=bool)
         return np.where(unseen[:, None], plain, corrected)
 
+    def _write_map(self, add, x):
+        if self._mixture is not None:
+            raise ValueError(
+                "This GroupRecalibrator corrects by features, which an exported map does not get: "
+                "export its plain_ recalibrator, which corrects by the forecast alone."
+            )
+        return x if self.identity_ else add.recalibrator(self.plain_, x, self.classes_)
+
 
 def _given(features):
     """Arguments of methods; subclasses need not accept features that are not given."""

@@ -27,6 +27,9 @@ class IdentityRecalibrator(Recalibrator):  # numpydoc ignore=PR02
     def _apply_map(self, forecast):
         return forecast
 
+    def _write_map(self, add, x):
+        return x
+
 
 class LabelFrequency(Recalibrator):  # numpydoc ignore=PR02
     """Predict the label frequencies given the predicted class (G22, appendix E.1).
@@ -68,3 +71,6 @@ class LabelFrequency(Recalibrator):  # numpydoc ignore=PR02
 
     def _apply_map(self, forecast):
         return self.frequencies_[forecast.argmax(axis=1)]
+
+    def _write_map(self, add, x):
+        return add("matrix", add("top", x, tolerance=0.0), coef=self.frequencies_)

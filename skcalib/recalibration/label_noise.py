@@ -79,3 +79,7 @@ class LabelNoiseScaling(FittedFromSketch):
 
     def _apply_map(self, forecast):
         return self._mixed(forecast, self.noise_rate_)
+
+    def _write_map(self, add, x):
+        rate = self.noise_rate_
+        return add("scale", x, factor=1 - rate, shift=rate / len(self.classes_))

@@ -311,6 +311,10 @@ class LabelShiftRecalibrator(Recalibrator):
         # No probability is left where a forecast is certain of a class that the target lacks.
         return np.where(total > 0, found / np.where(total > 0, total, 1.0), forecast)
 
+    def _write_map(self, add, x):
+        ratio = self._ratio()
+        return x if np.ptp(ratio) == 0 else add("normalise", add("scale", x, factor=ratio), x)
+
 
 def _maximise(ratio, share, size, start):
     """Frequencies (K,) of the largest posterior density of mixtures with densities `ratio` (n, K).
@@ -488,6 +492,9 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
 
     def _apply_map(self, logits):
         return softmax(logits + self.intercept_, axis=1)
+
+    def _write_map(self, add, x):
+        return add("softmax", add("scale", x, shift=self.intercept_))
 
 
 def _evidence(logits, target, weight, precision, shift):

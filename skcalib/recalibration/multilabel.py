@@ -123,6 +123,12 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
         columns = [recalibrated_proba(one, _two(p), _ABSENT_PRESENT)[:, 1] for one, p in pairs]
         return np.column_stack(columns)
 
+    def _write_map(self, add, x):
+        own = np.eye(len(self.labels_))[:, :, None]
+        pairs = [add.pair(add("matrix", x, coef=one)) for one in own]
+        maps = zip(self.recalibrators_, pairs, strict=True)
+        return add("columns", *(add.second(add.recalibrator(*one)) for one in maps))
+
     def transform(self, X: MatrixLike) -> np.ndarray:
         """Recalibrated probabilities: the same as `predict_proba`."""
         return self.predict_proba(X)

@@ -85,6 +85,14 @@ class OneVsRestRecalibrator(Recalibrator):
         # If every class gets probability 0, the forecast is unchanged.
         return np.where(total > 0, p / np.where(total > 0, total, 1.0), forecast)
 
+    def _write_map(self, add, x):
+        if len(self._maps) == 1:
+            return add.pair(add.part(self._maps[0], x))
+        own = np.eye(len(self._maps))
+        pairs = [add("matrix", x, coef=np.column_stack([1 - one, one])) for one in own]
+        columns = [add.part(*both) for both in zip(self._maps, pairs, strict=True)]
+        return add("normalise", add("columns", *columns), x)
+
 
 class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
     """Base class of recalibrators that fit a `BinaryMap` of the logit under the loss.
@@ -194,6 +202,9 @@ class _LinkMap:
 
     def __call__(self, forecast):
         return expit(self.link.features(log_forecast(forecast, self.limit)) @ self.theta)
+
+    def _write(self, add, x):
+        return add("sigmoid", add.part(self.link, self.theta, add.log(x, self.limit)))
 
 
 class _AtRows(BinaryMap):
@@ -398,6 +409,9 @@ class _SmootherMap:
     def __call__(self, forecast):
         return self.smoother.predict(forecast)[:, 1]
 
+    def _write(self, add, x):
+        return add.part(self.smoother, x)
+
 
 class IsotonicRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
     r"""Isotonic regression of the label on the probability, class by class.
@@ -475,6 +489,10 @@ class _IsotonicMap:
         p = forecast[:, 1]
         curve = interpolate(p, self.knots, self.levels)
         return (1 - self.blend) * curve + self.blend * p if self.blend else curve
+
+    def _write(self, add, x):
+        curve = add.lines(add.second(x), self.knots, (1 - self.blend) * self.levels)
+        return add("sum", curve, add("scale", add.second(x), factor=self.blend))
 
 
 class HistogramBinning(OneVsRestRecalibrator, FittedFromSketch):

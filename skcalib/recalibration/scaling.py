@@ -146,6 +146,10 @@ class LinkRecalibrator(LogitRecalibrator):
     def _apply_map(self, logits):
         return softmax(self._fitted.apply(self._theta, logits), axis=1)
 
+    def _write_map(self, add, x):
+        x = add("log_softmax", x) if self.input == "logits" else x
+        return add("softmax", add.part(self._fitted, self._theta, x))
+
 
 class ShrinkageSearch:
     """Fits a link with shrinkage, whose strength five-fold cross-validation may choose.

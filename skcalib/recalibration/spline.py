@@ -128,6 +128,16 @@ class _SplineMap:
         t = self._logit(forecast)
         return expit(t + self._design(t) @ self.coef)
 
+    def _write(self, add, x):
+        at = self._at if len(self._at) else np.zeros(1)
+        value, slope, bend = (self._design(at, order) @ self.coef for order in range(3))
+        coef = np.column_stack([at + value, 1 + slope, bend / 2, np.zeros(len(at))])
+        coef[:-1, 3] = np.diff(bend) / np.diff(at) / 6
+        coef = np.vstack([coef[:1], coef])
+        coef[[0, -1], 2:] = 0.0  # beyond the knots
+        t = add.logit(add.log(x, self._limit))
+        return add("sigmoid", add("curve", t, breaks=at, coef=coef))
+
     def _data(self, samples):
         """Logits, labels, and weights that add up to the effective number of samples."""
         weight = samples.weight

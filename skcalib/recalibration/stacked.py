@@ -391,6 +391,16 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
             found += self.weights_[name] * self._blend(k, answer)
         return found
 
+    def _write_map(self, add, x):
+        found, size = [], self._blend.size + 1
+        for k, (name, one) in zip(self._kept, self.maps_.items(), strict=True):
+            weight = self.weights_[name]
+            prior = 0.0 if self._blend.pure[k] else weight / size
+            answer = add.recalibrator(one, x, self.classes_)
+            shift = prior * self._blend.prior
+            found.append(add("scale", answer, factor=weight - prior, shift=shift))
+        return add("sum", *found)
+
     def _declare(self, forecast):
         """Properties of the mixture, from those of its maps and, of two classes, its values."""
         maps = self.maps_.values()

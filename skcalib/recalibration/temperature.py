@@ -118,6 +118,9 @@ class TemperatureScaling(FittedFromSketch, FittedFromChunks):  # numpydoc ignore
     def _apply_map(self, logits):
         return softmax(logits.astype(np.float64) / self.temperature_, axis=1)
 
+    def _write_map(self, add, x):
+        return add("softmax", add("scale", x, factor=1 / self.temperature_))
+
 
 def fit_temperature(
     score: ProperScore,
@@ -313,6 +316,12 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
     def _apply_map(self, logits):
         return np.tensordot(self.weights_, self._parts(logits), axes=1)
 
+    def _write_map(self, add, x):
+        first, second, third = self.weights_
+        tempered = add("softmax", add("scale", x, factor=1 / self.temperature_))
+        raw = add("scale", add("softmax", x), factor=second, shift=third / len(self.classes_))
+        return add("sum", add("scale", tempered, factor=first), raw)
+
 
 def _brier_weights(score, parts, target, weight):
     """The best of the optima on the faces of the simplex of three weights."""
@@ -434,6 +443,9 @@ class BiasCorrectedTemperatureScaling(FittedFromSketch, FittedFromChunks):  # nu
 
     def _apply_map(self, logits):
         return softmax(BiasCorrectedTemperature().apply(self._theta, logits), axis=1)
+
+    def _write_map(self, add, x):
+        return add("softmax", add("scale", x, factor=self._theta[0], shift=self._theta[1:]))
 
 
 class _BiasedChunks:

@@ -112,6 +112,12 @@ class _VennAbersMap:
         low, high = self.interval(forecast).T
         return high / (1 - low + high)
 
+    def _write(self, add, x):
+        upper = np.nextafter(reach_of(self.score), 2)  # from there on a new score is not tied
+        lower = np.maximum(2 * self.score - reach_of(self.score), np.append(0.0, upper[:-1]))
+        low, high = np.repeat(self.low, 2)[1:], np.repeat(self.high, 2)[:-1]
+        return add.stairs(x, np.column_stack([lower, upper]).ravel(), high / (1 - low + high))
+
 
 def _with_one_more(mass, means):
     r"""Isotonic regression at each of m ordered groups after a label of 1 is added to the group.

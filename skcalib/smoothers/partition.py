@@ -144,6 +144,15 @@ class PartitionSmoother(Smoother):
             cells[new] = _nearest(forecast[new], self.cell_means(self.forecast_))
         return cells
 
+    def _write(self, add, x):
+        edges, centres = self.edges_, np.sort(self.cell_means(self.forecast_)[:, 1])
+        edges = edges[0] if isinstance(edges, list) else edges
+        # In bins without samples the nearest cell changes between the means of two others.
+        ends = np.concatenate([reach_of(edges), (centres[1:] + centres[:-1]) / 2])
+        breaks = np.unique(np.nextafter(ends, 2))
+        first = np.append(0.0, breaks)
+        return add.stairs(x, breaks, self.predict(np.column_stack([1 - first, first]))[:, 1])
+
 
 def _distinct(keys):
     """The different rows of integers (n, D) in order, and the number of each row among them."""

@@ -90,6 +90,7 @@ LAYERS = (
     },
     {
         "decisions": "what decisions cost, and what recalibration saves",
+        "export": "maps as JSON and ONNX",
         "monitoring": "streams of forecasts: tests and alarms",
     },
     {

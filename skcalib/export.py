@@ -1,0 +1,499 @@
+"""Fitted maps as JSON and as ONNX: both hold the same list of steps.
+
+A recalibrator adds the steps of its `_apply_map` in `_write_map`, and its parts theirs in `_write`,
+to `_Steps`. `_STEPS` defines each operation once, by operators of ONNX, which `_NUMPY` has too.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial, reduce
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from scipy.special import expit, log_softmax, softmax
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from skcalib._labels import check_label_list
+from skcalib._packing import has_form, plain, refused, require
+from skcalib._validation import look_up
+from skcalib._values import shown
+from skcalib.estimators import RecalibratedClassifierCV
+from skcalib.links._base import _FAR
+from skcalib.problem import check_label_probabilities
+from skcalib.recalibration import MultilabelRecalibrator, Recalibrator
+from skcalib.recalibration._base import align_columns
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
+    from sklearn.base import BaseEstimator
+
+    from skcalib._types import MatrixLike
+
+__all__ = ["from_json", "to_json", "to_onnx"]
+
+_VERSION = 1
+_OPSETS = {"": 17, "ai.onnx.ml": 3}
+
+
+def to_json(recalibrator: BaseEstimator) -> str:
+    """Write a fitted recalibrator as JSON.
+
+    The object has the keys "skcalib" (the version of the format, 1), "map" (the name of the class),
+    "input" ("proba", "logits", or "labels" for the probabilities of several labels), "classes" and
+    "steps". A step is an operation "op" on the arrays of the numbers "of", with parameters by name.
+    Array 0 is the input (n, n_classes), array k the result of step k, and the last array the
+    probabilities. :ref:`deploy_a_map` defines the operations, with readers in NumPy and SQL.
+
+    Parameters
+    ----------
+    recalibrator : recalibrator or Pipeline of recalibrators
+        Fitted, without features: of a `GroupRecalibrator` export ``plain_``.
+
+    Returns
+    -------
+    str
+        JSON, with finite numbers.
+
+    Raises
+    ------
+    ValueError
+        For other objects, and for classes that JSON cannot hold.
+
+    See Also
+    --------
+    skcalib.export.from_json : Reads it.
+
+    Examples
+    --------
+    >>> from skcalib import LabelNoiseScaling
+    >>> from skcalib.export import to_json
+    >>> print(to_json(LabelNoiseScaling().fit([0.2, 0.7], [0, 1])).partition(', "steps"')[2])
+    : [{"op": "scale", "of": [0], "factor": 1.0, "shift": 0.0}]}
+    """
+    return json.dumps(_document(recalibrator), allow_nan=False)
+
+
+def from_json(text: str | bytes) -> Recalibrator | MultilabelRecalibrator:
+    """Read a recalibrator that `to_json` wrote.
+
+    The document is validated before anything is computed. It holds numbers, and no code.
+
+    Parameters
+    ----------
+    text : str or bytes
+        The JSON document.
+
+    Returns
+    -------
+    recalibrator
+        Fitted: `predict_proba`, `transform` and `predict` take probabilities or logits as before.
+
+    Raises
+    ------
+    ValueError
+        For other documents and versions, and for damaged documents.
+
+    See Also
+    --------
+    skcalib.export.to_json : Writes it.
+
+    Examples
+    --------
+    >>> from skcalib import PlattScaling
+    >>> from skcalib.export import from_json, to_json
+    >>> scaling = PlattScaling().fit([0.1, 0.4, 0.6, 0.7], ["no", "yes", "no", "yes"])
+    >>> from_json(to_json(scaling)).predict([0.2, 0.9])
+    array(['no', 'yes'], dtype='<U3')
+    """
+    if not isinstance(text, (str, bytes)):
+        raise ValueError(f"text must be JSON, a str or bytes, got {type(text).__name__}.")
+    with refused("document"):
+        document = json.loads(text)
+    version = document.get("skcalib") if isinstance(document, dict) else None
+    if type(version) is not int or version != _VERSION:
+        raise ValueError(
+            f"The document must be a map of version {_VERSION}, got {shown(version)}: write it "
+            "with to_json, or update skcalib."
+        )
+    with refused("document"):
+        _check(document)
+        return (_ExportedLabels if document["input"] == "labels" else _ExportedMap)(document)
+
+
+def to_onnx(
+    model: BaseEstimator,
+    X: MatrixLike | None = None,
+    *,
+    dtype: Literal["float32", "float64"] = "float32",
+    n_columns: int | None = None,
+) -> ModelProto:
+    """Write a fitted recalibrator, or a recalibrated classifier, as an ONNX graph.
+
+    The output "probabilities" has shape (n, n_classes); "classes" in the metadata is a JSON list.
+    The map is computed in double precision, and needs operator set 17.
+
+    Parameters
+    ----------
+    model : recalibrator, RecalibratedClassifierCV or Pipeline
+        Fitted: a recalibrator, a Pipeline of recalibrators, a `RecalibratedClassifierCV` of a
+        classifier that ``skl2onnx`` converts, or a Pipeline that ends in one.
+    X : array-like of shape (n_samples, n_features), default=None
+        Features of a classifier, whose names and types become inputs; only the first row is read.
+        With None there is one input "X" (n, n_features).
+    dtype : {"float32", "float64"}, default="float32"
+        Type of input and output. Maps with steps, of forecasts with ties, need "float64".
+    n_columns : int, default=None
+        Columns of the input of a map: one for each class, or 1 for the second of two classes.
+
+    Returns
+    -------
+    onnx.ModelProto
+        The graph; ``.SerializeToString()`` gives the content of a file.
+
+    Raises
+    ------
+    ImportError
+        Without the packages of ``skcalib[onnx]``.
+    ValueError
+        For other objects and parameters.
+
+    See Also
+    --------
+    skcalib.export.to_json : Writes a map as JSON.
+
+    Examples
+    --------
+    >>> from skcalib import TemperatureScaling
+    >>> from skcalib.export import to_onnx
+    >>> scaling = TemperatureScaling().fit([0.1, 0.4, 0.6, 0.7], [0, 1, 0, 1])
+    >>> to_onnx(scaling, n_columns=1).graph.output[0].name
+    'probabilities'
+    """
+    kind = look_up(dtype, {"float32": 1, "float64": 11}, "dtype")
+    graph, onnx = _Graph(), _package("onnx")
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    if isinstance(last, RecalibratedClassifierCV):
+        check_is_fitted(last)
+        X = np.zeros((1, model.n_features_in_), dtype) if X is None else X[:1]
+        start, answers = ([] if last is model else model.steps[:-1]), []
+        look_up(last.response_method, dict.fromkeys(("auto", "predict_proba")), "response_method")
+        for classifier, recalibrator in zip(last.estimators_, last.recalibrators_, strict=True):
+            proba = graph.classifier(start, classifier, X, last.classes_)
+            answers.append(_run(document := _document(recalibrator), proba, graph))
+        proba = graph("Mul", reduce(partial(graph, "Add"), answers), 1 / len(answers))
+    else:
+        document = _document(model)
+        n_classes, values = len(document["classes"]), graph("Cast", "X")
+        width = n_classes if n_columns is None else n_columns
+        single = n_classes == 2 and document["input"] != "labels"
+        if width not in (n_classes, 1 if single else n_classes):
+            known = f"{n_classes} or 1" if single else n_classes
+            raise ValueError(f"n_columns must be {known}, got {shown(width)}.")
+        if width == 1:
+            one = float(document["input"] == "proba")
+            values = graph("Add", graph("MatMul", values, [[-one, 1.0]]), [one, 0.0])
+        graph.inputs = [onnx.helper.make_tensor_value_info("X", kind, [None, width])]
+        proba = _run(document, values, graph)
+    graph("Cast", proba, to=kind, name="probabilities")
+    shape = [None, len(document["classes"])]
+    output = onnx.helper.make_tensor_value_info("probabilities", kind, shape)
+    made = onnx.helper.make_graph(graph.nodes, "map", graph.inputs, [output], graph.constants)
+    opsets = [onnx.helper.make_opsetid(*one) for one in _OPSETS.items()]
+    found = onnx.helper.make_model(made, opset_imports=opsets, ir_version=8)
+    onnx.helper.set_model_props(found, {"classes": json.dumps(document["classes"])})
+    return found
+
+
+def _package(name):
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise ImportError(f"to_onnx needs {name}: pip install skcalib[onnx].") from error
+
+
+class _Graph:
+    """Nodes of a graph; a call makes one, and returns the name of its result."""
+
+    def __init__(self):
+        self.nodes, self.constants, self.inputs = [], [], []
+
+    def __call__(self, op, *inputs, name=None, **attributes):
+        names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
+        name, attributes = name or f"map_{len(self.nodes)}", _ATTRIBUTES.get(op, {}) | attributes
+        self.nodes.append(import_module("onnx.helper").make_node(op, names, [name], **attributes))
+        return name
+
+    def _constant(self, value):
+        name, array = f"constant_{len(self.constants)}", np.asarray(value)
+        self.constants.append(import_module("onnx.numpy_helper").from_array(array, name))
+        return name
+
+    def classifier(self, start, classifier, X, classes):
+        """Probabilities of a classifier behind other steps, as skl2onnx converts it."""
+        if isinstance(classifier, FrozenEstimator):
+            classifier = classifier.estimator
+        if not hasattr(classifier, "predict_proba"):
+            raise ValueError(
+                "to_onnx needs a classifier with predict_proba, unlike "
+                f"{type(classifier).__name__}: convert it with skl2onnx, and its map with to_onnx."
+            )
+        model, known = Pipeline([*start, ("classifier", classifier)]), classifier.classes_
+        options = {"options": {id(model): {"zipmap": False}}, "target_opset": _OPSETS}
+        part, prefix = _package("skl2onnx").to_onnx(model, X, **options), f"part_{len(self.nodes)}_"
+        for one in part.graph.input:
+            self("Identity", one.name, name=prefix + one.name)
+        made = import_module("onnx.compose").add_prefix(part, prefix).graph
+        self.nodes, self.inputs = [*self.nodes, *made.node], part.graph.input
+        self.constants += made.initializer
+        proba = self("Max", self("Cast", made.output[1].name), 0.0)  # less than 0 by rounding
+        last = classifier.steps[-1][1] if isinstance(classifier, Pipeline) else classifier
+        if isinstance(last, (ExtraTreesClassifier, RandomForestClassifier)):
+            # In single precision: shares of the trees, such as 0 and 1, become exact.
+            number = float(len(last.estimators_))
+            share = self("Div", self("Round", self("Mul", proba, number)), number)
+            near = self("Greater", 1e-6, self("Abs", self("Sub", proba, share)))
+            proba = self("Where", near, share, proba)
+        return self("MatMul", proba, align_columns(np.eye(len(known)), known, classes))
+
+
+def _document(recalibrator):
+    """The JSON document of a fitted recalibrator."""
+    if isinstance(recalibrator, (_ExportedMap, _ExportedLabels)):
+        return recalibrator.document
+    add, first = _Steps(), recalibrator
+    several = isinstance(recalibrator, MultilabelRecalibrator)
+    if several:
+        check_is_fitted(recalibrator)
+    last = recalibrator._write_map(add, 0) if several else add.recalibrator(recalibrator, 0)
+    while isinstance(first, Pipeline):
+        first = next(one for _, one in first.steps if one not in (None, "passthrough"))
+    classes = recalibrator.labels_ if several else recalibrator.classes_
+    return {
+        **{"skcalib": _VERSION, "map": type(recalibrator).__name__},
+        "input": "labels" if several else first.input,
+        "classes": [plain(one, "An exported map") for one in classes],
+        "steps": add[:last] or [{"op": "sum", "of": [0]}],
+    }
+
+
+class _Steps(list):
+    """Steps of a map; a call adds one, if it is new, and returns its number. 0 is the input."""
+
+    def __call__(self, op, *of, **parameters):
+        if op == "scale":
+            parameters = {"factor": 1.0, "shift": 0.0} | parameters
+        step = {"op": op, "of": [*of]}
+        step |= {name: np.asarray(value, float).tolist() for name, value in parameters.items()}
+        if step not in self:
+            self.append(step)
+        return self.index(step) + 1
+
+    def recalibrator(self, one, x, classes=None):
+        """Add a recalibrator, or a Pipeline of them, with a column for each of `classes`."""
+        if isinstance(one, Pipeline):
+            for _, step in one.steps:
+                x = x if step in (None, "passthrough") else self.recalibrator(step, x)
+        else:
+            # A class that changes the map must describe it, too.
+            names = {"_read", "_apply_map", "_write_map"}
+            owner = next((c for c in type(one).__mro__ if names & {*vars(c)}), Recalibrator)
+            if "_write_map" not in vars(owner):
+                self.refuse(one)
+            check_is_fitted(one)
+            if one._of_logits:
+                x = x if one.input == "logits" else self.log(x, one.detection_limit_)
+            elif one.input == "logits":
+                x = self("softmax", x)
+            x = one._write_map(self, x)
+        known = one.classes_
+        same = classes is None or np.array_equal(known, classes)
+        return (
+            x if same else self("matrix", x, coef=align_columns(np.eye(len(known)), known, classes))
+        )
+
+    def part(self, part, *arguments):
+        """Add a part of a map, such as a link."""
+        return part._write(self, *arguments) if hasattr(part, "_write") else self.refuse(part)
+
+    def refuse(self, one):
+        raise ValueError(
+            f"{type(one).__name__} cannot be exported: pass a fitted recalibrator of skcalib, or a "
+            "Pipeline of them; to_onnx also takes a RecalibratedClassifierCV."
+        )
+
+    def log(self, x, limit):
+        """Add `log_forecast`."""
+        return self("log", x, zero=np.log(limit), far=_FAR)
+
+    def logit(self, x):
+        return self("matrix", x, coef=[[-1], [1]])
+
+    def second(self, x):
+        return self("matrix", x, coef=[[0], [1]])
+
+    def pair(self, p):
+        return self("scale", self("matrix", p, coef=[[-1, 1]]), shift=[1, 0])
+
+    def lines(self, x, knots, levels):
+        """Add linear interpolation, constant beyond the knots."""
+        with np.errstate(all="ignore"):  # equal knots, between which there is no value
+            slopes = np.append(np.nan_to_num(np.diff(levels) / np.diff(knots), True, 0, 0, 0), 0)
+        coef = np.vstack([[levels[0], 0], np.column_stack([levels, slopes])])
+        return self("curve", x, breaks=knots, coef=coef)
+
+    def stairs(self, x, breaks, levels):
+        """Add levels (m + 1,) of the second of two columns, which change at breaks (m,)."""
+        changes = np.flatnonzero(np.diff(levels))
+        coef = levels[np.append(0, changes + 1), None]
+        return self("curve", self.second(x), breaks=breaks[changes], coef=coef)
+
+
+# --- Operations -----------------------------------------------------------------------------------
+
+
+def _log(op, a, zero, far):
+    empty = op("Equal", a, 0.0)
+    z = op("Where", empty, zero, op("Log", op("Where", empty, 1.0, a)))
+    beyond = op("Max", op("Sub", far, z), 0.0)
+    return op("Sub", op("Max", z, far), op("Log", op("Add", beyond, 1.0)))
+
+
+def _curve(op, a, breaks, coef):
+    padded = np.full(1 << len(breaks).bit_length(), np.inf)
+    padded[: len(breaks)] = breaks
+    piece, step = 0, len(padded) // 2
+    while step:  # bisection: the number of breaks up to each value
+        reached = op("GreaterOrEqual", a, op("Gather", padded, op("Add", piece, step - 1)))
+        piece, step = op("Add", piece, op("Where", reached, step, 0)), step // 2
+    x = op("Sub", a, op("Gather", np.array([*breaks[:1], *breaks, 0.0]), piece))
+    found = op("Mul", x, 0.0)
+    for column in coef.T[::-1]:
+        found = op("Add", op("Mul", found, x), op("Gather", column, piece))
+    return found
+
+
+def _top(op, a, tolerance):
+    near = op("GreaterOrEqual", a, op("Sub", op("ReduceMax", a), tolerance))
+    first = op("Equal", op("CumSum", op("Cast", near), 1), 1.0)
+    return op("Cast", op("And", near, first))
+
+
+def _normalise(op, a, b):
+    total = op("ReduceSum", a, [1])
+    some = op("Greater", total, 0.0)
+    return op("Where", some, op("Div", a, op("Where", some, total, 1.0)), b)
+
+
+#: Each operation by operators of ONNX, the forms of its parameters, and the number of its arrays.
+_STEPS: dict[str, Any] = {
+    "scale": lambda op, a, factor, shift: op("Add", op("Mul", a, factor), shift),
+    "matrix": lambda op, a, coef: op("MatMul", a, coef),
+    **{"curve": _curve, "log": _log, "top": _top, "normalise": _normalise},
+    "softmax": lambda op, a: op("Softmax", a),
+    "log_softmax": lambda op, a: op("LogSoftmax", a),
+    "sigmoid": lambda op, a: op("Sigmoid", a),
+    "product": lambda op, a, b: op("Mul", a, b),
+    "sum": lambda op, *of: reduce(partial(op, "Add"), of),
+    "columns": lambda op, *of: op("Concat", *of),
+}
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    "scale": {"factor": (float, [float]), "shift": (float, [float])},
+    "matrix": {"coef": [[float]]},
+    "curve": {"breaks": [float], "coef": [[float]]},
+    **{"log": {"zero": float, "far": float}, "top": {"tolerance": float}},
+}
+_ARRAYS = {"product": {2}, "normalise": {2}, "sum": range(1, 10**6), "columns": range(1, 10**6)}
+_FORM = {"skcalib": int, "map": str, "input": str, "classes": list, "steps": [dict]}
+
+_ATTRIBUTES: dict[str, dict[str, Any]] = {
+    **{"Softmax": {"axis": 1}, "LogSoftmax": {"axis": 1}, "Concat": {"axis": 1}},
+    **{"ReduceMax": {"axes": [1]}, "Cast": {"to": 11}},
+}
+_NUMPY = {
+    **{"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Max": np.maximum},
+    **{"Equal": np.equal, "Greater": np.greater, "GreaterOrEqual": np.greater_equal},
+    **{"And": np.logical_and, "Where": np.where, "Log": np.log, "MatMul": np.matmul},
+    **{"Gather": np.take, "CumSum": np.cumsum, "Sigmoid": expit},
+    **{"Softmax": partial(softmax, axis=1), "LogSoftmax": partial(log_softmax, axis=1)},
+    "ReduceMax": partial(np.max, axis=1, keepdims=True),
+    "ReduceSum": lambda a, axes: a.sum(axis=1, keepdims=True),
+    "Concat": lambda *of: np.concatenate(of, axis=1),
+    "Cast": lambda a: a.astype(np.float64),
+}
+
+
+def _run(document, x, op=lambda name, *of: _NUMPY[name](*of)):
+    """Probabilities of a document, by operators of NumPy or as nodes of a `_Graph`."""
+    values = [x]
+    for step in document["steps"]:
+        own = {name: np.array(step[name], float) for name in step if name not in ("op", "of")}
+        values.append(_STEPS[step["op"]](op, *(values[k] for k in step["of"]), **own))
+    return values[-1]
+
+
+# --- Documents that are read ----------------------------------------------------------------------
+
+
+class _ExportedMap(Recalibrator):
+    """The map of a document, which is valid."""
+
+    def __init__(self, document):
+        super().__init__(input=document["input"])
+        self.document, self.classes_ = document, check_label_list(np.array(document["classes"]))
+
+    def _fit_map(self, samples):
+        raise ValueError("A map from JSON cannot be fitted: fit a recalibrator of skcalib.")
+
+    def _read(self, values):
+        return values.astype(np.float64)
+
+    def _apply_map(self, x):
+        return _run(self.document, x)
+
+
+class _ExportedLabels(MultilabelRecalibrator):
+    """The map of a document of several labels, which is valid."""
+
+    def __init__(self, document):
+        super().__init__()
+        self.document, self.labels_ = document, np.array(document["classes"])
+
+    def predict_proba(self, X):
+        proba = check_label_probabilities(X, self.labels_, name="X")
+        return _run(self.document, proba)
+
+
+def _check(document):
+    """Raise unless each step fits the arrays that it takes."""
+    form = has_form(document, _FORM) and document["input"] in ("proba", "logits", "labels")
+    require(form, "its form")
+    widths = [len(document["classes"])]
+    for number, step in enumerate(document["steps"], 1):
+        op, of = step["op"], step["of"]
+        form = {"op": str, "of": [int]} | _PARAMETERS.get(op, {})
+        known = op in _STEPS and has_form(step, form) and len(of) in _ARRAYS.get(op, {1})
+        require(known and max(of) < number, f"step {number}")
+        widths.append(_width(step, [widths[k] for k in of]))
+        require(widths[-1], f"step {number}")
+    require(widths[-1] == widths[0], "its last step")
+
+
+def _width(step, widths):
+    """Columns of the result of a step; 0 where its parameters do not fit the arrays."""
+    op, widest, rows = step["op"], max(widths), step.get("coef", [[0]])
+    if len({*map(len, rows)}) != 1 or not rows[0]:
+        return 0
+    if op == "matrix":
+        return len(rows[0]) * (len(rows) == widest)
+    if op == "columns":  # of one column each, so that the width is that of the list
+        return len(widths) * (widest == 1)
+    if op == "curve":
+        ordered = step["breaks"] == sorted(step["breaks"])
+        return widest * (len(rows) == len(step["breaks"]) + 1 and ordered)
+    lengths = {len(one) for one in step.values() if isinstance(one, list) and one is not step["of"]}
+    return widest * ({1, widest} >= set(widths) and lengths <= {widest})

@@ -1,0 +1,230 @@
+"""Exported maps: JSON, ONNX graphs in onnxruntime, and the readers of the guide, for each map."""
+
+import doctest
+import json
+import re
+import sys
+from copy import deepcopy
+from functools import cache, partial, reduce
+from itertools import product
+from operator import getitem
+from pathlib import Path
+
+import numpy as np
+import pytest
+from public_estimators import RECALIBRATORS
+from sklearn.base import clone
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+import skcalib as s
+from skcalib.datasets import make_tempered_simplex
+from skcalib.export import from_json, to_json, to_onnx
+from skcalib.links import BinaryMap
+
+duckdb, pandas = pytest.importorskip("duckdb"), pytest.importorskip("pandas")
+onnxruntime, _ = pytest.importorskip("onnxruntime"), pytest.importorskip("skl2onnx")
+close = partial(np.testing.assert_allclose, rtol=0, atol=1e-12)
+GUIDE = Path(__file__).parents[1] / "doc" / "user_guide" / "deploy_a_map.rst"
+pytestmark = pytest.mark.skipif(not GUIDE.exists(), reason="the documentation is not here")
+VARIANTS = [
+    *(s.IsotonicRecalibrator(**{name: True}) for name in ("centered", "strict")),
+    *(s.BetaCalibration(parameters=one) for one in ("am", "ab")),
+    s.HistogramBinning(n_bins=60, strategy="uniform"),  # bins without samples
+    s.DiagonalOrderPreserving(variant="pieces"),
+    make_pipeline(s.TemperatureScaling(), "passthrough", s.IsotonicRecalibrator()),
+    s.StackedRecalibrator(candidates=[make_pipeline(s.PlattScaling()), s.TemperatureScaling()]),
+]
+INSTANCES = [*(kind() for kind in RECALIBRATORS), *VARIANTS]
+NAMES = {number: f"{number} {type(one).__name__}" for number, one in enumerate(INSTANCES)}
+NO_SQL = {k for k, name in NAMES.items() if re.search("Kernel|LabelShift|LabelFrequency", name)}
+
+
+@cache
+def samples(n_samples, n_classes):
+    """Labels and forecasts with ties, zeros and ones."""
+    data = make_tempered_simplex(n_samples, n_classes, score_temperature=0.6, random_state=1)
+    y, P = data.y.copy(), data.y_proba.copy()
+    P[: 2 * n_classes], y[:n_classes] = np.tile(np.eye(n_classes), (2, 1)), range(n_classes)
+    return y, P
+
+
+def as_input(P, kind):
+    return P if kind == "proba" else 1.3 * np.log(np.maximum(P, 1e-12)) + 0.4
+
+
+@cache
+def fitted(number, n_classes=2, kind="proba"):
+    one, (y, P) = clone(INSTANCES[number]), samples(700, n_classes)
+    y = np.array([False, True] if n_classes == 2 else ["a", "b", "c"])[y]
+    if isinstance(one, Pipeline):
+        return one.fit(P, y), "proba"
+    if isinstance(one, s.LabelShiftRecalibrator):
+        one.target_prior = np.arange(1, n_classes + 1) / (n_classes * (n_classes + 1) / 2)
+    return one.set_params(input=kind).fit(as_input(P, kind), y), kind
+
+
+def run(model, X):
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    return session.run(["probabilities"], {"X": X})[0]
+
+
+@cache
+def guide():
+    names = {}
+    for one in doctest.DocTestParser().get_examples(GUIDE.read_text(encoding="utf-8")):
+        if one.source.startswith(("import numpy", "def ", "operations", "expressions", "number")):
+            exec(one.source, names)
+    return names
+
+
+@pytest.mark.parametrize(("n_classes", "kind"), [(2, "proba"), (3, "logits"), (3, "proba")])
+@pytest.mark.parametrize("number", range(len(INSTANCES)), ids=NAMES.get)
+def test_maps(number, n_classes, kind):
+    """Documents and graphs are the fitted map, of 10,000 rows with zeros, ones and ties."""
+    one, kind = fitted(number, n_classes, kind)
+    X = as_input(np.vstack([samples(n, n_classes)[1] for n in (9300, 700)]), kind)
+    expected, text = one.predict_proba(X), to_json(one)
+    again = from_json(text)
+    close(again.predict_proba(X), expected)
+    close(run(to_onnx(one, dtype="float64"), X), expected)
+    assert to_json(again) == text and again.predict(X).tolist() == one.predict(X).tolist()
+    if n_classes == 3 and kind == "proba":
+        close(guide()["read"](json.loads(text), X), expected)
+        return
+    single = X.astype(np.float32)
+    expected = one.predict_proba(single.astype(float))
+    close(run(to_onnx(again), single), expected, atol=1e-6)
+    if n_classes == 2:
+        expected = one.predict_proba(X[:, 1])
+        close(again.predict_proba(X[:, 1]), expected)
+        close(run(to_onnx(one, dtype="float64", n_columns=1), X[:, 1:]), expected)
+
+
+@pytest.mark.parametrize("number", sorted(NAMES.keys() - NO_SQL), ids=NAMES.get)
+def test_sql_of_the_guide(number):
+    p = np.concatenate([samples(700, 2)[1][:, 1], samples(2000, 2)[1][:, 1]])
+    scores = pandas.DataFrame({"p": p, "row": np.arange(len(p))})
+    one, _ = fitted(number)
+    query = guide()["sql"](json.loads(to_json(one)), "scores")
+    found = duckdb.connect().register("scores", scores).sql(query).df().sort_values("row")
+    close(found["probability"], one.predict_proba(p)[:, 1])
+
+
+def test_several_labels():
+    rng = np.random.default_rng(0)
+    P = rng.random((10_000, 3))
+    Y = (rng.random(P.shape) < P**2).astype(int)
+    one = s.MultilabelRecalibrator("isotonic").fit(P[:900], Y[:900])
+    again = from_json(to_json(one))
+    close(again.predict_proba(P), one.predict_proba(P))
+    np.testing.assert_array_equal(again.predict(P), one.predict(P))
+    close(run(to_onnx(again, dtype="float64"), P), one.predict_proba(P))
+
+
+@pytest.mark.parametrize(("dtype", "atol"), [("float32", 1e-6), ("float64", 1e-12)])
+@pytest.mark.parametrize(("n_classes", "ensemble"), [(2, False), (3, True)])
+def test_classifiers(n_classes, ensemble, dtype, atol):
+    kinds = {"n_informative": 5, "n_redundant": 0, "n_classes": n_classes}
+    X, y = make_classification(10_400, 6, **kinds, random_state=0)
+    X, y = X.astype(dtype), np.array(["a", "b", "c"])[y]
+    linear = make_pipeline(StandardScaler(), LogisticRegression())
+    own = s.RecalibratedClassifierCV(linear, "platt", cv=3, ensemble=ensemble).fit(X[:400], y[:400])
+    frozen = FrozenEstimator(linear.fit(X[:200], y[:200]))
+    behind = s.RecalibratedClassifierCV(frozen, s.VectorScaling())
+    for model in (own, make_pipeline(StandardScaler(), behind).fit(X[200:400], y[200:400])):
+        graph = to_onnx(model, dtype=dtype)
+        found = run(graph, X[400:])
+        assert found.dtype == dtype and json.loads(graph.metadata_props[0].value) == sorted({*y})
+        close(found, model.predict_proba(X[400:]), atol=atol)
+
+
+def test_trees_and_a_frame():
+    """Shares of trees are exact, though skl2onnx computes them in single precision."""
+    X, y = make_classification(10_400, 4, n_redundant=0, random_state=0)
+    X = X.astype(np.float32)
+    model = s.RecalibratedClassifierCV(RandomForestClassifier(60, random_state=0), cv=3)
+    model.fit(X[:400], y[:400])
+    found = run(to_onnx(model, dtype="float64"), X[400:].astype(float))
+    close(found, model.predict_proba(X[400:]))
+    close(run(to_onnx(model), X[400:]), found, atol=1e-6)
+    frame = pandas.DataFrame(X, columns=[*"abcd"])
+    linear = make_pipeline(make_column_transformer(("passthrough", [*"ad"])), LogisticRegression())
+    graph = to_onnx(s.RecalibratedClassifierCV(linear, "platt").fit(frame, y), frame)
+    assert {one.name for one in graph.graph.input} >= {*"ad"}
+
+
+# --- What is refused ------------------------------------------------------------------------------
+
+
+Y, P = samples(200, 2)
+PLATT, OWN_LINK = s.PlattScaling().fit(P, Y), s.PlattScaling().fit(P, Y)
+OWN_LINK._maps[0].link = BinaryMap()
+CHANGED = type("Changed", (s.PlattScaling,), {"_apply_map": lambda self, forecast: forecast})
+MARGIN = s.RecalibratedClassifierCV(LinearSVC(), "platt", cv=2)
+CHAIN = make_pipeline(StandardScaler(), s.PlattScaling(input="logits"))
+GROUPS, BY_GROUP = np.repeat([0, 1], 100).astype(str), np.arange(200) % 10 < np.repeat([1, 9], 100)
+REFUSED = {
+    "Changed cannot be exported: pass a fitted recalibrator": (to_json, CHANGED().fit(P, Y)),
+    "BinaryMap cannot be exported": (to_json, OWN_LINK),
+    "StandardScaler cannot be exported": (to_onnx, CHAIN.fit(P, Y)),
+    "not fitted yet": (to_json, s.PlattScaling()),
+    "needs a classifier with predict_proba, unlike LinearSVC": (to_onnx, MARGIN.fit(P, Y)),
+    "strings and finite numbers only": (to_json, s.PlattScaling().fit(P, Y.astype("M8[D]"))),
+    "by features": (to_json, s.GroupRecalibrator().fit(0 * Y + 0.5, BY_GROUP, features=GROUPS)),
+    r"^n_columns must be 2 or 1, got 3\.$": (partial(to_onnx, n_columns=3), PLATT),
+    "dtype must be one of 'float32', 'float64', got 8": (partial(to_onnx, dtype=8), PLATT),
+    "A map from JSON cannot be fitted": (lambda one: from_json(to_json(one)).fit(P, Y), PLATT),
+    "^text must be JSON, a str or bytes, got int.$": (from_json, 3),
+    "The document is damaged, or does not fit": (from_json, "{"),
+    "The document is damaged.*recursion": (from_json, "[" * 10**5),
+    "must be a map of version 1, got None": (from_json, b"[]"),
+    "version 1, got 2: write it with to_json, or update": (from_json, '{"skcalib": 2}'),
+    "its form is not as it was": (from_json, '{"skcalib": 1, "steps": NaN}'),
+    "is damaged.*step 1": (from_json, re.sub(r'"far": [^}]*', '"far": 1e999', to_json(PLATT))),
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
+def test_what_is_refused(message):
+    call, argument = REFUSED[message]
+    with pytest.raises(ValueError, match=message):
+        call(argument)
+
+
+def test_a_missing_package(monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    with pytest.raises(ImportError, match=r"^to_onnx needs onnx: pip install skcalib\[onnx\]\.$"):
+        to_onnx(PLATT)
+
+
+WRONG = (None, True, -1, 0, 0.5, 7, 2**70, 1e308, "x", [], {}, [[1]], ["a", {}], [[1, 2], [3]])
+
+
+def places(value, path):
+    yield path
+    pairs = enumerate(value) if isinstance(value, list) else getattr(value, "items", tuple)()
+    for name, one in pairs:
+        yield from places(one, (*path, name))
+
+
+@pytest.mark.parametrize("kind", [s.PlattScaling, s.HistogramBinning, s.LabelFrequency])
+def test_forged_documents(kind):
+    """A sentence, or a map of two columns."""
+    document = json.loads(to_json(kind().fit(P, Y)))
+    for (*start, name), wrong in product(places(document, ("",)), WRONG):
+        forged = {"": deepcopy(document)}
+        reduce(getitem, start, forged)[name] = wrong
+        try:
+            again = from_json(json.dumps(forged[""]))
+        except ValueError as error:
+            assert str(error).startswith("The document ") and "\n" not in str(error)
+        else:
+            with np.errstate(all="ignore"):
+                assert again.predict_proba(P[:5]).shape == (5, 2)
