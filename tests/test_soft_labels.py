@@ -198,6 +198,14 @@ def test_intervals_of_the_error(few):
         s.calibration_error_interval(votes, forecast, metric="l1")
 
 
+def test_limits_are_those_of_the_level(few):
+    forecast, votes, _ = few
+    found = [s.soft_label_decomposition(votes, forecast, confidence_level=c) for c in (0.5, 0.95)]
+    for name in ("expected_loss", "calibration", "grouping", "irreducible", "excess"):
+        narrow, wide = (getattr(one, name) for one in found)
+        assert wide.high - wide.low > 1.5 * (narrow.high - narrow.low), name
+
+
 def test_the_decomposition_display(few):
     forecast, votes, shares = few
     display = s.DecompositionDisplay.from_predictions(votes, forecast, X=shares)
