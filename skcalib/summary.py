@@ -84,6 +84,8 @@ class CalibrationSummary(Record):
         Name of the class whose probability was predicted.
     n_samples, n_events : int
         Samples of positive weight, and those of them with the event.
+    n_clusters : int or None
+        Number of clusters; None without `groups`.
     confidence_level : float
         Level of all intervals.
     mean_predicted : float
@@ -167,8 +169,9 @@ class CalibrationSummary(Record):
     log_loss: MeanInterval
     auc: MeanInterval | None
     notes: dict = field(default_factory=dict)
+    n_clusters: int | None = None
 
-    _beside = ("event", "n_samples", "n_events", "confidence_level")
+    _beside = ("event", "n_samples", "n_events", "n_clusters", "confidence_level")
 
     def _columns(self):
         columns = ("quantity", "estimate", "low", "high", "perfect", "explanation")
@@ -198,7 +201,8 @@ class CalibrationSummary(Record):
         return name, estimate, *limits, perfect, self.notes.get(key, explanation)
 
     def __str__(self) -> str:
-        head = f"{self.n_samples} samples, {self.n_events} with the event {self.event}; "
+        clusters = "" if self.n_clusters is None else f" in {self.n_clusters} clusters"
+        head = f"{self.n_samples} samples{clusters}, {self.n_events} with the event {self.event}; "
         lines = [f"{head}intervals of {100 * self.confidence_level:g} %"]
         cells = [("", "estimate", "interval", "perfect", "")]
         for key, (name, perfect, explanation) in ROWS.items():
@@ -354,6 +358,7 @@ def summary_of_problem(
         event=str(problem.classes.tolist()[-1]),
         n_samples=problem.n_samples,
         n_events=problem.take(label == 1).n_samples,
+        n_clusters=None if problem.cluster is None else problem.n_clusters,
         confidence_level=float(confidence_level),
         mean_predicted=float(weighted_mean(forecast, weight)),
         observed=rate_interval(label, *rows),

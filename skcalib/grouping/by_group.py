@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 #: Most groups of one call.
 MOST_GROUPS = 1000
+#: Columns of more numbers than these are cut into ranges, if one has a fraction or they have fewer
+#: samples each than these, on average.
+_FEW_NUMBERS, _FEW_SAMPLES = 20, 50
 _CERTAIN = 1e-9  # distance from 0 and 1 of probabilities in p-values
 _FEWEST = 10  # samples of a group whose calibration error is estimated
 _FOLDS = 5  # of the isotonic curve of a sketch
@@ -203,8 +208,9 @@ def calibration_by_group(
         sketch.
     by : array-like of shape (n_samples,), (n_samples, n_columns), data frame, or dict of masks
         The group of each sample, or several columns of groups, or a dict from names to boolean
-        masks, which may overlap. Missing values form a group. Cut numbers into ranges first, for
-        example with ``pandas.qcut``. Omitted with a sketch.
+        masks, which may overlap. Missing values form a group. A column of more than 20 numbers is
+        cut into fifths of the samples, named by their limits, if some have fractions or if there
+        are fewer than 50 samples per number. Omitted with a sketch.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
         The event. For two classes it is the positive class. For more classes it is whether the
         prediction is right ("auto" or "top_label"), or each class ("classwise").
@@ -376,13 +382,16 @@ def _groups(by, n_samples):
                 f"{values.shape}: pass an array, a data frame, or a dict of masks."
             )
         missing = np.array([value is None or value != value for value in values], dtype=bool)
-        keys = np.where(missing, "missing", [str(value) for value in values])
+        texts = _ranges(values[~missing]) or [str(value) for value in values[~missing]]
+        keys = np.full(n_samples, "missing", dtype=object)
+        keys[~missing] = texts
+        keys = keys.astype(str)
         distinct, which = np.unique(keys, return_inverse=True)
         order = np.array(sorted(range(len(distinct)), key=lambda k: _place(distinct[k])))
         if len(distinct) > MOST_GROUPS:
             raise ValueError(
                 f"by has {len(distinct):,} groups, more than {MOST_GROUPS:,}: cut numbers into "
-                "ranges first, for example by pandas.qcut."
+                "ranges first."
             )
         names += [f"{column} = {name}" if column else name for name in distinct[order].tolist()]
         parts.append(which.ravel()[:, None] == order)
@@ -402,10 +411,24 @@ def take_groups(by: Any, rows: np.ndarray, n_samples: int) -> Any:
     return take_rows(by, rows)
 
 
+def _ranges(values):
+    """The fifth of the samples of each number, as text; empty for columns that are not cut."""
+    if not all(isinstance(value, Real) for value in values):
+        return []
+    numbers = values.astype(np.float64)
+    n_distinct = len(np.unique(numbers))
+    few = len(numbers) < _FEW_SAMPLES * n_distinct or np.any(numbers != np.rint(numbers))
+    if n_distinct <= _FEW_NUMBERS or not few or not np.isfinite(numbers).all():
+        return []
+    edges = np.unique(np.quantile(numbers, np.linspace(0, 1, 6)))
+    names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
+    return [names[k] for k in np.searchsorted(edges[1:-1], numbers, side="right")]
+
+
 def _place(name):
-    """Numbers in their order, then texts in theirs."""
+    """Numbers and ranges in their order, then texts in theirs."""
     try:
-        number = float(name)
+        number = float(name.partition(" to ")[0])
     except ValueError:
         return 1, 0.0, name
     return (0, number, "") if np.isfinite(number) else (1, 0.0, name)

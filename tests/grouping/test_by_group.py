@@ -1,6 +1,7 @@
 """`calibration_by_group`: groups that the user names, against known truths."""
 
 import dataclasses
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -178,7 +179,21 @@ def test_groups_that_are_refused(by, message):
 def test_too_many_groups():
     y, p, _ = world(1500)
     with pytest.raises(ValueError, match=r"by has 1,500 groups, more than 1,000: cut numbers into"):
-        calibration_by_group(y, p, p)
+        calibration_by_group(y, p, p.astype(str))
+
+
+def test_many_numbers_become_fifths_of_the_samples():
+    y, p, _ = world(1500)
+    age = np.random.default_rng(0).uniform(18, 90, 1500)
+    edges = np.quantile(age, np.linspace(0, 1, 6))
+    for values in (age, age.tolist(), age.astype(object)):
+        found = calibration_by_group(y, p, values).groups
+        names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
+        assert [(one.name, one.n_samples) for one in found] == [(name, 300) for name in names]
+    age[:100] = np.nan
+    assert [one.n_samples for one in calibration_by_group(y, p, age).groups] == [280] * 5 + [100]
+    for values in (np.arange(1500) % 20 / 2, np.arange(1500) % 30):  # few numbers, or many samples
+        assert len(calibration_by_group(y, p, values).groups) in (20, 30)
 
 
 def test_a_sketch_with_groups():

@@ -211,6 +211,8 @@ def test_intercept_and_slope_of_repeated_samples():
 def test_summary_has_the_intervals_of_clusters():
     y, proba, cluster = clustered(40, 12)
     plain, robust = s.calibration_summary(y, proba), s.calibration_summary(y, proba, groups=cluster)
+    assert f"samples in {len(np.unique(cluster))} clusters, " in str(robust)
+    assert plain.n_clusters is None
     longer = ("observed", "observed_expected_ratio", "brier", "log_loss")
     for name in (*longer, "in_the_large", "brier_skill", "auc"):
         one, other = (getattr(found, name) for found in (plain, robust))
