@@ -103,7 +103,7 @@ def test_only_declared_dependencies_are_imported():
     """At the top of modules; what is imported inside functions is optional, or draws."""
     allowed = {"numpy", "scipy", "sklearn", "skcalib", *sys.stdlib_module_names}
     allowed |= {"joblib", "threadpoolctl"}  # scikit-learn depends on them
-    optional = {"dask", "matplotlib", "narwhals", "pandas", "polars", "pyarrow"}
+    optional = {"dask", "matplotlib", "narwhals", "onnx", "pandas", "polars", "pyarrow"}
     for path in sorted(Path(skcalib.__file__).parent.rglob("*.py")):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
