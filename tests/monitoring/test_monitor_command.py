@@ -211,18 +211,8 @@ def test_twenty_writers_at_once(here):
     """Each of them has its own file of the state; locks of threads are those of processes."""
     for number in range(20):
         write(here / f"{number}.csv", [0, 1], np.array([0.25, 0.5 + number / 100]))
-    names = (
-        "label_column",
-        "event",
-        "sep",
-        "decimal",
-        "by",
-        "alpha",
-        "window",
-        "notion",
-        "normalize",
-    )
-    given = dict.fromkeys(names)
+    names = ("label_column", "score_column", "event", "sep", "decimal", "by", "alpha", "window")
+    given = dict.fromkeys((*names, "notion", "normalize")) | {"ignore": []}
     said, status = [], []
 
     def add(number):
