@@ -146,7 +146,6 @@ def test_classifiers(n_classes, ensemble, dtype, atol):
 
 
 def test_trees_and_a_frame():
-    """Shares of trees are exact, though skl2onnx computes them in single precision."""
     X, y = make_classification(10_400, 4, n_redundant=0, random_state=0)
     X = X.astype(np.float32)
     model = s.RecalibratedClassifierCV(RandomForestClassifier(60, random_state=0), cv=3)
@@ -216,7 +215,6 @@ def places(value, path):
 
 @pytest.mark.parametrize("kind", [s.PlattScaling, s.HistogramBinning, s.LabelFrequency])
 def test_forged_documents(kind):
-    """A sentence, or a map of two columns."""
     document = json.loads(to_json(kind().fit(P, Y)))
     for (*start, name), wrong in product(places(document, ("",)), WRONG):
         forged = {"": deepcopy(document)}
