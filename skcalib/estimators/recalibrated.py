@@ -24,9 +24,8 @@ from skcalib.recalibration._base import (
     takes_features,
     warn_without_weight,
 )
-from skcalib.recalibration._names import resolve_recalibrator
 from skcalib.recalibration.selection import candidate_names, select_recalibrator
-from skcalib.recalibration.stacked import StackedRecalibrator
+from skcalib.recalibration.stacked import StackedRecalibrator, resolve_recalibrator
 from skcalib.scores import resolve_training_loss
 
 if TYPE_CHECKING:

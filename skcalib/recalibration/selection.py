@@ -25,9 +25,6 @@ from skcalib.recalibration._base import (
     recalibrated_proba,
     require_recalibrator,
 )
-from skcalib.recalibration.averaged import ModelAverageScaling
-from skcalib.recalibration.identity import IdentityRecalibrator
-from skcalib.recalibration.label_noise import LabelNoiseScaling
 from skcalib.recalibration.label_shift import InterceptRecalibrator
 from skcalib.recalibration.one_vs_rest import (
     BetaCalibration,
@@ -35,10 +32,14 @@ from skcalib.recalibration.one_vs_rest import (
     PlattScaling,
     QuadraticScaling,
 )
-from skcalib.recalibration.scaling import MatrixScaling
+from skcalib.recalibration.scaling import MatrixScaling, VectorScaling
+from skcalib.recalibration.simple import (
+    IdentityRecalibrator,
+    LabelNoiseScaling,
+    ModelAverageScaling,
+)
 from skcalib.recalibration.spline import SplineScaling
 from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
-from skcalib.recalibration.vector_scaling import VectorScaling
 from skcalib.recalibration.venn_abers import VennAbersRecalibrator
 from skcalib.scores import resolve_loss
 from skcalib.tower import weighted_mean

@@ -27,18 +27,22 @@ from skcalib.recalibration._base import (
     folds_among,
     is_increasing,
     recalibrated_proba,
+    require_recalibrator,
 )
 from skcalib.recalibration._chunked import read_chunk
 from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.recalibration.averaged import ModelAverageScaling
-from skcalib.recalibration.identity import IdentityRecalibrator
-from skcalib.recalibration.label_noise import LabelNoiseScaling
+from skcalib.recalibration.one_vs_rest import BetaCalibration, IsotonicRecalibrator, PlattScaling
 from skcalib.recalibration.selection import (
     candidate_names,
     default_candidates,
     fit_rows,
     held_out_forecasts_of_rows,
     held_out_losses,
+)
+from skcalib.recalibration.simple import (
+    IdentityRecalibrator,
+    LabelNoiseScaling,
+    ModelAverageScaling,
 )
 from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
 from skcalib.smoothers._base import check_folds
@@ -605,3 +609,25 @@ def _is_monotone(recalibrator):
         return recalibrator.injective_
     kinds = IdentityRecalibrator, TemperatureScaling, LabelNoiseScaling
     return isinstance(recalibrator, kinds)
+
+
+# --- Recalibrators by name, for the estimators that take one ----------------------------------
+
+
+#: "sigmoid" is what scikit-learn calls Platt scaling.
+RECALIBRATORS = {
+    "auto": StackedRecalibrator,
+    "temperature": TemperatureScaling,
+    "isotonic": IsotonicRecalibrator,
+    "platt": PlattScaling,
+    "sigmoid": PlattScaling,
+    "beta": BetaCalibration,
+}
+
+
+def resolve_recalibrator(recalibrator):
+    """A recalibrator, by its name or as an object; raises for other values."""
+    if isinstance(recalibrator, str) and recalibrator in RECALIBRATORS:
+        return RECALIBRATORS[recalibrator]()
+    require_recalibrator(recalibrator)
+    return recalibrator
