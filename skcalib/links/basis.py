@@ -24,7 +24,7 @@ from skcalib.links.basis_block import FEW_CLASSES, BasisBlock
 from skcalib.links.distribution import DistributionFunction, cell_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
 _FEWEST, _MOST = 6, 15  # polynomials of a curve
 _SIMPLE = 5  # highest degree of the first group of polynomials of a curve
@@ -298,37 +298,23 @@ class Directions:
             self._kept = [(rows, basis(forecast[rows])) for rows in self._rows]
 
     def __iter__(self) -> Iterator[tuple[slice, BasisBlock]]:
-        return iter(self._kept or self.of(self.names))
-
-    def of(self, names: Collection[str]) -> Iterable[tuple[slice, BasisBlock]]:
-        """Pairs (rows, block) with the directions of some groups only; may be read repeatedly."""
-        if self._kept is None:
-            return _Repeated(self.basis, self.forecast, self._rows, names)
-        return [(rows, self.basis.part(block, names)) for rows, block in self._kept]
+        """Pairs (rows, block), which are computed again in every pass if they are not kept."""
+        if self._kept is not None:
+            return iter(self._kept)
+        return ((rows, self.basis(self.forecast[rows], self.names)) for rows in self._rows)
 
     def rescale(self) -> None:
         """Apply the scales of the basis, where the blocks are older than these."""
         if self._kept is not None:
             self._kept = [(rows, self.basis.rescale(block)) for rows, block in self._kept]
 
-    def only(self, names: Collection[str]) -> Directions:
+    def of(self, names: Collection[str]) -> Directions:
         """Some of the groups, which share their arrays with the others."""
         found = copy(self)
         found.names = tuple(name for name in self.names if name in names)
         if self._kept is not None:
-            found._kept = list(found.of(found.names))
+            found._kept = [(rows, self.basis.part(block, names)) for rows, block in self._kept]
         return found
-
-
-class _Repeated:
-    """Blocks that are computed again in every pass."""
-
-    def __init__(self, basis, forecast, rows, names):
-        self.basis, self.forecast, self.rows, self.names = basis, forecast, rows, names
-
-    def __iter__(self):
-        for rows in self.rows:
-            yield rows, self.basis(self.forecast[rows], self.names)
 
 
 def _log_odds(log):

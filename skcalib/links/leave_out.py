@@ -87,7 +87,7 @@ class AverageWithout(ModelAverage):
         self.forecast, self.label = whole.forecast[left_out], whole.label[left_out]
         self.weight, self.unit = whole.weight[left_out], whole.unit[left_out]
         every = Directions(self.basis, self.forecast)
-        self.directions = every.only(whole.directions.names)
+        self.directions = every.of(whole.directions.names)
         parents = {
             frozenset(groups): frozenset(parent) for groups, parent in tree_of(self.basis)[0]
         }

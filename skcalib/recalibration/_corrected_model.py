@@ -447,9 +447,13 @@ class Mixing:
         finite = rows[np.isfinite(self.before[rows])]
         weight, before = self.weight[finite], self.before[finite]
         levels = [own[:, finite] for own in self.levels]
-        best = [int(np.argmin(weighted_mean(own.T, weight))) for own in levels]
-        if self.cautious and len(finite):
+        none, equal = np.zeros(len(levels)), np.full(len(levels), 1 / len(levels))
+        if len(finite) == 0:
+            return Mixture([0] * len(levels), none, equal)
+        if self.cautious:
             best = [first_within_one_standard_error(own, weight)[0] for own in levels]
+        else:
+            best = [int(np.argmin(weighted_mean(own.T, weight))) for own in levels]
         steps = [path[level, finite] for path, level in zip(self.paths, best, strict=True)]
 
         def losses(shares):
@@ -460,15 +464,11 @@ class Mixing:
         def mean_loss(shares):
             return float(weighted_mean(losses(shares), weight))
 
-        equal = np.full(len(steps), 1 / len(steps))
-        none = np.zeros(len(steps))
-        if len(finite) == 0:
-            return Mixture(best, none, equal)
         bounds = [(0, 1 if self.cautious else _LARGEST)] * len(steps)
         found = minimize(mean_loss, equal, bounds=bounds, options={"maxiter": 15}).x
         # Rounded, because errors of numerical derivatives depend on the number of jobs.
         found = min((none, equal, np.round(found, 3)), key=mean_loss)
-        if self.cautious and len(finite):
+        if self.cautious:
             scales = np.linspace(0.2, 1, 5)
             every = [losses(scale * found) for scale in scales]
             found = scales[first_within_one_standard_error(every, weight)[0]] * found

@@ -362,9 +362,7 @@ class GroupRecalibrator(Recalibrator):
         self._limit = detection_limit(forecast)
         self.weights_, self.spread_ = {}, 0.0
         if self._mixture is not None:
-            start = log_forecast(
-                recalibrated_proba(self.plain_, forecast, self.classes_), self._limit
-            )
+            start = self._start(self.plain_, forecast, forecast)
             self._correction = self._model().fit(start, table, target, weight)
             names = ("groups",) if self._reader.is_groups else PARTS
             self.weights_ = dict(zip(names, self._mixture.weights.tolist(), strict=True))

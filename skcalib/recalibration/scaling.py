@@ -1,6 +1,6 @@
 """Vector, matrix, Dirichlet and diagonal scaling: maps of all logits at once.
 
-`LinkRecalibrator` is the base class; `ShrinkageSearch` chooses the shrinkage by cross-validation.
+`LinkRecalibrator` is the base class; `_ShrinkageSearch` chooses the shrinkage by cross-validation.
 `AffineRecalibrator` is the base class of affine maps. Under the log loss `_AffineSearch` fits them
 by Newton's method, and chooses the shrinkage by its evidence. The affine maps follow, then
 `DiagonalOrderPreserving`.
@@ -47,11 +47,8 @@ from skcalib.scores import LogLoss
 from skcalib.smoothers._base import check_folds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import ArrayLike
 
-    from skcalib.links import Link
     from skcalib.links.maps import Affine
     from skcalib.scores import LossLike, ProperScore
 
@@ -106,7 +103,7 @@ class LinkRecalibrator(LogitRecalibrator):
         return logits
 
     def _fit_link(self, search, samples):
-        """Fit the link of a `ShrinkageSearch`, with the strength that it finds."""
+        """Fit the link of a `_ShrinkageSearch`, with the strength that it finds."""
         score, target = samples.score, samples.target
         data = samples.forecast, target, samples.weight
         link, (beta, passes) = search.prepared(data[0]), fit_temperature(score, *data)
@@ -158,7 +155,7 @@ class LinkRecalibrator(LogitRecalibrator):
         return add("softmax", add.part(self._fitted, self._theta, x))
 
 
-class ShrinkageSearch:
+class _ShrinkageSearch:
     """Fits a link with shrinkage, whose strength five-fold cross-validation may choose.
 
     `link` is not prepared, and has the method ``tempered``; `max_iter`, `tol` and `rounding` are
@@ -171,39 +168,23 @@ class ShrinkageSearch:
         self.link, self.score, self.rounding = link, score, rounding
         self.max_iter, self.tol = max_iter, tol
 
-    def prepared(self, logits: np.ndarray) -> Any:
+    def prepared(self, logits):
         """A copy of the link, prepared for logits."""
         return copy(self.link).prepare(logits)
 
-    def fit(
-        self,
-        link: Any,
-        logits: np.ndarray,
-        target: np.ndarray,
-        weight: np.ndarray,
-        strength: float,
-        start: np.ndarray,
-    ) -> LinkFit:
+    def fit(self, link, logits, target, weight, strength, start):
         """The `LinkFit` with a strength of the shrinkage, from the parameters `start`."""
         data = link, self.score, logits, target, weight
-        options: dict[str, Any] = {"max_iter": self.max_iter, "tolerance": self.tol}
+        options = {"max_iter": self.max_iter, "tolerance": self.tol}
         options |= {"shrinkage": strength, "start": start, "rounding": self.rounding}
         return fit_link(*data, **options)
 
-    def choose(
-        self,
-        shrinkage: float | str,
-        link: Any,
-        start: np.ndarray,
-        logits: np.ndarray,
-        target: np.ndarray,
-        weight: np.ndarray,
-    ) -> tuple[float, np.ndarray]:
+    def choose(self, shrinkage, link, start, logits, target, weight):
         """Strength, as given, or the strongest within one standard error of the best; and a start.
 
         `start` are the parameters of temperature scaling.
         """
-        if not is_auto(shrinkage):
+        if not _is_auto(shrinkage):
             return float(shrinkage), start
         if len(target) < _FEWEST:
             return np.inf, start
@@ -216,9 +197,7 @@ class ShrinkageSearch:
         number = first_within_one_standard_error(np.array(losses), weight)[0]
         return STRENGTHS[number], start
 
-    def losses_by_strength(
-        self, logits: np.ndarray, target: np.ndarray, weight: np.ndarray
-    ) -> Iterator[np.ndarray]:
+    def losses_by_strength(self, logits, target, weight):
         """Yield the held-out losses (n,) of each strength, in decreasing order.
 
         Each fit starts from that of the next stronger shrinkage. Folds run in parallel under
@@ -241,38 +220,27 @@ class ShrinkageSearch:
                 paths[k], held_out[folds[k][1]] = (paths[k][0], reached), loss
             yield held_out
 
-    def path(
-        self, logits: np.ndarray, target: np.ndarray, weight: np.ndarray
-    ) -> tuple[Any, np.ndarray]:
+    def path(self, logits, target, weight):
         """The link of a fold, and its initial parameters."""
         link, (beta, _) = self.prepared(logits), fit_temperature(self.score, logits, target, weight)
         return link, link.tempered(target.shape[1], beta)
 
-    def step(
-        self,
-        link: Any,
-        start: Any,
-        strength: float,
-        train: tuple[np.ndarray, np.ndarray, np.ndarray],
-        test: tuple[np.ndarray, ...],
-    ) -> tuple[Any, np.ndarray]:
+    def step(self, link, start, strength, train, test):
         """Where the next fit of a fold starts, and losses on the held-out samples of the fold."""
         if np.isfinite(strength):
             loose = copy(self)
             loose.max_iter, loose.tol = min(self.max_iter, 100), max(self.tol, 1e-5)
             loose.rounding = _LOOSE
             start = loose.fit(link, *train, strength, start).theta
-        return start, held_out_loss(self.score, link, start, test)
+        return start, _held_out_loss(self.score, link, start, test)
 
 
-def is_auto(shrinkage: float | str) -> bool:
+def _is_auto(shrinkage):
     """Whether the strength is chosen from the samples."""
     return isinstance(shrinkage, str) and shrinkage == "auto"
 
 
-def held_out_loss(
-    score: ProperScore, link: Link, theta: np.ndarray, test: tuple[np.ndarray, ...]
-) -> np.ndarray:
+def _held_out_loss(score, link, theta, test):
     """Losses (m,) of a map on held-out logits, targets and weights."""
     logits, target, _ = test
     return score.logit_loss(target, link.apply(theta, logits))[0]
@@ -306,9 +274,9 @@ class AffineRecalibrator(LinkRecalibrator):
             return None
         found, share = [copy(self) for _ in folds], mean_one(samples.weight)
         for k, one in enumerate(found):
-            one.shrinkage_, theta = fit.without([k], chosen=is_auto(self.shrinkage))
+            one.shrinkage_, theta = fit.without([k], chosen=_is_auto(self.shrinkage))
             test = samples.forecast[folds[k]], samples.target[folds[k]], share[folds[k]]
-            loss = held_out_loss(samples.score, fit.link, theta, test)
+            loss = _held_out_loss(samples.score, fit.link, theta, test)
             if not (fit.is_usual(k) and fit.follows(theta, k, test[2] @ loss)):
                 return None
             one._take(fit.link, LinkFit(theta, 1, True, "one step"), 1.0)
@@ -316,10 +284,10 @@ class AffineRecalibrator(LinkRecalibrator):
         return found
 
 
-class _AffineSearch(ShrinkageSearch):
+class _AffineSearch(_ShrinkageSearch):
     """Newton's method under the log loss, and the strength of the highest evidence."""
 
-    def newton(self, n_classes: int) -> bool:
+    def newton(self, n_classes):
         """Whether the Hessian is known, and not too large."""
         few = len(self.link.start(n_classes)) <= _MOST_PARAMETERS
         return few and isinstance(self.score, LogLoss)
@@ -338,7 +306,7 @@ class _AffineSearch(ShrinkageSearch):
     def choose(self, shrinkage, link, start, logits, target, weight):
         """As of the base class; by the evidence where Newton's method is in use."""
         data = logits, target, weight
-        if not is_auto(shrinkage) or len(target) < _FEWEST or not self.newton(target.shape[1]):
+        if not _is_auto(shrinkage) or len(target) < _FEWEST or not self.newton(target.shape[1]):
             return super().choose(shrinkage, link, start, *data)
         sizes = {"size": len(weight), "share": effective_size(weight) / len(weight)}
         return fit_by_evidence(link, _sums_of(link, *data), start, **sizes)[:2]
@@ -356,7 +324,7 @@ class _AffineSearch(ShrinkageSearch):
         share = mean_one(weight)
         parts = [(logits[one], target[one], share[one]) for one in rows]
         link, start = self.path(logits, target, weight)
-        return affine_fit(link, parts, start, None if is_auto(shrinkage) else float(shrinkage))
+        return affine_fit(link, parts, start, None if _is_auto(shrinkage) else float(shrinkage))
 
 
 def _sums_of(link, logits, target, weight):
@@ -623,7 +591,7 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         network = self.variant == "network"
         link = MonotoneNetwork(seed=self.random_state) if network else MonotonePieces()
         # Slow progress at the end of a fit has no benefit out of sample.
-        search = ShrinkageSearch(link, samples.score, self.max_iter, self.tol, rounding=1e-9)
+        search = _ShrinkageSearch(link, samples.score, self.max_iter, self.tol, rounding=1e-9)
         self._fit_link(search, samples)
 
     def transform_logits(self, logits: ArrayLike) -> np.ndarray:

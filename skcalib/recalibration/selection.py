@@ -217,7 +217,7 @@ def held_out_losses(
             "them: choose another cv."
         )
     data, n_folds = (proba, y, weight, classes), len(folds)
-    pairs = [(_others(used, test, len(y)), test) for test in folds]
+    pairs = [(np.setdiff1d(used, test), test) for test in folds]
     tasks = []
     for candidate in candidates:
         known = average if isinstance(candidate, ModelAverageScaling) else None
@@ -302,13 +302,6 @@ def one_standard_error(
         names[chosen],
         mean_interval(losses[0] - losses[chosen], weight, confidence_level, **rows),
     )
-
-
-def _others(used, test, n_samples):
-    """The used rows that are not in the test fold."""
-    kept = np.zeros(n_samples, dtype=bool)
-    kept[used], kept[test] = True, False
-    return np.flatnonzero(kept)
 
 
 def _of_fold(candidate, fitted, train, test, proba, y, weight, classes, scores, forecasts):

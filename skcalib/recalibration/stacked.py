@@ -282,7 +282,7 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
         self.classes_ = check_chunk_labels(self.labels, type(self).__name__)
         most = min(_MOST_ROWS, 20 * _MOST_VALUES // len(self.classes_))
         source = Chunks(chunks)
-        part = source.reduce(_part_of_chunk, partial(_part_of_both, most), self, most)
+        part = source.reduce(partial(_part_of_chunk, self, most), partial(_part_of_both, most))
         if part is None:
             raise ValueError("chunks has no sample of positive weight: at least one is needed.")
         self.n_features_in_ = part[0].shape[1]
@@ -577,10 +577,9 @@ class HeldOutMixture:
         return start + free @ found.parameters
 
 
-def _part_of_chunk(number, values, y, *rest):
+def _part_of_chunk(recalibrator, most, number, *chunk):
     """Values, columns, weights and random keys of a chunk: the samples of the smallest keys."""
-    recalibrator, most = rest[-2:]
-    read = read_chunk(recalibrator, recalibrator.classes_, number, values, y, *rest[:-2])
+    read = read_chunk(recalibrator, recalibrator.classes_, number, *chunk)
     if read is None:
         return None
     rng = np.random.default_rng([recalibrator.random_state, number])

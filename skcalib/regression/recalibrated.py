@@ -132,10 +132,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
             per sample, and ``groups`` for the splitter. Routed as metadata where metadata routing
             is enabled.
         """
-        if y is None:
-            raise ValueError(
-                "RecalibratedRegressorCV requires y to be passed, but the target y is None."
-            )
+        self._check_passed(y)
         check_parameters_of(self)
         if self.recalibrator is not None:
             _check_maps_moments(self.recalibrator)

@@ -36,7 +36,7 @@ def fit_in(basis, y, forecast, weight):
     average = ModelAverage()
     average._set_samples(forecast, np.eye(forecast.shape[1])[y], weight, None)
     average.basis, average.every = basis, Directions(basis, forecast)
-    average.directions = average.every.only(set(basis.groups) - CONFUSION)
+    average.directions = average.every.of(set(basis.groups) - CONFUSION)
     average._fit_tree(*tree_of(basis))
     return average
 
