@@ -132,13 +132,13 @@ def _tempered_truth(label_temperature, score_temperature):
 
 
 @cache
-def _classwise_truth(n_classes, label_temperature, score_temperature, *, seed=0):
+def _classwise_truth(n_classes, label_temperature, score_temperature):
     """Integrals over the logit of S_k, averaged over the ratios w of the other classes."""
     # u_k ~ Beta(1, K - 1) is independent of w ~ Dirichlet. With temperatures a and b,
     # A = sum w^(1 / a) and B = sum w^(1 / ab): logit S_k = logit(u_k) / ab - log B and
     # logit p_k = b logit S_k + b log B - log A. The largest w is drawn first: it matters most.
     a, b, rest = label_temperature, score_temperature, n_classes - 1
-    uniform = 1 - qmc.Sobol(rest, seed=seed).random(1024)
+    uniform = 1 - qmc.Sobol(rest, seed=0).random(1024)
     largest = np.cumsum(np.log(uniform) / np.arange(rest, 0, -1), axis=1)  # order statistics
     log_w = np.log(-np.log(-np.expm1(np.minimum(largest, -np.finfo(float).tiny))))
     log_w -= logsumexp(log_w, axis=1, keepdims=True)
@@ -225,9 +225,8 @@ def make_widmann(
     """
     look_up(model, MODELS, "model")
     n_samples, n_classes = check_sizes(n_samples, n_classes)
-    concentration = check_real(
-        concentration, "concentration", "positive and finite", np.nextafter(0, 1)
-    )
+    least = "positive and finite", np.nextafter(0, 1)
+    concentration = check_real(concentration, "concentration", *least)
     mixture = _check_mixture(mixture, model)
     rng = check_random_state(random_state)
     # Gamma(a) = Gamma(a + 1) U^(1/a) in distribution; logarithms do not underflow for small a.
@@ -317,13 +316,8 @@ def make_logistic_scores(
     y = rng.randint(2, size=n_samples)
     x = rng.standard_normal(n_samples) + 1 - 2 * y
     pairs = [np.column_stack([expit(-z), expit(z)]) for z in (intercept + slope * x, -2 * x)]
-    return Bunch(
-        X=x[:, None],
-        y=y,
-        y_proba=pairs[0],
-        posterior=pairs[1],
-        truth=dict(_logistic_truth(intercept, slope)),
-    )
+    truth = dict(_logistic_truth(intercept, slope))
+    return Bunch(X=x[:, None], y=y, y_proba=pairs[0], posterior=pairs[1], truth=truth)
 
 
 @cache

@@ -196,14 +196,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         if divides and alone:
             own_folds = [np.searchsorted(held_out[0][2], test) for _, test in folds]
         tasks = (
-            (
-                recalibrator,
-                proba,
-                y[rows],
-                _rows(weight, rows),
-                self.classes_,
-                _rows(features, rows),
-            )
+            (recalibrator, proba, y[rows], _at(rows, weight), self.classes_, _at(rows, features))
             for _, proba, rows in held_out
         )
         fit = partial(fit_recalibrator, folds=own_folds)
@@ -308,7 +301,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         return tags
 
 
-def _rows(values, rows):
+def _at(rows, values):
     return None if values is None else take_rows(values, rows)
 
 

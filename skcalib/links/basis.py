@@ -11,7 +11,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from math import factorial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.polynomial.legendre import legder, legval
@@ -55,20 +55,14 @@ class LogitBasis:
         """All but the combinations of directions, which are computed where they are needed."""
         return {**self.__dict__, "_mixes": {}}
 
-    def fit(
-        self, forecast: np.ndarray, weight: np.ndarray, *, size: float, by_class: bool = True
-    ) -> Self:
-        """Learn from forecasts (n, K) and weights (n,); `size` is the effective number of samples.
-
-        Without `by_class` there are no directions of single classes (more than two classes).
-        """
-        self.fit_directions(forecast, weight, size=size, by_class=by_class)
-        return self
-
     def fit_directions(
         self, forecast: np.ndarray, weight: np.ndarray, *, size: float, by_class: bool = True
     ) -> Directions:
-        """As `fit`; return the directions at these forecasts, which this computes anyway."""
+        """Learn from forecasts (n, K) and weights (n,); return the directions at these forecasts.
+
+        `size` is the effective number of samples. Without `by_class` there are no directions of
+        single classes (more than two classes).
+        """
         self.limit = detection_limit(forecast)
         self._declare(size, by_class)
         self._learn_curves(self.log_proba(forecast), weight)
@@ -185,11 +179,11 @@ class LogitBasis:
             sizes |= {"bias": free, "class_slopes": free} if self.by_class else {}
             sizes |= {"top": _SIMPLE, "top_high": high}
             sizes |= {"confusion": self.n_classes * free} if self.confusion else {}
-        ends = np.cumsum(list(sizes.values()))
-        return {
-            name: slice(int(end) - size, int(end))
-            for (name, size), end in zip(sizes.items(), ends, strict=True)
-        }
+        spans, start = {}, 0
+        for name, size in sizes.items():
+            spans[name] = slice(start, start + size)
+            start += size
+        return spans
 
     def _of_two(self, log, names):
         odds = log[:, 1] - log[:, 0]

@@ -88,9 +88,8 @@ class AverageWithout(ModelAverage):
         self.weight, self.unit = whole.weight[left_out], whole.unit[left_out]
         every = Directions(self.basis, self.forecast)
         self.directions = every.of(whole.directions.names)
-        parents = {
-            frozenset(groups): frozenset(parent) for groups, parent in tree_of(self.basis)[0]
-        }
+        pairs = tree_of(self.basis)[0]
+        parents = {frozenset(groups): frozenset(parent) for groups, parent in pairs}
         identity = identity_model(np.exp(self.basis.log_proba(self.forecast)))
         self._base = self._log_likelihood(identity.proba)
         fitted, self._expansions, self._usual = {frozenset(): identity}, {}, {}
@@ -187,9 +186,7 @@ class AffineFit(NamedTuple):
         size, rest = self.sizes.sum(), np.delete(np.arange(len(self.sizes)), left_out)
         factor = self.sizes[rest].sum() / self.masses[rest].sum()
         held_out = _total([self.sums[k] for k in left_out])
-        sums: Any = [
-            factor * (one - other) for one, other in zip(self.total, held_out, strict=True)
-        ]
+        sums: Any = [factor * (one - own) for one, own in zip(self.total, held_out, strict=True)]
         share, strength = self.masses.sum() / self.squares, self.shrinkage
         if chosen:
             strength, _ = best_strength(self.link, self.theta, sums, share)

@@ -457,9 +457,8 @@ class Mixing:
         steps = [path[level, finite] for path, level in zip(self.paths, best, strict=True)]
 
         def losses(shares):
-            return self.losses(
-                sum(share * step for share, step in zip(shares, steps, strict=True)), finite
-            )
+            step = sum(share * step for share, step in zip(shares, steps, strict=True))
+            return self.losses(step, finite)
 
         def mean_loss(shares):
             return float(weighted_mean(losses(shares), weight))

@@ -350,9 +350,7 @@ def _standard_errors(ratio, share, size, prior):
     known = np.eye(len(prior)) / len(prior) + total * np.outer(prior, prior)
     known = _PRIOR * len(prior) * known  # information of the prior, about log ratios of frequencies
     information = basis.T @ (size * (own.T * share) @ own + known) @ basis
-    slope = (
-        (np.diag(prior) - np.outer(prior, prior)) @ basis @ np.linalg.solve(information, basis.T)
-    )
+    slope = _multinomial(prior) @ basis @ np.linalg.solve(information, basis.T)
     noise = size**2 * (own.T * share**2) @ own + known
     return np.sqrt(np.diag(slope @ noise @ slope.T)), size * own @ slope.T
 
@@ -471,9 +469,8 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
 
             options, start = {"gtol": 1e-10, "ftol": 1e-13}, np.zeros(logits.shape[1])
             fit = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-            evidence = automatic and _evidence(
-                logits + fit.x, target, size * share, precision, fit.x
-            )
+            data = logits + fit.x, target, size * share
+            evidence = automatic and _evidence(*data, precision, fit.x)
             found.append((float(evidence), float(precision), fit))
         _, self.shrinkage_, fit = max(found, key=lambda one: one[0])
         converged = fit.success or np.abs(fit.jac).max() < 1e-4  # or rounding ended the search

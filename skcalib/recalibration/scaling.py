@@ -534,10 +534,6 @@ class DiagonalOrderPreserving(LinkRecalibrator):
     shrinkage : float or "auto", default=1.0
         Strength, in samples, of the shrinkage of the network's parameters towards temperature
         scaling. "auto" chooses it by cross-validation, as for `MatrixScaling`.
-    max_iter : int, default=1000
-        Maximum number of iterations.
-    tol : float, default=1e-5
-        Stop where no component of the gradient is larger.
     random_state : int, default=0
         Seed of the first layers of the network.
 

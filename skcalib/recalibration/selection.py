@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._labels import one_hot
-from skcalib._parallel import join_folds
+from skcalib._parallel import join_folds, run_each
 from skcalib._records import Record
 from skcalib._values import shown
 from skcalib.inference import MeanInterval, first_within_one_standard_error, mean_interval
@@ -225,9 +224,8 @@ def held_out_losses(
         if len(used) == len(y):
             every = fit_without_each(candidate, *data, folds, known) or every
         tasks += [(candidate, fitted, *pair) for fitted, pair in zip(every, pairs, strict=True)]
-    parts = Parallel(n_jobs=n_jobs)(
-        delayed(_of_fold)(*task, *data, scores, forecasts) for task in tasks
-    )
+    tasks = [(*task, *data, scores, forecasts) for task in tasks]
+    parts = run_each(_of_fold, tasks, n_jobs=n_jobs)
     starts = range(0, len(parts), n_folds)
     found = [join_folds(parts[start : start + n_folds], folds, len(y)) for start in starts]
     m, tested = len(scores), found[0][1]

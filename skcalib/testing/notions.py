@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -45,8 +44,6 @@ def check_notion(
     ----------
     notion : Notion
         Instance to check.
-    n_classes : sequence of int, default=(2, 3, 10)
-        Numbers of classes to try. The notion must accept at least one of them.
 
     See Also
     --------
@@ -60,9 +57,8 @@ def check_notion(
     """
     run_laws(notion, [_is_a_notion])
     worlds = {k: _world(k, np.random.default_rng(random_state)) for k in n_classes}
-    attempts = {k: partial(_images, notion, *world[:2]) for k, world in worlds.items()}
-    for k in accepted(notion, attempts):
-        run_laws(notion, LAWS, *worlds[k])
+    for world in accepted(notion, worlds, lambda notion, world: _images(notion, *world[:2])):
+        run_laws(notion, LAWS, *world)
 
 
 def _world(n_classes, rng, n_samples=40):
