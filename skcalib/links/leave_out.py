@@ -29,7 +29,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skcalib.clusters import effective_size
-from skcalib.links.affine import Sums, affine_step, affine_sums, minimise_affine
+from skcalib.links.affine import (
+    Sums,
+    affine_step,
+    affine_sums,
+    best_strength,
+    fit_by_evidence,
+    minimise_affine,
+)
 from skcalib.links.averaging import (
     _CONFUSION_COST,
     _RIDGE,
@@ -41,7 +48,6 @@ from skcalib.links.averaging import (
     tree_of,
 )
 from skcalib.links.basis import CONFUSION, Directions
-from skcalib.links.evidence import best_strength, fit_by_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -216,11 +216,8 @@ class LabelShiftRecalibrator(Recalibrator):
     def _learn_priors(self, forecast, frequency, weight):
         """Class frequencies of both populations; `frequency` is that of the labels, or None."""
         n_classes, self._cells = len(self.classes_), None
-        self.source_prior_ = (
-            frequency
-            if self.source_prior is None
-            else self._checked(self.source_prior, "source_prior")
-        )
+        given = self.source_prior
+        self.source_prior_ = frequency if given is None else self._checked(given, "source_prior")
         given = self.target_prior
         if isinstance(given, str) and given != "em":
             raise ValueError(

@@ -33,8 +33,7 @@ from skcalib.links import (
     VectorMap,
     fit_link,
 )
-from skcalib.links.affine import affine_sums, minimise_affine
-from skcalib.links.evidence import fit_by_evidence
+from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
 from skcalib.links.leave_out import affine_fit, one_step_is_enough
 from skcalib.recalibration._base import LogitRecalibrator, warn_if_slow
 from skcalib.recalibration._chunked import FittedFromChunks

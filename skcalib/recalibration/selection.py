@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -328,8 +327,6 @@ def candidate_names(candidates: Sequence[BaseEstimator]) -> list[str]:
     for candidate in candidates:
         require_recalibrator(candidate)
     kinds, names = [type(c).__name__ for c in candidates], []
-    seen: Counter[str] = Counter()
-    for kind in kinds:
-        seen[kind] += 1
-        names.append(f"{kind}-{seen[kind]}" if kinds.count(kind) > 1 else kind)
+    for k, kind in enumerate(kinds, start=1):
+        names.append(f"{kind}-{kinds[:k].count(kind)}" if kinds.count(kind) > 1 else kind)
     return names

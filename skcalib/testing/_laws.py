@@ -53,12 +53,12 @@ def need_close(left, right, found, *, tolerance, scale=1.0):
     need(gap <= tolerance * scale, f"{found}, off by {np.max(gap, initial=0.0):.3g}")
 
 
-def need_probabilities(rows, found, *, tolerance=1e-9):
+def need_probabilities(rows, found):
     """Every row is a probability vector."""
     need(np.isfinite(rows), f"{found} must be finite")
-    need(rows >= -tolerance, f"{found} must not be negative, lowest is {np.min(rows):.3g}")
+    need(rows >= -1e-9, f"{found} must not be negative, lowest is {np.min(rows):.3g}")
     sums = rows.sum(axis=1)
-    need_close(sums, np.ones(len(rows)), f"{found} must sum to one", tolerance=tolerance)
+    need_close(sums, np.ones(len(rows)), f"{found} must sum to one", tolerance=1e-9)
 
 
 def refuses(call):

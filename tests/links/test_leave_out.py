@@ -10,10 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 from skcalib import IdentityRecalibrator, MatrixScaling, VectorScaling
 from skcalib.clusters import effective_size
 from skcalib.links import DirichletMap, MatrixMap, VectorMap, leave_out
-from skcalib.links.affine import affine_sums, minimise_affine
+from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
 from skcalib.links.averaging import ModelAverage, tree_of
 from skcalib.links.basis import CONFUSION, Directions
-from skcalib.links.evidence import fit_by_evidence
 from skcalib.links.leave_out import (
     AverageWithout,
     affine_fit,
