@@ -16,7 +16,6 @@ from skcalib.links.averaging import ModelAverage, averaged_map
 from skcalib.links.leave_out import AverageWithout, one_step_is_enough
 from skcalib.recalibration._base import Recalibrator
 from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.tower import weighted_mean
 
 _LEAST = 1e-12  # noise rate at which the slope of the loss is that at 0
 
@@ -142,10 +141,7 @@ class LabelNoiseScaling(FittedFromSketch):
         slopes = slope(_LEAST), slope(rates[1])
         if slopes[0] < 0 < slopes[1]:
             rates.append(brentq(slope, _LEAST, rates[1], xtol=1e-14))
-        losses = [
-            float(weighted_mean(score.loss(target, self._mixed(forecast, rate)), samples.weight))
-            for rate in rates
-        ]
+        losses = [samples.mean_loss(self._mixed(forecast, rate)) for rate in rates]
         best = int(np.argmin(losses))
         self.noise_rate_ = rates[best]
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
