@@ -132,13 +132,13 @@ def _tempered_truth(label_temperature, score_temperature):
 
 
 @cache
-def _classwise_truth(n_classes, label_temperature, score_temperature):
+def _classwise_truth(n_classes, label_temperature, score_temperature, *, seed=0):
     """Integrals over the logit of S_k, averaged over the ratios w of the other classes."""
     # u_k ~ Beta(1, K - 1) is independent of w ~ Dirichlet. With temperatures a and b,
     # A = sum w^(1 / a) and B = sum w^(1 / ab): logit S_k = logit(u_k) / ab - log B and
     # logit p_k = b logit S_k + b log B - log A. The largest w is drawn first: it matters most.
     a, b, rest = label_temperature, score_temperature, n_classes - 1
-    uniform = 1 - qmc.Sobol(rest, seed=0).random(1024)
+    uniform = 1 - qmc.Sobol(rest, seed=seed).random(1024)
     largest = np.cumsum(np.log(uniform) / np.arange(rest, 0, -1), axis=1)  # order statistics
     log_w = np.log(-np.log(-np.expm1(np.minimum(largest, -np.finfo(float).tiny))))
     log_w -= logsumexp(log_w, axis=1, keepdims=True)
