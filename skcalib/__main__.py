@@ -504,22 +504,10 @@ def _sketch_of_table(path, options, labels, known):
 
 def _stored_sketch(path, options):
     """The sketch in a file that has the bytes of `ForecastSketch.to_bytes`."""
-    given = {
-        "--label-column": options.label_column,
-        "--score-column": options.score_column,
-        "--ignore": options.ignore,
-        "--sep": options.sep,
-        "--decimal": options.decimal,
-        "--features": options.features,
-        "--by": options.by,
-        "--groups": options.groups,
-        "--event": options.event,
-        "--normalize": options.normalize,
-        "--sketch": options.sketch,
-        "--save-sketch": options.save_sketch,
-    }
-    for option, value in given.items():
-        if value:
+    names = ("label_column", "score_column", "ignore", "sep", "decimal", "features", "by", "groups")
+    for name in (*names, "event", "normalize", "sketch", "save_sketch"):
+        if getattr(options, name):
+            option = f"--{name.replace('_', '-')}"
             raise ValueError(f"{option} is for samples, but {path.name} is a sketch: leave it out.")
     if not path.is_file():
         raise ValueError(f"{path} is not a file.")

@@ -154,7 +154,8 @@ def _add_file(options, say):
     except ValueError as error:
         raise ValueError(f"{options.file.name} cannot be added: {error}") from error
     data, added = monitor.to_bytes(), monitor.n_alarms_ - before
-    say(f"{options.file.name}: {_count(added)}. All: {monitor.summary()}")
+    alarms = {0: "no alarm", 1: "an alarm"}.get(added, f"{added} alarms")
+    say(f"{options.file.name}: {alarms}. All: {monitor.summary()}")
     replace_file(options.state, data)
     return int(added > 0)
 
@@ -240,7 +241,3 @@ def _groups(table, columns):
     else:
         cells = np.asarray(table).T.tolist()
     return np.array([" / ".join(map(str, row)) for row in zip(*cells, strict=True)], dtype=object)
-
-
-def _count(n_alarms):
-    return {0: "no alarm", 1: "an alarm"}.get(n_alarms, f"{n_alarms} alarms")

@@ -20,8 +20,8 @@ from skcalib.grouping import GroupingLossEstimator
 from skcalib.notions import Multilabel
 from skcalib.problem import problem_of
 from skcalib.recalibration import IdentityRecalibrator, ModelAverageScaling
-from skcalib.recalibration._names import resolve_recalibrator
 from skcalib.recalibration.selection import held_out_losses
+from skcalib.recalibration.stacked import resolve_recalibrator
 from skcalib.scores import resolve_loss
 from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean

@@ -225,9 +225,8 @@ def make_widmann(
     """
     look_up(model, MODELS, "model")
     n_samples, n_classes = check_sizes(n_samples, n_classes)
-    concentration = check_real(
-        concentration, "concentration", "positive and finite", np.nextafter(0, 1)
-    )
+    least = "positive and finite", np.nextafter(0, 1)
+    concentration = check_real(concentration, "concentration", *least)
     mixture = _check_mixture(mixture, model)
     rng = check_random_state(random_state)
     # Gamma(a) = Gamma(a + 1) U^(1/a) in distribution; logarithms do not underflow for small a.
@@ -317,13 +316,8 @@ def make_logistic_scores(
     y = rng.randint(2, size=n_samples)
     x = rng.standard_normal(n_samples) + 1 - 2 * y
     pairs = [np.column_stack([expit(-z), expit(z)]) for z in (intercept + slope * x, -2 * x)]
-    return Bunch(
-        X=x[:, None],
-        y=y,
-        y_proba=pairs[0],
-        posterior=pairs[1],
-        truth=dict(_logistic_truth(intercept, slope)),
-    )
+    truth = dict(_logistic_truth(intercept, slope))
+    return Bunch(X=x[:, None], y=y, y_proba=pairs[0], posterior=pairs[1], truth=truth)
 
 
 @cache

@@ -102,13 +102,14 @@ def make_grouping_problem(
     shift = heterogeneity * LINKS[link](across)
     posterior = _grouped(expit(z), expit(-z), shift, optimal_accuracy)
     truth = _grouping_truth(heterogeneity, LINKS[link], optimal_accuracy, logit_variance)
-    return Bunch(
-        X=X,
-        y=draw_codes(posterior.cumsum(axis=1), rng),
-        y_proba=np.column_stack([expit(-z), expit(z)]),
-        posterior=posterior,
-        truth={"brier": 0.0, "log": 0.0, **truth},
-    )
+    return _calibrated(X, np.column_stack([expit(-z), expit(z)]), posterior, truth, rng)
+
+
+def _calibrated(X, y_proba, posterior, truth, rng):
+    """Samples of a calibrated classifier, with labels drawn from the posterior."""
+    y = draw_codes(posterior.cumsum(axis=1), rng)
+    truth = {"brier": 0.0, "log": 0.0, **truth}
+    return Bunch(X=X, y=y, y_proba=y_proba, posterior=posterior, truth=truth)
 
 
 def _grouped(score, rest, shift, optimal_accuracy):
@@ -224,13 +225,8 @@ def make_grouping_curves(
     y_proba, above, below, share = _curves(curve, size, steepness)
     positive = rng.random_sample(n_samples) < share
     posterior = np.where(positive[:, None], above, below)
-    return Bunch(
-        X=np.where(positive, size, -size)[:, None],
-        y=draw_codes(posterior.cumsum(axis=1), rng),
-        y_proba=y_proba,
-        posterior=posterior,
-        truth={"brier": 0.0, "log": 0.0, **_curves_truth(curve)},
-    )
+    X = np.where(positive, size, -size)[:, None]
+    return _calibrated(X, y_proba, posterior, _curves_truth(curve), rng)
 
 
 def _curves(curve, size, steepness):

@@ -154,7 +154,7 @@ class PartAverage(ModelAverage):
     @cached_property
     def directions(self) -> Directions:  # type: ignore[override]
         """The directions of the part, at all samples."""
-        return Directions(self.basis, self.forecast).only(self._names)
+        return Directions(self.basis, self.forecast).of(self._names)
 
     @property
     def start(self) -> Model:

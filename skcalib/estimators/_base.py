@@ -20,11 +20,10 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import InputTags, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from skcalib._labels import check_y, has_columns, unique_labels
-from skcalib._parallel import threads_for
+from skcalib._parallel import run_each, threads_for
 from skcalib._validation import check_indices, check_weight, weighted_rows
 from skcalib.estimators._response import (
     aligned_proba,
@@ -303,24 +302,19 @@ class ClassifierTrainer(MetaEstimator):
                 f"y contains {unknown.tolist()[0]!r}, but the classes of the frozen classifier are "
                 f"{classes.tolist()}: no map of its probabilities can predict it."
             )
-        return self.estimator, self._aligned_proba(self.estimator, X, classes), np.arange(len(y))
+        proba = aligned_proba(self.estimator, X, classes, self.response_method)
+        return self.estimator, proba, np.arange(len(y))
 
     def _cross_fit(self, X, y, folds, params):
         how = {"response_method": self.response_method, "n_jobs": self.n_jobs}
         return cross_fit(self._wrapped(), X, y, folds, params, **how)
 
     def _fit_folds(self, X, y, folds, params):
-        classes = unique_labels(y)
         (X,) = indexable(X)
-        options = (classes, self.response_method, params)
-        parts = Parallel(n_jobs=self.n_jobs)(
-            delayed(fit_fold)(self._wrapped(), X, y, *fold, *options) for fold in folds
-        )
+        options = unique_labels(y), self.response_method, params
+        tasks = ((self._wrapped(), X, y, *fold, *options) for fold in folds)
+        parts = run_each(fit_fold, tasks, n_jobs=self.n_jobs)
         return [(*part, test) for part, (_, test) in zip(parts, folds, strict=True)]
-
-    def _aligned_proba(self, model, X, classes):
-        """Probabilities of a fitted classifier, one column for each of `classes`."""
-        return aligned_proba(model, X, classes, self.response_method)
 
 
 def cross_fit(estimator, X, y, folds, params, *, response_method, n_jobs):

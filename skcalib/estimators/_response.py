@@ -226,8 +226,5 @@ def clone_estimator(estimator):
 
 
 def _per_sample(value, n_samples):
-    return (
-        hasattr(value, "__len__")
-        and not isinstance(value, (str, dict))
-        and (len(value) == n_samples)
-    )
+    sized = hasattr(value, "__len__") and not isinstance(value, (str, dict))
+    return sized and len(value) == n_samples

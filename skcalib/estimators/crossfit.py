@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, check_memory
 from skcalib._parallel import threads_for
 from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib.estimators._base import ClassifierTrainer, check_fold_classes, cross_fit
-from skcalib.estimators._response import classes_of, clone_estimator
+from skcalib.estimators._response import aligned_proba, classes_of, clone_estimator
 from skcalib.recalibration._base import TransformerOfColumns
 
 if TYPE_CHECKING:
@@ -174,4 +174,4 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
         """
         check_is_fitted(self)
         self._check_new(X)
-        return self._aligned_proba(self.estimator_, X, self.classes_)
+        return aligned_proba(self.estimator_, X, self.classes_, self.response_method)

@@ -24,9 +24,8 @@ from skcalib.recalibration._base import (
     takes_features,
     warn_without_weight,
 )
-from skcalib.recalibration._names import resolve_recalibrator
 from skcalib.recalibration.selection import candidate_names, select_recalibrator
-from skcalib.recalibration.stacked import StackedRecalibrator
+from skcalib.recalibration.stacked import StackedRecalibrator, resolve_recalibrator
 from skcalib.scores import resolve_training_loss
 
 if TYPE_CHECKING:
@@ -197,14 +196,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         if divides and alone:
             own_folds = [np.searchsorted(held_out[0][2], test) for _, test in folds]
         tasks = (
-            (
-                recalibrator,
-                proba,
-                y[rows],
-                _rows(weight, rows),
-                self.classes_,
-                _rows(features, rows),
-            )
+            (recalibrator, proba, y[rows], _at(rows, weight), self.classes_, _at(rows, features))
             for _, proba, rows in held_out
         )
         fit = partial(fit_recalibrator, folds=own_folds)
@@ -309,7 +301,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         return tags
 
 
-def _rows(values, rows):
+def _at(rows, values):
     return None if values is None else take_rows(values, rows)
 
 

@@ -170,7 +170,7 @@ class ModelAverage:
         by_class = n_classes > 2 and size >= PER_CLASS * n_classes
         self.basis = LogitBasis(n_classes)
         self.every = self.basis.fit_directions(forecast, self.weight, size=size, by_class=by_class)
-        self.directions = self.every.only(set(self.basis.groups) - CONFUSION)
+        self.directions = self.every.of(set(self.basis.groups) - CONFUSION)
         self._fit_tree(*tree_of(self.basis))
         if self.label.ndim == 2:
             self._divide_by_dispersion()
@@ -193,7 +193,7 @@ class ModelAverage:
         self.dispersion = float(np.clip(found, _LEAST_DISPERSION, 1.0))
         if self.dispersion < 1:
             self.weight, self.unit = self.weight / self.dispersion, self.unit / self.dispersion
-            self.directions = self.every.only(set(self.basis.groups) - CONFUSION)
+            self.directions = self.every.of(set(self.basis.groups) - CONFUSION)
             self._fit_tree(*tree_of(self.basis))
 
     @property

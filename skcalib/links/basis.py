@@ -11,7 +11,7 @@ from __future__ import annotations
 from copy import copy
 from dataclasses import replace
 from math import factorial
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.polynomial.legendre import legder, legval
@@ -24,7 +24,7 @@ from skcalib.links.basis_block import FEW_CLASSES, BasisBlock
 from skcalib.links.distribution import DistributionFunction, cell_sums
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
 _FEWEST, _MOST = 6, 15  # polynomials of a curve
 _SIMPLE = 5  # highest degree of the first group of polynomials of a curve
@@ -55,20 +55,14 @@ class LogitBasis:
         """All but the combinations of directions, which are computed where they are needed."""
         return {**self.__dict__, "_mixes": {}}
 
-    def fit(
-        self, forecast: np.ndarray, weight: np.ndarray, *, size: float, by_class: bool = True
-    ) -> Self:
-        """Learn from forecasts (n, K) and weights (n,); `size` is the effective number of samples.
-
-        Without `by_class` there are no directions of single classes (more than two classes).
-        """
-        self.fit_directions(forecast, weight, size=size, by_class=by_class)
-        return self
-
     def fit_directions(
         self, forecast: np.ndarray, weight: np.ndarray, *, size: float, by_class: bool = True
     ) -> Directions:
-        """As `fit`; return the directions at these forecasts, which this computes anyway."""
+        """Learn from forecasts (n, K) and weights (n,); return the directions at these forecasts.
+
+        `size` is the effective number of samples. Without `by_class` there are no directions of
+        single classes (more than two classes).
+        """
         self.limit = detection_limit(forecast)
         self._declare(size, by_class)
         self._learn_curves(self.log_proba(forecast), weight)
@@ -185,11 +179,11 @@ class LogitBasis:
             sizes |= {"bias": free, "class_slopes": free} if self.by_class else {}
             sizes |= {"top": _SIMPLE, "top_high": high}
             sizes |= {"confusion": self.n_classes * free} if self.confusion else {}
-        ends = np.cumsum(list(sizes.values()))
-        return {
-            name: slice(int(end) - size, int(end))
-            for (name, size), end in zip(sizes.items(), ends, strict=True)
-        }
+        spans, start = {}, 0
+        for name, size in sizes.items():
+            spans[name] = slice(start, start + size)
+            start += size
+        return spans
 
     def _of_two(self, log, names):
         odds = log[:, 1] - log[:, 0]
@@ -298,37 +292,23 @@ class Directions:
             self._kept = [(rows, basis(forecast[rows])) for rows in self._rows]
 
     def __iter__(self) -> Iterator[tuple[slice, BasisBlock]]:
-        return iter(self._kept or self.of(self.names))
-
-    def of(self, names: Collection[str]) -> Iterable[tuple[slice, BasisBlock]]:
-        """Pairs (rows, block) with the directions of some groups only; may be read repeatedly."""
-        if self._kept is None:
-            return _Repeated(self.basis, self.forecast, self._rows, names)
-        return [(rows, self.basis.part(block, names)) for rows, block in self._kept]
+        """Pairs (rows, block), which are computed again in every pass if they are not kept."""
+        if self._kept is not None:
+            return iter(self._kept)
+        return ((rows, self.basis(self.forecast[rows], self.names)) for rows in self._rows)
 
     def rescale(self) -> None:
         """Apply the scales of the basis, where the blocks are older than these."""
         if self._kept is not None:
             self._kept = [(rows, self.basis.rescale(block)) for rows, block in self._kept]
 
-    def only(self, names: Collection[str]) -> Directions:
+    def of(self, names: Collection[str]) -> Directions:
         """Some of the groups, which share their arrays with the others."""
         found = copy(self)
         found.names = tuple(name for name in self.names if name in names)
         if self._kept is not None:
-            found._kept = list(found.of(found.names))
+            found._kept = [(rows, self.basis.part(block, names)) for rows, block in self._kept]
         return found
-
-
-class _Repeated:
-    """Blocks that are computed again in every pass."""
-
-    def __init__(self, basis, forecast, rows, names):
-        self.basis, self.forecast, self.rows, self.names = basis, forecast, rows, names
-
-    def __iter__(self):
-        for rows in self.rows:
-            yield rows, self.basis(self.forecast[rows], self.names)
 
 
 def _log_odds(log):

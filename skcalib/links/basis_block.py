@@ -337,9 +337,9 @@ class BasisBlock:
         return self.dense[:, np.arange(len(self.column)), self.column]
 
     def _at_column(self, values):
-        return (
-            values[..., 1] if self._binary else values[..., np.arange(len(self.log)), self.column]
-        )
+        if self._binary:
+            return values[..., 1]
+        return values[..., np.arange(len(self.log)), self.column]
 
     def _sum_by_column(self, values):
         """Sums (K, t) of the rows of values (n, t) with the same column."""

@@ -46,9 +46,8 @@ class DistributionFunction:
             weight = np.minimum(weight, weight.sum() / _KNOTS)
             rank = np.cumsum(weight) - 0.5 * weight
             kept = np.linspace(rank[0], rank[-1], _KNOTS)
-            self.values, self.reached = (
-                np.interp(kept, rank, one) for one in (self.values, self.reached)
-            )
+            self.values = np.interp(kept, rank, self.values)
+            self.reached = np.interp(kept, rank, reached)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the table, which is made where it is needed."""

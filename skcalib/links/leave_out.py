@@ -29,7 +29,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skcalib.clusters import effective_size
-from skcalib.links.affine import Sums, affine_step, affine_sums, minimise_affine
+from skcalib.links.affine import (
+    Sums,
+    affine_step,
+    affine_sums,
+    best_strength,
+    fit_by_evidence,
+    minimise_affine,
+)
 from skcalib.links.averaging import (
     _CONFUSION_COST,
     _RIDGE,
@@ -41,7 +48,6 @@ from skcalib.links.averaging import (
     tree_of,
 )
 from skcalib.links.basis import CONFUSION, Directions
-from skcalib.links.evidence import best_strength, fit_by_evidence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,10 +93,9 @@ class AverageWithout(ModelAverage):
         self.forecast, self.label = whole.forecast[left_out], whole.label[left_out]
         self.weight, self.unit = whole.weight[left_out], whole.unit[left_out]
         every = Directions(self.basis, self.forecast)
-        self.directions = every.only(whole.directions.names)
-        parents = {
-            frozenset(groups): frozenset(parent) for groups, parent in tree_of(self.basis)[0]
-        }
+        self.directions = every.of(whole.directions.names)
+        pairs = tree_of(self.basis)[0]
+        parents = {frozenset(groups): frozenset(parent) for groups, parent in pairs}
         identity = identity_model(np.exp(self.basis.log_proba(self.forecast)))
         self._base = self._log_likelihood(identity.proba)
         fitted, self._expansions, self._usual = {frozenset(): identity}, {}, {}
@@ -187,9 +192,7 @@ class AffineFit(NamedTuple):
         size, rest = self.sizes.sum(), np.delete(np.arange(len(self.sizes)), left_out)
         factor = self.sizes[rest].sum() / self.masses[rest].sum()
         held_out = _total([self.sums[k] for k in left_out])
-        sums: Any = [
-            factor * (one - other) for one, other in zip(self.total, held_out, strict=True)
-        ]
+        sums: Any = [factor * (one - own) for one, own in zip(self.total, held_out, strict=True)]
         share, strength = self.masses.sum() / self.squares, self.shrinkage
         if chosen:
             strength, _ = best_strength(self.link, self.theta, sums, share)

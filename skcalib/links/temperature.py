@@ -48,8 +48,7 @@ class TemperatureMap(Link):
     def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         return bool(theta[0] > 0)
 
-    def preserves_order(self, theta: np.ndarray, n_classes: int) -> bool:
-        return bool(theta[0] > 0)
+    preserves_order = injective
 
 
 def optimal_inverse_temperature(

@@ -1,11 +1,8 @@
 """Recalibrators: maps of the simplex that are transformers and classifiers."""
 
 from skcalib.recalibration._base import LogitRecalibrator, Recalibrator
-from skcalib.recalibration.averaged import ModelAverageScaling
 from skcalib.recalibration.group import GroupRecalibrator
-from skcalib.recalibration.identity import IdentityRecalibrator, LabelFrequency
 from skcalib.recalibration.improvement import CalibrationImprovement, calibration_improvement
-from skcalib.recalibration.label_noise import LabelNoiseScaling
 from skcalib.recalibration.label_shift import InterceptRecalibrator, LabelShiftRecalibrator
 from skcalib.recalibration.multilabel import MultilabelRecalibrator
 from skcalib.recalibration.one_vs_rest import (
@@ -22,8 +19,15 @@ from skcalib.recalibration.scaling import (
     DiagonalOrderPreserving,
     DirichletCalibration,
     MatrixScaling,
+    VectorScaling,
 )
 from skcalib.recalibration.selection import RecalibratorSelection
+from skcalib.recalibration.simple import (
+    IdentityRecalibrator,
+    LabelFrequency,
+    LabelNoiseScaling,
+    ModelAverageScaling,
+)
 from skcalib.recalibration.spline import SplineScaling
 from skcalib.recalibration.stacked import RecalibratorMixture, StackedRecalibrator
 from skcalib.recalibration.temperature import (
@@ -31,7 +35,6 @@ from skcalib.recalibration.temperature import (
     EnsembleTemperatureScaling,
     TemperatureScaling,
 )
-from skcalib.recalibration.vector_scaling import VectorScaling
 from skcalib.recalibration.venn_abers import VennAbersRecalibrator
 
 __all__ = [

@@ -46,12 +46,10 @@ from skcalib.scores import LogLoss, resolve_training_loss
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from numpy.typing import ArrayLike
     from sklearn.utils import Tags
 
-    from skcalib.scores import LossLike, ProperScore
+    from skcalib.scores import LossLike
 
 
 class CalibrationSamples:
@@ -69,21 +67,11 @@ class CalibrationSamples:
     """
 
     def __init__(
-        self,
-        score: ProperScore,
-        values: np.ndarray,
-        labels: np.ndarray,
-        weight: np.ndarray,
-        *,
-        read: Callable[[np.ndarray], np.ndarray] | None = None,
-        count: np.ndarray | None = None,
-        square: np.ndarray | None = None,
-        features: Any = None,
-        folds: list[np.ndarray] | None = None,
-    ) -> None:
+        self, score, values, labels, weight, *, read=None, count=None, square=None, folds=None
+    ):
         self.score, self.values, self.weight = score, values, weight
-        self.count, self.square, self.features, self.folds = count, square, features, folds
-        self.cluster: np.ndarray | None = None
+        self.count, self.square, self.folds = count, square, folds
+        self.features = self.cluster = None
         self._given, self._read = labels, read
 
     @cached_property
@@ -145,9 +133,8 @@ class TransformerOfColumns(TransformerMixin):
         """
         check_is_fitted(self)
         prefix = type(self).__name__.lower()
-        return np.asarray(
-            [f"{prefix}_{label}" for label in getattr(self, self._labels_of_columns)], dtype=object
-        )
+        labels = getattr(self, self._labels_of_columns)
+        return np.asarray([f"{prefix}_{label}" for label in labels], dtype=object)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -670,9 +657,7 @@ def is_injective(recalibrator):
     """
     if isinstance(recalibrator, Pipeline):
         declared = [is_injective(step) for _, step in recalibrator.steps if step != "passthrough"]
-        if None in declared:
-            return None
-        return all(declared)
+        return None if None in declared else all(declared)
     declared = getattr(recalibrator, "injective_", None)
     return None if declared is None else bool(declared)
 

@@ -81,7 +81,9 @@ class FittedFromChunks(LogitRecalibrator):
                 f"{self.loss!r}. Use TemperatureScaling, or fit on a part of the samples."
             )
         source = Chunks(chunks)
-        found = source.reduce(_first_reading, partial(_combined, self._pilot), self, classes)
+        found = source.reduce(
+            partial(_first_reading, self, classes), partial(_combined, self._pilot)
+        )
         if found is None:
             raise ValueError("chunks has no sample of positive weight: at least one is needed.")
         if not np.isfinite(found.weight):
@@ -118,9 +120,9 @@ class ChunkedLogits:
         exponent = int(np.frexp(found.weight / found.n_samples)[1])
         self._scale = exponent, found.n_samples / np.ldexp(found.weight, -exponent)
         self.n_samples, self.uniform = found.n_samples, found.uniform
-        self.counts = self._scaled(found.counts)
+        self.counts = _scaled(found.counts, self._scale)
         values, columns, weight = found.pilot
-        self.pilot = recalibrator._read(values), columns, self._scaled(weight)
+        self.pilot = recalibrator._read(values), columns, _scaled(weight, self._scale)
         self._losses: tuple[float, float, float] | None = None
 
     @property
@@ -141,7 +143,7 @@ class ChunkedLogits:
 
     def reduce(self, function: Callable[..., Any], combine: Any, *args: Any) -> Any:
         """One pass with another combination of the results."""
-        read = _Reading(self._recalibrator, self._scale, function, args)
+        read = partial(_of_chunk, self._recalibrator, self._scale, function, args)
         return self._source.reduce(read, combine)
 
     def losses(self) -> tuple[float, float, float]:
@@ -155,28 +157,15 @@ class ChunkedLogits:
             self._losses = before / self.n_samples, after / self.n_samples, least
         return self._losses
 
-    def _scaled(self, weight):
-        return _scaled(weight, self._scale)
 
-
-class _Reading:
-    """Reads a chunk, and applies a function to its logits, columns and weights."""
-
-    def __init__(self, recalibrator, scale, function, args):
-        self.recalibrator, self.scale, self.function, self.args = (
-            recalibrator,
-            scale,
-            function,
-            args,
-        )
-
-    def __call__(self, number, *chunk):
-        read = read_chunk(self.recalibrator, self.recalibrator.classes_, number, *chunk)
-        if read is None:
-            return None
-        values, columns, weight = read
-        logits = np.asarray(self.recalibrator._read(values), dtype=np.float64)
-        return self.function(logits, columns, _scaled(weight, self.scale), *self.args)
+def _of_chunk(recalibrator, scale, function, args, number, *chunk):
+    """The function of the logits, columns and weights of a chunk."""
+    read = read_chunk(recalibrator, recalibrator.classes_, number, *chunk)
+    if read is None:
+        return None
+    values, columns, weight = read
+    logits = np.asarray(recalibrator._read(values), dtype=np.float64)
+    return function(logits, columns, _scaled(weight, scale), *args)
 
 
 def _scaled(weight, scale):
@@ -215,9 +204,8 @@ def read_chunk(recalibrator, classes, number, values, y, sample_weight=None):
     return (values, columns, weight) if kept.all() else (values[kept], columns[kept], weight[kept])
 
 
-def _first_reading(number, values, y, *rest):
-    recalibrator, classes = rest[-2:]
-    read = read_chunk(recalibrator, classes, number, values, y, *rest[:-2])
+def _first_reading(recalibrator, classes, number, values, *rest):
+    read = read_chunk(recalibrator, classes, number, values, *rest)
     if read is None:
         return None
     found, columns, weight = read

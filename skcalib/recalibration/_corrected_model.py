@@ -14,6 +14,10 @@ complex:
    2022). A leaf adds :math:`\frac{K - 1}{K} \sum w (y - p) / (\sum w p (1 - p) + \lambda)` times
    the learning rate (Friedman, Hastie and Tibshirani, Annals of Statistics 28, 2000).
 
+`GroupEffects` fits the path of a hierarchical logistic model instead: each named group has a shift
+and a slope of its logits, with normal priors of standard deviation :math:`\tau` and of half of it.
+:ref:`correction_by_features` has the formula.
+
 `Mixing` chooses the level of each part and the weights :math:`a \ge 0` by held-out losses. The
 weights are 0 unless the gain exceeds its standard error.
 """
@@ -47,6 +51,9 @@ _MOST_COLUMNS, _RANK = 600, 300  # of a regression, before and after a reduction
 _STEPS = 12  # of L-BFGS at each penalty
 _LARGEST = 3.0  # weight of a part
 _LEAST_CURVATURE = 1e-4
+#: Standard deviations between groups, from simple to complex.
+SPREADS = (0.05, 0.1, 0.2, 0.4, 0.8, 1.6)
+_MOST_STEPS, _LARGEST_STEP, _CLOSE = 30, 2.0, 1e-8  # of Newton's method for groups
 
 
 class CorrectedModel:
@@ -314,6 +321,86 @@ def _sketch(residual):
     return residual @ np.linalg.eigh(residual.T @ residual)[1][:, -_FEW_COMPONENTS:]
 
 
+# --- Named groups ---------------------------------------------------------------------------------
+
+
+class GroupEffects:
+    """Shifts and slopes of groups (n,); without slopes, the order of forecasts in a group is kept.
+
+    Groups are numbered from 0; -1 stands for groups without effects.
+    """
+
+    def __init__(self, n_groups, *, slopes):
+        self.n_groups, self.slopes = n_groups, slopes
+
+    def fit(self, start, group, target, weight):
+        """Estimate the effects at each spread, from samples with logits `start`."""
+        n_classes = start.shape[1]
+        self.effects, self.levels = np.zeros((self.n_groups, n_classes + 1)), []
+        centred = start - start.mean(axis=1, keepdims=True)
+        self.centre = np.average(centred, axis=0, weights=weight)
+        variance = np.average((centred - self.centre) ** 2, axis=0, weights=weight).mean()
+        self.scale = 2 * np.sqrt(variance) if variance > 0 else 1.0
+        for spread in SPREADS:
+            prior = np.append(np.full(n_classes, 2 / spread**2), 4 / spread**2)
+            self._maximise(start, group, target, weight, prior)
+            self.levels.append(self.effects)
+        return self
+
+    def paths(self, start, group):
+        """Corrections of logits, of one part for each spread: a list of one array (L, n, K)."""
+        directions = self._directions(start)
+        padded = (np.vstack([effects, 0 * effects[:1]])[group] for effects in self.levels)
+        return [np.stack([own[:, :-1] + own[:, -1:] * directions for own in padded])]
+
+    def apply(self, start, group):
+        """Logits (n, K) with the effects; unchanged where the group is -1."""
+        effects = np.vstack([self.effects, np.zeros(self.effects.shape[1])])[group]
+        return start + effects[:, :-1] + effects[:, -1:] * self._directions(start)
+
+    def _maximise(self, start, group, target, weight, prior):
+        """Newton's method from the present effects, for all groups at once."""
+        direction, diagonal = self._directions(start), np.arange(len(prior))
+        for _ in range(_MOST_STEPS):
+            proba = softmax(self.apply(start, group), axis=1)
+            residual = weight[:, None] * (target - proba)
+            along = np.einsum("nk,nk->n", residual, direction)
+            gradient = self._sums(np.column_stack([residual, along]), group) - prior * self.effects
+            curvature = self._curvature(proba, direction, group, weight)
+            curvature[:, diagonal, diagonal] += prior
+            step = np.linalg.solve(curvature, gradient[:, :, None])[:, :, 0]
+            self.effects = self.effects + np.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
+            if np.abs(step).max() < _CLOSE:
+                break
+
+    def _directions(self, start):
+        """What slopes multiply, (n, K)."""
+        if not self.slopes:
+            return np.zeros_like(start)
+        return (start - start.mean(axis=1, keepdims=True) - self.centre) / self.scale
+
+    def _sums(self, values, group):
+        """Sums (G, m) of the columns over groups."""
+        columns = [np.bincount(group, column, self.n_groups) for column in values.T]
+        return np.stack(columns, axis=1)
+
+    def _curvature(self, proba, direction, group, weight):
+        """Information (G, K + 1, K + 1) of each group."""
+        n_classes = proba.shape[1]
+        found = np.empty((self.n_groups, n_classes + 1, n_classes + 1))
+        mean = np.einsum("nk,nk->n", proba, direction)
+        for j in range(n_classes):
+            own = weight * proba[:, j]
+            for k in range(j, n_classes):
+                product = own * ((j == k) - proba[:, k])
+                found[:, j, k] = found[:, k, j] = np.bincount(group, product, self.n_groups)
+            product = own * (direction[:, j] - mean)
+            found[:, j, -1] = found[:, -1, j] = np.bincount(group, product, self.n_groups)
+        square = np.einsum("nk,nk->n", proba, direction**2)
+        found[:, -1, -1] = np.bincount(group, weight * (square - mean**2), self.n_groups)
+        return found
+
+
 # --- Weights by held-out losses -------------------------------------------------------------------
 
 
@@ -360,28 +447,27 @@ class Mixing:
         finite = rows[np.isfinite(self.before[rows])]
         weight, before = self.weight[finite], self.before[finite]
         levels = [own[:, finite] for own in self.levels]
-        best = [int(np.argmin(weighted_mean(own.T, weight))) for own in levels]
-        if self.cautious and len(finite):
+        none, equal = np.zeros(len(levels)), np.full(len(levels), 1 / len(levels))
+        if len(finite) == 0:
+            return Mixture([0] * len(levels), none, equal)
+        if self.cautious:
             best = [first_within_one_standard_error(own, weight)[0] for own in levels]
+        else:
+            best = [int(np.argmin(weighted_mean(own.T, weight))) for own in levels]
         steps = [path[level, finite] for path, level in zip(self.paths, best, strict=True)]
 
         def losses(shares):
-            return self.losses(
-                sum(share * step for share, step in zip(shares, steps, strict=True)), finite
-            )
+            step = sum(share * step for share, step in zip(shares, steps, strict=True))
+            return self.losses(step, finite)
 
         def mean_loss(shares):
             return float(weighted_mean(losses(shares), weight))
 
-        equal = np.full(len(steps), 1 / len(steps))
-        none = np.zeros(len(steps))
-        if len(finite) == 0:
-            return Mixture(best, none, equal)
         bounds = [(0, 1 if self.cautious else _LARGEST)] * len(steps)
         found = minimize(mean_loss, equal, bounds=bounds, options={"maxiter": 15}).x
         # Rounded, because errors of numerical derivatives depend on the number of jobs.
         found = min((none, equal, np.round(found, 3)), key=mean_loss)
-        if self.cautious and len(finite):
+        if self.cautious:
             scales = np.linspace(0.2, 1, 5)
             every = [losses(scale * found) for scale in scales]
             found = scales[first_within_one_standard_error(every, weight)[0]] * found

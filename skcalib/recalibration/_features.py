@@ -25,18 +25,13 @@ class FeatureReader:
         columns, self.names, self.is_groups = _columns(features)
         self.categories = [_categories(column) for column in columns]
         if self.is_groups:
-            self.categories = [_index(np.unique(self._group_names(columns[0])))]
+            self.categories = [_index(np.unique(_group_names(columns[0])))]
         elif not columns:
             raise ValueError("features has no columns: pass at least one feature.")
         self.is_category = np.array([one is not None for one in self.categories])
         table = [self._codes(k, column) for k, column in enumerate(columns)]
         self.useful = np.array([np.sum(~np.isnan(one)) >= _FEWEST_KNOWN for one in table])
         return self
-
-    @property
-    def n_columns(self):
-        """Number of columns of the features."""
-        return len(self.categories)
 
     def read(self, features):
         """Numbers (n, d); of groups (n,), whole numbers."""
@@ -47,10 +42,10 @@ class FeatureReader:
                 f"features is {words[is_groups]}, but was {words[self.is_groups]} in fit: pass "
                 "the same kind."
             )
-        if len(columns) != self.n_columns:
+        if len(columns) != len(self.categories):
             raise ValueError(
                 f"features has {len(columns)} columns, but GroupRecalibrator was fitted with "
-                f"{self.n_columns}."
+                f"{len(self.categories)}."
             )
         if None not in (names, self.names) and names != self.names:
             raise ValueError(
@@ -67,12 +62,8 @@ class FeatureReader:
         known = self.categories[k]
         if known is None:
             return _as_floats(column, k)
-        texts = self._group_names(column) if self.is_groups else _texts(column)
+        texts = _group_names(column) if self.is_groups else _texts(column)
         return np.array([known.get(text, np.nan) for text in texts], dtype=np.float64)
-
-    def _group_names(self, column):
-        """Names of groups; missing ones are a group too."""
-        return ["missing" if text is None else text for text in _texts(column)]
 
 
 def check_rows(features, n_samples):
@@ -153,6 +144,11 @@ def _as_floats(column, k):
 def _texts(column):
     """Names as text, so that 1 and "1" are one group; None for missing values of a category."""
     return [None if _is_missing(value) else str(value) for value in column.tolist()]
+
+
+def _group_names(column):
+    """Names of groups; missing ones are a group too."""
+    return ["missing" if text is None else text for text in _texts(column)]
 
 
 def _is_missing(value):

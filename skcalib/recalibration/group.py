@@ -20,13 +20,17 @@ from skcalib.recalibration._base import (
     is_increasing,
     recalibrated_proba,
 )
-from skcalib.recalibration._corrected_model import PARTS, CorrectedModel, Mixing
+from skcalib.recalibration._corrected_model import (
+    PARTS,
+    SPREADS,
+    CorrectedModel,
+    GroupEffects,
+    Mixing,
+)
 from skcalib.recalibration._features import FeatureReader, check_rows
-from skcalib.recalibration._group_effects import SPREADS, GroupEffects
-from skcalib.recalibration._names import resolve_recalibrator
-from skcalib.recalibration.averaged import ModelAverageScaling
-from skcalib.recalibration.identity import IdentityRecalibrator
 from skcalib.recalibration.one_vs_rest import PlattScaling
+from skcalib.recalibration.simple import IdentityRecalibrator, ModelAverageScaling
+from skcalib.recalibration.stacked import resolve_recalibrator
 from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean
 
@@ -358,9 +362,7 @@ class GroupRecalibrator(Recalibrator):
         self._limit = detection_limit(forecast)
         self.weights_, self.spread_ = {}, 0.0
         if self._mixture is not None:
-            start = log_forecast(
-                recalibrated_proba(self.plain_, forecast, self.classes_), self._limit
-            )
+            start = self._start(self.plain_, forecast, forecast)
             self._correction = self._model().fit(start, table, target, weight)
             names = ("groups",) if self._reader.is_groups else PARTS
             self.weights_ = dict(zip(names, self._mixture.weights.tolist(), strict=True))

@@ -202,14 +202,11 @@ def improvement_of_losses(
     difference = _difference(before, after)
     interval = mean_interval(difference, weight, confidence_level, cluster=cluster)
     return CalibrationImprovement(
-        interval.estimate,
-        interval.low,
-        interval.high,
-        interval.standard_error,
-        _pvalue(interval, independent_size(weight, cluster=cluster) - 1),
-        float(weighted_mean(before, weight)),
-        float(weighted_mean(after, weight)),
-        injective,
+        **vars(interval),
+        pvalue=_pvalue(interval, independent_size(weight, cluster=cluster) - 1),
+        loss_before=float(weighted_mean(before, weight)),
+        loss_after=float(weighted_mean(after, weight)),
+        injective=injective,
     )
 
 

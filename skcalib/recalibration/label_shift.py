@@ -216,11 +216,8 @@ class LabelShiftRecalibrator(Recalibrator):
     def _learn_priors(self, forecast, frequency, weight):
         """Class frequencies of both populations; `frequency` is that of the labels, or None."""
         n_classes, self._cells = len(self.classes_), None
-        self.source_prior_ = (
-            frequency
-            if self.source_prior is None
-            else self._checked(self.source_prior, "source_prior")
-        )
+        given = self.source_prior
+        self.source_prior_ = frequency if given is None else self._checked(given, "source_prior")
         given = self.target_prior
         if isinstance(given, str) and given != "em":
             raise ValueError(
@@ -350,9 +347,7 @@ def _standard_errors(ratio, share, size, prior):
     known = np.eye(len(prior)) / len(prior) + total * np.outer(prior, prior)
     known = _PRIOR * len(prior) * known  # information of the prior, about log ratios of frequencies
     information = basis.T @ (size * (own.T * share) @ own + known) @ basis
-    slope = (
-        (np.diag(prior) - np.outer(prior, prior)) @ basis @ np.linalg.solve(information, basis.T)
-    )
+    slope = _multinomial(prior) @ basis @ np.linalg.solve(information, basis.T)
     noise = size**2 * (own.T * share**2) @ own + known
     return np.sqrt(np.diag(slope @ noise @ slope.T)), size * own @ slope.T
 
@@ -471,9 +466,8 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
 
             options, start = {"gtol": 1e-10, "ftol": 1e-13}, np.zeros(logits.shape[1])
             fit = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-            evidence = automatic and _evidence(
-                logits + fit.x, target, size * share, precision, fit.x
-            )
+            data = logits + fit.x, target, size * share
+            evidence = automatic and _evidence(*data, precision, fit.x)
             found.append((float(evidence), float(precision), fit))
         _, self.shrinkage_, fit = max(found, key=lambda one: one[0])
         converged = fit.success or np.abs(fit.jac).max() < 1e-4  # or rounding ended the search

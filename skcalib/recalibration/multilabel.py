@@ -13,7 +13,7 @@ from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._validation import check_indices
 from skcalib.problem import check_label_probabilities, indicator_problem
 from skcalib.recalibration._base import TransformerOfColumns, fit_recalibrator, recalibrated_proba
-from skcalib.recalibration._names import resolve_recalibrator
+from skcalib.recalibration.stacked import resolve_recalibrator
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -1,9 +1,9 @@
-"""Matrix, Dirichlet and diagonal scaling: maps of all logits at once.
+"""Vector, matrix, Dirichlet and diagonal scaling: maps of all logits at once.
 
-`LinkRecalibrator` is the base class; `ShrinkageSearch` chooses the shrinkage by cross-validation.
-`AffineRecalibrator` is the base class of affine maps, also of `VectorScaling`. Under the log loss
-`_AffineSearch` fits them by Newton's method, and chooses the shrinkage by its evidence. The affine
-maps `MatrixScaling` and `DirichletCalibration` follow, then `DiagonalOrderPreserving`.
+`LinkRecalibrator` is the base class; `_ShrinkageSearch` chooses the shrinkage by cross-validation.
+`AffineRecalibrator` is the base class of affine maps. Under the log loss `_AffineSearch` fits them
+by Newton's method, and chooses the shrinkage by its evidence. The affine maps follow, then
+`DiagonalOrderPreserving`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._labels import is_one_hot
+from skcalib._labels import is_one_hot, one_hot_rows
 from skcalib._validation import mean_one
 from skcalib._values import shown
 from skcalib.clusters import effective_size, outside_level
@@ -30,27 +30,30 @@ from skcalib.links import (
     MatrixMap,
     MonotoneNetwork,
     MonotonePieces,
+    VectorMap,
     fit_link,
 )
-from skcalib.links.affine import affine_sums, minimise_affine
-from skcalib.links.evidence import fit_by_evidence
+from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
 from skcalib.links.leave_out import affine_fit, one_step_is_enough
-from skcalib.recalibration._base import LogitRecalibrator
-from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends
+from skcalib.recalibration._base import LogitRecalibrator, warn_if_slow
+from skcalib.recalibration._chunked import FittedFromChunks
+from skcalib.recalibration.temperature import (
+    fit_temperature,
+    fit_temperature_sums,
+    warn_at_the_ends,
+)
 from skcalib.scores import LogLoss
 from skcalib.smoothers._base import check_folds
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import ArrayLike
 
-    from skcalib.links import Link
     from skcalib.links.maps import Affine
     from skcalib.scores import LossLike, ProperScore
 
 _MOST_PARAMETERS = 1001  # of which a Hessian is computed
 _MOST_VALUES = 20  # evaluations of Newton's method
+_SLOW = 5_000_000  # probabilities from which the fit of vector scaling takes long
 _FEWEST = 10  # samples from which a strength is chosen
 _LOOSE = 1e-9  # tolerance of the mean loss where strengths are compared: these differ far more
 #: Strengths of "auto", in samples, from temperature scaling to very weak shrinkage.
@@ -99,7 +102,7 @@ class LinkRecalibrator(LogitRecalibrator):
         return logits
 
     def _fit_link(self, search, samples):
-        """Fit the link of a `ShrinkageSearch`, with the strength that it finds."""
+        """Fit the link of a `_ShrinkageSearch`, with the strength that it finds."""
         score, target = samples.score, samples.target
         data = samples.forecast, target, samples.weight
         link, (beta, passes) = search.prepared(data[0]), fit_temperature(score, *data)
@@ -151,7 +154,7 @@ class LinkRecalibrator(LogitRecalibrator):
         return add("softmax", add.part(self._fitted, self._theta, x))
 
 
-class ShrinkageSearch:
+class _ShrinkageSearch:
     """Fits a link with shrinkage, whose strength five-fold cross-validation may choose.
 
     `link` is not prepared, and has the method ``tempered``; `max_iter`, `tol` and `rounding` are
@@ -164,39 +167,23 @@ class ShrinkageSearch:
         self.link, self.score, self.rounding = link, score, rounding
         self.max_iter, self.tol = max_iter, tol
 
-    def prepared(self, logits: np.ndarray) -> Any:
+    def prepared(self, logits):
         """A copy of the link, prepared for logits."""
         return copy(self.link).prepare(logits)
 
-    def fit(
-        self,
-        link: Any,
-        logits: np.ndarray,
-        target: np.ndarray,
-        weight: np.ndarray,
-        strength: float,
-        start: np.ndarray,
-    ) -> LinkFit:
+    def fit(self, link, logits, target, weight, strength, start):
         """The `LinkFit` with a strength of the shrinkage, from the parameters `start`."""
         data = link, self.score, logits, target, weight
-        options: dict[str, Any] = {"max_iter": self.max_iter, "tolerance": self.tol}
+        options = {"max_iter": self.max_iter, "tolerance": self.tol}
         options |= {"shrinkage": strength, "start": start, "rounding": self.rounding}
         return fit_link(*data, **options)
 
-    def choose(
-        self,
-        shrinkage: float | str,
-        link: Any,
-        start: np.ndarray,
-        logits: np.ndarray,
-        target: np.ndarray,
-        weight: np.ndarray,
-    ) -> tuple[float, np.ndarray]:
+    def choose(self, shrinkage, link, start, logits, target, weight):
         """Strength, as given, or the strongest within one standard error of the best; and a start.
 
         `start` are the parameters of temperature scaling.
         """
-        if not is_auto(shrinkage):
+        if not _is_auto(shrinkage):
             return float(shrinkage), start
         if len(target) < _FEWEST:
             return np.inf, start
@@ -209,9 +196,7 @@ class ShrinkageSearch:
         number = first_within_one_standard_error(np.array(losses), weight)[0]
         return STRENGTHS[number], start
 
-    def losses_by_strength(
-        self, logits: np.ndarray, target: np.ndarray, weight: np.ndarray
-    ) -> Iterator[np.ndarray]:
+    def losses_by_strength(self, logits, target, weight):
         """Yield the held-out losses (n,) of each strength, in decreasing order.
 
         Each fit starts from that of the next stronger shrinkage. Folds run in parallel under
@@ -234,38 +219,27 @@ class ShrinkageSearch:
                 paths[k], held_out[folds[k][1]] = (paths[k][0], reached), loss
             yield held_out
 
-    def path(
-        self, logits: np.ndarray, target: np.ndarray, weight: np.ndarray
-    ) -> tuple[Any, np.ndarray]:
+    def path(self, logits, target, weight):
         """The link of a fold, and its initial parameters."""
         link, (beta, _) = self.prepared(logits), fit_temperature(self.score, logits, target, weight)
         return link, link.tempered(target.shape[1], beta)
 
-    def step(
-        self,
-        link: Any,
-        start: Any,
-        strength: float,
-        train: tuple[np.ndarray, np.ndarray, np.ndarray],
-        test: tuple[np.ndarray, ...],
-    ) -> tuple[Any, np.ndarray]:
+    def step(self, link, start, strength, train, test):
         """Where the next fit of a fold starts, and losses on the held-out samples of the fold."""
         if np.isfinite(strength):
             loose = copy(self)
             loose.max_iter, loose.tol = min(self.max_iter, 100), max(self.tol, 1e-5)
             loose.rounding = _LOOSE
             start = loose.fit(link, *train, strength, start).theta
-        return start, held_out_loss(self.score, link, start, test)
+        return start, _held_out_loss(self.score, link, start, test)
 
 
-def is_auto(shrinkage: float | str) -> bool:
+def _is_auto(shrinkage):
     """Whether the strength is chosen from the samples."""
     return isinstance(shrinkage, str) and shrinkage == "auto"
 
 
-def held_out_loss(
-    score: ProperScore, link: Link, theta: np.ndarray, test: tuple[np.ndarray, ...]
-) -> np.ndarray:
+def _held_out_loss(score, link, theta, test):
     """Losses (m,) of a map on held-out logits, targets and weights."""
     logits, target, _ = test
     return score.logit_loss(target, link.apply(theta, logits))[0]
@@ -299,9 +273,9 @@ class AffineRecalibrator(LinkRecalibrator):
             return None
         found, share = [copy(self) for _ in folds], mean_one(samples.weight)
         for k, one in enumerate(found):
-            one.shrinkage_, theta = fit.without([k], chosen=is_auto(self.shrinkage))
+            one.shrinkage_, theta = fit.without([k], chosen=_is_auto(self.shrinkage))
             test = samples.forecast[folds[k]], samples.target[folds[k]], share[folds[k]]
-            loss = held_out_loss(samples.score, fit.link, theta, test)
+            loss = _held_out_loss(samples.score, fit.link, theta, test)
             if not (fit.is_usual(k) and fit.follows(theta, k, test[2] @ loss)):
                 return None
             one._take(fit.link, LinkFit(theta, 1, True, "one step"), 1.0)
@@ -309,10 +283,10 @@ class AffineRecalibrator(LinkRecalibrator):
         return found
 
 
-class _AffineSearch(ShrinkageSearch):
+class _AffineSearch(_ShrinkageSearch):
     """Newton's method under the log loss, and the strength of the highest evidence."""
 
-    def newton(self, n_classes: int) -> bool:
+    def newton(self, n_classes):
         """Whether the Hessian is known, and not too large."""
         few = len(self.link.start(n_classes)) <= _MOST_PARAMETERS
         return few and isinstance(self.score, LogLoss)
@@ -331,7 +305,7 @@ class _AffineSearch(ShrinkageSearch):
     def choose(self, shrinkage, link, start, logits, target, weight):
         """As of the base class; by the evidence where Newton's method is in use."""
         data = logits, target, weight
-        if not is_auto(shrinkage) or len(target) < _FEWEST or not self.newton(target.shape[1]):
+        if not _is_auto(shrinkage) or len(target) < _FEWEST or not self.newton(target.shape[1]):
             return super().choose(shrinkage, link, start, *data)
         sizes = {"size": len(weight), "share": effective_size(weight) / len(weight)}
         return fit_by_evidence(link, _sums_of(link, *data), start, **sizes)[:2]
@@ -349,12 +323,113 @@ class _AffineSearch(ShrinkageSearch):
         share = mean_one(weight)
         parts = [(logits[one], target[one], share[one]) for one in rows]
         link, start = self.path(logits, target, weight)
-        return affine_fit(link, parts, start, None if is_auto(shrinkage) else float(shrinkage))
+        return affine_fit(link, parts, start, None if _is_auto(shrinkage) else float(shrinkage))
 
 
 def _sums_of(link, logits, target, weight):
     """The `affine_sums` of all samples, as a function of the parameters."""
     return partial(affine_sums, link, logits, target, mean_one(weight))
+
+
+class VectorScaling(FittedFromChunks, AffineRecalibrator):  # numpydoc ignore=PR02
+    r"""Vector scaling: :math:`softmax(w \odot \log s + b)`, a slope and a bias for each class.
+
+    Written as :math:`w = \beta + \delta`, with :math:`\delta` and b shrunk towards zero (structured
+    shrinkage), so that few samples give temperature scaling. Injective where all slopes are of one
+    sign; the order of the classes may change.
+
+    Cost: about ten evaluations of the log loss with its Hessian, O(n K^2) each; with other losses,
+    or more than 500 classes, hundreds of evaluations in O(n K). More than five million
+    probabilities may take over ten seconds, and there is a warning before.
+
+    Parameters
+    ----------
+    shrinkage : "auto" or float, default="auto"
+        Strength of the shrinkage, in samples. "auto": that of the highest evidence under the log
+        loss, else by cross-validation, as for `MatrixScaling`; infinity is temperature scaling.
+        `fit_chunks` chooses it from 20,000 to 40,000 samples.
+
+    Attributes
+    ----------
+    coef_ : array of shape (n_classes,)
+        Slopes w.
+    intercept_ : array of shape (n_classes,)
+        Biases b.
+    shrinkage_ : float
+        The strength in use.
+    n_iter_ : int
+        Iterations of the last fit.
+
+    See Also
+    --------
+    BiasCorrectedTemperatureScaling : One scale for all classes.
+
+    Examples
+    --------
+    >>> from skcalib import VectorScaling
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(2000, 3, random_state=0)
+    >>> scaling = VectorScaling().fit(data.y_proba, data.y)
+    >>> scaling.coef_.shape, scaling.injective_
+    ((3,), True)
+    """
+
+    _pilot = 20_000
+    _needs_hessian = True
+
+    _map = VectorMap
+
+    def _fit_map(self, samples):
+        others = "TemperatureScaling or BiasCorrectedTemperatureScaling"
+        warn_if_slow("VectorScaling", samples.values.shape, _SLOW, others)
+        super()._fit_map(samples)
+
+    def _set_coefficients(self):
+        deviation, self.intercept_ = np.split(self._theta[1:], 2)
+        self.coef_ = self._theta[0] + deviation
+
+    def _fit_sums(self, samples):
+        n_classes = len(self.classes_)
+        link = VectorMap().prepare_from(samples.total(_sizes))
+        beta, passes = fit_temperature_sums(samples)
+        start = link.tempered(n_classes, beta)
+        logits, columns, weight = samples.pilot
+        pilot = (logits, one_hot_rows(columns, n_classes), weight)
+        search = self._search(samples.score)
+        self.shrinkage_, _ = search.choose(self.shrinkage, *search.path(*pilot), *pilot)
+        if np.isinf(self.shrinkage_):
+            fit = LinkFit(start, passes, True, "temperature scaling")
+        else:
+            found = minimise_affine(
+                link,
+                lambda theta: samples.total(_affine_sums_of_chunk, link, theta),
+                start,
+                shrinkage=self.shrinkage_,
+                size=samples.n_samples,
+                max_values=samples.passes_left,
+            )
+            message = "18 passes over the chunks"
+            fit = LinkFit(found.refined, found.n_iter, found.converged, message)
+        self._take(link, fit, beta)
+        self._set_coefficients()
+        if fit.converged:
+            self._warn(fit, samples.losses()[2], samples.counts, remedy="1")
+            return
+        warnings.warn(
+            f"{type(self).__name__} stopped at {fit.message}, before its loss was minimal: the "
+            "parameters are where the fit stopped, and finite, and no worse than temperature "
+            "scaling on the calibration set. Raise shrinkage.",
+            ConvergenceWarning,
+            stacklevel=outside_level(),
+        )
+
+
+def _sizes(logits, columns, weight):
+    return VectorMap.size_sums(logits)
+
+
+def _affine_sums_of_chunk(logits, columns, weight, link, theta):
+    return affine_sums(link, logits, one_hot_rows(columns, logits.shape[1]), weight, theta)
 
 
 class MatrixScaling(AffineRecalibrator):  # numpydoc ignore=PR02
@@ -458,10 +533,6 @@ class DiagonalOrderPreserving(LinkRecalibrator):
     shrinkage : float or "auto", default=1.0
         Strength, in samples, of the shrinkage of the network's parameters towards temperature
         scaling. "auto" chooses it by cross-validation, as for `MatrixScaling`.
-    max_iter : int, default=1000
-        Maximum number of iterations.
-    tol : float, default=1e-5
-        Stop where no component of the gradient is larger.
     random_state : int, default=0
         Seed of the first layers of the network.
 
@@ -515,7 +586,7 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         network = self.variant == "network"
         link = MonotoneNetwork(seed=self.random_state) if network else MonotonePieces()
         # Slow progress at the end of a fit has no benefit out of sample.
-        search = ShrinkageSearch(link, samples.score, self.max_iter, self.tol, rounding=1e-9)
+        search = _ShrinkageSearch(link, samples.score, self.max_iter, self.tol, rounding=1e-9)
         self._fit_link(search, samples)
 
     def transform_logits(self, logits: ArrayLike) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._labels import one_hot
-from skcalib._parallel import join_folds
+from skcalib._parallel import join_folds, run_each
 from skcalib._records import Record
 from skcalib._values import shown
 from skcalib.inference import MeanInterval, first_within_one_standard_error, mean_interval
@@ -25,9 +23,6 @@ from skcalib.recalibration._base import (
     recalibrated_proba,
     require_recalibrator,
 )
-from skcalib.recalibration.averaged import ModelAverageScaling
-from skcalib.recalibration.identity import IdentityRecalibrator
-from skcalib.recalibration.label_noise import LabelNoiseScaling
 from skcalib.recalibration.label_shift import InterceptRecalibrator
 from skcalib.recalibration.one_vs_rest import (
     BetaCalibration,
@@ -35,10 +30,14 @@ from skcalib.recalibration.one_vs_rest import (
     PlattScaling,
     QuadraticScaling,
 )
-from skcalib.recalibration.scaling import MatrixScaling
+from skcalib.recalibration.scaling import MatrixScaling, VectorScaling
+from skcalib.recalibration.simple import (
+    IdentityRecalibrator,
+    LabelNoiseScaling,
+    ModelAverageScaling,
+)
 from skcalib.recalibration.spline import SplineScaling
 from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
-from skcalib.recalibration.vector_scaling import VectorScaling
 from skcalib.recalibration.venn_abers import VennAbersRecalibrator
 from skcalib.scores import resolve_loss
 from skcalib.tower import weighted_mean
@@ -216,7 +215,7 @@ def held_out_losses(
             "them: choose another cv."
         )
     data, n_folds = (proba, y, weight, classes), len(folds)
-    pairs = [(_others(used, test, len(y)), test) for test in folds]
+    pairs = [(np.setdiff1d(used, test), test) for test in folds]
     tasks = []
     for candidate in candidates:
         known = average if isinstance(candidate, ModelAverageScaling) else None
@@ -224,9 +223,8 @@ def held_out_losses(
         if len(used) == len(y):
             every = fit_without_each(candidate, *data, folds, known) or every
         tasks += [(candidate, fitted, *pair) for fitted, pair in zip(every, pairs, strict=True)]
-    parts = Parallel(n_jobs=n_jobs)(
-        delayed(_of_fold)(*task, *data, scores, forecasts) for task in tasks
-    )
+    tasks = [(*task, *data, scores, forecasts) for task in tasks]
+    parts = run_each(_of_fold, tasks, n_jobs=n_jobs)
     starts = range(0, len(parts), n_folds)
     found = [join_folds(parts[start : start + n_folds], folds, len(y)) for start in starts]
     m, tested = len(scores), found[0][1]
@@ -303,13 +301,6 @@ def one_standard_error(
     )
 
 
-def _others(used, test, n_samples):
-    """The used rows that are not in the test fold."""
-    kept = np.zeros(n_samples, dtype=bool)
-    kept[used], kept[test] = True, False
-    return np.flatnonzero(kept)
-
-
 def _of_fold(candidate, fitted, train, test, proba, y, weight, classes, scores, forecasts):
     """Losses (m, scores) and forecasts of the test rows, by `fitted` or a fit to the other rows."""
     if fitted is None:
@@ -336,8 +327,6 @@ def candidate_names(candidates: Sequence[BaseEstimator]) -> list[str]:
     for candidate in candidates:
         require_recalibrator(candidate)
     kinds, names = [type(c).__name__ for c in candidates], []
-    seen: Counter[str] = Counter()
-    for kind in kinds:
-        seen[kind] += 1
-        names.append(f"{kind}-{seen[kind]}" if kinds.count(kind) > 1 else kind)
+    for k, kind in enumerate(kinds, start=1):
+        names.append(f"{kind}-{kinds[:k].count(kind)}" if kinds.count(kind) > 1 else kind)
     return names

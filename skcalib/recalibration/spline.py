@@ -16,10 +16,7 @@ from skcalib.smoothers.spline import SplineBasis
 _PLACES = np.linspace(0.02, 0.98, 12)  # quantiles of the logits at which the knots lie
 _CLOSE = 1e-3  # least distance of two knots, in units of the range of all
 _PENALTIES = 10.0 ** -np.arange(6)  # precisions of the curvature
-_MIDDLE, _END = (
-    0.1,
-    0.5,
-)  # prior precisions of the change at the mean, and of its slopes at the ends
+_MIDDLE, _END = 0.1, 0.5  # prior precisions: of the change at the mean, and its slopes at the ends
 _COST = 0.5  # of the log likelihood, for each power of ten by which the penalty is smaller
 _TOLERANCE = 1e-7  # of the log likelihood: a Newton step then gives twice as many digits
 _ROUNDING = 1e-9  # least slope of a curve that is declared monotone

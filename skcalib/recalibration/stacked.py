@@ -27,18 +27,22 @@ from skcalib.recalibration._base import (
     folds_among,
     is_increasing,
     recalibrated_proba,
+    require_recalibrator,
 )
 from skcalib.recalibration._chunked import read_chunk
 from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.recalibration.averaged import ModelAverageScaling
-from skcalib.recalibration.identity import IdentityRecalibrator
-from skcalib.recalibration.label_noise import LabelNoiseScaling
+from skcalib.recalibration.one_vs_rest import BetaCalibration, IsotonicRecalibrator, PlattScaling
 from skcalib.recalibration.selection import (
     candidate_names,
     default_candidates,
     fit_rows,
     held_out_forecasts_of_rows,
     held_out_losses,
+)
+from skcalib.recalibration.simple import (
+    IdentityRecalibrator,
+    LabelNoiseScaling,
+    ModelAverageScaling,
 )
 from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
 from skcalib.smoothers._base import check_folds
@@ -278,7 +282,7 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
         self.classes_ = check_chunk_labels(self.labels, type(self).__name__)
         most = min(_MOST_ROWS, 20 * _MOST_VALUES // len(self.classes_))
         source = Chunks(chunks)
-        part = source.reduce(_part_of_chunk, partial(_part_of_both, most), self, most)
+        part = source.reduce(partial(_part_of_chunk, self, most), partial(_part_of_both, most))
         if part is None:
             raise ValueError("chunks has no sample of positive weight: at least one is needed.")
         self.n_features_in_ = part[0].shape[1]
@@ -573,10 +577,9 @@ class HeldOutMixture:
         return start + free @ found.parameters
 
 
-def _part_of_chunk(number, values, y, *rest):
+def _part_of_chunk(recalibrator, most, number, *chunk):
     """Values, columns, weights and random keys of a chunk: the samples of the smallest keys."""
-    recalibrator, most = rest[-2:]
-    read = read_chunk(recalibrator, recalibrator.classes_, number, values, y, *rest[:-2])
+    read = read_chunk(recalibrator, recalibrator.classes_, number, *chunk)
     if read is None:
         return None
     rng = np.random.default_rng([recalibrator.random_state, number])
@@ -605,3 +608,25 @@ def _is_monotone(recalibrator):
         return recalibrator.injective_
     kinds = IdentityRecalibrator, TemperatureScaling, LabelNoiseScaling
     return isinstance(recalibrator, kinds)
+
+
+# --- Recalibrators by name, for the estimators that take one ----------------------------------
+
+
+#: "sigmoid" is what scikit-learn calls Platt scaling.
+RECALIBRATORS = {
+    "auto": StackedRecalibrator,
+    "temperature": TemperatureScaling,
+    "isotonic": IsotonicRecalibrator,
+    "platt": PlattScaling,
+    "sigmoid": PlattScaling,
+    "beta": BetaCalibration,
+}
+
+
+def resolve_recalibrator(recalibrator):
+    """A recalibrator, by its name or as an object; raises for other values."""
+    if isinstance(recalibrator, str) and recalibrator in RECALIBRATORS:
+        return RECALIBRATORS[recalibrator]()
+    require_recalibrator(recalibrator)
+    return recalibrator

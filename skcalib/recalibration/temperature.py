@@ -143,7 +143,7 @@ def fit_temperature(
     if not np.ptp(logits, axis=1).any():
         return 1.0, 1  # every forecast is uniform: the loss does not depend on beta
     share = weight / weight.sum()
-    return _lowest(lambda betas: loss_sums(score, logits, target, share, betas), low, high)
+    return _lowest(lambda betas: _loss_sums(score, logits, target, share, betas), low, high)
 
 
 def _search(logits, labels, weight, low, high):
@@ -180,16 +180,10 @@ def _derivatives_of_chunk(logits, columns, weight, beta):
 
 
 def _loss_sums_of_chunk(logits, columns, weight, score, betas):
-    return loss_sums(score, logits, one_hot_rows(columns, logits.shape[1]), weight, betas)
+    return _loss_sums(score, logits, one_hot_rows(columns, logits.shape[1]), weight, betas)
 
 
-def loss_sums(
-    score: ProperScore,
-    logits: np.ndarray,
-    target: np.ndarray,
-    weight: np.ndarray,
-    betas: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
+def _loss_sums(score, logits, target, weight, betas):
     """Sums of weighted losses, and their derivatives, at several inverse temperatures.
 
     The derivatives are those in log(beta), (b,).
@@ -333,11 +327,8 @@ def _brier_weights(score, parts, target, weight):
         for face in map(list, combinations(range(3), size)):
             # Lagrange conditions of the quadratic on the plane where the weights sum to one.
             system = np.zeros((size + 1, size + 1))
-            system[:size, :size], system[:size, size], system[size, :size] = (
-                gram[np.ix_(face, face)],
-                1.0,
-                1.0,
-            )
+            system[:size, :size] = gram[np.ix_(face, face)]
+            system[:size, size] = system[size, :size] = 1.0
             solution = np.linalg.lstsq(system, np.append(reach[face], 1.0), rcond=None)[0]
             point = np.zeros(3)
             point[face] = solution[:size]

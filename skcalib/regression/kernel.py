@@ -235,18 +235,13 @@ def _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs):
     # Kernels depend on differences only: a common shift would lose precision.
     mean = mean - mean.mean()
     place = np.column_stack([mean, np.sqrt(moments.variance)])
-    weight = mean_one(moments.weight)
+    weight, spread = mean_one(moments.weight), moments.variance.mean() + mean.var()
     part = GaussianPart(
         place,
         moments.residual + mean,
         weight,
         _scale(scales[0], "forecast_bandwidth", "median", lambda: _median(place)),
-        _scale(
-            scales[1],
-            "target_bandwidth",
-            "auto",
-            lambda: float(np.sqrt(moments.variance.mean() + mean.var())),
-        ),
+        _scale(scales[1], "target_bandwidth", "auto", lambda: float(np.sqrt(spread))),
     )
     return ResidualKernel([part], weight, n_jobs=n_jobs)
 

@@ -11,9 +11,9 @@ from sklearn.base import RegressorMixin, clone
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_array, column_or_1d, indexable
-from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib._values import shown
@@ -132,10 +132,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
             per sample, and ``groups`` for the splitter. Routed as metadata where metadata routing
             is enabled.
         """
-        if y is None:
-            raise ValueError(
-                "RecalibratedRegressorCV requires y to be passed, but the target y is None."
-            )
+        self._check_passed(y)
         check_parameters_of(self)
         if self.recalibrator is not None:
             _check_maps_moments(self.recalibrator)
@@ -153,9 +150,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         else:
             params, split_params = self._route("fit", fit_params, weight)
             folds = list(check_cv(self.cv, y, classifier=False).split(X, y, **split_params))
-            moments, rows = _out_of_fold_moments(
-                estimator, X, y, folds=folds, params=params, n_jobs=self.n_jobs
-            )
+            moments, rows = _out_of_fold_moments(estimator, X, y, folds, params, self.n_jobs)
             self.estimator_ = clone_estimator(estimator).fit(X, y, **params)
         recalibrator = VarianceScaling() if self.recalibrator is None else clone(self.recalibrator)
         weights = {} if weight is None else {"sample_weight": weight[rows]}
@@ -231,12 +226,11 @@ def predict_moments(estimator: BaseEstimator, X: MatrixLike) -> np.ndarray:
     return np.column_stack([mean, np.square(np.asarray(std, dtype=np.float64))])
 
 
-def _out_of_fold_moments(estimator, X, y, *, folds, params, n_jobs):
+def _out_of_fold_moments(estimator, X, y, folds, params, n_jobs):
     """Moments (m, 2) of all out-of-fold forecasts, and the row of each."""
     (X,) = indexable(X)
-    parts = Parallel(n_jobs=n_jobs)(
-        delayed(_fold_moments)(estimator, X, y, train, test, params) for train, test in folds
-    )
+    tasks = ((estimator, X, y, *fold, params) for fold in folds)
+    parts = run_each(_fold_moments, tasks, n_jobs=n_jobs)
     rows = np.concatenate([np.arange(len(y))[test] for _, test in folds])
     return np.concatenate(parts), rows
 

@@ -126,10 +126,8 @@ def variance_reliability(
     values = np.column_stack([variance, squared])
     bins = QuantileBins(n_bins).fit(moments.forecast, values, weight)
     means = bins.cell_means()
-    parts = [bins.cells_ == cell for cell in range(bins.n_cells_)]
-    ratios = [
-        _ratio(squared[part], variance[part], weight[part], confidence_level) for part in parts
-    ]
+    rows = [bins.cells_ == cell for cell in range(bins.n_cells_)]
+    ratios = [_ratio(squared[r], variance[r], weight[r], confidence_level) for r in rows]
     ratio, low, high = np.transpose(ratios)
     return VarianceReliability(
         means[:, 0],

@@ -307,17 +307,9 @@ def _lowest(profile, inner):
     """The t in [0, 1] of the lowest profile, the iterations and whether they were sufficient."""
     shares = np.concatenate([[0.0], inner, [1.0]])
     slopes = np.array([profile.slope(share) for share in shares])
-    found = [
-        brentq(
-            profile.slope,
-            *shares[i : i + 2],
-            xtol=1e-300,
-            maxiter=MAX_ITER,
-            full_output=True,
-            disp=False,
-        )
-        for i in np.flatnonzero((slopes[:-1] < 0) & (slopes[1:] >= 0))
-    ]
+    options = {"xtol": 1e-300, "maxiter": MAX_ITER, "full_output": True, "disp": False}
+    rising = np.flatnonzero((slopes[:-1] < 0) & (slopes[1:] >= 0))
+    found = [brentq(profile.slope, *shares[i : i + 2], **options) for i in rising]
     candidates = [root for root, _ in found]
     candidates += [0.0] if slopes[0] >= 0 else []
     candidates += [1.0] if slopes[-1] <= 0 else []

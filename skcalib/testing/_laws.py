@@ -3,6 +3,7 @@
 import pickle
 import sys
 from copy import deepcopy
+from functools import partial
 
 import numpy as np
 
@@ -10,6 +11,8 @@ from skcalib._docstrings import add_parameters, by_name, docstring_of, sections_
 from skcalib._parameters import Function
 
 _ENTRIES = by_name("""\
+n_classes : sequence of int, default=(2, 3)
+    Numbers of classes to try. The object may refuse some of them, but not all.
 random_state : int, default=0
     Seed of the random forecasts, labels and parameters.
 """)
@@ -50,13 +53,12 @@ def need_close(left, right, found, *, tolerance, scale=1.0):
     need(gap <= tolerance * scale, f"{found}, off by {np.max(gap, initial=0.0):.3g}")
 
 
-def need_probabilities(rows, found, *, tolerance=1e-9):
+def need_probabilities(rows, found):
     """Every row is a probability vector."""
     need(np.isfinite(rows), f"{found} must be finite")
-    need(rows >= -tolerance, f"{found} must not be negative, lowest is {np.min(rows):.3g}")
-    need_close(
-        rows.sum(axis=1), np.ones(len(rows)), f"{found} must sum to one", tolerance=tolerance
-    )
+    need(rows >= -1e-9, f"{found} must not be negative, lowest is {np.min(rows):.3g}")
+    sums = rows.sum(axis=1)
+    need_close(sums, np.ones(len(rows)), f"{found} must sum to one", tolerance=1e-9)
 
 
 def refuses(call):
@@ -70,12 +72,12 @@ def refuses(call):
     return False
 
 
-def accepted(subject, attempts):
-    """Numbers of classes, keys of ``attempts``, that the object accepts; at least one."""
-    numbers = [k for k, attempt in attempts.items() if not refuses(attempt)]
-    if not numbers:
-        raise AssertionError(f"{subject!r} refuses every number of classes in {tuple(attempts)}.")
-    return numbers
+def accepted(subject, worlds, attempt):
+    """The worlds, by number of classes, for which the object accepts ``attempt``; at least one."""
+    found = [world for world in worlds.values() if not refuses(partial(attempt, subject, world))]
+    if not found:
+        raise AssertionError(f"{subject!r} refuses every number of classes in {tuple(worlds)}.")
+    return found
 
 
 def duplicate(thing):

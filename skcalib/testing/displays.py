@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from inspect import signature
 
 import numpy as np
@@ -31,8 +31,6 @@ def check_display(
     constructor : callable
         The constructor ``from_predictions`` of a display, with the parameters
         ``(y_true, y_proba, *, ax=None)`` and others that have defaults.
-    n_classes : sequence of int, default=(2, 3)
-        Numbers of classes to try. The display may refuse some of them, but not all.
 
     See Also
     --------
@@ -52,16 +50,11 @@ def check_display(
         for number in set(plt.get_fignums()) - before:
             plt.close(number)
 
-    worlds = {
-        k: _world(constructor, k, np.random.default_rng(random_state), close) for k in n_classes
-    }
-    attempts = {
-        k: partial(constructor, world.y.copy(), world.P.copy()) for k, world in worlds.items()
-    }
+    worlds = {k: _world(constructor, k, random_state, close) for k in n_classes}
     try:
         with plt.rc_context({"figure.max_open_warning": 0}):  # of the caller's figures too
-            for k in accepted(constructor, attempts):
-                run_laws(constructor, LAWS, worlds[k])
+            for world in accepted(constructor, worlds, _drawing):
+                run_laws(constructor, LAWS, world)
     finally:
         close()
 
@@ -78,13 +71,18 @@ class World:
     @cached_property
     def expected(self):
         """The numbers that are drawn of these data, and how many axes they are drawn into."""
-        display = self.constructor(self.y.copy(), self.P.copy())
+        display = _drawing(self.constructor, self)
         found = _drawn(display), np.size(display.ax_)
         self.close()
         return found
 
 
-def _world(constructor, n_classes, rng, close):
+def _drawing(constructor, world):
+    return constructor(world.y.copy(), world.P.copy())
+
+
+def _world(constructor, n_classes, random_state, close):
+    rng = np.random.default_rng(random_state)
     P = simplex_points(rng, 60, n_classes)
     y = np.array([rng.choice(n_classes, p=row) for row in P])
     y[:n_classes] = np.arange(n_classes)

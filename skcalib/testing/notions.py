@@ -8,11 +8,11 @@ import numpy as np
 
 from skcalib.notions import Notion
 from skcalib.testing._laws import (
+    accepted,
     checker,
     need,
     need_close,
     need_probabilities,
-    refuses,
     run_laws,
     simplex_points,
 )
@@ -44,8 +44,6 @@ def check_notion(
     ----------
     notion : Notion
         Instance to check.
-    n_classes : sequence of int, default=(2, 3, 10)
-        Numbers of classes to try. The notion must accept at least one of them.
 
     See Also
     --------
@@ -58,11 +56,8 @@ def check_notion(
     >>> check_notion(TopK(3))
     """
     run_laws(notion, [_is_a_notion])
-    worlds = [_world(k, np.random.default_rng(random_state)) for k in n_classes]
-    worlds = [w for w in worlds if not refuses(lambda w=w: _images(notion, w[0], w[1]))]
-    if not worlds:
-        raise AssertionError(f"{notion!r} refuses every number of classes in {tuple(n_classes)}.")
-    for world in worlds:
+    worlds = {k: _world(k, np.random.default_rng(random_state)) for k in n_classes}
+    for world in accepted(notion, worlds, lambda notion, world: _images(notion, *world[:2])):
         run_laws(notion, LAWS, *world)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -53,8 +52,6 @@ def check_recalibrator(
     ----------
     recalibrator : estimator
         Instance to check. Clones of it are fitted to miscalibrated random forecasts.
-    n_classes : sequence of int, default=(2, 3)
-        Numbers of classes to try. The recalibrator must accept at least one of them.
 
     See Also
     --------
@@ -67,9 +64,8 @@ def check_recalibrator(
     >>> check_recalibrator(TemperatureScaling())
     """
     worlds = {k: _world(k, np.random.default_rng(random_state)) for k in n_classes}
-    attempts = {k: partial(_fitted, recalibrator, world) for k, world in worlds.items()}
-    for k in accepted(recalibrator, attempts):
-        run_laws(recalibrator, LAWS, worlds[k])
+    for world in accepted(recalibrator, worlds, _fitted):
+        run_laws(recalibrator, LAWS, world)
 
 
 @dataclass(frozen=True)
@@ -115,9 +111,8 @@ def _forgets(recalibrator, world):
     """A second fit does not depend on the first; clones and copies agree."""
     one = _fitted(recalibrator, world)
     expected = one.predict_proba(world.new)
-    need_close(
-        duplicate(one).predict_proba(world.new), expected, "the map of a copy", tolerance=1e-12
-    )
+    copied = duplicate(one).predict_proba(world.new)
+    need_close(copied, expected, "the map of a copy", tolerance=1e-12)
     again = clone(one).fit(world.P, world.other).fit(world.P, world.y)
     found = again.predict_proba(world.new)
     need_close(found, expected, "the map after a second fit", tolerance=1e-12)

@@ -197,14 +197,10 @@ def _pythagoras(score, world):
         fine = rng.integers(n_samples // 4, size=n_samples)
         coarse, weight = fine % 5, rng.uniform(0.5, 2, size=n_samples)
         middle, top = (_project(bottom, cells, weight) for cells in (fine, coarse))
-        parts = [
-            expected_divergence(score, a, b, weight)
-            for a, b in ((bottom, middle), (middle, top), (bottom, top))
-        ]
-        magnitude = parts[2] + np.abs(score.entropy(top)).mean()
-        need_close(
-            parts[0] + parts[1], parts[2], "two steps against one", tolerance=1e-12, scale=magnitude
-        )
+        steps = (bottom, middle), (middle, top), (bottom, top)
+        first, second, whole = (expected_divergence(score, *step, weight) for step in steps)
+        scale = whole + np.abs(score.entropy(top)).mean()
+        need_close(first + second, whole, "two steps against one", tolerance=1e-12, scale=scale)
 
 
 def _project(values, cells, weight):
@@ -267,10 +263,8 @@ def _jointly_convex(score, world):
         parts = [score.divergence(targets[a], forecasts[b]) for a, b in ((one, left), (two, right))]
         bound = share[:, 0] * parts[0] + (1 - share[:, 0]) * parts[1]
         excess = mean - bound
-        need(
-            excess <= 1e-12 * (1 + np.abs(bound)),
-            f"D of a mean of pairs exceeds the mean of D by {excess.max():.3g}",
-        )
+        found = f"D of a mean of pairs exceeds the mean of D by {excess.max():.3g}"
+        need(excess <= 1e-12 * (1 + np.abs(bound)), found)
 
 
 LAWS = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -64,8 +63,6 @@ def check_smoother(
     ----------
     smoother : Smoother
         Instance to check. It is cloned, not fitted.
-    n_classes : sequence of int, default=(2, 3)
-        Numbers of classes to try. The smoother must accept at least one of them.
 
     See Also
     --------
@@ -80,11 +77,9 @@ def check_smoother(
     run_laws(smoother, [_is_a_smoother])
     smoother = _seeded(smoother)
     worlds = {k: _world(k, np.random.default_rng(random_state)) for k in n_classes}
-    attempts = {k: partial(_fit, smoother, world) for k, world in worlds.items()}
-    for k in accepted(smoother, attempts):
-        run_laws(smoother, LAWS, worlds[k])
-        if not isinstance(smoother, OutOfFoldSmoother):
-            run_laws(smoother, OPERATOR_LAWS, worlds[k])
+    laws = LAWS if isinstance(smoother, OutOfFoldSmoother) else LAWS + OPERATOR_LAWS
+    for world in accepted(smoother, worlds, _fit):
+        run_laws(smoother, laws, world)
 
 
 @dataclass(frozen=True)
@@ -153,15 +148,14 @@ def _fit_conventions(smoother, world):
 
 def _inputs(smoother, world):
     """Inputs are not modified."""
-    given = [a.copy() for a in (world.forecast, world.labels, world.weight, world.new)]
+    before = world.forecast, world.labels, world.weight, world.new
+    given = [a.copy() for a in before]
     fitted = clone(smoother).fit(*given[:3])
     for values in (None, given[1]):
         fitted.smooth(values)
         fitted.smooth_held_out(values)
     fitted.predict(given[3])
-    for now, then in zip(
-        given, (world.forecast, world.labels, world.weight, world.new), strict=True
-    ):
+    for now, then in zip(given, before, strict=True):
         need(np.array_equal(now, then), "forecasts, labels or weights have changed")
 
 
@@ -222,9 +216,8 @@ def _row_wise(smoother, world):
     """A row of predict depends on that forecast only."""
     fitted = _fit(smoother, world)
     rows, order = fitted.predict(world.new), np.arange(len(world.new))[::-1]
-    need_close(
-        fitted.predict(world.new[order]), rows[order], "in another order", tolerance=TOLERANCE
-    )
+    turned = fitted.predict(world.new[order])
+    need_close(turned, rows[order], "in another order", tolerance=TOLERANCE)
     need_close(fitted.predict(world.new[3:4]), rows[3:4], "a single row", tolerance=TOLERANCE)
 
 

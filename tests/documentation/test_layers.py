@@ -251,8 +251,8 @@ MAY_IMPORT = {
         "recalibration._corrected_model",
     ),
     "recalibration/test_group.py": (  # the posterior that effects maximise, and codes of categories
+        "recalibration._corrected_model",
         "recalibration._features",
-        "recalibration._group_effects",
     ),
     "recalibration/test_recalibration.py": ("links._base",),  # logits below single precision
     "smoothers/test_beta_kernel.py": ("smoothers._dirichlet",),  # fast sums against plain ones

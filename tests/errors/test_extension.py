@@ -97,7 +97,7 @@ def test_cells_reach_into_the_tails():
 @pytest.mark.parametrize("n_classes", [2, 4, 12])
 def test_values_are_the_directions(n_classes):
     forecast = np.random.default_rng(2).dirichlet(np.full(n_classes, 0.6), 2000)
-    basis = LogitBasis(n_classes).fit(forecast, np.ones(2000), size=2000.0)
+    basis = LogitBasis(n_classes).fit_directions(forecast, np.ones(2000), size=2000.0).basis
     for names in (tuple(basis.groups), ("slope",)):
         dense = dense_directions(basis, forecast, names)
         found = basis(forecast, names).values()

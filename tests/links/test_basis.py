@@ -45,7 +45,11 @@ def data(forecasts):
 
 def fit(forecast, weight, by_class, size=None):
     size = weight.sum() ** 2 / (weight @ weight) if size is None else size
-    return LogitBasis(forecast.shape[1]).fit(forecast, weight, size=size, by_class=by_class)
+    return (
+        LogitBasis(forecast.shape[1])
+        .fit_directions(forecast, weight, size=size, by_class=by_class)
+        .basis
+    )
 
 
 def every_value_is_kept(monkeypatch):

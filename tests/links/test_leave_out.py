@@ -10,10 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 from skcalib import IdentityRecalibrator, MatrixScaling, VectorScaling
 from skcalib.clusters import effective_size
 from skcalib.links import DirichletMap, MatrixMap, VectorMap, leave_out
-from skcalib.links.affine import affine_sums, minimise_affine
+from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
 from skcalib.links.averaging import ModelAverage, tree_of
 from skcalib.links.basis import CONFUSION, Directions
-from skcalib.links.evidence import fit_by_evidence
 from skcalib.links.leave_out import (
     AverageWithout,
     affine_fit,
@@ -36,7 +35,7 @@ def fit_in(basis, y, forecast, weight):
     average = ModelAverage()
     average._set_samples(forecast, np.eye(forecast.shape[1])[y], weight, None)
     average.basis, average.every = basis, Directions(basis, forecast)
-    average.directions = average.every.only(set(basis.groups) - CONFUSION)
+    average.directions = average.every.of(set(basis.groups) - CONFUSION)
     average._fit_tree(*tree_of(basis))
     return average
 

@@ -324,7 +324,7 @@ def test_a_map_that_claims_to_increase_does(seed):
     """Random slopes and biases for two classes: both answers occur, and each is true."""
     rng = np.random.default_rng(seed)
     forecast = world("calibrated", 200, 2, seed)[1]
-    basis = LogitBasis(forecast.shape[1]).fit(forecast, np.ones(200), size=200)
+    basis = LogitBasis(forecast.shape[1]).fit_directions(forecast, np.ones(200), size=200).basis
     slope = rng.uniform(-2, 2) + (-1) ** seed  # on the log odds; a slope below 0 reverses them
     theta = np.array([(slope - 1), rng.normal()]) / basis.scale[basis.select(("slope", "bias"))]
     single = AveragedMap(basis, 0.0, [(1.0, ("slope", "bias"), theta)])
@@ -340,7 +340,7 @@ def test_a_map_that_claims_to_increase_does(seed):
 
 def test_one_temperature_increases_and_keeps_the_order_of_classes():
     forecast = world("calibrated", 200, 3, seed=0)[1]
-    basis = LogitBasis(forecast.shape[1]).fit(forecast, np.ones(200), size=200)
+    basis = LogitBasis(forecast.shape[1]).fit_directions(forecast, np.ones(200), size=200).basis
     scale = basis.scale[basis.groups["slope"].start]
     for slope, expected in ((0.3, True), (2.5, True), (-0.5, False)):
         mapped = AveragedMap(basis, 0.2, [(0.8, ("slope",), np.array([(slope - 1) / scale]))])
@@ -481,7 +481,7 @@ def test_averaged_map_is_the_mean_of_its_parts():
     rng = np.random.default_rng(3)
     score = rng.random(300)
     forecast = np.column_stack([1 - score, score])
-    basis = LogitBasis(2).fit(forecast, np.ones(300), size=300.0)
+    basis = LogitBasis(2).fit_directions(forecast, np.ones(300), size=300.0).basis
     names = [("slope",), ("slope", "bias", "curve"), ("curve", "curve_high")]
     parts = [(0.2, own, 0.1 * rng.normal(size=len(basis.select(own)))) for own in names]
     expected = 0.4 * forecast

@@ -20,8 +20,8 @@ from skcalib import (
     calibration_improvement,
 )
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.recalibration._corrected_model import GroupEffects
 from skcalib.recalibration._features import FeatureReader
-from skcalib.recalibration._group_effects import GroupEffects
 
 
 def grouped(n_samples=3000, *, effects=(-0.9, 0.0, 0.9), seed=0):

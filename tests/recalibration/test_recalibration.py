@@ -975,7 +975,7 @@ def test_temperature_of_large_forecasts_without_their_logarithms(monkeypatch):
 
 @pytest.mark.parametrize(
     ("kind", "module"),
-    [(VectorScaling, "vector_scaling"), (BiasCorrectedTemperatureScaling, "temperature")],
+    [(VectorScaling, "scaling"), (BiasCorrectedTemperatureScaling, "temperature")],
 )
 def test_slow_fits_are_announced(kind, module, multiclass, monkeypatch):
     y, proba = multiclass
