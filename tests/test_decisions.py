@@ -70,15 +70,7 @@ def test_a_threshold_is_a_matrix_of_costs():
 
 @pytest.mark.parametrize(
     "costs",
-    [
-        [0, 1],
-        [[0], [1]],
-        [[0, 1]],
-        [[0, np.inf], [1, 0]],
-        "a",
-        [[0, 1], [2]],
-        [[0, "1"], [1, 0]],
-    ],
+    [[0, 1], [[0], [1]], [[0, 1]], [[0, np.inf], [1, 0]], "a", [[0, 1], [2]], [[0, "1"], [1, 0]]],
 )
 def test_costs_that_are_refused(costs):
     with pytest.raises(ValueError, match="costs must be a matrix of finite numbers with a row"):
@@ -235,10 +227,7 @@ def test_no_sample_changes_its_decision():
 
 @pytest.mark.parametrize(
     ("threshold", "bend", "least"),
-    [
-        (0.1, 0.0, 0.92),
-        pytest.param(0.3, 0.08, 0.87, marks=pytest.mark.slow),
-    ],
+    [(0.1, 0.0, 0.92), pytest.param(0.3, 0.08, 0.87, marks=pytest.mark.slow)],
 )
 def test_the_regret_is_covered(threshold, bend, least):
     """60 data sets: the standard error of a coverage of .95 is .028."""

@@ -84,10 +84,7 @@ def test_parts_are_of_whole_clusters(method):
 
     few, repeated = (
         calibration_error_interval(*data, metric=mean_label, method=method, **groups)
-        for data, groups in (
-            ((y, proba), {}),
-            ((y[cluster], proba[cluster]), {"groups": cluster}),
-        )
+        for data, groups in (((y, proba), {}), ((y[cluster], proba[cluster]), {"groups": cluster}))
     )
     assert repeated.standard_error == pytest.approx(few.standard_error)
     assert (repeated.low, repeated.high) == pytest.approx((few.low, few.high))

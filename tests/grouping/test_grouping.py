@@ -86,10 +86,7 @@ def test_golden_regions_through_the_estimator(golden):
     data, values = golden
     test = data["is_test"]
     estimator = fast(method="partition", n_bins=10, strategy="uniform").fit(
-        data["X"][test],
-        data["y"][test],
-        y_proba=data["score"][test],
-        regions=data["region"][test],
+        data["X"][test], data["y"][test], y_proba=data["score"][test], regions=data["region"][test]
     )
     assert estimator.plugin_ == pytest.approx(values["GL_plugin"], abs=1e-10)
     assert estimator.bias_ == pytest.approx(values["GL_bias"], abs=1e-10)

@@ -140,8 +140,7 @@ def test_the_event_of_arrays(here, made):
 
 
 @pytest.mark.parametrize(
-    ("options", "last"),
-    [([], "churn"), (["--event", "stay"], "stay"), (["--sketch"], "churn")],
+    ("options", "last"), [([], "churn"), (["--event", "stay"], "stay"), (["--sketch"], "churn")]
 )
 def test_models_whose_columns_are_in_another_order(here, made, monkeypatch, options, last):
     """The classes of all files follow those of the first, however their columns are called."""

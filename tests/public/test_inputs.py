@@ -308,10 +308,7 @@ FEW_LABELS = ("strings, list", "pandas, categorical", "polars, strings", "negati
 
 @pytest.mark.parametrize(
     ("recipe", "kind"),
-    [
-        *rotated(FUNCTIONS, [*LABELS, *BINARY_LABELS], 8),
-        *rotated(firsts(DISPLAYS), FEW_LABELS, 2),
-    ],
+    [*rotated(FUNCTIONS, [*LABELS, *BINARY_LABELS], 8), *rotated(firsts(DISPLAYS), FEW_LABELS, 2)],
     ids=str,
 )
 def test_labels_of_every_kind(recipe, kind):

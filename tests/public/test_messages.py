@@ -193,41 +193,35 @@ INVALID_OPTIONS = {
     },
     s.score_decomposition: {
         ("method", "direct"): "method='direct' estimates the calibration error only, and does not "
-        "add up with a refinement to the loss: use 'risk' or 'cross'.",
+        "add up with a refinement to the loss: use 'risk' or 'cross'."
     },
-    s.sharpness: {
-        ("transform", "logit"): "transform must be None or 'simplex', got 'logit'.",
-    },
+    s.sharpness: {("transform", "logit"): "transform must be None or 'simplex', got 'logit'."},
     s.calibration_error: {
         ("reduce", "sum"): "reduce='sum' is for notion='classwise', got notion='auto': leave it "
-        "out.",
+        "out."
     },
     s.kernel_calibration_error: {
-        ("kernel", "rbf"): "kernel must be one of 'laplacian', 'gaussian' or a Kernel, got 'rbf'.",
+        ("kernel", "rbf"): "kernel must be one of 'laplacian', 'gaussian' or a Kernel, got 'rbf'."
     },
     s.kernel_calibration_test: {
         ("method", "exact"): "method must be 'auto' or one of 'spectral', 'multipliers', "
-        "'bootstrap', 'bound', 'embedding' for statistic='auto', got 'exact'.",
+        "'bootstrap', 'bound', 'embedding' for statistic='auto', got 'exact'."
     },
     s.distribution_free_bound: {
         ("statistic", "block"): "statistic must be one of 'auto', 'biased', 'unbiased', 'linear', "
-        "for which bounds are known, got 'block'.",
+        "for which bounds are known, got 'block'."
     },
     s.consistency_test: {
         ("metric", "ece"): "metric must be a function of (y_true, y_proba, labels=...), got 'ece'.",
         ("n_resamples", 0): "n_resamples must be a whole number of at least 1, got 0.",
     },
     s.spiegelhalter_test: {
-        ("n_resamples", -1): "n_resamples must be a whole number of at least 0, got -1.",
+        ("n_resamples", -1): "n_resamples must be a whole number of at least 0, got -1."
     },
-    s.hosmer_lemeshow_test: {
-        ("ddof", -1): "ddof must be a whole number of at least 0, got -1.",
-    },
-    s.cumulative_test: {
-        ("statistic", "x"): "statistic must be one of 'ks', 'kuiper', got 'x'.",
-    },
+    s.hosmer_lemeshow_test: {("ddof", -1): "ddof must be a whole number of at least 0, got -1."},
+    s.cumulative_test: {("statistic", "x"): "statistic must be one of 'ks', 'kuiper', got 'x'."},
     s.integrated_calibration_index: {
-        ("quantile", 2): "quantile must be None or a number in [0, 1], got 2.",
+        ("quantile", 2): "quantile must be None or a number in [0, 1], got 2."
     },
     s.kde_calibration_error: {
         ("norm", "max"): "norm must be 'l1', 'l2' or a finite number of at least 1, got 'max': the "

@@ -310,10 +310,7 @@ def test_hostile_samples_have_the_results_and_warnings_of_fit(scores, labels, sc
     sketch = sketch_of(score, y, weight)
     for name in FITS:
         answers, messages = [], []
-        for fit in (
-            lambda one: one.fit(score, y, weight),
-            lambda one: one.fit_sketch(sketch),
-        ):
+        for fit in (lambda one: one.fit(score, y, weight), lambda one: one.fit_sketch(sketch)):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 fitted = fit(make(name, labels=[0, 1]))
