@@ -16,13 +16,7 @@ from public_functions import BESIDE, FORECASTS, MOMENTS, SCALARS, public_name
 import skcalib as s
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.kernels import median_distance
-from skcalib.regression import (
-    dawid_sebastiani_improvement,
-    dawid_sebastiani_score,
-    kernel_calibration_error_gaussian,
-    kernel_calibration_test_gaussian,
-    variance_reliability,
-)
+from skcalib.regression import dawid_sebastiani_improvement
 
 Y, P = make_forecasts(40, 2)
 Y3, P3 = make_forecasts(40, 3)
@@ -369,16 +363,16 @@ INVALID_CALLS = [
         "positive.",
     ),
     (
-        partial(dawid_sebastiani_score, [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]),
+        partial(s.dawid_sebastiani_score, [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]),
         "y_var must be positive, but row 1 holds 0: the score of a forecast without variance is "
         "infinite. Give the regressor a noise term, or leave these rows out.",
     ),
     (
-        partial(dawid_sebastiani_score, [0.0, 1.0], [0.0], [1.0, 1.0]),
+        partial(s.dawid_sebastiani_score, [0.0, 1.0], [0.0], [1.0, 1.0]),
         "y_true, y_mean and y_var must have the same number of samples, got 2, 1 and 2.",
     ),
     (
-        partial(dawid_sebastiani_score, ["a"], [0.0], [1.0]),
+        partial(s.dawid_sebastiani_score, ["a"], [0.0], [1.0]),
         "y_true must hold real numbers, got an array of type <U1.",
     ),
     (
@@ -386,12 +380,12 @@ INVALID_CALLS = [
         "before must have the shape (n_samples, 2), mean and variance, got (2,).",
     ),
     (
-        partial(variance_reliability, [0.0, 1.0], [0.0, 0.0], [1.0, 1.0], confidence_level=95),
+        partial(s.variance_reliability, [0.0, 1.0], [0.0, 0.0], [1.0, 1.0], confidence_level=95),
         "confidence_level must lie strictly between 0 and 1, got 95.",
     ),
     (
         partial(
-            kernel_calibration_error_gaussian,
+            s.kernel_calibration_error_gaussian,
             [0.0, 1.0],
             [0.0, 0.0],
             [1.0, 1.0],
@@ -400,7 +394,7 @@ INVALID_CALLS = [
         "forecast_bandwidth must be 'median' or a positive number, got -1.",
     ),
     (
-        partial(kernel_calibration_test_gaussian, [0.0, 1.0], [0.0, 0.0], [1.0, 1.0]),
+        partial(s.kernel_calibration_test_gaussian, [0.0, 1.0], [0.0, 0.0], [1.0, 1.0]),
         "A test needs at least 4 samples of positive weight, got 2: use more or, for class "
         "probabilities, distribution_free_bound, which is valid for any number.",
     ),
