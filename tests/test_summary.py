@@ -146,9 +146,6 @@ def test_a_rare_event_whose_predictions_are_too_high():
     assert found.ici == pytest.approx(0.3, abs=0.03)
 
 
-# --- the event ------------------------------------------------------------------------------------
-
-
 def test_the_event_can_be_any_class_in_any_form():
     y, p = patients(300)
     names = np.array(["no", "yes"])[y]

@@ -37,9 +37,6 @@ def last_digits_changed(proba, seed=0):
     return np.where((proba > 0) & (proba < 1), np.clip(proba * (1 + change), 0, 1), proba)
 
 
-# --- Levels ---------------------------------------------------------------------------------------
-
-
 def test_levels_by_a_naive_loop():
     rng = np.random.default_rng(0)
     for spread in (1e-16, 4e-16, 1e-15, 3e-15):
@@ -78,9 +75,6 @@ def test_the_predicted_class_is_the_first_of_tied_ones():
     proba[0, 2] = 0.3
     np.testing.assert_array_equal(top_class(proba), [0, 0, 1])
     np.testing.assert_array_equal(ranked_classes(proba), [[0, 1, 2], [0, 1, 2], [1, 2, 0]])
-
-
-# --- Forests --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", FORESTS)

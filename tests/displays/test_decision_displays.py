@@ -185,9 +185,6 @@ def test_a_sketch_of_classes_has_a_panel_for_each(draw):
     assert [curve.event for curve in display.curves] == ["class 0", "class 1", "class 2"]
 
 
-# --- Events ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("draw", BOTH)
 def test_events_of_several_classes(draw):
     rng = np.random.default_rng(0)

@@ -343,9 +343,6 @@ def test_any_function_is_a_metric():
     assert signed.low < signed.estimate < signed.high
 
 
-# --- one number for one data set ------------------------------------------------------------------
-
-
 def test_a_proper_error_far_below_zero_still_has_an_upper_limit():
     """A small bandwidth makes "risk" very negative, and both of Student's limits with it."""
     y, proba = some_data(300, temperature=1, n_classes=2)

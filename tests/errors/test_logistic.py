@@ -20,9 +20,6 @@ def draw(n_samples, intercept=0.0, slope=1.0, seed=0):
     return y, expit(x)
 
 
-# --- intercept and slope --------------------------------------------------------------------------
-
-
 def test_estimates_are_those_of_logistic_regression():
     y, p = draw(400, 0.3, 0.7)
     result = calibration_intercept_slope(y, p)
@@ -124,9 +121,6 @@ def test_two_effective_samples_have_no_interval():
     result = calibration_intercept_slope(y, p, sample_weight=[1, 1e-10, 1])
     assert result.slope.low == -np.inf and result.slope.high == np.inf
     assert np.isfinite(result.slope.estimate)
-
-
-# --- integrated calibration index -----------------------------------------------------------------
 
 
 def test_index_is_the_mean_distance(binary):

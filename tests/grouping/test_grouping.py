@@ -163,9 +163,6 @@ def test_forecasts_of_exactly_zero(loss, method):
     assert 0 < estimator.irreducible_bound_ < 0.5
 
 
-# --- worlds that are computed by hand -------------------------------------------------------------
-
-
 class World:
     """Three classes, two forecasts, two regions behind each; frequencies are exactly the posterior.
 
@@ -307,9 +304,6 @@ def test_small_regions_are_warned_about(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fast(method="partition").fit(data.X, data.y, y_proba=data.y_proba)
-
-
-# --- features -------------------------------------------------------------------------------------
 
 
 def test_missing_values_follow_the_tags(data):
@@ -508,9 +502,6 @@ def test_a_handful_of_samples():
         fast(**how).fit(data.X[:2], [0, 1], y_proba=data.y_proba[:2])
     with pytest.raises(ValueError, match="grouping loss needs at least 4 samples"):
         fast().fit(data.X[:2], [0, 1], y_proba=data.y_proba[:2])
-
-
-# --- what it stands on ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("link", LINKS)

@@ -261,9 +261,6 @@ def test_python_dash_m(here):
     assert done.stderr == "skcalib: absent.npz is not a file.\n"
 
 
-# --- Sketches -------------------------------------------------------------------------------------
-
-
 def test_a_report_of_a_sketch(tmp_path, capsys):
     data = make_tempered_simplex(2000, 2, random_state=0)
     sketch = ForecastSketch([0, 1]).fit(data.y, data.y_proba)

@@ -277,9 +277,6 @@ def test_scores_are_compared_by_their_values():
         ProperScore().entropy(PAIR)
 
 
-# --- the tower ------------------------------------------------------------------------------------
-
-
 def test_means_by_hand():
     values = np.array([[1.0, 2.0], [3.0, 6.0]])
     np.testing.assert_allclose(weighted_mean(values), [2, 4], rtol=1e-15)

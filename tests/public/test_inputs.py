@@ -444,9 +444,6 @@ def test_the_scale_of_weights_does_not_matter(recipe, scale):
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
 
 
-# --- many rows ------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_a_million_samples():
     """Functions whose cost is linear, but for sorting; the truth is known, or a line of numpy."""

@@ -208,9 +208,6 @@ def test_only_smoothers_keep_the_training_data(recalibrator):
         assert max(sizes) < 8000 and abs(sizes[1] - sizes[0]) < more
 
 
-# --- readers --------------------------------------------------------------------------------------
-
-
 class Trap:
     def __reduce__(self):
         return (pytest.fail, ("the pickle was executed",))

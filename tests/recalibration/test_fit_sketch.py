@@ -248,9 +248,6 @@ def test_a_summary_whose_rows_are_samples():
         assert_same(found, expected, proba, rtol=1e-12)
 
 
-# --- Continuous scores ----------------------------------------------------------------------------
-
-
 #: Temperature of the simulated scores, and the largest change of a probability of a smooth map.
 SMOOTH = {"moderate": (0.6, 2e-6), "close to 0 and 1": (0.3, 5e-4)}
 

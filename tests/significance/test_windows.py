@@ -108,9 +108,6 @@ def test_level_with_few_events(n):
     assert max(rejected.values()) <= 10 + 3.5 * 3.1, rejected
 
 
-# --- Weights and clusters -------------------------------------------------------------------------
-
-
 def clustered(seed, n=300, size=5):
     """Samples of two windows in clusters of unequal size, each in one window, and weights."""
     y, p, by = windows(seed, n)
