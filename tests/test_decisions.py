@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import pairs
 from numpy.testing import assert_allclose
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
@@ -26,10 +27,6 @@ def world(n_samples, seed=0, groups=True):
     return (rng.random(n_samples) < q).astype(int), s, c, q, np.column_stack([x, g])
 
 
-def two(p):
-    return np.column_stack([1 - p, p])
-
-
 # --- Scores ---------------------------------------------------------------------------------------
 
 
@@ -39,8 +36,8 @@ def test_elementary_scores_obey_the_laws(threshold):
     p, t = np.array([0.0, 0.1, threshold, 0.95, 1.0]), threshold
     for label in (0, 1):
         expected = t * (1 - label) * (p > t) + (1 - t) * label * (p <= t)
-        assert_allclose(Elementary(t).loss(np.eye(2)[[label] * 5], two(p)), expected, rtol=1e-15)
-    assert_allclose(Elementary(t).entropy(two(p)), np.minimum(t * (1 - p), (1 - t) * p))
+        assert_allclose(Elementary(t).loss(np.eye(2)[[label] * 5], pairs(p)), expected, rtol=1e-15)
+    assert_allclose(Elementary(t).entropy(pairs(p)), np.minimum(t * (1 - p), (1 - t) * p))
     assert Elementary(t).infimum == 0
 
 
@@ -59,7 +56,7 @@ def test_costs_of_several_classes_obey_the_laws():
 
 def test_a_threshold_is_a_matrix_of_costs():
     p = np.random.default_rng(0).random((500, 1))
-    forecast, target = two(p[:, 0]), two(p[::-1, 0])
+    forecast, target = pairs(p[:, 0]), pairs(p[::-1, 0])
     for t in (0.1, 0.37, 0.8):
         one, other = Elementary(t), DecisionCost([[0, t], [1 - t, 0]])
         assert_allclose(one.loss(target, forecast), other.loss(target, forecast))
@@ -97,9 +94,9 @@ def test_parts_of_the_trial():
     y, s, c, q, X = world(60_000)
     score = Elementary(0.3)
     truth = {
-        "calibration": score.divergence(two(c), two(s)).mean(),
-        "grouping": np.mean(score.entropy(two(c)) - score.entropy(two(q))),
-        "rest": score.entropy(two(q)).mean(),
+        "calibration": score.divergence(pairs(c), pairs(s)).mean(),
+        "grouping": np.mean(score.entropy(pairs(c)) - score.entropy(pairs(q))),
+        "rest": score.entropy(pairs(q)).mean(),
     }
     assert_allclose(list(truth.values()), [0.00358, 0.00603, 0.12565], rtol=0.03)
     found = skcalib.decision_regret(y, s, threshold=0.3, X=X)
@@ -149,9 +146,9 @@ def test_the_same_as_the_error_of_the_score():
 def test_the_grouping_loss_of_the_score(method):
     y, s, c, q, X = world(20_000)
     score = Elementary(0.3)
-    truth = np.mean(score.entropy(two(c)) - score.entropy(two(q)))
+    truth = np.mean(score.entropy(pairs(c)) - score.entropy(pairs(q)))
     found = skcalib.GroupingLossEstimator(loss=score, method=method, n_permutations=0)
-    found.fit(X, y, y_proba=two(s))
+    found.fit(X, y, y_proba=pairs(s))
     low, high = found.confidence_interval_
     assert low <= truth and 0.4 * truth < found.grouping_loss_ < high
 
@@ -162,7 +159,7 @@ def test_the_positive_class():
     plain = skcalib.decision_regret(y, s, threshold=0.2)
     named = skcalib.decision_regret(labels, s, threshold=0.2, pos_label="yes")
     assert named.calibration == plain.calibration
-    other = skcalib.decision_regret(labels, two(s), threshold=0.8, pos_label="no")
+    other = skcalib.decision_regret(labels, pairs(s), threshold=0.8, pos_label="no")
     assert other.expected_cost.estimate == pytest.approx(plain.expected_cost.estimate)
 
 
@@ -238,7 +235,7 @@ def test_the_regret_is_covered(threshold, bend, least):
         return np.clip(expit(slope * np.log(s / (1 - s))) + bend * np.sin(6 * s), 0.001, 0.999)
 
     s = expit(x)
-    truth = Elementary(threshold).divergence(two(curve(s)), two(s)).mean()
+    truth = Elementary(threshold).divergence(pairs(curve(s)), pairs(s)).mean()
     covered = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
@@ -278,7 +275,7 @@ def test_the_upper_limit_of_the_regret_needs_no_map(curve, threshold, shape, kin
     """30 data sets: at .975 four or more misses have probability .007, and it shrinks with n."""
     s = np.random.default_rng(99).beta(*shape, 400_000)
     score, mean = Elementary(threshold), []
-    truth = score.divergence(two(curve(s)), two(s)).mean()
+    truth = score.divergence(pairs(curve(s)), pairs(s)).mean()
     for size in (300, 3000):
         limits = []
         for seed in range(30):
@@ -288,7 +285,7 @@ def test_the_upper_limit_of_the_regret_needs_no_map(curve, threshold, shape, kin
             cluster = np.arange(size) // 3 if kind == "clusters" else None
             u = u[cluster * 3] if kind == "clusters" else u  # labels of a cluster depend strongly
             target = np.eye(2)[(u < curve(s)).astype(int)]
-            one = SmoothedProblem(two(s), target, two(s), weight, False, cluster=cluster)
+            one = SmoothedProblem(pairs(s), target, pairs(s), weight, False, cluster=cluster)
             limits.append(regret_interval(score, [one], 1.0, 0.95).high)
         assert np.sum(np.array(limits) < truth) < 4
         mean.append(np.mean(limits) - truth)

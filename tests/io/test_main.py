@@ -13,12 +13,6 @@ from skcalib.datasets import make_tempered_simplex
 from skcalib.problem import check_problem, event_last
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 class Recorder:
     """Stands for a report: what it was made from, and how it was shown."""
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import report_of as report
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
@@ -11,15 +12,6 @@ from skcalib.report.analysis import _around, _find_errors, _find_test
 from skcalib.report.direction import logistic_recalibration
 from skcalib.report.findings import TEST_LEVEL
 from skcalib.report.subgroups import find_places, worst_places
-
-
-def report(n_samples=2000, n_classes=2, temperature=0.6, **parameters):
-    data = make_tempered_simplex(
-        n_samples, n_classes, score_temperature=temperature, random_state=0
-    )
-    return s.CalibrationReport.from_predictions(
-        data.y, data.y_proba, labels=np.arange(n_classes), **parameters
-    )
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from conftest import forty, pairs
 from scipy.integrate import trapezoid
 from scipy.special import expit, logit
 from scipy.stats import chi2, norm
@@ -39,8 +40,7 @@ every_test = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
 
 def rows_of(p, weight):
     """Forecasts and weights without labels: a statistic is given those later."""
-    forecast = np.column_stack([1 - p, p])
-    return Problem(forecast, np.zeros_like(forecast), weight, np.array([0, 1]))
+    return Problem(pairs(p), np.zeros((len(p), 2)), weight, np.array([0, 1]))
 
 
 def made(p, weight):
@@ -158,13 +158,6 @@ def test_spiegelhalter_is_two_sided(sign):
     y, p = draw(2000, distort=lambda p: expit(sign * logit(p)))
     result = skcalib.spiegelhalter_test(y, p)
     assert result.pvalue < 1e-3 and (result.statistic > 0) == (sign < 1)
-
-
-def forty():
-    """Forty predictions without random numbers, which R and other packages make as well."""
-    i = np.arange(1, 41)
-    p = (i * 17 % 41) / 42 + 0.01
-    return ((i * i * 7 % 11) / 11 < p).astype(int), p
 
 
 def test_pvalues_of_other_packages():
