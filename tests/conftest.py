@@ -13,7 +13,9 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 
 import numpy as np
 import pytest
+from scipy.special import expit, logit
 
+import skcalib
 from skcalib.scores import ProperScore
 
 
@@ -165,6 +167,63 @@ def pairs(p):
     return np.column_stack([1 - p, p])
 
 
+def forty():
+    """Forty predictions without random numbers, which R and other packages make as well."""
+    i = np.arange(1, 41)
+    p = (i * 17 % 41) / 42 + 0.01
+    return ((i * i * 7 % 11) / 11 < p).astype(int), p
+
+
+def on_a_line(n_samples, intercept=0.0, slope=1.0, seed=0):
+    """Labels whose log odds are a line in those of the forecasts."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(0, 1.5, n_samples)
+    y = (rng.random(n_samples) < expit(intercept + slope * x)).astype(int)
+    return y, expit(x)
+
+
+def follow_a_power(n, rng, *, power=1.0, n_classes=3):
+    """Forecasts of several classes; labels follow a power of them."""
+    forecast = rng.dirichlet(np.ones(n_classes), n)
+    true = forecast**power
+    true /= true.sum(axis=1, keepdims=True)
+    y = (true.cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1).clip(0, n_classes - 1)
+    return y, forecast
+
+
+def clustered(n_clusters, seed, temper=1.0, spread=1.3, size=20):
+    """Labels with a random effect of their cluster on the log odds, and forecasts of their mean.
+
+    Clusters have 1 to about five times `size` samples.
+    """
+    rng = np.random.default_rng(seed)
+    sizes = rng.geometric(1 / size, n_clusters) + rng.integers(0, size, n_clusters)
+    cluster = np.repeat(np.arange(n_clusters), sizes)
+    z = rng.normal(size=len(cluster)) + 0.5 * rng.normal(size=n_clusters)[cluster]
+    effect = rng.normal(0, spread, n_clusters)[cluster]
+    y = (rng.random(len(z)) < expit(z + effect)).astype(int)
+    nodes, mass = np.polynomial.hermite_e.hermegauss(41)
+    frequency = expit(z[:, None] + spread * nodes) @ (mass / mass.sum())
+    return y, expit(temper * logit(frequency)), cluster
+
+
+def report_of(n_samples=2000, n_classes=2, temperature=0.6, **parameters):
+    """A report of forecasts whose logits are multiplied."""
+    data = skcalib.datasets.make_tempered_simplex(
+        n_samples, n_classes, score_temperature=temperature, random_state=0
+    )
+    return skcalib.CalibrationReport.from_predictions(
+        data.y, data.y_proba, labels=np.arange(n_classes), **parameters
+    )
+
+
+class Trap:
+    """Its pickle fails the test that opens it."""
+
+    def __reduce__(self):
+        return (pytest.fail, ("the pickle was executed",))
+
+
 def make_forecasts(n_samples, n_classes, *, seed=0):
     """Labels 0..K-1 and miscalibrated forecasts (n, K) with ties and exact zeros and ones."""
     rng = np.random.default_rng(seed)
@@ -203,6 +262,13 @@ class Quartic(ProperScore):
 def forecasts():
     """The generator itself, for tests that choose the size."""
     return make_forecasts
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty folder, in which the test works."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
 
 
 @pytest.fixture

@@ -135,11 +135,9 @@ def quick(recalibrator):
 CHECKED = {
     **{r: [ADAPTED[r](**quick(r).get_params())] for r in RECALIBRATORS},
     s.VarianceScaling: [AnyFeaturesVarianceScaling()],
-    s.CalibrationErrorEstimator: [
-        s.CalibrationErrorEstimator(LogisticRegression(), cv=3),
-    ],
+    s.CalibrationErrorEstimator: [s.CalibrationErrorEstimator(LogisticRegression(), cv=3)],
     s.GroupingLossEstimator: [
-        s.GroupingLossEstimator(LogisticRegression(), cv=3, n_permutations=20),
+        s.GroupingLossEstimator(LogisticRegression(), cv=3, n_permutations=20)
     ],
     s.CrossFitProba: [s.CrossFitProba()],
     s.RecalibratedClassifierCV: [s.RecalibratedClassifierCV(ensemble=True, cv=3)],
@@ -294,8 +292,5 @@ def answers(estimator, X):
 
 def other_instances():
     """One of each of `NOT_CHECKED`."""
-    needs = {
-        CrossFitted: {"estimator": LogisticRegression()},
-        s.ForecastSketch: {"labels": [0, 1]},
-    }
+    needs = {CrossFitted: {"estimator": LogisticRegression()}, s.ForecastSketch: {"labels": [0, 1]}}
     return [other(**needs.get(other, {})) for other in NOT_CHECKED]

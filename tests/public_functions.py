@@ -18,13 +18,7 @@ from skcalib import datasets, kernels, notions, scores, smoothers, testing
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.kernels import median_distance
 from skcalib.problem import check_problem
-from skcalib.regression import (
-    dawid_sebastiani_improvement,
-    dawid_sebastiani_score,
-    kernel_calibration_error_gaussian,
-    kernel_calibration_test_gaussian,
-    variance_reliability,
-)
+from skcalib.regression import dawid_sebastiani_improvement
 
 #: Public modules of building blocks, whose names are not at the root.
 BLOCKS = (kernels, notions, scores, smoothers)
@@ -364,11 +358,14 @@ def _display_recipes():
 
 
 def _moment_recipes():
-    yield from _recipes(dawid_sebastiani_score, takes="moments")
+    yield from _recipes(skcalib.dawid_sebastiani_score, takes="moments")
     improvement = _moment_pair(dawid_sebastiani_improvement)
     yield from _recipes(improvement, takes="moment pairs", infinite=True)
-    yield from _recipes(variance_reliability, {"n_bins": 3}, takes="moments", infinite=True)
-    for function in (kernel_calibration_error_gaussian, kernel_calibration_test_gaussian):
+    yield from _recipes(skcalib.variance_reliability, {"n_bins": 3}, takes="moments", infinite=True)
+    for function in (
+        skcalib.kernel_calibration_error_gaussian,
+        skcalib.kernel_calibration_test_gaussian,
+    ):
         yield from _recipes(function, {}, takes="moments")
         yield from _recipes(
             function, {"statistic": "linear"}, takes="moments", order=True, infinite=True

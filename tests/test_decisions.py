@@ -3,20 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import pairs
 from numpy.testing import assert_allclose
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from skcalib import (
-    ForecastSketch,
-    GroupingLossEstimator,
-    PlattScaling,
-    calibration_error_interval,
-    calibration_improvement,
-    decision_regret,
-    proper_calibration_error,
-    score_decomposition,
-)
+import skcalib
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.decision_savings import regret_interval
 from skcalib.errors.terms import SmoothedProblem
@@ -35,10 +27,6 @@ def world(n_samples, seed=0, groups=True):
     return (rng.random(n_samples) < q).astype(int), s, c, q, np.column_stack([x, g])
 
 
-def two(p):
-    return np.column_stack([1 - p, p])
-
-
 # --- Scores ---------------------------------------------------------------------------------------
 
 
@@ -48,8 +36,8 @@ def test_elementary_scores_obey_the_laws(threshold):
     p, t = np.array([0.0, 0.1, threshold, 0.95, 1.0]), threshold
     for label in (0, 1):
         expected = t * (1 - label) * (p > t) + (1 - t) * label * (p <= t)
-        assert_allclose(Elementary(t).loss(np.eye(2)[[label] * 5], two(p)), expected, rtol=1e-15)
-    assert_allclose(Elementary(t).entropy(two(p)), np.minimum(t * (1 - p), (1 - t) * p))
+        assert_allclose(Elementary(t).loss(np.eye(2)[[label] * 5], pairs(p)), expected, rtol=1e-15)
+    assert_allclose(Elementary(t).entropy(pairs(p)), np.minimum(t * (1 - p), (1 - t) * p))
     assert Elementary(t).infimum == 0
 
 
@@ -68,7 +56,7 @@ def test_costs_of_several_classes_obey_the_laws():
 
 def test_a_threshold_is_a_matrix_of_costs():
     p = np.random.default_rng(0).random((500, 1))
-    forecast, target = two(p[:, 0]), two(p[::-1, 0])
+    forecast, target = pairs(p[:, 0]), pairs(p[::-1, 0])
     for t in (0.1, 0.37, 0.8):
         one, other = Elementary(t), DecisionCost([[0, t], [1 - t, 0]])
         assert_allclose(one.loss(target, forecast), other.loss(target, forecast))
@@ -79,15 +67,7 @@ def test_a_threshold_is_a_matrix_of_costs():
 
 @pytest.mark.parametrize(
     "costs",
-    [
-        [0, 1],
-        [[0], [1]],
-        [[0, 1]],
-        [[0, np.inf], [1, 0]],
-        "a",
-        [[0, 1], [2]],
-        [[0, "1"], [1, 0]],
-    ],
+    [[0, 1], [[0], [1]], [[0, 1]], [[0, np.inf], [1, 0]], "a", [[0, 1], [2]], [[0, "1"], [1, 0]]],
 )
 def test_costs_that_are_refused(costs):
     with pytest.raises(ValueError, match="costs must be a matrix of finite numbers with a row"):
@@ -97,13 +77,13 @@ def test_costs_that_are_refused(costs):
 def test_maps_cannot_be_fitted_by_a_cost():
     y, s, *_ = world(100)
     with pytest.raises(ValueError, match="so no map can be fitted by it: fit with loss='log'"):
-        PlattScaling(loss=Elementary(0.3)).fit(s, y)
+        skcalib.PlattScaling(loss=Elementary(0.3)).fit(s, y)
 
 
 def test_other_numbers_of_classes_are_refused():
     data = make_tempered_simplex(50, 3, random_state=0)
     with pytest.raises(ValueError, match=r"for 2 classes, but the forecasts have 3: pass costs"):
-        decision_regret(data.y, data.y_proba, threshold=0.3)
+        skcalib.decision_regret(data.y, data.y_proba, threshold=0.3)
 
 
 # --- Parts of the cost ----------------------------------------------------------------------------
@@ -114,12 +94,12 @@ def test_parts_of_the_trial():
     y, s, c, q, X = world(60_000)
     score = Elementary(0.3)
     truth = {
-        "calibration": score.divergence(two(c), two(s)).mean(),
-        "grouping": np.mean(score.entropy(two(c)) - score.entropy(two(q))),
-        "rest": score.entropy(two(q)).mean(),
+        "calibration": score.divergence(pairs(c), pairs(s)).mean(),
+        "grouping": np.mean(score.entropy(pairs(c)) - score.entropy(pairs(q))),
+        "rest": score.entropy(pairs(q)).mean(),
     }
     assert_allclose(list(truth.values()), [0.00358, 0.00603, 0.12565], rtol=0.03)
-    found = decision_regret(y, s, threshold=0.3, X=X)
+    found = skcalib.decision_regret(y, s, threshold=0.3, X=X)
     for name, value in truth.items():
         part = getattr(found, name)
         assert abs(part.estimate - value) < 3 * part.standard_error, name
@@ -136,7 +116,7 @@ def test_parts_add_up(n_classes, weighted):
     weight = np.random.default_rng(0).exponential(size=1500) if weighted else None
     costs = COSTS3 if n_classes == 3 else [[1, 4, 2], [9, 0, 4]]
     X = np.random.default_rng(1).normal(size=(1500, 2))
-    found = decision_regret(data.y, data.y_proba, costs=costs, X=X, sample_weight=weight)
+    found = skcalib.decision_regret(data.y, data.y_proba, costs=costs, X=X, sample_weight=weight)
     parts = (found.calibration, found.grouping, found.rest)
     assert abs(sum(part.estimate for part in parts) - found.expected_cost.estimate) < 1e-12
     cost = np.array(costs)[data.y, found.score.decisions(data.y_proba)]
@@ -147,16 +127,16 @@ def test_parts_add_up(n_classes, weighted):
 
 def test_the_same_as_the_error_of_the_score():
     y, s, *_ = world(3000)
-    found = decision_regret(y, s, threshold=0.3)
+    found = skcalib.decision_regret(y, s, threshold=0.3)
     loss = Elementary(0.3)
-    assert found.calibration.estimate == proper_calibration_error(y, s, loss=loss)
-    terms = score_decomposition(y, s, loss=loss)
+    assert found.calibration.estimate == skcalib.proper_calibration_error(y, s, loss=loss)
+    terms = skcalib.score_decomposition(y, s, loss=loss)
     assert found.rest.estimate == pytest.approx(terms.refinement)
-    interval = calibration_error_interval(y, s, loss=loss)
+    interval = skcalib.calibration_error_interval(y, s, loss=loss)
     assert (max(found.calibration.low, 0), found.calibration.high) == pytest.approx(
         (interval.low, interval.high)
     )
-    gain = calibration_improvement(
+    gain = skcalib.calibration_improvement(
         y, s, expit(np.log(s / (1 - s)) / 1.6), loss=loss, injective=True
     )
     assert gain.low <= found.calibration.estimate <= gain.high
@@ -166,9 +146,9 @@ def test_the_same_as_the_error_of_the_score():
 def test_the_grouping_loss_of_the_score(method):
     y, s, c, q, X = world(20_000)
     score = Elementary(0.3)
-    truth = np.mean(score.entropy(two(c)) - score.entropy(two(q)))
-    found = GroupingLossEstimator(loss=score, method=method, n_permutations=0)
-    found.fit(X, y, y_proba=two(s))
+    truth = np.mean(score.entropy(pairs(c)) - score.entropy(pairs(q)))
+    found = skcalib.GroupingLossEstimator(loss=score, method=method, n_permutations=0)
+    found.fit(X, y, y_proba=pairs(s))
     low, high = found.confidence_interval_
     assert low <= truth and 0.4 * truth < found.grouping_loss_ < high
 
@@ -176,24 +156,26 @@ def test_the_grouping_loss_of_the_score(method):
 def test_the_positive_class():
     y, s, *_ = world(2000)
     labels = np.array(["no", "yes"])[y]
-    plain = decision_regret(y, s, threshold=0.2)
-    named = decision_regret(labels, s, threshold=0.2, pos_label="yes")
+    plain = skcalib.decision_regret(y, s, threshold=0.2)
+    named = skcalib.decision_regret(labels, s, threshold=0.2, pos_label="yes")
     assert named.calibration == plain.calibration
-    other = decision_regret(labels, two(s), threshold=0.8, pos_label="no")
+    other = skcalib.decision_regret(labels, pairs(s), threshold=0.8, pos_label="no")
     assert other.expected_cost.estimate == pytest.approx(plain.expected_cost.estimate)
 
 
 def test_a_sketch_in_place_of_samples():
     y, s, *_ = world(40_000)
-    sketch = ForecastSketch([0, 1]).fit(y, s)
-    found, expected = (decision_regret(*data, threshold=0.3) for data in ((sketch,), (y, s)))
+    sketch = skcalib.ForecastSketch([0, 1]).fit(y, s)
+    found, expected = (
+        skcalib.decision_regret(*data, threshold=0.3) for data in ((sketch,), (y, s))
+    )
     error = expected.calibration.standard_error
     assert found.expected_cost.estimate == pytest.approx(expected.expected_cost.estimate, abs=1e-4)
     assert abs(found.calibration.estimate - expected.calibration.estimate) < 0.5 * error
     assert found.calibration.high == pytest.approx(expected.calibration.high, abs=0.5 * error)
     assert found.rest.standard_error == pytest.approx(expected.rest.standard_error, rel=0.05)
     with pytest.raises(ValueError, match="A sketch has no features: leave out X"):
-        decision_regret(sketch, threshold=0.3, X=np.ones((5, 1)))
+        skcalib.decision_regret(sketch, threshold=0.3, X=np.ones((5, 1)))
 
 
 def test_features_of_any_kind():
@@ -202,50 +184,47 @@ def test_features_of_any_kind():
         {"x": X[:, 0], "group": pd.Categorical(np.array(["a", "b"])[X[:, 1].astype(int)])}
     )
     frame.loc[::7, "x"] = np.nan
-    found = decision_regret(y, s, threshold=0.3, X=frame)
+    found = skcalib.decision_regret(y, s, threshold=0.3, X=frame)
     assert found.grouping is not None and frame.shape == (3000, 2)
-    linear = decision_regret(y, s, threshold=0.3, X=X, model=LogisticRegression(), n_jobs=2)
-    assert linear == decision_regret(y, s, threshold=0.3, X=X, model=LogisticRegression())
+    linear = skcalib.decision_regret(y, s, threshold=0.3, X=X, model=LogisticRegression(), n_jobs=2)
+    assert linear == skcalib.decision_regret(y, s, threshold=0.3, X=X, model=LogisticRegression())
     with pytest.raises(ValueError, match="X and y_true must have the same number of samples"):
-        decision_regret(y, s, threshold=0.3, X=X[:-1])
+        skcalib.decision_regret(y, s, threshold=0.3, X=X[:-1])
 
 
 def test_one_of_threshold_and_costs():
     for given in ({}, {"threshold": 0.3, "costs": [[0, 1], [1, 0]]}):
         with pytest.raises(ValueError, match="Pass either threshold= .a probability. or costs="):
-            decision_regret([0, 1, 1], [0.2, 0.7, 0.6], **given)
+            skcalib.decision_regret([0, 1, 1], [0.2, 0.7, 0.6], **given)
 
 
 def test_classes_one_by_one_and_the_top_label():
     data = make_tempered_simplex(1500, 3, random_state=0)
-    top = decision_regret(data.y, data.y_proba, threshold=0.6, notion="top_label")
+    top = skcalib.decision_regret(data.y, data.y_proba, threshold=0.6, notion="top_label")
     confidence, right = data.y_proba.max(axis=1), data.y_proba.argmax(axis=1) == data.y
-    by_hand = decision_regret(right.astype(int), confidence, threshold=0.6)
+    by_hand = skcalib.decision_regret(right.astype(int), confidence, threshold=0.6)
     assert top.calibration.estimate == pytest.approx(by_hand.calibration.estimate)
     each = [
-        decision_regret((data.y == k).astype(int), data.y_proba[:, k], threshold=0.3)
+        skcalib.decision_regret((data.y == k).astype(int), data.y_proba[:, k], threshold=0.3)
         for k in range(3)
     ]
-    found = decision_regret(data.y, data.y_proba, threshold=0.3, notion="classwise")
+    found = skcalib.decision_regret(data.y, data.y_proba, threshold=0.3, notion="classwise")
     costs = [one.expected_cost.estimate for one in each]
     assert found.expected_cost.estimate == pytest.approx(np.mean(costs))
 
 
 def test_no_sample_changes_its_decision():
     y = np.random.default_rng(0).integers(0, 2, 200)
-    found = decision_regret(y, np.full(200, 0.5), threshold=0.1)
+    found = skcalib.decision_regret(y, np.full(200, 0.5), threshold=0.1)
     assert found.changed == 0
     assert (found.calibration.estimate, found.calibration.low) == (0, 0)
-    one = decision_regret([1, 1, 1], [0.9, 0.8, 0.99], threshold=0.5, labels=[0, 1])
+    one = skcalib.decision_regret([1, 1, 1], [0.9, 0.8, 0.99], threshold=0.5, labels=[0, 1])
     assert one.expected_cost.estimate == 0
 
 
 @pytest.mark.parametrize(
     ("threshold", "bend", "least"),
-    [
-        (0.1, 0.0, 0.92),
-        pytest.param(0.3, 0.08, 0.87, marks=pytest.mark.slow),
-    ],
+    [(0.1, 0.0, 0.92), pytest.param(0.3, 0.08, 0.87, marks=pytest.mark.slow)],
 )
 def test_the_regret_is_covered(threshold, bend, least):
     """60 data sets: the standard error of a coverage of .95 is .028."""
@@ -256,13 +235,13 @@ def test_the_regret_is_covered(threshold, bend, least):
         return np.clip(expit(slope * np.log(s / (1 - s))) + bend * np.sin(6 * s), 0.001, 0.999)
 
     s = expit(x)
-    truth = Elementary(threshold).divergence(two(curve(s)), two(s)).mean()
+    truth = Elementary(threshold).divergence(pairs(curve(s)), pairs(s)).mean()
     covered = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
         s = expit(rng.normal(-0.5, 1.3, 1000))
         y = (rng.random(1000) < curve(s)).astype(int)
-        found = decision_regret(y, s, threshold=threshold).calibration
+        found = skcalib.decision_regret(y, s, threshold=threshold).calibration
         covered.append(found.low <= truth <= found.high)
     assert np.mean(covered) >= least
 
@@ -296,7 +275,7 @@ def test_the_upper_limit_of_the_regret_needs_no_map(curve, threshold, shape, kin
     """30 data sets: at .975 four or more misses have probability .007, and it shrinks with n."""
     s = np.random.default_rng(99).beta(*shape, 400_000)
     score, mean = Elementary(threshold), []
-    truth = score.divergence(two(curve(s)), two(s)).mean()
+    truth = score.divergence(pairs(curve(s)), pairs(s)).mean()
     for size in (300, 3000):
         limits = []
         for seed in range(30):
@@ -306,7 +285,7 @@ def test_the_upper_limit_of_the_regret_needs_no_map(curve, threshold, shape, kin
             cluster = np.arange(size) // 3 if kind == "clusters" else None
             u = u[cluster * 3] if kind == "clusters" else u  # labels of a cluster depend strongly
             target = np.eye(2)[(u < curve(s)).astype(int)]
-            one = SmoothedProblem(two(s), target, two(s), weight, False, cluster=cluster)
+            one = SmoothedProblem(pairs(s), target, pairs(s), weight, False, cluster=cluster)
             limits.append(regret_interval(score, [one], 1.0, 0.95).high)
         assert np.sum(np.array(limits) < truth) < 4
         mean.append(np.mean(limits) - truth)
@@ -317,7 +296,7 @@ def test_sentences_where_no_saving_is_found():
     """No negative saving is stated, and a maximum only where the limit holds for all maps."""
     rng = np.random.default_rng(0)
     p, X = rng.beta(1.5, 4, 800), rng.normal(size=(800, 2))
-    found = decision_regret((rng.random(800) < p).astype(int), p, threshold=0.2, X=X)
+    found = skcalib.decision_regret((rng.random(800) < p).astype(int), p, threshold=0.2, X=X)
     lines = str(found).splitlines()
     assert found.calibration.low <= 0 and found.grouping.low <= 0
     assert lines[1].startswith("  With these samples no saving by recalibration can be shown; it")
@@ -325,7 +304,7 @@ def test_sentences_where_no_saving_is_found():
     assert lines[2].startswith("  No saving by a model of the features was found: the one that was")
     assert "-" not in str(found)
     proba = rng.dirichlet(np.ones(3), 300)
-    several = decision_regret([rng.choice(3, p=q) for q in proba], proba, costs=COSTS3)
+    several = skcalib.decision_regret([rng.choice(3, p=q) for q in proba], proba, costs=COSTS3)
     assert several.calibration.low <= 0 and "at most" not in str(several)
 
 
@@ -335,10 +314,10 @@ def test_clusters():
     cluster = np.repeat(np.arange(60), 20)
     p = rng.uniform(0.05, 0.6, 1200)
     y = (rng.random(60) < 0.3).astype(int)[cluster]
-    plain = decision_regret(y, p, threshold=0.3)
-    alone = decision_regret(y, p, threshold=0.3, groups=np.arange(1200))
+    plain = skcalib.decision_regret(y, p, threshold=0.3)
+    alone = skcalib.decision_regret(y, p, threshold=0.3, groups=np.arange(1200))
     assert alone == plain
-    found = decision_regret(y, p, threshold=0.3, groups=cluster)
+    found = skcalib.decision_regret(y, p, threshold=0.3, groups=cluster)
     assert found.expected_cost.estimate == pytest.approx(plain.expected_cost.estimate)
     cost = np.where(p > 0.3, 0.3 * (1 - y), 0.7 * y)
     sums = (cost - cost.mean()).reshape(60, 20).sum(axis=1)

@@ -159,9 +159,6 @@ def test_trees_and_a_frame():
     assert {one.name for one in graph.graph.input} >= {*"ad"}
 
 
-# --- What is refused ------------------------------------------------------------------------------
-
-
 Y, P = samples(200, 2)
 PLATT, OWN_LINK = s.PlattScaling().fit(P, Y), s.PlattScaling().fit(P, Y)
 OWN_LINK._maps[0].link = BinaryMap()

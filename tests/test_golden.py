@@ -20,8 +20,6 @@ from skcalib import (
 from skcalib.notions import NOTIONS
 from skcalib.smoothers import DirichletKernel
 
-# --- twelve samples made by hand: a tie, every class, forecasts off the label ---------------------
-
 P3 = [
     (0.7, 0.2, 0.1),
     (0.1, 0.6, 0.3),
@@ -119,8 +117,6 @@ def test_twelve_samples_by_loops(y, proba, notion, loss, h):
     assert terms.loss == pytest.approx(expected["loss"], rel=1e-12)
     assert terms.uncertainty == pytest.approx(expected["uncertainty"], rel=1e-12)
 
-
-# --- the files ------------------------------------------------------------------------------------
 
 SPACES = {"canonical": "canonical", "classwise": "classwise", "toplabel": "top_label"}
 LOSSES = {"l2": "brier", "kl": "log"}

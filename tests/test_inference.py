@@ -58,9 +58,6 @@ def test_edges():
             mean_interval([0.0, 1.0], confidence_level=level)
 
 
-# --- rates and ratios -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("hits", [0, 1, 7, 29, 30])
 def test_rates_are_those_of_scipy(hits):
     label = np.arange(30) < hits
@@ -111,9 +108,6 @@ def test_ratio_at_the_edges():
     for forecast in ([0.0, 0.0], [5e-324, 5e-324]):
         with pytest.raises(ValueError, match="ratio of observed to expected events does not exist"):
             observed_expected_ratio([0, 1], forecast)
-
-
-# --- concordance ----------------------------------------------------------------------------------
 
 
 def test_concordance_is_that_of_scikit_learn_with_ties_and_weights():

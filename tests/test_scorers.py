@@ -21,21 +21,12 @@ from sklearn.model_selection import (
 from sklearn.neighbors import NearestCentroid
 from sklearn.svm import LinearSVC
 
-from skcalib import (
-    GroupingLossEstimator,
-    TemperatureScaling,
-    decision_regret,
-    get_scorer,
-    get_scorer_names,
-    get_scorers,
-    proper_calibration_error,
-    score_decomposition,
-    scorers,
-)
+import skcalib as s
+from skcalib import scorers
 from skcalib.scorers import DecisionRegretScorer, DecompositionScorer, ProbaScorer, RefinementScorer
 
 NAMES = np.array(["ape", "bee", "cat"])
-EVERY = get_scorer_names()
+EVERY = s.get_scorer_names()
 CALIBRATION = [name for name in EVERY if name != "neg_grouping_loss"]
 
 
@@ -47,8 +38,8 @@ def data():
 def test_grouping_loss_reads_the_features(data):
     X, y = data
     classifier = LogisticRegression().fit(X, y)
-    scorer = get_scorer("neg_grouping_loss")
-    expected = GroupingLossEstimator(classifier, n_permutations=0, random_state=0).fit(X, y)
+    scorer = s.get_scorer("neg_grouping_loss")
+    expected = s.GroupingLossEstimator(classifier, n_permutations=0, random_state=0).fit(X, y)
     assert scorer(classifier, X, y) == -expected.grouping_loss_
     results = cross_validate(
         LogisticRegression(), X, NAMES[y], scoring={"grouping": scorer, "loss": "neg_log_loss"}
@@ -60,7 +51,10 @@ def test_grouping_loss_reads_the_features(data):
 def test_functions_under_make_scorer(data):
     X, y = data
     options = {"greater_is_better": False, "response_method": "predict_proba", "loss": "log"}
-    both = make_scorer(proper_calibration_error, **options), get_scorer("neg_log_calibration_error")
+    both = (
+        make_scorer(s.proper_calibration_error, **options),
+        s.get_scorer("neg_log_calibration_error"),
+    )
     results = [
         cross_validate(LogisticRegression(), X, NAMES[y], scoring=scorer, n_jobs=2)["test_score"]
         for scorer in both
@@ -71,7 +65,7 @@ def test_functions_under_make_scorer(data):
 def test_decision_values_and_missing_methods(data):
     X, y = data
     machine = LinearSVC(random_state=0).fit(X, y)
-    strict = ProbaScorer(proper_calibration_error, response_method="predict_proba")
+    strict = ProbaScorer(s.proper_calibration_error, response_method="predict_proba")
     with pytest.raises(ValueError, match="LinearSVC has no predict_proba"):
         strict(machine, X, y)
 
@@ -106,11 +100,11 @@ def test_regret_is_that_of_the_function(options):
     X, y = shifted(2000)
     y = NAMES[y]
     scorer, proba = DecisionRegretScorer(**options), np.column_stack([1 - X, X])
-    expected = decision_regret(y, proba, **options).calibration.estimate
+    expected = s.decision_regret(y, proba, **options).calibration.estimate
     assert scorer(Fixed().fit(X, y), X, y) == pytest.approx(-expected, abs=1e-12)
     assert all(f"{name}=" in repr(scorer) for name in options)
-    half = decision_regret(y, proba, threshold=0.5).calibration.estimate
-    found = get_scorer("neg_decision_regret")(Fixed().fit(X, y), X, y)
+    half = s.decision_regret(y, proba, threshold=0.5).calibration.estimate
+    found = s.get_scorer("neg_decision_regret")(Fixed().fit(X, y), X, y)
     assert found == pytest.approx(-half, abs=1e-12)
 
 
@@ -127,13 +121,13 @@ def test_regret_with_weights_in_a_search(binary):
 # --- the loss after recalibration -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("loss", "scaling"), [("log", None), ("brier", TemperatureScaling())])
+@pytest.mark.parametrize(("loss", "scaling"), [("log", None), ("brier", s.TemperatureScaling())])
 def test_refinement_and_parts_are_those_of_the_function(data, loss, scaling):
     X, y = data[0], NAMES[data[1]]
     weight = np.random.default_rng(0).random(len(y))
     model, options = LogisticRegression().fit(X, y), {"loss": loss, "sample_weight": weight}
     proba = model.predict_proba(X)
-    parts = score_decomposition(y, proba, method="risk", smoother=scaling, **options)
+    parts = s.score_decomposition(y, proba, method="risk", smoother=scaling, **options)
     scorer = DecompositionScorer(loss, scaling)
     found = scorer(model, X, y, sample_weight=weight)
     assert found == {name: pytest.approx(-getattr(parts, name), abs=1e-9) for name in found}
@@ -194,7 +188,7 @@ def binary():
 
 def every_scorer():
     """All of them, without the warning that a fold of eighty samples has few regions."""
-    return {name: get_scorer(name) for name in EVERY if name != "neg_grouping_loss"} | {
+    return {name: s.get_scorer(name) for name in EVERY if name != "neg_grouping_loss"} | {
         "neg_grouping_loss": scorers.GroupingScorer(n_bins=1, region_ratio=20)
     }
 
@@ -237,18 +231,18 @@ def test_multimetric_lists(binary):
     """A list of names goes through get_scorers: scikit-learn looks names up in its own register."""
     X, y = binary
     names = ["neg_log_loss", *CALIBRATION[:2]]
-    scoring = get_scorers(names)
+    scoring = s.get_scorers(names)
     assert list(scoring) == names
     search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, scoring=scoring, refit=names[0])
     assert all(f"mean_test_{name}" in search.fit(X, y).cv_results_ for name in names)
-    for refused in (names, [get_scorer(name) for name in CALIBRATION[:2]]):
+    for refused in (names, [s.get_scorer(name) for name in CALIBRATION[:2]]):
         with pytest.raises(ValueError, match="scor"):
             cross_validate(LogisticRegression(), X, y, scoring=refused)
     with pytest.raises(ValueError, match="named twice"):
-        get_scorers(["neg_log_loss", "neg_log_loss"])
+        s.get_scorers(["neg_log_loss", "neg_log_loss"])
     with pytest.raises(ValueError, match="names must be a list of names"):
-        get_scorers([get_scorer(CALIBRATION[0])])
-    first, second = get_scorers(CALIBRATION), get_scorers(CALIBRATION)
+        s.get_scorers([s.get_scorer(CALIBRATION[0])])
+    first, second = s.get_scorers(CALIBRATION), s.get_scorers(CALIBRATION)
     assert all(first[name] is not second[name] for name in CALIBRATION)
 
 
@@ -267,7 +261,7 @@ def test_every_scorer_routes_weights(data, name):
         results = cross_validate(FrozenEstimator(classifier), X, y, **options)
         assert results["test_score"].tolist() == [expected]
         # Requests are in the copy: the next one asked for has none.
-        options = {"scoring": get_scorer(name), "params": {"sample_weight": weight}}
+        options = {"scoring": s.get_scorer(name), "params": {"sample_weight": weight}}
         unweighted = LogisticRegression().set_fit_request(sample_weight=False)
         with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
             cross_validate(unweighted, X, y, **options)
@@ -281,7 +275,7 @@ def test_scorers_of_one_search_route_each_their_own(binary):
     weight = np.random.default_rng(0).random(len(y)) + 0.1
     with sklearn.config_context(enable_metadata_routing=True):
         classifier = LogisticRegression().set_fit_request(sample_weight=True)
-        scoring = get_scorers([*CALIBRATION[:2], "neg_log_loss"])
+        scoring = s.get_scorers([*CALIBRATION[:2], "neg_log_loss"])
         for asks, scorer in zip((True, False, True), scoring.values(), strict=True):
             scorer.set_score_request(sample_weight=asks)
         options = {"cv": 3, "params": {"sample_weight": weight}, "error_score": "raise"}

@@ -32,9 +32,6 @@ def test_laws(score):
     check_score(score, n_classes=(2, 10), random_state=7)
 
 
-# --- against formulas that share nothing with ours ------------------------------------------------
-
-
 def test_classwise_log_loss_has_one_term_a_class():
     """p log p of each event, and nothing of the rest; their sum is the log loss."""
     q, s = np.random.default_rng(0).dirichlet(np.ones(4), (2, 50))
@@ -91,9 +88,6 @@ def test_schervish_mixture_of_thresholds(score, weight):
         )
 
 
-# --- joint convexity ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("score", EVERY, ids=repr)
 def test_joint_convexity_is_declared_by_those_that_have_it(score):
     """`check_score` finds a counter-example for those that do not have it.
@@ -111,9 +105,6 @@ def test_joint_convexity_is_declared_by_those_that_have_it(score):
             check_score(Claims())
 
 
-# --- gradients of the loss ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("score", PROPER, ids=repr)
 def test_logit_loss_far_out(score):
     """Forecasts that underflow: finite everywhere, and the log loss grows like the logit."""
@@ -124,9 +115,6 @@ def test_logit_loss_far_out(score):
     if score == LogLoss():
         np.testing.assert_allclose(loss, [1000, 0, np.log(2), 40], atol=1e-12)
         np.testing.assert_allclose(gradient[0], [-1, 1], atol=1e-12)
-
-
-# --- exact 0 and 1 --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("score", "worst"), [(Brier(), 2), (LogLoss(), np.inf), (Spherical(), 1)])
@@ -144,6 +132,3 @@ def test_log_ignores_impossible_classes():
     assert LogLoss().divergence(q, s)[0] == pytest.approx(expected, rel=1e-14)
     assert LogLoss().entropy(q)[0] == pytest.approx(np.log(2), rel=1e-14)
     assert LogLoss().divergence(q, np.array([[0.5, 0.5, 0.0]]))[0] == np.inf
-
-
-# --- distances ------------------------------------------------------------------------------------

@@ -431,13 +431,7 @@ def test_refusals_of_the_decomposition(arguments, options, words):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("n_classes", "n_votes", "loss"),
-    [
-        (3, 2, "brier"),
-        (3, None, "brier"),
-        (10, 5, "brier"),
-        (10, 20, "brier"),
-        (3, 20, "log"),
-    ],
+    [(3, 2, "brier"), (3, None, "brier"), (10, 5, "brier"), (10, 20, "brier"), (3, 20, "log")],
 )
 def test_coverage(n_classes, n_votes, loss):
     """Intervals of 95 % cover the truth in 87 of 100 data sets or more (p < 1e-3 for 95 %)."""

@@ -6,14 +6,7 @@ import pytest
 from scipy.special import expit, logit
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
-from skcalib import (
-    CalibrationErrorEstimator,
-    calibration_intercept_slope,
-    calibration_summary,
-    integrated_calibration_index,
-    logistic_calibration_test,
-    proper_calibration_error,
-)
+import skcalib as s
 from skcalib.inference import MeanInterval
 from skcalib.links.averaging import ModelAverage
 from skcalib.summary import ROWS
@@ -32,20 +25,20 @@ def test_every_number_is_that_of_its_function(weighted):
     y, p = patients()
     weight = np.random.default_rng(1).uniform(0.2, 2, len(y)) if weighted else None
     data = {"sample_weight": weight}
-    found = calibration_summary(y, p, **data)
+    found = s.calibration_summary(y, p, **data)
     assert found.mean_predicted == pytest.approx(np.average(p, weights=weight))
     assert found.observed.estimate == pytest.approx(np.average(y, weights=weight))
     ratio = np.average(y, weights=weight) / np.average(p, weights=weight)
     assert found.observed_expected_ratio.estimate == pytest.approx(ratio)
-    lines = calibration_intercept_slope(y, p, **data)
+    lines = s.calibration_intercept_slope(y, p, **data)
     for name in ("in_the_large", "intercept", "slope"):
         assert getattr(found, name) == getattr(lines, name)
     for name, quantile in (("ici", None), ("e50", 0.5), ("e90", 0.9), ("emax", 1)):
-        index = integrated_calibration_index(y, p, quantile=quantile, **data)
+        index = s.integrated_calibration_index(y, p, quantile=quantile, **data)
         assert getattr(found, name) == pytest.approx(index, abs=1e-12)
-    error = proper_calibration_error(y, p, **data)
+    error = s.proper_calibration_error(y, p, **data)
     assert found.brier_calibration_error.estimate == pytest.approx(error, abs=1e-12)
-    limits = CalibrationErrorEstimator().fit(p[:, None], y, weight).confidence_interval_
+    limits = s.CalibrationErrorEstimator().fit(p[:, None], y, weight).confidence_interval_
     interval = found.brier_calibration_error
     assert interval.low == pytest.approx(max(limits[0], 0), abs=1e-12)
     assert interval.high >= limits[1]
@@ -68,7 +61,7 @@ def test_likelihood_indices_of_r():
     """
     i = np.arange(1, 41)
     p = (i * 17 % 41) / 42 + 0.01
-    found = calibration_summary((i * i * 7 % 11) / 11 < p, p)
+    found = s.calibration_summary((i * i * 7 % 11) / 11 < p, p)
     assert found.unreliability == pytest.approx(-0.0354740711719, rel=1e-9)
     assert found.unreliability_pvalue == pytest.approx(0.7478756362247, abs=0.05)  # drawn
     assert found.discrimination == pytest.approx((17.8708941771 - 1) / 40, rel=1e-9)
@@ -82,21 +75,21 @@ def test_quality_is_the_gain_of_the_log_loss(weighted):
     """Q - 1 / n = 2 (log loss of the mean - log loss of the forecast), and with weights nearly."""
     y, p = patients()
     weight = np.random.default_rng(1).uniform(0.2, 2, len(y)) if weighted else np.ones(len(y))
-    found = calibration_summary(y, p, sample_weight=weight)
+    found = s.calibration_summary(y, p, sample_weight=weight)
     mean = np.full(len(y), np.average(y, weights=weight))
     gain = 2 * (log_loss(y, mean, sample_weight=weight) - log_loss(y, p, sample_weight=weight))
     size = weight.sum() ** 2 / np.sum(weight**2)
     reach = 0.2 / size if weighted else 1e-12
     assert found.quality == pytest.approx(gain + 1 / size, abs=reach)
-    test = logistic_calibration_test(y, p, sample_weight=weight)
+    test = s.logistic_calibration_test(y, p, sample_weight=weight)
     assert (found.unreliability, found.unreliability_pvalue) == (test.estimate, test.pvalue)
-    scaled = calibration_summary(y, p, sample_weight=3 * weight)
+    scaled = s.calibration_summary(y, p, sample_weight=3 * weight)
     assert scaled.discrimination == pytest.approx(found.discrimination, rel=1e-9)
 
 
 def test_eci_is_the_mean_squared_distance():
     y, p = patients()
-    found = calibration_summary(y, p)
+    found = s.calibration_summary(y, p)
     proba = np.column_stack([1 - p, p])
     conditional = ModelAverage().fit(proba, np.eye(2)[y], np.ones(800)).averaged[:, 1]
     assert found.eci == pytest.approx(100 * np.mean((conditional - p) ** 2), rel=1e-12)
@@ -124,7 +117,7 @@ def test_intervals_hold_the_truth():
     }
     held = dict.fromkeys(truths, 0)
     for seed in range(300):
-        found = calibration_summary(*patients(400, seed=seed))
+        found = s.calibration_summary(*patients(400, seed=seed))
         for name, truth in truths.items():
             interval = getattr(found, name)
             held[name] += interval.low <= truth <= interval.high
@@ -145,7 +138,7 @@ def test_a_rare_event_whose_predictions_are_too_high():
     rng = np.random.default_rng(0)
     risk = rng.beta(1, 17, 4000)
     y = rng.random(4000) < risk
-    found = calibration_summary(y, 13 * risk / (1 - risk + 13 * risk))
+    found = s.calibration_summary(y, 13 * risk / (1 - risk + 13 * risk))
     assert found.event == "True"
     assert found.observed_expected_ratio.high < 0.2
     assert found.in_the_large.low < -np.log(13) < found.in_the_large.high
@@ -153,22 +146,19 @@ def test_a_rare_event_whose_predictions_are_too_high():
     assert found.ici == pytest.approx(0.3, abs=0.03)
 
 
-# --- the event ------------------------------------------------------------------------------------
-
-
 def test_the_event_can_be_any_class_in_any_form():
     y, p = patients(300)
     names = np.array(["no", "yes"])[y]
-    expected = calibration_summary(y, p)
+    expected = s.calibration_summary(y, p)
     turned = {"labels": ["yes", "no"], "pos_label": "yes"}
     for found in (
-        calibration_summary(names, p),
-        calibration_summary(names, np.column_stack([p, 1 - p]), **turned),
+        s.calibration_summary(names, p),
+        s.calibration_summary(names, np.column_stack([p, 1 - p]), **turned),
     ):
         assert found.event == "yes"
         assert found.slope.estimate == pytest.approx(expected.slope.estimate)
         assert found.observed == expected.observed
-    other = calibration_summary(names, 1 - p, pos_label="no")
+    other = s.calibration_summary(names, 1 - p, pos_label="no")
     assert other.event == "no" and other.n_events == 300 - expected.n_events
     assert other.slope.estimate == pytest.approx(expected.slope.estimate)
     assert other.in_the_large.estimate == pytest.approx(-expected.in_the_large.estimate)
@@ -191,7 +181,7 @@ HARD = {
 @pytest.mark.parametrize("case", HARD)
 def test_what_does_not_exist_is_none_with_a_reason(case):
     y, p, missing = HARD[case]
-    found = calibration_summary(y, p)
+    found = s.calibration_summary(y, p)
     absent = {name for name in ROWS if getattr(found, name) is None}
     assert missing <= absent <= set(found.notes)
     for note in found.notes.values():
@@ -208,7 +198,7 @@ def test_what_does_not_exist_is_none_with_a_reason(case):
 
 
 def test_separated_data_have_a_calibration_in_the_large():
-    found = calibration_summary([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9])
+    found = s.calibration_summary([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9])
     assert found.slope is None and "separate the two classes" in found.notes["slope"]
     grid = np.linspace(-3, 3, 60_001)
     excess = 2 - expit(grid[:, None] + logit([0.1, 0.3, 0.6, 0.9])).sum(axis=1)
@@ -219,7 +209,7 @@ def test_separated_data_have_a_calibration_in_the_large():
 
 
 def test_the_frame_has_a_row_per_quantity():
-    found = calibration_summary(*patients())
+    found = s.calibration_summary(*patients())
     frame = found.to_frame()
     assert list(frame.columns) == [
         "quantity", "estimate", "low", "high", "perfect", "explanation"
@@ -228,13 +218,13 @@ def test_the_frame_has_a_row_per_quantity():
     assert frame.loc["slope", "estimate"] == found.slope.estimate
     assert frame.loc["slope", "perfect"] == 1
     assert frame.loc["ici", "low"] is pd.NA and frame.loc["ici", "estimate"] == found.ici
-    missing = calibration_summary([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9]).to_frame()
+    missing = s.calibration_summary([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9]).to_frame()
     assert missing.loc["slope", "estimate"] is pd.NA
     assert "separate" in missing.loc["slope", "explanation"]
 
 
 def test_the_table_is_aligned_and_in_words():
-    text = str(calibration_summary(*patients()))
+    text = str(s.calibration_summary(*patients()))
     lines = text.splitlines()
     assert lines[0].startswith("800 samples, ") and "intervals of 95 %" in lines[0]
     assert len(lines) == 2 + len(ROWS) and max(map(len, lines)) <= 100
@@ -246,7 +236,7 @@ def test_the_table_is_aligned_and_in_words():
 
 def test_an_error_below_zero_is_none_detected():
     for seed in range(20):
-        found = calibration_summary(*patients(200, shift=0.0, seed=seed))
+        found = s.calibration_summary(*patients(200, shift=0.0, seed=seed))
         if found.brier_calibration_error.estimate < 0:
             assert "none detected" in str(found) and found.brier_calibration_error.high > 0
             return
@@ -255,7 +245,7 @@ def test_an_error_below_zero_is_none_detected():
 
 def test_confidence():
     y, p = patients(200)
-    narrow, wide = (calibration_summary(y, p, confidence_level=level) for level in (0.8, 0.99))
+    narrow, wide = (s.calibration_summary(y, p, confidence_level=level) for level in (0.8, 0.99))
     for name in ROWS:
         one, two = getattr(narrow, name), getattr(wide, name)
         if isinstance(one, MeanInterval):

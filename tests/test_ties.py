@@ -10,12 +10,7 @@ from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.isotonic import IsotonicRegression
 from sklearn.model_selection import cross_val_predict
 
-from skcalib import (
-    IsotonicRecalibrator,
-    calibration_e_value,
-    corp_decomposition,
-    kernel_calibration_test,
-)
+import skcalib as s
 from skcalib._ties import level_starts, merge_forecasts, merge_ties, ranked_classes, top_class
 from skcalib.smoothers import IsotonicSmoother, LevelSets
 
@@ -40,9 +35,6 @@ def last_digits_changed(proba, seed=0):
     """The same averages, added in another order: 0 and 1 are exact, others change by 2e-16."""
     change = np.random.default_rng(seed).integers(-2, 3, proba.shape) * 1.1e-16
     return np.where((proba > 0) & (proba < 1), np.clip(proba * (1 + change), 0, 1), proba)
-
-
-# --- Levels ---------------------------------------------------------------------------------------
 
 
 def test_levels_by_a_naive_loop():
@@ -85,9 +77,6 @@ def test_the_predicted_class_is_the_first_of_tied_ones():
     np.testing.assert_array_equal(ranked_classes(proba), [[0, 1, 2], [0, 1, 2], [1, 2, 0]])
 
 
-# --- Forests --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", FORESTS)
 def test_isotonic_curves_are_those_of_scikit_learn(name):
     y, proba = forest(load_breast_cancer, name)
@@ -96,13 +85,13 @@ def test_isotonic_curves_are_those_of_scikit_learn(name):
     found = IsotonicSmoother().fit(proba, target).smooth()[:, 1]
     np.testing.assert_allclose(found, expected, atol=1e-12)
     np.testing.assert_allclose(
-        IsotonicRecalibrator(strict=False).fit(proba, y).predict_proba(proba)[:, 1],
+        s.IsotonicRecalibrator(strict=False).fit(proba, y).predict_proba(proba)[:, 1],
         expected,
         atol=1e-12,
     )
     loss = np.mean((y - expected) ** 2)
     raw = np.mean((y - proba[:, 1]) ** 2)
-    assert corp_decomposition(y, proba).miscalibration == pytest.approx(raw - loss, abs=1e-12)
+    assert s.corp_decomposition(y, proba).miscalibration == pytest.approx(raw - loss, abs=1e-12)
 
 
 def test_level_sets_of_a_forest_are_its_distinct_averages():
@@ -125,7 +114,7 @@ def test_every_statistic_is_the_same_after_rounding(load, name):
     for recipe in FORECASTS:
         if (recipe.binary and len(exact.T) > 2) or recipe.takes != "forecast":
             continue
-        if recipe.function in (calibration_e_value, kernel_calibration_test):
+        if recipe.function in (s.calibration_e_value, s.kernel_calibration_test):
             continue  # their draws follow eigenvectors and orders that depend on the last digit
         with warnings.catch_warnings(), np.errstate(invalid="ignore"):
             warnings.simplefilter("ignore")  # few samples for each class, and infinite losses

@@ -19,9 +19,6 @@ def cell_means(values, cells, weight):
     return means
 
 
-# --- legs -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("score", [*SCORES, TotalVariation(), Lp(3)], ids=repr)
 def test_expected_divergence_by_loops(score):
     rng = np.random.default_rng(0)
@@ -31,9 +28,6 @@ def test_expected_divergence_by_loops(score):
     assert isinstance(found, float)
     assert found == pytest.approx(np.average(each, weights=weight), rel=1e-13)
     assert expected_divergence(score, q, s, 7 * weight) == pytest.approx(found, rel=1e-13)
-
-
-# --- the square, on a discrete world with exact expectations --------------------------------------
 
 
 class DiscreteWorld:

@@ -239,9 +239,6 @@ def test_truth_of_logistic_scores(within_standard_errors):
     assert calibrated.truth["tce"] == 0 and calibrated.truth["lipschitz"] == pytest.approx(1)
 
 
-# --- calibrated classifiers of optimal accuracy (L23, appendix B) ---------------------------------
-
-
 def check_draws(data, same_mean):
     """The truth, calibration and accuracy of a large draw."""
     score, q = data.y_proba[:, 1], data.posterior[:, 1]

@@ -6,18 +6,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
 
-from skcalib import (
-    DecisionCurveDisplay,
-    ForecastSketch,
-    MurphyDisplay,
-    ReliabilityDisplay,
-    decision_regret,
-)
+import skcalib as s
 from skcalib.inference import mean_interval
 from skcalib.notions import Canonical
 
-murphy = MurphyDisplay.from_predictions
-benefit = DecisionCurveDisplay.from_predictions
+murphy = s.MurphyDisplay.from_predictions
+benefit = s.DecisionCurveDisplay.from_predictions
 BOTH = [murphy, benefit]
 THRESHOLDS = np.arange(1, 20) / 20
 
@@ -144,7 +138,7 @@ def test_the_parts_are_those_of_decision_regret():
     weight = np.random.default_rng(3).uniform(0.5, 2, len(y))
     (curve,) = murphy(y, p, parts=True, thresholds=THRESHOLDS, sample_weight=weight).curves
     for k in (1, 9, 16):
-        found = decision_regret(y, p, threshold=THRESHOLDS[k], sample_weight=weight)
+        found = s.decision_regret(y, p, threshold=THRESHOLDS[k], sample_weight=weight)
         assert curve.estimate[k] == pytest.approx(found.expected_cost.estimate, rel=1e-12)
         assert curve.remaining[k] == pytest.approx(found.rest.estimate, rel=1e-12)
         assert curve.regret[k] == pytest.approx(found.calibration.estimate, rel=1e-9, abs=1e-12)
@@ -166,12 +160,12 @@ def test_parts_are_drawn():
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("draw", [MurphyDisplay, DecisionCurveDisplay])
+@pytest.mark.parametrize("draw", [s.MurphyDisplay, s.DecisionCurveDisplay])
 def test_a_sketch_has_the_curves_of_tied_samples(draw, weighted):
     y, p, weight = tied(400)
     weight = weight if weighted else None
     thresholds = np.arange(0.5, 20) / 20
-    sketch = ForecastSketch([0, 1]).fit(y, p, weight)
+    sketch = s.ForecastSketch([0, 1]).fit(y, p, weight)
     display = draw.from_sketch(sketch, thresholds=thresholds, name="A")
     expected = draw.from_predictions(y, p, sample_weight=weight, thresholds=thresholds, name="A")
     for name in ("estimate", "low", "high", "reference"):
@@ -180,18 +174,15 @@ def test_a_sketch_has_the_curves_of_tied_samples(draw, weighted):
     assert display.line_.get_label() == expected.line_.get_label()
 
 
-@pytest.mark.parametrize("draw", [MurphyDisplay, DecisionCurveDisplay, ReliabilityDisplay])
+@pytest.mark.parametrize("draw", [s.MurphyDisplay, s.DecisionCurveDisplay, s.ReliabilityDisplay])
 def test_a_sketch_of_classes_has_a_panel_for_each(draw):
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(3), 200)
     y = rng.integers(3, size=200)
-    sketch = ForecastSketch([0, 1, 2], notion="classwise").fit(y, proba)
+    sketch = s.ForecastSketch([0, 1, 2], notion="classwise").fit(y, proba)
     display = draw.from_sketch(sketch)
     assert len(display.ax_) == 3
     assert [curve.event for curve in display.curves] == ["class 0", "class 1", "class 2"]
-
-
-# --- Events ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("draw", BOTH)

@@ -11,20 +11,10 @@ from sklearn.datasets import make_classification
 from sklearn.model_selection import cross_validate
 from sklearn.naive_bayes import GaussianNB
 
-from skcalib import (
-    BetaCalibration,
-    EstimationDisplay,
-    GroupingDisplay,
-    IsotonicRecalibrator,
-    PlattScaling,
-    RecalibrationDisplay,
-    ReliabilityDisplay,
-    TemperatureScaling,
-    proper_calibration_error,
-)
+import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 
-draw = ReliabilityDisplay.from_predictions
+draw = s.ReliabilityDisplay.from_predictions
 
 
 def world(kind, n=1500):
@@ -173,11 +163,11 @@ def folds():
 
 def test_legend_of_ten_folds_covers_nothing(folds):
     results, X, y = folds
-    display = ReliabilityDisplay.from_cv_results(results, X, y, strategy="quantile")
+    display = s.ReliabilityDisplay.from_cv_results(results, X, y, strategy="quantile")
     check(display)
     assert len(display.line_) == 10
     ax = plt.subplots(figsize=(6, 6))[1]
-    check(ReliabilityDisplay.from_cv_results(results, X, y, ax=ax), inside_figure=False)
+    check(s.ReliabilityDisplay.from_cv_results(results, X, y, ax=ax), inside_figure=False)
 
 
 @pytest.mark.slow
@@ -194,15 +184,19 @@ def test_legends_of_ten_classes_cover_nothing():
 
 def test_legend_of_maps_covers_nothing():
     y, p = world("over-confident")
-    maps = [one.fit(p, y) for one in (TemperatureScaling(), PlattScaling(), BetaCalibration())]
-    display = RecalibrationDisplay.from_recalibrators([*maps, IsotonicRecalibrator().fit(p, y)], p)
+    maps = [
+        one.fit(p, y) for one in (s.TemperatureScaling(), s.PlattScaling(), s.BetaCalibration())
+    ]
+    display = s.RecalibrationDisplay.from_recalibrators(
+        [*maps, s.IsotonicRecalibrator().fit(p, y)], p
+    )
     check(display)
     assert len({str(line.get_linestyle()) + str(line._dash_pattern) for line in display.line_}) == 4
 
 
 def test_legend_of_errors_covers_nothing():
     y, p = world("over-confident")
-    display = EstimationDisplay.from_predictions(
+    display = s.EstimationDisplay.from_predictions(
         y, p, errors=["ece", "rbs", "ks"], n_repeats=2, truth=0.1
     )
     check(display)
@@ -221,7 +215,7 @@ def test_a_curve_without_a_name_is_not_called_classifier():
 def test_number_of_the_top_label_says_so():
     data = make_tempered_simplex(600, 3, random_state=0)
     display = draw(data.y, data.y_proba, band=None)
-    error = proper_calibration_error(data.y, data.y_proba, notion="top_label")
+    error = s.proper_calibration_error(data.y, data.y_proba, notion="top_label")
     assert f"Brier calibration error of the top label\n{error:.3f} [" in display.line_.get_label()
 
 
@@ -243,23 +237,23 @@ def test_no_interval_of_a_squared_error_is_negative():
 
 def test_pos_label_of_every_constructor(folds):
     results, X, y = folds
-    first = ReliabilityDisplay.from_cv_results(results, X, y, pos_label="churn")
+    first = s.ReliabilityDisplay.from_cv_results(results, X, y, pos_label="churn")
     assert first.ax_.get_xlabel() == "Predicted probability of churn"
     model = results["estimator"][0]
-    fitted = PlattScaling().fit(model.predict_proba(X), y)
+    fitted = s.PlattScaling().fit(model.predict_proba(X), y)
     score = model.predict_proba(X)[:, 0]
     for display in (
-        RecalibrationDisplay.from_recalibrator(fitted, score, pos_label="churn"),
-        RecalibrationDisplay.from_recalibrators([fitted], score, pos_label="churn"),
+        s.RecalibrationDisplay.from_recalibrator(fitted, score, pos_label="churn"),
+        s.RecalibrationDisplay.from_recalibrators([fitted], score, pos_label="churn"),
     ):
         assert display.ax_.get_xlabel() == "Predicted probability of churn"
         np.testing.assert_allclose(display.maps[0].scores, score)
     with pytest.raises(ValueError, match="pos_label='leave' is not one of the classes"):
-        RecalibrationDisplay.from_recalibrator(fitted, pos_label="leave")
+        s.RecalibrationDisplay.from_recalibrator(fitted, pos_label="leave")
     three = make_tempered_simplex(300, 3, random_state=0)
-    several = TemperatureScaling().fit(three.y_proba, three.y)
+    several = s.TemperatureScaling().fit(three.y_proba, three.y)
     with pytest.raises(ValueError, match="pos_label is for binary problems, but there are 3"):
-        RecalibrationDisplay.from_recalibrator(several, three.y_proba, pos_label=1)
+        s.RecalibrationDisplay.from_recalibrator(several, three.y_proba, pos_label=1)
 
 
 # Styles
@@ -273,11 +267,11 @@ def test_properties_of_lines_reach_the_line():
     assert line.get_color() == "crimson" and line.get_linestyle() == ":"
     assert line.get_linewidth() == 4 and line.get_marker() == "x" and line.get_alpha() == 0.5
     assert display.plot(color="red", curve_kwargs={"c": "blue"}).line_.get_color() == "blue"
-    platt = RecalibrationDisplay.from_recalibrator(PlattScaling().fit(p, y), color="red", lw=3)
+    platt = s.RecalibrationDisplay.from_recalibrator(s.PlattScaling().fit(p, y), color="red", lw=3)
     assert platt.line_.get_color() == "red" and platt.line_.get_linewidth() == 3
-    several = EstimationDisplay.from_predictions(y, p, n_repeats=2, errors="ece", color="red")
+    several = s.EstimationDisplay.from_predictions(y, p, n_repeats=2, errors="ece", color="red")
     assert several.line_.get_color() == "red"
-    groups = GroupingDisplay.from_predictions(y, p, regions=y, color="red")
+    groups = s.GroupingDisplay.from_predictions(y, p, regions=y, color="red")
     assert groups.line_.get_color() == "red"
     for shown in (display, platt, several, groups):
         with pytest.raises(TypeError, match="argument 'colour': it takes its own parameters and"):
@@ -297,5 +291,5 @@ def test_overlaid_curves_differ_without_colour():
 
 def test_folds_share_a_style(folds):
     results, X, y = folds
-    display = ReliabilityDisplay.from_cv_results(results, X, y, legend=False)
+    display = s.ReliabilityDisplay.from_cv_results(results, X, y, legend=False)
     assert len({(line.get_color(), line.get_linestyle()) for line in display.line_}) == 1

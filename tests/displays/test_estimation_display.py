@@ -9,29 +9,21 @@ from grids import rotated
 from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 
-from skcalib import (
-    EstimationDisplay,
-    calibration_error,
-    calibration_upper_bound,
-    kernel_calibration_error,
-    ks_calibration_error,
-    proper_calibration_error,
-    root_brier_score,
-)
+import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.notions import Classwise
 
-draw = EstimationDisplay.from_predictions
+draw = s.EstimationDisplay.from_predictions
 ECE = {"strategy": "uniform", "n_bins": 15}
 DEBIASED = {"norm": "l2", "squared": True, "debiased": True}
 #: What the names stand for; all but the first and "ks" are squares, of which the root is drawn.
 ERRORS = {
-    "ece": partial(calibration_error, **ECE),
-    "debiased": partial(calibration_error, **DEBIASED, **ECE),
-    "ks": ks_calibration_error,
-    "proper": proper_calibration_error,
-    "kernel": kernel_calibration_error,
-    "rbs": calibration_upper_bound,
+    "ece": partial(s.calibration_error, **ECE),
+    "debiased": partial(s.calibration_error, **DEBIASED, **ECE),
+    "ks": s.ks_calibration_error,
+    "proper": s.proper_calibration_error,
+    "kernel": s.kernel_calibration_error,
+    "rbs": s.calibration_upper_bound,
 }
 
 
@@ -86,8 +78,8 @@ def test_a_notion_is_for_the_errors_of_the_table(world):
         for curve, (name, error) in zip(display.curves, ERRORS.items(), strict=True):
             value = drawn_value(name, error(y, proba, notion="classwise"))
             assert curve.mean[-1] == pytest.approx(value, rel=1e-12)
-    own = draw(y, proba, errors=root_brier_score, n_repeats=1).curves[0]
-    assert own.mean[-1] == pytest.approx(root_brier_score(y, proba), rel=1e-12)
+    own = draw(y, proba, errors=s.root_brier_score, n_repeats=1).curves[0]
+    assert own.mean[-1] == pytest.approx(s.root_brier_score(y, proba), rel=1e-12)
 
 
 def test_the_ece_of_calibrated_forecasts_falls_and_the_root_brier_score_does_not(world):
@@ -112,7 +104,7 @@ OPTIONS = [
 @pytest.mark.parametrize(("options", "weighted"), rotated(OPTIONS, [False, True], 1), ids=str)
 def test_the_prediction_explains_the_mean(options, weighted, world):
     """Within 4 %, G22's accuracy, and three standard errors of the mean of subsamples."""
-    error = partial(calibration_error, **options)
+    error = partial(s.calibration_error, **options)
     weight = np.random.default_rng(1).uniform(0.2, 2, len(world.y)) if weighted else None
     (curve,) = draw(
         world.y, world.posterior, errors=error, sample_sizes=[464, 1500, 6000],
@@ -132,7 +124,7 @@ def test_the_floor_is_the_error_of_calibrated_labels(weighted, world):
     weight = rng.uniform(0.2, 2, 6000) if weighted else None
     options = {**ECE, "notion": "canonical", "labels": [0, 1]}
     score = world.y_proba[:, 1]
-    error = partial(calibration_error, notion="canonical", **ECE)
+    error = partial(s.calibration_error, notion="canonical", **ECE)
     (curve,) = draw(
         world.y == 1, score, errors=error, sample_sizes=[600], n_repeats=1, sample_weight=weight
     ).curves
@@ -141,17 +133,17 @@ def test_the_floor_is_the_error_of_calibrated_labels(weighted, world):
         rows = rng.choice(6000, 600)
         y = rng.random(600) < score[rows]
         w = {"sample_weight": weight[rows]} if weighted else {}
-        draws.append(calibration_error(y.astype(int), score[rows], **options, **w))
+        draws.append(s.calibration_error(y.astype(int), score[rows], **options, **w))
     assert curve.floor[0] == pytest.approx(np.mean(draws), rel=0.04)
     assert curve.mean[0] > 1.2 * curve.floor[0]
 
 
 def test_only_l1_binned_errors_have_folded_normal_curves(world):
     errors = {
-        "l1": partial(calibration_error, norm="l1"),
-        "l2": partial(calibration_error, norm="l2"),
-        "max": partial(calibration_error, norm="max"),
-        "plain": calibration_error,
+        "l1": partial(s.calibration_error, norm="l1"),
+        "l2": partial(s.calibration_error, norm="l2"),
+        "max": partial(s.calibration_error, norm="max"),
+        "plain": s.calibration_error,
         "ks": "ks",
     }
     curves = draw(world.y[:500], world.y_proba[:500], errors=errors, n_repeats=2).curves
@@ -225,8 +217,8 @@ def test_few_samples_and_missing_classes():
 
 def test_errors_of_every_form(world):
     y, proba = world.y[:200], world.y_proba[:200]
-    log = partial(proper_calibration_error, loss="log", notion="top_label")
-    errors = ["ece", root_brier_score, log, ks_calibration_error]
+    log = partial(s.proper_calibration_error, loss="log", notion="top_label")
+    errors = ["ece", s.root_brier_score, log, s.ks_calibration_error]
     names = [curve.name for curve in draw(y, proba, errors=errors, n_repeats=1).curves]
     assert names == ["ECE", "root_brier_score", "proper_calibration_error", "ks_calibration_error"]
     weight = np.ones(200)
@@ -239,7 +231,7 @@ def test_errors_of_every_form(world):
         ({"errors": "brier"}, "errors must be among 'proper', 'ece'.*got 'brier'"),
         ({"errors": ["ece", 3]}, "errors must be among .* got 3"),
         ({"errors": []}, "at least one error"),
-        ({"errors": [calibration_error, calibration_error]}, "with distinct names"),
+        ({"errors": [s.calibration_error, s.calibration_error]}, "with distinct names"),
         ({"errors": lambda y, p, labels: np.nan}, "returned NaN"),
         ({"sample_sizes": [10, 201]}, "from 1 to the number of samples, 200"),
         ({"sample_sizes": [0]}, "sample_sizes must be a list of whole numbers"),

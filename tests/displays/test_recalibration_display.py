@@ -16,33 +16,12 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from skcalib import (
-    BetaCalibration,
-    CrossFitProba,
-    DiagonalOrderPreserving,
-    DirichletCalibration,
-    EnsembleTemperatureScaling,
-    HistogramBinning,
-    IdentityRecalibrator,
-    IsotonicRecalibrator,
-    KernelRecalibrator,
-    LabelFrequency,
-    MatrixScaling,
-    PlattScaling,
-    QuadraticScaling,
-    RecalibratedClassifierCV,
-    RecalibrationDisplay,
-    ReliabilityDisplay,
-    SplineScaling,
-    TemperatureScaling,
-    VectorScaling,
-    VennAbersRecalibrator,
-)
+import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 
-draw = RecalibrationDisplay.from_recalibrator
-overlay = RecalibrationDisplay.from_recalibrators
-of_estimator = RecalibrationDisplay.from_estimator
+draw = s.RecalibrationDisplay.from_recalibrator
+overlay = s.RecalibrationDisplay.from_recalibrators
+of_estimator = s.RecalibrationDisplay.from_estimator
 #: The last bit of a map may depend on the size of the batch.
 ROUNDING = {"rtol": 1e-12, "atol": 1e-15}
 
@@ -85,24 +64,24 @@ class Halfway:
 @pytest.mark.parametrize(
     "recalibrator",
     [
-        IdentityRecalibrator(),
-        TemperatureScaling(),
-        EnsembleTemperatureScaling(),
-        PlattScaling(),
-        BetaCalibration(),
-        QuadraticScaling(),
-        SplineScaling(),
-        VennAbersRecalibrator(),
-        VectorScaling(shrinkage=1),
-        MatrixScaling(shrinkage=1),
-        DirichletCalibration(shrinkage=1),
-        DiagonalOrderPreserving(),
-        IsotonicRecalibrator(),
-        IsotonicRecalibrator(strict=True),
-        HistogramBinning(n_bins=7),
-        KernelRecalibrator(bandwidth=0.01),
-        LabelFrequency(),
-        make_pipeline(TemperatureScaling(), "passthrough", IsotonicRecalibrator()),
+        s.IdentityRecalibrator(),
+        s.TemperatureScaling(),
+        s.EnsembleTemperatureScaling(),
+        s.PlattScaling(),
+        s.BetaCalibration(),
+        s.QuadraticScaling(),
+        s.SplineScaling(),
+        s.VennAbersRecalibrator(),
+        s.VectorScaling(shrinkage=1),
+        s.MatrixScaling(shrinkage=1),
+        s.DirichletCalibration(shrinkage=1),
+        s.DiagonalOrderPreserving(),
+        s.IsotonicRecalibrator(),
+        s.IsotonicRecalibrator(strict=True),
+        s.HistogramBinning(n_bins=7),
+        s.KernelRecalibrator(bandwidth=0.01),
+        s.LabelFrequency(),
+        make_pipeline(s.TemperatureScaling(), "passthrough", s.IsotonicRecalibrator()),
         Halfway(),
     ],
     ids=lambda one: type(one).__name__,
@@ -118,7 +97,7 @@ def test_the_curve_is_the_map(two, recalibrator):
 
 
 @pytest.mark.parametrize(
-    "recalibrator", [TemperatureScaling, PlattScaling, VectorScaling, IsotonicRecalibrator]
+    "recalibrator", [s.TemperatureScaling, s.PlattScaling, s.VectorScaling, s.IsotonicRecalibrator]
 )
 @pytest.mark.parametrize("columns", [1, 2])
 def test_logits_are_drawn_over_the_probability(two, recalibrator, columns):
@@ -137,7 +116,7 @@ def test_logits_are_drawn_over_the_probability(two, recalibrator, columns):
 
 def test_a_pipeline_reads_what_its_first_step_reads(two):
     y, proba = two
-    pipe = make_pipeline(TemperatureScaling(input="logits"), PlattScaling())
+    pipe = make_pipeline(s.TemperatureScaling(input="logits"), s.PlattScaling())
     pipe.fit(np.log(proba), y)
     display = draw(make_pipeline("passthrough", pipe).fit(np.log(proba), y))
     p, q = display.line_.get_xydata()[1:-1].T
@@ -148,16 +127,16 @@ def test_a_pipeline_reads_what_its_first_step_reads(two):
 
 def test_one_column_of_probabilities(two):
     y, proba = two
-    one = PlattScaling().fit(proba[:, 1:], y)
+    one = s.PlattScaling().fit(proba[:, 1:], y)
     assert one.n_features_in_ == 1
     p, q = draw(one, proba).line_.get_xydata().T
     assert_allclose(q, one.predict_proba(p[:, None])[:, 1], **ROUNDING)
-    assert_allclose(q, draw(PlattScaling().fit(proba[:, 1], y)).line_.get_ydata(), **ROUNDING)
+    assert_allclose(q, draw(s.PlattScaling().fit(proba[:, 1], y)).line_.get_ydata(), **ROUNDING)
 
 
 def test_a_jump_is_vertical_and_where_it_happens(two):
     y, proba = two
-    binning = HistogramBinning(n_bins=5, strategy="uniform").fit(proba, y)
+    binning = s.HistogramBinning(n_bins=5, strategy="uniform").fit(proba, y)
     p, q = draw(binning).line_.get_xydata().T
     jumps = np.flatnonzero(np.abs(np.diff(q)) > 0.01)
     assert_allclose(p[jumps], [0.2, 0.4, 0.6, 0.8], atol=1e-12)
@@ -167,7 +146,7 @@ def test_a_jump_is_vertical_and_where_it_happens(two):
 
 def test_the_first_class_of_two_is_the_mirror_image(two):
     y, proba = two
-    fitted = BetaCalibration().fit(proba, np.where(y == 1, "yes", "no"))
+    fitted = s.BetaCalibration().fit(proba, np.where(y == 1, "yes", "no"))
     first, last = draw(fitted, classes="no"), draw(fitted)
     assert last.ax_.get_xlabel() == "Predicted probability of class yes"
     assert first.ax_.get_xlabel() == "Predicted probability of class no"
@@ -180,7 +159,7 @@ def test_the_first_class_of_two_is_the_mirror_image(two):
 
 def test_the_histogram_shows_the_forecasts_before(two):
     y, proba = two
-    fitted = TemperatureScaling().fit(proba, y)
+    fitted = s.TemperatureScaling().fit(proba, y)
     assert draw(fitted).ax_hist_ is None
     assert draw(fitted, proba, histogram=False).ax_hist_ is None
     inset = draw(fitted, proba, hist_kwargs={"histtype": "bar"}).ax_hist_
@@ -195,7 +174,9 @@ def test_the_histogram_shows_the_forecasts_before(two):
 
 def test_overlays_have_names_and_colours(two):
     y, proba = two
-    fitted = [one().fit(proba, y) for one in (TemperatureScaling, PlattScaling, HistogramBinning)]
+    fitted = [
+        one().fit(proba, y) for one in (s.TemperatureScaling, s.PlattScaling, s.HistogramBinning)
+    ]
     display = overlay(dict(zip("abc", fitted, strict=True)), proba)
     assert len({to_hex(line.get_color()) for line in display.line_}) == 3
     for line, one in zip(display.line_, fitted, strict=True):
@@ -211,7 +192,9 @@ def test_overlays_have_names_and_colours(two):
 
 def test_a_list_is_named_after_its_classes(two):
     y, proba = two
-    fitted = [one.fit(proba, y) for one in (PlattScaling(), PlattScaling(loss="brier"), Halfway())]
+    fitted = [
+        one.fit(proba, y) for one in (s.PlattScaling(), s.PlattScaling(loss="brier"), Halfway())
+    ]
     display = overlay(fitted)
     assert [one.name for one in display.maps] == ["PlattScaling", "PlattScaling (2)", "Halfway"]
     assert texts(display)[2] == "Halfway"  # it declares nothing
@@ -219,10 +202,10 @@ def test_a_list_is_named_after_its_classes(two):
 
 def test_displays_on_the_same_axes(two):
     y, proba = two
-    reliability = ReliabilityDisplay.from_predictions(y, proba, band=None)
-    first = draw(TemperatureScaling().fit(proba, y), proba, ax=reliability.ax_, ref_line=False)
-    second = draw(PlattScaling().fit(proba, y), ax=reliability.ax_)
-    third = draw(BetaCalibration().fit(proba, y), ax=reliability.ax_)
+    reliability = s.ReliabilityDisplay.from_predictions(y, proba, band=None)
+    first = draw(s.TemperatureScaling().fit(proba, y), proba, ax=reliability.ax_, ref_line=False)
+    second = draw(s.PlattScaling().fit(proba, y), ax=reliability.ax_)
+    third = draw(s.BetaCalibration().fit(proba, y), ax=reliability.ax_)
     assert second.ref_line_ is third.ref_line_ and first.ref_line_ is None
     lines = [reliability.line_, first.line_, second.line_, third.line_]
     assert len({to_hex(line.get_color()) for line in lines}) == 4
@@ -234,7 +217,7 @@ def test_displays_on_the_same_axes(two):
 
 def test_a_panel_of_points_for_each_class(three):
     y, proba = three
-    fitted = MatrixScaling(shrinkage=1).fit(proba, np.array(["x", "y", "z"])[y])
+    fitted = s.MatrixScaling(shrinkage=1).fit(proba, np.array(["x", "y", "z"])[y])
     display = draw(fitted, proba)
     after = fitted.predict_proba(proba)
     assert [ax.get_xlabel()[-1] for ax in display.ax_] == ["x", "y", "z"]
@@ -251,7 +234,7 @@ def test_a_panel_of_points_for_each_class(three):
 def test_logits_of_several_classes(three):
     y, proba = three
     logits = np.log(proba) + 5.0
-    fitted = VectorScaling(input="logits", shrinkage=10).fit(logits, y)
+    fitted = s.VectorScaling(input="logits", shrinkage=10).fit(logits, y)
     for k, line in enumerate(draw(fitted, proba).line_):
         assert_allclose(line.get_ydata(), fitted.predict_proba(logits)[:, k])
         assert_array_equal(line.get_xdata(), proba[:, k])
@@ -259,7 +242,7 @@ def test_logits_of_several_classes(three):
 
 def test_panels_hold_several_recalibrators(three):
     y, proba = three
-    fitted = [TemperatureScaling().fit(proba, y), IsotonicRecalibrator().fit(proba, y)]
+    fitted = [s.TemperatureScaling().fit(proba, y), s.IsotonicRecalibrator().fit(proba, y)]
     display = overlay(fitted, proba, classes=[2, 0])
     assert [one.event for one in display.maps] == ["class 2", "class 0"] * 2
     assert [ax.get_xlabel()[-1] for ax in display.ax_] == ["2", "0"]
@@ -270,20 +253,20 @@ def test_panels_hold_several_recalibrators(three):
 
 def test_thinning_is_said(three):
     y, proba = three
-    display = draw(TemperatureScaling().fit(proba, y), proba, max_points=100)
+    display = draw(s.TemperatureScaling().fit(proba, y), proba, max_points=100)
     assert texts(display)[0].endswith("\n100 of 500 forecasts")
     p = display.line_[1].get_xdata()
     assert len(p) == 100 and p[0] == proba[0, 1] and p[-1] == proba[-1, 1]
     assert set(p) <= set(proba[:, 1])
     assert len(display.maps[0].scores) == 500  # the histogram has all
-    assert "forecasts" not in texts(draw(TemperatureScaling().fit(proba, y), proba))[0]
+    assert "forecasts" not in texts(draw(s.TemperatureScaling().fit(proba, y), proba))[0]
     silent = draw(Halfway().fit(proba, y), proba, max_points=1)
     assert texts(silent)[0] == "Halfway\n1 of 500 forecasts"
 
 
 def test_axes_of_the_user(three):
     y, proba = three
-    fitted = TemperatureScaling().fit(proba, y)
+    fitted = s.TemperatureScaling().fit(proba, y)
     _, axes = plt.subplots(1, 3)
     display = draw(fitted, proba, ax=axes)
     assert display.ax_ == list(axes) and not display.figure_.legends
@@ -296,7 +279,7 @@ def test_at_most_25_panels():
     proba = np.random.default_rng(0).dirichlet(np.ones(26), 300)
     y = proba.argmax(axis=1)
     y[::2] = np.roll(y, 1)[::2]
-    fitted = TemperatureScaling().fit(proba, y)
+    fitted = s.TemperatureScaling().fit(proba, y)
     with pytest.raises(ValueError, match="26 exceed the limit of 25 .* classes="):
         draw(fitted, proba)
     assert len(draw(fitted, proba, classes=np.arange(0, 26, 6), legend=False).line_) == 5
@@ -313,7 +296,7 @@ def cancer():
 
 def test_from_estimator(cancer):
     X, y, new = cancer
-    model = RecalibratedClassifierCV(GaussianNB(), BetaCalibration()).fit(X, y)
+    model = s.RecalibratedClassifierCV(GaussianNB(), s.BetaCalibration()).fit(X, y)
     display = of_estimator(model, new, name="Bayes")
     before = model.estimator_.predict_proba(new)
     assert_array_equal(display.maps[0].scores, before[:, 1])
@@ -325,7 +308,7 @@ def test_from_estimator(cancer):
 def test_from_estimator_of_several_classes():
     X, y = load_iris(return_X_y=True)
     y = np.array(["a", "b", "c"])[y]
-    model = RecalibratedClassifierCV(GaussianNB(), TemperatureScaling()).fit(X, y)
+    model = s.RecalibratedClassifierCV(GaussianNB(), s.TemperatureScaling()).fit(X, y)
     display = of_estimator(model, X, classes=["b"])
     points = np.column_stack(
         [model.estimator_.predict_proba(X)[:, 1], model.predict_proba(X)[:, 1]]
@@ -335,7 +318,7 @@ def test_from_estimator_of_several_classes():
 
 def test_folds_share_a_colour_and_an_entry(cancer):
     X, y, new = cancer
-    temperature = RecalibratedClassifierCV(GaussianNB(), "temperature", cv=3, ensemble=True)
+    temperature = s.RecalibratedClassifierCV(GaussianNB(), "temperature", cv=3, ensemble=True)
     model = temperature.fit(X, y)
     display = of_estimator(model, new)
     assert len(display.line_) == 3
@@ -350,14 +333,16 @@ def test_folds_share_a_colour_and_an_entry(cancer):
 
 def test_recalibrators_after_cross_fitting(cancer):
     X, y, new = cancer
-    pipe = make_pipeline(StandardScaler(), CrossFitProba(GaussianNB()), PlattScaling()).fit(X, y)
+    pipe = make_pipeline(StandardScaler(), s.CrossFitProba(GaussianNB()), s.PlattScaling()).fit(
+        X, y
+    )
     display = of_estimator(pipe, new)
     p, q = display.line_.get_xdata(), display.line_.get_ydata()
     assert_allclose(q, curve_of(pipe[-1], p), **ROUNDING)
     assert_array_equal(display.maps[0].scores, pipe[:2].transform(new)[:, 1])
-    search = GridSearchCV(pipe, {"plattscaling": [PlattScaling()]}, cv=2).fit(X, y)
+    search = GridSearchCV(pipe, {"plattscaling": [s.PlattScaling()]}, cv=2).fit(X, y)
     assert_array_equal(of_estimator(search, new).line_.get_ydata(), display.line_.get_ydata())
-    ended = make_pipeline(StandardScaler(), RecalibratedClassifierCV(GaussianNB())).fit(X, y)
+    ended = make_pipeline(StandardScaler(), s.RecalibratedClassifierCV(GaussianNB())).fit(X, y)
     inner = ended[-1].estimator_.predict_proba(ended[0].transform(new))
     assert_array_equal(of_estimator(ended, new).maps[0].scores, inner[:, 1])
 
@@ -368,7 +353,7 @@ def test_recalibrators_that_are_not_ours(three, cancer):
     rate = np.bincount(y) / len(y)
     assert_allclose(display.line_[2].get_ydata(), (proba[:, 2] + rate[2]) / 2)
     X, y, new = cancer
-    model = RecalibratedClassifierCV(GaussianNB(), LogisticRegression()).fit(X, y)
+    model = s.RecalibratedClassifierCV(GaussianNB(), LogisticRegression()).fit(X, y)
     line = of_estimator(model, new).line_
     assert_allclose(line.get_ydata(), curve_of(model.recalibrator_, line.get_xdata()), **ROUNDING)
     assert line.get_label() == "LogisticRegression"
@@ -377,7 +362,7 @@ def test_recalibrators_that_are_not_ours(three, cancer):
 def test_frames(three):
     y, proba = three
     frame = pd.DataFrame(proba, columns=["a", "b", "c"])
-    fitted = TemperatureScaling().fit(frame, y)
+    fitted = s.TemperatureScaling().fit(frame, y)
     for given in (frame, proba):
         assert_allclose(draw(fitted, given).line_[0].get_xdata(), proba[:, 0])
     with pytest.raises(ValueError, match="columns of y_proba are named"):
@@ -385,7 +370,7 @@ def test_frames(three):
 
 
 def test_an_isotonic_curve_that_only_keeps_the_prediction_says_so():
-    frequency = LabelFrequency().fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
+    frequency = s.LabelFrequency().fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
     assert frequency.preserves_argmax_
     assert draw(frequency).maps[0].declared == "not injective, keeps the predicted class"
 
@@ -396,8 +381,8 @@ def test_an_isotonic_curve_that_only_keeps_the_prediction_says_so():
 def test_refusals(two, three):
     y, proba = two
     labels, several = three
-    platt = PlattScaling().fit(proba, y)
-    vector = VectorScaling(shrinkage=10).fit(several, labels)
+    platt = s.PlattScaling().fit(proba, y)
+    vector = s.VectorScaling(shrinkage=10).fit(several, labels)
     for call, words in [
         (lambda: draw(vector), "The map of 3 classes is not a single curve.*pass y_proba"),
         (lambda: draw(vector, proba), "y_proba has 2 columns, but VectorScaling was fitted with 3"),
@@ -408,7 +393,7 @@ def test_refusals(two, three):
         (lambda: overlay([]), "recalibrators is empty"),
         (lambda: overlay(platt), "must be a list of recalibrators, or a dict"),
         (lambda: overlay([platt, vector]), r"different classes, \[0, 1\] and \[0, 1, 2\]"),
-        (lambda: draw(PlattScaling), "A fitted recalibrator is needed"),
+        (lambda: draw(s.PlattScaling), "A fitted recalibrator is needed"),
         (lambda: draw("platt"), "A fitted recalibrator is needed"),
     ]:
         with pytest.raises(ValueError, match=words):
@@ -416,10 +401,10 @@ def test_refusals(two, three):
 
 
 def test_what_is_not_fitted(two, cancer):
-    for one in (PlattScaling(), make_pipeline(TemperatureScaling(), PlattScaling())):
+    for one in (s.PlattScaling(), make_pipeline(s.TemperatureScaling(), s.PlattScaling())):
         with pytest.raises(NotFittedError, match="is not fitted: fit it to held-out"):
             draw(one)
-    for one in (RecalibratedClassifierCV(), make_pipeline(CrossFitProba(), PlattScaling())):
+    for one in (s.RecalibratedClassifierCV(), make_pipeline(s.CrossFitProba(), s.PlattScaling())):
         with pytest.raises(NotFittedError, match="not fitted"):
             of_estimator(one, cancer[2])
 
@@ -432,8 +417,8 @@ def test_a_classifier_at_the_wrong_door(cancer):
     with pytest.raises(ValueError, match="GaussianNB was fitted to 30 columns"):
         draw(bayes)
     for one in (
-        RecalibratedClassifierCV(GaussianNB()),
-        make_pipeline(CrossFitProba(GaussianNB()), PlattScaling()),
+        s.RecalibratedClassifierCV(GaussianNB()),
+        make_pipeline(s.CrossFitProba(GaussianNB()), s.PlattScaling()),
     ):
         with pytest.raises(ValueError, match="classifier of features.*use from_estimator"):
             draw(one.fit(X, y))

@@ -33,9 +33,7 @@ LAYERS = (
         "kernels": "kernels on the simplex",
         "tower": "mean divergences and their bias",
     },
-    {
-        "_labels": "labels, soft labels, and their columns",
-    },
+    {"_labels": "labels, soft labels, and their columns"},
     {
         "_class_columns": "the class of each column of forecasts",
         "_parameters": "checks of parameters by their name",
@@ -61,23 +59,15 @@ LAYERS = (
         "smoothers": "estimates of conditional expectations",
         "theory": "what theory says of binned errors",
     },
-    {
-        "events": "events of a notion: scores by chunks, problems, the same from summaries",
-    },
-    {
-        "sketch": "sums over cells that stand for forecasts",
-    },
+    {"events": "events of a notion: scores by chunks, problems, the same from summaries"},
+    {"sketch": "sums over cells that stand for forecasts"},
     {
         "errors": "calibration errors of labels and forecasts",
         "frames": "sketches of data frames, by the engine that holds them",
         "recalibration": "maps of forecasts, and what they gain",
     },
-    {
-        "error_intervals": "an interval for every error",
-    },
-    {
-        "significance": "tests of calibration, and comparisons",
-    },
+    {"error_intervals": "an interval for every error"},
+    {"significance": "tests of calibration, and comparisons"},
     {
         "estimators": "the same from a classifier and data",
         "soft_labels": "parts of a loss from several annotators",
@@ -98,18 +88,10 @@ LAYERS = (
         "scorers": "for searches and cross-validation",
         "testing": "laws for those who extend the library",
     },
-    {
-        "report": "the verdict",
-    },
-    {
-        "__init__": "public names",
-    },
-    {
-        "_monitor_command": "the command monitor",
-    },
-    {
-        "__main__": "the command line",
-    },
+    {"report": "the verdict"},
+    {"__init__": "public names"},
+    {"_monitor_command": "the command monitor"},
+    {"__main__": "the command line"},
 )
 # layers: end
 LAYER = {f"skcalib.{unit}": n for n, layer in enumerate(LAYERS) for unit in layer}
@@ -122,12 +104,7 @@ DRAWING = (
     "skcalib.displays._plotting",
     "skcalib.displays._probability_scale",
 )
-NUMPY_AND_SCIPY_ONLY = (
-    "skcalib.kernels",
-    "skcalib.scores",
-    "skcalib.links",
-    "skcalib.tower",
-)
+NUMPY_AND_SCIPY_ONLY = ("skcalib.kernels", "skcalib.scores", "skcalib.links", "skcalib.tower")
 MAY_DRAW = ("skcalib.displays", "skcalib.report", "skcalib.testing")
 
 

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.special import expit, logit
+from conftest import clustered
 
 from skcalib import calibration_error_interval
 from skcalib.clusters import independent_size
@@ -19,25 +19,6 @@ from skcalib.inference import (
 )
 
 LOCATIONS = np.array([[0.3, 0.7], [0.6, 0.4]])
-NODES, MASS = np.polynomial.hermite_e.hermegauss(41)
-SPREAD = 1.3
-
-
-def unequal(n_clusters, rng):
-    """Numbers of the clusters of the samples; clusters have 1 to about 100 samples."""
-    sizes = rng.geometric(1 / 20, n_clusters) + rng.integers(0, 20, n_clusters)
-    return np.repeat(np.arange(n_clusters), sizes)
-
-
-def clustered(n_clusters, seed, temper=1.0, spread=SPREAD):
-    """Labels with a random effect of their cluster on the log odds, and forecasts of their mean."""
-    rng = np.random.default_rng(seed)
-    cluster = unequal(n_clusters, rng)
-    z = rng.normal(size=len(cluster)) + 0.5 * rng.normal(size=n_clusters)[cluster]
-    effect = rng.normal(0, spread, n_clusters)[cluster]
-    y = (rng.random(len(z)) < expit(z + effect)).astype(int)
-    frequency = expit(z[:, None] + spread * NODES) @ (MASS / MASS.sum())
-    return y, expit(temper * logit(frequency)), cluster
 
 
 def arguments(metric):
@@ -84,10 +65,7 @@ def test_parts_are_of_whole_clusters(method):
 
     few, repeated = (
         calibration_error_interval(*data, metric=mean_label, method=method, **groups)
-        for data, groups in (
-            ((y, proba), {}),
-            ((y[cluster], proba[cluster]), {"groups": cluster}),
-        )
+        for data, groups in (((y, proba), {}), ((y[cluster], proba[cluster]), {"groups": cluster}))
     )
     assert repeated.standard_error == pytest.approx(few.standard_error)
     assert (repeated.low, repeated.high) == pytest.approx((few.low, few.high))

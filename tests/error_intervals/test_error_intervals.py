@@ -14,15 +14,7 @@ import pytest
 from scipy.special import expit, logit
 from sklearn.metrics import brier_score_loss
 
-from skcalib import (
-    calibration_error,
-    calibration_error_interval,
-    integrated_calibration_index,
-    kernel_calibration_error,
-    proper_calibration_error,
-    reliability_bins,
-    simplex_calibration_error,
-)
+import skcalib as s
 from skcalib.datasets import make_tempered_simplex, make_widmann
 from skcalib.error_intervals import resampling
 from skcalib.error_intervals._norms import (
@@ -66,13 +58,13 @@ def binned_options(**options):
         **dict(zip(names, (y, proba), strict=True)),
         "sample_weight": options.pop("weight", None),
     }
-    return all_options(calibration_error, {**data, "labels": None, "pos_label": None}, options)
+    return all_options(s.calibration_error, {**data, "labels": None, "pos_label": None}, options)
 
 
 def kernel_of(y, proba, weight=None, **options):
     """The function h of an interval of the kernel error."""
     data = {"y_true": y, "y_proba": proba, "sample_weight": weight, "labels": None}
-    options = all_options(kernel_calibration_error, {**data, "pos_label": None}, options)
+    options = all_options(s.kernel_calibration_error, {**data, "pos_label": None}, options)
     return residual_kernel(options, None)
 
 
@@ -87,7 +79,7 @@ def gaps_of(notion="classwise", **options):
 @pytest.mark.parametrize("metric", METRICS)
 def test_what_a_record_says(metric):
     y, proba = some_data()
-    found = calibration_error_interval(y, proba, metric=metric, **arguments(metric))
+    found = s.calibration_error_interval(y, proba, metric=metric, **arguments(metric))
     assert 0 <= found.low < found.high
     assert 0 < found.standard_error < 1
     assert found.valid
@@ -99,7 +91,7 @@ def test_what_a_record_says(metric):
 def test_more_confidence_is_wider(metric):
     y, proba = some_data()
     narrow, wide = (
-        calibration_error_interval(
+        s.calibration_error_interval(
             y, proba, metric=metric, confidence_level=level, **arguments(metric)
         )
         for level in (0.8, 0.99)
@@ -111,11 +103,11 @@ def test_more_confidence_is_wider(metric):
 def test_keywords_reach_the_metric():
     y, proba = some_data()
     options = {"notion": "classwise", "n_bins": 5, "strategy": "uniform"}
-    found = calibration_error_interval(y, proba, metric="squared_l2", **options)
+    found = s.calibration_error_interval(y, proba, metric="squared_l2", **options)
     given = {"norm": "l2", "squared": True, "debiased": True}
-    assert found.estimate == calibration_error(y, proba, **given, **options)
+    assert found.estimate == s.calibration_error(y, proba, **given, **options)
     mean, total = (
-        calibration_error_interval(y, proba, metric="squared_l2", reduce=reduce, **options)
+        s.calibration_error_interval(y, proba, metric="squared_l2", reduce=reduce, **options)
         for reduce in ("mean", "sum")
     )
     assert np.allclose([total.low, total.high], [3 * mean.low, 3 * mean.high])
@@ -128,7 +120,7 @@ def mean_confidence(y_true, y_proba):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"metric": partial(calibration_error, None)}, "may only have keyword arguments"),
+        ({"metric": partial(s.calibration_error, None)}, "may only have keyword arguments"),
         ({"metric": "l1", "debiased": True}, "needs norm='l2'"),
         ({"metric": mean_confidence, "method": "delta"}, "'jackknife'"),
     ],
@@ -136,13 +128,13 @@ def mean_confidence(y_true, y_proba):
 def test_refusals(options, words):
     y, proba = some_data(50)
     with pytest.raises(ValueError, match=words):
-        calibration_error_interval(y, proba, **options)
+        s.calibration_error_interval(y, proba, **options)
 
 
 @pytest.mark.parametrize("method", ["jackknife", "subsampling"])
 def test_parts_of_very_few_samples_are_refused(method):
     with pytest.raises(ValueError, match="needs at least"):
-        calibration_error_interval([0, 1, 1], [0.2, 0.5, 0.6], metric="l1", method=method)
+        s.calibration_error_interval([0, 1, 1], [0.2, 0.5, 0.6], metric="l1", method=method)
 
 
 # --- the pieces against the library ---------------------------------------------------------------
@@ -156,11 +148,11 @@ def test_gaps_agree_with_the_binned_errors(notion, weighted):
     data = {"data": (y, proba), "weight": weight, "n_bins": 6}
     gaps = gaps_of(notion, **data)
     options = {"notion": notion, "n_bins": 6, "sample_weight": weight}
-    bins = reliability_bins(y, proba, **options)
+    bins = s.reliability_bins(y, proba, **options)
     found = np.diag(covariance(gaps.contributions()))
     expected = np.concatenate([one.gap_variance for one in bins])
     norm = squared_gaps(gaps, 100, np.random.RandomState(0))
-    debiased = calibration_error(y, proba, norm="l2", squared=True, debiased=True, **options)
+    debiased = s.calibration_error(y, proba, norm="l2", squared=True, debiased=True, **options)
     if weighted:  # the variance of each sample counts by the square of its own weight
         assert np.isclose(found.sum(), expected.sum(), rtol=0.1)
         assert np.isclose(norm.estimate, debiased, atol=0.1 * norm.standard_error)
@@ -168,7 +160,7 @@ def test_gaps_agree_with_the_binned_errors(notion, weighted):
         assert np.allclose(found, expected)
         assert np.isclose(norm.estimate, debiased, atol=1e-15)
     absolute = np.sum(gaps.share * gaps.mass() * np.abs(gaps.gap()))
-    assert np.isclose(absolute, calibration_error(y, proba, **options))
+    assert np.isclose(absolute, s.calibration_error(y, proba, **options))
 
 
 def test_kernel_norm_of_random_blocks(monkeypatch):
@@ -180,7 +172,7 @@ def test_kernel_norm_of_random_blocks(monkeypatch):
     h = kernel_of(y, proba, weight, kernel=LaplacianKernel(0.5))
     norm = squared_block_norm(h, np.random.RandomState(0))
     whole = {"kernel": LaplacianKernel(0.5), "sample_weight": weight}
-    assert np.isclose(norm.estimate, kernel_calibration_error(y, proba, **whole), rtol=1e-9)
+    assert np.isclose(norm.estimate, s.kernel_calibration_error(y, proba, **whole), rtol=1e-9)
     matrix = h.matrix() - np.diag(h.diagonal())
     eigenvalues = np.linalg.eigvalsh(matrix) / 1500
     n_blocks, size = random_blocks(1500).shape
@@ -201,11 +193,11 @@ def test_coverage_of_the_kernel_interval_with_random_blocks(monkeypatch, tempera
     many = [some_data(300, seed=seed, temperature=temperature) for seed in range(400)]
     for y, proba in many:
         arguments = {"kernel": kernel, "labels": np.arange(proba.shape[1])}
-        found.append(kernel_calibration_error(y, proba, statistic="unbiased", **arguments))
+        found.append(s.kernel_calibration_error(y, proba, statistic="unbiased", **arguments))
     truth = 0.0 if temperature == 1 else np.mean(found)
     for y, proba in many:
         arguments = {"kernel": kernel, "labels": np.arange(proba.shape[1])}
-        one = calibration_error_interval(y, proba, metric="kernel", **arguments)
+        one = s.calibration_error_interval(y, proba, metric="kernel", **arguments)
         covered.append(one.low <= truth <= one.high)
     assert np.mean(covered) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 400)
 
@@ -220,7 +212,7 @@ def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows(notion):
     matrix = h.matrix() - np.diag(h.diagonal())
     eigenvalues = np.linalg.eigvalsh(matrix) / 1500**2
     norm = squared_embedding_norm(h, np.random.RandomState(0))
-    expected = kernel_calibration_error(y, proba, sample_weight=weight, **given)
+    expected = s.kernel_calibration_error(y, proba, sample_weight=weight, **given)
     assert np.isclose(norm.estimate, expected, rtol=1e-9)
     assert np.isclose(norm.noise2, 2 * np.sum(eigenvalues**2), rtol=0.1)
     assert np.isclose(norm.noise3, 8 * np.sum(eigenvalues**3), rtol=0.3)
@@ -275,7 +267,7 @@ def test_limits_grow_with_the_estimate():
 
 def test_absolute_errors_of_calibrated_forecasts_say_that_they_are_conservative():
     y, proba = some_data(1000, temperature=1)
-    found = calibration_error_interval(y, proba, metric="l1")
+    found = s.calibration_error_interval(y, proba, metric="l1")
     assert found.conservative and "standard errors" in found.reason
 
 
@@ -283,7 +275,7 @@ def test_absolute_errors_of_bad_forecasts_are_next_to_normal():
     data = make_widmann(5000, model="M3", random_state=0)
     for metric, options in (("l1", {"n_bins": 5}), ("ks", {})):
         options["n_resamples"] = 1000
-        found = calibration_error_interval(data.y, data.y_proba, metric=metric, **options)
+        found = s.calibration_error_interval(data.y, data.y_proba, metric=metric, **options)
         assert found.valid
         # The largest of a curve is never alone: its neighbours are within their noise.
         assert not found.reason if metric == "l1" else "up to 0.2 standard errors" in found.reason
@@ -295,7 +287,7 @@ def test_squared_norms_say_where_the_growth_of_their_noise_is_not_known():
     options = {"kernel": LaplacianKernel(0.5), "notion": "classwise"}
     for n_classes, temperature, conservative in ((2, 0.3, False), (10, 0.6, True)):
         y, proba = some_data(1000, temperature, n_classes=n_classes)
-        found = calibration_error_interval(y, proba, metric="kernel", **options)
+        found = s.calibration_error_interval(y, proba, metric="kernel", **options)
         assert found.valid and found.low > 0
         assert found.conservative is conservative
         assert ("the growth of the noise" in found.reason) is conservative
@@ -304,17 +296,17 @@ def test_squared_norms_say_where_the_growth_of_their_noise_is_not_known():
 def test_the_delta_method_says_where_it_fails():
     for temperature, valid in ((1.0, False), (0.3, True)):
         y, proba = some_data(2000, temperature=temperature)
-        found = calibration_error_interval(y, proba, metric="squared_l2", method="delta")
+        found = s.calibration_error_interval(y, proba, metric="squared_l2", method="delta")
         assert found.valid is valid and bool(found.reason) is not valid
         reach = 1.959964 * found.standard_error
         assert np.isclose(found.high - found.estimate, reach)
-    mean = calibration_error_interval(y, proba, metric="upper_bound", method="delta")
-    assert mean == calibration_error_interval(y, proba, metric="upper_bound")
+    mean = s.calibration_error_interval(y, proba, metric="upper_bound", method="delta")
+    assert mean == s.calibration_error_interval(y, proba, metric="upper_bound")
 
 
 def test_the_bootstrap_is_never_valid_and_lies_above_the_truth():
     y, proba = some_data(500, temperature=1)
-    found = calibration_error_interval(y, proba, metric="l1", method="bootstrap", n_resamples=100)
+    found = s.calibration_error_interval(y, proba, metric="l1", method="bootstrap", n_resamples=100)
     assert not found.valid and "repeat" in found.reason
     assert found.low > 0
 
@@ -323,12 +315,12 @@ def test_the_bootstrap_is_never_valid_and_lies_above_the_truth():
 def test_biased_metrics_are_told_by_their_parts(method):
     y, proba = some_data(1000, temperature=1)
     options = {"method": method, "n_resamples": 200, "n_bins": 15}
-    biased = calibration_error_interval(y, proba, metric="l1", **options)
+    biased = s.calibration_error_interval(y, proba, metric="l1", **options)
     assert not biased.valid and "biased by about" in biased.reason
-    fine = calibration_error_interval(
+    fine = s.calibration_error_interval(
         y, proba, metric="root_brier_score", method=method, n_resamples=200
     )
-    exact = calibration_error_interval(y, proba, metric="root_brier_score")
+    exact = s.calibration_error_interval(y, proba, metric="root_brier_score")
     assert fine.valid and not fine.reason
     assert np.isclose(fine.standard_error, exact.standard_error, rtol=0.5)
 
@@ -336,10 +328,10 @@ def test_biased_metrics_are_told_by_their_parts(method):
 def test_any_function_is_a_metric():
     y, proba = some_data(400, n_classes=2)
     strings = np.array(["no", "yes"])[y]
-    found = calibration_error_interval(
+    found = s.calibration_error_interval(
         strings, proba[:, 1], metric=brier_score_loss, pos_label="yes", n_jobs=1
     )
-    exact = calibration_error_interval(y, proba[:, 1], metric="upper_bound")
+    exact = s.calibration_error_interval(y, proba[:, 1], metric="upper_bound")
     assert np.isclose(found.estimate, exact.estimate)
     assert found.method == "jackknife" and found.valid
     assert np.isclose(found.standard_error, exact.standard_error, rtol=0.5)
@@ -347,11 +339,8 @@ def test_any_function_is_a_metric():
     def negative_bias(y_true, y_proba, sample_weight=None, factor=1.0):
         return factor * float(np.average(y_proba - y_true, weights=sample_weight))
 
-    signed = calibration_error_interval(y, proba[:, 1], metric=negative_bias, factor=-1.0)
+    signed = s.calibration_error_interval(y, proba[:, 1], metric=negative_bias, factor=-1.0)
     assert signed.low < signed.estimate < signed.high
-
-
-# --- one number for one data set ------------------------------------------------------------------
 
 
 def test_a_proper_error_far_below_zero_still_has_an_upper_limit():
@@ -359,11 +348,11 @@ def test_a_proper_error_far_below_zero_still_has_an_upper_limit():
     y, proba = some_data(300, temperature=1, n_classes=2)
     smoother = DirichletKernel(0.003, refinement="loss")
     for method in ("risk", "cross"):
-        metric = partial(proper_calibration_error, method=method, smoother=smoother)
-        found = calibration_error_interval(y, proba, metric=metric)
+        metric = partial(s.proper_calibration_error, method=method, smoother=smoother)
+        found = s.calibration_error_interval(y, proba, metric=metric)
         assert found.low == 0 < found.high and found.conservative
     assert (
-        calibration_error_interval(y, proba, metric=metric, method="delta").estimate
+        s.calibration_error_interval(y, proba, metric=metric, method="delta").estimate
         == found.estimate
     )
 
@@ -373,7 +362,7 @@ def test_a_proper_error_far_below_zero_still_has_an_upper_limit():
 
 @pytest.mark.parametrize("metric", OF_ONE)
 def test_one_sample(metric):
-    found = calibration_error_interval([1], [0.7], metric=metric, labels=[0, 1])
+    found = s.calibration_error_interval([1], [0.7], metric=metric, labels=[0, 1])
     assert np.isfinite(found.estimate)
     assert found.low <= found.high and not np.isnan([found.low, found.high]).any()
     assert found.low == 0
@@ -395,7 +384,7 @@ def test_degenerate_data(metric, case):
     options = {**arguments(metric), "labels": [0, 1]}
     if metric == "embedding":
         options["locations"] = [0.2, 0.7]
-    found = calibration_error_interval(y, proba, metric=metric, **options)
+    found = s.calibration_error_interval(y, proba, metric=metric, **options)
     assert not np.isnan([found.estimate, found.low, found.high, found.standard_error]).any()
     assert found.low <= found.high
 
@@ -403,13 +392,15 @@ def test_degenerate_data(metric, case):
 @pytest.mark.parametrize("metric", ["l1", "l2", "ks", "kernel", "root_brier_score"])
 def test_perfect_forecasts_have_no_spread_and_say_so(metric):
     y = np.arange(40) % 2
-    found = calibration_error_interval(y, y.astype(float), metric=metric)
+    found = s.calibration_error_interval(y, y.astype(float), metric=metric)
     assert found.estimate == 0 and found.low == 0
     assert found.reason
 
 
 def test_an_infinite_error_is_an_answer():
-    found = calibration_error_interval([0, 1, 1], [1.0, 0.5, 0.5], metric="upper_bound", loss="log")
+    found = s.calibration_error_interval(
+        [0, 1, 1], [1.0, 0.5, 0.5], metric="upper_bound", loss="log"
+    )
     assert found.estimate == found.high == np.inf and not found.valid
 
 
@@ -418,8 +409,8 @@ def test_rows_of_weight_zero_are_not_there_and_the_scale_does_not_matter(metric)
     y, proba = some_data(120)
     weight = np.random.RandomState(1).choice([0.0, 0.5, 1.0, 2.0], 120)
     counts, options = weight > 0, {**arguments(metric), "labels": [0, 1, 2]}
-    whole = calibration_error_interval(y, proba, metric=metric, sample_weight=weight, **options)
-    part = calibration_error_interval(
+    whole = s.calibration_error_interval(y, proba, metric=metric, sample_weight=weight, **options)
+    part = s.calibration_error_interval(
         y[counts], proba[counts], metric=metric, sample_weight=4 * weight[counts], **options
     )
     for name in ("estimate", "low", "high", "standard_error"):
@@ -432,8 +423,8 @@ def test_rows_of_weight_zero_are_not_there_and_the_scale_does_not_matter(metric)
 def test_distances_over_the_simplex(distance):
     y, proba = some_data(400)
     options = {"distance": distance, "n_resamples": 60}
-    found = calibration_error_interval(y, proba, metric="simplex", **options)
-    assert found.estimate == simplex_calibration_error(y, proba, distance=distance)
+    found = s.calibration_error_interval(y, proba, metric="simplex", **options)
+    assert found.estimate == s.simplex_calibration_error(y, proba, distance=distance)
     assert found.low <= found.estimate and found.low < found.high
     expected = {
         "squared_euclidean": "test inversion",
@@ -446,8 +437,8 @@ def test_distances_over_the_simplex(distance):
 def test_statistics_of_the_kernel_error(statistic):
     y, proba = some_data(300)
     options = {"statistic": statistic, "block_size": 10 if statistic == "block" else None}
-    found = calibration_error_interval(y, proba, metric="kernel", **options)
-    unbiased = calibration_error_interval(y, proba, metric="kernel")
+    found = s.calibration_error_interval(y, proba, metric="kernel", **options)
+    unbiased = s.calibration_error_interval(y, proba, metric="kernel")
     if statistic == "biased":
         assert (found.low, found.high) == (unbiased.low, unbiased.high)
     else:
@@ -470,7 +461,7 @@ def test_draws_of_labels_end_when_the_answer_is_known(power, monkeypatch):
         drawn.clear()
         monkeypatch.setattr(resampling, "_BATCH", size)
         options = {"distance": "euclidean", "n_resamples": 200}
-        found = calibration_error_interval(y, score, metric="simplex", **options)
+        found = s.calibration_error_interval(y, score, metric="simplex", **options)
         return found, len(drawn)
 
     monkeypatch.setattr(resampling, "draw_codes", count)
@@ -554,7 +545,7 @@ def test_the_bootstrap_shows_held_out_estimates_the_label_in_its_double():
     for seed in range(5):
         y, proba = some_data(300, temperature=1, seed=seed, n_classes=2)
         options = {"method": "bootstrap", "n_resamples": 40, "smoother": smoother}
-        found = calibration_error_interval(y, proba, metric="brier", **options)
+        found = s.calibration_error_interval(y, proba, metric="brier", **options)
         moved.append((found.low + found.high) / 2 - found.estimate)
     assert min(moved) > 0.002  # of a resample the error is larger; the truth is 0
 
@@ -576,10 +567,10 @@ def test_coverage_of_the_mean_distance(world):
         rng = np.random.default_rng(seed)
         p = rng.uniform(size=500)
         y = (rng.uniform(size=500) < conditional(p)).astype(int)
-        found = calibration_error_interval(y, p, metric="ici", pos_label=1, labels=[0, 1])
+        found = s.calibration_error_interval(y, p, metric="ici", pos_label=1, labels=[0, 1])
         covered += found.low <= truth <= found.high
         lower += found.low > 0
-        assert found.estimate == integrated_calibration_index(y, p, pos_label=1, labels=[0, 1])
+        assert found.estimate == s.integrated_calibration_index(y, p, pos_label=1, labels=[0, 1])
         assert found.conservative and found.method == "test inversion"
     assert covered / 60 >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 60)
     assert lower > 30 or world == "nearly calibrated"
@@ -589,14 +580,14 @@ def test_the_mean_distance_of_classes_and_of_smoothers():
     """Sums and means of classes agree; a smoother or all classes at once has the jackknife."""
     data = make_tempered_simplex(400, 3, random_state=0)
     each = [
-        calibration_error_interval(data.y, data.y_proba, metric="ici", notion=Classwise(reduce))
+        s.calibration_error_interval(data.y, data.y_proba, metric="ici", notion=Classwise(reduce))
         for reduce in ("mean", "sum")
     ]
     for name in ("estimate", "low", "high"):
         assert getattr(each[1], name) == pytest.approx(3 * getattr(each[0], name), rel=1e-9)
     assert 0 <= each[0].low <= each[0].estimate <= each[0].high <= 1
     for options in ({"smoother": "isotonic"}, {"notion": "canonical"}):
-        smoothed = calibration_error_interval(
+        smoothed = s.calibration_error_interval(
             data.y, data.y_proba, metric="ici", n_resamples=39, **options
         )
         assert smoothed.method.startswith("jackknife") and not smoothed.valid

@@ -131,9 +131,6 @@ def test_mean_error_is_the_truth_where_the_gain_is_not(monkeypatch, within_stand
         assert np.mean(plain[loss]) > 8 * np.std(plain[loss]) / np.sqrt(200)
 
 
-# --- identities -----------------------------------------------------------------------------------
-
-
 def found_by_both(y, forecast, loss, notion, **options):
     """The estimator, and the interval of the function."""
     estimator = CalibrationErrorEstimator(loss=loss, notion=notion).fit(forecast, y, **options)

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 from golden import golden_input, golden_rows, needs_golden
 
-from skcalib import (
-    calibration_error,
-    calibration_error_interval,
-    ks_calibration_error,
-    reliability_bins,
-)
+import skcalib as s
 from skcalib.errors.binned import quantile_edges
 
 
@@ -55,7 +50,7 @@ def test_golden(name, quantity):
     y, proba, rows = golden(name, quantity)
     assert len(rows) >= FEWEST.get(quantity, 1) or (name, quantity) == ("tri300", "binary_ce_p1")
     for params, value in rows:
-        assert calibration_error(y, proba, **GOLDEN[quantity](params)) == pytest.approx(
+        assert s.calibration_error(y, proba, **GOLDEN[quantity](params)) == pytest.approx(
             value, rel=1e-9
         )
 
@@ -73,12 +68,12 @@ def test_golden_debiased(name):
         chunks = np.array_split(np.sort(proba.max(axis=1)), params["bins"])
         edges = {"notion": "top_label", "n_bins": [0, *(chunk[-1] for chunk in chunks[:-1]), 1]}
         options = {"norm": "l2", "squared": True, **edges}
-        found = calibration_error(y, proba, **options)
-        (bins,) = reliability_bins(y, proba, **edges)
+        found = s.calibration_error(y, proba, **options)
+        (bins,) = s.reliability_bins(y, proba, **edges)
         label = bins.mean_label * (1 - bins.mean_label) / (bins.mass - 1)
         shares = bins.mass / bins.mass.sum()
         assert found - shares @ label == pytest.approx(value, rel=1e-9)
-        ours = calibration_error(y, proba, debiased=True, **options)
+        ours = s.calibration_error(y, proba, debiased=True, **options)
         assert found - shares @ bins.gap_variance == pytest.approx(ours, rel=1e-9)
 
 
@@ -87,11 +82,13 @@ def test_golden_debiased(name):
 def test_golden_edges_and_kolmogorov_smirnov(name):
     y, proba, rows = golden(name, "umb_boundaries")
     for params, value in rows:
-        (bins,) = reliability_bins(y, proba, n_bins=params["B"], notion=of_f24(params))
+        (bins,) = s.reliability_bins(y, proba, n_bins=params["B"], notion=of_f24(params))
         np.testing.assert_allclose(bins.edges[1:], value, rtol=1e-12)
     y, proba, rows = golden(name, "ks_ties_merged")
     for _, value in rows:
-        assert ks_calibration_error(y, proba, notion="top_label") == pytest.approx(value, rel=1e-9)
+        assert s.ks_calibration_error(y, proba, notion="top_label") == pytest.approx(
+            value, rel=1e-9
+        )
 
 
 @pytest.mark.parametrize("p", [1, 1.5, 2, 3, 10.0])
@@ -100,15 +97,15 @@ def test_any_power(multiclass, p, notion):
     """TCE_p and CWCE_p of G22 from the gaps of the bins, and an interval that holds them."""
     y, proba = multiclass
     options = {"notion": notion, "n_bins": 7}
-    bins = reliability_bins(y, proba, **options)
+    bins = s.reliability_bins(y, proba, **options)
     powers = [np.average(np.abs(b.gap) ** p, weights=b.mass) for b in bins]
-    found = calibration_error(y, proba, norm=p, **options)
+    found = s.calibration_error(y, proba, norm=p, **options)
     assert found == pytest.approx(np.mean(powers) ** (1 / p), rel=1e-12)
     named = {1: "l1", 2: "l2"}.get(p)
     if named is not None:
-        assert found == calibration_error(y, proba, norm=named, **options)
+        assert found == s.calibration_error(y, proba, norm=named, **options)
     names = {"norm": p, **options}
-    interval = calibration_error_interval(y, proba, metric=calibration_error, **names)
+    interval = s.calibration_error_interval(y, proba, metric=s.calibration_error, **names)
     assert 0 <= interval.low <= found <= interval.high <= 1 and interval.estimate == found
     assert (interval.method == "limits of norms") == (p not in (1, 2))
     assert interval.conservative or p == 2
@@ -116,10 +113,10 @@ def test_any_power(multiclass, p, notion):
 
 def test_the_largest_power_is_the_largest_gap(multiclass):
     y, proba = multiclass
-    largest = calibration_error(y, proba, norm="max")
-    assert calibration_error(y, proba, norm=np.inf) == largest
+    largest = s.calibration_error(y, proba, norm="max")
+    assert s.calibration_error(y, proba, norm=np.inf) == largest
     for p in (400, 4000):
-        assert calibration_error(y, proba, norm=p) == pytest.approx(largest, rel=20 / p)
+        assert s.calibration_error(y, proba, norm=p) == pytest.approx(largest, rel=20 / p)
 
 
 def test_weights_move_no_edges_of_equal_mass():
@@ -131,14 +128,14 @@ def test_weights_move_no_edges_of_equal_mass():
     assert quantile_edges(p, 2).tolist() == [0, 0.2, 1]
     assert quantile_edges(np.repeat(p, 2), 2).tolist() == [0, 0.3, 1]
     options = {"n_bins": 2, "notion": "canonical"}
-    plain = calibration_error(y, p, **options)
-    assert calibration_error(y, p, sample_weight=np.full(5, 2), **options) == plain
-    (bins,) = reliability_bins(y, p, sample_weight=[9, 1, 1, 1, 1], **options)
+    plain = s.calibration_error(y, p, **options)
+    assert s.calibration_error(y, p, sample_weight=np.full(5, 2), **options) == plain
+    (bins,) = s.reliability_bins(y, p, sample_weight=[9, 1, 1, 1, 1], **options)
     assert bins.edges.tolist() == [0, 0.2, 1] and bins.mass.tolist() == [10, 3]
 
 
 def test_the_root_of_a_negative_estimate_is_zero():
     y, p = [0, 1, 0, 1], [0.5, 0.5, 0.5, 0.5]
     options = {"norm": "l2", "debiased": True, "n_bins": 1, "notion": "canonical"}
-    assert calibration_error(y, p, squared=True, **options) == pytest.approx(-1 / 12)  # not 0
-    assert calibration_error(y, p, **options) == 0
+    assert s.calibration_error(y, p, squared=True, **options) == pytest.approx(-1 / 12)  # not 0
+    assert s.calibration_error(y, p, **options) == 0

@@ -153,9 +153,6 @@ def test_processes():
     assert_same(found, estimator(2).fit(proba, y))
 
 
-# --- Input that is refused ------------------------------------------------------------------------
-
-
 def refused(chunks, match, work=None):
     work = estimator(3) if work is None else work
     with pytest.raises(ValueError, match=match):

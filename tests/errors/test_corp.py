@@ -3,6 +3,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from conftest import pairs
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
 from sklearn.metrics import brier_score_loss, log_loss
@@ -16,10 +17,6 @@ from skcalib.tower import expected_divergence
 
 LOSSES = ["brier", "log", "spherical"]
 NAMES = ("score", "miscalibration", "discrimination", "uncertainty")
-
-
-def two(p):
-    return np.column_stack([1 - p, p])
 
 
 @pytest.fixture
@@ -89,11 +86,11 @@ def test_points_of_the_tower(binary, loss):
     """DSC = D(C, ybar) (Pythagoras), MCB >= D(C, S), with C from `IsotonicSmoother`."""
     y, p = binary
     score = SCORES[loss]()
-    curve = IsotonicSmoother().fit(two(p), two(y * 1.0)).smooth()
+    curve = IsotonicSmoother().fit(pairs(p), pairs(y * 1.0)).smooth()
     found = corp_decomposition(y, p, loss=loss)
-    mean = np.broadcast_to(two(y * 1.0).mean(axis=0), curve.shape)
+    mean = np.broadcast_to(pairs(y * 1.0).mean(axis=0), curve.shape)
     assert_allclose(found.discrimination, expected_divergence(score, curve, mean), rtol=1e-10)
-    assert found.miscalibration > expected_divergence(score, curve, two(p))
+    assert found.miscalibration > expected_divergence(score, curve, pairs(p))
     assert_allclose(found.uncertainty, score.entropy(mean[:1])[0])
 
 
@@ -140,7 +137,7 @@ def test_pos_label_turns_the_curve_and_no_term(binary):
     assert_allclose(terms_of(no), terms_of(yes), rtol=1e-12)
     assert (yes.curves[0].event, no.curves[0].event) == ("class yes", "class no")
     assert_allclose(no.curves[0].recalibrated, 1 - yes.curves[0].recalibrated[::-1], atol=1e-12)
-    table = corp_decomposition(names, two(p), pos_label="no").curves[0]
+    table = corp_decomposition(names, pairs(p), pos_label="no").curves[0]
     assert_allclose(table.forecast, no.curves[0].forecast)
     assert table.event == "class no"
 
@@ -229,12 +226,12 @@ def test_jobs_and_chunks_do_not_change_the_draws(binary, monkeypatch):
 
 def calibrated_binary(rng, n):
     p = rng.beta(0.7, 0.7, n)
-    return (rng.random(n) < p).astype(int), two(p), "canonical"
+    return (rng.random(n) < p).astype(int), pairs(p), "canonical"
 
 
 def calibrated_ties(rng, n):
     p = rng.integers(0, 11, n) / 10
-    return (rng.random(n) < p).astype(int), two(p), "canonical"
+    return (rng.random(n) < p).astype(int), pairs(p), "canonical"
 
 
 def calibrated_top_label(rng, n):
@@ -274,7 +271,7 @@ def test_consistency_bands_hold_their_level(world):
 
 def overconfident(rng, n):
     p = rng.random(n)
-    return (rng.random(n) < expit(0.6 * logit(p))).astype(int), two(p), "canonical"
+    return (rng.random(n) < expit(0.6 * logit(p))).astype(int), pairs(p), "canonical"
 
 
 def test_confidence_bands_cover_a_smooth_increasing_truth():

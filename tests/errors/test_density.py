@@ -103,9 +103,6 @@ def test_given_bandwidths_by_loops(h):
         assert found == pytest.approx(exactly(*data), rel=2e-3)
 
 
-# --- The truth ------------------------------------------------------------------------------------
-
-
 def test_bias_of_calibrated_forecasts():
     """The law of the docstring, from noise alone, to which smoothing adds 10 to 15 %."""
     rng = np.random.default_rng(0)
@@ -127,9 +124,6 @@ def test_smoothing_moves_few_distinct_scores():
     for h in (0.01, 0.05):
         found = kde_calibration_error(y, score, bandwidth=h)
         assert found == pytest.approx(105 / 128 * h, rel=1e-3)
-
-
-# --- Ties, ends, weights --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2", 7.5])
@@ -168,9 +162,6 @@ def test_mean_and_sum_over_classes(multiclass):
     mean = kde_calibration_error(*multiclass, notion="classwise", norm="l2")
     total = kde_calibration_error(*multiclass, notion=Classwise("sum"), norm="l2")
     assert total == pytest.approx(np.sqrt(3) * mean)
-
-
-# --- Arguments ------------------------------------------------------------------------------------
 
 
 def test_its_only_interval_is_a_bootstrap_that_is_not_valid(binary):

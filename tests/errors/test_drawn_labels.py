@@ -91,9 +91,6 @@ def test_draws_have_the_law_of_all_labels(
         assert abs(found - exact) < 4 * np.sqrt(exact * (1 - exact) / n_draws) + 1.1 / n_draws
 
 
-# --- levels of calibrated forecasts that leave few labels uncertain ------------------------------
-
-
 def rare(rate):
     return lambda rng, n: pairs(rng.beta(0.5, 0.5 / rate - 0.5, n))
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import on_a_line as draw
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
@@ -11,16 +12,6 @@ from skcalib.datasets import make_tempered_simplex
 from skcalib.links.averaging import ModelAverage
 from skcalib.scores import TotalVariation
 from skcalib.smoothers import DirichletKernel, LevelSets
-
-
-def draw(n_samples, intercept=0.0, slope=1.0, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(0, 1.5, n_samples)
-    y = (rng.random(n_samples) < expit(intercept + slope * x)).astype(int)
-    return y, expit(x)
-
-
-# --- intercept and slope --------------------------------------------------------------------------
 
 
 def test_estimates_are_those_of_logistic_regression():
@@ -124,9 +115,6 @@ def test_two_effective_samples_have_no_interval():
     result = calibration_intercept_slope(y, p, sample_weight=[1, 1e-10, 1])
     assert result.slope.low == -np.inf and result.slope.high == np.inf
     assert np.isfinite(result.slope.estimate)
-
-
-# --- integrated calibration index -----------------------------------------------------------------
 
 
 def test_index_is_the_mean_distance(binary):

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from dense_directions import labels_from, world
 
-from skcalib import (
-    CalibrationErrorEstimator,
-    calibration_error_interval,
-    proper_calibration_error,
-    refinement_loss,
-    score_decomposition,
-)
+import skcalib as s
 from skcalib import problem as problem_module
 from skcalib.errors import one_step
 from skcalib.errors.averaged import AveragedProblem
@@ -132,17 +126,17 @@ def test_public_functions_take_the_step(small_parts, monkeypatch):
     problem = problem_of(y, forecast)
     (solved,) = solve_notion(problem, notion=Canonical(), smoother=None)
     assert isinstance(solved, OneStepProblem)
-    found = {loss: proper_calibration_error(y, forecast, loss=loss) for loss in LOSSES}
-    parts = score_decomposition(y, forecast)
-    interval = calibration_error_interval(y, forecast)
-    fitted = CalibrationErrorEstimator().fit(forecast, y)
+    found = {loss: s.proper_calibration_error(y, forecast, loss=loss) for loss in LOSSES}
+    parts = s.score_decomposition(y, forecast)
+    interval = s.calibration_error_interval(y, forecast)
+    fitted = s.CalibrationErrorEstimator().fit(forecast, y)
     assert parts.loss == pytest.approx(problem.mean_loss(Brier()), rel=1e-12)
     assert parts.calibration == found["brier"] == fitted.calibration_error_
     assert interval.low < found["brier"] < interval.high
     assert set(fitted.evidence_) == {"shift", "slope", "class_slopes", "curve", "confusion"}
     monkeypatch.setattr(one_step, "TIMES", 10**9)
     for loss, value in found.items():
-        assert proper_calibration_error(y, forecast, loss=loss) == pytest.approx(value, rel=0.02)
+        assert s.proper_calibration_error(y, forecast, loss=loss) == pytest.approx(value, rel=0.02)
 
 
 def rounded(n_samples, seed):
@@ -171,7 +165,7 @@ def test_certain_forecasts_have_the_error_of_a_fit_to_all(small_parts):
     rng = np.random.default_rng(0)
     y = rng.integers(3, size=9000)
     forecast = np.eye(3)[y]
-    assert abs(proper_calibration_error(y, forecast, loss="log")) < 1e-6
+    assert abs(s.proper_calibration_error(y, forecast, loss="log")) < 1e-6
     forecast[:100] = [0.9, 0.05, 0.05]
     problem = problem_of(y, forecast)
     ours, full = OneStepProblem.of(problem), AveragedProblem.of(problem)
@@ -195,11 +189,11 @@ def test_forecasts_are_neither_copied_nor_changed(small_parts):
     y, forecast, _ = world("slope", 60_000, 20, 4)
     before = forecast.copy()
     forecast.flags.writeable = False
-    proper_calibration_error(y[:7000], forecast[:7000])  # imports
+    s.proper_calibration_error(y[:7000], forecast[:7000])  # imports
     peaks = []
     for n_samples in (30_000, 60_000):
         tracemalloc.start()
-        proper_calibration_error(y[:n_samples], forecast[:n_samples])
+        s.proper_calibration_error(y[:n_samples], forecast[:n_samples])
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] - peaks[0] < 30_000 * 20 * 8 * 0.5
@@ -225,9 +219,9 @@ def test_a_smoother_or_a_score_of_others_gets_a_copy(monkeypatch):
         ({"method": "risk"}, True),
         ({"notion": own_notion}, True),
     ]:
-        proper_calibration_error(y, forecast, **options)
+        s.proper_calibration_error(y, forecast, **options)
         assert np.shares_memory(seen[-1].forecast, forecast) != copied
-    for function in (refinement_loss, score_decomposition):
+    for function in (s.refinement_loss, s.score_decomposition):
         function(y, forecast)
         assert np.shares_memory(seen[-1].forecast, forecast)
 

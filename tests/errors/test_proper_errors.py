@@ -221,9 +221,6 @@ def test_perfect_forecasts(method):
     assert terms.sharpness == pytest.approx(terms.uncertainty) and terms.loss == 0
 
 
-# --- small and lopsided data ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "smoother", [None, "kernel", "isotonic", "binning", LevelSets(), GaussianNB()]
 )

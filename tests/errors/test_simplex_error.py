@@ -16,11 +16,7 @@ DISTANCES = {
     "squared_euclidean": lambda d: np.sum(d**2),
     "euclidean": lambda d: np.sqrt(np.sum(d**2)),
 }
-OBJECTS = {
-    "total_variation": TotalVariation(),
-    "cityblock": Lp(1),
-    "squared_euclidean": Brier(),
-}
+OBJECTS = {"total_variation": TotalVariation(), "cityblock": Lp(1), "squared_euclidean": Brier()}
 
 
 def by_loops(y, proba, cells, weight, distance):

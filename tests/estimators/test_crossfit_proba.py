@@ -27,14 +27,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
 
+import skcalib as s
 from skcalib.estimators.crossfit import CrossFitProba
-from skcalib.recalibration import (
-    IdentityRecalibrator,
-    IsotonicRecalibrator,
-    PlattScaling,
-    TemperatureScaling,
-    VectorScaling,
-)
 
 NAMES = np.array(["ape", "bee", "cat"])
 
@@ -63,7 +57,7 @@ def test_fit_transform_is_out_of_fold_and_transform_is_not(data):
 def test_the_pipeline_of_the_issue_is_a_classifier(data):
     X, y, X_new, y_new = data
     forest = RandomForestClassifier(25, random_state=0)
-    model = make_pipeline(CrossFitProba(forest), TemperatureScaling(), IsotonicRecalibrator())
+    model = make_pipeline(CrossFitProba(forest), s.TemperatureScaling(), s.IsotonicRecalibrator())
     assert is_classifier(model)
     P = model.fit(X, NAMES[y]).predict_proba(X_new)
     np.testing.assert_allclose(P.sum(axis=1), 1)
@@ -71,7 +65,7 @@ def test_the_pipeline_of_the_issue_is_a_classifier(data):
     assert model.score(X_new, NAMES[y_new]) > 0.4  # chance is a third
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(X_new), P)
-    by_hand = TemperatureScaling().fit(CrossFitProba(forest).fit_transform(X, y), y)
+    by_hand = s.TemperatureScaling().fit(CrossFitProba(forest).fit_transform(X, y), y)
     assert model[1].temperature_ == pytest.approx(by_hand.temperature_)
 
 
@@ -79,9 +73,9 @@ def test_cross_fitting_pays(data):
     """A forest recalibrated on its own training data believes that it is always right."""
     X, y, X_new, y_new = data
     forest = RandomForestClassifier(25, min_samples_leaf=2, random_state=0)
-    model = make_pipeline(CrossFitProba(forest), TemperatureScaling()).fit(X, y)
+    model = make_pipeline(CrossFitProba(forest), s.TemperatureScaling()).fit(X, y)
     fitted = forest.fit(X, y)
-    in_sample = TemperatureScaling().fit(fitted.predict_proba(X), y)
+    in_sample = s.TemperatureScaling().fit(fitted.predict_proba(X), y)
     wrong = in_sample.predict_proba(fitted.predict_proba(X_new))
     assert log_loss(y_new, wrong) > 1.5 * log_loss(y_new, model.predict_proba(X_new))
 
@@ -90,16 +84,16 @@ def test_grid_search_swaps_recalibrators_and_tunes(data):
     X, y, *_ = data
     frame = pd.DataFrame(X).add_prefix("feature")
     model = make_pipeline(
-        CrossFitProba(GaussianNB(), cv=3), TemperatureScaling(), IdentityRecalibrator()
+        CrossFitProba(GaussianNB(), cv=3), s.TemperatureScaling(), s.IdentityRecalibrator()
     ).set_output(transform="pandas")
     grid = [
         {
-            "temperaturescaling": [TemperatureScaling(), PlattScaling()],
+            "temperaturescaling": [s.TemperatureScaling(), s.PlattScaling()],
             "crossfitproba__estimator__var_smoothing": [1e-9, 0.1],
         },
         {
-            "temperaturescaling": ["passthrough", VectorScaling(shrinkage=10)],
-            "identityrecalibrator": [IsotonicRecalibrator()],
+            "temperaturescaling": ["passthrough", s.VectorScaling(shrinkage=10)],
+            "identityrecalibrator": [s.IsotonicRecalibrator()],
             "identityrecalibrator__strict": [True, False],
         },
     ]
@@ -147,7 +141,7 @@ def test_memory_keeps_the_fits_of_a_search(data, tmp_path, kind):
     X, y, X_new, _ = data
     memory = {"path": tmp_path, "str": str(tmp_path)}.get(kind)
     memory = Memory(tmp_path, verbose=0) if memory is None else memory
-    maps = [TemperatureScaling(), PlattScaling(), IdentityRecalibrator()]
+    maps = [s.TemperatureScaling(), s.PlattScaling(), s.IdentityRecalibrator()]
     found = []
     for cache in (None, memory):
         CountingNB.fits = 0
@@ -191,7 +185,7 @@ def test_frozen_classifiers_are_used_as_they_are(data):
     np.testing.assert_array_equal(crossfit.fit(X_new, y_new).transform(X_new), expected)
     # a calibration set that lacks a class, as long as the recalibrator knows the classes
     two = y_new < 2
-    model = make_pipeline(crossfit, TemperatureScaling(labels=[0, 1, 2]))
+    model = make_pipeline(crossfit, s.TemperatureScaling(labels=[0, 1, 2]))
     assert model.fit(X_new[two], y_new[two]).predict_proba(X_new).shape == expected.shape
     with pytest.raises(ValueError, match=r"y contains 2, but the classes of the frozen classifier"):
         short = FrozenEstimator(GaussianNB().fit(X[y < 2], y[y < 2]))

@@ -29,21 +29,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.svm import LinearSVC
 
+import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.estimators.recalibrated import RecalibratedClassifierCV
-from skcalib.recalibration import (
-    BetaCalibration,
-    HistogramBinning,
-    IdentityRecalibrator,
-    IsotonicRecalibrator,
-    KernelRecalibrator,
-    LabelFrequency,
-    MatrixScaling,
-    PlattScaling,
-    QuadraticScaling,
-    TemperatureScaling,
-    VectorScaling,
-)
 from skcalib.recalibration.selection import (
     default_candidates,
     one_standard_error,
@@ -96,7 +84,7 @@ def test_the_three_steps_by_hand(data):
     X, y, X_new, _ = data
     model = RecalibratedClassifierCV(GaussianNB(), "temperature", cv=4).fit(X, y)
     out_of_fold = cross_val_predict(GaussianNB(), X, y, cv=4, method="predict_proba")
-    expected = TemperatureScaling().fit(out_of_fold, y)
+    expected = s.TemperatureScaling().fit(out_of_fold, y)
     assert model.recalibrator_.temperature_ == pytest.approx(expected.temperature_, rel=1e-9)
     P = expected.predict_proba(GaussianNB().fit(X, y).predict_proba(X_new))
     np.testing.assert_allclose(model.predict_proba(X_new), P, rtol=1e-9)
@@ -106,12 +94,12 @@ def test_the_three_steps_by_hand(data):
 
 def test_ensemble_by_hand(data):
     X, y, X_new, _ = data
-    model = RecalibratedClassifierCV(GaussianNB(), HistogramBinning(n_bins=4), ensemble=True)
+    model = RecalibratedClassifierCV(GaussianNB(), s.HistogramBinning(n_bins=4), ensemble=True)
     model.fit(X, NAMES[y])
     answers = []
     for train, test in StratifiedKFold(5).split(X, y):
         fold = GaussianNB().fit(X[train], y[train])
-        binning = HistogramBinning(n_bins=4).fit(fold.predict_proba(X[test]), y[test])
+        binning = s.HistogramBinning(n_bins=4).fit(fold.predict_proba(X[test]), y[test])
         answers.append(binning.predict_proba(fold.predict_proba(X_new)))
     np.testing.assert_allclose(model.predict_proba(X_new), np.mean(answers, axis=0))
     assert len(model.recalibrators_) == 5 and model.recalibrator_ is model.estimator_ is None
@@ -121,15 +109,15 @@ def test_ensemble_by_hand(data):
 @pytest.mark.parametrize(
     "recalibrator",
     [
-        IdentityRecalibrator(),
-        VectorScaling(shrinkage=10),
-        LabelFrequency(),
-        KernelRecalibrator(bandwidth=0.1),
-        make_pipeline(TemperatureScaling(), IsotonicRecalibrator()),
-        make_pipeline("passthrough", PlattScaling()),
+        s.IdentityRecalibrator(),
+        s.VectorScaling(shrinkage=10),
+        s.LabelFrequency(),
+        s.KernelRecalibrator(bandwidth=0.1),
+        make_pipeline(s.TemperatureScaling(), s.IsotonicRecalibrator()),
+        make_pipeline("passthrough", s.PlattScaling()),
         log_probabilities(),
         Halfway(),
-        GridSearchCV(MatrixScaling(), {"shrinkage": [1.0, 100.0]}, scoring="neg_log_loss", cv=3),
+        GridSearchCV(s.MatrixScaling(), {"shrinkage": [1.0, 100.0]}, scoring="neg_log_loss", cv=3),
         "auto",
         "select",
     ],
@@ -147,7 +135,7 @@ def test_any_recalibrator(data, recalibrator, ensemble):
 
 def test_what_is_no_recalibrator_is_refused(data):
     X, y, X_new, _ = data
-    for wrong in (StandardScaler(), "spline", TemperatureScaling, make_pipeline("passthrough")):
+    for wrong in (StandardScaler(), "spline", s.TemperatureScaling, make_pipeline("passthrough")):
         with pytest.raises(ValueError, match=r"must have fit\(P, y\) and predict_proba\(P\)"):
             RecalibratedClassifierCV(GaussianNB(), wrong).fit(X, y)
     with pytest.raises(ValueError, match=r"Each row of Broken.predict_proba\(P\) must sum to 1"):
@@ -166,7 +154,7 @@ def test_frozen_classifiers(data):
     model = RecalibratedClassifierCV(FrozenEstimator(classifier), "temperature", ensemble=True)
     model = clone(model)
     model.fit(X_new, NAMES[y_new])
-    expected = TemperatureScaling().fit(classifier.predict_proba(X_new), y_new)
+    expected = s.TemperatureScaling().fit(classifier.predict_proba(X_new), y_new)
     assert model.recalibrator_.temperature_ == expected.temperature_
     assert model.estimator_.estimator is classifier
     with pytest.raises(ValueError, match=r"y contains 'cat', but the classes of the frozen"):
@@ -182,10 +170,10 @@ def test_frozen_classifiers(data):
     "recalibrator",
     [
         None,
-        BetaCalibration(labels=["will", "be", "replaced"]),
-        make_pipeline(TemperatureScaling(), make_pipeline(MatrixScaling(shrinkage=10))),
-        QuadraticScaling(),
-        HistogramBinning(n_bins=5),
+        s.BetaCalibration(labels=["will", "be", "replaced"]),
+        make_pipeline(s.TemperatureScaling(), make_pipeline(s.MatrixScaling(shrinkage=10))),
+        s.QuadraticScaling(),
+        s.HistogramBinning(n_bins=5),
         Halfway(),
         log_probabilities(),
         "auto",
@@ -222,7 +210,7 @@ def test_folds_that_lack_a_class(data):
     # A class that a fold neither trains nor tests is no obstacle.
     two = np.random.RandomState(0).permutation(np.flatnonzero(y != NAMES[2]))
     folds = [(two[::2], two[1::2]), (np.arange(len(y))[::2], np.arange(len(y))[1::2])]
-    model = RecalibratedClassifierCV(GaussianNB(), HistogramBinning(n_bins=5), cv=folds)
+    model = RecalibratedClassifierCV(GaussianNB(), s.HistogramBinning(n_bins=5), cv=folds)
     assert model.fit(X, y).predict_proba(X_new).shape == (len(X_new), 3)
 
 
@@ -249,7 +237,7 @@ def test_repeated_and_partial_splitters(data, cv, ensemble, recalibrator):
 def test_data_frames_of_pipelines_and_sparse_features(data):
     X, y, X_new, y_new = data
     with sklearn.config_context(transform_output="pandas"):
-        chain = make_pipeline(TemperatureScaling(), IsotonicRecalibrator())
+        chain = make_pipeline(s.TemperatureScaling(), s.IsotonicRecalibrator())
         frame, new = (pd.DataFrame(one).add_prefix("feature") for one in (X, X_new))
         model = RecalibratedClassifierCV(GaussianNB(), chain).fit(frame, NAMES[y])
         assert isinstance(model.predict_proba(new), np.ndarray)
@@ -260,16 +248,16 @@ def test_data_frames_of_pipelines_and_sparse_features(data):
 def test_grid_search_tunes_nested_parameters(data):
     X, y, *_ = data
     model = RecalibratedClassifierCV(
-        GaussianNB(), make_pipeline(TemperatureScaling(), IdentityRecalibrator()), cv=3
+        GaussianNB(), make_pipeline(s.TemperatureScaling(), s.IdentityRecalibrator()), cv=3
     )
     grid = [
         {
             "estimator__var_smoothing": [1e-9, 0.1],
-            "recalibrator__identityrecalibrator": [IdentityRecalibrator(), PlattScaling()],
+            "recalibrator__identityrecalibrator": [s.IdentityRecalibrator(), s.PlattScaling()],
             "ensemble": [True, False],
         },
-        {"recalibrator": ["select", LabelFrequency()]},
-        {"recalibrator": [VectorScaling()], "recalibrator__shrinkage": [1.0, 1e4]},
+        {"recalibrator": ["select", s.LabelFrequency()]},
+        {"recalibrator": [s.VectorScaling()], "recalibrator__shrinkage": [1.0, 1e4]},
     ]
     search = GridSearchCV(
         model, grid, scoring="neg_log_loss", cv=3, n_jobs=2, error_score="raise"
@@ -283,7 +271,7 @@ def test_weights_without_routing(data):
     X, y, X_new, _ = data
     weight = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
     folds = list(StratifiedKFold(3).split(X, y))
-    chain = make_pipeline(TemperatureScaling(), "passthrough", PlattScaling())
+    chain = make_pipeline(s.TemperatureScaling(), "passthrough", s.PlattScaling())
     model = RecalibratedClassifierCV(GaussianNB(), chain, cv=folds)
     model.fit(X, y, sample_weight=weight)
     # the same, with repetition in place of weights
@@ -302,7 +290,9 @@ def test_weights_go_where_they_are_taken(data):
     X, y, X_new, _ = data
     weight = np.random.default_rng(0).random(len(y))
     scaled = make_pipeline(StandardScaler(), GaussianNB())
-    model = RecalibratedClassifierCV(scaled, IdentityRecalibrator()).fit(X, y, sample_weight=weight)
+    model = RecalibratedClassifierCV(scaled, s.IdentityRecalibrator()).fit(
+        X, y, sample_weight=weight
+    )
     expected = clone(scaled).fit(
         X, y, standardscaler__sample_weight=weight, gaussiannb__sample_weight=weight
     )
@@ -311,10 +301,10 @@ def test_weights_go_where_they_are_taken(data):
     model.fit(X, y, sample_weight=weight, gaussiannb__sample_weight=np.ones(len(y)))
     assert np.abs(model.predict_proba(X_new) - expected.predict_proba(X_new)).max() > 0.01
     search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, cv=3)
-    model = RecalibratedClassifierCV(search, IdentityRecalibrator(), ensemble=True)
+    model = RecalibratedClassifierCV(search, s.IdentityRecalibrator(), ensemble=True)
     model.fit(X, y, sample_weight=weight)
     with pytest.warns(UserWarning, match="KNeighborsClassifier takes no sample_weight.*recal"):
-        neighbors = RecalibratedClassifierCV(KNeighborsClassifier(20), PlattScaling())
+        neighbors = RecalibratedClassifierCV(KNeighborsClassifier(20), s.PlattScaling())
         neighbors.fit(X, y, sample_weight=weight)
     plain = clone(neighbors).fit(X, y)
     assert np.any(neighbors.recalibrator_.coef_ != plain.recalibrator_.coef_)
@@ -411,8 +401,8 @@ def test_cv_prefit_is_told_what_it_is_here(data):
 def test_the_short_lists_begin_with_doing_nothing():
     for n_classes in (2, 3):
         kinds = [type(candidate) for candidate in default_candidates(n_classes)]
-        assert kinds[:2] == [IdentityRecalibrator, TemperatureScaling]
-        assert kinds[-1] is IsotonicRecalibrator
+        assert kinds[:2] == [s.IdentityRecalibrator, s.TemperatureScaling]
+        assert kinds[-1] is s.IsotonicRecalibrator
     assert all(candidate.loss == "brier" for candidate in default_candidates(2, "brier"))
 
 
@@ -436,13 +426,15 @@ def test_the_rule_of_one_standard_error():
 def test_held_out_losses_are_held_out():
     data = make_tempered_simplex(90, 2, random_state=0)
     y = data.y.copy()
-    before, _ = chosen(data.y_proba, y, [LabelFrequency(), IdentityRecalibrator()], loss="brier")
+    before, _ = chosen(
+        data.y_proba, y, [s.LabelFrequency(), s.IdentityRecalibrator()], loss="brier"
+    )
     # by hand: frequencies of the other folds
     folds = np.array_split(np.random.default_rng(0).permutation(90), 5)
     losses = np.empty(90)
     for test in folds:
         train = np.setdiff1d(np.arange(90), test)
-        fitted = LabelFrequency().fit(data.y_proba[train], y[train])
+        fitted = s.LabelFrequency().fit(data.y_proba[train], y[train])
         losses[test] = (fitted.predict_proba(data.y_proba[test])[:, 1] - y[test]) ** 2
     assert before.losses[0] == pytest.approx(losses.mean())
     assert before.losses[1] == pytest.approx(np.mean((data.y_proba[:, 1] - y) ** 2))
@@ -458,17 +450,17 @@ def test_infinite_losses_are_never_chosen():
     assert record.losses[0] == np.inf and record.chosen != "IdentityRecalibrator"
     assert record.gain.estimate == np.inf
     with pytest.raises(ValueError, match="Every candidate gives probability 0"):
-        chosen(P, y, [IdentityRecalibrator()])
-    assert chosen(P, y, [IdentityRecalibrator()], loss="brier")[0].chosen
+        chosen(P, y, [s.IdentityRecalibrator()])
+    assert chosen(P, y, [s.IdentityRecalibrator()], loss="brier")[0].chosen
 
 
 def test_candidates_of_ones_own(data):
     X, y, X_new, _ = data
     candidates = [
-        IdentityRecalibrator(),
+        s.IdentityRecalibrator(),
         Halfway(0.01),
         Halfway(0.5),
-        make_pipeline(TemperatureScaling(), PlattScaling()),
+        make_pipeline(s.TemperatureScaling(), s.PlattScaling()),
     ]
     model = RecalibratedClassifierCV(GaussianNB(), "select", candidates=candidates).fit(X, y)
     names = ("IdentityRecalibrator", "Halfway-1", "Halfway-2", "Pipeline")

@@ -86,10 +86,7 @@ def test_golden_regions_through_the_estimator(golden):
     data, values = golden
     test = data["is_test"]
     estimator = fast(method="partition", n_bins=10, strategy="uniform").fit(
-        data["X"][test],
-        data["y"][test],
-        y_proba=data["score"][test],
-        regions=data["region"][test],
+        data["X"][test], data["y"][test], y_proba=data["score"][test], regions=data["region"][test]
     )
     assert estimator.plugin_ == pytest.approx(values["GL_plugin"], abs=1e-10)
     assert estimator.bias_ == pytest.approx(values["GL_bias"], abs=1e-10)
@@ -164,9 +161,6 @@ def test_forecasts_of_exactly_zero(loss, method):
     for name in ("grouping_loss_", "standard_error_", "irreducible_bound_"):
         assert np.isfinite(getattr(estimator, name)), name
     assert 0 < estimator.irreducible_bound_ < 0.5
-
-
-# --- worlds that are computed by hand -------------------------------------------------------------
 
 
 class World:
@@ -310,9 +304,6 @@ def test_small_regions_are_warned_about(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fast(method="partition").fit(data.X, data.y, y_proba=data.y_proba)
-
-
-# --- features -------------------------------------------------------------------------------------
 
 
 def test_missing_values_follow_the_tags(data):
@@ -511,9 +502,6 @@ def test_a_handful_of_samples():
         fast(**how).fit(data.X[:2], [0, 1], y_proba=data.y_proba[:2])
     with pytest.raises(ValueError, match="grouping loss needs at least 4 samples"):
         fast().fit(data.X[:2], [0, 1], y_proba=data.y_proba[:2])
-
-
-# --- what it stands on ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("link", LINKS)

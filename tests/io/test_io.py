@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import Trap
 
 from skcalib import CalibrationReport
 from skcalib.datasets import make_tempered_simplex
@@ -63,11 +64,6 @@ def test_npz(read_npz, arrays, event, labels, read_event):
     assert read.y_true.tolist() == list(y_true) and read.y_proba.tolist() == y_proba.tolist()
     assert labels == (read.labels if read.labels is None else read.labels.tolist())
     assert read.event == read_event
-
-
-class Trap:
-    def __reduce__(self):
-        return (pytest.fail, ("the pickle was executed",))
 
 
 def test_pickles_are_not_opened(read_npz, tmp_path):

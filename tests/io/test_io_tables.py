@@ -241,9 +241,6 @@ def test_what_may_be_two_things_is_refused(tmp_path, changed, message):
     assert message in message_of(read_predictions, tmp_path / "p.csv")
 
 
-# --- Compressed text, and several files -----------------------------------------------------------
-
-
 def test_compressed_tables_and_parts(tmp_path, monkeypatch):
     monkeypatch.setattr("skcalib.io._tables._ROWS", 7)
     table = pd.DataFrame(CHURN)

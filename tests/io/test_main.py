@@ -13,12 +13,6 @@ from skcalib.datasets import make_tempered_simplex
 from skcalib.problem import check_problem, event_last
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 class Recorder:
     """Stands for a report: what it was made from, and how it was shown."""
 
@@ -140,8 +134,7 @@ def test_the_event_of_arrays(here, made):
 
 
 @pytest.mark.parametrize(
-    ("options", "last"),
-    [([], "churn"), (["--event", "stay"], "stay"), (["--sketch"], "churn")],
+    ("options", "last"), [([], "churn"), (["--event", "stay"], "stay"), (["--sketch"], "churn")]
 )
 def test_models_whose_columns_are_in_another_order(here, made, monkeypatch, options, last):
     """The classes of all files follow those of the first, however their columns are called."""
@@ -260,9 +253,6 @@ def test_python_dash_m(here):
     )
     assert done.returncode == 2
     assert done.stderr == "skcalib: absent.npz is not a file.\n"
-
-
-# --- Sketches -------------------------------------------------------------------------------------
 
 
 def test_a_report_of_a_sketch(tmp_path, capsys):

@@ -38,9 +38,6 @@ def test_figures_are_closed_and_others_are_left_open():
     plt.close(figure)
 
 
-# --- planted defects ------------------------------------------------------------------------------
-
-
 class Good:
     """A line through the mean forecast of the last class, by sample."""
 

@@ -74,9 +74,7 @@ def test_loss_and_divergence(score, target, forecast, loss, divergence):
 
 
 @pytest.mark.parametrize(
-    "score",
-    [Brier(), LogLoss(), Spherical(), Quartic(), TotalVariation(), Lp(1), Lp(3)],
-    ids=repr,
+    "score", [Brier(), LogLoss(), Spherical(), Quartic(), TotalVariation(), Lp(1), Lp(3)], ids=repr
 )
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_every_row_is_for_itself(score, n_classes):
@@ -277,9 +275,6 @@ def test_scores_are_compared_by_their_values():
             method(PAIR, PAIR)
     with pytest.raises(NotImplementedError):
         ProperScore().entropy(PAIR)
-
-
-# --- the tower ------------------------------------------------------------------------------------
 
 
 def test_means_by_hand():

@@ -30,9 +30,6 @@ def test_a_recalibrator_may_refuse_some_numbers_of_classes_but_not_all():
         check_recalibrator(TwoOnly(), n_classes=(3, 4))
 
 
-# --- planted defects ------------------------------------------------------------------------------
-
-
 class ChangesAParameter(TemperatureScaling):
     def fit(self, X, y, sample_weight=None):
         self.loss = "brier"

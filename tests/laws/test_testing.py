@@ -73,8 +73,7 @@ def test_accepts_scores(score):
 
 
 @pytest.mark.parametrize(
-    "smoother",
-    [GlobalMean(), CrossFitted(RandomForestClassifier(3, max_depth=2), cv=3)],
+    "smoother", [GlobalMean(), CrossFitted(RandomForestClassifier(3, max_depth=2), cv=3)]
 )
 def test_accepts_smoothers(smoother):
     check_smoother(smoother, n_classes=(2,))

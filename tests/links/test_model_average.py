@@ -229,9 +229,6 @@ def test_directions_by_most_likely_class_need_support():
     assert "confusion" not in few.basis.groups
 
 
-# --- weights --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_integer_weights_fit_as_repeated_rows(n_classes, every_model, monkeypatch):
     """Without the penalty, parameters agree; not gains, which are in effective samples."""

@@ -308,9 +308,6 @@ def test_pandas_objects_with_different_indices(kind):
     assert stream.partial_fit(y, p.set_axis(y.index)).n_samples_seen_ == 4
 
 
-# --- Studies --------------------------------------------------------------------------------------
-
-
 def run_lengths(n, alpha, seed):
     """Numbers of samples up to the first alarm of new monitors, one after the other."""
     y, p = changing(n, 0, np.random.default_rng(seed), shift=0)

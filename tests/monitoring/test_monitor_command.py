@@ -14,12 +14,6 @@ from skcalib.__main__ import main
 from skcalib._monitor_command import run_monitor
 
 
-@pytest.fixture
-def here(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
-
-
 def write(path, y, p, *, words=("stay", "churn"), site=None):
     names = "label,p_churn" + (",site" if site is not None else "")
     rows = [f"{words[int(one)]},{q!r}" for one, q in zip(y, p.tolist(), strict=True)]

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from conftest import follow_a_power as several
 from scipy.special import expit
 from sklearn.exceptions import NotFittedError
 
@@ -25,15 +26,6 @@ def binary(n, kind, rng):
         "wave": np.clip(p + 0.08 * np.sin(6 * np.pi * p), 0, 1),
     }[kind]
     return (rng.random(n) < true).astype(int), p
-
-
-def several(n, rng, *, power=1.0, n_classes=3):
-    """Forecasts of several classes; labels follow a power of them."""
-    forecast = rng.dirichlet(np.ones(n_classes), n)
-    true = forecast**power
-    true /= true.sum(axis=1, keepdims=True)
-    y = (true.cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1).clip(0, n_classes - 1)
-    return y, forecast
 
 
 def columns(score):

@@ -150,8 +150,6 @@ def test_plain_classes_and_numbered_columns():
         assert not is_numbering(names)
 
 
-# --- probabilities that carry a name --------------------------------------------------------------
-
 Y = np.array(["churn", "stay", "churn", "stay", "stay"])
 P = np.array([0.9, 0.2, 0.7, 0.4, 0.1])  # of churn
 BY_NAME = {

@@ -172,8 +172,6 @@ def test_the_number_of_jobs_of_a_smoother_does_not_matter():
     assert one == two
 
 
-# --- rows -----------------------------------------------------------------------------------------
-
 #: Functions to which the order of rows does not matter, by definition.
 UNORDERED = [recipe for recipe in EVERY if not recipe.order]
 

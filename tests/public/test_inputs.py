@@ -308,10 +308,7 @@ FEW_LABELS = ("strings, list", "pandas, categorical", "polars, strings", "negati
 
 @pytest.mark.parametrize(
     ("recipe", "kind"),
-    [
-        *rotated(FUNCTIONS, [*LABELS, *BINARY_LABELS], 8),
-        *rotated(firsts(DISPLAYS), FEW_LABELS, 2),
-    ],
+    [*rotated(FUNCTIONS, [*LABELS, *BINARY_LABELS], 8), *rotated(firsts(DISPLAYS), FEW_LABELS, 2)],
     ids=str,
 )
 def test_labels_of_every_kind(recipe, kind):
@@ -445,9 +442,6 @@ def test_the_scale_of_weights_does_not_matter(recipe, scale):
     expected = run(recipe, y, proba, weight=weight)
     got = run(recipe, y, proba, weight=scale * weight)
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
-
-
-# --- many rows ------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

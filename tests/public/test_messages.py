@@ -16,13 +16,7 @@ from public_functions import BESIDE, FORECASTS, MOMENTS, SCALARS, public_name
 import skcalib as s
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.kernels import median_distance
-from skcalib.regression import (
-    dawid_sebastiani_improvement,
-    dawid_sebastiani_score,
-    kernel_calibration_error_gaussian,
-    kernel_calibration_test_gaussian,
-    variance_reliability,
-)
+from skcalib.regression import dawid_sebastiani_improvement
 
 Y, P = make_forecasts(40, 2)
 Y3, P3 = make_forecasts(40, 3)
@@ -193,41 +187,35 @@ INVALID_OPTIONS = {
     },
     s.score_decomposition: {
         ("method", "direct"): "method='direct' estimates the calibration error only, and does not "
-        "add up with a refinement to the loss: use 'risk' or 'cross'.",
+        "add up with a refinement to the loss: use 'risk' or 'cross'."
     },
-    s.sharpness: {
-        ("transform", "logit"): "transform must be None or 'simplex', got 'logit'.",
-    },
+    s.sharpness: {("transform", "logit"): "transform must be None or 'simplex', got 'logit'."},
     s.calibration_error: {
         ("reduce", "sum"): "reduce='sum' is for notion='classwise', got notion='auto': leave it "
-        "out.",
+        "out."
     },
     s.kernel_calibration_error: {
-        ("kernel", "rbf"): "kernel must be one of 'laplacian', 'gaussian' or a Kernel, got 'rbf'.",
+        ("kernel", "rbf"): "kernel must be one of 'laplacian', 'gaussian' or a Kernel, got 'rbf'."
     },
     s.kernel_calibration_test: {
         ("method", "exact"): "method must be 'auto' or one of 'spectral', 'multipliers', "
-        "'bootstrap', 'bound', 'embedding' for statistic='auto', got 'exact'.",
+        "'bootstrap', 'bound', 'embedding' for statistic='auto', got 'exact'."
     },
     s.distribution_free_bound: {
         ("statistic", "block"): "statistic must be one of 'auto', 'biased', 'unbiased', 'linear', "
-        "for which bounds are known, got 'block'.",
+        "for which bounds are known, got 'block'."
     },
     s.consistency_test: {
         ("metric", "ece"): "metric must be a function of (y_true, y_proba, labels=...), got 'ece'.",
         ("n_resamples", 0): "n_resamples must be a whole number of at least 1, got 0.",
     },
     s.spiegelhalter_test: {
-        ("n_resamples", -1): "n_resamples must be a whole number of at least 0, got -1.",
+        ("n_resamples", -1): "n_resamples must be a whole number of at least 0, got -1."
     },
-    s.hosmer_lemeshow_test: {
-        ("ddof", -1): "ddof must be a whole number of at least 0, got -1.",
-    },
-    s.cumulative_test: {
-        ("statistic", "x"): "statistic must be one of 'ks', 'kuiper', got 'x'.",
-    },
+    s.hosmer_lemeshow_test: {("ddof", -1): "ddof must be a whole number of at least 0, got -1."},
+    s.cumulative_test: {("statistic", "x"): "statistic must be one of 'ks', 'kuiper', got 'x'."},
     s.integrated_calibration_index: {
-        ("quantile", 2): "quantile must be None or a number in [0, 1], got 2.",
+        ("quantile", 2): "quantile must be None or a number in [0, 1], got 2."
     },
     s.kde_calibration_error: {
         ("norm", "max"): "norm must be 'l1', 'l2' or a finite number of at least 1, got 'max': the "
@@ -375,16 +363,16 @@ INVALID_CALLS = [
         "positive.",
     ),
     (
-        partial(dawid_sebastiani_score, [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]),
+        partial(s.dawid_sebastiani_score, [0.0, 1.0], [0.0, 0.0], [1.0, 0.0]),
         "y_var must be positive, but row 1 holds 0: the score of a forecast without variance is "
         "infinite. Give the regressor a noise term, or leave these rows out.",
     ),
     (
-        partial(dawid_sebastiani_score, [0.0, 1.0], [0.0], [1.0, 1.0]),
+        partial(s.dawid_sebastiani_score, [0.0, 1.0], [0.0], [1.0, 1.0]),
         "y_true, y_mean and y_var must have the same number of samples, got 2, 1 and 2.",
     ),
     (
-        partial(dawid_sebastiani_score, ["a"], [0.0], [1.0]),
+        partial(s.dawid_sebastiani_score, ["a"], [0.0], [1.0]),
         "y_true must hold real numbers, got an array of type <U1.",
     ),
     (
@@ -392,12 +380,12 @@ INVALID_CALLS = [
         "before must have the shape (n_samples, 2), mean and variance, got (2,).",
     ),
     (
-        partial(variance_reliability, [0.0, 1.0], [0.0, 0.0], [1.0, 1.0], confidence_level=95),
+        partial(s.variance_reliability, [0.0, 1.0], [0.0, 0.0], [1.0, 1.0], confidence_level=95),
         "confidence_level must lie strictly between 0 and 1, got 95.",
     ),
     (
         partial(
-            kernel_calibration_error_gaussian,
+            s.kernel_calibration_error_gaussian,
             [0.0, 1.0],
             [0.0, 0.0],
             [1.0, 1.0],
@@ -406,7 +394,7 @@ INVALID_CALLS = [
         "forecast_bandwidth must be 'median' or a positive number, got -1.",
     ),
     (
-        partial(kernel_calibration_test_gaussian, [0.0, 1.0], [0.0, 0.0], [1.0, 1.0]),
+        partial(s.kernel_calibration_test_gaussian, [0.0, 1.0], [0.0, 0.0], [1.0, 1.0]),
         "A test needs at least 4 samples of positive weight, got 2: use more or, for class "
         "probabilities, distribution_free_bound, which is valid for any number.",
     ),

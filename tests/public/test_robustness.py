@@ -310,9 +310,6 @@ def test_hard_forecasts_in_the_report(case):
     check_all([REPORT], *case)
 
 
-# --- what is known to be right --------------------------------------------------------------------
-
-
 @settings(EASY, max_examples=40)
 @given(valid(max_samples=20))
 def test_answers_are_those_of_plain_loops(case):
@@ -498,8 +495,6 @@ def test_broken_moments_are_refused(case, what):
             continue  # mean and variance are columns of one array
         assert answer_or_sentence(recipe, y, mean, variance, sample_weight=weight) is None
 
-
-# --- numbers instead of data ----------------------------------------------------------------------
 
 ODD = [0, 1, -1, 7, 1.5, 0.0, -0.0, 1e300, np.nan, np.inf, None, "3", True, np.int64(50), [5]]
 

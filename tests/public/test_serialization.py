@@ -11,7 +11,7 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
-from conftest import make_forecasts
+from conftest import Trap, make_forecasts
 from grids import rotated
 from public_estimators import (
     RECALIBRATORS,
@@ -206,14 +206,6 @@ def test_only_smoothers_keep_the_training_data(recalibrator):
         if recalibrator in (IsotonicRecalibrator, skcalib.StackedRecalibrator):
             more = 3000
         assert max(sizes) < 8000 and abs(sizes[1] - sizes[0]) < more
-
-
-# --- readers --------------------------------------------------------------------------------------
-
-
-class Trap:
-    def __reduce__(self):
-        return (pytest.fail, ("the pickle was executed",))
 
 
 @pytest.mark.parametrize("name", ["y_true", "y_proba", "labels"])

@@ -289,8 +289,6 @@ def test_the_largest_floats_are_refused_in_words():
         skcalib.calibration_error(Y, np.full((N, 2), 2.0**1023))
 
 
-# --- Probabilities where logits are expected ------------------------------------------------------
-
 WITH_LOGITS = [
     one
     for one in (getattr(skcalib, name) for name in skcalib.__all__)
@@ -398,9 +396,6 @@ def test_folds_of_arrays_of_the_standard():
         estimator = skcalib.CalibrationErrorEstimator(logistic, cv=masks)
         expected = clone(estimator).fit(P, Y).calibration_error_
         assert estimator.fit(X, y).calibration_error_ == expected
-
-
-# --- Tests that depend on the positive class ------------------------------------------------------
 
 
 def test_kuiper_does_not_depend_on_the_positive_class():

@@ -16,12 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.sparse import csr_array
 
-from skcalib import (
-    calibration_error,
-    calibration_upper_bound,
-    consistency_test,
-    proper_calibration_error,
-)
+import skcalib as s
 from skcalib._labels import check_y
 from skcalib._validation import ROW_SUM_TOLERANCE, check_proba
 from skcalib.problem import Problem, check_problem, event_last
@@ -36,7 +31,7 @@ BITS = np.array([0, 1, 1, 1, 0, 0])
 
 def brier(y_true, y_proba, **arguments):
     """A public function that needs no smoother: the mean Brier loss."""
-    return calibration_upper_bound(y_true, y_proba, **arguments)
+    return s.calibration_upper_bound(y_true, y_proba, **arguments)
 
 
 def without(array, row, value):
@@ -78,7 +73,7 @@ def test_whole_numbers_are_numbers_of_columns():
         brier(y[y > 0], proba[y > 0])
 
 
-@pytest.mark.parametrize("function", [brier, proper_calibration_error])
+@pytest.mark.parametrize("function", [brier, s.proper_calibration_error])
 @pytest.mark.parametrize(("y", "proba", "words"), BAD_PROBA.values(), ids=BAD_PROBA)
 def test_bad_probabilities(function, y, proba, words):
     with pytest.raises(ValueError, match=words):
@@ -201,8 +196,8 @@ def test_half_precision_is_recognised_in_a_wider_type():
         np.testing.assert_array_equal(check_proba(proba), half)
         with pytest.raises(ValueError, match=r"\(within 0.00976562\), but row 7 sums to 0.9[78]"):
             check_proba(off.astype(dtype))
-    found = consistency_test(y, half, labels=range(60), n_resamples=5, random_state=0)
-    assert found.statistic == calibration_error(y, half, labels=range(60))
+    found = s.consistency_test(y, half, labels=range(60), n_resamples=5, random_state=0)
+    assert found.statistic == s.calibration_error(y, half, labels=range(60))
     near = half.astype(float)
     near[3] *= 1 - 1e-12  # numbers of double precision: no rounding explains these rows
     with pytest.raises(ValueError, match="within 1e-05"):

@@ -10,26 +10,20 @@ from grids import covering, rotated
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib import (
-    BiasCorrectedTemperatureScaling,
-    TemperatureScaling,
-    VectorScaling,
-    calibration_error,
-    proper_calibration_error,
-)
+import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 
 FITS = {
-    "temperature": (TemperatureScaling, {}),
-    "temperature, brier": (TemperatureScaling, {"loss": "brier"}),
-    "temperature, spherical": (TemperatureScaling, {"loss": "spherical"}),
-    "temperature, logits": (TemperatureScaling, {"input": "logits"}),
-    "biases": (BiasCorrectedTemperatureScaling, {}),
-    "biases, brier": (BiasCorrectedTemperatureScaling, {"loss": "brier"}),
-    "vector": (VectorScaling, {"shrinkage": 5}),
-    "vector, logits": (VectorScaling, {"shrinkage": 5, "input": "logits"}),
-    "vector, free": (VectorScaling, {"shrinkage": 0}),
-    "vector, infinite": (VectorScaling, {"shrinkage": np.inf}),
+    "temperature": (s.TemperatureScaling, {}),
+    "temperature, brier": (s.TemperatureScaling, {"loss": "brier"}),
+    "temperature, spherical": (s.TemperatureScaling, {"loss": "spherical"}),
+    "temperature, logits": (s.TemperatureScaling, {"input": "logits"}),
+    "biases": (s.BiasCorrectedTemperatureScaling, {}),
+    "biases, brier": (s.BiasCorrectedTemperatureScaling, {"loss": "brier"}),
+    "vector": (s.VectorScaling, {"shrinkage": 5}),
+    "vector, logits": (s.VectorScaling, {"shrinkage": 5, "input": "logits"}),
+    "vector, free": (s.VectorScaling, {"shrinkage": 0}),
+    "vector, infinite": (s.VectorScaling, {"shrinkage": np.inf}),
 }
 PARAMETERS = ("temperature_", "intercept_", "coef_", "detection_limit_", "shrinkage_")
 
@@ -110,7 +104,7 @@ def test_biases_are_fitted_where_the_totals_are_wrong():
 def test_a_single_column_and_text_labels():
     proba, y = samples(500, 2)
     y = np.array(["no", "yes"])[y]
-    for kind in (TemperatureScaling, BiasCorrectedTemperatureScaling):
+    for kind in (s.TemperatureScaling, s.BiasCorrectedTemperatureScaling):
         found = kind(labels=["no", "yes"]).fit_chunks(cut(60, proba[:, 1], y))
         expected = kind().fit(proba[:, 1], y)
         assert found.predict_proba([0.3]) == pytest.approx(expected.predict_proba([0.3]), abs=1e-10)
@@ -122,10 +116,10 @@ def test_names_of_columns_are_kept_and_checked():
     frame = pd.DataFrame(proba, columns=["a", "b", "c"])
     y = np.array(["a", "b", "c"])[y]
     chunks = [(frame[:90], y[:90]), (frame[90:], y[90:])]
-    scaling = TemperatureScaling(labels=["a", "b", "c"]).fit_chunks(chunks)
+    scaling = s.TemperatureScaling(labels=["a", "b", "c"]).fit_chunks(chunks)
     assert scaling.feature_names_in_.tolist() == ["a", "b", "c"]
     single = pd.Series(proba[:, 0], name="p_a")
-    two = TemperatureScaling(labels=["a", "b"])
+    two = s.TemperatureScaling(labels=["a", "b"])
     refused([(single, np.where(y == "a", "a", "b"))], "Chunk 0: The column of X is named", two)
 
 
@@ -194,10 +188,10 @@ def test_one_chunk_in_memory():
         def __iter__(self):
             return ((alive.block(p), labels) for p, labels in cut(100, proba, y))
 
-    VectorScaling(labels=[0, 1, 2], shrinkage=3).fit_chunks(Lazy())
+    s.VectorScaling(labels=[0, 1, 2], shrinkage=3).fit_chunks(Lazy())
     assert alive.most == 1
     with joblib.parallel_config("threading", n_jobs=2):
-        VectorScaling(labels=[0, 1, 2], shrinkage=3).fit_chunks(Lazy())
+        s.VectorScaling(labels=[0, 1, 2], shrinkage=3).fit_chunks(Lazy())
     assert alive.most <= 6
 
 
@@ -216,7 +210,7 @@ def test_progress_and_jobs_of_the_context(capfd):
 
 
 def refused(chunks, match, scaling=None):
-    scaling = TemperatureScaling(labels=[0, 1, 2]) if scaling is None else scaling
+    scaling = s.TemperatureScaling(labels=[0, 1, 2]) if scaling is None else scaling
     with pytest.raises(ValueError, match=match):
         scaling.fit_chunks(chunks)
     with pytest.raises(NotFittedError):
@@ -244,13 +238,13 @@ def test_a_source_that_is_exhausted_is_refused():
 
     source = Exhausted()
     with pytest.raises(ValueError, match=r"gave \d+ samples in the first pass and \d+ in another"):
-        TemperatureScaling(labels=[0, 1, 2]).fit_chunks(source)
+        s.TemperatureScaling(labels=[0, 1, 2]).fit_chunks(source)
 
 
 def test_invalid_samples_are_refused_with_the_number_of_the_chunk():
     proba, y = samples(100, 3)
     binary = samples(100, 2)
-    two = TemperatureScaling(labels=[0, 1])
+    two = s.TemperatureScaling(labels=[0, 1])
     refused([(proba, y), (proba * 2, y)], "Chunk 1: ")
     refused([(proba, y), (proba, y[:50])], "Chunk 1: .* must have the same number of samples")
     refused([(proba, y), (proba, y + 1)], "Chunk 1: y_true contains 3")
@@ -264,10 +258,10 @@ def test_invalid_samples_are_refused_with_the_number_of_the_chunk():
 
 def test_parameters_that_are_refused():
     chunks = [samples(100, 3)]
-    refused(chunks, "labels must list the classes", TemperatureScaling())
-    brier = VectorScaling(labels=[0, 1, 2], shrinkage=1, loss="brier")
+    refused(chunks, "labels must list the classes", s.TemperatureScaling())
+    brier = s.VectorScaling(labels=[0, 1, 2], shrinkage=1, loss="brier")
     refused(chunks, "for loss='log' only", brier)
-    refused(chunks, "shrinkage must be", VectorScaling(labels=[0, 1, 2], shrinkage=-1))
+    refused(chunks, "shrinkage must be", s.VectorScaling(labels=[0, 1, 2], shrinkage=-1))
 
 
 # --- Shrinkage by cross-validation ----------------------------------------------------------------
@@ -278,28 +272,28 @@ def test_a_chosen_shrinkage(n_classes, weighted):
     """Up to 20,000 samples it is that in memory, for any chunks."""
     proba, y = samples(2000, n_classes)
     weight = np.random.default_rng(0).integers(1, 4, 2000) * 0.7 if weighted else np.ones(2000)
-    expected = VectorScaling(labels=range(n_classes)).fit(proba, y, sample_weight=weight)
+    expected = s.VectorScaling(labels=range(n_classes)).fit(proba, y, sample_weight=weight)
     for size in (130, 2000):
-        found = VectorScaling(labels=range(n_classes)).fit_chunks(cut(size, proba, y, weight))
+        found = s.VectorScaling(labels=range(n_classes)).fit_chunks(cut(size, proba, y, weight))
         assert_same(found, expected, proba)
 
 
 def test_a_shrinkage_from_a_part(monkeypatch):
     """Of more samples it is that of the samples which the first pass keeps."""
-    monkeypatch.setattr(VectorScaling, "_pilot", 500)
+    monkeypatch.setattr(s.VectorScaling, "_pilot", 500)
     proba, y = samples(4000, 3, shift=0.1)
-    found = VectorScaling(labels=range(3)).fit_chunks(cut(4000, proba, y))
+    found = s.VectorScaling(labels=range(3)).fit_chunks(cut(4000, proba, y))
     kept = np.unique(np.linspace(0, 3999, 500).astype(int))
-    part = VectorScaling(labels=range(3)).fit(proba[kept], y[kept])
+    part = s.VectorScaling(labels=range(3)).fit(proba[kept], y[kept])
     assert found.shrinkage_ == part.shrinkage_ > 0
     assert_same(
-        found, VectorScaling(labels=range(3), shrinkage=part.shrinkage_).fit(proba, y), proba
+        found, s.VectorScaling(labels=range(3), shrinkage=part.shrinkage_).fit(proba, y), proba
     )
 
 
 def test_few_samples_have_one_temperature():
     proba, y = samples(9, 3)
-    assert VectorScaling(labels=range(3)).fit_chunks(cut(4, proba, y)).shrinkage_ == np.inf
+    assert s.VectorScaling(labels=range(3)).fit_chunks(cut(4, proba, y)).shrinkage_ == np.inf
 
 
 # --- Dask arrays ----------------------------------------------------------------------------------
@@ -323,7 +317,7 @@ def test_a_dask_array_is_never_in_memory_as_a_whole():
     arrays = lazy(proba, y, rows=100)
     arrays = arrays[0].map_blocks(alive.block, meta=np.empty((0, 0))), arrays[1]
     with dask.config.set(scheduler="threads", num_workers=2):
-        scaling = VectorScaling(labels=[0, 1, 2], shrinkage=3).fit_chunks(arrays)
+        scaling = s.VectorScaling(labels=[0, 1, 2], shrinkage=3).fit_chunks(arrays)
     assert scaling.n_features_in_ == 3
     assert 1 <= alive.most <= 8 < 40
 
@@ -350,12 +344,12 @@ def test_dask_arrays_are_not_computed_by_other_functions():
 
     p = p.map_blocks(fail, meta=np.empty((0, 0)))
     for work in (
-        lambda: TemperatureScaling().fit(p, y),
-        lambda: TemperatureScaling().fit(proba, labels),
-        lambda: TemperatureScaling().fit(proba, y).predict_proba(p),
-        lambda: proper_calibration_error(y, p),
-        lambda: calibration_error(y, p),
-        lambda: calibration_error(y, proba, sample_weight=labels),
+        lambda: s.TemperatureScaling().fit(p, y),
+        lambda: s.TemperatureScaling().fit(proba, labels),
+        lambda: s.TemperatureScaling().fit(proba, y).predict_proba(p),
+        lambda: s.proper_calibration_error(y, p),
+        lambda: s.calibration_error(y, p),
+        lambda: s.calibration_error(y, proba, sample_weight=labels),
     ):
         with pytest.raises(ValueError, match="is a Dask collection, which would be computed"):
             work()

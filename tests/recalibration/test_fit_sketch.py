@@ -10,23 +10,7 @@ from grids import covering, rotated
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib import (
-    BetaCalibration,
-    BiasCorrectedTemperatureScaling,
-    ForecastSketch,
-    HistogramBinning,
-    InterceptRecalibrator,
-    IsotonicRecalibrator,
-    KernelRecalibrator,
-    LabelNoiseScaling,
-    ModelAverageScaling,
-    PlattScaling,
-    QuadraticScaling,
-    SplineScaling,
-    TemperatureScaling,
-    VennAbersRecalibrator,
-    calibration_error,
-)
+import skcalib as s
 from skcalib.cells import cells_of
 from skcalib.datasets import make_tempered_simplex
 from skcalib.problem import ForecastSummary, ScoredRows
@@ -34,33 +18,33 @@ from skcalib.sketch import N_CELLS
 
 #: Fits without an iterative tolerance, which are equal up to rounding.
 EXACT = {
-    "temperature": (TemperatureScaling, {}),
-    "temperature, brier": (TemperatureScaling, {"loss": "brier"}),
-    "temperature, biases": (BiasCorrectedTemperatureScaling, {}),
-    "temperature, biases, brier": (BiasCorrectedTemperatureScaling, {"loss": "brier"}),
-    "isotonic": (IsotonicRecalibrator, {}),
-    "isotonic, centered": (IsotonicRecalibrator, {"centered": True}),
-    "isotonic, strict": (IsotonicRecalibrator, {"strict": True}),
-    "spline": (SplineScaling, {}),
-    "venn-abers": (VennAbersRecalibrator, {}),
-    "noise": (LabelNoiseScaling, {}),
-    "quantile bins": (HistogramBinning, {}),
-    "quantile bins, auto": (HistogramBinning, {"n_bins": "auto"}),
-    "uniform bins": (HistogramBinning, {"strategy": "uniform"}),
-    "uniform bins, cube root": (HistogramBinning, {"strategy": "uniform", "n_bins": "cube_root"}),
+    "temperature": (s.TemperatureScaling, {}),
+    "temperature, brier": (s.TemperatureScaling, {"loss": "brier"}),
+    "temperature, biases": (s.BiasCorrectedTemperatureScaling, {}),
+    "temperature, biases, brier": (s.BiasCorrectedTemperatureScaling, {"loss": "brier"}),
+    "isotonic": (s.IsotonicRecalibrator, {}),
+    "isotonic, centered": (s.IsotonicRecalibrator, {"centered": True}),
+    "isotonic, strict": (s.IsotonicRecalibrator, {"strict": True}),
+    "spline": (s.SplineScaling, {}),
+    "venn-abers": (s.VennAbersRecalibrator, {}),
+    "noise": (s.LabelNoiseScaling, {}),
+    "quantile bins": (s.HistogramBinning, {}),
+    "quantile bins, auto": (s.HistogramBinning, {"n_bins": "auto"}),
+    "uniform bins": (s.HistogramBinning, {"strategy": "uniform"}),
+    "uniform bins, cube root": (s.HistogramBinning, {"strategy": "uniform", "n_bins": "cube_root"}),
 }
 #: Fits by a quasi-Newton method, which stops where the loss has 13 digits.
 LINKS = {
-    "shift": (InterceptRecalibrator, {}),
-    "shift, brier": (InterceptRecalibrator, {"loss": "brier"}),
-    "shift, shrunk": (InterceptRecalibrator, {"shrinkage": "auto"}),
-    "platt": (PlattScaling, {}),
-    "platt, brier": (PlattScaling, {"loss": "brier"}),
-    "platt, smooth": (PlattScaling, {"smooth_targets": True}),
-    "beta": (BetaCalibration, {}),
-    "beta, am": (BetaCalibration, {"parameters": "am"}),
-    "beta, ab": (BetaCalibration, {"parameters": "ab"}),
-    "quadratic": (QuadraticScaling, {}),
+    "shift": (s.InterceptRecalibrator, {}),
+    "shift, brier": (s.InterceptRecalibrator, {"loss": "brier"}),
+    "shift, shrunk": (s.InterceptRecalibrator, {"shrinkage": "auto"}),
+    "platt": (s.PlattScaling, {}),
+    "platt, brier": (s.PlattScaling, {"loss": "brier"}),
+    "platt, smooth": (s.PlattScaling, {"smooth_targets": True}),
+    "beta": (s.BetaCalibration, {}),
+    "beta, am": (s.BetaCalibration, {"parameters": "am"}),
+    "beta, ab": (s.BetaCalibration, {"parameters": "ab"}),
+    "quadratic": (s.QuadraticScaling, {}),
 }
 FITS = {**EXACT, **LINKS}
 CLASS_BY_CLASS = [name for name in FITS if not re.match("temperature|shift|noise", name)]
@@ -83,7 +67,7 @@ def tied(n_samples, n_classes, *, weighted=False, seed=0):
 def sketch_of(proba, y, weight=None, **options):
     labels = options.pop("labels", range(np.shape(proba)[1] if np.ndim(proba) == 2 else 2))
     options.setdefault("notion", "canonical" if len(labels) == 2 else "classwise")
-    return ForecastSketch(labels, **options).fit(y, proba, weight)
+    return s.ForecastSketch(labels, **options).fit(y, proba, weight)
 
 
 def learned(recalibrator):
@@ -124,8 +108,8 @@ def tolerances(name):
 def test_averages_of_maps(weighted):
     """Unequal weights of a cell have one leverage, which the map does not depend on."""
     proba, y, weight = tied(6000, 2, weighted=weighted)
-    found = ModelAverageScaling().fit_sketch(sketch_of(proba, y, weight))
-    expected = ModelAverageScaling().fit(proba, y, weight)
+    found = s.ModelAverageScaling().fit_sketch(sketch_of(proba, y, weight))
+    expected = s.ModelAverageScaling().fit(proba, y, weight)
     np.testing.assert_allclose(found.predict_proba(proba), expected.predict_proba(proba), rtol=1e-8)
     assert found.evidence_ == pytest.approx(expected.evidence_, rel=1e-8, abs=1e-10)
     assert_same_losses(found, expected)
@@ -163,10 +147,10 @@ def test_names_and_order_of_the_classes(name):
 def test_groups_and_merged_sketches(name):
     proba, y, weight = tied(3000, 2, weighted=True)
     by = np.array(["north", "south", "east"])[np.arange(3000) % 3]
-    parts = [ForecastSketch([0, 1]) for _ in range(3)]
+    parts = [s.ForecastSketch([0, 1]) for _ in range(3)]
     for k, rows in enumerate(np.array_split(np.arange(3000), 30)):
         parts[k % 3].partial_fit(y[rows], proba[rows], weight[rows], by=by[rows])
-    whole = ForecastSketch.from_bytes(reduce(ForecastSketch.merge, parts).to_bytes())
+    whole = s.ForecastSketch.from_bytes(reduce(s.ForecastSketch.merge, parts).to_bytes())
     expected = make(name).fit(proba, y, weight)
     assert_same(make(name).fit_sketch(whole), expected, proba, **tolerances(name))
     north = by == "north"
@@ -198,14 +182,14 @@ def distinct_rows(score, y):
 @pytest.mark.parametrize(
     ("recalibrator", "separable"),
     [
-        (PlattScaling(smooth_targets=True), False),
-        (PlattScaling(), True),
-        (BetaCalibration(), True),
-        (QuadraticScaling(), True),
-        (IsotonicRecalibrator(strict=True), False),
-        (HistogramBinning(n_bins="auto"), False),
-        (HistogramBinning(n_bins="cube_root", strategy="uniform"), False),
-        (HistogramBinning(n_bins=7), False),
+        (s.PlattScaling(smooth_targets=True), False),
+        (s.PlattScaling(), True),
+        (s.BetaCalibration(), True),
+        (s.QuadraticScaling(), True),
+        (s.IsotonicRecalibrator(strict=True), False),
+        (s.HistogramBinning(n_bins="auto"), False),
+        (s.HistogramBinning(n_bins="cube_root", strategy="uniform"), False),
+        (s.HistogramBinning(n_bins=7), False),
     ],
     ids=repr,
 )
@@ -262,9 +246,6 @@ def test_a_summary_whose_rows_are_samples():
     for name in ("temperature", "platt, smooth", "isotonic, strict", "quantile bins, auto"):
         found, expected = make(name).fit_sketch(Samples()), make(name).fit(proba, y)
         assert_same(found, expected, proba, rtol=1e-12)
-
-
-# --- Continuous scores ----------------------------------------------------------------------------
 
 
 #: Temperature of the simulated scores, and the largest change of a probability of a smooth map.
@@ -326,10 +307,7 @@ def test_hostile_samples_have_the_results_and_warnings_of_fit(scores, labels, sc
     sketch = sketch_of(score, y, weight)
     for name in FITS:
         answers, messages = [], []
-        for fit in (
-            lambda one: one.fit(score, y, weight),
-            lambda one: one.fit_sketch(sketch),
-        ):
+        for fit in (lambda one: one.fit(score, y, weight), lambda one: one.fit_sketch(sketch)):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 fitted = fit(make(name, labels=[0, 1]))
@@ -349,9 +327,9 @@ def test_weights_of_extreme_scales():
     small = sketch_of(proba[:100], y[:100], np.full(100, 1e-200))
     large = sketch_of(proba[100:], y[100:], np.full(300, 1e200))
     bins = {"n_bins": 15, "strategy": "uniform"}
-    expected = calibration_error(y[100:], proba[100:], **bins)
+    expected = s.calibration_error(y[100:], proba[100:], **bins)
     for sketch in (large, small + large):
-        assert calibration_error(sketch, **bins) == pytest.approx(expected, rel=1e-12)
+        assert s.calibration_error(sketch, **bins) == pytest.approx(expected, rel=1e-12)
     for name in ("temperature", "isotonic", "uniform bins"):
         found, fitted = make(name).fit_sketch(small + large), make(name).fit(proba[100:], y[100:])
         assert_same(found, fitted, proba, **tolerances(name))
@@ -360,7 +338,7 @@ def test_weights_of_extreme_scales():
 def test_warnings_name_the_line_of_the_user():
     score = np.array([0.2, 0.3, 0.7, 0.8])
     with pytest.warns(ConvergenceWarning, match="PlattScaling: in 1 of 1 problems") as caught:
-        PlattScaling().fit_sketch(sketch_of(score, [0, 0, 1, 1]))
+        s.PlattScaling().fit_sketch(sketch_of(score, [0, 0, 1, 1]))
     assert caught[0].filename == __file__
 
 
@@ -371,8 +349,8 @@ def test_a_fit_forgets_the_one_before():
     pandas = pytest.importorskip("pandas")
     proba, y, _ = tied(500, 2)
     three, labels, _ = tied(500, 3)
-    expected = PlattScaling().fit(proba, y)
-    again = PlattScaling().fit(pandas.DataFrame(three, columns=["a", "b", "c"]), labels)
+    expected = s.PlattScaling().fit(proba, y)
+    again = s.PlattScaling().fit(pandas.DataFrame(three, columns=["a", "b", "c"]), labels)
     again.fit_sketch(sketch_of(proba, y))
     assert not hasattr(again, "feature_names_in_")
     assert_same(again, expected, proba, rtol=1e-7, atol=1e-7)
@@ -395,54 +373,54 @@ def test_the_sketch_is_not_changed():
 BINARY, THREE = tied(100, 2)[:2], tied(100, 3)[:2]
 REFUSED = {
     "no sketch": (
-        PlattScaling(),
+        s.PlattScaling(),
         BINARY[0],
         r"sketch must be a ForecastSketch, got ndarray: make one by "
         r"ForecastSketch\(labels\)\.partial_fit\(y, y_proba\), or use PlattScaling\.fit\(y_proba, "
         r"y\)\.",
     ),
     "top label": (
-        IsotonicRecalibrator(),
+        s.IsotonicRecalibrator(),
         sketch_of(*THREE, notion="top_label"),
         r"IsotonicRecalibrator needs the probability of each class, but the sketch was made for "
         r"notion='top_label': make one with notion='classwise'\.",
     ),
     "top label of two": (
-        TemperatureScaling(),
+        s.TemperatureScaling(),
         sketch_of(*BINARY, notion="top_label"),
         r"TemperatureScaling needs the probability of each class, but the sketch was made for "
         r"notion='top_label': make one with notion='canonical'\.",
     ),
     "one temperature for three classes": (
-        TemperatureScaling(),
+        s.TemperatureScaling(),
         sketch_of(*THREE),
         r"TemperatureScaling needs all probabilities of a sample, and a sketch has one at a time, "
         r"which is sufficient for two classes only, got 3: use TemperatureScaling.fit_chunks, or "
         r"PlattScaling with a sketch of notion='classwise'\.",
     ),
     "biases for three classes": (
-        BiasCorrectedTemperatureScaling(),
+        s.BiasCorrectedTemperatureScaling(),
         sketch_of(*THREE, notion="top_label"),
         r"BiasCorrectedTemperatureScaling needs all probabilities of a sample, .*\.",
     ),
     "logits": (
-        BetaCalibration(input="logits"),
+        s.BetaCalibration(input="logits"),
         sketch_of(*BINARY),
         r"A sketch has probabilities, but BetaCalibration has input='logits': use input='proba', "
         r"and pass the softmax of the logits to predict_proba\.",
     ),
     "other labels": (
-        HistogramBinning(labels=[1, 0]),
+        s.HistogramBinning(labels=[1, 0]),
         sketch_of(*BINARY),
         r"HistogramBinning has labels=\[1, 0\], but the classes of the sketch are \[0, 1\]: leave "
         r"labels= out, or make the sketch with the same\.",
     ),
     "input": (
-        PlattScaling(input="odds"),
+        s.PlattScaling(input="odds"),
         sketch_of(*BINARY),
         r"input must be 'proba' or 'logits', got 'odds'\.",
     ),
-    "loss": (PlattScaling(loss="l1"), sketch_of(*BINARY), r"loss must be .*, got 'l1'\."),
+    "loss": (s.PlattScaling(loss="l1"), sketch_of(*BINARY), r"loss must be .*, got 'l1'\."),
 }
 
 
@@ -457,16 +435,16 @@ def test_what_is_refused(case):
 
 def test_an_empty_sketch_is_refused():
     with pytest.raises(NotFittedError, match="This ForecastSketch instance is not fitted yet"):
-        PlattScaling().fit_sketch(ForecastSketch([0, 1]))
+        s.PlattScaling().fit_sketch(s.ForecastSketch([0, 1]))
 
 
 def test_parameters_are_checked_as_in_fit():
     sketch = sketch_of(*BINARY)
     for recalibrator in (
-        HistogramBinning(strategy="equal"),
-        HistogramBinning(n_bins=[0, 0.5, 1]),
-        HistogramBinning(n_bins=0),
-        BetaCalibration(parameters="a"),
+        s.HistogramBinning(strategy="equal"),
+        s.HistogramBinning(n_bins=[0, 0.5, 1]),
+        s.HistogramBinning(n_bins=0),
+        s.BetaCalibration(parameters="a"),
     ):
         with pytest.raises(ValueError) as expected:
             recalibrator.fit(*BINARY)
@@ -477,4 +455,4 @@ def test_parameters_are_checked_as_in_fit():
 
 def test_who_needs_the_samples_has_no_such_method():
     """A kernel whose bandwidth is chosen leaves each sample out."""
-    assert not hasattr(KernelRecalibrator(), "fit_sketch")
+    assert not hasattr(s.KernelRecalibrator(), "fit_sketch")

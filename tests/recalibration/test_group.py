@@ -11,14 +11,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from skcalib import (
-    GroupRecalibrator,
-    IdentityRecalibrator,
-    IsotonicRecalibrator,
-    RecalibratedClassifierCV,
-    TemperatureScaling,
-    calibration_improvement,
-)
+import skcalib as s
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.recalibration._corrected_model import GroupEffects
 from skcalib.recalibration._features import FeatureReader
@@ -54,7 +47,7 @@ def remaining(n_samples, link, seed, **options):
     """Distance E D(Q, S') from the truth, which exceeds the grouping loss of S', by that of S."""
     data = make_grouping_problem(n_samples, link=link, random_state=seed)
     new = make_grouping_problem(20_000, link=link, random_state=1000 + seed)
-    fitted = GroupRecalibrator(**options).fit(data.y_proba, data.y, features=data.X)
+    fitted = s.GroupRecalibrator(**options).fit(data.y_proba, data.y, features=data.X)
     assert fitted.chosen_ == "features" and not fitted.identity_ and any(fitted.weights_.values())
     corrected = fitted.predict_proba(new.y_proba, features=new.X)
     found = distance(corrected[:, 1], new.posterior[:, 1]) / data.truth["grouping_brier"]
@@ -78,7 +71,7 @@ def test_the_gain_is_that_of_new_samples():
         _, fitted, _ = remaining(2000, "step", seed, loss="brier")
         new = make_grouping_problem(20_000, link="step", random_state=seed + 50)
         after = fitted.predict_proba(new.y_proba, features=new.X)
-        found = calibration_improvement(new.y, new.y_proba, after, injective=True)
+        found = s.calibration_improvement(new.y, new.y_proba, after, injective=True)
         differences.append(fitted.gain_.estimate - found.estimate)
         errors.append(np.hypot(fitted.gain_.standard_error, found.standard_error))
     error = np.sqrt(np.sum(np.square(errors))) / 4
@@ -87,7 +80,7 @@ def test_the_gain_is_that_of_new_samples():
 
 def test_groups_with_shifts():
     p, y, group, truth = grouped()
-    fitted = GroupRecalibrator().fit(p, y, features=group)
+    fitted = s.GroupRecalibrator().fit(p, y, features=group)
     corrected = fitted.predict_proba(p, features=group)[:, 1]
     assert fitted.spread_ > 0 and list(fitted.weights_) == ["groups"]
     assert distance(corrected, truth) < 0.05 * distance(p, truth)
@@ -96,11 +89,11 @@ def test_groups_with_shifts():
 
 def test_several_classes():
     proba, y, X, truth = three_classes(1500)
-    fitted = GroupRecalibrator(cv=3).fit(proba, y, features=X)
+    fitted = s.GroupRecalibrator(cv=3).fit(proba, y, features=X)
     corrected = fitted.predict_proba(proba, features=X)
     assert distance(corrected, truth) < 0.25 * distance(proba, truth)
     side = np.where(X[:, 0] > 0, "right", "left")
-    fitted = GroupRecalibrator().fit(proba, y, features=side)
+    fitted = s.GroupRecalibrator().fit(proba, y, features=side)
     corrected = fitted.predict_proba(proba, features=side)
     assert distance(corrected, truth) < 0.3 * distance(proba, truth)
     np.testing.assert_allclose(corrected.sum(axis=1), 1, rtol=1e-12)
@@ -114,7 +107,7 @@ def test_small_groups_are_shrunk():
     y = np.arange(4000) % 20 < of_20
     group, p = np.repeat(["low", "large", "small"], sizes), np.full(4000, 0.6)
     p[::2] = 0.599  # not constant
-    fitted = GroupRecalibrator(monotone=True).fit(p, y.astype(int), features=group)
+    fitted = s.GroupRecalibrator(monotone=True).fit(p, y.astype(int), features=group)
     shifts = [
         logit(fitted.predict_proba([0.6], features=[name])[0, 1]) - logit(0.6)
         for name in ("large", "small")
@@ -155,7 +148,7 @@ def nothing(seed, n_samples):
     data = make_grouping_problem(n_samples, random_state=seed)
     group = np.random.default_rng(seed).integers(8, size=n_samples)
     for features in (data.X, group):
-        fitted = GroupRecalibrator().fit(data.posterior, data.y, features=features)
+        fitted = s.GroupRecalibrator().fit(data.posterior, data.y, features=features)
         after = fitted.predict_proba(data.posterior, features=features)
         yield fitted.identity_, distance(after, data.posterior)
 
@@ -177,16 +170,16 @@ def test_calibrated_forecasts_are_left_alone_in_all_data_sets():
 def test_calibration_alone_is_corrected_plainly():
     data = make_tempered_simplex(3000, 2, score_temperature=0.5, random_state=0)
     X = np.random.default_rng(0).normal(size=(3000, 2))
-    fitted = GroupRecalibrator(TemperatureScaling()).fit(data.y_proba, data.y, features=X)
+    fitted = s.GroupRecalibrator(s.TemperatureScaling()).fit(data.y_proba, data.y, features=X)
     assert fitted.chosen_ == "plain" and fitted.injective_ and fitted.preserves_argmax_
-    expected = TemperatureScaling().fit(data.y_proba, data.y).predict_proba(data.y_proba)
+    expected = s.TemperatureScaling().fit(data.y_proba, data.y).predict_proba(data.y_proba)
     np.testing.assert_allclose(fitted.predict_proba(data.y_proba, features=X), expected, rtol=1e-9)
     assert fitted.gain_ == fitted.plain_gain_ and fitted.plain_gain_.low > 0
     assert fitted.feature_gain_.low <= 0
 
 
 def test_few_samples_change_nothing():
-    fitted = GroupRecalibrator().fit([0.2, 0.9, 0.4], [1, 0, 1], features=["a", "b", "a"])
+    fitted = s.GroupRecalibrator().fit([0.2, 0.9, 0.4], [1, 0, 1], features=["a", "b", "a"])
     assert fitted.identity_ and fitted.gain_.estimate == 0
     np.testing.assert_array_equal(fitted.predict_proba([0.3], features=["a"]), [[0.7, 0.3]])
 
@@ -205,7 +198,7 @@ def test_monotone_in_the_forecast(kind):
     grid = np.linspace(0.02, 0.98, 400)
     falls = {}
     for monotone in (True, False):
-        fitted = GroupRecalibrator(monotone=monotone).fit(p, y, features=features)
+        fitted = s.GroupRecalibrator(monotone=monotone).fit(p, y, features=features)
         assert fitted.chosen_ == "features"
         same = [np.full(400, value) for value in range(4)]
         steps = [
@@ -220,11 +213,11 @@ def test_monotone_in_the_forecast(kind):
 
 def test_a_plain_recalibrator_that_is_not_increasing_is_not_used_with_monotone():
     p, y, group, _ = grouped()
-    steps = GroupRecalibrator(IsotonicRecalibrator(), monotone=True).fit(p, y, features=group)
-    assert isinstance(steps.plain_, IdentityRecalibrator) and steps.plain_gain_.estimate == 0
-    strict = IsotonicRecalibrator(strict=True)
-    fitted = GroupRecalibrator(strict, monotone=True).fit(p, y, features=group)
-    assert isinstance(fitted.plain_, IsotonicRecalibrator)
+    steps = s.GroupRecalibrator(s.IsotonicRecalibrator(), monotone=True).fit(p, y, features=group)
+    assert isinstance(steps.plain_, s.IdentityRecalibrator) and steps.plain_gain_.estimate == 0
+    strict = s.IsotonicRecalibrator(strict=True)
+    fitted = s.GroupRecalibrator(strict, monotone=True).fit(p, y, features=group)
+    assert isinstance(fitted.plain_, s.IsotonicRecalibrator)
 
 
 # --- features -------------------------------------------------------------------------------------
@@ -233,7 +226,7 @@ def test_a_plain_recalibrator_that_is_not_increasing_is_not_used_with_monotone()
 def test_unseen_groups_get_the_plain_correction():
     p, y, group, _ = grouped()
     p = expit(2 * logit(p))
-    fitted = GroupRecalibrator(TemperatureScaling()).fit(p, y, features=group)
+    fitted = s.GroupRecalibrator(s.TemperatureScaling()).fit(p, y, features=group)
     assert fitted.chosen_ == "features"
     found = fitted.predict_proba(p[:50], features=["other"] * 50)
     np.testing.assert_array_equal(found, fitted.plain_.predict_proba(p[:50]))
@@ -242,7 +235,7 @@ def test_unseen_groups_get_the_plain_correction():
 def test_missing_groups_are_a_group():
     p, y, group, _ = grouped()
     names = np.array(["a", "b", None], dtype=object)[group]
-    fitted = GroupRecalibrator().fit(p, y, features=names)
+    fitted = s.GroupRecalibrator().fit(p, y, features=names)
     found = fitted.predict_proba([0.4, 0.4], features=[None, float("nan")])[:, 1]
     assert found[0] == found[1] > 0.55
 
@@ -253,12 +246,12 @@ def test_categories_of_data_frames(library):
     rng = np.random.default_rng(1)
     content = {"site": np.array(["a", "b", "c"])[group], "age": rng.normal(size=len(p))}
     frame = library.DataFrame(content)
-    fitted = GroupRecalibrator().fit(p, y, features=frame)
+    fitted = s.GroupRecalibrator().fit(p, y, features=frame)
     corrected = fitted.predict_proba(p, features=frame)[:, 1]
     assert any(fitted.weights_.values()) and distance(corrected, truth) < 0.15 * distance(p, truth)
     if library is pd:
         categories = frame.assign(site=frame["site"].astype("category"))
-        other = GroupRecalibrator().fit(p, y, features=categories)
+        other = s.GroupRecalibrator().fit(p, y, features=categories)
         np.testing.assert_array_equal(other.predict_proba(p, features=categories)[:, 1], corrected)
     unseen = frame[:1].copy() if library is pd else frame[:1]
     unseen = library.DataFrame({"site": ["z"], "age": [None]})
@@ -281,11 +274,11 @@ def test_reader():
 def test_forecasts_in_all_forms():
     p, y, group, _ = grouped(800)
     both = np.column_stack([1 - p, p])
-    one = GroupRecalibrator().fit(p, y, features=group)
+    one = s.GroupRecalibrator().fit(p, y, features=group)
     expected = one.predict_proba(p, features=group)
-    two = GroupRecalibrator().fit(both, np.array(["no", "yes"])[y], features=list(group))
+    two = s.GroupRecalibrator().fit(both, np.array(["no", "yes"])[y], features=list(group))
     np.testing.assert_allclose(two.predict_proba(both, features=group), expected, rtol=1e-10)
-    logits = GroupRecalibrator(input="logits").fit(logit(p), y, features=group)
+    logits = s.GroupRecalibrator(input="logits").fit(logit(p), y, features=group)
     np.testing.assert_allclose(logits.predict_proba(logit(p), features=group), expected, rtol=1e-7)
     same = clone(one).fit_transform(p, y, features=group)
     np.testing.assert_array_equal(same, expected)
@@ -298,15 +291,15 @@ def test_weights(kind):
     p, y, group, _ = grouped(800)
     features = group[:, None] if kind == "features" else group
     weight = np.random.default_rng(0).uniform(0.5, 2, len(p))
-    fitted = GroupRecalibrator().fit(p, y, weight, features=features)
+    fitted = s.GroupRecalibrator().fit(p, y, weight, features=features)
     expected = fitted.predict_proba(p, features=features)
-    scaled = GroupRecalibrator().fit(p, y, 1000 * weight, features=features)
+    scaled = s.GroupRecalibrator().fit(p, y, 1000 * weight, features=features)
     np.testing.assert_allclose(scaled.predict_proba(p, features=features), expected, rtol=1e-6)
     more = np.append(features, np.full_like(features[:50], 7), axis=0)
     arrays = np.append(p, p[:50]), np.append(y, 1 - y[:50]), np.append(weight, np.zeros(50))
-    dropped = GroupRecalibrator().fit(*arrays, features=more)
+    dropped = s.GroupRecalibrator().fit(*arrays, features=more)
     np.testing.assert_array_equal(dropped.predict_proba(p, features=features), expected)
-    plain = GroupRecalibrator().fit(p, y, features=features)
+    plain = s.GroupRecalibrator().fit(p, y, features=features)
     assert np.abs(plain.predict_proba(p, features=features) - expected).max() > 1e-4
 
 
@@ -314,7 +307,7 @@ def test_labels_of_probability_zero():
     """The gain of the log loss is infinite, and the corrected forecasts are probabilities."""
     p, y, group, _ = grouped(1000)
     p[:3], y[:3] = 0.0, 1
-    fitted = GroupRecalibrator().fit(p, y, features=group)
+    fitted = s.GroupRecalibrator().fit(p, y, features=group)
     assert fitted.gain_.estimate == np.inf and np.isfinite(fitted.loss_after_)
     found = fitted.predict_proba(p, features=group)
     assert (found > 0).all() and np.isfinite(found).all()
@@ -343,14 +336,14 @@ REFUSED = [
 @pytest.mark.parametrize(("given", "options", "message"), REFUSED)
 def test_refusals(given, options, message):
     with pytest.raises(ValueError, match=message):
-        GroupRecalibrator(**options).fit(P, Y, **given)
+        s.GroupRecalibrator(**options).fit(P, Y, **given)
 
 
 def test_refusals_of_several_classes_and_of_other_features():
     proba, y, X, _ = three_classes(100)
-    few = GroupRecalibrator(cv=2)
+    few = s.GroupRecalibrator(cv=2)
     with pytest.raises(ValueError, match="monotone=True needs two classes, but there are 3"):
-        GroupRecalibrator(monotone=True).fit(proba, y, features=X)
+        s.GroupRecalibrator(monotone=True).fit(proba, y, features=X)
     fitted = few.fit(proba, y, features=X)
     for features, message in (
         (None, "features is None, but the recalibrator was fitted with features"),
@@ -382,7 +375,7 @@ def test_a_recalibrated_classifier_passes_its_features(blind, options):
     X, y, truth = blind
     frame = pd.DataFrame(X, columns=["a", "b"], index=np.arange(3000)[::-1])
     before = LogisticRegression().fit(frame, y).predict_proba(frame)[:, 1]
-    model = RecalibratedClassifierCV(LogisticRegression(), GroupRecalibrator(), **options)
+    model = s.RecalibratedClassifierCV(LogisticRegression(), s.GroupRecalibrator(), **options)
     after = model.fit(frame, y).predict_proba(frame)[:, 1]
     assert all(one.chosen_ == "features" for one in model.recalibrators_)
     assert distance(after, truth) < 0.3 * distance(before, truth)
@@ -395,10 +388,10 @@ def test_a_recalibrated_classifier_passes_its_features(blind, options):
 def test_a_frozen_classifier_and_pipelines(blind):
     X, y, truth = blind
     linear = LogisticRegression().fit(X[:1000], y[:1000])
-    model = RecalibratedClassifierCV(FrozenEstimator(linear), GroupRecalibrator())
+    model = s.RecalibratedClassifierCV(FrozenEstimator(linear), s.GroupRecalibrator())
     model.fit(X[1000:], y[1000:])
     before = distance(linear.predict_proba(X)[:, 1], truth)
     assert distance(model.predict_proba(X)[:, 1], truth) < 0.3 * before
-    hidden = make_pipeline(TemperatureScaling(), GroupRecalibrator())
+    hidden = make_pipeline(s.TemperatureScaling(), s.GroupRecalibrator())
     with pytest.raises(ValueError, match="Pipeline of recalibrators has a GroupRecalibrator, but"):
-        RecalibratedClassifierCV(LogisticRegression(), hidden).fit(X, y)
+        s.RecalibratedClassifierCV(LogisticRegression(), hidden).fit(X, y)

@@ -7,14 +7,8 @@ from scipy.stats import kstest, ttest_1samp
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+import skcalib as s
 from skcalib.datasets import make_tempered_simplex
-from skcalib.recalibration import (
-    HistogramBinning,
-    IdentityRecalibrator,
-    LabelFrequency,
-    PlattScaling,
-    TemperatureScaling,
-)
 from skcalib.recalibration.improvement import calibration_improvement
 from skcalib.scores import Brier, LogLoss
 
@@ -67,7 +61,7 @@ def test_a_map_that_is_not_injective_gains_less(within_standard_errors):
     """The label frequency is calibrated too; what is missing is the sharpness that it lost."""
     data = make_tempered_simplex(100_000, 2, random_state=0)
     half = len(data.y) // 2
-    lossy = LabelFrequency().fit(data.y_proba[:half], data.y[:half])
+    lossy = s.LabelFrequency().fit(data.y_proba[:half], data.y[:half])
     with pytest.warns(UserWarning, match=r"is not injective.*lower bound"):
         gain = calibration_improvement(data.y[half:], data.y_proba[half:], lossy)
     assert gain.injective is False
@@ -93,14 +87,14 @@ def test_pvalues_are_uniform_without_improvement():
 
 def test_declarations_decide_about_the_warning(data):
     P, y = data.y_proba, data.y
-    temperature = TemperatureScaling().fit(P, y)
-    chain = make_pipeline(TemperatureScaling(), "passthrough", PlattScaling()).fit(P, y)
+    temperature = s.TemperatureScaling().fit(P, y)
+    chain = make_pipeline(s.TemperatureScaling(), "passthrough", s.PlattScaling()).fit(P, y)
     for known in (temperature, chain):
         gain = calibration_improvement(y, P, known)
         assert gain.injective is True
         assert gain == calibration_improvement(y, P, known.predict_proba(P), injective=True)
-    lossy_chain = make_pipeline(TemperatureScaling(), HistogramBinning()).fit(P, y)
-    for lossy in (HistogramBinning().fit(P, y), lossy_chain):
+    lossy_chain = make_pipeline(s.TemperatureScaling(), s.HistogramBinning()).fit(P, y)
+    for lossy in (s.HistogramBinning().fit(P, y), lossy_chain):
         with pytest.warns(UserWarning, match="from before to after is not injective") as caught:
             assert calibration_improvement(y, P, lossy).injective is False
         assert caught[0].filename == __file__
@@ -114,7 +108,7 @@ def test_declarations_decide_about_the_warning(data):
 
 
 def test_nothing_changes_nothing(data):
-    for after in (data.y_proba, IdentityRecalibrator().fit(data.y_proba, data.y)):
+    for after in (data.y_proba, s.IdentityRecalibrator().fit(data.y_proba, data.y)):
         gain = calibration_improvement(data.y, data.y_proba, after, injective=True)
         assert (gain.estimate, gain.low, gain.high, gain.pvalue) == (0, 0, 0, 1)
 
@@ -152,7 +146,7 @@ def test_labels_and_shapes(data):
         gain = calibration_improvement(names, before, after, injective=True, **options)
         assert gain.estimate == pytest.approx(arrays.estimate, rel=1e-9)
         assert gain.pvalue == pytest.approx(arrays.pvalue, rel=1e-9)
-    named = TemperatureScaling().fit(data.y_proba, names)
+    named = s.TemperatureScaling().fit(data.y_proba, names)
     rest = names == "yes"  # the recalibrator knows the class that is missing here
     gain = calibration_improvement(names[rest], data.y_proba[rest], named)
     assert np.isfinite(gain.estimate)

@@ -574,9 +574,6 @@ def test_logits_are_another_way_to_write_forecasts(recalibrator, n_classes):
             assert_almost_all_close(fitted.predict_proba(column), rows)
 
 
-# --- weights --------------------------------------------------------------------------------------
-
-
 REPEATED = [
     TemperatureScaling(),
     TemperatureScaling(loss="brier"),
@@ -839,9 +836,6 @@ def test_forecasts_of_naive_bayes_do_not_settle_the_temperature():
     assert scaling.temperature_ < 0.4 / before
     logits = TemperatureScaling(input="logits").fit(np.log(P), y)
     assert logits.temperature_ == pytest.approx(1 / before)  # logits are taken as they are
-
-
-# --- pipelines ------------------------------------------------------------------------------------
 
 
 def test_a_pipeline_of_recalibrators_is_a_classifier():

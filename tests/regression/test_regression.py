@@ -471,9 +471,6 @@ def test_refitted_models_recalibrate_honestly():
     assert after < before
 
 
-# --- the study ------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not (ROOT / "doc").exists(), reason="the studies are not here")
 def test_friedman():

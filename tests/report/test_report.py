@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import report_of as report
 from joblib import parallel_config
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
@@ -24,15 +25,6 @@ from skcalib.report.report import _kind
 from skcalib.report.wording import RECALIBRATOR_NAMES, in_code, in_code_predictions
 
 NAMES = {name: getattr(skcalib, name) for name in skcalib.__all__}
-
-
-def report(n_samples=2000, n_classes=2, temperature=0.6, **parameters):
-    data = make_tempered_simplex(
-        n_samples, n_classes, score_temperature=temperature, random_state=0
-    )
-    return CalibrationReport.from_predictions(
-        data.y, data.y_proba, labels=np.arange(n_classes), **parameters
-    )
 
 
 def test_a_gain_that_may_be_chance_is_no_advice():

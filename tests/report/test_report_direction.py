@@ -194,9 +194,6 @@ def test_no_two_ranges_have_the_same_label(scores):
     assert range_label(0.1, 0.1) == "10.0 %" and range_label(0.1, 0.25) == "10.0 to 25.0 %"
 
 
-# --- what smooth maps cannot express --------------------------------------------------------------
-
-
 def confused(n=3000, rate=0.2, seed=0):
     """Four classes; where the first has at least .8, a share of it is the second."""
     rng = np.random.default_rng(seed)

@@ -2,16 +2,9 @@
 
 import numpy as np
 import pytest
+from conftest import report_of as report
 
-from skcalib import (
-    CalibrationErrorEstimator,
-    CalibrationReport,
-    calibration_error_interval,
-    calibration_intercept_slope,
-    calibration_upper_bound,
-    proper_calibration_error,
-    root_brier_score,
-)
+import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.inference import MeanInterval
 from skcalib.problem import check_problem
@@ -19,15 +12,6 @@ from skcalib.report.analysis import _around, _find_errors, _find_test
 from skcalib.report.direction import logistic_recalibration
 from skcalib.report.findings import TEST_LEVEL
 from skcalib.report.subgroups import find_places, worst_places
-
-
-def report(n_samples=2000, n_classes=2, temperature=0.6, **parameters):
-    data = make_tempered_simplex(
-        n_samples, n_classes, score_temperature=temperature, random_state=0
-    )
-    return CalibrationReport.from_predictions(
-        data.y, data.y_proba, labels=np.arange(n_classes), **parameters
-    )
 
 
 @pytest.mark.slow
@@ -54,7 +38,7 @@ def test_a_curve_that_no_slope_can_follow_is_found():
     rng = np.random.default_rng(0)
     p = rng.choice([0.2, 0.4, 0.6, 0.8], size=4000)
     truth = np.select([p == 0.2, p == 0.4, p == 0.6], [0.2, 0.28, 0.72], 0.8)
-    shown = CalibrationReport.from_predictions((rng.random(4000) < truth).astype(int), p)
+    shown = s.CalibrationReport.from_predictions((rng.random(4000) < truth).astype(int), p)
     assert shown.miscalibrated
     wrong = worst_places(shown.findings.places, "scores", 3)
     assert sorted(place.label for place in wrong) == ["40.0 %", "60.0 %"]
@@ -84,27 +68,27 @@ def test_places_hold_all_samples_once():
 
 def test_numbers_agree_with_the_estimators():
     data = make_tempered_simplex(500, 3, random_state=0)
-    shown = CalibrationReport.from_predictions(data.y, data.y_proba)
+    shown = s.CalibrationReport.from_predictions(data.y, data.y_proba)
     for finding in shown.findings.errors:
-        estimator = CalibrationErrorEstimator(
+        estimator = s.CalibrationErrorEstimator(
             loss=finding.loss, notion=finding.notion, random_state=0
         )
         estimator.fit(data.y_proba, data.y)
         assert finding.calibration.estimate == pytest.approx(estimator.calibration_error_)
         low, high = estimator.confidence_interval_
         assert (finding.calibration.low, finding.calibration.high) == pytest.approx((low, high))
-        interval = calibration_error_interval(
+        interval = s.calibration_error_interval(
             data.y, data.y_proba, metric=finding.loss, notion=finding.notion
         )
         assert (interval.low, interval.high) == pytest.approx((low, high))
         assert finding.refinement.estimate == pytest.approx(estimator.refinement_)
-        function = proper_calibration_error(
+        function = s.proper_calibration_error(
             data.y, data.y_proba, loss=finding.loss, notion=finding.notion
         )
         assert finding.calibration.estimate == pytest.approx(function, abs=1e-12)
         total = finding.calibration.estimate + finding.refinement.estimate
         assert finding.expected_loss.estimate == pytest.approx(total)
-    error = proper_calibration_error(data.y, data.y_proba, notion="top_label")
+    error = s.proper_calibration_error(data.y, data.y_proba, notion="top_label")
     assert shown.findings.typical_error["estimate"] ** 2 == pytest.approx(error, rel=1e-9)
 
 
@@ -115,17 +99,17 @@ def reported(shown):
 def test_reported_numbers_agree_with_the_functions():
     data = make_tempered_simplex(500, 2, random_state=0)
     weight = np.random.default_rng(0).exponential(size=500)
-    shown = CalibrationReport.from_predictions(data.y, data.y_proba, sample_weight=weight)
+    shown = s.CalibrationReport.from_predictions(data.y, data.y_proba, sample_weight=weight)
     numbers = reported(shown)
-    rbs = root_brier_score(data.y, data.y_proba, sample_weight=weight)
+    rbs = s.root_brier_score(data.y, data.y_proba, sample_weight=weight)
     assert numbers["root_brier_score"].estimate == pytest.approx(rbs)
-    bound = calibration_upper_bound(data.y, data.y_proba, sample_weight=weight)
+    bound = s.calibration_upper_bound(data.y, data.y_proba, sample_weight=weight)
     assert rbs**2 == pytest.approx(bound)
-    line = calibration_intercept_slope(data.y, data.y_proba, sample_weight=weight)
+    line = s.calibration_intercept_slope(data.y, data.y_proba, sample_weight=weight)
     assert numbers["slope"].estimate == pytest.approx(line.slope.estimate)
     assert numbers["in_the_large"].low == pytest.approx(line.in_the_large.low)
     for key in ("ece", "ks"):
-        found = calibration_error_interval(
+        found = s.calibration_error_interval(
             data.y, data.y_proba, metric=key, notion="canonical", sample_weight=weight
         )
         shown_value = numbers[key]
@@ -156,5 +140,5 @@ def test_no_part_exceeds_the_limit_of_the_whole():
     y = np.zeros(300, dtype=int)
     y[:2] = 1  # the spread of two events says little about the mean loss
     proba = np.r_[0.1, 0.17, np.random.default_rng(0).beta(0.5, 25, 298)]
-    for error in CalibrationReport.from_predictions(y, proba).findings.errors:
+    for error in s.CalibrationReport.from_predictions(y, proba).findings.errors:
         assert max(error.calibration.high, error.refinement.high) <= error.expected_loss.high

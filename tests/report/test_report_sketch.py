@@ -175,9 +175,6 @@ def test_what_is_refused():
         )  # fmt: skip
 
 
-# --- Comparison -----------------------------------------------------------------------------------
-
-
 def test_differences_of_sketches_are_wider_and_have_the_same_estimates():
     data = make_tempered_simplex(3000, 2, random_state=0)
     models = {"raw": np.round(data.y_proba, 2), "truth": np.round(data.posterior, 2)}
@@ -195,9 +192,6 @@ def test_differences_of_sketches_are_wider_and_have_the_same_estimates():
     text = found.to_text(details=True)
     assert "raw (3,000 samples), truth (3,000 samples), not paired." in text
     assert "whose length is the sum of those of both means" in " ".join(text.split())
-
-
-# --- Diagrams -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -4,20 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from conftest import forty, pairs
 from scipy.integrate import trapezoid
 from scipy.special import expit, logit
 from scipy.stats import chi2, norm
 
-from skcalib import (
-    ForecastSketch,
-    combine_tests,
-    consistency_test,
-    corp_test,
-    cumulative_test,
-    hosmer_lemeshow_test,
-    ks_calibration_error,
-    spiegelhalter_test,
-)
+import skcalib
 from skcalib.problem import Problem
 from skcalib.significance.binary import HosmerLemeshow, Spiegelhalter
 from skcalib.significance.cumulative import (
@@ -30,7 +22,7 @@ from skcalib.smoothers import QuantileBins, UniformBins
 
 
 def kuiper(*arguments, **keywords):
-    return cumulative_test(*arguments, statistic="kuiper", **keywords)
+    return skcalib.cumulative_test(*arguments, statistic="kuiper", **keywords)
 
 
 ASYMPTOTIC = {"n_resamples": 0}
@@ -38,9 +30,9 @@ DRAWN = "labels drawn from the forecasts"
 
 
 TESTS = {
-    "spiegelhalter": spiegelhalter_test,
-    "hosmer_lemeshow": hosmer_lemeshow_test,
-    "ks": cumulative_test,
+    "spiegelhalter": skcalib.spiegelhalter_test,
+    "hosmer_lemeshow": skcalib.hosmer_lemeshow_test,
+    "ks": skcalib.cumulative_test,
     "kuiper": kuiper,
 }
 every_test = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
@@ -48,8 +40,7 @@ every_test = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
 
 def rows_of(p, weight):
     """Forecasts and weights without labels: a statistic is given those later."""
-    forecast = np.column_stack([1 - p, p])
-    return Problem(forecast, np.zeros_like(forecast), weight, np.array([0, 1]))
+    return Problem(pairs(p), np.zeros((len(p), 2)), weight, np.array([0, 1]))
 
 
 def made(p, weight):
@@ -74,7 +65,7 @@ def draw(n_samples, seed=0, distort=None):
 def test_spiegelhalter_by_hand():
     y, p = draw(50)
     z = np.sum((y - p) * (1 - 2 * p)) / np.sqrt(np.sum((1 - 2 * p) ** 2 * p * (1 - p)))
-    result = spiegelhalter_test(y, p, n_resamples=0)
+    result = skcalib.spiegelhalter_test(y, p, n_resamples=0)
     assert result.statistic == pytest.approx(z)
     assert result.pvalue == pytest.approx(2 * norm.sf(abs(z)))
     brier, announced = np.mean((y - p) ** 2), np.mean(p * (1 - p))
@@ -87,7 +78,7 @@ def test_hosmer_lemeshow_does_not_depend_on_the_scale_of_weights():
     p = np.r_[np.full(9, 1e-120), np.linspace(0.1, 0.9, 27)]
     y = np.r_[np.zeros(9), np.tile([0, 1, 1], 9)]
     one, *others = (
-        hosmer_lemeshow_test(y, p, sample_weight=np.full(36, w), n_bins=4, n_resamples=0)
+        skcalib.hosmer_lemeshow_test(y, p, sample_weight=np.full(36, w), n_bins=4, n_resamples=0)
         for w in (1.0, 3e-30, 3e-60, 1e-160)
     )
     assert "4 degrees of freedom" in one.method
@@ -108,7 +99,7 @@ def test_hosmer_lemeshow_by_hand(ddof):
         mean = p[rows].mean()
         h += (y[rows].sum() - p[rows].sum()) ** 2 / (len(rows) * mean * (1 - mean))
         square += len(rows) / 203 * (y[rows].mean() - mean) ** 2
-    result = hosmer_lemeshow_test(y, p, ddof=ddof, n_resamples=0)
+    result = skcalib.hosmer_lemeshow_test(y, p, ddof=ddof, n_resamples=0)
     assert result.statistic == pytest.approx(h)
     assert result.pvalue == pytest.approx(chi2.sf(h, 10 - ddof))
     assert result.estimate == pytest.approx(square)
@@ -121,7 +112,7 @@ def test_cumulative_by_hand():
     order = np.argsort(p)
     curve = np.concatenate([[0], np.cumsum((y - p)[order])]) / 60
     sigma = np.sqrt(np.sum(p * (1 - p))) / 60
-    ks, kp = cumulative_test(y, p, n_resamples=0), kuiper(y, p, n_resamples=0)
+    ks, kp = skcalib.cumulative_test(y, p, n_resamples=0), kuiper(y, p, n_resamples=0)
     assert ks.estimate == pytest.approx(np.abs(curve).max())
     assert ks.statistic == pytest.approx(np.abs(curve).max() / sigma)
     assert kp.estimate == pytest.approx(np.ptp(curve))
@@ -165,15 +156,8 @@ def test_pvalues_are_never_negative(test):
 @pytest.mark.parametrize("sign", [0.7, 1.4])
 def test_spiegelhalter_is_two_sided(sign):
     y, p = draw(2000, distort=lambda p: expit(sign * logit(p)))
-    result = spiegelhalter_test(y, p)
+    result = skcalib.spiegelhalter_test(y, p)
     assert result.pvalue < 1e-3 and (result.statistic > 0) == (sign < 1)
-
-
-def forty():
-    """Forty predictions without random numbers, which R and other packages make as well."""
-    i = np.arange(1, 41)
-    p = (i * 17 % 41) / 42 + 0.01
-    return ((i * i * 7 % 11) / 11 < p).astype(int), p
 
 
 def test_pvalues_of_other_packages():
@@ -182,15 +166,17 @@ def test_pvalues_of_other_packages():
     MAPIE adds noise of 1e-8 to the scores before it sorts them, so its last two digits differ.
     """
     y, p = forty()
-    assert spiegelhalter_test(y, p).statistic == pytest.approx(-0.6352924291152, rel=1e-11)
-    asymptotic = spiegelhalter_test(y, p, n_resamples=0).pvalue
+    assert skcalib.spiegelhalter_test(y, p).statistic == pytest.approx(-0.6352924291152, rel=1e-11)
+    asymptotic = skcalib.spiegelhalter_test(y, p, n_resamples=0).pvalue
     assert asymptotic == pytest.approx(0.5252377104077, rel=1e-11)
-    one_sided = spiegelhalter_test(y, p, alternative="greater", n_resamples=0).pvalue
+    one_sided = skcalib.spiegelhalter_test(y, p, alternative="greater", n_resamples=0).pvalue
     assert one_sided == pytest.approx(0.737381144796174, rel=1e-11)
-    assert cumulative_test(y, p, **ASYMPTOTIC).pvalue == pytest.approx(0.6377291711715, rel=1e-7)
+    assert skcalib.cumulative_test(y, p, **ASYMPTOTIC).pvalue == pytest.approx(
+        0.6377291711715, rel=1e-7
+    )
     assert kuiper(y, p, **ASYMPTOTIC).pvalue == pytest.approx(0.6932049497373756, rel=1e-7)
     example = [1, 0, 1, 0, 1, 0], [0.8, 0.3, 0.5, 0.5, 0.7, 0.1]  # of MAPIE's documentation
-    found = spiegelhalter_test(*example, alternative="greater", n_resamples=0).pvalue
+    found = skcalib.spiegelhalter_test(*example, alternative="greater", n_resamples=0).pvalue
     assert round(found, 4) == 0.8486
 
 
@@ -198,7 +184,8 @@ def test_pvalues_of_other_packages():
 def test_alternatives_of_spiegelhalter(temper):
     y, p = draw(300, seed=3, distort=lambda p: expit(temper * logit(p)))
     two, greater, less = (
-        spiegelhalter_test(y, p, alternative=side) for side in ("two-sided", "greater", "less")
+        skcalib.spiegelhalter_test(y, p, alternative=side)
+        for side in ("two-sided", "greater", "less")
     )
     assert two.statistic == greater.statistic == less.statistic
     assert greater.pvalue + less.pvalue == pytest.approx(1)
@@ -206,7 +193,7 @@ def test_alternatives_of_spiegelhalter(temper):
     assert (greater.pvalue < less.pvalue) == (temper < 1)
     assert greater.method == "Spiegelhalter, greater (asymptotic)"
     for side, exact in (("greater", greater), ("less", less)):
-        drawn = spiegelhalter_test(y, p, alternative=side, n_resamples=2000, random_state=0)
+        drawn = skcalib.spiegelhalter_test(y, p, alternative=side, n_resamples=2000, random_state=0)
         assert drawn.pvalue == pytest.approx(exact.pvalue, abs=0.04)
         assert drawn.method == f"Spiegelhalter, {side} ({DRAWN})"
 
@@ -318,21 +305,21 @@ def test_an_impossible_label_refutes(test, p):
     reason = (
         "an event where the forecast said 0" if p == 0 else "no event where the forecast said 1"
     )
-    for data in ((y, forecast), (ForecastSketch([0, 1]).fit(y, forecast),)):
+    for data in ((y, forecast), (skcalib.ForecastSketch([0, 1]).fit(y, forecast),)):
         found = test(*data)
         assert (found.statistic, found.pvalue) == (np.inf, 0)
         assert f"refuted by {reason}" in found.method
-    assert combine_tests([found, test(*draw(50))], method="fisher").pvalue == 0
-    assert corp_test(y, forecast, n_resamples=9).pvalue == 0
-    exact = {"metric": ks_calibration_error, "n_resamples": 9}
-    assert consistency_test(y, forecast, **exact).pvalue == 0
+    assert skcalib.combine_tests([found, test(*draw(50))], method="fisher").pvalue == 0
+    assert skcalib.corp_test(y, forecast, n_resamples=9).pvalue == 0
+    exact = {"metric": skcalib.ks_calibration_error, "n_resamples": 9}
+    assert skcalib.consistency_test(y, forecast, **exact).pvalue == 0
 
 
 @every_test
 def test_labels_are_drawn_for_sketches(test):
     p = np.random.default_rng(3).choice([0.01, 0.02, 0.05], 300)
     y = (np.random.default_rng(4).random(300) < p).astype(int)
-    found = test(ForecastSketch([0, 1]).fit(y, p), n_resamples=1999)
+    found = test(skcalib.ForecastSketch([0, 1]).fit(y, p), n_resamples=1999)
     assert found.method.endswith(f"{DRAWN})")
     assert found.pvalue == pytest.approx(test(y, p, n_resamples=1999).pvalue, abs=0.06)
 
@@ -344,10 +331,12 @@ def test_labels_are_drawn_for_sketches(test):
 def test_swapping_the_classes_keeps_the_pvalue(test):
     y, p = draw(300, distort=lambda p: p**1.2)
     same, other = test(y, p, **ASYMPTOTIC), test(1 - y, 1 - p, **ASYMPTOTIC)
-    if test is hosmer_lemeshow_test:  # quantile bins are closed on the right
+    if test is skcalib.hosmer_lemeshow_test:  # quantile bins are closed on the right
         options = {"strategy": "uniform", **ASYMPTOTIC}
         same, other = (test(*a, **options) for a in ((y, p), (1 - y, 1 - p)))
-    if test is not cumulative_test:  # read from the other end, the curve has another maximum
+    if (
+        test is not skcalib.cumulative_test
+    ):  # read from the other end, the curve has another maximum
         assert same.pvalue == pytest.approx(other.pvalue, rel=1e-9)
     assert test(1 - y, p, labels=[1, 0]).pvalue == pytest.approx(test(y, p).pvalue)
 
@@ -366,9 +355,9 @@ def test_forecasts_of_exactly_zero_and_one(test):
 
 
 def test_spiegelhalter_is_blind_at_one_half():
-    result = spiegelhalter_test([1, 1, 1, 1, 1], [0.5] * 5, labels=[0, 1])
+    result = skcalib.spiegelhalter_test([1, 1, 1, 1, 1], [0.5] * 5, labels=[0, 1])
     assert (result.statistic, result.pvalue) == (0, 1)
-    assert cumulative_test([1, 1, 1, 1, 1], [0.5] * 5, labels=[0, 1]).statistic > 2
+    assert skcalib.cumulative_test([1, 1, 1, 1, 1], [0.5] * 5, labels=[0, 1]).statistic > 2
 
 
 @every_test
@@ -384,7 +373,7 @@ def test_weights(test):
     weight = np.random.default_rng(1).integers(0, 3, 200).astype(float)
     result = test(y, p, sample_weight=weight)
     repeated = test(np.repeat(y, weight.astype(int)), np.repeat(p, weight.astype(int)))
-    if test is not hosmer_lemeshow_test:  # whose quantile bins count samples
+    if test is not skcalib.hosmer_lemeshow_test:  # whose quantile bins count samples
         assert repeated.estimate == pytest.approx(result.estimate, rel=1e-9)
 
 
@@ -401,7 +390,7 @@ def test_many_forecasts_are_merged_for_the_draws(test):
 
 def test_degrees_of_freedom_must_be_left():
     with pytest.raises(ValueError, match="Only 2 bins hold forecasts"):
-        hosmer_lemeshow_test(*draw(40), n_bins=2, ddof=2)
+        skcalib.hosmer_lemeshow_test(*draw(40), n_bins=2, ddof=2)
 
 
 def test_hosmer_lemeshow_drops_bins_without_variance():

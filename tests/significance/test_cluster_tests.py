@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from conftest import clustered as clusters_of
 from scipy.special import expit, logit
 
 import skcalib as s
@@ -15,19 +16,7 @@ BINARY = (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.cumulative_test)
 LOGISTIC = [
     partial(s.logistic_calibration_test, hypothesis=one) for one in ("joint", "intercept", "slope")
 ]
-NODES, MASS = np.polynomial.hermite_e.hermegauss(41)
-
-
-def clustered(n_clusters, seed, temper=1.0):
-    """Labels with a random effect of their cluster, and forecasts of their mean frequency."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.geometric(1 / 10, n_clusters) + rng.integers(0, 10, n_clusters)
-    cluster = np.repeat(np.arange(n_clusters), sizes)
-    z = rng.normal(size=len(cluster)) + 0.5 * rng.normal(size=n_clusters)[cluster]
-    effect = rng.normal(0, 1.3, n_clusters)[cluster]
-    y = (rng.random(len(z)) < expit(z + effect)).astype(int)
-    frequency = expit(z[:, None] + 1.3 * NODES) @ (MASS / MASS.sum())
-    return y, expit(temper * logit(frequency)), cluster
+clustered = partial(clusters_of, size=10)
 
 
 @pytest.mark.parametrize("test", [*BINARY, s.kernel_calibration_test, *LOGISTIC])

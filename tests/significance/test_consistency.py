@@ -3,26 +3,17 @@
 import numpy as np
 import pytest
 
-from skcalib import (
-    calibration_error,
-    compare_calibration,
-    consistency_test,
-    kernel_calibration_error,
-    ks_calibration_error,
-    proper_calibration_error,
-    root_brier_score,
-    simplex_calibration_error,
-)
+import skcalib
 from skcalib.datasets import make_tempered_simplex, make_widmann
 from skcalib.significance import CalibrationTest
 
 METRICS = [
-    calibration_error,
-    ks_calibration_error,
-    kernel_calibration_error,
-    simplex_calibration_error,
-    proper_calibration_error,
-    root_brier_score,
+    skcalib.calibration_error,
+    skcalib.ks_calibration_error,
+    skcalib.kernel_calibration_error,
+    skcalib.simplex_calibration_error,
+    skcalib.proper_calibration_error,
+    skcalib.root_brier_score,
 ]
 
 
@@ -32,12 +23,14 @@ def test_any_error_of_the_library(metric, resample):
     data = make_tempered_simplex(80, 3, random_state=0)
     names = np.array(["c", "a", "b"])
     arguments = {"n_resamples": 15, "resample_forecasts": resample, "random_state": 0}
-    test = consistency_test(names[data.y], data.y_proba, metric=metric, labels=names, **arguments)
+    test = skcalib.consistency_test(
+        names[data.y], data.y_proba, metric=metric, labels=names, **arguments
+    )
     assert isinstance(test, CalibrationTest)
     assert test.estimate == metric(names[data.y], data.y_proba, labels=names)
     assert test.pvalue * 16 == pytest.approx(round(test.pvalue * 16))
     assert 1 / 16 <= test.pvalue <= 1
-    again = consistency_test(
+    again = skcalib.consistency_test(
         names[data.y], data.y_proba, metric=metric, labels=names, n_jobs=2, **arguments
     )
     assert again == test
@@ -50,8 +43,8 @@ def test_labels_at_the_given_forecasts_make_an_exact_test():
     for seed in range(150):
         p = rng.choice([0.1, 0.5, 0.9], 30)
         y = (rng.random(30) < p).astype(int)
-        test = consistency_test(
-            y, p, metric=calibration_error, notion="canonical", n_bins=3, labels=[0, 1],
+        test = skcalib.consistency_test(
+            y, p, metric=skcalib.calibration_error, notion="canonical", n_bins=3, labels=[0, 1],
             n_resamples=19, resample_forecasts=False, random_state=seed,
         )  # fmt: skip
         pvalues.append(test.pvalue)
@@ -62,11 +55,11 @@ def test_labels_at_the_given_forecasts_make_an_exact_test():
 
 def test_power_and_sentences():
     wrong = make_widmann(250, model="M2", random_state=0)
-    test = consistency_test(
+    test = skcalib.consistency_test(
         wrong.y, wrong.y_proba, n_resamples=99, random_state=0, resample_forecasts=False
     )
     assert test.pvalue == 0.01 and "labels drawn at the given forecasts" in str(test)
-    assert "consistency resampling" in consistency_test(wrong.y, wrong.y_proba).method
+    assert "consistency resampling" in skcalib.consistency_test(wrong.y, wrong.y_proba).method
 
 
 @pytest.mark.slow
@@ -76,8 +69,8 @@ def test_resampled_forecasts_reject_calibrated_ones():
     for seed in range(30):
         data = make_widmann(250, model="M1", random_state=seed)
         for resample in rejected:
-            test = consistency_test(
-                data.y, data.y_proba, metric=simplex_calibration_error, bins="uniform",
+            test = skcalib.consistency_test(
+                data.y, data.y_proba, metric=skcalib.simplex_calibration_error, bins="uniform",
                 labels=range(10), n_resamples=39, resample_forecasts=resample, random_state=seed,
             )  # fmt: skip
             rejected[resample] += test.rejects()
@@ -87,15 +80,15 @@ def test_resampled_forecasts_reject_calibrated_ones():
 
 def test_comparison_of_a_model_with_itself():
     data = make_tempered_simplex(400, 3, random_state=0)
-    same = compare_calibration(data.y, data.y_proba, data.y_proba)
+    same = skcalib.compare_calibration(data.y, data.y_proba, data.y_proba)
     assert same.estimate == 0 and same.pvalue == 1 and same.low == same.high == 0
     assert "No significant difference" in str(same)
 
 
 def test_comparison_is_antisymmetric_and_uses_all_blocks():
     data = make_tempered_simplex(900, 3, random_state=0)
-    one = compare_calibration(data.y, data.posterior, data.y_proba)
-    two = compare_calibration(data.y, data.y_proba, data.posterior)
+    one = skcalib.compare_calibration(data.y, data.posterior, data.y_proba)
+    two = skcalib.compare_calibration(data.y, data.y_proba, data.posterior)
     assert one.estimate == pytest.approx(-two.estimate)
     assert (one.low, one.high) == pytest.approx((-two.high, -two.low))
     assert one.pvalue == pytest.approx(two.pvalue)
@@ -116,17 +109,17 @@ def test_level_and_power_of_the_comparison(notion):
         swap = rng.random(200) < 0.5
         one = np.where(swap[:, None], data.y_proba, data.posterior)
         two = np.where(swap[:, None], data.posterior, data.y_proba)
-        rejected += compare_calibration(data.y, one, two, notion=notion).pvalue <= 0.05
+        rejected += skcalib.compare_calibration(data.y, one, two, notion=notion).pvalue <= 0.05
     assert rejected <= 10 + 3 * np.sqrt(200 * 0.05 * 0.95)
     wrong = make_widmann(500, model="M2", random_state=0)
     right = wrong.posterior
-    assert compare_calibration(wrong.y, right, wrong.y_proba, notion=notion).pvalue < 1e-3
+    assert skcalib.compare_calibration(wrong.y, right, wrong.y_proba, notion=notion).pvalue < 1e-3
 
 
 def test_coverage_of_the_comparison():
     """The interval holds the difference of two known errors: the mean over 200 data sets."""
     results = [
-        compare_calibration(d.y, d.posterior, d.y_proba, kernel="laplacian", block_size=20)
+        skcalib.compare_calibration(d.y, d.posterior, d.y_proba, kernel="laplacian", block_size=20)
         for d in (make_tempered_simplex(400, 3, random_state=s) for s in range(200))
     ]
     truth = np.mean([r.estimate for r in results])

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from conftest import follow_a_power as several
 from scipy.integrate import quad
 from scipy.special import expit
 from scipy.stats import chi2, norm
@@ -18,14 +19,6 @@ def binary(n, rng, *, slope=1.0, shift=0.0):
     """Forecasts, and labels whose log odds are a multiple of theirs plus a shift."""
     z = rng.normal(0, 1.5, n)
     return (rng.random(n) < expit(slope * z + shift)).astype(int), expit(z)
-
-
-def several(n, rng, *, power=1.0):
-    """Forecasts of three classes; labels follow a power of them."""
-    forecast = rng.dirichlet(np.ones(3), n)
-    true = forecast**power
-    true /= true.sum(axis=1, keepdims=True)
-    return (true.cumsum(axis=1) < rng.random(n)[:, None]).sum(axis=1).clip(0, 2), forecast
 
 
 def e_value(y, p, **options):

@@ -7,12 +7,7 @@ import pytest
 from golden import golden_input, golden_rows, needs_golden
 from scipy.stats import chi2, kstest, norm
 
-from skcalib import (
-    distribution_free_bound,
-    kernel_calibration_error,
-    kernel_calibration_test,
-    unconditional_mean_embedding_error,
-)
+import skcalib
 from skcalib.datasets import make_widmann
 from skcalib.errors import kernel as _errors
 from skcalib.errors.kernel import ResidualKernel
@@ -31,7 +26,7 @@ def run(data, statistic="unbiased", **arguments):
     """The test, with blocks of ten for the statistic that needs them."""
     size = 10 if statistic == "block" else None
     arguments = {"random_state": 0, "block_size": size, **arguments}
-    return kernel_calibration_test(*data, statistic=statistic, **arguments)
+    return skcalib.kernel_calibration_test(*data, statistic=statistic, **arguments)
 
 
 def calibrated(n_samples, n_classes, seed, concentration=1.0):
@@ -59,7 +54,7 @@ def rejections(seeds, n_samples, n_classes, gamma=1.0):
         y, proba = calibrated(n_samples, n_classes, seed)
         proba = proba**gamma / np.sum(proba**gamma, axis=1, keepdims=True)
         options = {"labels": np.arange(n_classes), "random_state": seed, "n_resamples": 99}
-        test = kernel_calibration_test(y, proba, **options)
+        test = skcalib.kernel_calibration_test(y, proba, **options)
         assert "random blocks" in test.method
         found.append(test.rejects(0.1))
     return found
@@ -74,18 +69,18 @@ def test_level_and_power_of_random_blocks(few_are_many):
 def test_random_blocks_of_the_real_size():
     """20,001 samples: two blocks, and the record says so; all pairs on request and below."""
     y, proba = calibrated(20_001, 2, 0)
-    test = kernel_calibration_test(y, proba)
+    test = skcalib.kernel_calibration_test(y, proba)
     blocks = "2 random blocks of 10,000 samples"
     sentence = f"{blocks}; statistic='unbiased' takes all pairs of samples"
     assert test.method == f"kernel, spectral, {sentence}"
     assert test.pvalue > 0.001
-    assert test.estimate == pytest.approx(kernel_calibration_error(y, proba), rel=1e-12)
+    assert test.estimate == pytest.approx(skcalib.kernel_calibration_error(y, proba), rel=1e-12)
     assert test.statistic == pytest.approx(2 * 9_999 * test.estimate, rel=1e-9)
-    bound = distribution_free_bound(y, proba)
+    bound = skcalib.distribution_free_bound(y, proba)
     assert bound.method == f"distribution-free bound, {sentence}"
     assert 0 < bound.pvalue <= 1
-    few = kernel_calibration_test(y[:500], proba[:500])
-    assert few == kernel_calibration_test(y[:500], proba[:500], statistic="unbiased")
+    few = skcalib.kernel_calibration_test(y[:500], proba[:500])
+    assert few == skcalib.kernel_calibration_test(y[:500], proba[:500], statistic="unbiased")
     assert few.method == "kernel, spectral"
 
 
@@ -100,7 +95,7 @@ def test_bound_of_random_blocks_counts_independent_pairs(few_are_many):
     """Lemma 2 of W19 with 2 blocks of 30 independent pairs in place of floor(n / 2), and B = 2."""
     y, proba = calibrated(122, 2, 0)
     wrong = proba[:, ::-1]
-    found = distribution_free_bound(y, wrong, kernel=GaussianKernel(0.5))
+    found = skcalib.distribution_free_bound(y, wrong, kernel=GaussianKernel(0.5))
     n_pairs = 2 * (61 // 2)
     assert "2 random blocks of 61 samples" in found.method and found.estimate > 0
     assert found.pvalue == pytest.approx(np.exp(-n_pairs * found.estimate**2 / 8), rel=1e-9)
@@ -110,14 +105,14 @@ def test_large_clusters_take_part_of_their_samples(few_are_many):
     """A thousand samples of 20 clusters: 100 enter by default, all on request."""
     y, proba = calibrated(1000, 2, 0)
     groups = np.arange(1000) % 20
-    test = kernel_calibration_test(y, proba, groups=groups)
+    test = skcalib.kernel_calibration_test(y, proba, groups=groups)
     rows = np.sort(np.random.RandomState(0).choice(1000, 100, replace=False))
     kernel = LaplacianKernel().for_data(proba)
-    some = kernel_calibration_test(
+    some = skcalib.kernel_calibration_test(
         y[rows], proba[rows], groups=groups[rows], kernel=kernel, statistic="unbiased"
     )
     assert test.estimate == pytest.approx(some.estimate, rel=1e-9)
-    assert test != kernel_calibration_test(y, proba, groups=groups, statistic="unbiased")
+    assert test != skcalib.kernel_calibration_test(y, proba, groups=groups, statistic="unbiased")
 
 
 @pytest.mark.parametrize("x", [-30.0, -5.0, 0.0, 3.0, 50.0, 300.0])
@@ -182,7 +177,7 @@ def test_every_test_gives_a_record(statistic, method, notion, multiclass):
     assert 0 < test.pvalue <= 1 and np.isfinite(test.statistic)
     if method != "embedding":
         size = 10 if statistic == "block" else None
-        value = kernel_calibration_error(
+        value = skcalib.kernel_calibration_error(
             *multiclass, statistic=statistic, block_size=size, notion=notion
         )
         assert test.estimate == pytest.approx(value, rel=1e-11)
@@ -191,7 +186,7 @@ def test_every_test_gives_a_record(statistic, method, notion, multiclass):
 def test_statistics_are_functions_of_the_estimate(multiclass):
     n = len(multiclass[0])
     unbiased, biased = (
-        kernel_calibration_error(*multiclass, statistic=e) for e in ("unbiased", "biased")
+        skcalib.kernel_calibration_error(*multiclass, statistic=e) for e in ("unbiased", "biased")
     )
     for method in ("spectral", "multipliers"):
         test = run(multiclass, method=method, n_resamples=9)
@@ -261,7 +256,7 @@ def test_covariance_of_the_mean_embedding_is_that_of_labels_from_the_forecasts()
 def test_embedding_at_given_locations(multiclass):
     arguments = {"locations": np.eye(3), "kernel": GaussianKernel(0.3)}
     test = run(multiclass, method="embedding", **arguments)
-    value = unconditional_mean_embedding_error(*multiclass, **arguments)
+    value = skcalib.unconditional_mean_embedding_error(*multiclass, **arguments)
     assert test.estimate == value
     assert test.statistic == pytest.approx(150 * value, rel=1e-12)
     many = calibrated(200, 3, 0)
@@ -279,7 +274,7 @@ def test_bounds_by_their_formulas(statistic):
     kernel = 0.5 * LaplacianKernel(0.4)
     data = make_widmann(250, model="M2", random_state=0)
     pair = data.y, data.y_proba
-    test = distribution_free_bound(*pair, statistic=statistic, kernel=kernel)
+    test = skcalib.distribution_free_bound(*pair, statistic=statistic, kernel=kernel)
     t, n, largest = test.estimate, 250, 1.0
     if statistic == "biased":
         expected = np.exp(-0.5 * max(0, np.sqrt(n * t / largest) - 1) ** 2)
@@ -293,7 +288,7 @@ def test_bounds_by_their_formulas(statistic):
 def test_a_sum_of_classes_has_a_larger_bound(multiclass):
     arguments = {"statistic": "unbiased", "kernel": LaplacianKernel(0.2)}
     mean, total = (
-        distribution_free_bound(*multiclass, notion=Classwise(reduce), **arguments)
+        skcalib.distribution_free_bound(*multiclass, notion=Classwise(reduce), **arguments)
         for reduce in ("mean", "sum")
     )
     assert total.estimate == pytest.approx(3 * mean.estimate, rel=1e-12)
@@ -301,8 +296,8 @@ def test_a_sum_of_classes_has_a_larger_bound(multiclass):
 
 
 def test_the_bound_needs_no_number_of_samples():
-    assert distribution_free_bound([1], [0.5], statistic="biased").pvalue == 1.0
-    assert distribution_free_bound([1, 1], [0.5, 0.5]).pvalue < 1.0
+    assert skcalib.distribution_free_bound([1], [0.5], statistic="biased").pvalue == 1.0
+    assert skcalib.distribution_free_bound([1, 1], [0.5, 0.5]).pvalue < 1.0
 
 
 # --- statistics -----------------------------------------------------------------------------------
@@ -404,7 +399,9 @@ def ours(quantity, data, kernel):
     exact = {"rel": 1e-9}
     names = {"b": "biased", "uq": "unbiased", "ul": "linear"}
     if quantity.startswith("pvalue_bound_"):
-        found = distribution_free_bound(*data, kernel=kernel, statistic=names[quantity[13:]])
+        found = skcalib.distribution_free_bound(
+            *data, kernel=kernel, statistic=names[quantity[13:]]
+        )
         return found.pvalue, exact
     if quantity == "pvalue_asympt_ul":
         return run(data, "linear", kernel=kernel).pvalue, exact
@@ -488,4 +485,4 @@ def test_tied_and_single_class_samples():
 )
 def test_refused_arguments(arguments, message, multiclass):
     with pytest.raises(ValueError, match=message):
-        kernel_calibration_test(*multiclass, **arguments)
+        skcalib.kernel_calibration_test(*multiclass, **arguments)

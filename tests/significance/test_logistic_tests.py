@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from conftest import forty, pairs
+from conftest import on_a_line as draw
 from scipy.special import expit, logit
 from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression
@@ -19,17 +21,9 @@ from skcalib.significance.logistic import (
 HYPOTHESES = ("joint", "intercept", "slope")
 
 
-def draw(n_samples, intercept=0.0, slope=1.0, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.normal(0, 1.5, n_samples)
-    y = (rng.random(n_samples) < expit(intercept + slope * x)).astype(int)
-    return y, expit(x)
-
-
 def rows_of(p, weight, y=None):
-    forecast = np.column_stack([1 - p, p])
     y = np.zeros(len(p)) if y is None else y
-    return Problem(forecast, np.column_stack([1 - y, y]), weight, np.array([0, 1]))
+    return Problem(pairs(p), pairs(y), weight, np.array([0, 1]))
 
 
 @pytest.mark.parametrize(
@@ -53,22 +47,15 @@ def test_products_of_small_scores_and_weights_are_not_zero(p, weight, y):
         assert np.isfinite([found.statistic, found.estimate]).all() and 0 < found.pvalue <= 1
 
 
-def of_r():
-    """Forty predictions without random numbers, which R makes as well."""
-    i = np.arange(1, 41)
-    p = (i * 17 % 41) / 42 + 0.01
-    return ((i * i * 7 % 11) / 11 < p).astype(int), p
-
-
 def test_numbers_of_r():
     """U, its chi-square and its p-value in val.prob of rms 6.5-0; deviances of glm in R 4.2."""
-    found = logistic_calibration_test(*of_r(), n_resamples=0)
+    found = logistic_calibration_test(*forty(), n_resamples=0)
     assert found.statistic == pytest.approx(0.5810371531247, rel=1e-9)
     assert found.pvalue == pytest.approx(0.7478756362247, rel=1e-9)
     assert found.estimate == pytest.approx(-0.0354740711719, rel=1e-9)
     ratios = {"intercept": 0.1223357477, "slope": 0.4587014055}
     for hypothesis, ratio in ratios.items():
-        found = logistic_calibration_test(*of_r(), hypothesis=hypothesis, n_resamples=0)
+        found = logistic_calibration_test(*forty(), hypothesis=hypothesis, n_resamples=0)
         assert found.statistic == pytest.approx(ratio, abs=1e-9)
         assert found.pvalue == pytest.approx(chi2.sf(ratio, 1), rel=1e-7)
 

@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from skcalib import (
-    ForecastSketch,
-    calibration_curve_equality_test,
-    compare_calibration,
-    compare_windows,
-)
+import skcalib as s
 from skcalib.inference import MeanInterval, difference_interval, interval_pvalue
 
 
@@ -20,7 +15,7 @@ def windows(seed, n=1500, change=1.0):
 
 
 def sketches(y, p, by):
-    return [ForecastSketch([False, True]).fit(y[by == k], p[by == k]) for k in ("a", "b")]
+    return [s.ForecastSketch([False, True]).fit(y[by == k], p[by == k]) for k in ("a", "b")]
 
 
 def test_limits_of_a_difference_by_hand():
@@ -42,7 +37,7 @@ def test_the_pvalue_agrees_with_the_interval(low):
 
 def test_the_change_is_found_and_sketches_agree():
     data = windows(0, change=1.4)
-    found, sketched = compare_windows(*data), compare_calibration(*sketches(*data))
+    found, sketched = s.compare_windows(*data), s.compare_calibration(*sketches(*data))
     assert found.windows == ("a", "b")
     assert found.observed_minus_expected.difference.low > 0
     assert found.calibration_error.pvalue < 0.01
@@ -54,43 +49,43 @@ def test_the_change_is_found_and_sketches_agree():
 
 
 def test_equal_curves_are_kept_and_others_found():
-    kept = [calibration_curve_equality_test(*windows(seed, 300)).pvalue for seed in range(40)]
+    kept = [s.calibration_curve_equality_test(*windows(seed, 300)).pvalue for seed in range(40)]
     assert np.mean(np.array(kept) <= 0.05) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 40)
     assert np.mean(kept) > 0.3
     data = windows(2, change=1.4)
-    found = calibration_curve_equality_test(*data)
+    found = s.calibration_curve_equality_test(*data)
     assert found.pvalue < 1e-3
     assert found.estimate > 0
-    assert calibration_curve_equality_test(*sketches(*data)).pvalue < 1e-3
+    assert s.calibration_curve_equality_test(*sketches(*data)).pvalue < 1e-3
     assert "curves differ" in str(found)
 
 
 def test_two_models_and_clusters():
     y, p, by = windows(4, 300)
-    right = calibration_curve_equality_test(y, p, second=p)
+    right = s.calibration_curve_equality_test(y, p, second=p)
     assert right.pvalue > 0.05
-    assert calibration_curve_equality_test(y, p, second=p**2).pvalue < 0.01
+    assert s.calibration_curve_equality_test(y, p, second=p**2).pvalue < 0.01
     clusters = np.arange(600) % 60
-    found = calibration_curve_equality_test(y, p, by, groups=clusters)
+    found = s.calibration_curve_equality_test(y, p, by, groups=clusters)
     assert "signs of clusters" in found.method
     with pytest.raises(ValueError, match="60 clusters have samples in both windows"):
-        compare_windows(y, p, by, groups=clusters)
+        s.compare_windows(y, p, by, groups=clusters)
 
 
 def test_refusals():
     y, p, by = windows(5, 50)
     with pytest.raises(ValueError, match="by is missing"):
-        compare_windows(y, p)
+        s.compare_windows(y, p)
     with pytest.raises(ValueError, match="two different values"):
-        compare_windows(y, p, np.zeros(100))
+        s.compare_windows(y, p, np.zeros(100))
     with pytest.raises(ValueError, match="got one sketch"):
-        compare_calibration(sketches(y, p, by)[0], p)
+        s.compare_calibration(sketches(y, p, by)[0], p)
     with pytest.raises(ValueError, match="second is missing"):
-        compare_calibration(y, p)
+        s.compare_calibration(y, p)
     with pytest.raises(ValueError, match="do not overlap"):
-        calibration_curve_equality_test(y, np.where(by == "a", 0.2, 0.8), by)
+        s.calibration_curve_equality_test(y, np.where(by == "a", 0.2, 0.8), by)
     with pytest.raises(ValueError, match="at least 10 in each"):
-        calibration_curve_equality_test(y[:55], p[:55], by[:55])
+        s.calibration_curve_equality_test(y[:55], p[:55], by[:55])
 
 
 @pytest.mark.slow
@@ -102,7 +97,7 @@ def test_level_with_few_events(n):
         rng = np.random.default_rng([seed, n])
         p, by = rng.beta(0.5, 24.5, 11 * n), np.repeat([0, 1], [10 * n, n])
         y = (rng.random(11 * n) < p).astype(int)
-        found = compare_windows(y, p, by, metric="ks", labels=[0, 1])
+        found = s.compare_windows(y, p, by, metric="ks", labels=[0, 1])
         for name in rejected:
             one = getattr(found, name)
             rejected[name] += one is not None and one.pvalue <= 0.05
@@ -111,9 +106,6 @@ def test_level_with_few_events(n):
                 by == 1
             ].any()
     assert max(rejected.values()) <= 10 + 3.5 * 3.1, rejected
-
-
-# --- Weights and clusters -------------------------------------------------------------------------
 
 
 def clustered(seed, n=300, size=5):
@@ -126,7 +118,7 @@ def clustered(seed, n=300, size=5):
 
 def test_weighted_means_and_their_standard_errors_by_hand():
     y, p, by, _, weight = clustered(6)
-    found = compare_windows(y, p, by, sample_weight=weight)
+    found = s.compare_windows(y, p, by, sample_weight=weight)
     for name, values in (("observed_minus_expected", y - p), ("brier", (y - p) ** 2)):
         one, parts, square = getattr(found, name), [], 0.0
         for key in ("a", "b"):
@@ -143,8 +135,8 @@ def test_whole_weights_are_repetitions_in_the_estimates():
     y, p, by, *_ = clustered(7)
     weight = np.random.default_rng(0).integers(0, 3, 600)
     rows = np.repeat(np.arange(600), weight)
-    found = compare_windows(y, p, by, sample_weight=weight)
-    repeated = compare_windows(y[rows], p[rows], by[rows])
+    found = s.compare_windows(y, p, by, sample_weight=weight)
+    repeated = s.compare_windows(y[rows], p[rows], by[rows])
     for name in ("observed_minus_expected", "in_the_large", "intercept", "slope", "brier"):
         one, two = (getattr(record, name).difference for record in (found, repeated))
         assert one.estimate == pytest.approx(two.estimate, abs=1e-6)
@@ -152,7 +144,7 @@ def test_whole_weights_are_repetitions_in_the_estimates():
     assert sum(found.n_samples) == (weight > 0).sum()
 
 
-@pytest.mark.parametrize("function", [compare_windows, calibration_curve_equality_test])
+@pytest.mark.parametrize("function", [s.compare_windows, s.calibration_curve_equality_test])
 def test_equal_weights_and_clusters_of_one_change_nothing(function):
     y, p, by, *_ = clustered(8)
     plain = function(y, p, by)
@@ -169,24 +161,24 @@ def test_clustered_standard_error_by_hand():
         sums, sizes = np.bincount(codes, own - own.mean()), np.bincount(codes)
         units = sizes.sum() ** 2 / np.sum(sizes**2)
         square += np.sum(sums**2) / len(own) ** 2 * units / (units - 1)
-    found = compare_windows(y, p, by, groups=groups).observed_minus_expected.difference
+    found = s.compare_windows(y, p, by, groups=groups).observed_minus_expected.difference
     assert found.standard_error == pytest.approx(np.sqrt(square), rel=1e-9)
 
 
 def test_samples_repeated_within_clusters_are_no_information():
     y, p, by = windows(10, 300, change=1.2)
     rows = np.repeat(np.arange(600), 4)
-    once = compare_windows(y, p, by)
-    found = compare_windows(y[rows], p[rows], by[rows], groups=rows)
-    naive = compare_windows(y[rows], p[rows], by[rows])
+    once = s.compare_windows(y, p, by)
+    found = s.compare_windows(y[rows], p[rows], by[rows], groups=rows)
+    naive = s.compare_windows(y[rows], p[rows], by[rows])
     for name in ("observed_minus_expected", "slope", "brier", "log_loss"):
         errors = [getattr(one, name).difference.standard_error for one in (once, found, naive)]
         assert errors[1] == pytest.approx(errors[0], rel=0.01)
         assert errors[2] == pytest.approx(errors[0] / 2, rel=0.01)
     curves = [
-        calibration_curve_equality_test(y, p, by).pvalue,
-        calibration_curve_equality_test(y[rows], p[rows], by[rows], groups=rows).pvalue,
-        calibration_curve_equality_test(y[rows], p[rows], by[rows]).pvalue,
+        s.calibration_curve_equality_test(y, p, by).pvalue,
+        s.calibration_curve_equality_test(y[rows], p[rows], by[rows], groups=rows).pvalue,
+        s.calibration_curve_equality_test(y[rows], p[rows], by[rows]).pvalue,
     ]
     assert curves[2] < min(curves[:2]) / 2
 
@@ -202,7 +194,7 @@ def test_weighted_difference_at_two_scores_by_hand():
         overlap = sums[0] * sums[1] / sum(sums)
         rates = [weight[one] @ y[one] / weight[one].sum() for one in rows]
         total, mass = total + overlap * (rates[0] - rates[1]), mass + overlap
-    found = calibration_curve_equality_test(y, p, by, sample_weight=weight)
+    found = s.calibration_curve_equality_test(y, p, by, sample_weight=weight)
     assert found.estimate == pytest.approx(total / mass, abs=1e-9)
 
 
@@ -211,10 +203,10 @@ def test_objects_of_pandas_with_other_indices_are_refused():
     y, p, by = windows(13, 50)
     index = np.arange(100) + 7
     score, other = pd.Series(p, index=index, name="p"), index[::-1]
-    for function in (compare_windows, calibration_curve_equality_test):
+    for function in (s.compare_windows, s.calibration_curve_equality_test):
         with pytest.raises(ValueError, match="y_proba and by have different indices"):
             function(y, score, pd.Series(by, index=other))
     with pytest.raises(ValueError, match="y_proba and second have different indices"):
-        calibration_curve_equality_test(y, score, second=pd.Series(p, index=other, name="p"))
+        s.calibration_curve_equality_test(y, score, second=pd.Series(p, index=other, name="p"))
     named = pd.Series(by, index=index)
-    assert compare_windows(pd.Series(y, index=index), score, named).windows == ("a", "b")
+    assert s.compare_windows(pd.Series(y, index=index), score, named).windows == ("a", "b")

@@ -177,11 +177,7 @@ def test_groups_are_sketches_and_add_up():
 # --- Functions of a sketch ------------------------------------------------------------------------
 
 
-CASES = {
-    "binary": (2, "canonical"),
-    "top label": (4, "top_label"),
-    "classwise": (3, "classwise"),
-}
+CASES = {"binary": (2, "canonical"), "top label": (4, "top_label"), "classwise": (3, "classwise")}
 
 
 def test_whole_cells_are_exact():

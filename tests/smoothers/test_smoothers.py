@@ -421,10 +421,7 @@ F, T = pairs(P8), pairs(Y8)
         (lambda: DirichletKernel("silverman").fit(F, T), "bandwidth must be 'loo', 'risk'"),
         (lambda: DirichletKernel(0.1, refinement="x").fit(F, T), "refinement must be"),
         (lambda: NearestNeighborsSmoother("all").fit(F, T), "n_neighbors must be 'auto' or"),
-        (
-            lambda: CrossFitted(GaussianNB(), cv=1).fit(F, T).smooth(),
-            "cv must be None, a whole",
-        ),
+        (lambda: CrossFitted(GaussianNB(), cv=1).fit(F, T).smooth(), "cv must be None, a whole"),
         (lambda: CrossFitted(LinearSVC()).fit(F, T).smooth(), "classifier with predict_proba"),
         (
             lambda: CrossFitted(LinearRegression()).fit(F, T).smooth(),

@@ -24,9 +24,6 @@ study = load("published_numbers")
 needs_study = pytest.mark.skipif(study is None, reason="needs the folder doc")
 
 
-# --- the door -------------------------------------------------------------------------------------
-
-
 class Reversed(Notion):
     """A notion that the door does not know."""
 
@@ -87,9 +84,6 @@ def test_memory_stays_near_the_scores(strategy):
     assert peak < 3 * score.nbytes
 
 
-# --- means with known truth -----------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def g22():
     """Logits of the simulation of G22, and how often the predicted class is right."""
@@ -148,9 +142,6 @@ def test_folded_normal_mean():
         assert folded_normal_mean(mean, spread**2) == pytest.approx(draws.mean(), rel=0.01)
     np.testing.assert_array_equal(folded_normal_mean([-0.5, 0.0], 0.0), [0.5, 0.0])
     assert isinstance(expected_binned_error([1.0], [0.0], [0.25], 100), float)
-
-
-# --- the taxonomy of G22, in sample ---------------------------------------------------------------
 
 
 def level_error(y, score, norm, **options):

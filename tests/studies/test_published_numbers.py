@@ -59,9 +59,6 @@ def test_every_paper_has_records():
     )
 
 
-# --- the networks of W19, on two small made-up ones -----------------------------------------------
-
-
 def by_loops(y, proba):
     """The five estimates pair by pair; 150 samples share one data-dependent cell."""
     n, n_classes = proba.shape

@@ -11,18 +11,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib.recalibration import (
-    BetaCalibration,
-    DiagonalOrderPreserving,
-    DirichletCalibration,
-    EnsembleTemperatureScaling,
-    IsotonicRecalibrator,
-    MatrixScaling,
-    PlattScaling,
-    QuadraticScaling,
-    TemperatureScaling,
-    VectorScaling,
-)
+import skcalib as s
 from skcalib.scores import LogLoss
 
 DATA = Path(__file__).parents[3] / "shared" / "data"
@@ -67,7 +56,7 @@ def test_temperature_of_the_lenet():
     """1.37 and 1.390 -> 1.326, the first half of the file against the second."""
     P, y = lenet()
     train, test = np.arange(5000), np.arange(5000, 10_000)
-    scaling = TemperatureScaling()
+    scaling = s.TemperatureScaling()
     assert log_loss(P[test], y[test]) == pytest.approx(1.390, abs=5e-4)
     assert held_out(scaling, P, y, train, test) == pytest.approx(1.326, abs=5e-4)
     assert scaling.temperature_ == pytest.approx(1.37, abs=0.03)
@@ -78,8 +67,8 @@ def test_temperature_of_the_lenet():
 def test_diag_keeps_every_prediction_and_is_never_above_temperature(variant, loss):
     P, y = lenet()
     train, test = split(0, 2000)
-    diag = DiagonalOrderPreserving(variant=variant, loss=loss).fit(P[train], y[train])
-    temperature = TemperatureScaling(loss=loss).fit(P[train], y[train])
+    diag = s.DiagonalOrderPreserving(variant=variant, loss=loss).fit(P[train], y[train])
+    temperature = s.TemperatureScaling(loss=loss).fit(P[train], y[train])
     assert diag.loss_after_ <= temperature.loss_after_
     assert np.array_equal(diag.predict(P), P.argmax(axis=1))
     after = diag.predict_proba(P[test])
@@ -88,14 +77,14 @@ def test_diag_keeps_every_prediction_and_is_never_above_temperature(variant, los
     assert (np.sign(step) * image >= 0).all()
 
 
-@pytest.mark.parametrize("cls", [VectorScaling, MatrixScaling])
+@pytest.mark.parametrize("cls", [s.VectorScaling, s.MatrixScaling])
 def test_structured_shrinkage_wins_at_small_n_and_none_overfits(cls):
     """1,000 samples of 100 classes: not worse than temperature on at least 4 of 5 splits."""
     P, y = wide_resnet()
     shrunk = []
     for seed in range(5):
         train, test = split(seed, 1000)
-        temperature = held_out(TemperatureScaling(), P, y, train, test)
+        temperature = held_out(s.TemperatureScaling(), P, y, train, test)
         shrunk.append(held_out(cls(), P, y, train, test) - temperature)
         if seed == 0:
             raw = cls(shrinkage=0, max_iter=200)
@@ -107,16 +96,16 @@ def test_structured_shrinkage_wins_at_small_n_and_none_overfits(cls):
 @pytest.mark.parametrize(
     "recalibrator",
     [
-        EnsembleTemperatureScaling(loss="log"),
-        PlattScaling(),
-        BetaCalibration(),
-        QuadraticScaling(),
-        VectorScaling(),
-        MatrixScaling(),
-        DirichletCalibration(),
-        DiagonalOrderPreserving(),
-        DiagonalOrderPreserving(variant="pieces"),
-        IsotonicRecalibrator(strict=True),
+        s.EnsembleTemperatureScaling(loss="log"),
+        s.PlattScaling(),
+        s.BetaCalibration(),
+        s.QuadraticScaling(),
+        s.VectorScaling(),
+        s.MatrixScaling(),
+        s.DirichletCalibration(),
+        s.DiagonalOrderPreserving(),
+        s.DiagonalOrderPreserving(variant="pieces"),
+        s.IsotonicRecalibrator(strict=True),
     ],
     ids=lambda r: type(r).__name__,
 )

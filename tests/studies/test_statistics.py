@@ -25,9 +25,6 @@ def standard_errors_from(draws, value):
     return (np.mean(draws) - value) / (np.std(draws, ddof=1) / np.sqrt(len(draws)))
 
 
-# --- the simulation of P24 ------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def p24():
     """20 data sets of n = 2000, K = 2, h = .01: estimates by loss and method, and the truth."""
@@ -64,8 +61,6 @@ def test_direct_beats_the_entropy_form_of_risk(p24, loss):
     assert np.abs(direct - truth).mean() < np.abs(risk - truth).mean()
 
 
-# --- the cross method -----------------------------------------------------------------------------
-
 LEVELS = np.array([0.1, 0.3, 0.5, 0.7, 0.95])
 CURVE = np.array([0.2, 0.25, 0.5, 0.6, 0.9])  # E[Y|S] at the levels
 
@@ -97,8 +92,6 @@ def test_cross_is_unbiased_where_the_smoother_is():
     assert abs(standard_errors_from(draws["direct"], truth + variance)) < 4
     assert abs(standard_errors_from(draws["risk"], truth - variance)) < 4
 
-
-# --- lower bounds ---------------------------------------------------------------------------------
 
 SMOOTHERS = [
     None,
