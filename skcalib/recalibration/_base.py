@@ -28,6 +28,7 @@ from skcalib._labels import (
     has_columns,
     labels_or_shares,
     one_hot_rows,
+    unique_labels,
 )
 from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._validation import (
@@ -366,7 +367,8 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     def _read(self, values):
         """Input of the map, from validated probabilities or logits."""
         if not self._of_logits:
-            return softmax(values, axis=1) if self.input == "logits" else values
+            logits = self.input == "logits"  # in single precision, steps of a map would be missed
+            return softmax(values.astype(np.float64), axis=1) if logits else values
         return values if self.input == "logits" else log_forecast(values, self.detection_limit_)
 
     def _as_proba(self, forecast):
@@ -400,13 +402,10 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
                 y, X, raw.shape[1], labels=labels, name="X", remedy="labels"
             )
         except ValueError as error:
-            sums = raw.sum(axis=1, dtype=np.float64)
-            if self.input == "logits" or raw.shape[1] == 1 or np.allclose(sums, 1, atol=0.01):
-                raise
-            raise ValueError(
-                f"X has {raw.shape[1]} columns whose rows do not sum to 1, but must be a matrix of "
-                f"probabilities, one column for each class: {self._remedy()}."
-            ) from error
+            self._need_proba(raw, error)
+            raise
+        if labels is None and len(classes) > len(unique_labels(y)):  # one has no labels
+            self._need_proba(raw)
         if None in classes.tolist():  # the column is named, but the other class is not
             only = np.asarray(y).tolist()[0]
             raise ValueError(
@@ -414,6 +413,15 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
                 f"labels=[other, {only!r}]."
             )
         return classes
+
+    def _need_proba(self, raw, error=None):
+        """Raise for rows of features, which have another number of columns than classes."""
+        sums = raw.sum(axis=1, dtype=np.float64)
+        if self.input != "logits" and raw.shape[1] > 1 and not np.allclose(sums, 1, atol=0.01):
+            raise ValueError(
+                f"X has {raw.shape[1]} columns whose rows do not sum to 1, but must be a matrix of "
+                f"probabilities, one column for each class: {self._remedy()}."
+            ) from error
 
     def _remedy(self):
         """Advice for messages: what to pass instead of features or a classifier."""

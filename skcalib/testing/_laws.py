@@ -72,11 +72,11 @@ def refuses(call):
     return False
 
 
-def accepted(subject, worlds, attempt):
-    """The worlds, by number of classes, for which the object accepts ``attempt``; at least one."""
-    found = [world for world in worlds.values() if not refuses(partial(attempt, subject, world))]
+def accepted(subject, settings, attempt):
+    """The settings, by number of classes, for which the object accepts ``attempt``; or an error."""
+    found = [one for one in settings.values() if not refuses(partial(attempt, subject, one))]
     if not found:
-        raise AssertionError(f"{subject!r} refuses every number of classes in {tuple(worlds)}.")
+        raise AssertionError(f"{subject!r} refuses every number of classes in {tuple(settings)}.")
     return found
 
 

@@ -1158,7 +1158,7 @@ def test_words_of_too_few_samples():
         "them and evaluated on others; got 3."
     )
     with pytest.raises(ValueError, match=whole(message)):
-        fit_risk(few, Brier(), QuantileBins(1), LinearRegression(), OPTIONS, 0)
+        fit_problem(few, Brier(), QuantileBins(1), LinearRegression(), None, OPTIONS, "risk", 0)
     four = fit_risk(problem_of(4), Brier(), QuantileBins(1), LinearRegression(), OPTIONS, 0)
     assert four.n_measured == 4
     message = (
