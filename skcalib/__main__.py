@@ -11,7 +11,6 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 # The imports make 200,000 objects that stay. By default Python searches them for garbage again and
 # again, also when it ends, which would take a fifth of the time of a report. Only the command
@@ -45,9 +44,7 @@ try:
     from skcalib.sketch import SKETCH_MARK, ForecastSketch
 except KeyboardInterrupt:  # the imports take a second or two
     sys.exit(130)
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from collections.abc import Sequence
 
 #: Suffix of files of sketches.
 SKETCH = ".sketch"

@@ -6,17 +6,15 @@ read several times, or one such tuple of Dask arrays, whose chunks are their blo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._labels import check_label_list
 from skcalib._validation import is_lazy
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _FORM = "a tuple (y_proba, y) or (y_proba, y, sample_weight)"
 

@@ -1,4 +1,4 @@
-"""Types of arguments that many functions have; modules import them for type checkers only."""
+"""Types of arguments that many functions have."""
 
 from __future__ import annotations
 

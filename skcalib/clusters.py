@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse import csr_matrix, issparse
 from scipy.stats import norm as normal
 from scipy.stats import t as student
 
 from skcalib._validation import to_numpy
 from skcalib._values import is_missing
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 _FEW_CLUSTERS = 10  # below which there is a warning
 

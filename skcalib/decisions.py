@@ -6,17 +6,20 @@ The decision is the one with the smallest expected cost at the forecast. Its cos
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import logit, softmax
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import cross_val_predict
 
 from skcalib._parallel import seed_of, threads_for
 from skcalib._parameters import check_estimator, checks_parameters
 from skcalib._records import Record, interval_rows
+from skcalib._types import Label, MatrixLike, RandomState
 from skcalib._validation import check_indices, mean_one, refuse_sparse, weighted_features
 from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
 from skcalib.errors.terms import solve_notion
@@ -25,23 +28,13 @@ from skcalib.grouping._candidates import encode_features
 from skcalib.grouping.partition import check_features
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.links._base import detection_limit, log_forecast
-from skcalib.notions import Canonical, resolve_notion
-from skcalib.problem import ForecastSummary, event_last
+from skcalib.notions import Canonical, NotionLike, resolve_notion
+from skcalib.problem import ForecastSummary, LabelsLike, event_last
 from skcalib.recalibration._corrected_model import Mixing, held_out_paths
 from skcalib.scores import DecisionCost, Elementary, LogLoss
 from skcalib.smoothers import LogitSmoother
 from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-
-    from skcalib._types import Label, MatrixLike, RandomState
-    from skcalib.notions import NotionLike
-    from skcalib.problem import LabelsLike
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,18 @@ lists the events that have one calibration curve each. The other functions also 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skcalib._chunks import Chunks, check_chunk_labels
 from skcalib._class_columns import classes_of_columns
 from skcalib._labels import check_y, one_hot, table_of
 from skcalib._ties import reach_of, top_class
+from skcalib._types import Label
 from skcalib._validation import (
     check_column,
     check_features,
@@ -26,14 +29,6 @@ from skcalib._validation import (
 )
 from skcalib.notions import NOTIONS, Auto, Canonical, Classwise, Multilabel, Notion, TopLabel
 from skcalib.problem import ForecastSummary, Problem, ScoredRows, check_problem, event_last
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label
-
 
 # --- Samples: rows of any source, read in blocks --------------------------------------------------
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skcalib._labels import check_label_list, listed
 from skcalib._packing import plain
@@ -15,11 +16,6 @@ from skcalib._validation import ROW_SUM_TOLERANCE, in_words
 from skcalib._values import shown
 from skcalib.cells import CellSums
 from skcalib.sketch import N_CELLS, ForecastSketch
-
-if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
-
-    from numpy.typing import ArrayLike
 
 
 @checks_parameters

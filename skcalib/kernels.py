@@ -10,15 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import product
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist, pdist
 
 from skcalib._values import is_finite, is_whole, shown
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 __all__ = [
     "KERNELS",

@@ -7,18 +7,15 @@ target.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from skcalib._ties import ranked_classes, top_class
 from skcalib._validation import look_up
 from skcalib._values import is_whole, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
 
 __all__ = [
     "Auto",

@@ -17,18 +17,16 @@ divergence of :math:`-H`. Both are losses: lower is better.
 from __future__ import annotations
 
 from numbers import Real
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import entr, softmax
 
 from skcalib._rows import log_softmax, row_sum
 from skcalib._ties import reach_of
 from skcalib._validation import look_up, to_numpy
 from skcalib._values import is_finite, shown
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 __all__ = [
     "Brier",

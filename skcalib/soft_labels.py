@@ -8,29 +8,24 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import entr
 from scipy.stats import binom
 
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record, interval_rows
+from skcalib._types import Label
 from skcalib._validation import weighted_rows
 from skcalib.clusters import outside_level
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.inference import MeanInterval, mean_interval
-from skcalib.notions import Multilabel, resolve_notion
+from skcalib.notions import Multilabel, NotionLike, resolve_notion
 from skcalib.problem import check_problem
-from skcalib.scores import Brier, LogLoss, resolve_loss
+from skcalib.scores import Brier, LogLoss, LossLike, ProperScore, resolve_loss
 from skcalib.tower import weighted_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label
-    from skcalib.notions import NotionLike
-    from skcalib.scores import LossLike, ProperScore
 
 _BLOCK = 2_000_000  # entries of one block of counts without one vote
 _MANY_VOTES = 50  # from which the bias of the jackknife is extrapolated

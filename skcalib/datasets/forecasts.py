@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache, partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.integrate import quad, quad_vec
@@ -14,12 +14,10 @@ from sklearn.utils import Bunch, check_random_state
 
 from skcalib._labels import draw_codes
 from skcalib._parameters import checks_parameters
+from skcalib._types import RandomState
 from skcalib._validation import check_count, look_up
 from skcalib._values import is_finite, shown
 from skcalib.scores import Brier, LogLoss
-
-if TYPE_CHECKING:
-    from skcalib._types import RandomState
 
 
 @checks_parameters

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 from scipy.special import expit
@@ -12,14 +13,10 @@ from sklearn.utils import Bunch, check_random_state
 
 from skcalib._labels import draw_codes
 from skcalib._parameters import checks_parameters
+from skcalib._types import RandomState
 from skcalib._validation import look_up
 from skcalib.datasets.forecasts import check_real, check_sizes
 from skcalib.scores import Brier, LogLoss
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skcalib._types import RandomState
 
 #: Links of `make_grouping_problem`: odd functions bounded by 1.
 LINKS: dict[str, Callable[[np.ndarray], np.ndarray]] = {

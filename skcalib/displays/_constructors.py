@@ -13,9 +13,11 @@ from __future__ import annotations
 
 from functools import wraps
 from inspect import Parameter, signature
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from skcalib._docstrings import (
     add_entries,
@@ -27,18 +29,13 @@ from skcalib._docstrings import (
 )
 from skcalib._labels import check_y
 from skcalib._parameters import ENTRIES, checks_parameters
+from skcalib._types import CV, MatrixLike, ResponseMethod
 from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.estimators._response import held_out_problem, label_proba
 from skcalib.notions import Multilabel, resolve_notion
 from skcalib.problem import ForecastSummary, check_sketch
 from skcalib.scores import Brier, LogLoss, Spherical, resolve_loss
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-
-    from skcalib._types import CV, MatrixLike, ResponseMethod
 
 
 class Display:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Sequence
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parameters import checks_parameters
+from skcalib._types import AxesLike
 from skcalib._values import shown
 from skcalib.displays._constructors import complete_docstrings
-from skcalib.monitoring import CalibrationMonitor, SequentialCalibrationTest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skcalib._types import AxesLike
-    from skcalib.monitoring import Alarm, Window
+from skcalib.monitoring import Alarm, CalibrationMonitor, SequentialCalibrationTest, Window
 
 
 @complete_docstrings

@@ -9,9 +9,10 @@ odds are shifted until their mean is one of the limits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.optimize import brentq
@@ -20,12 +21,7 @@ from scipy.stats import beta
 
 from skcalib.clusters import cluster_sums, effective_size
 from skcalib.few_events import FEW_LABELS
-from skcalib.scores import Brier, LogLoss
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skcalib.scores import ProperScore
+from skcalib.scores import Brier, LogLoss, ProperScore
 
 FEW_REASON = "few events: the limits are those of their exact number"
 _REACH = 36.0  # largest log odds of a forecast, which the shifts can move to either end

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from numpy.typing import ArrayLike
 from scipy.stats import norm as normal
 from sklearn.utils import check_random_state
 
 from skcalib._parameters import checks_parameters
+from skcalib._types import Label, RandomState
 from skcalib._validation import check_count, meant
 from skcalib._values import shown
 from skcalib.error_intervals.quantities import QUANTITIES, by
@@ -16,15 +19,7 @@ from skcalib.error_intervals.question import ErrorInterval, Question, all_option
 from skcalib.error_intervals.resampling import bootstrap, jackknife, subsampling
 from skcalib.errors.density import kde_calibration_error
 from skcalib.events import refuse_groups
-from skcalib.problem import ForecastSummary, check_problem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label, RandomState
-    from skcalib.problem import LabelsLike
+from skcalib.problem import ForecastSummary, LabelsLike, check_problem
 
 #: Public names of metrics -> functions with their options.
 METRICS = {name: one.metric for name, one in by("name").items()}

@@ -6,9 +6,10 @@ A new error is a function and an entry here. The entry gives its name in
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skcalib.error_intervals import methods
 from skcalib.errors import (
@@ -22,9 +23,6 @@ from skcalib.errors import (
     unconditional_mean_embedding_error,
 )
 from skcalib.errors.logistic import integrated_calibration_index
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 
 @dataclass(frozen=True)

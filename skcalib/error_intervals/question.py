@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,14 +16,8 @@ from skcalib._validation import weighted_rows
 from skcalib._values import number_of
 from skcalib.clusters import independent_size, student_level
 from skcalib.events import only_problem
-from skcalib.notions import Multilabel
+from skcalib.notions import Multilabel, Notion
 from skcalib.problem import Problem, check_problem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skcalib.notions import Notion
-
 
 # --- The record of an interval --------------------------------------------------------------------
 

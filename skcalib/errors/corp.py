@@ -7,15 +7,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from skcalib._labels import draw_codes
 from skcalib._parallel import draw_each, run_each
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
+from skcalib._types import Label, RandomState
 from skcalib._validation import check_count
 from skcalib._values import shown
 from skcalib.errors.isotonic_curve import (
@@ -27,19 +29,11 @@ from skcalib.errors.isotonic_curve import (
 )
 from skcalib.events import binary_events, named_events
 from skcalib.few_events import refutation
-from skcalib.notions import Canonical, Multilabel, resolve_notion
-from skcalib.problem import ForecastSummary, check_problem
+from skcalib.notions import Canonical, Multilabel, NotionLike, resolve_notion
+from skcalib.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
-from skcalib.scores import resolve_loss
+from skcalib.scores import LossLike, ProperScore, resolve_loss
 from skcalib.tower import weighted_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label, RandomState
-    from skcalib.notions import NotionLike
-    from skcalib.problem import LabelsLike, Problem
-    from skcalib.scores import LossLike, ProperScore
 
 
 @dataclass(frozen=True, eq=False)

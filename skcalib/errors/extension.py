@@ -25,9 +25,10 @@ the smallest is needed; if they clearly reject, the finest level that adds to th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -37,14 +38,9 @@ from scipy.special import expit, log_softmax, softmax
 from skcalib.clusters import cluster_sums
 from skcalib.inference import ranked_above
 from skcalib.links._base import row_blocks
-from skcalib.links.averaging import cost, identity_model
+from skcalib.links.averaging import Model, cost, identity_model
 from skcalib.links.basis_block import FEW_CLASSES
 from skcalib.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from skcalib.links.averaging import Model
 
 _LEAST_SAMPLES = 50  # for which an extension is sought
 _COARSEST, _PER_CELL = 16, 8  # cells of two classes; least samples of a cell

@@ -6,10 +6,12 @@ the confidence band (`_isotonic_interval`) covers the true curve.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from copy import copy
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 from scipy.special import rel_entr
 from scipy.stats import chi2
@@ -19,11 +21,6 @@ from skcalib._values import is_whole, shown
 from skcalib.clusters import independent_size, intraclass_correlation, student_level
 from skcalib.problem import Problem
 from skcalib.smoothers.partition import TiedScores
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike
 
 BANDS = ("consistency", "confidence")
 _ENTRIES = 1 << 20  # labels drawn at a time, to bound the memory

@@ -12,33 +12,26 @@ K) time and O(n K) memory. So beyond 20,000 samples the default takes the pairs 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from math import fsum
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from skcalib._parameters import checks_parameters
+from skcalib._types import Label, RowIndex
 from skcalib._validation import look_up, mean_one
 from skcalib._values import shown
 from skcalib.clusters import cluster_sums
-from skcalib.kernels import KERNELS, Kernel, LaplacianKernel
-from skcalib.notions import resolve_notion
-from skcalib.problem import check_problem
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label, RowIndex
-    from skcalib.kernels import KernelLike
-    from skcalib.notions import Notion, NotionLike
-    from skcalib.problem import Problem
+from skcalib.kernels import KERNELS, Kernel, KernelLike, LaplacianKernel
+from skcalib.notions import Notion, NotionLike, resolve_notion
+from skcalib.problem import Problem, check_problem
 
 STATISTICS = ("auto", "biased", "unbiased", "linear", "block")
 MANY = 20_000  # samples up to which "auto" takes all pairs, and of more as many pairs as of these

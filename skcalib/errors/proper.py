@@ -7,14 +7,16 @@ each sample, which `skcalib.errors.terms` defines.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from skcalib._labels import check_label_list, check_y, one_hot, unique_labels
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
+from skcalib._types import Label, Method
 from skcalib._validation import check_features, check_indices, drop_zero_weights
 from skcalib._values import shown
 from skcalib.errors.terms import (
@@ -27,21 +29,20 @@ from skcalib.errors.terms import (
     smooth_held_out,
 )
 from skcalib.events import only_problem, over_problems
-from skcalib.notions import Canonical, resolve_notion
-from skcalib.problem import check_problem
-from skcalib.scores import Brier, Divergence, LogLoss, ProperScore, Spherical, resolve_loss
+from skcalib.notions import Canonical, NotionLike, resolve_notion
+from skcalib.problem import LabelsLike, check_problem
+from skcalib.scores import (
+    Brier,
+    Divergence,
+    LogLoss,
+    LossLike,
+    ProperScore,
+    Spherical,
+    resolve_loss,
+)
 from skcalib.smoothers import DirichletKernel
-from skcalib.smoothers.named import resolve_smoother
+from skcalib.smoothers.named import SmootherLike, resolve_smoother
 from skcalib.tower import weighted_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label, Method
-    from skcalib.notions import NotionLike
-    from skcalib.problem import LabelsLike
-    from skcalib.scores import LossLike
-    from skcalib.smoothers.named import SmootherLike
 
 
 @checks_parameters

@@ -8,7 +8,7 @@ probabilities.
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn import get_config
@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import check_cv
-from sklearn.utils import InputTags, get_tags, indexable
+from sklearn.utils import InputTags, Tags, get_tags, indexable
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, process_routing
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
@@ -39,9 +39,6 @@ from skcalib.estimators._response import (
 from skcalib.notions import Multilabel, resolve_notion
 from skcalib.problem import Problem, check_problem
 from skcalib.recalibration._base import warn_without_weight, weight_params
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 
 class MetaEstimator(MetaEstimatorMixin, BaseEstimator):

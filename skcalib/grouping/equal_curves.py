@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import legvander
+from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from sklearn.utils import check_random_state
 
 from skcalib._formatting import pvalue_text
 from skcalib._parameters import checks_parameters
 from skcalib._ties import merge_ties
+from skcalib._types import Label, RandomState
 from skcalib._validation import check_count, check_indices
 from skcalib.clusters import cluster_sums, number_clusters
 from skcalib.events import binary_events
 from skcalib.grouping._statistics import EqualScores
 from skcalib.grouping.by_group import join, split_and_join
-from skcalib.notions import resolve_notion
-from skcalib.problem import ForecastSummary, Problem, check_problem
+from skcalib.notions import NotionLike, resolve_notion
+from skcalib.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
 from skcalib.significance.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 from skcalib.significance.windows import two_windows
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label, RandomState
-    from skcalib.notions import NotionLike
-    from skcalib.problem import LabelsLike
 
 DEGREE = 7  # of the largest polynomial
 #: Samples of each window, and clusters, at least.

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
@@ -17,23 +19,14 @@ from skcalib._labels import check_y
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties
+from skcalib._types import Label, MatrixLike, RandomState
 from skcalib._validation import check_indices, weighted_features
-from skcalib.grouping._candidates import MOST_GROUPS, Pair, encode_features, form_groups
-from skcalib.grouping._statistics import LEAST_SIZE, EqualScores, compare, compare_all
+from skcalib.grouping._candidates import MOST_GROUPS, Candidates, Pair, encode_features, form_groups
+from skcalib.grouping._statistics import LEAST_SIZE, EqualScores, Tested, compare, compare_all
 from skcalib.grouping.partition import check_features
 from skcalib.notions import TopLabel
-from skcalib.problem import check_problem
+from skcalib.problem import Problem, check_problem
 from skcalib.pvalues import benjamini_hochberg
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label, MatrixLike, RandomState
-    from skcalib.grouping._candidates import Candidates
-    from skcalib.grouping._statistics import Tested
-    from skcalib.problem import Problem
 
 #: Maximum number of compared samples.
 MOST_ROWS = 50_000

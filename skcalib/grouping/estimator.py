@@ -6,43 +6,35 @@ import numbers
 import threading
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import norm
-from sklearn.utils import check_random_state, get_tags
+from sklearn.base import BaseEstimator
+from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from skcalib._parallel import run_each, threads_for
 from skcalib._parameters import check_parameters_of
+from skcalib._types import (
+    CV,
+    MatrixLike,
+    PartitionerLike,
+    RandomState,
+    ResponseMethod,
+    Strategy,
+)
 from skcalib._validation import check_count
 from skcalib._values import shown
 from skcalib.estimators._base import ClassifierInspector
-from skcalib.grouping._fit import GroupingProblem, fit_problem
+from skcalib.grouping._fit import GroupingFit, GroupingProblem, fit_problem
 from skcalib.grouping.partition import allows_nan, check_features
-from skcalib.notions import resolve_notion
+from skcalib.notions import Notion, NotionLike, resolve_notion
 from skcalib.problem import Problem, check_problem
 from skcalib.pvalues import bonferroni
-from skcalib.scores import resolve_loss
-from skcalib.smoothers.named import resolve_smoother
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-    from sklearn.utils import Tags
-
-    from skcalib._types import (
-        CV,
-        MatrixLike,
-        PartitionerLike,
-        RandomState,
-        ResponseMethod,
-        Strategy,
-    )
-    from skcalib.grouping._fit import GroupingFit
-    from skcalib.notions import Notion, NotionLike
-    from skcalib.scores import LossLike, ProperScore
-    from skcalib.smoothers.named import SmootherLike
+from skcalib.scores import LossLike, ProperScore, resolve_loss
+from skcalib.smoothers.named import SmootherLike, resolve_smoother
 
 #: Held by `fit` while it stores the attributes.
 _STORING = threading.Lock()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from skcalib._formatting import nonnegative_text, pvalue_text
 from skcalib._records import Record
+from skcalib._types import Label, MatrixLike, RandomState
 from skcalib._validation import check_indices, weighted_features
 from skcalib.grouping._candidates import encode_features
 from skcalib.grouping.estimator import GroupingLossEstimator
@@ -17,14 +20,7 @@ from skcalib.problem import check_problem
 from skcalib.recalibration import CalibrationImprovement
 from skcalib.recalibration._base import recalibrated_proba
 from skcalib.recalibration.improvement import check_after, improvement_of_losses
-from skcalib.scores import resolve_loss
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-
-    from skcalib._types import Label, MatrixLike, RandomState
-    from skcalib.scores import LossLike
+from skcalib.scores import LossLike, resolve_loss
 
 
 @dataclass(frozen=True)

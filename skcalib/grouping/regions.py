@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -12,9 +13,6 @@ from skcalib._records import Record
 from skcalib.grouping.partition import Cells, order_of
 from skcalib.inference import clopper_pearson, mean_interval, rate_interval
 from skcalib.pvalues import monte_carlo_pvalue
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: Samples, times permutations, of one batch of the permutation test.
 _AT_ONCE = 65_536

@@ -8,10 +8,11 @@ log odds, in which each sample has the weight :math:`w p (1 - p)`, its informati
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from copy import copy
 from dataclasses import replace
 from math import factorial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import legder, legval
@@ -22,9 +23,6 @@ from skcalib._rows import log_softmax, row_max
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.basis_block import FEW_CLASSES, BasisBlock
 from skcalib.links.distribution import DistributionFunction, cell_sums
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
 
 _FEWEST, _MOST = 6, 15  # polynomials of a curve
 _SIMPLE = 5  # highest degree of the first group of polynomials of a curve

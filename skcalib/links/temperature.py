@@ -13,19 +13,22 @@ maximum likelihood, with the Newton method `minimise_convex`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy.stats import chi2
 
 from skcalib._labels import labels_or_shares
 from skcalib._validation import mean_one
-from skcalib.links._base import Link, LinkFit, likelihood_tolerance, minimise_convex, row_blocks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skcalib.links._base import LogRows
+from skcalib.links._base import (
+    Link,
+    LinkFit,
+    LogRows,
+    likelihood_tolerance,
+    minimise_convex,
+    row_blocks,
+)
 
 _SUBSAMPLE = 2000  # rows of the warm start
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -15,9 +16,6 @@ from skcalib._parameters import completes_docstrings
 from skcalib.kernels import Kernel
 from skcalib.monitoring._streams import Streams, check_alpha
 from skcalib.notions import NOTIONS, resolve_notion
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _KERNELS = {
     one.__name__: one

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from skcalib._labels import check_label_list, check_y, listed
 from skcalib._records import Record
@@ -25,16 +27,8 @@ from skcalib.monitoring._alternatives import (
     ScoreAlternatives,
     TemperatureAlternatives,
 )
-from skcalib.notions import Auto, Canonical, Classwise, TopLabel, resolve_notion
+from skcalib.notions import Auto, Canonical, Classwise, NotionLike, TopLabel, resolve_notion
 from skcalib.problem import Problem, check_problem
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-
-    from skcalib.notions import NotionLike
 
 _NOTIONS = (Auto, Canonical, Classwise, TopLabel)
 _MOST_POINTS = 2000  # of a path

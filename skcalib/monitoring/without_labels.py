@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import softmax
 from scipy.stats import pearson3
 
@@ -13,6 +14,7 @@ from skcalib._class_columns import check_column_names
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties, top_class
+from skcalib._types import Label
 from skcalib._validation import check_indices, check_proba, drop_zero_weights
 from skcalib.clusters import effective_size, inflation
 from skcalib.error_intervals import ErrorInterval
@@ -22,11 +24,6 @@ from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.temperature import fit_bias_corrected
 from skcalib.problem import check_problem
 from skcalib.scores import Brier, LogLoss
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label
 
 _FEWEST_PAIRS = 1e-100  # as a share of all pairs; below it there is no area
 #: Field -> (name, smallest and largest value).

@@ -5,9 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import validate_data
@@ -17,12 +18,7 @@ from skcalib._labels import check_y, class_columns, one_hot_rows
 from skcalib._validation import check_features, check_indices, check_weight
 from skcalib.links._base import detection_limit
 from skcalib.recalibration._base import LogitRecalibrator
-from skcalib.scores import LogLoss, resolve_training_loss
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from skcalib.scores import ProperScore
+from skcalib.scores import LogLoss, ProperScore, resolve_training_loss
 
 MAX_PASSES = 18  # over the chunks, in all
 

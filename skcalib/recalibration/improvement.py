@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.stats import t as student
+from sklearn.base import BaseEstimator
 
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
+from skcalib._types import Label
 from skcalib._validation import check_indices
 from skcalib.clusters import independent_size, outside_level
 from skcalib.inference import mean_interval
-from skcalib.problem import check_problem
+from skcalib.problem import Problem, check_problem
 from skcalib.recalibration._base import is_injective, recalibrated_proba
-from skcalib.scores import resolve_loss
+from skcalib.scores import LossLike, resolve_loss
 from skcalib.tower import weighted_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-
-    from skcalib._types import Label
-    from skcalib.problem import Problem
-    from skcalib.scores import LossLike
 
 
 @dataclass(frozen=True)

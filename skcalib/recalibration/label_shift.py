@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import null_space
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
@@ -19,13 +20,8 @@ from skcalib._values import shown
 from skcalib.clusters import effective_size, outside_level
 from skcalib.recalibration._base import LogitRecalibrator, Recalibrator
 from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.scores import resolve_training_loss
+from skcalib.scores import LossLike, resolve_training_loss
 from skcalib.tower import weighted_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib.scores import LossLike
 
 _EM_STEPS = 20  # after the optimiser, each of which raises the likelihood
 _PRIOR = 0.5  # samples of each class that the prior of the frequencies stands for

@@ -10,14 +10,16 @@ from __future__ import annotations
 import warnings
 from functools import partial
 from itertools import chain, combinations
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._types import Bandwidth, Bins, Strategy
 from skcalib._validation import mean_one, number_of_samples
 from skcalib._values import shown
 from skcalib.clusters import outside_level
@@ -32,16 +34,10 @@ from skcalib.links._base import (
 from skcalib.notions import rests_and_classes
 from skcalib.recalibration._base import Recalibrator
 from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.scores import LogLoss
+from skcalib.scores import LogLoss, LossLike
 from skcalib.smoothers import DirichletKernel, QuantileBins, UniformBins
 from skcalib.smoothers.partition import interpolate, isotonic_cells
 from skcalib.tower import weighted_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Bandwidth, Bins, Strategy
-    from skcalib.scores import LossLike
 
 #: Weak shrinkage towards the identity, in samples: keeps separable fits finite.
 _WEAK = 1e-2

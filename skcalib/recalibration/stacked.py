@@ -23,6 +23,7 @@ from skcalib.inference import MeanInterval, mean_interval
 from skcalib.links._base import minimise_convex
 from skcalib.problem import Problem
 from skcalib.recalibration._base import (
+    Recalibrator,
     fit_recalibrator,
     folds_among,
     is_increasing,
@@ -624,7 +625,7 @@ RECALIBRATORS = {
 }
 
 
-def resolve_recalibrator(recalibrator):
+def resolve_recalibrator(recalibrator: Any) -> Recalibrator:
     """A recalibrator, by its name or as an object; raises for other values."""
     if isinstance(recalibrator, str) and recalibrator in RECALIBRATORS:
         return RECALIBRATORS[recalibrator]()

@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from functools import partial
 from itertools import combinations
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
@@ -27,16 +28,10 @@ from skcalib.links.temperature import (
     optimal_inverse_temperature,
 )
 from skcalib.recalibration._base import LogitRecalibrator, warn_if_slow
-from skcalib.recalibration._chunked import FittedFromChunks
+from skcalib.recalibration._chunked import ChunkedLogits, FittedFromChunks
 from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.scores import Brier, LogLoss
+from skcalib.scores import Brier, LogLoss, LossLike, ProperScore
 from skcalib.tower import weighted_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib.recalibration._chunked import ChunkedLogits
-    from skcalib.scores import LossLike, ProperScore
 
 _SLOW = 30_000_000  # probabilities from which the fit of biases takes long
 _LARGE = 1 << 22  # probabilities whose logarithms are not stored

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skcalib._ties import reach_of
 from skcalib._validation import mean_one
@@ -12,9 +11,6 @@ from skcalib.notions import rests_and_classes
 from skcalib.recalibration._sketched import FittedFromSketch
 from skcalib.recalibration.one_vs_rest import OneVsRestRecalibrator
 from skcalib.smoothers.partition import TiedScores
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 
 class VennAbersRecalibrator(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore=PR02

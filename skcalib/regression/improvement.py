@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 
 from skcalib._validation import check_confidence_level
 from skcalib.recalibration.improvement import CalibrationImprovement, improvement_of_losses
 from skcalib.regression.reliability import check_moments, losses
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
 
 
 def dawid_sebastiani_improvement(

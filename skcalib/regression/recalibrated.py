@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import inspect
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
-from sklearn.base import RegressorMixin, clone
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_array, column_or_1d, indexable
@@ -15,17 +16,12 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of, completes_docstrings
+from skcalib._types import CV, MatrixLike
 from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib._values import shown
 from skcalib.estimators._base import MetaEstimator
 from skcalib.estimators._response import clone_estimator, fit_rows
 from skcalib.regression.scaling import VarianceScaling
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-
-    from skcalib._types import CV, MatrixLike
 
 
 @completes_docstrings

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
@@ -20,9 +20,6 @@ from skcalib.inference import mean_interval
 from skcalib.scores import DawidSebastiani
 from skcalib.smoothers import QuantileBins
 from skcalib.tower import weighted_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)

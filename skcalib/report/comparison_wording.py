@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from skcalib._formatting import interval
 from skcalib.inference import MeanInterval
-from skcalib.report.findings import ROUNDING
+from skcalib.report.findings import ROUNDING, Compared
 from skcalib.report.wording import short_verdict
-
-if TYPE_CHECKING:
-    from skcalib.report.findings import Compared
 
 QUANTITIES = {
     "log": "Log loss",

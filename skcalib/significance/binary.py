@@ -10,10 +10,12 @@ negative.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from scipy.stats import chi2
 from scipy.stats import t as student
@@ -21,24 +23,16 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._parameters import checks_parameters
+from skcalib._types import BinCount, Label, RandomState, Strategy
 from skcalib._validation import check_count, look_up
 from skcalib.clusters import cluster_sums, independent_size
 from skcalib.errors.isotonic_curve import label_draws
 from skcalib.events import named_events
 from skcalib.few_events import FEW, refutation, uncertain_labels
 from skcalib.notions import Canonical
-from skcalib.problem import ForecastSummary, Problem, check_problem
+from skcalib.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
-from skcalib.smoothers import QuantileBins, UniformBins
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import BinCount, Label, RandomState, Strategy
-    from skcalib.problem import LabelsLike
-    from skcalib.smoothers import PartitionSmoother
+from skcalib.smoothers import PartitionSmoother, QuantileBins, UniformBins
 
 STRATEGIES = {"uniform": UniformBins, "quantile": QuantileBins}
 

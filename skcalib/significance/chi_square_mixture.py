@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 #: The least p-value: the probability itself may underflow to 0.
 SMALLEST = float(np.finfo(np.float64).tiny)

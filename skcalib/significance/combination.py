@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
 import numpy as np
 from scipy.special import chdtrc, logsumexp
@@ -11,9 +12,6 @@ from skcalib._parameters import checks_parameters
 from skcalib._validation import look_up
 from skcalib._values import shown
 from skcalib.pvalues import CalibrationTest, e_value_test
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 METHODS = ("product", "mean", "calibrated", "fisher")
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from skcalib._labels import draw_codes
 from skcalib._parallel import draw_each
 from skcalib._parameters import checks_parameters
+from skcalib._types import Label, RandomState
 from skcalib._validation import check_count
 from skcalib._values import number_of, shown
 from skcalib.errors import calibration_error
 from skcalib.few_events import FEW, refutation, uncertain_labels
 from skcalib.problem import check_problem
 from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label, RandomState
 
 
 @checks_parameters

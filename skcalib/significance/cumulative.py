@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from skcalib._parameters import checks_parameters
 from skcalib._ties import level_starts
+from skcalib._types import Label, RandomState
 from skcalib._validation import look_up
-from skcalib.problem import Problem
+from skcalib.problem import LabelsLike, Problem
 from skcalib.pvalues import CalibrationTest
 from skcalib.significance.binary import BinaryTest, check_binary, ratio, run_test
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label, RandomState
-    from skcalib.problem import LabelsLike
 
 
 @checks_parameters

@@ -6,29 +6,21 @@ in a few directions that the forecasts determine: see `calibration_e_value`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 
 from skcalib._parameters import checks_parameters
+from skcalib._types import Label, RandomState
 from skcalib.errors.kernel import resolve_kernel
-from skcalib.kernels import any_order
-from skcalib.notions import NOTIONS, resolve_notion
+from skcalib.kernels import Kernel, KernelLike, any_order
+from skcalib.notions import NOTIONS, NotionLike, resolve_notion
 from skcalib.problem import check_problem
-from skcalib.pvalues import e_value_test
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label, RandomState
-    from skcalib.kernels import Kernel, KernelLike
-    from skcalib.notions import NotionLike
-    from skcalib.pvalues import CalibrationTest
+from skcalib.pvalues import CalibrationTest, e_value_test
 
 _VARIANCES = (4.0, 30.0)  # of the prior, in units of the most informative direction
 _MOST_VARIANCE = 1000.0  # of the prior of a function at a point

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import t as student
@@ -18,6 +19,7 @@ from skcalib._formatting import pvalue_text, record_text
 from skcalib._labels import check_y, listed, unique_labels
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
+from skcalib._types import Label
 from skcalib._validation import check_indices, to_numpy, weighted_rows
 from skcalib._values import shown
 from skcalib.clusters import (
@@ -37,17 +39,10 @@ from skcalib.errors.logistic import (
 from skcalib.events import named_events
 from skcalib.few_events import FEW, uncertain_labels
 from skcalib.inference import MeanInterval, difference_interval, interval_pvalue, mean_interval
-from skcalib.notions import resolve_notion
-from skcalib.problem import ForecastSummary, Problem, ProblemSummary
+from skcalib.notions import Notion, NotionLike, resolve_notion
+from skcalib.problem import ForecastSummary, LabelsLike, Problem, ProblemSummary
 from skcalib.scores import Brier, LogLoss
 from skcalib.tower import weighted_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label
-    from skcalib.notions import Notion, NotionLike
-    from skcalib.problem import LabelsLike
 
 #: Field -> its name in the table.
 QUANTITIES = {

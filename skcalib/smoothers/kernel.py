@@ -10,18 +10,20 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import gammaln, softmax
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._types import Bandwidth, RandomState
 from skcalib._validation import look_up
 from skcalib._values import is_finite, shown
-from skcalib.scores import SCORES, Brier, ProperScore
+from skcalib.scores import SCORES, Brier, LossLike, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds
 from skcalib.smoothers._dirichlet.beta import (
     beta_average,
@@ -30,12 +32,6 @@ from skcalib.smoothers._dirichlet.beta import (
     beta_log_likelihoods,
 )
 from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Bandwidth, RandomState
-    from skcalib.scores import LossLike
 
 CRITERIA = ("loo", "risk", "scott")
 _MANY_CLASSES = 5  # from this number of classes on, the neighbours are counted

@@ -3,18 +3,15 @@ r"""The smoother that averages recalibration maps, out of fold."""
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from skcalib._types import CV, RandomState
 from skcalib._validation import ROW_SUM_TOLERANCE
 from skcalib.links.averaging import PER_CLASS, averaged_map
 from skcalib.smoothers._base import OutOfFoldSmoother
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import CV, RandomState
 
 _MANY_CLASSES = 20  # from which few samples per class give a warning
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._values import is_whole, shown
 from skcalib.smoothers._base import Smoother
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 _ENTRIES = 4_000_000  # entries of the arrays of a chunk, to bound the memory
 _SAME = 1e-12  # distances that differ by no more are equal, as rounding separates them

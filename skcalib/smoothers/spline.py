@@ -7,21 +7,18 @@ and `_firth` the penalised logistic regression.
 from __future__ import annotations
 
 from numbers import Integral
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import expit, logit, perm
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._types import CV, RandomState
 from skcalib._values import shown
 from skcalib.clusters import cluster_sums, effective_size, independent_size, inflation
 from skcalib.smoothers._base import OutOfFoldSmoother
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import CV, RandomState
 
 #: Quantiles of the scores at which the knots lie (Harrell, table 2.3).
 _PLACES = {3: (0.1, 0.5, 0.9), 4: (0.05, 0.35, 0.65, 0.95), 5: (0.05, 0.275, 0.5, 0.725, 0.95)}

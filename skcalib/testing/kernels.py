@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
 from skcalib.kernels import Kernel
 from skcalib.testing._laws import checker, duplicate, need, need_close, run_laws, simplex_points
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @checker

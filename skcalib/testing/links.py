@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +17,6 @@ from skcalib.testing._laws import (
     run_laws,
     simplex_points,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: Parameters to try: distance from `start`, and share of parameters that change.
 MOVES = ((0.1, 1.0), (0.5, 1.0), (2.0, 1.0), (0.5, 0.5), (2.0, 0.2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from skcalib.testing._laws import (
     run_laws,
     simplex_points,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @checker

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from skcalib.testing._laws import (
     accepted,
@@ -18,11 +18,6 @@ from skcalib.testing._laws import (
     run_laws,
     simplex_points,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sklearn.base import BaseEstimator
 
 DECLARATIONS = ("injective_", "preserves_argmax_", "preserves_order_")
 

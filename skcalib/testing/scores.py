@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skcalib.scores import ProperScore
 from skcalib.testing._laws import checker, duplicate, need, need_close, run_laws, simplex_points
 from skcalib.tower import expected_divergence
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @checker

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.base import clone
@@ -20,9 +20,6 @@ from skcalib.testing._laws import (
     run_laws,
     simplex_points,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 # Larger than rounding errors of sums, smaller than the influence of a single sample.
 TOLERANCE = 1e-6

@@ -9,21 +9,18 @@ forecasts in a bin (binning bias, falls with B).
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import floor, log, sqrt
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from skcalib._parameters import checks_parameters
+from skcalib._types import Strategy
 from skcalib._validation import check_count, check_not_negative, look_up
 from skcalib._values import is_whole, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skcalib._types import Strategy
 
 LOG2 = log(2)
 

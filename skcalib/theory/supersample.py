@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import log
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, indexable
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
@@ -15,18 +16,13 @@ from sklearn.utils.validation import check_consistent_length
 from skcalib._labels import check_classes, check_y, one_hot, unique_labels
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
+from skcalib._types import BinCount, Label, MatrixLike, RandomState, ResponseMethod, Strategy
 from skcalib._validation import check_count, check_indices, look_up, take_rows
 from skcalib.errors import calibration_error
 from skcalib.estimators._response import classifier_proba, clone_estimator, fit_rows
 from skcalib.notions import Auto
 from skcalib.recalibration._base import align_columns
 from skcalib.theory.bounds import BIN_RULES, LOG2, STRATEGIES, parse_bins
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-
-    from skcalib._types import BinCount, Label, MatrixLike, RandomState, ResponseMethod, Strategy
 
 NOTE = (
     "A plug-in estimate from k draws cannot exceed ln k for any information, and is not an "
