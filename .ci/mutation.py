@@ -20,7 +20,6 @@ import csv
 import datetime
 import importlib.abc
 import importlib.util
-import io
 import os
 import random
 import shutil
@@ -30,7 +29,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from contextlib import redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -197,6 +196,7 @@ def mutants_of(path):
 # --- The tests of a module ------------------------------------------------------------------------
 
 
+@cache
 def tests_of(path, root):
     """Test files that have to notice, those named after the module first."""
     place = path.relative_to(root / "skcalib")
@@ -256,9 +256,10 @@ class Clock:
             os._exit(0)
 
 
-def is_killed(mutant, root, seconds):
-    """Run the tests of a mutant in a child process; whether they fail."""
+def start_tests(mutant, root, seconds):
+    """Run the tests of a mutant in a child process, which fails if one of them does; its number."""
     path, *_, source = mutant
+    tests = tests_of(path, root)
     child = os.fork()
     if child == 0:
         os.chdir(root)
@@ -272,9 +273,8 @@ def is_killed(mutant, root, seconds):
 
         options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--every", "3"]
         clock = Clock(seconds)
-        for test in tests_of(path, root):  # file by file: most mutants fail in the first one
-            with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-                code = int(pytest.main([*options, test], plugins=[clock]))
+        for test in tests:  # file by file: most mutants fail in the first one
+            code = int(pytest.main([*options, test], plugins=[clock]))
             if code not in (0, 5):  # 5: no tests
                 os._exit(1)
         os._exit(0)
@@ -287,7 +287,7 @@ def run(mutants, root, *, seconds, ends, n_jobs):
     while waiting or running:
         while waiting and len(running) < n_jobs and time.monotonic() < ends:
             number, mutant = waiting.pop(0)
-            running[is_killed(mutant, root, seconds)] = number
+            running[start_tests(mutant, root, seconds)] = number
         if not running:
             break
         child, status = os.wait()
