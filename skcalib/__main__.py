@@ -31,13 +31,21 @@ try:
         add_monitor,
         add_reading,
         columns_of,
+        print_line,
         print_note,
         reading,
         run_monitor,
     )
     from skcalib.io import read_predictions
     from skcalib.io._classes import advice, normalize
-    from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, read_parts, suffix_of
+    from skcalib.io.files import (
+        SUFFIXES,
+        LateLabelError,
+        count_rows,
+        name_of,
+        read_parts,
+        suffix_of,
+    )
     from skcalib.report import CalibrationReport, ComparisonReport
     from skcalib.report.findings import stage
     from skcalib.report.rendering import is_page, render_page
@@ -61,12 +69,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run(sys.argv[1:] if arguments is None else list(arguments))
     except KeyboardInterrupt:
-        _complain("interrupted.")
+        print_line("interrupted.")
         return 130
     except MemoryError as error:
-        _complain(f"there is not enough memory ({error})." if str(error) else "no memory is left.")
+        print_line(f"there is not enough memory ({error})." if str(error) else "no memory is left.")
     except (ValueError, OSError) as error:
-        _complain(str(error))
+        print_line(str(error))
     return 2
 
 
@@ -118,12 +126,6 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message):
         super().error(printable(message))
-
-
-def _complain(message):
-    """Print an error as one line, if there is a place for it."""
-    with suppress(OSError):
-        print(f"skcalib: {printable(' '.join(message.split()))}", file=sys.stderr)
 
 
 @contextmanager
@@ -352,9 +354,7 @@ def _add_output(parser, *, default):
 
 
 def _report_of_files(options, verbose):
-    names = options.name or [
-        path.name[: path.name.rfind(suffix_of(path))] for path in options.files
-    ]
+    names = options.name or [name_of(path) for path in options.files]
     if len(names) != len(options.files):
         raise ValueError(
             f"There are {len(options.files)} files, but {len(names)} names: give --name once for "
@@ -448,10 +448,9 @@ def _read_sketch(path, options, features, verbose, labels):
     if wanted is None and options.save_sketch is not None:
         wanted = True
     if wanted is None and n_rows > LARGE and not features:
-        print(
-            f"skcalib: {path.name} has about {n_rows:,} rows: their sums are taken block by block "
-            "(--no-sketch reads the rows into memory).",
-            file=sys.stderr,
+        print_line(
+            f"{path.name} has about {n_rows:,} rows: their sums are taken block by block "
+            "(--no-sketch reads the rows into memory)."
         )
     elif not wanted:
         if options.save_sketch is not None:

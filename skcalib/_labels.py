@@ -156,7 +156,8 @@ def check_classes(y, n_columns, *, labels=None, pos_label=None, name="y_proba"):
     if pos_label is not None:
         classes = put_positive_last(classes, pos_label, reorder=n_columns == 1)
     if labels is None and len(classes) < n_columns and _count_columns(classes, n_columns):
-        if classes[0] == 0 and len(classes) > 2:  # those that count from 1, or of events, have not
+        # Labels that count from 1 have no 0; 0 and 1 alone are more likely those of an event.
+        if classes[0] == 0 and len(classes) > 2:
             return np.arange(n_columns, dtype=classes.dtype)
         numbers = f"labels=range({n_columns}) if labels are the numbers of columns"
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,10 +64,16 @@ def reading(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
+def print_line(message: str) -> None:
+    """Print a message as one line on standard error, if there is a place for it."""
+    with suppress(OSError):
+        print(f"skcalib: {printable(' '.join(message.split()))}", file=sys.stderr)
+
+
 def print_note(name: str, note: str) -> None:
-    """Print on standard error what the values of a table show about its columns."""
+    """Print what the values of a table show about its columns."""
     if note:
-        print(f"skcalib: {printable(name)}: {printable(note)}.", file=sys.stderr)
+        print_line(f"{name}: {note}.")
 
 
 def add_monitor(commands: Any) -> None:

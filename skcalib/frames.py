@@ -13,7 +13,7 @@ from skcalib._packing import plain
 from skcalib._parameters import checks_parameters
 from skcalib._ties import RESOLUTION
 from skcalib._validation import ROW_SUM_TOLERANCE, in_words
-from skcalib._values import shown
+from skcalib._values import is_missing, shown
 from skcalib.cells import CellSums
 from skcalib.sketch import N_CELLS, ForecastSketch
 
@@ -148,7 +148,7 @@ def _refuse_columns(names, known):
 
 
 def _sorted_labels(values, y_true):
-    if any(value is None or value != value for value in values):
+    if any(map(is_missing, values)):
         raise ValueError(f"{y_true!r} has missing values: labels are needed in all rows.")
     try:
         return np.array(sorted(values))

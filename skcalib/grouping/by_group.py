@@ -18,6 +18,7 @@ from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties
 from skcalib._validation import check_indices, mean_one, take_rows, weighted_rows
+from skcalib._values import is_missing
 from skcalib.clusters import cluster_sums, effective_size, independent_size
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.events import binary_events, named_events, refuse_data_of_summary
@@ -381,7 +382,7 @@ def _groups(by, n_samples):
                 f"by must have the group of each of the {n_samples} samples, got shape "
                 f"{values.shape}: pass an array, a data frame, or a dict of masks."
             )
-        missing = np.array([value is None or value != value for value in values], dtype=bool)
+        missing = np.fromiter(map(is_missing, values), dtype=bool)
         texts = _ranges(values[~missing]) or [str(value) for value in values[~missing]]
         keys = np.full(n_samples, "missing", dtype=object)
         keys[~missing] = texts

@@ -26,7 +26,7 @@ _IDENTIFIERS = {"id", "ids", "uuid", "guid", "key", "index"}
 
 @dataclass(frozen=True)
 class Roles:
-    """Places of the columns of a table.
+    """Places of the columns of a table; those of ``text`` are features that are known to be text.
 
     ``numbers_rows`` is True if the first column numbers the rows. ``derived`` has the name of the
     column of labels, if values show it, the names of the features that values show, and those of
@@ -36,6 +36,7 @@ class Roles:
     label: int
     proba: list
     features: list
+    text: list
     numbers_rows: bool
     derived: tuple = ("", (), ())
 
@@ -56,25 +57,24 @@ class _Column:
 
     def __init__(self, cells, numbers):
         if isinstance(cells, np.ndarray):
-            filled = cells[~np.isnan(cells)].astype(np.float64)
-            self.values, self.texts = filled, set(map(str, cells[~np.isnan(cells)].tolist()))
+            filled = cells[~np.isnan(cells)]
+            self.values, self.texts = filled.astype(np.float64), set(map(str, filled.tolist()))
         else:
             texts = [text for cell in cells if (text := cell.strip())]
             self.values, self.texts = numbers(texts), set(texts)
-        self.n_filled = len(self.texts if self.values is None else self.values)
         self.n_rows = len(cells)
 
     def is_share(self):
         """Whether all values lie in [0, 1]."""
         values = self.values
-        return values is not None and len(values) > 0 and 0 <= values.min() <= values.max() <= 1
+        return bool(self.texts) and values is not None and 0 <= values.min() <= values.max() <= 1
 
     def has_fractions(self):
         return self.values is not None and bool(np.any(self.values != np.rint(self.values)))
 
     def why_unused(self, name):
         """The reason why a column is no feature; empty if it may be one."""
-        if self.n_filled == 0:
+        if not self.texts:
             return "empty"
         named = not _IDENTIFIERS.isdisjoint(re.findall("[^\\W_]+", name.casefold()))
         enough = self.n_rows >= _FEW_ROWS or named
@@ -128,7 +128,9 @@ def find_roles(
             (unused if why else found).append(f"{header[k]} ({why})" if why else k)
     names = tuple(header[k] for k in found)
     derived = (header[label] if is_derived else "", names, tuple(unused))
-    return Roles(label, proba, [*given, *found], numbered, derived)
+    features = [*given, *found]
+    text = [k for k in features if columns and columns[k].values is None]
+    return Roles(label, proba, features, text, numbered, derived)
 
 
 def command(name, **options):
@@ -139,7 +141,7 @@ def command(name, **options):
 
 def _label(name, header, columns, label_column, ignored):
     """Place of the labels, and whether only values show it."""
-    place = place_of(header, LABEL_NAMES if label_column is None else (label_column,))
+    place = _place_of(header, LABEL_NAMES if label_column is None else (label_column,))
     if place is not None:
         return place, False
     if label_column is not None:
@@ -194,7 +196,7 @@ def _places(name, header, wanted, what, label=None):
     """Places of named columns."""
     places = []
     for column in wanted:
-        place = place_of(header, (column,))
+        place = _place_of(header, (column,))
         if place is None:
             raise ValueError(f"{name} has no column {column!r}; {_columns_of(header)}.")
         if place == label:
@@ -209,7 +211,7 @@ def _places(name, header, wanted, what, label=None):
     return places
 
 
-def place_of(header, wanted):
+def _place_of(header, wanted):
     """Place of the first wanted name that the header has once, in any letter case if needed."""
     for key in (str, str.casefold):
         keyed = [key(column) for column in header]

@@ -43,7 +43,7 @@ class Table:
         self.label, self.features, self.proba = roles.label, roles.features, roles.proba
         self.n_rows = self.n_before = 0
         self._read_numbers = numbers
-        self.text = {self.label, *(k for k in text if k in self.features)}
+        self.text = {self.label, *roles.text, *(k for k in text if k in self.features)}
         self._codes = {k: {"": -1} for k in self.text}
         self._codes[self.label].update({text: code for code, text in enumerate(known)})
         self.clear()

@@ -250,6 +250,11 @@ def suffix_of(path: Path) -> str:
     return ".csv" if compressed else "".join(suffixes[-1:])
 
 
+def name_of(path: Path) -> str:
+    """The name of a file without its suffixes."""
+    return path.name[: path.name.lower().rfind(suffix_of(path))]
+
+
 def _files_of(path):
     """The files of a table: one, those of a folder, or those that a pattern matches; the suffix."""
     if path.is_file():

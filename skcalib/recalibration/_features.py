@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import issparse
 
-from skcalib._values import shown
+from skcalib._values import is_missing, shown
 
 #: Most categories of one column, the most frequent ones; others count as missing.
 MOST_CATEGORIES = 250
@@ -116,7 +116,7 @@ def _are_numbers(column):
     """Whether all known values of a column of objects are numbers."""
     if column.dtype.kind != "O":
         return False
-    known = [value for value in column.tolist() if not _is_missing(value)]
+    known = [value for value in column.tolist() if not is_missing(value)]
     return bool(known) and all(
         isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
         for value in known
@@ -126,7 +126,7 @@ def _are_numbers(column):
 def _as_floats(column, k):
     values = column
     if column.dtype.kind not in "biuf":
-        values = [np.nan if _is_missing(one) else one for one in column.tolist()]
+        values = [np.nan if is_missing(one) else one for one in column.tolist()]
     try:
         found = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -143,14 +143,9 @@ def _as_floats(column, k):
 
 def _texts(column):
     """Names as text, so that 1 and "1" are one group; None for missing values of a category."""
-    return [None if _is_missing(value) else str(value) for value in column.tolist()]
+    return [None if is_missing(value) else str(value) for value in column.tolist()]
 
 
 def _group_names(column):
     """Names of groups; missing ones are a group too."""
     return ["missing" if text is None else text for text in _texts(column)]
-
-
-def _is_missing(value):
-    """None, nan, pandas' NA and NaT."""
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value

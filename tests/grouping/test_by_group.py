@@ -191,7 +191,9 @@ def test_many_numbers_become_fifths_of_the_samples():
         names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
         assert [(one.name, one.n_samples) for one in found] == [(name, 300) for name in names]
     age[:100] = np.nan
-    assert [one.n_samples for one in calibration_by_group(y, p, age).groups] == [280] * 5 + [100]
+    for values in (age, np.where(np.isnan(age), pd.NA, age)):
+        found = calibration_by_group(y, p, values).groups
+        assert [one.n_samples for one in found] == [280] * 5 + [100]
     for values in (np.arange(1500) % 20 / 2, np.arange(1500) % 30):  # few numbers, or many samples
         assert len(calibration_by_group(y, p, values).groups) in (20, 30)
 

@@ -113,6 +113,8 @@ def test_a_table_whose_columns_have_any_names(here, made, capsys, monkeypatch):
     monkeypatch.setattr(sys, "stdin", TextIOWrapper(BytesIO(text.encode())))
     assert main(["report", "-", "--score-column", "score_of_rf"]) == 0
     assert made[-1].options["name"] == "standard-input"
+    (here / "churn.csv").rename(here / "A.B.CSV")
+    assert main(["report", "A.B.CSV"]) == 0 and made[-1].options["name"] == "A.B"
 
 
 def test_groups_of_features_are_named(here, capsys):
