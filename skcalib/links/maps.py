@@ -35,7 +35,14 @@ class Affine(Link):
     sizes_: tuple[float, ...] = (1.0, 1.0)
 
     def prepare(self, logits: np.ndarray) -> Self:
-        return self.prepare_from(self.size_sums(logits))
+        square = np.square(logits)
+        forecast = np.exp(logits - logits.max(axis=1, keepdims=True))
+        forecast /= forecast.sum(axis=1, keepdims=True)
+        spread = forecast * (1 - forecast)
+        total = spread.sum()
+        sizes = np.sum(spread * square) / total if total > 0 else 0.0, square.mean()
+        self.sizes_ = tuple(float(size) if size > 0 else 1.0 for size in sizes)
+        return self
 
     def features(self, logits: np.ndarray) -> np.ndarray:
         """Features (K, q, n) of the classes of logits (K, n); (1, q, n) if they are the same."""
@@ -63,22 +70,6 @@ class Affine(Link):
         theta = self.start(n_classes)
         theta[0] = beta
         return theta
-
-    def prepare_from(self, sums: tuple[float, float, float, float]) -> Self:
-        """As `prepare`, from the added `size_sums` of several sets of logits."""
-        weighted, total, square, n_logits = sums
-        sizes = weighted / total if total > 0 else 0.0, square / n_logits
-        self.sizes_ = tuple(float(size) if size > 0 else 1.0 for size in sizes)
-        return self
-
-    @staticmethod
-    def size_sums(logits: np.ndarray) -> tuple[float, float, float, float]:
-        """Sums that `prepare_from` takes: of s (1 - s) z^2, s (1 - s), z^2 and 1."""
-        square = np.square(logits)
-        forecast = np.exp(logits - logits.max(axis=1, keepdims=True))
-        forecast /= forecast.sum(axis=1, keepdims=True)
-        spread = forecast * (1 - forecast)
-        return np.sum(spread * square), spread.sum(), square.sum(), float(square.size)
 
 
 class VectorMap(Affine):

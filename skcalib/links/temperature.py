@@ -31,6 +31,7 @@ from skcalib.links._base import (
 )
 
 _SUBSAMPLE = 2000  # rows of the warm start
+_MOST_PASSES = 100
 
 
 class TemperatureMap(Link):
@@ -109,14 +110,6 @@ def _hit_and_peak(logits, labels):
     return logits[np.arange(len(logits)), labels].astype(np.float64), logits.max(axis=1)
 
 
-def log_loss_derivatives(
-    logits: np.ndarray, labels: np.ndarray, weight: np.ndarray, beta: float
-) -> np.ndarray:
-    """Three derivatives in beta of the sum of weighted log losses of softmax(beta * logits)."""
-    hit, peak = _hit_and_peak(logits, labels)
-    return _derivatives(logits, hit, peak, weight, beta)
-
-
 def halley(
     derivatives: Callable[[float], np.ndarray],
     beta: float,
@@ -124,7 +117,6 @@ def halley(
     high: float,
     *,
     tolerance: float = 1e-11,
-    max_passes: int = 100,
     rounded: Callable[[float], float] = float,
 ) -> tuple[float, int]:
     """Minimiser in [low, high] of a convex function, from its first three derivatives at beta.
@@ -135,7 +127,7 @@ def halley(
     """
     low, high, beta = map(rounded, (low, high, beta))
     below, above, untried = low, high, {low, high}
-    for passes in range(1, max_passes + 1):
+    for passes in range(1, _MOST_PASSES + 1):
         slope, curvature, third = map(float, derivatives(beta))
         if (slope > 0 and beta <= low) or (slope <= 0 and beta >= high):
             break  # convex: the optimum is at this end, or beyond it
@@ -242,7 +234,7 @@ def fit_bias_corrected(logits: np.ndarray, target: np.ndarray, weight: np.ndarra
 
 
 def fit_bias_corrected_sums(sums: BiasedSums) -> LinkFit:
-    """As `fit_bias_corrected`, from an object with the attributes and methods of `BiasedSums`."""
+    """As `fit_bias_corrected`, from the sums of the samples."""
     n_classes = len(sums.counts)
     if n_classes == 2:
         return _maximise(sums, np.full(2, _WEAK_PRIOR))
@@ -261,13 +253,13 @@ def fit_bias_corrected_sums(sums: BiasedSums) -> LinkFit:
     return _maximise(sums, np.full(n_classes, max(precision, _WEAK_PRIOR)), found.theta[0])
 
 
-def _maximise(sums, precision, beta=None):
+def _maximise(sums, precision, beta=1.0):
     """Maximise the penalised likelihood; biases of infinite precision stay at zero."""
     free = np.isfinite(precision)
     penalty = np.append(_WEAK_PRIOR, precision[free])
     centre = np.append(sums.spread, np.zeros(free.sum()))
     start = centre.copy()
-    start[0] *= sums.start if beta is None else beta
+    start[0] *= beta
 
     def value(parameters):
         fit, state = sums.value(parameters, free)
@@ -279,22 +271,20 @@ def _maximise(sums, precision, beta=None):
 
     # The last step is not evaluated: the tolerance is well above the rounding errors of the sum.
     tolerance = likelihood_tolerance(sums.counts.sum())
-    found = minimise_convex(value, slopes, start, tolerance=tolerance, max_values=sums.max_values())
+    found = minimise_convex(value, slopes, start, tolerance=tolerance)
     theta = np.zeros(1 + len(free))
     theta[0], theta[1:][free] = found.refined[0] / sums.spread, found.refined[1:]
     return LinkFit(theta, found.n_iter, found.converged, "")
 
 
 class BiasedSums:
-    """Sums over samples in memory for `fit_bias_corrected_sums`.
+    """Sums over samples for `fit_bias_corrected_sums`.
 
     `hit` are columns of labels (n,), or label distributions (n, K). The sum of the weights is the
     number of samples in units of the priors. `spread` is the unit of the logits, by default the
     root of their mean square, each row centred. ``counts`` (K,) are the total weights of the labels
-    of each class, ``start`` the first inverse temperature.
+    of each class.
     """
-
-    start = 1.0
 
     def __init__(
         self, logits: np.ndarray, hit: np.ndarray, weight: np.ndarray, spread: float | None = None
@@ -312,14 +302,6 @@ class BiasedSums:
         else:
             self.counts = np.bincount(hit, weight, minlength=logits.shape[1])
         self._blocks = _sample_blocks(*self._feature.shape)
-
-    def slope(self) -> float:
-        """Inverse temperature of the fit without biases."""
-        return float(_maximise(self, np.full(len(self.counts), np.inf)).theta[0])
-
-    def max_values(self) -> float:
-        """Maximum number of calls of `value` that are left."""
-        return np.inf
 
     def value(self, parameters: np.ndarray, free: np.ndarray) -> tuple[float, Any]:
         """Minus the log likelihood, and what `slopes` reuses.

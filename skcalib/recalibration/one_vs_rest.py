@@ -33,6 +33,7 @@ from skcalib.links._base import (
 )
 from skcalib.notions import rests_and_classes
 from skcalib.recalibration._base import Recalibrator
+from skcalib.recalibration._parts import FittedFromParts
 from skcalib.recalibration._sketched import FittedFromSketch
 from skcalib.scores import LogLoss, LossLike
 from skcalib.smoothers import DirichletKernel, QuantileBins, UniformBins
@@ -90,7 +91,7 @@ class OneVsRestRecalibrator(Recalibrator):
         return add("normalise", add("columns", *columns), x)
 
 
-class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
+class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch, FittedFromParts):
     """Base class of recalibrators that fit a `BinaryMap` of the logit under the loss.
 
     The ``_fit_map(samples)`` of a subclass calls ``_fit_links(link, samples)``, which returns the

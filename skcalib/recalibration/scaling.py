@@ -19,7 +19,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._labels import is_one_hot, one_hot_rows
+from skcalib._labels import is_one_hot
 from skcalib._validation import mean_one
 from skcalib._values import shown
 from skcalib.clusters import effective_size, outside_level
@@ -36,12 +36,8 @@ from skcalib.links import (
 from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
 from skcalib.links.leave_out import affine_fit, one_step_is_enough
 from skcalib.recalibration._base import LogitRecalibrator, warn_if_slow
-from skcalib.recalibration._chunked import FittedFromChunks
-from skcalib.recalibration.temperature import (
-    fit_temperature,
-    fit_temperature_sums,
-    warn_at_the_ends,
-)
+from skcalib.recalibration._parts import FittedFromParts
+from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends
 from skcalib.scores import LogLoss
 from skcalib.smoothers._base import check_folds
 
@@ -126,7 +122,7 @@ class LinkRecalibrator(LogitRecalibrator):
         if beta > 1 or self.preserves_order_:
             warn_at_the_ends(beta)  # other maps can leave an infinite temperature
 
-    def _warn(self, fit, least, counts, remedy="'auto'"):
+    def _warn(self, fit, least, counts):
         """Warn if a parameter tends to infinity, or the fit did not converge."""
         name, kept = type(self).__name__, "the parameters are where the fit stopped, and finite"
         if not fit.converged:
@@ -143,7 +139,7 @@ class LinkRecalibrator(LogitRecalibrator):
             found = f"Some classes have no label, and {name} sends their bias to -infinity: {kept}"
         else:
             return
-        message = f"{found}. shrinkage={remedy} avoids it."
+        message = f"{found}. shrinkage='auto' avoids it."
         warnings.warn(message, ConvergenceWarning, stacklevel=outside_level())
 
     def _apply_map(self, logits):
@@ -248,7 +244,7 @@ def _held_out_loss(score, link, theta, test):
 # --- Affine maps ----------------------------------------------------------------------------------
 
 
-class AffineRecalibrator(LinkRecalibrator):
+class AffineRecalibrator(FittedFromParts, LinkRecalibrator):
     """Base class: a subclass has ``_map``, the class of its link, and `_set_coefficients`."""
 
     _map: type[Affine]
@@ -331,7 +327,7 @@ def _sums_of(link, logits, target, weight):
     return partial(affine_sums, link, logits, target, mean_one(weight))
 
 
-class VectorScaling(FittedFromChunks, AffineRecalibrator):  # numpydoc ignore=PR02
+class VectorScaling(AffineRecalibrator):  # numpydoc ignore=PR02
     r"""Vector scaling: :math:`softmax(w \odot \log s + b)`, a slope and a bias for each class.
 
     Written as :math:`w = \beta + \delta`, with :math:`\delta` and b shrunk towards zero (structured
@@ -347,7 +343,6 @@ class VectorScaling(FittedFromChunks, AffineRecalibrator):  # numpydoc ignore=PR
     shrinkage : "auto" or float, default="auto"
         Strength of the shrinkage, in samples. "auto": that of the highest evidence under the log
         loss, else by cross-validation, as for `MatrixScaling`; infinity is temperature scaling.
-        `fit_chunks` chooses it from 20,000 to 40,000 samples.
 
     Attributes
     ----------
@@ -374,9 +369,6 @@ class VectorScaling(FittedFromChunks, AffineRecalibrator):  # numpydoc ignore=PR
     ((3,), True)
     """
 
-    _pilot = 20_000
-    _needs_hessian = True
-
     _map = VectorMap
 
     def _fit_map(self, samples):
@@ -387,49 +379,6 @@ class VectorScaling(FittedFromChunks, AffineRecalibrator):  # numpydoc ignore=PR
     def _set_coefficients(self):
         deviation, self.intercept_ = np.split(self._theta[1:], 2)
         self.coef_ = self._theta[0] + deviation
-
-    def _fit_sums(self, samples):
-        n_classes = len(self.classes_)
-        link = VectorMap().prepare_from(samples.total(_sizes))
-        beta, passes = fit_temperature_sums(samples)
-        start = link.tempered(n_classes, beta)
-        logits, columns, weight = samples.pilot
-        pilot = (logits, one_hot_rows(columns, n_classes), weight)
-        search = self._search(samples.score)
-        self.shrinkage_, _ = search.choose(self.shrinkage, *search.path(*pilot), *pilot)
-        if np.isinf(self.shrinkage_):
-            fit = LinkFit(start, passes, True, "temperature scaling")
-        else:
-            found = minimise_affine(
-                link,
-                lambda theta: samples.total(_affine_sums_of_chunk, link, theta),
-                start,
-                shrinkage=self.shrinkage_,
-                size=samples.n_samples,
-                max_values=samples.passes_left,
-            )
-            message = "18 passes over the chunks"
-            fit = LinkFit(found.refined, found.n_iter, found.converged, message)
-        self._take(link, fit, beta)
-        self._set_coefficients()
-        if fit.converged:
-            self._warn(fit, samples.losses()[2], samples.counts, remedy="1")
-            return
-        warnings.warn(
-            f"{type(self).__name__} stopped at {fit.message}, before its loss was minimal: the "
-            "parameters are where the fit stopped, and finite, and no worse than temperature "
-            "scaling on the calibration set. Raise shrinkage.",
-            ConvergenceWarning,
-            stacklevel=outside_level(),
-        )
-
-
-def _sizes(logits, columns, weight):
-    return VectorMap.size_sums(logits)
-
-
-def _affine_sums_of_chunk(logits, columns, weight, link, theta):
-    return affine_sums(link, logits, one_hot_rows(columns, logits.shape[1]), weight, theta)
 
 
 class MatrixScaling(AffineRecalibrator):  # numpydoc ignore=PR02

@@ -14,7 +14,6 @@ from scipy.linalg import null_space
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._chunks import Chunks, check_chunk_labels
 from skcalib._records import Record
 from skcalib._validation import check_indices, check_weight
 from skcalib._values import shown
@@ -30,7 +29,7 @@ from skcalib.recalibration._base import (
     recalibrated_proba,
     require_recalibrator,
 )
-from skcalib.recalibration._chunked import read_chunk
+from skcalib.recalibration._parts import FittedFromParts
 from skcalib.recalibration._sketched import FittedFromSketch
 from skcalib.recalibration.one_vs_rest import BetaCalibration, IsotonicRecalibrator, PlattScaling
 from skcalib.recalibration.selection import (
@@ -50,7 +49,7 @@ from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
@@ -124,7 +123,7 @@ def short_name(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", " ", stem).lower() or name
 
 
-class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
+class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore=PR02
     r"""Mixture of recalibration maps, with weights from their held-out losses.
 
     This is the default of `RecalibratedClassifierCV`, because no single map is best everywhere
@@ -257,37 +256,6 @@ class StackedRecalibrator(FittedFromSketch):  # numpydoc ignore=PR02
             weight = check_weight(sample_weight, np.shape(y)[0])
             samples.cluster = check_groups(groups, len(weight))[weight > 0]
         return self._learn(samples)
-
-    def fit_chunks(self, chunks: Iterable[tuple[Any, ...]] | tuple[Any, ...]) -> Self:
-        """Learn the map from a random part of samples in chunks, in one pass.
-
-        The part has at most 100,000 samples, and ten million probabilities. With no more samples
-        than that the map is that of `fit`.
-
-        Parameters
-        ----------
-        chunks : iterable of tuples, or tuple of Dask arrays
-            As in `TemperatureScaling.fit_chunks`.
-
-        Returns
-        -------
-        StackedRecalibrator
-            The fitted recalibrator.
-
-        Raises
-        ------
-        ValueError
-            As `TemperatureScaling.fit_chunks`; the constructor needs ``labels``.
-        """
-        self._check_parameters()
-        self.classes_ = check_chunk_labels(self.labels, type(self).__name__)
-        most = min(_MOST_ROWS, 20 * _MOST_VALUES // len(self.classes_))
-        source = Chunks(chunks)
-        part = source.reduce(partial(_part_of_chunk, self, most), partial(_part_of_both, most))
-        if part is None:
-            raise ValueError("chunks has no sample of positive weight: at least one is needed.")
-        self.n_features_in_ = part[0].shape[1]
-        return self._learn(self._samples(*part[:3]))
 
     def _check_parameters(self):
         super()._check_parameters()
@@ -576,21 +544,6 @@ class HeldOutMixture:
 
         found = minimise_convex(value, slopes, np.zeros(len(prior) - 1), tolerance=_TOLERANCE)
         return start + free @ found.parameters
-
-
-def _part_of_chunk(recalibrator, most, number, *chunk):
-    """Values, columns, weights and random keys of a chunk: the samples of the smallest keys."""
-    read = read_chunk(recalibrator, recalibrator.classes_, number, *chunk)
-    if read is None:
-        return None
-    rng = np.random.default_rng([recalibrator.random_state, number])
-    return _part_of_both(most, (*read, rng.random(len(read[0]))))
-
-
-def _part_of_both(most, *parts):
-    found = tuple(map(np.concatenate, zip(*parts, strict=True)))
-    few = np.sort(np.argsort(found[3], kind="stable")[:most])
-    return tuple(one[few] for one in found)
 
 
 def _spread(labels, forecast, n_folds, rng):

@@ -22,13 +22,11 @@ from skcalib.links._base import LogRows
 from skcalib.links.temperature import (
     BiasedSums,
     fit_bias_corrected_sums,
-    halley,
-    log_loss_derivatives,
     mean_log_loss,
     optimal_inverse_temperature,
 )
 from skcalib.recalibration._base import LogitRecalibrator, warn_if_slow
-from skcalib.recalibration._chunked import ChunkedLogits, FittedFromChunks
+from skcalib.recalibration._parts import FittedFromParts
 from skcalib.recalibration._sketched import FittedFromSketch
 from skcalib.scores import Brier, LogLoss, LossLike, ProperScore
 from skcalib.tower import weighted_mean
@@ -38,12 +36,11 @@ _LARGE = 1 << 22  # probabilities whose logarithms are not stored
 _LOW, _HIGH = 1e-4, 1e4  # range of the search for inverse temperatures
 _GRID = 41  # inverse temperatures that bracket the minimum of a loss that is not convex
 _STEPS = 11  # evaluations of its derivative after them
-_PILOT = 0.02, 50.0  # range of the first inverse temperature, from a part of the samples
-_PASSES = 14  # over samples in chunks, for one temperature
-_RESERVED = 5  # passes for the class totals and the fit of biases
 
 
-class TemperatureScaling(FittedFromSketch, FittedFromChunks):  # numpydoc ignore=PR02
+class TemperatureScaling(
+    FittedFromSketch, FittedFromParts, LogitRecalibrator
+):  # numpydoc ignore=PR02
     r"""Temperature scaling: :math:`s \mapsto softmax(\log s / T)`, one temperature for all classes.
 
     T minimises the loss over [1e-4, 1e4], exact to about 1e-10. The search is Halley's method for
@@ -102,9 +99,6 @@ class TemperatureScaling(FittedFromSketch, FittedFromChunks):  # numpydoc ignore
             return None
         return tuple(mean_log_loss(logits, *data, beta) for beta in (1.0, 1 / self.temperature_))
 
-    def _fit_sums(self, samples):
-        self._declare(*fit_temperature_sums(samples))
-
     def _declare(self, beta, n_iter):
         self.temperature_, self.n_iter_ = 1 / beta, n_iter
         warn_at_the_ends(beta)
@@ -143,39 +137,6 @@ def fit_temperature(
 
 def _search(logits, labels, weight, low, high):
     return optimal_inverse_temperature(logits, labels, weight, low=low, high=high)
-
-
-def fit_temperature_sums(samples: ChunkedLogits) -> tuple[float, int]:
-    """As `fit_temperature`, for samples in chunks; at most 16 passes."""
-    score = samples.score
-    if samples.uniform:
-        return 1.0, 0
-    if not isinstance(score, LogLoss):
-        return _lowest(lambda betas: samples.mean(_loss_sums_of_chunk, score, betas), _LOW, _HIGH)
-    pilot, _ = optimal_inverse_temperature(*samples.pilot, tolerance=1e-4)
-    beta, passes = halley(
-        lambda beta: samples.mean(_derivatives_of_chunk, beta)[0],
-        float(np.clip(pilot, *_PILOT)),
-        _LOW,
-        _HIGH,
-        max_passes=_PASSES,
-    )
-    if passes == _PASSES:
-        warnings.warn(
-            f"The search for the temperature ended after {passes} passes over the chunks: "
-            f"{1 / beta:g} may not be the optimum. Use fit on a part of the samples.",
-            ConvergenceWarning,
-            stacklevel=outside_level(),
-        )
-    return beta, passes
-
-
-def _derivatives_of_chunk(logits, columns, weight, beta):
-    return (log_loss_derivatives(logits, columns, weight, beta),)
-
-
-def _loss_sums_of_chunk(logits, columns, weight, score, betas):
-    return _loss_sums(score, logits, one_hot_rows(columns, logits.shape[1]), weight, betas)
 
 
 def _loss_sums(score, logits, target, weight, betas):
@@ -361,7 +322,9 @@ def _convex_weights(score, parts, target, weight):
 # --- Bias-corrected temperature scaling -----------------------------------------------------------
 
 
-class BiasCorrectedTemperatureScaling(FittedFromSketch, FittedFromChunks):  # numpydoc ignore=PR02
+class BiasCorrectedTemperatureScaling(
+    FittedFromSketch, FittedFromParts, LogitRecalibrator
+):  # numpydoc ignore=PR02
     r"""Bias-corrected temperature scaling: :math:`softmax(\beta \log s + b)`.
 
     The map has one temperature, and a bias for each class. The biases stay at zero unless a
@@ -407,9 +370,6 @@ class BiasCorrectedTemperatureScaling(FittedFromSketch, FittedFromChunks):  # nu
             spread = float(np.sqrt(np.average(squares, weights=samples.count))) or 1.0
         self._take(fit_bias_corrected_sums(BiasedSums(logits, samples.labels, weight, spread)))
 
-    def _fit_sums(self, samples):
-        self._take(fit_bias_corrected_sums(_BiasedChunks(samples)))
-
     def _take(self, fit):
         """Set the attributes of a fit."""
         link, n_classes = BiasCorrectedTemperature(), len(self.classes_)
@@ -432,44 +392,3 @@ class BiasCorrectedTemperatureScaling(FittedFromSketch, FittedFromChunks):  # nu
 
     def _write_map(self, add, x):
         return add("softmax", add("scale", x, factor=self._theta[0], shift=self._theta[1:]))
-
-
-class _BiasedChunks:
-    """`BiasedSums` of samples in chunks: one pass for each value, with the derivatives."""
-
-    def __init__(self, samples):
-        self.samples, self.counts = samples, samples.counts
-        logits, columns, weight = samples.pilot
-        square = samples.total(_centred_square)[0]
-        self.spread = float(np.sqrt(square / (samples.n_samples * len(self.counts)))) or 1.0
-        few = BiasedSums(logits, columns, weight)
-        self.start = float(np.clip(few.slope(), *_PILOT))
-        self._reserved = _RESERVED if len(self.counts) > 2 else 0
-
-    def max_values(self):
-        return self.samples.passes_left - self._reserved
-
-    def value(self, parameters, free):
-        value, *state = self.samples.total(_biased_sums, self.spread, parameters, free)
-        return value, state
-
-    def slopes(self, free, state):
-        return state
-
-    def totals(self, theta):
-        self._reserved = 0
-        return self.samples.total(_biased_totals, self.spread, theta)
-
-
-def _centred_square(logits, columns, weight):
-    return (np.sum((logits - logits.mean(axis=1, keepdims=True)) ** 2),)
-
-
-def _biased_sums(logits, columns, weight, spread, parameters, free):
-    sums = BiasedSums(logits, columns, weight, spread)
-    value, state = sums.value(parameters, free)
-    return value, *sums.slopes(free, state)
-
-
-def _biased_totals(logits, columns, weight, spread, theta):
-    return BiasedSums(logits, columns, weight, spread).totals(theta)

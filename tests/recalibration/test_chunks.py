@@ -1,31 +1,34 @@
-"""Fits from chunks are those in memory, in few passes, without ever holding all samples."""
+"""Fits from parts and chunks are those in memory, or those of a random part of the samples."""
 
 import warnings
 
 import joblib
 import numpy as np
 import pytest
-from conftest import Alive, Counted, cut, lazy
-from grids import covering, rotated
+from conftest import Alive, cut, lazy
+from grids import covering
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
+from skcalib.recalibration import _parts
 
 FITS = {
     "temperature": (s.TemperatureScaling, {}),
     "temperature, brier": (s.TemperatureScaling, {"loss": "brier"}),
-    "temperature, spherical": (s.TemperatureScaling, {"loss": "spherical"}),
     "temperature, logits": (s.TemperatureScaling, {"input": "logits"}),
     "biases": (s.BiasCorrectedTemperatureScaling, {}),
-    "biases, brier": (s.BiasCorrectedTemperatureScaling, {"loss": "brier"}),
-    "vector": (s.VectorScaling, {"shrinkage": 5}),
+    "platt": (s.PlattScaling, {}),
+    "beta": (s.BetaCalibration, {}),
+    "quadratic": (s.QuadraticScaling, {}),
+    "vector": (s.VectorScaling, {}),
     "vector, logits": (s.VectorScaling, {"shrinkage": 5, "input": "logits"}),
-    "vector, free": (s.VectorScaling, {"shrinkage": 0}),
-    "vector, infinite": (s.VectorScaling, {"shrinkage": np.inf}),
+    "matrix": (s.MatrixScaling, {"shrinkage": 5}),
+    "dirichlet": (s.DirichletCalibration, {"shrinkage": 5}),
+    "stack": (s.StackedRecalibrator, {"candidates": [s.TemperatureScaling(), s.PlattScaling()]}),
 }
-PARAMETERS = ("temperature_", "intercept_", "coef_", "detection_limit_", "shrinkage_")
 
 
 def samples(n_samples, n_classes, *, shift=0.6, seed=0):
@@ -42,20 +45,19 @@ def pair(name, n_classes):
     return kind(labels=labels, **options), kind(labels=labels, **options)
 
 
+def in_parts(scaling, chunks):
+    for values, *rest in chunks:
+        weight = {"sample_weight": rest.pop()} if len(rest) == 2 else {}
+        scaling.partial_fit(values, *rest, **weight)
+    return scaling
+
+
 def assert_same(found, expected, values):
-    for name in (*PARAMETERS, "loss_before_", "loss_after_"):
-        assert hasattr(found, name) == hasattr(expected, name)
-        if hasattr(expected, name):
-            np.testing.assert_allclose(
-                getattr(found, name), getattr(expected, name), rtol=0, atol=1e-8, err_msg=name
-            )
-    np.testing.assert_allclose(
-        found.predict_proba(values), expected.predict_proba(values), rtol=0, atol=1e-8
-    )
-    for name in ("injective_", "preserves_argmax_", "preserves_order_", "n_features_in_"):
-        assert getattr(found, name) == getattr(expected, name)
-    np.testing.assert_array_equal(found.classes_, expected.classes_)
-    assert found.n_passes_ <= 18
+    """Equal to the last bit: the same samples, in the same order."""
+    np.testing.assert_array_equal(found.predict_proba(values), expected.predict_proba(values))
+    for name, value in vars(expected).items():
+        if name.endswith("_") and not isinstance(value, dict):
+            assert np.array_equal(getattr(found, name), value) or name == "mixture_", name
 
 
 def inputs_of(recalibrator, proba):
@@ -69,36 +71,99 @@ def test_the_same_as_in_memory(name, n_classes, weighted):
     proba, y = samples(1500, n_classes)
     found, expected = pair(name, n_classes)
     values = inputs_of(found, proba)
-    weight = np.random.default_rng(0).integers(0, 4, 1500) * 0.7 if weighted else None
+    weight = np.random.default_rng(0).integers(0, 4, 1500) * 2e307 if weighted else None
     arrays = (values, y) if weight is None else (values, y, weight)
-    found.fit_chunks(cut(400, *arrays))
-    assert_same(found, expected.fit(values, y, sample_weight=weight), values)
+    expected.fit(values, y, sample_weight=weight)
+    assert_same(clone(found).fit_chunks(cut(400, *arrays)), expected, values)
+    assert_same(clone(found).fit_chunks(lazy(*arrays, rows=130)), expected, values)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the first calls have few samples
+        in_parts(found, cut(700, *arrays))
+    assert_same(found, expected, values)
+    assert found.n_samples_seen_ == (1500 if weight is None else np.count_nonzero(weight))
 
 
-@pytest.mark.parametrize(("name", "size"), rotated(FITS, [1, 7, 120], 1))
-def test_the_size_of_chunks_has_no_effect(name, size):
-    proba, y = samples(120, 3)
-    found, expected = pair(name, 3)
-    values = inputs_of(found, proba)
-    assert_same(found.fit_chunks(cut(size, values, y)), expected.fit(values, y), values)
+def test_a_random_part_of_many_samples(monkeypatch):
+    """Every sample is as likely to be kept, whatever the sizes of the calls and the order."""
+    monkeypatch.setattr(_parts, "_MOST_SAMPLES", 1000)
+    proba, y = samples(20_000, 2)
+    weight = np.arange(20_000) + 1.0  # names the samples
+    kept = []
+    for size in (300, 7000, 20_000):
+        scaling = in_parts(s.TemperatureScaling(labels=[0, 1]), cut(size, proba, y, weight))
+        assert scaling.n_samples_seen_ == 20_000
+        kept.append(scaling._part[2])
+    np.testing.assert_array_equal(kept[0], kept[2])
+    np.testing.assert_array_equal(kept[1], kept[2])
+    counts = np.histogram(kept[0], 10, (0, 20_000))[0]
+    assert counts.sum() == 1000 and np.abs(counts - 100).max() < 4 * np.sqrt(100 * 0.9)
+    part = kept[0].astype(int) - 1
+    expected = s.TemperatureScaling(labels=[0, 1]).fit(proba[part], y[part], weight[part])
+    assert scaling.temperature_ == expected.temperature_
+    chunked = s.TemperatureScaling(labels=[0, 1]).fit_chunks(cut(700, proba, y))
+    again = s.TemperatureScaling(labels=[0, 1]).fit_chunks(cut(700, proba, y))
+    assert chunked.temperature_ == again.temperature_ != expected.temperature_
 
 
-@pytest.mark.parametrize("name", ["temperature", "biases", "vector"])
-def test_more_samples_than_the_first_pass_keeps(name):
-    proba, y = samples(30_000, 4)
-    order = np.argsort(y, kind="stable")  # each chunk has one or two classes
-    found, expected = pair(name, 4)
-    found.fit_chunks(cut(1000, proba[order], y[order]))
-    assert_same(found, expected.fit(proba, y), proba)
+def test_the_loss_of_a_random_part(monkeypatch):
+    """q parameters from N samples: a log loss higher by q / (2 N), here with q = 2."""
+    monkeypatch.setattr(_parts, "_MOST_SAMPLES", 400)
+    losses = []
+    for seed in range(60):
+        proba, y = samples(4000, 2, seed=seed)
+        few = s.PlattScaling(labels=[0, 1]).fit_chunks(cut(1000, proba, y))
+        test, truth = samples(20_000, 2, seed=1000 + seed)
+        best = s.PlattScaling().fit(test, truth)
+        loss = [-np.log(one.predict_proba(test)[np.arange(20_000), truth]) for one in (few, best)]
+        losses.append(np.mean(loss[0] - loss[1]))
+    error = np.std(losses, ddof=1) / np.sqrt(60)
+    assert np.mean(losses) == pytest.approx(2 / 800, abs=3 * error)
+    assert error < 0.3 * 2 / 800
 
 
-def test_biases_are_fitted_where_the_totals_are_wrong():
-    proba, y = samples(3000, 3)
-    scaling, _ = pair("biases", 3)
-    assert np.abs(scaling.fit_chunks(cut(500, proba, y)).intercept_).min() > 0.01 / 3
-    calibrated = make_tempered_simplex(3000, 3, score_temperature=1.0, random_state=0)
-    scaling.fit_chunks(cut(500, calibrated.y_proba, calibrated.y))
-    assert (scaling.intercept_ == 0).all()
+def test_classes_of_the_first_call():
+    proba, y = samples(300, 3)
+    scaling = s.TemperatureScaling()
+    with pytest.raises(ValueError, match="labels must list the classes"):
+        scaling.partial_fit(proba[:10], y[:10])
+    scaling.partial_fit(proba[:200], y[:200], classes=[0, 1, 2]).partial_fit(proba[200:], y[200:])
+    assert scaling.temperature_ == s.TemperatureScaling().fit(proba, y).temperature_
+    before = scaling.temperature_
+    for other in ([0, 1], ["a", "b", "c"]):
+        with pytest.raises(ValueError, match="but that of the first call is"):
+            scaling.partial_fit(proba, y, classes=other)
+    with pytest.raises(ValueError, match="but labels is"):
+        s.TemperatureScaling(labels=[0, 1]).partial_fit(proba, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match="outside"):
+        scaling.partial_fit(3 * proba, y)
+    assert (scaling.temperature_, scaling.n_samples_seen_) == (before, 300)
+    assert scaling.partial_fit(proba, y, sample_weight=np.zeros(300)).n_samples_seen_ == 300
+    with pytest.raises(ValueError, match="no sample of positive weight"):
+        s.TemperatureScaling(labels=[0, 1, 2]).partial_fit(proba, y, sample_weight=np.zeros(300))
+
+
+def test_fit_and_partial_fit_do_not_mix():
+    proba, y = samples(300, 3)
+    scaling = s.TemperatureScaling().fit(proba, y)
+    with pytest.warns(UserWarning, match="begins again, with these samples"):
+        scaling.partial_fit(proba[:200], y[:200])
+    assert scaling.temperature_ == s.TemperatureScaling().fit(proba[:200], y[:200]).temperature_
+    scaling = s.TemperatureScaling(labels=[0, 1, 2]).partial_fit(proba[:100], y[:100])
+    assert not hasattr(scaling.fit(proba, y), "n_samples_seen_")
+
+
+def test_a_warning_that_is_an_error_loses_no_samples():
+    y = np.arange(300) % 3
+    proba = 0.1 + 0.7 * np.eye(3)[y]
+    scaling = s.TemperatureScaling(labels=[0, 1, 2])
+    for many in (1, 2):
+        with pytest.warns(ConvergenceWarning, match="separable by the scores"):
+            scaling.partial_fit(proba, y)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(ConvergenceWarning):
+                scaling.partial_fit(proba, y)
+        assert scaling.n_samples_seen_ == 600 * many
 
 
 def test_a_single_column_and_text_labels():
@@ -123,15 +188,6 @@ def test_names_of_columns_are_kept_and_checked():
     refused([(single, np.where(y == "a", "a", "b"))], "Chunk 0: The column of X is named", two)
 
 
-@pytest.mark.parametrize("scale", [1e-250, 1e250])
-def test_the_scale_of_weights_has_no_effect(scale):
-    proba, y = samples(300, 3)
-    weight = np.linspace(1, 2, 300)
-    found, expected = pair("biases", 3)
-    found.fit_chunks(cut(50, proba, y, weight * scale))
-    assert_same(found, expected.fit(proba, y, weight), proba)
-
-
 def test_chunks_without_weight_or_samples_are_skipped():
     proba, y = samples(300, 3)
     found, expected = pair("vector", 3)
@@ -141,43 +197,6 @@ def test_chunks_without_weight_or_samples_are_skipped():
     ]
     chunks.insert(1, (proba[:0], y[:0]))
     assert_same(found.fit_chunks(chunks), expected.fit(proba, y), proba)
-
-
-@pytest.mark.parametrize(("name", "temperature"), rotated(FITS, [0.02, 1.0, 30.0], 1))
-def test_number_of_passes(name, temperature):
-    data = make_tempered_simplex(6000, 3, score_temperature=temperature, random_state=0)
-    scaling, _ = pair(name, 3)
-    source = Counted(cut(700, inputs_of(scaling, data.y_proba), data.y))
-    scaling.fit_chunks(source)
-    # Once more for the kind of the first chunk, which is not read to the end.
-    assert source.readings == scaling.n_passes_ + 1 <= 19
-
-
-@pytest.mark.parametrize("name", FITS)
-@pytest.mark.parametrize("separable", [True, False])
-def test_number_of_passes_where_the_optimum_is_infinite(name, separable):
-    y = np.arange(300) % 3
-    proba = 0.1 + 0.7 * np.eye(3)[y if separable else (y + np.arange(300) // 100) % 3]
-    scaling, _ = pair(name, 3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        scaling.fit_chunks(cut(40, inputs_of(scaling, proba), y))
-    assert scaling.n_passes_ <= 18
-    assert np.isfinite(scaling.predict_proba(inputs_of(scaling, proba))).all()
-
-
-def test_warnings_are_those_of_fits_in_memory():
-    y = np.arange(300) % 3
-    proba = 0.1 + 0.7 * np.eye(3)[y]
-    for name, message in [
-        ("temperature", "separable by the scores"),
-        ("temperature, brier", "separable by the scores"),
-        ("vector, free", "temperature is 0|are separable|stopped after"),
-    ]:
-        for scaling, work in zip(pair(name, 3), ("fit_chunks", "fit"), strict=True):
-            arguments = ([(proba, y)],) if work == "fit_chunks" else (proba, y)
-            with pytest.warns(ConvergenceWarning, match=message):
-                getattr(scaling, work)(*arguments)
 
 
 def test_one_chunk_in_memory():
@@ -243,70 +262,22 @@ def test_a_source_that_is_exhausted_is_refused():
 
 def test_invalid_samples_are_refused_with_the_number_of_the_chunk():
     proba, y = samples(100, 3)
-    binary = samples(100, 2)
-    two = s.TemperatureScaling(labels=[0, 1])
     refused([(proba, y), (proba * 2, y)], "Chunk 1: ")
     refused([(proba, y), (proba, y[:50])], "Chunk 1: .* must have the same number of samples")
     refused([(proba, y), (proba, y + 1)], "Chunk 1: y_true contains 3")
     refused([(proba, y), (proba, y, -np.ones(100))], "Chunk 1: sample_weight must be finite")
     pairs = proba[:, :2] / proba[:, :2].sum(axis=1, keepdims=True)
     refused([(proba[:3], y[:3]), (pairs[4:], y[4:])], "Chunk 1: labels lists 3 classes")
-    refused([binary, (binary[0][:, 1], binary[1])], "Some chunks have 1 columns", two)
     refused([(proba, y, np.zeros(100))], "no sample of positive weight")
-    refused([(proba, y, np.full(100, 1e308))], "sum of sample_weight is infinite")
 
 
 def test_parameters_that_are_refused():
     chunks = [samples(100, 3)]
     refused(chunks, "labels must list the classes", s.TemperatureScaling())
-    brier = s.VectorScaling(labels=[0, 1, 2], shrinkage=1, loss="brier")
-    refused(chunks, "for loss='log' only", brier)
     refused(chunks, "shrinkage must be", s.VectorScaling(labels=[0, 1, 2], shrinkage=-1))
 
 
-# --- Shrinkage by cross-validation ----------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("n_classes", "weighted"), [(2, True), (3, False), (8, True)])
-def test_a_chosen_shrinkage(n_classes, weighted):
-    """Up to 20,000 samples it is that in memory, for any chunks."""
-    proba, y = samples(2000, n_classes)
-    weight = np.random.default_rng(0).integers(1, 4, 2000) * 0.7 if weighted else np.ones(2000)
-    expected = s.VectorScaling(labels=range(n_classes)).fit(proba, y, sample_weight=weight)
-    for size in (130, 2000):
-        found = s.VectorScaling(labels=range(n_classes)).fit_chunks(cut(size, proba, y, weight))
-        assert_same(found, expected, proba)
-
-
-def test_a_shrinkage_from_a_part(monkeypatch):
-    """Of more samples it is that of the samples which the first pass keeps."""
-    monkeypatch.setattr(s.VectorScaling, "_pilot", 500)
-    proba, y = samples(4000, 3, shift=0.1)
-    found = s.VectorScaling(labels=range(3)).fit_chunks(cut(4000, proba, y))
-    kept = np.unique(np.linspace(0, 3999, 500).astype(int))
-    part = s.VectorScaling(labels=range(3)).fit(proba[kept], y[kept])
-    assert found.shrinkage_ == part.shrinkage_ > 0
-    assert_same(
-        found, s.VectorScaling(labels=range(3), shrinkage=part.shrinkage_).fit(proba, y), proba
-    )
-
-
-def test_few_samples_have_one_temperature():
-    proba, y = samples(9, 3)
-    assert s.VectorScaling(labels=range(3)).fit_chunks(cut(4, proba, y)).shrinkage_ == np.inf
-
-
 # --- Dask arrays ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", FITS)
-def test_dask_arrays(name):
-    proba, y = samples(1000, 3)
-    weight = np.linspace(0, 2, 1000)
-    found, expected = pair(name, 3)
-    values = inputs_of(found, proba)
-    found.fit_chunks(lazy(values, y, weight, rows=130))
-    assert_same(found, expected.fit(values, y, weight), values)
 
 
 def test_a_dask_array_is_never_in_memory_as_a_whole():

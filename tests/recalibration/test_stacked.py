@@ -15,7 +15,6 @@ from skcalib import (
     TemperatureScaling,
     VectorScaling,
 )
-from skcalib.recalibration import stacked
 from skcalib.recalibration.stacked import HeldOutMixture, short_name
 
 
@@ -200,16 +199,3 @@ def test_sketches_have_nearly_the_same_mixture():
         excess(one.predict_proba(T), C) for one in (found, StackedRecalibrator().fit(S, y))
     )
     assert found.mixture_.gain.low > 0 and few == pytest.approx(all_, abs=0.03 * excess(T, C))
-
-
-def test_chunks_have_the_map_of_all_samples_or_of_a_part(monkeypatch):
-    S, y, _ = world("slopes", 700)
-    chunks = [(S[rows], y[rows]) for rows in np.array_split(np.arange(700), 4)]
-    maps = {"candidates": [TemperatureScaling(), VectorScaling()], "labels": range(5)}
-    found, whole = StackedRecalibrator(**maps).fit_chunks(chunks), StackedRecalibrator(**maps)
-    expected = whole.fit(S, y).predict_proba(S)
-    np.testing.assert_allclose(found.predict_proba(S), expected, atol=1e-10)
-    monkeypatch.setattr(stacked, "_MOST_ROWS", 500)
-    part = StackedRecalibrator(**maps).fit_chunks(chunks)
-    assert part.mixture_.losses != found.mixture_.losses
-    np.testing.assert_allclose(part.predict_proba(S), expected, atol=0.1)

@@ -1,0 +1,214 @@
+"""Recalibrators that are fitted to samples that arrive in parts: one pass, one random part.
+
+`FittedFromParts` has the public methods. What is kept of any number of samples is a random part of
+a fixed size, whose map is that of `fit`; fewer samples than that are all kept.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from skcalib._chunks import Chunks, check_chunk_labels
+from skcalib._labels import check_label_list, check_y, class_columns, listed
+from skcalib._validation import check_features, check_indices, check_weight, drop_zero_weights
+from skcalib.clusters import outside_level
+from skcalib.recalibration._base import Recalibrator
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+_MOST_SAMPLES, _MOST_VALUES = 100_000, 10_000_000  # that are kept: rows, and probabilities
+_NO_WEIGHT = "has no sample of positive weight: at least one is needed."
+
+
+class FittedFromParts(Recalibrator):
+    """Adds `partial_fit` and `fit_chunks` to a recalibrator."""
+
+    labels: Any
+    loss: Any
+    n_samples_seen_: int
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the map from these samples and those of the calls before.
+
+        The map is that of `fit` to all samples so far, up to 100,000 samples and ten million
+        probabilities. Beyond that it is that of `fit` to a random part of this size, in which every
+        sample is equally likely: a map of q parameters then has a log loss that is higher by about
+        q / 200,000 on average. The sizes of the calls have no effect. Of a rare event too few may
+        be in that part: a map of a sketch (``fit_sketch``) uses all samples.
+
+        Cost: one `fit` in each call; memory for the samples that are kept, also in a pickle.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Probabilities or logits, as in `fit`.
+        y : array-like of shape (n_samples,)
+            Labels.
+        classes : array-like of shape (n_classes,), default=None
+            The class of each column. The first call needs it, or ``labels`` in the constructor,
+            because the first samples may lack a class.
+
+        Returns
+        -------
+        Recalibrator
+            The fitted recalibrator, with the further attribute ``n_samples_seen_``, the number of
+            samples of positive weight.
+
+        Raises
+        ------
+        ValueError
+            For invalid samples, which leave the recalibrator as it was; for other classes than in
+            the first call.
+
+        Warns
+        -----
+        UserWarning
+            After `fit`, whose samples are not kept: the map then has the new samples only.
+        ConvergenceWarning
+            As `fit`; the first samples may be separable.
+        """
+        self._check_call(X, y)
+        before = self.__dict__.get("_part")
+        if before is None and hasattr(self, "classes_"):
+            warnings.warn(
+                f"This {type(self).__name__} was fitted by another method, whose samples are not "
+                "kept: partial_fit begins again, with these samples.",
+                UserWarning,
+                stacklevel=outside_level(),
+            )
+        known = self._known_classes(classes, before is None)
+        read = _read_samples(self, known, X, y, sample_weight)
+        if before is None and read is None:
+            raise ValueError(f"X {_NO_WEIGHT}")
+        if np.ndim(X) == 2:
+            validate_data(self, X, reset=before is None, skip_check_array=True)
+        part, seen = before, 0 if before is None else self.n_samples_seen_
+        if read is not None:
+            # The key of a sample depends on its number, and not on the sizes of the calls.
+            keys = np.random.Generator(np.random.PCG64(0).advance(seen)).random(len(read[0]))
+            part, seen = (*read, keys), seen + len(keys)
+            most = _most_samples(known)
+            part = _smallest_keys(most, part) if before is None else _both(most, before, part)
+        self.classes_ = known
+        self.n_features_in_ = 1 if np.ndim(X) == 1 else np.shape(X)[1]
+        try:
+            return self._learn_part(part)
+        finally:  # a warning that is an error must not lose the samples
+            self._part, self.n_samples_seen_ = part, seen
+
+    def _known_classes(self, classes, first):
+        """Classes of the columns, from the constructor, the argument or the first call."""
+        if classes is None and hasattr(self, "classes_"):
+            return self.classes_
+        if classes is None:
+            return check_chunk_labels(self.labels, type(self).__name__)
+        found = check_label_list(classes)
+        known = self.labels if first else self.classes_
+        if known is not None and check_label_list(known).tolist() != found.tolist():
+            raise ValueError(
+                f"classes is {listed(found)}, but "
+                f"{'labels' if first else 'that of the first call'} is "
+                f"{listed(check_label_list(known))}: pass the same, or leave it out."
+            )
+        return found
+
+    def fit_chunks(self, chunks: Iterable[tuple[Any, ...]] | tuple[Any, ...]) -> Self:
+        """Learn the map from samples in chunks, in one pass; they are never in memory together.
+
+        The map is that of `fit` to a random part of the samples, as for `partial_fit`, which fits
+        in each call. The first chunk is read twice.
+
+        Parameters
+        ----------
+        chunks : iterable of tuples, or tuple of Dask arrays
+            Tuples ``(X, y)`` or ``(X, y, sample_weight)``, in an iterable that can be read several
+            times, or one such tuple of Dask arrays. Joblib's context, or Dask, reads chunks in
+            parallel.
+
+        Returns
+        -------
+        Recalibrator
+            The fitted recalibrator.
+
+        Raises
+        ------
+        ValueError
+            For an iterator, such as a generator; for invalid samples, with the number of the chunk;
+            if the constructor has no ``labels``, which must list the classes.
+        """
+        self._check_parameters()
+        classes = check_chunk_labels(self.labels, type(self).__name__)
+        source, most = Chunks(chunks), _most_samples(classes)
+        part = source.reduce(partial(_part_of_chunk, self, classes, most), partial(_both, most))
+        if part is None:
+            raise ValueError(f"chunks {_NO_WEIGHT}")
+        first = source.first()
+        if np.ndim(first) == 2:
+            validate_data(self, first, reset=True, skip_check_array=True)
+        self.classes_ = classes
+        self.n_features_in_ = 1 if np.ndim(first) == 1 else np.shape(first)[1]
+        return self._learn_part(part)
+
+    def _learn_part(self, part):
+        """Learn the map from the samples that are kept."""
+        weight, values, columns = drop_zero_weights(part[2], *part[:2])
+        return self._learn(self._samples(values, columns, weight))
+
+    def _learn(self, samples):
+        for name in ("_part", "n_samples_seen_"):  # of earlier calls of partial_fit
+            self.__dict__.pop(name, None)
+        return super()._learn(samples)
+
+
+def _most_samples(classes):
+    return min(_MOST_SAMPLES, _MOST_VALUES // len(classes))
+
+
+def _read_samples(recalibrator, classes, values, y, sample_weight=None):
+    """Validated values (m, K), columns and weights (m,); None without any weight."""
+    check_indices(X=values, y=y, sample_weight=sample_weight)
+    y = check_y(y, name="y")
+    raw = check_features(values, name="X", n_samples=len(y))
+    recalibrator._check_columns(values, raw, y, classes)
+    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+    if not weight.any():
+        return None
+    weight = check_weight(weight, len(y))
+    values, columns = recalibrator._validated(raw), class_columns(y, classes)
+    kept = weight > 0
+    return (values, columns, weight) if kept.all() else (values[kept], columns[kept], weight[kept])
+
+
+def _part_of_chunk(recalibrator, classes, most, number, *chunk):
+    """Values, columns, weights and random keys of the samples of a chunk that are kept."""
+    try:
+        read = _read_samples(recalibrator, classes, *chunk)
+    except ValueError as error:
+        raise ValueError(f"Chunk {number}: {error}") from error
+    if read is None:
+        return None
+    keys = np.random.default_rng([0, number]).random(len(read[0]))
+    return _smallest_keys(most, (*read, keys))
+
+
+def _both(most, one, two):
+    """What is kept of two parts."""
+    return _smallest_keys(most, tuple(map(np.concatenate, zip(one, two, strict=True))))
+
+
+def _smallest_keys(most, part):
+    few = np.sort(np.argsort(part[3], kind="stable")[:most])
+    return tuple(values[few] for values in part)
