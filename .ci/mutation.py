@@ -45,8 +45,9 @@ WITHOUT_NUMBERS = (
     "_types",
     "frames",
 )
-WITHOUT_NUMBERS += ("_column_names", "_class_columns", "_monitor_command", "_formatting", "_values")
+WITHOUT_NUMBERS += ("_column_names", "_class_columns", "_formatting", "_values")
 WITHOUT_NUMBERS += ("_records", "_files", "_fits", "datasets/")
+WITHOUT_NUMBERS += ("_command_line", "_monitor_command", "_report_command")
 #: A test that takes longer than this, in seconds, hangs: the mutant is killed.
 HANGS = 60
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import sys
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skcalib._command_line import ALPHA, NOTION, WINDOW, columns_of, print_note, reading
 from skcalib._files import exclusive, replace_file
 from skcalib._formatting import printable
 from skcalib.io import read_predictions
@@ -20,109 +19,6 @@ from skcalib.io._classes import advice, normalize
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
-
-_ALPHA, _WINDOW, _NOTION = 1e-5, 1000, "auto"
-
-
-def add_reading(parser: Any) -> None:
-    """Add the options of both commands that say how a file is read."""
-    parser.add_argument("--label-column", metavar="NAME", help="column of labels in a table")
-    parser.add_argument(
-        "--score-column", metavar="NAME", help="the only column of probabilities in a table"
-    )
-    parser.add_argument(
-        "--ignore",
-        metavar="NAMES",
-        type=columns_of,
-        default=[],
-        help="columns of a table that are not used, separated by commas: customer_id,date",
-    )
-    parser.add_argument(
-        "--sep",
-        type=lambda text: {"tab": "\t", "\\t": "\t"}.get(text, text),
-        metavar="CHAR",
-        help="what separates the cells of a .csv file: ';' or tab; default: a comma",
-    )
-    parser.add_argument(
-        "--decimal", metavar="CHAR", help="decimal mark of a .csv file: , or a point, the default"
-    )
-    parser.add_argument(
-        "--normalize",
-        action="store_true",
-        help="divide each row of rounded probabilities by its sum",
-    )
-
-
-def columns_of(text: str | None) -> list[str]:
-    """Names of columns, from text."""
-    return [one.strip() for one in (text or "").split(",") if one.strip()]
-
-
-def reading(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `read_predictions` that say how a file is read."""
-    names = ("label_column", "score_column", "event", "ignore", "sep", "decimal")
-    return {name: getattr(options, name) for name in names}
-
-
-def print_line(message: str) -> None:
-    """Print a message as one line on standard error, if there is a place for it."""
-    with suppress(OSError):
-        print(f"skcalib: {printable(' '.join(message.split()))}", file=sys.stderr)
-
-
-def print_note(name: str, note: str) -> None:
-    """Print what the values of a table show about its columns."""
-    if note:
-        print_line(f"{name}: {note}.")
-
-
-def add_monitor(commands: Any) -> None:
-    """Add the command to the others."""
-    parser = commands.add_parser(
-        "monitor",
-        help="add a file to a monitor of calibration, and say whether there is an alarm",
-        description="Add labels and the probabilities that were forecast for them to a monitor, "
-        "in the order of the rows, and print one line. The exit status is 1 if the file causes an "
-        "alarm, 0 if it does not, and 2 after an error, which leaves the state as it was. The line "
-        "is printed before the state is replaced. Calls with the same state wait for each other. "
-        "The file has new samples only, in the formats of the command report.",
-    )
-    parser.add_argument("file", type=Path, help="labels and probabilities")
-    parser.add_argument(
-        "--state",
-        type=Path,
-        required=True,
-        metavar="FILE",
-        help="state of the monitor; made by the first call, and read and replaced by later ones; "
-        "symbolic links are followed",
-    )
-    parser.add_argument(
-        "--alpha",
-        type=float,
-        metavar="RATE",
-        help="one over the least mean number of samples between false alarms, in the first call; "
-        f"default: {_ALPHA:g}",
-    )
-    parser.add_argument(
-        "--window",
-        type=int,
-        metavar="N",
-        help=f"number of samples of a window, in the first call; default: {_WINDOW}",
-    )
-    parser.add_argument(
-        "--notion",
-        metavar="NAME",
-        help="what is monitored of several classes, in the first call: top_label, classwise or "
-        f"canonical; default: {_NOTION}, the event of two classes, and otherwise the top label",
-    )
-    add_reading(parser)
-    parser.add_argument(
-        "--by",
-        metavar="NAMES",
-        help="columns of a table that divide the samples into groups: an alarm names those that "
-        "differ",
-    )
-    parser.add_argument("--event", metavar="NAME", help="the class, of two, that is monitored")
 
 
 def run_monitor(options: argparse.Namespace, say: Callable[[str], None]) -> int:
@@ -162,7 +58,7 @@ def _add_file(options, say):
         raise ValueError(f"{options.file.name} cannot be added: {error}") from error
     data, added = monitor.to_bytes(), monitor.n_alarms_ - before
     alarms = {0: "no alarm", 1: "an alarm"}.get(added, f"{added} alarms")
-    say(f"{options.file.name}: {alarms}. All: {monitor.summary()}")
+    say(printable(f"{options.file.name}: {alarms}. All: {monitor.summary()}"))
     replace_file(options.state, data)
     return int(added > 0)
 
@@ -201,9 +97,9 @@ def _monitor_for(monitor, read, options):
 
         monitor = CalibrationMonitor(
             _classes_of(read),
-            notion=_NOTION if options.notion is None else options.notion,
-            alpha=_ALPHA if options.alpha is None else options.alpha,
-            window=_WINDOW if options.window is None else options.window,
+            notion=NOTION if options.notion is None else options.notion,
+            alpha=ALPHA if options.alpha is None else options.alpha,
+            window=WINDOW if options.window is None else options.window,
         )
     known = np.asarray(monitor.labels).tolist()
     if read.labels is None:

@@ -69,37 +69,47 @@ class LastWeeks(AllSamples):
 
 
 class AfterAlarm(AllSamples):
-    """No map until an alarm; then one of the samples since the estimated change, and later ones."""
+    """No map until an alarm; then one of the samples since the estimated change, and later ones.
 
-    fallback = NoMap
+    A monitor of the issued forecasts begins again with each map.
+    """
+
+    refits = True
 
     def __init__(self):
         super().__init__()
-        self.monitor, self.p, self.y = CalibrationMonitor(alpha=1e-5), [], []
+        self.p, self.y, self.issued = np.zeros(0), np.zeros(0, dtype=int), None
+        self.begin(0)
+
+    def begin(self, start):
+        self.monitor, self.start = CalibrationMonitor(alpha=1e-5), start
+
+    def forecast(self, p):
+        self.issued = super().forecast(p)
+        return self.issued
 
     def learn(self, p, y):
-        self.p, self.y = [*self.p, p], [*self.y, y]
-        if hasattr(self.map, "classes_"):
+        self.p, self.y = np.append(self.p, p), np.append(self.y, y)
+        if self.monitor.partial_fit(y, self.issued).alarms_:
+            since = self.start + self.monitor.alarms_[0].since
+            self.map = PlattScaling(labels=LABELS).partial_fit(self.p[since:], self.y[since:])
+            self.begin(len(self.p))
+        elif self.refits and hasattr(self.map, "classes_"):
             self.map.partial_fit(p, y)
-        elif self.monitor.partial_fit(y, p).alarms_:
-            since = self.monitor.alarms_[0].since
-            self.map.partial_fit(np.concatenate(self.p)[since:], np.concatenate(self.y)[since:])
 
 
 class OnceAfterAlarm(AfterAlarm):
-    """As `AfterAlarm`, without learning anything after the alarm."""
+    """As `AfterAlarm`, without learning anything between two alarms."""
 
-    def learn(self, p, y):
-        if not hasattr(self.map, "classes_"):
-            super().learn(p, y)
+    refits = False
 
 
 WAYS = {
     "no map": NoMap,
     "all samples": AllSamples,
     "last ten weeks": LastWeeks,
-    "once, after the alarm": OnceAfterAlarm,
-    "after the alarm, then partial_fit": AfterAlarm,
+    "since the alarm, fitted once": OnceAfterAlarm,
+    "since the alarm, partial_fit": AfterAlarm,
 }
 
 

@@ -23,13 +23,13 @@ from skcalib.recalibration._base import Recalibrator
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-_MOST_SAMPLES, _MOST_VALUES = 100_000, 10_000_000  # that are kept: rows, and probabilities
 _NO_WEIGHT = "has no sample of positive weight: at least one is needed."
 
 
 class FittedFromParts(Recalibrator):
     """Adds `partial_fit` and `fit_chunks` to a recalibrator."""
 
+    _most_samples, _most_values = 100_000, 10_000_000  # that are kept: rows, and probabilities
     labels: Any
     loss: Any
     n_samples_seen_: int
@@ -100,7 +100,7 @@ class FittedFromParts(Recalibrator):
             # The key of a sample depends on its number, and not on the sizes of the calls.
             keys = np.random.Generator(np.random.PCG64(0).advance(seen)).random(len(read[0]))
             part, seen = (*read, keys), seen + len(keys)
-            most = _most_samples(known)
+            most = self._most(known)
             part = _smallest_keys(most, part) if before is None else _both(most, before, part)
         self.classes_ = known
         self.n_features_in_ = 1 if np.ndim(X) == 1 else np.shape(X)[1]
@@ -151,7 +151,7 @@ class FittedFromParts(Recalibrator):
         """
         self._check_parameters()
         classes = check_chunk_labels(self.labels, type(self).__name__)
-        source, most = Chunks(chunks), _most_samples(classes)
+        source, most = Chunks(chunks), self._most(classes)
         part = source.reduce(partial(_part_of_chunk, self, classes, most), partial(_both, most))
         if part is None:
             raise ValueError(f"chunks {_NO_WEIGHT}")
@@ -162,6 +162,10 @@ class FittedFromParts(Recalibrator):
         self.n_features_in_ = 1 if np.ndim(first) == 1 else np.shape(first)[1]
         return self._learn_part(part)
 
+    def _most(self, classes):
+        """Number of samples that are kept."""
+        return min(self._most_samples, self._most_values // len(classes))
+
     def _learn_part(self, part):
         """Learn the map from the samples that are kept."""
         weight, values, columns = drop_zero_weights(part[2], *part[:2])
@@ -171,10 +175,6 @@ class FittedFromParts(Recalibrator):
         for name in ("_part", "n_samples_seen_"):  # of earlier calls of partial_fit
             self.__dict__.pop(name, None)
         return super()._learn(samples)
-
-
-def _most_samples(classes):
-    return min(_MOST_SAMPLES, _MOST_VALUES // len(classes))
 
 
 def _read_samples(recalibrator, classes, values, y, sample_weight=None):

@@ -90,7 +90,8 @@ LAYERS = (
     },
     {"report": "the verdict"},
     {"__init__": "public names"},
-    {"_monitor_command": "the command monitor"},
+    {"_command_line": "options of the command line"},
+    {"_monitor_command": "the command monitor", "_report_command": "the command report"},
     {"__main__": "the command line"},
 )
 # layers: end

@@ -48,7 +48,7 @@ class Recorder:
 @pytest.fixture
 def made(monkeypatch):
     """Reports that are made, without the time that they take."""
-    monkeypatch.setattr("skcalib.__main__.CalibrationReport", Recorder)
+    monkeypatch.setattr("skcalib._report_command.CalibrationReport", Recorder)
     monkeypatch.setattr(Recorder, "made", [])
     return Recorder.made
 
@@ -140,7 +140,7 @@ def test_the_event_of_arrays(here, made):
 )
 def test_models_whose_columns_are_in_another_order(here, made, monkeypatch, options, last):
     """The classes of all files follow those of the first, however their columns are called."""
-    monkeypatch.setattr("skcalib.__main__.ComparisonReport", lambda reports, n_jobs: made[0])
+    monkeypatch.setattr("skcalib._report_command.ComparisonReport", lambda reports, n_jobs: made[0])
     (here / "1.csv").write_text("y,p_churn\nchurn,0.75\nstay,0.25\n")
     (here / "2.csv").write_text("y,churn,stay\nchurn,0.75,0.25\nstay,0.25,0.75\n")
     (here / "3.csv").write_text("label,proba_stay\nchurn,0.25\nstay,0.75\n")
@@ -287,7 +287,7 @@ def test_a_report_of_a_table_through_a_sketch(here, capsys, monkeypatch):
         said[name] = capsys.readouterr()
     assert said["p.csv"] == said["p.sketch"]
     assert "scores of a cell were replaced by" in (here / "skcalib-report.html").read_text()
-    monkeypatch.setattr("skcalib.__main__.LARGE", 1000)
+    monkeypatch.setattr("skcalib._report_command.LARGE", 1000)
     assert main(["report", "p.csv"]) == 0
     out, err = capsys.readouterr()
     assert out == said["p.sketch"].out
@@ -382,3 +382,18 @@ def test_sketches_that_are_refused(tmp_path, capsys, content, options, message):
         path.write_bytes(content)
     assert main(["report", str(path), "--out", str(tmp_path / "page.html"), *options]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_needs_no_package(option):
+    """Imports of NumPy and scikit-learn take more than a second."""
+    code = f"""
+import sys
+from skcalib.__main__ import main
+try:
+    main(["{option}"])
+except SystemExit:
+    print(sorted({{"numpy", "scipy", "sklearn"}} & set(sys.modules)))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "skcalib" in done.stdout and done.stdout.endswith("[]\n")

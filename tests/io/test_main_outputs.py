@@ -71,7 +71,7 @@ def quick(monkeypatch):
 
     for name in ("from_predictions", "from_sketch"):
         monkeypatch.setattr(CalibrationReport, name, make)
-    monkeypatch.setattr("skcalib.__main__._demonstration", make)
+    monkeypatch.setattr("skcalib._report_command._demonstration", make)
     return made
 
 
@@ -170,7 +170,9 @@ def test_sketches_that_are_saved(here, quick, capsys):
 
 
 def test_the_folder_is_checked_first(here, quick, capsys, monkeypatch):
-    monkeypatch.setattr("skcalib.__main__.read_predictions", lambda *_, **__: pytest.fail("read"))
+    monkeypatch.setattr(
+        "skcalib._report_command.read_predictions", lambda *_, **__: pytest.fail("read")
+    )
     (here / "a.html" / "skcalib-report.html").mkdir(parents=True)
     for out, message in (
         ("nowhere/page.html", "nowhere/page.html cannot be written: nowhere is not a folder."),
@@ -195,7 +197,7 @@ def test_ctrl_c(here, quick, capsys, monkeypatch, moment):
         b'<!DOCTYPE html>\n<meta name="generator" content="skcalib">\n<title>'
     )
     before = content(here)
-    place = {"_report": "skcalib.__main__._report", "page": "os.fsync"}.get(moment)
+    place = {"_report": "skcalib._report_command._report", "page": "os.fsync"}.get(moment)
     if place is None:
         monkeypatch.setattr(Quick, "to_text", stop)
     else:

@@ -13,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
-from skcalib.recalibration import _parts
 
 FITS = {
     "temperature": (s.TemperatureScaling, {}),
@@ -85,7 +84,7 @@ def test_the_same_as_in_memory(name, n_classes, weighted):
 
 def test_a_random_part_of_many_samples(monkeypatch):
     """Every sample is as likely to be kept, whatever the sizes of the calls and the order."""
-    monkeypatch.setattr(_parts, "_MOST_SAMPLES", 1000)
+    monkeypatch.setattr(s.TemperatureScaling, "_most_samples", 1000)
     proba, y = samples(20_000, 2)
     weight = np.arange(20_000) + 1.0  # names the samples
     kept = []
@@ -107,7 +106,7 @@ def test_a_random_part_of_many_samples(monkeypatch):
 
 def test_the_loss_of_a_random_part(monkeypatch):
     """q parameters from N samples: a log loss higher by q / (2 N), here with q = 2."""
-    monkeypatch.setattr(_parts, "_MOST_SAMPLES", 400)
+    monkeypatch.setattr(s.PlattScaling, "_most_samples", 400)
     losses = []
     for seed in range(60):
         proba, y = samples(4000, 2, seed=seed)
