@@ -23,7 +23,7 @@ from skcalib._types import Label, MatrixLike, RandomState
 from skcalib._validation import check_indices, mean_one, refuse_sparse, weighted_features
 from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
 from skcalib.errors.terms import solve_notion
-from skcalib.events import only_problem
+from skcalib.events import Samples, only_problem
 from skcalib.grouping._candidates import encode_features
 from skcalib.grouping.partition import check_features
 from skcalib.inference import MeanInterval, mean_interval
@@ -266,6 +266,67 @@ def decision_regret(
         changed=float(np.mean(changed)),
         score=score,
     )
+
+
+@checks_parameters
+def net_benefit(
+    y_true: LabelsLike,
+    y_proba: ArrayLike | None = None,
+    *,
+    threshold: float = 0.5,
+    notion: NotionLike = "auto",
+    sample_weight: ArrayLike | None = None,
+    labels: ArrayLike | None = None,
+    pos_label: Label = None,
+) -> float:
+    r"""Net benefit of acting where the probability exceeds a threshold t; higher is better.
+
+    With the shares TP and FP of true and false positives among all samples (Vickers and Elkin,
+    2006, doi:10.1177/0272989X06295361),
+
+    .. math:: \frac{TP}{n} - \frac{FP}{n}\, \frac{t}{1 - t} = \bar y - \frac{\bar L_t}{1 - t},
+
+    where :math:`L_t` is the cost of :class:`~skcalib.scores.Elementary`. It is in units of the
+    benefit of a true positive, and at most the event rate; acting nowhere has 0. The mean over
+    classes with ``notion="classwise"``. As a scorer: ``get_scorer("net_benefit")`` for one half, or
+    ``skcalib.scorers.ProbaScorer(net_benefit, greater_is_better=True, threshold=0.2)``.
+
+    Parameters
+    ----------
+    threshold : float, default=0.5
+        The threshold, between 0 and 1; the odds t / (1 - t) are the harm of a false positive in
+        units of the benefit of a true one.
+
+    Returns
+    -------
+    float
+        The net benefit.
+
+    Raises
+    ------
+    ValueError
+        For invalid input.
+
+    See Also
+    --------
+    skcalib.DecisionCurveDisplay : The net benefit at all thresholds, with intervals.
+    decision_regret : What recalibration would save.
+
+    Examples
+    --------
+    >>> from skcalib.decisions import net_benefit
+    >>> round(net_benefit([1, 0, 0, 1, 0], [0.9, 0.6, 0.2, 0.3, 0.1], threshold=0.25), 3)
+    0.333
+    """
+    score = Elementary(threshold)
+    samples = Samples.of(y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label)
+    found = []
+    for one in samples.scored():
+        acts = score.decisions(np.column_stack([1 - one.score, one.score])) == 1
+        odds = score.threshold / (1 - score.threshold)
+        gain = acts * np.where(one.event, 1.0, -odds)
+        found.append(float(weighted_mean(gain, one.weight)))
+    return float(np.mean(found)) if samples.notion.reduce == "mean" else sum(found)
 
 
 def score_of_decision(threshold: float | None, costs: ArrayLike | None) -> DecisionCost:

@@ -13,7 +13,7 @@ from skcalib._labels import check_y
 from skcalib._parameters import check_parameters_of, checks_parameters, completes_docstrings
 from skcalib._validation import check_indices
 from skcalib._values import shown
-from skcalib.decisions import decision_regret, score_of_decision
+from skcalib.decisions import decision_regret, net_benefit, score_of_decision
 from skcalib.error_intervals.quantities import by
 from skcalib.estimators._response import align_classes, classes_of, classifier_proba, label_proba
 from skcalib.grouping import GroupingLossEstimator
@@ -413,6 +413,7 @@ _SCORERS = {
     "neg_log_refinement": RefinementScorer("log"),
     "neg_brier_refinement": RefinementScorer("brier"),
     "neg_decision_regret": DecisionRegretScorer(threshold=0.5),
+    "net_benefit": ProbaScorer(net_benefit, greater_is_better=True, threshold=0.5),
     "neg_grouping_loss": GroupingScorer(),
 }
 
@@ -433,9 +434,11 @@ def get_scorer(name: str) -> Scorer:
     base rate is calibrated). Search by a proper score such as "neg_log_loss" or "neg_brier_score",
     and monitor the calibration error as well.
 
-    "neg_decision_regret" has a threshold of one half, and "neg_log_refinement" and
-    "neg_brier_refinement" have a fixed map. For others use ``DecisionRegretScorer(threshold=0.2)``
-    and ``RefinementScorer(recalibrator="beta")`` of ``skcalib.scorers``.
+    "neg_decision_regret" and "net_benefit" have a threshold of one half, and "neg_log_refinement"
+    and "neg_brier_refinement" have a fixed map. For others use ``DecisionRegretScorer(0.2)``,
+    ``ProbaScorer(skcalib.decisions.net_benefit, greater_is_better=True, threshold=0.2)`` and
+    ``RefinementScorer(recalibrator="beta")`` of ``skcalib.scorers``. The net benefit is a gain and
+    keeps its sign; "neg_net_benefit" is accepted as its name, too.
 
     Parameters
     ----------
@@ -471,6 +474,7 @@ def get_scorer(name: str) -> Scorer:
     >>> search.cv_results_["mean_test_calibration"].shape
     (2,)
     """
+    name = "net_benefit" if isinstance(name, str) and name == "neg_net_benefit" else name
     if not isinstance(name, str) or name not in _SCORERS:
         raise ValueError(
             f"name must be one of {', '.join(map(repr, _SCORERS))}, got {shown(name)}."

@@ -15,6 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 import skcalib
 from skcalib import datasets, kernels, notions, scores, smoothers, testing
+from skcalib.decisions import net_benefit
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.kernels import median_distance
 from skcalib.problem import check_problem
@@ -321,6 +322,7 @@ def _forecast_recipes():
     regret, act = s.decision_regret, {"threshold": 0.3}
     yield from _recipes(regret, {**act, **top}, {**act, **classwise}, infinite=True, **folds)
     yield from _recipes(regret, {"costs": [[0, 1], [3, 0]]}, binary=True, infinite=True, **folds)
+    yield from _recipes(net_benefit, {}, {"threshold": 0.1}, classwise, top)
 
 
 def _other_recipes():
@@ -402,6 +404,7 @@ BESIDE = {
     "dawid_sebastiani_improvement",
     "differences_at_equal_scores",
     "median_distance",
+    "net_benefit",
 }
 
 #: For those who add a score, a smoother, ...: `test_testing` and `test_links` feed them instances.

@@ -7,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
 
 import skcalib as s
+from skcalib.decisions import net_benefit
 from skcalib.inference import mean_interval
 from skcalib.notions import Canonical
 
@@ -380,3 +381,30 @@ def test_one_class_and_parts():
     (curve,) = murphy(np.zeros(30, int), np.linspace(0, 1, 30), labels=[0, 1], parts=True).curves
     assert np.isfinite(curve.remaining).all() and curve.remaining.min() >= 0
     assert curve.regret.max() > 0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_net_benefit_is_that_of_the_curve(weighted):
+    y, p, weight = tied()
+    how = {"sample_weight": weight if weighted else None}
+    (curve,) = benefit(y, p, thresholds=THRESHOLDS, **how).curves
+    found = [net_benefit(y, p, threshold=t, **how) for t in THRESHOLDS]
+    assert_allclose(found, curve.estimate, atol=1e-14)
+    costs = [
+        np.average([cost_of(*one, t) for one in zip(y, p, strict=True)], **weights(how))
+        for t in THRESHOLDS
+    ]
+    assert_allclose(found, np.average(y, **weights(how)) - costs / (1 - THRESHOLDS), atol=1e-14)
+
+
+def weights(how):
+    return {"weights": how["sample_weight"]}
+
+
+def test_the_scorer_of_the_net_benefit_is_a_gain():
+    y, p, _ = tied()
+    scorer = s.get_scorer("net_benefit")
+    model = s.IdentityRecalibrator().fit(p, y)
+    assert scorer(model, p, y) == s.get_scorer("neg_net_benefit")(model, p, y)
+    assert scorer(model, p, y) == net_benefit(y, p) > 0
+    assert scorer(model, 1 - p, y) < 0 < scorer(model, y, y) == pytest.approx(y.mean())

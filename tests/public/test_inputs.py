@@ -513,6 +513,7 @@ ONE_IS_ENOUGH = {
     "root_brier_score",
     "simplex_calibration_error",
     "smooth_calibration_error",
+    "net_benefit",
     "spiegelhalter_test",
     "unconditional_mean_embedding_error",
 }

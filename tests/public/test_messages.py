@@ -167,7 +167,7 @@ SCORERS = (
     "'neg_brier_calibration_error', 'neg_log_calibration_error', 'neg_l1_calibration_error', "
     "'neg_l2_calibration_error', 'neg_max_calibration_error', 'neg_ks_calibration_error', "
     "'neg_kernel_calibration_error', 'neg_root_brier_score', 'neg_log_refinement', "
-    "'neg_brier_refinement', 'neg_decision_regret', 'neg_grouping_loss'"
+    "'neg_brier_refinement', 'neg_decision_regret', 'net_benefit', 'neg_grouping_loss'"
 )
 ONE = ([1], [0.3])
 LAST = 1e-9 * np.ones(40)
