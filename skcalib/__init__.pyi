@@ -113,6 +113,9 @@ from skcalib.significance import (
     logistic_calibration_test as logistic_calibration_test,
     spiegelhalter_test as spiegelhalter_test,
 )
+from skcalib._progress import (
+    show_progress as show_progress,
+)
 from skcalib.frames import (
     summarize as summarize,
 )

@@ -6,12 +6,11 @@ Nothing here imports NumPy or scikit-learn, so that ``--help`` is fast.
 from __future__ import annotations
 
 import argparse
-import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from skcalib import __version__
+from skcalib._progress import print_line
 
 #: Defaults of the command monitor.
 ALPHA, WINDOW, NOTION = 1e-5, 1000, "auto"
@@ -248,14 +247,6 @@ def reading(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of `read_predictions` that say how a file is read."""
     names = ("label_column", "score_column", "event", "ignore", "sep", "decimal")
     return {name: getattr(options, name) for name in names}
-
-
-def print_line(message: str) -> None:
-    """Print a message as one line on standard error, if there is a place for it."""
-    from skcalib._formatting import printable  # imports NumPy
-
-    with suppress(OSError):
-        print(f"skcalib: {printable(' '.join(message.split()))}", file=sys.stderr)
 
 
 def print_note(name: str, note: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from shutil import copyfileobj
 from tempfile import TemporaryDirectory
@@ -19,17 +19,16 @@ from skcalib._command_line import (
     PAGE,
     STANDARD,
     columns_of,
-    print_line,
     print_note,
     reading,
 )
 from skcalib._files import check_writable, write_atomically
 from skcalib._formatting import printable
+from skcalib._progress import print_line, show_progress, stage
 from skcalib.io import read_predictions
 from skcalib.io._classes import advice, normalize
 from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, name_of, read_parts, suffix_of
 from skcalib.report import CalibrationReport, ComparisonReport
-from skcalib.report.findings import stage
 from skcalib.report.rendering import is_page, render_page
 from skcalib.sketch import SKETCH_MARK, ForecastSketch
 
@@ -52,7 +51,8 @@ def run_report(options: argparse.Namespace) -> tuple[str, bytes]:
     _check_outputs(options)
     # In a terminal the stages are shown, on standard error and not in the report.
     verbose = getattr(sys.stderr, "isatty", bool)() or getattr(options, "verbose", False)
-    report = _report(options, verbose)
+    with show_progress() if verbose else nullcontext():
+        report = _report(options, verbose)
     with stage("page", verbose, printable(options.out.name)):
         if options.out == STANDARD:
             return "", render_page(report._document()).encode()

@@ -414,6 +414,7 @@ FOR_EXTENDERS = {*testing.__all__, "fit_link", "fit_bias_corrected"}
 ELSEWHERE = {
     "evaluate_supersample": "classifiers: tests/theory/test_generalization.py",
     "read_predictions": "files: tests/io/test_io.py",
+    "show_progress": "what runs: tests/report/test_report.py",
     "summarize": "data frames: tests/sketch/test_summarize.py",
     **dict.fromkeys(("from_json", "to_json", "to_onnx"), "fitted maps: tests/test_export.py"),
     "soft_label_decomposition": "several votes per sample: tests/test_soft_labels.py",

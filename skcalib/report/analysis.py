@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from skcalib._fits import shared_fits
 from skcalib._formatting import limit_of_noise
 from skcalib._parallel import out_of_fold, threads_for
+from skcalib._progress import stage
 from skcalib.clusters import effective_size
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.proper import ProperEstimate, estimates_of_solved
@@ -47,7 +48,6 @@ from skcalib.report.findings import (
     Findings,
     ReportedNumber,
     noted,
-    stage,
 )
 from skcalib.report.subgroups import find_grouping, find_places, worst_places
 from skcalib.report.suspicions import find_suspicions

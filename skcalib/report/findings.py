@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from time import perf_counter
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from scipy.stats import norm
 
-from skcalib._formatting import limit_of_noise, printable
+from skcalib._formatting import limit_of_noise
 from skcalib._records import Record
 from skcalib.errors import ScoreDecomposition
 from skcalib.inference import MeanInterval
@@ -491,13 +489,3 @@ def noted() -> Iterator[list[str]]:
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
         elif (note := " ".join(str(one.message).split())) not in notes:
             notes.append(note)
-
-
-@contextmanager
-def stage(what: str, verbose: int | bool, name: str) -> Iterator[None]:
-    """Print the time of a part of the report if `verbose` is above 0."""
-    start = perf_counter()
-    yield
-    if verbose:
-        said = f"[CalibrationReport] {printable(name)}: {what}, {perf_counter() - start:.1f} s"
-        print(said, file=sys.stderr, flush=True)  # progress on request

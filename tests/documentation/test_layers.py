@@ -33,7 +33,10 @@ LAYERS = (
         "kernels": "kernels on the simplex",
         "tower": "mean divergences and their bias",
     },
-    {"_labels": "labels, soft labels, and their columns"},
+    {
+        "_labels": "labels, soft labels, and their columns",
+        "_progress": "what runs, on standard error",
+    },
     {
         "_class_columns": "the class of each column of forecasts",
         "_parameters": "checks of parameters by their name",

@@ -67,7 +67,7 @@ def test_report_of_a_file(here, capsys):
     options = ["--out", "page.html", "--name", "toy", "--n-jobs", "2", "--verbose"]
     assert main(["report", "p.npz", *options]) == 0
     out, err = capsys.readouterr()
-    assert "toy" in out and "[CalibrationReport]" not in out and "[CalibrationReport] toy: " in err
+    assert "toy" in out and "skcalib: toy: " not in out and "skcalib: toy: " in err
     assert (here / "page.html").exists()
 
 
@@ -236,7 +236,7 @@ def test_stages_are_shown_at_a_terminal_only(here, capsys, monkeypatch):
     assert main(["report", "p.npz"]) == 0
     shown = capsys.readouterr()
     assert shown.out == piped.out
-    assert shown.err.count("[CalibrationReport] p: ") >= 3 and ": page, " in shown.err
+    assert shown.err.count("skcalib: p: ") >= 3 and ": page, " in shown.err
 
 
 def test_wrong_usage_and_version(capsys):

@@ -304,7 +304,7 @@ def test_processes(here):
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(10), 50_000)
     np.savez("large.npz", y_true=proba.argmax(axis=1), y_proba=proba)
-    for waits in ("", "[CalibrationReport]"):  # during imports, and during the computation
+    for waits in ("", "skcalib: "):  # during imports, and during the computation
         done = run("report", "large.npz", "--verbose")
         if waits:
             assert waits in done.stderr.readline()

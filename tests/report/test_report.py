@@ -1,4 +1,5 @@
 import re
+import time
 import warnings
 from types import SimpleNamespace
 
@@ -181,7 +182,27 @@ def test_verbose_tells_the_stages(capsys):
     shown = capsys.readouterr()
     lines = shown.err.splitlines()
     assert shown.out == ""
-    assert [line.startswith("[CalibrationReport] toy: ") for line in lines] == [True] * 5
+    assert [line.startswith("skcalib: toy: ") for line in lines] == [True] * 5
+
+
+def test_what_a_long_call_computes_is_shown(capsys):
+    """A line for the waiting metric; none for a fast call, and none after the context."""
+
+    def slow(y, p, **_):
+        time.sleep(0.02)
+        return 0.0
+
+    y, p = [0, 1] * 10, np.linspace(0, 1, 20)
+    with skcalib.show_progress(600):
+        skcalib.calibration_error(y, p)
+    skcalib.consistency_test(y, p, metric=slow, n_resamples=2)
+    assert capsys.readouterr() == ("", "")
+    with skcalib.show_progress(0.005):
+        skcalib.consistency_test(y, p, metric=slow, n_resamples=20)
+    shown = capsys.readouterr()
+    assert re.search(r"skcalib: 0 s, in consistency_test > \w+", shown.err) and not shown.out
+    with pytest.raises(ValueError, match="seconds must be above 0"), skcalib.show_progress(0):
+        pass
 
 
 def test_warnings_become_notes():
