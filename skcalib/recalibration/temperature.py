@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from itertools import combinations
 from typing import Literal
 
 import numpy as np
@@ -28,7 +27,7 @@ from skcalib.links.temperature import (
 from skcalib.recalibration._base import LogitRecalibrator, warn_if_slow
 from skcalib.recalibration._parts import FittedFromParts
 from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.scores import Brier, LogLoss, LossLike, ProperScore
+from skcalib.scores import LogLoss, LossLike, ProperScore
 from skcalib.tower import weighted_mean
 
 _SLOW = 30_000_000  # probabilities from which the fit of biases takes long
@@ -210,10 +209,9 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
     r"""Ensemble temperature scaling: :math:`w_1\, softmax(\log s / T) + w_2\, s + w_3 / K`.
 
     The temperature is fitted first, on [0.05, 5], and then the weights on the simplex, both under
-    the same loss (Zhang, Kailkhura and Han 2020; G22). The weights are exact minimisers: for the
-    Brier score by enumerating the faces of the simplex, otherwise by a convex search. An end of the
-    interval of temperatures is a valid result. Injective unless all weight is on the uniform
-    distribution; keeps the order of the classes.
+    the same loss (Zhang, Kailkhura and Han 2020; G22). The weights minimise it up to 1e-14.
+    An end of the interval of temperatures is a valid result. Injective unless all weight is on the
+    uniform distribution; keeps the order of the classes.
 
     Attributes
     ----------
@@ -252,8 +250,7 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
         ends = {"low": 0.2, "high": 20.0}
         beta, self.n_iter_ = fit_temperature(score, logits, samples.labels, weight, **ends)
         self.temperature_ = 1 / beta
-        fit = _brier_weights if isinstance(score, Brier) else _convex_weights
-        self.weights_ = fit(score, self._parts(logits), samples.target, weight)
+        self.weights_ = _convex_weights(score, self._parts(logits), samples.target, weight)
         kept = bool(self.weights_[:2].sum() > 1e-9)  # else all forecasts round to uniform
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = kept
 
@@ -271,30 +268,6 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
         tempered = add("softmax", add("scale", x, factor=1 / self.temperature_))
         raw = add("scale", add("softmax", x), factor=second, shift=third / len(self.classes_))
         return add("sum", add("scale", tempered, factor=first), raw)
-
-
-def _brier_weights(score, parts, target, weight):
-    """The best of the optima on the faces of the simplex of three weights."""
-    share = weight / weight.sum()
-    gram = np.einsum("ink,jnk,n->ij", parts, parts, share, optimize=True)
-    reach = np.einsum("ink,nk,n->i", parts, target, share)
-    best, lowest = None, np.inf
-    for size in (1, 2, 3):
-        for face in map(list, combinations(range(3), size)):
-            # Lagrange conditions of the quadratic on the plane where the weights sum to one.
-            system = np.zeros((size + 1, size + 1))
-            system[:size, :size] = gram[np.ix_(face, face)]
-            system[:size, size] = system[size, :size] = 1.0
-            solution = np.linalg.lstsq(system, np.append(reach[face], 1.0), rcond=None)[0]
-            point = np.zeros(3)
-            point[face] = solution[:size]
-            if point.min() < -1e-12:
-                continue
-            point = np.maximum(point, 0) / np.maximum(point, 0).sum()
-            value = point @ gram @ point - 2 * reach @ point
-            if value < lowest - 1e-15:
-                best, lowest = point, value
-    return best
 
 
 def _convex_weights(score, parts, target, weight):
