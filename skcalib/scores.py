@@ -571,9 +571,9 @@ class Elementary(DecisionCost):
         H_t(q) = \min(t (1 - q), (1 - t) q) .
 
     A false alarm costs t and a miss 1 - t. So t is the cost of a false alarm divided by the sum of
-    both costs, and the score is in units of this sum. Every proper score of two classes is an
-    weighted average of elementary scores over thresholds; a weight of 2 for each t gives the Brier
-    score. It is proper, but not strictly. Range [0, max(t, 1 - t)].
+    both costs, and the score is in units of this sum. Every proper score of two classes is a
+    mixture of elementary scores, by a measure of thresholds that may be infinite (log loss). The
+    density 2 gives the Brier score. It is proper, but not strictly. Range [0, max(t, 1 - t)].
 
     Parameters
     ----------

@@ -58,7 +58,8 @@ def optimal_n_bins(
         Number of samples n on which the error is computed, at least 1.
     lipschitz : float, default=1.0
         Lipschitz constant L of the calibration curve :math:`f \mapsto E[Y|f]`, not negative: 1 for
-        a calibrated forecast, above 1 for an under-confident one.
+        a calibrated forecast, more where the curve is steeper. That is usually in the middle for
+        under-confident forecasts, and near 0 and 1 for over-confident ones.
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width or of equal mass; equal width first, as in F24.
     bound : {"bias", "tce"}, default="bias"
