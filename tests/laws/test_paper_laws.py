@@ -52,6 +52,7 @@ def test_decompositions(score, loss):
     induced = error(C, given(Q, BIN))
     assert variance(Q, BIN) == approx(error(Q, C) + induced) and induced == approx(variance(C, BIN))
     assert error(Q, C) > error(given(Q, 3 * BIN + REGION), given(Q, BIN)) - induced
+    assert error(given(Q, BIN), given(S, BIN)) < error(C, S) or not score.jointly_convex
     assert error(Q, PRIOR) > error(C, PRIOR) > error(given(Q, BIN), PRIOR) > 0
 
 
