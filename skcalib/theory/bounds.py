@@ -442,6 +442,7 @@ def ece_generalization_bound(
         :math:`\delta` in (0, 1/B]; required for "metric_entropy".
     log_covering_number : float, default=0.0
         :math:`\ln N(F, \delta / B)`, for "metric_entropy". With the default 0 one ball covers F.
+        For d parameters with the Lipschitz constant L' it is about :math:`d \ln(L' B / \delta)`.
 
     Returns
     -------

@@ -91,10 +91,14 @@ def test_what_bins_induce(s, n_bins):
     assert induced == approx(moved) and -limit - 1 / (4 * n_bins**2) <= induced <= limit
 
 
-@pytest.mark.parametrize("f", ["kl", "chi2", "total_variation", "jensen_shannon"])
+HELLINGER = (lambda t: (np.sqrt(t) - 1) ** 2, lambda t: 1 - 1 / np.sqrt(t))
+
+
+@pytest.mark.parametrize("f", ["kl", "chi2", "total_variation", "jensen_shannon", "hellinger"])
 def test_f_divergences(f):
     """P24 19 to 22 and 31, against the joint distribution of labels and cells."""
-    score, prior, found = FDivergence(PRIOR[0], f), PRIOR[0], []
+    prior, found = PRIOR[0], []
+    score = FDivergence(prior, HELLINGER if f == "hellinger" else f)
     for key in (BIN, LEVEL, X):
         joint = (np.unique(key)[:, None] == key) @ (MASS[:, None] * Q)
         total = joint.sum(1)
@@ -102,14 +106,15 @@ def test_f_divergences(f):
             "kl": np.sum(joint * np.log(joint / np.outer(total, prior))),
             "chi2": chi2_contingency(joint, correction=False).statistic,
             "total_variation": np.abs(joint - np.outer(total, prior)).sum() / 2,
+            "hellinger": np.sum((np.sqrt(joint) - np.sqrt(np.outer(total, prior))) ** 2),
             "jensen_shannon": prior @ jensenshannon(joint / prior, total[:, None]) ** 2,
         }
         found.append(total @ score.divergence(joint / total[:, None], prior))
         assert found[-1] == approx(expected[f])
     assert found == sorted(found)  # a layer only loses
     assert -MASS @ score.loss(Q, Q) == approx(found[-1]) and -MASS @ score.loss(Q, S) < found[-1]
-    with pytest.raises(ValueError, match="sum 1"):
-        FDivergence([0.5, 0.2])
+    with pytest.raises(ValueError, match="for 3 classes, but the forecasts have 2"):
+        score.entropy(Q[:, :2])
 
 
 def test_squared_kernel_error_as_u_score():

@@ -152,9 +152,8 @@ def test_equations_4_8_and_10():
     n, n_bins, rng = 200, 8, np.random.RandomState(3)
     for intercept, slope, truth, _ in MODELS.values():
         binned = binned_truth(np.linspace(0, 1, n_bins + 1), intercept, slope)
-        errors = np.array(
-            [ece(*draw(n, intercept, slope, rng), n_bins, "uniform") for _ in range(150)]
-        )
+        sets = (draw(n, intercept, slope, rng) for _ in range(150))
+        errors = np.array([ece(y, p, n_bins, "uniform") for y, p in sets])
         assert 0 < binned < truth + 1e-5
         assert errors.mean() - binned > 4 * errors.std() / sqrt(150)
         for tilt in (1.0, sqrt(n), 4 * sqrt(n)):
