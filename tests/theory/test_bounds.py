@@ -12,7 +12,6 @@ from scipy.stats import norm
 
 from skcalib import calibration_error, ece_bias_bound, ece_generalization_bound, optimal_n_bins
 from skcalib.datasets import make_logistic_scores
-from skcalib.theory.bounds import parse_bins
 
 #: Intercept and slope of the forecast, its true calibration error and Lipschitz constant (F24).
 MODELS = {"bad": (0.5, -1.5, 0.07444, 1.522), "good": (0.2, -1.9, 0.02346, 1.142)}
@@ -125,12 +124,6 @@ def test_fewer_than_two_samples_per_bin_are_refused(strategy):
         bias(29, 15, strategy=strategy)
     with pytest.raises(ValueError, match="two samples per bin"):
         bias(1, 1, strategy=strategy)
-
-
-@pytest.mark.parametrize("n", [100, 1000, 10_000, 10**6])
-def test_few_bins_are_the_default_of_both_strategies(n):
-    for strategy in STRATEGIES:
-        assert parse_bins("auto", n, strategy) == optimal_n_bins(n, strategy="quantile")
 
 
 def test_fewer_bins_than_the_bound_of_equal_width_asks_for_have_smaller_errors():
