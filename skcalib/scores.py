@@ -16,12 +16,13 @@ divergence of :math:`-H`. Both are losses: lower is better.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Real
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import entr, softmax
+from scipy.special import entr, softmax, xlogy
 
 from skcalib._rows import log_softmax, row_sum
 from skcalib._ties import reach_of
@@ -35,6 +36,7 @@ __all__ = [
     "DecisionCost",
     "Divergence",
     "Elementary",
+    "FDivergence",
     "LogLoss",
     "Lp",
     "ProperScore",
@@ -458,6 +460,116 @@ class DawidSebastiani(ProperScore):
         return moments[..., 1] - np.square(moments[..., 0])
 
 
+def _numbers(values):
+    """Values of a parameter as an array; an empty one if they are not numbers."""
+    try:
+        given = np.asarray(values)
+        return np.array(given if given.dtype.kind not in "SU" else [], dtype=np.float64)
+    except (OverflowError, TypeError, ValueError):
+        return np.empty(0)
+
+
+# --- Information ----------------------------------------------------------------------------------
+
+_GENERATORS: dict[str, tuple[Callable, Callable]] = {
+    "kl": (lambda t: xlogy(t, t), lambda t: np.log(t) + 1),
+    "chi2": (lambda t: (t - 1) ** 2, lambda t: 2 * (t - 1)),
+    "total_variation": (lambda t: np.abs(t - 1) / 2, lambda t: np.sign(t - 1) / 2),
+    "jensen_shannon": (
+        lambda t: (xlogy(t, t) - xlogy(1 + t, (1 + t) / 2)) / 2,
+        lambda t: np.log(2 * t / (1 + t)) / 2,
+    ),
+}
+
+
+class FDivergence(ProperScore):
+    r"""Score whose sharpness is an f-divergence of the classes (P24 eq. 19, 21).
+
+    For the class frequencies :math:`\pi` and a convex f with f(1) = 0 its entropy is
+    :math:`H(s) = -\sum_k \pi_k f(s_k / \pi_k)`, with the maximum 0 at :math:`\pi`. So
+    :func:`~skcalib.sharpness` is the mean f-divergence of the forecasts of a class,
+    :math:`P_k`, from those of all classes, P:
+
+    .. math:: E\,D(C, \pi) = \sum_k \pi_k \int f\Big(\frac{dP_k}{dP}\Big) dP .
+
+    The loss of the forecast :math:`\pi` is 0. For *any* forecasts q of a model of X, the mean of
+    :math:`-L(Y, q)` on new data is in expectation at most the statistical information
+    :math:`SI_F(X; Y)` (P24 eq. 31). :func:`~skcalib.calibration_improvement` from :math:`\pi` to q
+    has its interval.
+
+    Parameters
+    ----------
+    prior : array-like of shape (n_classes,), default=None
+        Class frequencies, positive, with the sum 1. None for equal ones.
+    function : str or pair of functions, default="kl"
+        "kl" is :math:`f(t) = t \log t` (mutual information, in nats), "chi2" :math:`(t - 1)^2`,
+        "total_variation" :math:`|t - 1| / 2`, and "jensen_shannon" the mean divergence of both
+        from their mixture, in nats. A tuple holds any convex f and its derivative, for arrays.
+
+    See Also
+    --------
+    skcalib.sharpness : The f-divergence, from a sample.
+    skcalib.scores.LogLoss : The same up to a constant of each label, for "kl".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import calibration_improvement
+    >>> from skcalib.datasets import make_grouping_problem
+    >>> from skcalib.scores import FDivergence
+    >>> data = make_grouping_problem(5000, random_state=0)
+    >>> prior = np.full((5000, 2), 0.5)
+    >>> for name in ("kl", "chi2"):
+    ...     options = {"loss": FDivergence(prior[0], name), "injective": True}  # without a warning
+    ...     found = calibration_improvement(data.y, prior, data.y_proba, **options)
+    ...     print(f"{name} {found.estimate:.2f} [{found.low:.2f}, {found.high:.2f}]")
+    kl 0.42 [0.40, 0.43]
+    chi2 0.65 [0.63, 0.67]
+    """
+
+    def __init__(
+        self, prior: ArrayLike | None = None, function: str | tuple[Callable, Callable] = "kl"
+    ) -> None:
+        given = _numbers([1.0] if prior is None else prior)
+        if given.ndim != 1 or not (given > 0).all() or abs(given.sum() - 1) > 1e-6:
+            raise ValueError(
+                f"prior must list positive class frequencies with the sum 1, got {shown(prior)}."
+            )
+        if not isinstance(function, tuple):
+            look_up(function, _GENERATORS, "function")
+        self.prior = None if prior is None else tuple(given.tolist())
+        self.function = function
+
+    @property
+    def strictly_proper(self) -> bool:  # type: ignore[override]
+        """False for "total_variation", which is linear between its kinks."""
+        return self.function != "total_variation"
+
+    @property
+    def infimum(self) -> float | None:  # type: ignore[override]
+        """Entropy of a forecast that one class is certain, the lowest; None without a prior."""
+        return None if self.prior is None else self.entropy(np.eye(len(self.prior))).min()
+
+    def entropy(self, forecast: np.ndarray) -> np.ndarray:
+        return -np.sum(self._prior_of(forecast) * self._apply(0, forecast), axis=-1)
+
+    def gradient(self, forecast: np.ndarray) -> np.ndarray:
+        with np.errstate(divide="ignore"):
+            return -self._apply(1, forecast)
+
+    def _apply(self, i, forecast):
+        pair = self.function if isinstance(self.function, tuple) else _GENERATORS[self.function]
+        return pair[i](np.asarray(forecast) / self._prior_of(forecast))
+
+    def _prior_of(self, forecast):
+        k = np.shape(forecast)[-1]
+        if self.prior is not None and len(self.prior) != k:
+            raise ValueError(
+                f"{self!r} is for {len(self.prior)} classes, but the forecasts have {k}."
+            )
+        return np.full(k, 1 / k) if self.prior is None else np.array(self.prior)
+
+
 # --- Costs of decisions ---------------------------------------------------------------------------
 
 
@@ -508,11 +620,7 @@ class DecisionCost(ProperScore):
     strictly_proper = False
 
     def __init__(self, costs: ArrayLike) -> None:
-        try:
-            given = np.asarray(costs)
-            matrix = np.array(given if given.dtype.kind != "U" else [], dtype=np.float64)
-        except (OverflowError, TypeError, ValueError):
-            matrix = np.empty(0)
+        matrix = _numbers(costs)
         if matrix.ndim != 2 or min(matrix.shape) < 2 or not np.isfinite(matrix).all():
             raise ValueError(
                 "costs must be a matrix of finite numbers with a row for each class and a column "
@@ -571,9 +679,9 @@ class Elementary(DecisionCost):
         H_t(q) = \min(t (1 - q), (1 - t) q) .
 
     A false alarm costs t and a miss 1 - t. So t is the cost of a false alarm divided by the sum of
-    both costs, and the score is in units of this sum. Every proper score of two classes is an
-    weighted average of elementary scores over thresholds; a weight of 2 for each t gives the Brier
-    score. It is proper, but not strictly. Range [0, max(t, 1 - t)].
+    both costs, and the score is in units of this sum. Every proper score of two classes is a
+    mixture of elementary scores, by a measure of thresholds that may be infinite (log loss). The
+    density 2 gives the Brier score. It is proper, but not strictly. Range [0, max(t, 1 - t)].
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ from skcalib.scores import (
     ClasswiseLogLoss,
     DecisionCost,
     Elementary,
+    FDivergence,
     LogLoss,
     ProperScore,
     Spherical,
@@ -19,9 +20,11 @@ from skcalib.scores import (
 from skcalib.testing import check_score
 
 PROPER = [Brier(), LogLoss(), Spherical()]
+INFORMATION = [FDivergence(None, f) for f in ("kl", "chi2", "total_variation", "jensen_shannon")]
 NOT_STRICTLY = [Elementary(0.3), DecisionCost([[0, 1], [2, 0]])]  # see test_decisions
 #: Every public score, also one that is added tomorrow.
-EVERY = [*PROPER, *others(scores, ProperScore, [*PROPER, *NOT_STRICTLY])]
+EVERY = [*PROPER, *INFORMATION]
+EVERY += others(scores, ProperScore, [*EVERY, *NOT_STRICTLY])
 JOINTLY_CONVEX = {"Brier", "ClasswiseLogLoss", "LogLoss"}
 NOT_JOINTLY_CONVEX = {"DawidSebastiani", "Spherical"}
 

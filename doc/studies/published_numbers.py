@@ -15,9 +15,9 @@ the difference. The numbers of F24 are those of version 2 on arXiv.
     python doc/studies/published_numbers.py --slow     # simulations too, about a minute
     python doc/studies/published_numbers.py --predictions FOLDER
 
-The last form compares W19's five error estimates of 14 networks on CIFAR-10 with ours. It needs
-their predictions, which are not part of this library: clone github.com/devmotion/CalibrationPaper
-and pass its folder experiments/data/PyTorch-CIFAR10.
+The last form compares W19's five error estimates and four p-values of 14 networks on CIFAR-10 with
+ours. It needs their predictions, which are not part of this library: clone
+github.com/devmotion/CalibrationPaper and pass its folder experiments/data/PyTorch-CIFAR10.
 """
 
 import argparse
@@ -30,11 +30,12 @@ from math import sqrt
 from pathlib import Path
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import ndtr, softmax
 
 from skcalib import (
     LabelFrequency,
     calibration_error,
+    distribution_free_bound,
     ece_generalization_bound,
     kernel_calibration_error,
     kernel_calibration_test,
@@ -212,12 +213,11 @@ def futami_records() -> Iterator[Record]:
     )
     for what, published, compute, tolerance in rows:
         yield Record("F24", "table 1", f"bound, {what}", published, compute, tolerance)
-    for n in (100, 10_000, 10**6):  # the formula of the legend
+    for n in (100, 10_000, 10**6):  # the formula of the legend, rounded down; ours has the minimum
         published = np.floor((2 * n * (1 + 1.5) ** 2 / np.log(2)) ** (1 / 3))
         compute = partial(optimal_n_bins, n, lipschitz=1.5)
-        yield Record(
-            "F24", "figure 1", f"optimal number of bins, L = 1.5, n = {n}", published, compute
-        )
+        what = f"optimal number of bins, L = 1.5, n = {n}"
+        yield Record("F24", "figure 1", what, published, compute, 0.05 * published)
 
 
 # --- G22 ------------------------------------------------------------------------------------------
@@ -369,37 +369,51 @@ def records() -> list[Record]:
 # --- the networks of W19 --------------------------------------------------------------------------
 
 ESTIMATES = ("ECE_uniform", "ECE_dynamic", "SKCEb_median", "SKCEuq_median", "SKCEul_median")
+PVALUES = (*(f"{name}_distribution_free" for name in ESTIMATES[2:]), "SKCEul_median_asymptotic")
+NUMBERS = (*ESTIMATES, *PVALUES)
 
 
 def network_estimates(y, proba):
-    """W19's five estimates, by their names; the bandwidth is the median of all distances."""
+    """W19's estimates and p-values, by their names; the bandwidth is the median of all distances.
+
+    The published p-values without resampling: the bounds, where a negative linear estimate has p =
+    1 here and its square in the published code, and the normal one of the linear estimate, whose
+    published variance is divided by the number of pairs m, ours by m - 1.
+    """
     labels = np.arange(proba.shape[1])
     bins = ("uniform", MedianCells(min_samples=100))
     found = [simplex_calibration_error(y, proba, bins=b, labels=labels) for b in bins]
     kernel = LaplacianKernel("median", max_samples=None).for_data(proba)
-    found += [
-        kernel_calibration_error(y, proba, statistic=statistic, kernel=kernel, labels=labels)
-        for statistic in ("biased", "unbiased", "linear")
-    ]
-    return dict(zip(ESTIMATES, found, strict=True))
+    options, statistics = {"kernel": kernel, "labels": labels}, ("biased", "unbiased", "linear")
+    found += [kernel_calibration_error(y, proba, statistic=s, **options) for s in statistics]
+    found += [distribution_free_bound(y, proba, statistic=s, **options).pvalue for s in statistics]
+    normal = kernel_calibration_test(y, proba, statistic="linear", method="asymptotic", **options)
+    pairs = len(y) // 2
+    found.append(ndtr(-normal.statistic * sqrt(pairs / (pairs - 1))))
+    return dict(zip(NUMBERS, map(float, found), strict=True))
 
 
 def network_records(folder: str | Path) -> Iterator[tuple[str, str, float, float]]:
     """(network, estimate, published, ours) for each network of errors.csv with predictions.
 
-    The folder has errors.csv (a header and a row for each network), labels.csv (a class from 1 to K
-    in each line) and for each network a file of its name with K probabilities in each line.
+    The folder has errors.csv and pvalues.csv (a header and a row for each network), labels.csv (a
+    class from 1 to K in each line) and for each network a file of its name with K probabilities in
+    each line.
     """
     folder = Path(folder)
     y = np.loadtxt(folder / "labels.csv", dtype=int) - 1
-    with (folder / "errors.csv").open(encoding="utf-8") as file:
-        for row in csv.DictReader(file):
-            path = folder / f"{row['model']}.csv"
-            if not path.exists():
-                continue
-            found = network_estimates(y, np.loadtxt(path, delimiter=","))
-            for name in ESTIMATES:
-                yield row["model"], name, float(row[name]), found[name]
+    published: dict[str, dict[str, str]] = {}
+    for table, names in (("errors.csv", ESTIMATES), ("pvalues.csv", PVALUES)):
+        with (folder / table).open(encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                published.setdefault(row["model"], {}).update({name: row[name] for name in names})
+    for network, numbers in published.items():
+        path = folder / f"{network}.csv"
+        if not path.exists():
+            continue
+        found = network_estimates(y, np.loadtxt(path, delimiter=","))
+        for name, number in numbers.items():
+            yield network, name, float(number), found[name]
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -411,10 +425,10 @@ def main() -> None:
     parser.add_argument("--predictions", metavar="FOLDER", help="predictions of W19's networks")
     options = parser.parse_args()
     if options.predictions:
-        print(f"{'network':14}{'estimate':16}{'published':>14}{'ours':>14}{'difference':>12}")
+        print(f"{'network':14}{'estimate':32}{'published':>14}{'ours':>14}{'difference':>12}")
         for network, name, published, ours in network_records(options.predictions):
             values = f"{published:14.10f}{ours:14.10f}{ours - published:12.1e}"
-            print(f"{network:14}{name:16}{values}", flush=True)
+            print(f"{network:14}{name:32}{values}", flush=True)
         return
     print(f"{'':5}{'':17}{'':62}{'published':>12}{'ours':>12}{'tolerance':>12}")
     for record in records():

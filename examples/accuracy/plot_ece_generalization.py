@@ -32,7 +32,10 @@ CLASSIFIERS = {
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
 for color, (name, classifier) in zip(("C0", "C1"), CLASSIFIERS.items(), strict=True):
     results = [
-        evaluate_supersample(classifier, X, y, n_pairs=n, n_draws=4, random_state=0) for n in SIZES
+        evaluate_supersample(
+            classifier, X, y, n_pairs=n, n_bins=optimal_n_bins(n), n_draws=4, random_state=0
+        )
+        for n in SIZES
     ]
     for part, style in (("test", "-"), ("train", "--")):
         means = [getattr(result, f"{part}_error").mean() for result in results]

@@ -70,8 +70,8 @@ def calibration_error_interval(
     - *bounds from the squared distance*, for "ici" by default: between :math:`E x^2 / \max |x|` and
       :math:`\sqrt{E x^2}` with :math:`x = C - S`. Conservative.
     - *jackknife*, over twenty random groups, for any other function, for ``method="direct"``, and,
-      not valid, for "ici" with a smoother or all classes at once. For errors of the library the
-      lower limit is 0 unless :func:`consistency_test` rejects at half of 1 - level.
+      not valid, for "ici" and its quantiles with a smoother or all classes at once. For errors of
+      the library the lower limit is 0 unless :func:`consistency_test` rejects at half of 1 - level.
     - *exact limits* where fewer than 20 events (of either class) or wrong predictions are observed,
       or fewer than 40 and fewer than 20 are expected: binned and cumulative errors, "simplex",
       "brier", "log", "ici". They follow from Clopper and Pearson's limits of the mean of C.

@@ -45,7 +45,7 @@ class ErrorInterval(Record):
         names the number of polynomials, or the maps, and says if those of single classes are left
         out because there are fewer than 20 samples per class.
     valid : bool
-        Whether the coverage is at least the level.
+        Whether the coverage of ``target`` is at least the level.
     conservative : bool
         Whether the coverage may exceed the level.
     reason : str

@@ -127,11 +127,11 @@ def calibration_error(
         root is taken, and "max" is the largest gap of all. "canonical": the probability of the
         positive class, for two classes only.
     n_bins : int, "auto", "cube_root" or array-like of edges, default="auto"
-        "auto" is :func:`optimal_n_bins` of `strategy`, which minimises the bound of the bias of
-        F24. "cube_root" is :math:`n^{1/3}`, rounded: the rate of F24 without a constant. An array
-        gives the edges, which increase from 0 to 1; `strategy` is then not used. The number of bins
-        of equal mass is at most the number of samples. More than 10^6 bins of equal width raise an
-        error.
+        "auto" is :func:`optimal_n_bins` of bins of equal mass, which minimises the bound of the
+        bias of F24, for both strategies. "cube_root" is :math:`n^{1/3}`, rounded: the rate of F24
+        without a constant. An array gives the edges, which increase from 0 to 1; `strategy` is then
+        not used. The number of bins of equal mass is at most the number of samples. More than 10^6
+        bins of equal width raise an error.
     strategy : {"quantile", "uniform"}, default="quantile"
         Bins of equal mass, cut at order statistics so that ties stay together, or of equal width.
     debiased : bool, default=False

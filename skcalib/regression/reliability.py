@@ -42,9 +42,15 @@ class VarianceReliability(Record):
     overall_ratio: float
     overall_low: float
     overall_high: float
+    instance_ratio: float
+    instance_low: float
+    instance_high: float
 
     _rows = ("predicted_variance", "mean_squared_error", "ratio", "low", "high", "n_samples")
-    _beside = ("overall_ratio", "overall_low", "overall_high")
+    _beside = (
+        *("overall_ratio", "overall_low", "overall_high"),
+        *("instance_ratio", "instance_low", "instance_high"),
+    )
 
 
 @checks_parameters
@@ -68,6 +74,9 @@ def variance_reliability(
     over-cautious. The literature also reports the inverse, variance over squared error. An error of
     the mean counts as spread that the forecast variance must include.
 
+    The *instance* ratio is the mean of :math:`(y_i - \mu_i)^2 / v_i` over all samples (G22 table
+    2). It is 1 for a calibrated variance too, but the samples of the smallest variances decide it.
+
     Parameters
     ----------
     y_true : array-like of shape (n_samples,)
@@ -88,7 +97,8 @@ def variance_reliability(
     VarianceReliability
         Record with, for each bin, ``predicted_variance`` and ``mean_squared_error`` (in squared
         units of y), their ``ratio`` with its interval ``low``, ``high``, and ``n_samples``; and
-        ``overall_ratio, overall_low, overall_high`` of all samples.
+        ``overall_ratio, overall_low, overall_high`` of all samples, and ``instance_ratio,
+        instance_low, instance_high`` with Student's interval.
 
     Raises
     ------
@@ -126,6 +136,8 @@ def variance_reliability(
     rows = [bins.cells_ == cell for cell in range(bins.n_cells_)]
     ratios = [_ratio(squared[r], variance[r], weight[r], confidence_level) for r in rows]
     ratio, low, high = np.transpose(ratios)
+    overall = _ratio(squared, variance, weight, confidence_level)
+    instance = mean_interval(squared / variance, weight, confidence_level)
     return VarianceReliability(
         means[:, 0],
         means[:, 1],
@@ -133,7 +145,7 @@ def variance_reliability(
         low,
         high,
         np.bincount(bins.cells_),
-        *_ratio(squared, variance, weight, confidence_level),
+        *(*overall, instance.estimate, instance.low, instance.high),
     )
 
 

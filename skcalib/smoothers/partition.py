@@ -184,7 +184,7 @@ class UniformBins(PartitionSmoother):
     ----------
     n_bins : int, "auto", "cube_root" or array-like of edges, default=15
         Bins per coordinate. "auto" is :func:`~skcalib.optimal_n_bins` of the number of samples for
-        bins of equal width, which is for errors and not for a curve, "cube_root" the cube root,
+        bins of equal mass, which is for errors and not for a curve, "cube_root" the cube root,
         rounded; at most 10^6. An array lists the edges, increasing from 0 to 1.
 
     Attributes
@@ -248,8 +248,8 @@ class QuantileBins(PartitionSmoother):
     Parameters
     ----------
     n_bins : int, "auto" or "cube_root", default=15
-        Bins per coordinate, as in `UniformBins`, but "auto" is the number for bins of equal mass.
-        There are at most as many bins as samples, and fewer if there are fewer distinct values.
+        Bins per coordinate, as in `UniformBins`. There are at most as many bins as samples, and
+        fewer if there are fewer distinct values.
 
     Attributes
     ----------

@@ -11,7 +11,8 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import floor, log, sqrt
+from functools import partial
+from math import log, sqrt
 from numbers import Real
 from typing import Any, Literal
 
@@ -36,14 +37,14 @@ def optimal_n_bins(
     r"""Number of bins that minimises a bound on the error of the ECE (F24).
 
     "bias" minimises the total bound of :func:`ece_bias_bound`, for held-out samples. For bins of
-    equal width that is
+    equal width that is :math:`(1 + L) / B + \sqrt{2 B \ln 2 / n}`, with its minimum over real B at
 
     .. math::
 
-        B^* = \lfloor ( 2 n (1 + L)^2 / \ln 2 )^{1/3} \rfloor,
+        B^* = ( 2 n (1 + L)^2 / \ln 2 )^{1/3} .
 
-    the minimiser of :math:`(1 + L) / B + \sqrt{2 B \ln 2 / n}`, rounded down as in F24. For bins of
-    equal mass the bound is larger, and its minimiser has no closed form but is found by search.
+    F24 rounds it down; here the whole number with the smallest bound is found by search, as for
+    bins of equal mass, whose bound is larger.
 
     "tce" minimises ``ece_generalization_bound(bound="tce")`` without information, for the samples
     that the classifier was trained on.
@@ -58,7 +59,8 @@ def optimal_n_bins(
         Number of samples n on which the error is computed, at least 1.
     lipschitz : float, default=1.0
         Lipschitz constant L of the calibration curve :math:`f \mapsto E[Y|f]`, not negative: 1 for
-        a calibrated forecast, above 1 for an under-confident one.
+        a calibrated forecast, more where the curve is steeper. That is usually in the middle for
+        under-confident forecasts, and near 0 and 1 for over-confident ones.
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width or of equal mass; equal width first, as in F24.
     bound : {"bias", "tce"}, default="bias"
@@ -67,8 +69,7 @@ def optimal_n_bins(
     Returns
     -------
     int
-        Number of bins, at least 1. The bounds hold for at most n / 2 bins. The closed form for
-        bins of equal width exceeds that for n < 10 and L = 1; the other numbers never do.
+        Number of bins, at least 1 and otherwise at most n / 2, for which the bounds hold.
 
     Raises
     ------
@@ -84,7 +85,7 @@ def optimal_n_bins(
     --------
     >>> from skcalib import optimal_n_bins
     >>> [optimal_n_bins(n) for n in (100, 1000, 10_000)]
-    [10, 22, 48]
+    [11, 23, 49]
     >>> [optimal_n_bins(n, strategy="quantile") for n in (1000, 10_000, 100_000)]
     [9, 21, 48]
     >>> [optimal_n_bins(n, bound="tce") for n in (1000, 10_000, 100_000)]
@@ -94,12 +95,6 @@ def optimal_n_bins(
     look_up(strategy, STRATEGIES, "strategy")
     function, keywords = look_up(bound, _MINIMISED, "bound")
     statistical, binning = STRATEGIES[strategy]
-    if (bound, strategy) == ("bias", "uniform"):
-        cube = 2 * n_samples * (1 + lipschitz) ** 2 / LOG2
-        n_bins = floor(cube ** (1 / 3))
-        # The floating-point root of a cube may miss its integer by one rounding.
-        n_bins += ((n_bins + 1) ** 3 <= cube) - (n_bins**3 > cube)
-        return max(1, n_bins)
 
     def value(n_bins):
         if bound == "bias":  # its terms, without checking the same arguments again
@@ -118,10 +113,12 @@ def cube_root_bins(n_samples: int) -> int:
     return max(1, round(n_samples ** (1 / 3)))
 
 
-#: Numbers of bins that depend on the number of samples and the strategy, by their names.
-BIN_RULES: dict[str, Callable[[int, Strategy], int]] = {
-    "auto": lambda n_samples, strategy: optimal_n_bins(n_samples, strategy=strategy),
-    "cube_root": lambda n_samples, strategy: cube_root_bins(n_samples),
+#: Numbers of bins that depend on the number of samples, by their names. For bins of equal width
+#: "auto" is that of equal mass too: the bound of equal width is smallest at twice as many bins, but
+#: the error is larger there (doc/user_guide/ece_bias.rst).
+BIN_RULES: dict[str, Callable[[int], int]] = {
+    "auto": partial(optimal_n_bins, strategy="quantile"),
+    "cube_root": cube_root_bins,
 }
 
 
@@ -136,7 +133,7 @@ def parse_bins(n_bins: Any, n_samples: int, strategy: Strategy) -> int | np.ndar
     samples. More than `MOST_BINS` bins of equal width raise an error.
     """
     if isinstance(n_bins, str) and n_bins in BIN_RULES:
-        return BIN_RULES[n_bins](n_samples, strategy)
+        return BIN_RULES[n_bins](n_samples)
     message = "Edges given as n_bins must be numbers that increase strictly from 0 to 1."
     try:
         edges = None if np.ndim(n_bins) == 0 else np.array(n_bins, dtype=np.float64)
@@ -445,6 +442,7 @@ def ece_generalization_bound(
         :math:`\delta` in (0, 1/B]; required for "metric_entropy".
     log_covering_number : float, default=0.0
         :math:`\ln N(F, \delta / B)`, for "metric_entropy". With the default 0 one ball covers F.
+        For d parameters with the Lipschitz constant L' it is about :math:`d \ln(L' B / \delta)`.
 
     Returns
     -------

@@ -163,8 +163,8 @@ def evaluate_supersample(
     n_pairs : int, default=None
         Pairs n of a supersample, the size of each training set; by default half of the data.
     n_bins : int, "auto" or "cube_root", default="auto"
-        Bins; "auto" is :func:`optimal_n_bins` of n and `strategy`, "cube_root" the cube root of
-        n, rounded. Limits as in :func:`calibration_error`.
+        Bins; "auto" is :func:`optimal_n_bins` of n for bins of equal mass, "cube_root" the cube
+        root of n, rounded. Limits as in :func:`calibration_error`.
     strategy : {"uniform", "quantile"}, default="uniform"
         Bins of equal width or of equal mass; equal width first, as in F24.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
@@ -216,7 +216,7 @@ def evaluate_supersample(
     n_pairs = _check_pairs(n_pairs, len(y))
     look_up(strategy, STRATEGIES, "strategy")
     if isinstance(n_bins, str) and n_bins in BIN_RULES:
-        n_bins = BIN_RULES[n_bins](n_pairs, strategy)
+        n_bins = BIN_RULES[n_bins](n_pairs)
     n_bins = check_count(n_bins, "n_bins", kind="'auto', 'cube_root' or a whole number")
     n_bins = int(parse_bins(n_bins, n_pairs, strategy))
 

@@ -2,9 +2,11 @@
 
 import ast
 import contextlib
+import csv
 import doctest
 import inspect
 import io
+import operator
 import re
 import tokenize
 from pathlib import Path
@@ -144,7 +146,7 @@ def test_examples_are_short_and_draw():
         assert "plt.show()" in text, f"{path.name} shows no figure"
 
 
-def test_tests_that_the_page_of_papers_names_exist():
+def test_what_the_page_of_papers_names_exists():
     """As ``test_file.py::test_name``; the page of guarantees has a test of its own."""
     text = (DOC / "user_guide" / "papers.rst").read_text(encoding="utf-8")
     named = re.findall(r"``(test_\w+\.py)::(test_\w+)``", text)
@@ -152,6 +154,45 @@ def test_tests_that_the_page_of_papers_names_exist():
     for file, test in named:
         (path,) = (ROOT / "tests").rglob(file)
         assert f"\ndef {test}(" in path.read_text(encoding="utf-8"), f"{file} has no {test}"
+    for name in re.findall(r":(?:func|class):`~skcalib\.([\w.]+)`", text):
+        assert operator.attrgetter(name)(skcalib)
+    for study in re.findall(r"``(doc/[\w/]+\.py)``", text):
+        assert (ROOT / study).exists(), study
+
+
+_KIND = (
+    "(definition|theorem|lemma|proposition|corollar|example|assumption|remark|"
+    "equation|figure|table)"
+)
+_NUMBER = r"((?:[A-Z]\.|\d\.)?\d+)"
+
+
+def numbered(cell):
+    """Names of the items of a cell: "lemmas F.1 to F.3, table 1" has four."""
+    kind, found = "", []
+    for word, first, last in re.findall(f"{_KIND}|{_NUMBER}(?: to {_NUMBER})?", cell):
+        kind = word or kind
+        if first and kind:
+            prefix, _, start = first.rpartition(".")
+            end = int((last or first).rpartition(".")[2])
+            found += [f"{kind} {prefix}.{i}" for i in range(int(start), end + 1)]
+    return [one.replace(" .", " ").replace("corollar ", "corollary ") for one in found]
+
+
+def rows_of_papers():
+    """Paper and cell of the item, of each row of the page of papers."""
+    text = (DOC / "user_guide" / "papers.rst").read_text(encoding="utf-8")
+    for paper, section in re.findall(r"\n(\w\d\d): .*\n=+\n((?:(?!\n\w\d\d: )[\s\S])*)", text):
+        yield from ((paper, cell) for cell in re.findall(r"   \* - (.*)\n", section))
+
+
+def test_every_numbered_item_of_the_papers_has_a_row():
+    """The list of items is written by hand from the texts; the page may use ranges."""
+    with (DOC / "studies" / "paper_items.csv").open(encoding="utf-8") as file:
+        listed = [tuple(row.values()) for row in csv.DictReader(file)]
+    assert len(listed) > 250 and all(len(row) == 3 and all(row) for row in listed)
+    rows = [(paper, item) for paper, cell in rows_of_papers() for item in numbered(cell)]
+    assert sorted(rows) == sorted(row[:2] for row in listed) and len(set(rows)) == len(rows)
 
 
 @pytest.mark.skipif(not (ROOT / "examples").exists(), reason="needs the folder examples")

@@ -103,7 +103,7 @@ def test_bins_at_the_door():
     assert check_bins(1, "quantile", 3) == 1
     assert check_bins("auto", "quantile", 1000) == 9
     assert optimal_n_bins(1000, strategy="quantile") == 9
-    assert len(check_bins("auto", "uniform", 1000)) == 1 + optimal_n_bins(1000) == 23
+    assert len(check_bins("auto", "uniform", 1000)) == 10 and optimal_n_bins(1000) == 23
     assert [check_bins("cube_root", "quantile", n) for n in (1, 3, 4, 1000, 1200)] == [
         1,
         1,
@@ -113,7 +113,7 @@ def test_bins_at_the_door():
     ]
     assert len(check_bins("cube_root", "uniform", 1000)) == 11
     np.testing.assert_array_equal(check_bins(np.int64(2), "uniform", 100), [0, 0.5, 1])
-    np.testing.assert_array_equal(check_bins("auto", "uniform", 100), np.arange(11) / 10)
+    np.testing.assert_array_equal(check_bins("auto", "uniform", 100), np.arange(5) / 4)
     given = [0, 0.5, 1]
     found = check_bins(given, "quantile", 100)
     assert found.dtype == np.float64 and found.tolist() == given

@@ -289,6 +289,8 @@ def test_reliability_by_hand():
     np.testing.assert_allclose(found.mean_squared_error, [5 / 3, 13 / 2])
     np.testing.assert_allclose(found.ratio, [1, 13 / 7])
     assert found.overall_ratio == pytest.approx(18 / 12)
+    assert found.instance_ratio == pytest.approx((1 + 1 + 2 + 3 + 0) / 5)  # G22 table 2
+    assert 0 < found.instance_low < found.instance_ratio < found.instance_high
     assert np.all((found.low < found.ratio) & (found.ratio < found.high))
     np.testing.assert_allclose(found.low * found.high, found.ratio**2)
     with pytest.raises(AttributeError):

@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 from doc_studies import load
+from scipy.stats import norm
 
 study = load("published_numbers")
 pytestmark = pytest.mark.skipif(study is None, reason="needs the folder doc")
@@ -60,7 +61,7 @@ def test_every_paper_has_records():
 
 
 def by_loops(y, proba):
-    """The five estimates pair by pair; 150 samples share one data-dependent cell."""
+    """Estimates and p-values pair by pair; 150 samples share one data-dependent cell."""
     n, n_classes = proba.shape
     residual = np.eye(n_classes)[y] - proba
     cells = {}
@@ -73,7 +74,11 @@ def by_loops(y, proba):
     h = (residual @ residual.T) * np.exp(-distance / np.median(distance))
     pairs = [h[i, i + 1] for i in range(0, n - 1, 2)]
     unbiased = (h.sum() - np.trace(h)) / (n * (n - 1))
-    return uniform, whole, h.mean(), unbiased, np.mean(pairs)
+    linear = np.mean(pairs)
+    bounds = [np.exp(-75 * max(t, 0) ** 2 / 8) for t in (unbiased, linear)]
+    biased = np.exp(-(max(0, np.sqrt(n * h.mean() / 2) - 1) ** 2) / 2)
+    pvalues = biased, *bounds, norm.sf(linear / np.std(pairs) * np.sqrt(75))
+    return uniform, whole, h.mean(), unbiased, linear, *pvalues
 
 
 @pytest.fixture
@@ -86,17 +91,18 @@ def networks(tmp_path):
         proba = rng.dirichlet(np.full(4, 0.5), size=150)
         np.savetxt(tmp_path / f"{name}.csv", proba, delimiter=",", fmt="%.17g")
         rows.append([name, *by_loops(y, proba)])
-    rows.append(["absent", *[0.1] * 5])
+    rows.append(["absent", *[0.1] * 9])
     np.savetxt(tmp_path / "labels.csv", y + 1, fmt="%d")
-    with (tmp_path / "errors.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([["model", *study.ESTIMATES], *rows])
+    for table in ("errors.csv", "pvalues.csv"):
+        with (tmp_path / table).open("w", newline="") as file:
+            csv.writer(file).writerows([["model", *study.NUMBERS], *rows])
     return tmp_path
 
 
 def test_predictions_of_networks(networks):
     found = list(study.network_records(networks))
     assert [(network, name) for network, name, *_ in found] == [
-        (network, name) for network in ("small", "smaller") for name in study.ESTIMATES
+        (network, name) for network in ("small", "smaller") for name in study.NUMBERS
     ]
     for network, name, published, ours in found:
         assert ours == pytest.approx(published, rel=0, abs=1e-9), (network, name)
@@ -109,5 +115,5 @@ def test_the_command_line(is_network, networks, monkeypatch, capsys):
     study.main()
     lines = capsys.readouterr().out.splitlines()
     exact = sum(not record.n_sets for record in RECORDS)
-    assert len(lines) == 1 + (10 if is_network else exact)
+    assert len(lines) == 1 + (18 if is_network else exact)
     assert not any("DIFFERENT" in line for line in lines)

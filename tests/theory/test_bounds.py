@@ -1,6 +1,7 @@
 """The scalar bounds of F24, against a simulation whose truth is known."""
 
-from itertools import pairwise
+from functools import partial
+from itertools import pairwise, product
 from math import log, sqrt
 
 import numpy as np
@@ -55,40 +56,16 @@ def binned_truth(edges, intercept, slope):
 # --- the formulas ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("lipschitz", "n_samples"), [(1.0, 1), (1.0, 3), (0.0, 50), (2.5, 10**7)])
-def test_optimal_n_bins_is_the_floor_of_the_minimiser(lipschitz, n_samples):
-    cube = 2 * n_samples * (1 + lipschitz) ** 2 / log(2)
-    n_bins = optimal_n_bins(n_samples, lipschitz=lipschitz)
-    assert isinstance(n_bins, int)
-    assert n_bins**3 <= cube < (n_bins + 1) ** 3
-
-
-@pytest.mark.parametrize("root", [7, 60, 999, 10_007])
-def test_optimal_n_bins_is_exact_at_perfect_cubes(root):
-    """A floating-point cube root of b ** 3 is often below b."""
-    lipschitz = (sqrt(root**3 * log(2) / 20) - 1) * (1 - 1e-14)
-    while 2 * 10 * (1 + lipschitz) ** 2 / log(2) < root**3:
-        assert optimal_n_bins(10, lipschitz=lipschitz) == root - 1
-        lipschitz = float(np.nextafter(lipschitz, np.inf))
-    assert optimal_n_bins(10, lipschitz=lipschitz) == root
-
-
 @pytest.mark.parametrize("n_samples", [1, 2, 3, 4, 5, 17, 100, 1000, 4321])
 @pytest.mark.parametrize("lipschitz", [0.0, 0.3, 1.0, 4.0, 60.0])
 def test_optimal_n_bins_has_the_smallest_bound(n_samples, lipschitz):
     """Against all numbers of bins for which the bound holds; ties take the smaller number."""
     calls = {
-        ("bias", "quantile"): lambda b: bias(
-            n_samples, b, strategy="quantile", lipschitz=lipschitz
-        ),
-        **{
-            ("tce", strategy): lambda b, strategy=strategy: ece_generalization_bound(
-                n_samples, b, bound="tce", strategy=strategy, lipschitz=lipschitz
-            )
-            for strategy in STRATEGIES
-        },
+        "bias": lambda b, **options: bias(n_samples, b, **options),
+        "tce": lambda b, **options: ece_generalization_bound(n_samples, b, bound="tce", **options),
     }
-    for (bound, strategy), call in calls.items():
+    for bound, strategy in product(calls, STRATEGIES):
+        call = partial(calls[bound], strategy=strategy, lipschitz=lipschitz)
         found = optimal_n_bins(n_samples, lipschitz=lipschitz, strategy=strategy, bound=bound)
         assert type(found) is int
         if n_samples == 1:
@@ -147,6 +124,53 @@ def test_fewer_than_two_samples_per_bin_are_refused(strategy):
         bias(29, 15, strategy=strategy)
     with pytest.raises(ValueError, match="two samples per bin"):
         bias(1, 1, strategy=strategy)
+
+
+def test_fewer_bins_than_the_bound_of_equal_width_asks_for_have_smaller_errors():
+    """The default of bins of equal width, beside the number with the smallest bound."""
+    rng = np.random.RandomState(5)
+    for intercept, slope, truth, _ in [*MODELS.values(), CALIBRATED]:
+        sets = [draw(1000, intercept, slope, rng) for _ in range(60)]
+        default, minimiser = (
+            [abs(ece(y, p, n_bins, "uniform") - truth) for y, p in sets]
+            for n_bins in ("auto", optimal_n_bins(1000))
+        )
+        gains = np.subtract(minimiser, default)
+        assert gains.mean() > -2 * gains.std() / sqrt(60)
+    assert gains.mean() > 4 * gains.std() / sqrt(60)  # where the forecast is calibrated
+
+
+def test_equations_4_8_and_10():
+    """TCE of bins <= TCE; mean ECE >= TCE of bins; the exponential moment of their distance."""
+    n, n_bins, rng = 200, 8, np.random.RandomState(3)
+    for intercept, slope, truth, _ in MODELS.values():
+        binned = binned_truth(np.linspace(0, 1, n_bins + 1), intercept, slope)
+        sets = (draw(n, intercept, slope, rng) for _ in range(150))
+        errors = np.array([ece(y, p, n_bins, "uniform") for y, p in sets])
+        assert 0 < binned < truth + 1e-5
+        assert errors.mean() - binned > 4 * errors.std() / sqrt(150)
+        for tilt in (1.0, sqrt(n), 4 * sqrt(n)):
+            moment = log(np.mean(np.exp(tilt * np.abs(errors - binned))))
+            assert moment < n_bins * log(2) + tilt**2 / (2 * n)
+
+
+@pytest.mark.parametrize("dimension", [1, 5, 50])
+def test_equations_18_and_20(dimension):
+    """Lipschitz classes: their bound, and its rate log n / n^(1/3) at the best number of bins."""
+    ratios = []
+    for n in (10**6, 10**9, 10**12):
+        values = {}
+        for n_bins in np.unique(np.geomspace(2, 10**5, 200).astype(int)):
+            nats = dimension * log(3.0 * n_bins**2)  # covers of radius 1 / B^2, constant 3
+            options = {"radius": 1 / n_bins, "log_covering_number": nats, "lipschitz": 1.2}
+            found = ece_generalization_bound(n, n_bins, bound="metric_entropy", **options)
+            expected = 5.4 / n_bins + sqrt(8 * n_bins * (log(2) + nats) / n)
+            assert found == pytest.approx(expected, rel=1e-12)
+            values[n_bins] = found
+        best = min(values, key=values.get)
+        ratios.append((values[best] * n ** (1 / 3) / log(n), best / n ** (1 / 3)))
+    first, *rest = np.array(ratios)
+    assert (rest < 1.01 * first).all() and (rest > 0.3 * first).all()
 
 
 # --- the simulation of F24 ------------------------------------------------------------------------

@@ -115,7 +115,7 @@ def test_arrays_belong_together():
     result = evaluate_supersample(
         LogisticRegression(), X, y, n_supersamples=3, n_draws=4, n_pairs=50, random_state=0
     )
-    assert result.n_bins == optimal_n_bins(50)
+    assert result.n_bins == optimal_n_bins(50, strategy="quantile")
     assert result.train_error.shape == result.test_error.shape == result.gap.shape == (3, 4)
     assert result.selection.shape == (3, 4, 50) and result.rows.shape == (3, 50, 2)
     assert result.forecast.shape == result.target.shape == (3, 4, 50, 2)
@@ -130,8 +130,8 @@ def test_arrays_belong_together():
             np.testing.assert_allclose(result.forecast[s, d], proba, rtol=1e-9)
             for rows, error in ((train, result.train_error), (test, result.test_error)):
                 p = model.predict_proba(X[rows])[:, 1]
-                cells = np.searchsorted(np.arange(1, 8) / 8, p)
-                expected = np.abs(np.bincount(cells, y[rows] - p, 8)).sum() / 50
+                cells = np.searchsorted(np.arange(1, 3) / 3, p)
+                expected = np.abs(np.bincount(cells, y[rows] - p, 3)).sum() / 50
                 assert error[s, d] == pytest.approx(expected, rel=1e-9)
     assert not np.array_equal(result.selection[0, 0], result.selection[0, 1])
     assert 0.4 < result.selection.mean() < 0.6

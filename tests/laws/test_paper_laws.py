@@ -1,0 +1,138 @@
+"""Identities and inequalities of the five papers in a world with known Q, by other formulas."""
+
+import numpy as np
+import pytest
+from pytest import approx
+from scipy.spatial.distance import jensenshannon
+from scipy.stats import chi2_contingency
+
+from skcalib import calibration_error
+from skcalib.kernels import LaplacianKernel
+from skcalib.scores import Brier, ClasswiseLogLoss, FDivergence, LogLoss, Spherical
+from skcalib.smoothers import UniformBins
+
+RNG, X = np.random.default_rng(0), np.arange(48)
+MASS, Q = RNG.dirichlet(np.ones(48)), RNG.dirichlet(np.ones(3), 48)  # of each value of the features
+LEVEL, REGION = X % 12, X // 16
+S, BIN = RNG.dirichlet(np.ones(3), 12)[LEVEL], LEVEL // 3
+#: Expected loss of forecasts s for labels drawn from q.
+LOSSES = {
+    Brier(): lambda q, s: 1 - 2 * (q * s).sum(1) + (s**2).sum(1),
+    LogLoss(): lambda q, s: -(q * np.log(s)).sum(1),
+    Spherical(): lambda q, s: 1 - (q * s).sum(1) / np.linalg.norm(s, axis=1),
+}
+
+
+def given(values, key):
+    """Conditional mean of the rows of the values."""
+    weight = (key[:, None] == key) * MASS
+    return (weight @ values) / weight.sum(1, keepdims=True)
+
+
+C, PRIOR = given(Q, LEVEL), given(Q, 0 * X)
+
+
+@pytest.mark.parametrize(("score", "loss"), LOSSES.items(), ids=map(repr, LOSSES))
+def test_decompositions(score, loss):
+    """P24 2 to 5, 13, 53; G22 4.1, 4.3, D.1, E.2; L23 4.1 to 4.2, C.1 and C.5."""
+
+    def error(target, forecast):
+        return MASS @ score.divergence(target, forecast)
+
+    def variance(values, key):  # the h-variance, from the losses alone
+        return MASS @ (loss(given(values, key), given(values, key)) - loss(values, values))
+
+    risk, rest = MASS @ loss(Q, S), MASS @ loss(Q, Q)
+    labels = sum((MASS * Q[:, k]) @ score.divergence(np.eye(3)[k], S) for k in range(3))
+    assert labels == approx(risk) == approx(error(C, S) + error(Q, C) + rest)
+    assert MASS @ loss(Q, PRIOR) == approx(risk - error(C, S) + error(C, PRIOR))
+    assert error(Q, S) == approx(risk - rest) and risk - score.infimum > error(C, S)
+    region = given(Q, 3 * LEVEL + REGION)
+    assert error(Q, C) == approx(variance(Q, LEVEL)) == approx(error(region, C) + error(Q, region))
+    induced = error(C, given(Q, BIN))
+    assert variance(Q, BIN) == approx(error(Q, C) + induced) and induced == approx(variance(C, BIN))
+    assert error(Q, C) > error(given(Q, 3 * BIN + REGION), given(Q, BIN)) - induced
+    assert error(given(Q, BIN), given(S, BIN)) < error(C, S) or not score.jointly_convex
+    assert error(Q, PRIOR) > error(C, PRIOR) > error(given(Q, BIN), PRIOR) > 0
+
+
+@pytest.mark.parametrize("k", range(3))
+@pytest.mark.parametrize("score", [Brier(), ClasswiseLogLoss()], ids=repr)
+def test_one_class_after_the_other(score, k):
+    """P24 37; L23 C.3, C.4 and theorem C.2."""
+    q, c, s, region = (
+        np.stack([1 - v[:, k], v[:, k]], axis=1) for v in (Q, C, S, given(Q, 3 * LEVEL + REGION))
+    )
+
+    def h(v):
+        return v[:, 1] ** 2 if isinstance(score, Brier) else v[:, 1] * np.log(v[:, 1])
+
+    grouping = MASS @ (h(q) - h(c))
+    split = score.divergence(region, c) + score.divergence(q, region)
+    assert MASS @ score.divergence(q, c) == approx(grouping) == approx(MASS @ split)
+    excess = score.loss(q, s) - score.entropy(q)
+    assert MASS @ excess == approx(MASS @ score.divergence(c, s) + grouping)
+
+
+@pytest.mark.parametrize("n_bins", [1, 2, 5, 20])
+@pytest.mark.parametrize("s", [(np.arange(8000) + 0.5) / 8000, RNG.beta(0.3, 0.3, 8000)])
+def test_what_bins_induce(s, n_bins):
+    """L23 lemma C.3, theorem and corollary C.1."""
+    both = np.column_stack([s, np.clip(s + 0.2 * np.sin(7 * s), 0, 1)])
+    bins = UniformBins(n_bins).fit(np.column_stack([1 - s, s]), both, np.ones(8000))
+    inner = both - bins.cell_means()[bins.cells_]
+    within = np.bincount(bins.cells_, inner[:, 0] ** 2) / np.bincount(bins.cells_)
+    assert within.max() <= 1 / (4 * n_bins**2)
+    assert s[0] != 0.5 / 8000 or within == approx(1 / (12 * n_bins**2), rel=1e-4)
+    c = (both - inner)[:, 1]
+    induced = np.mean(2 * inner[:, 0] * inner[:, 1] - inner[:, 0] ** 2)
+    moved = np.mean(inner[:, 1] ** 2 - (inner[:, 0] - inner[:, 1]) ** 2)
+    limit = np.mean(np.sqrt(c * (1 - c))) / n_bins
+    assert induced == approx(moved) and -limit - 1 / (4 * n_bins**2) <= induced <= limit
+
+
+HELLINGER = (lambda t: (np.sqrt(t) - 1) ** 2, lambda t: 1 - 1 / np.sqrt(t))
+
+
+@pytest.mark.parametrize("f", ["kl", "chi2", "total_variation", "jensen_shannon", "hellinger"])
+def test_f_divergences(f):
+    """P24 19 to 22 and 31, against the joint distribution of labels and cells."""
+    prior, found = PRIOR[0], []
+    score = FDivergence(prior, HELLINGER if f == "hellinger" else f)
+    for key in (BIN, LEVEL, X):
+        joint = (np.unique(key)[:, None] == key) @ (MASS[:, None] * Q)
+        total = joint.sum(1)
+        expected = {
+            "kl": np.sum(joint * np.log(joint / np.outer(total, prior))),
+            "chi2": chi2_contingency(joint, correction=False).statistic,
+            "total_variation": np.abs(joint - np.outer(total, prior)).sum() / 2,
+            "hellinger": np.sum((np.sqrt(joint) - np.sqrt(np.outer(total, prior))) ** 2),
+            "jensen_shannon": prior @ jensenshannon(joint / prior, total[:, None]) ** 2,
+        }
+        found.append(total @ score.divergence(joint / total[:, None], prior))
+        assert found[-1] == approx(expected[f])
+    assert found == sorted(found)  # a layer only loses
+    assert -MASS @ score.loss(Q, Q) == approx(found[-1]) and -MASS @ score.loss(Q, S) < found[-1]
+    with pytest.raises(ValueError, match="for 3 classes, but the forecasts have 2"):
+        score.entropy(Q[:, :2])
+
+
+def test_squared_kernel_error_as_u_score():
+    """G22 F.1 to F.5, 56 to 61: entropy 0, its divergence alone, no sharpness."""
+    gram = (LaplacianKernel(bandwidth=0.7)(S, S)) * np.outer(MASS, MASS)
+    score = sum(
+        (gram * ((S - np.eye(3)[i]) @ (S - np.eye(3)[j]).T) * np.outer(Q[:, i], Q[:, j])).sum()
+        for i in range(3)
+        for j in range(3)
+    )
+    assert score == approx(np.sum(gram * ((S - C) @ (S - C).T))) and score > 0
+
+
+def test_the_accuracy_as_confidence():
+    """G22 D.2: no error of the top label, and still miscalibrated."""
+    top = RNG.integers(0, 3, 900)
+    y = np.where(RNG.random(900) < 0.6, top, 0)
+    accuracy = np.mean(y == top)
+    forecast = np.where(np.eye(3)[top] == 1, accuracy, (1 - accuracy) / 2)
+    assert calibration_error(y, forecast, notion="top_label") == approx(0, abs=1e-12)
+    assert calibration_error(y, forecast, notion="classwise") > 0.05
