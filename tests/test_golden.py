@@ -6,6 +6,7 @@ binary problem, ours halve them; their Brier refinement is -mean ||C||^2, ours 1
 
 import math
 
+import golden
 import numpy as np
 import pytest
 from golden import golden_input, golden_rows, needs_golden
@@ -20,21 +21,7 @@ from skcalib import (
 from skcalib.notions import NOTIONS
 from skcalib.smoothers import DirichletKernel
 
-P3 = [
-    (0.7, 0.2, 0.1),
-    (0.1, 0.6, 0.3),
-    (0.25, 0.25, 0.5),
-    (0.25, 0.25, 0.5),
-    (0.9, 0.05, 0.05),
-    (0.02, 0.08, 0.9),
-    (0.4, 0.35, 0.25),
-    (0.33, 0.33, 0.34),
-    (0.15, 0.7, 0.15),
-    (0.6, 0.1, 0.3),
-    (0.05, 0.45, 0.5),
-    (0.8, 0.15, 0.05),
-]
-Y3 = [0, 1, 2, 0, 0, 2, 1, 0, 1, 2, 1, 0]
+P3, Y3 = golden.P3[:12].tolist(), golden.Y3[:12].tolist()
 P2 = [(1 - p[0], p[0]) for p in P3]
 Y2 = [int(y == 0) for y in Y3]
 

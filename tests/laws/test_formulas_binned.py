@@ -6,31 +6,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from conftest import whole
+from golden import P3, Y3
 
 from skcalib import calibration_error, optimal_n_bins, reliability_bins
 from skcalib.errors.binned import _bin_sums, _sum_blocks, check_bins, quantile_edges, uniform_edges
 from skcalib.notions import Classwise
 
-# Fourteen samples of three classes: ties, a sample that is alone, exact 0 and 1.
-P3 = np.array(
-    [
-        (0.7, 0.2, 0.1),
-        (0.1, 0.6, 0.3),
-        (0.25, 0.25, 0.5),
-        (0.25, 0.25, 0.5),
-        (0.9, 0.05, 0.05),
-        (0.02, 0.08, 0.9),
-        (0.4, 0.35, 0.25),
-        (0.33, 0.33, 0.34),
-        (0.15, 0.7, 0.15),
-        (0.6, 0.1, 0.3),
-        (0.05, 0.45, 0.5),
-        (0.8, 0.15, 0.05),
-        (1.0, 0.0, 0.0),
-        (0.0, 0.75, 0.25),
-    ]
-)
-Y3 = np.array([0, 1, 2, 0, 0, 2, 1, 0, 1, 2, 1, 0, 0, 2])
 WEIGHT = np.array([1.0, 2, 0.5, 3, 1, 1, 4, 0.25, 1, 2, 1, 0.75, 2, 1])
 EDGES = (0, 0.25, 0.3, 0.5, 0.9, 1)
 PROBLEMS = {

@@ -2,6 +2,7 @@
 
 import math
 
+import golden
 import numpy as np
 import pytest
 from conftest import whole
@@ -21,20 +22,7 @@ from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel, media
 from skcalib.notions import Canonical, Classwise, TopLabel
 from skcalib.problem import check_problem
 
-P3 = np.array(
-    [
-        (0.7, 0.2, 0.1),
-        (0.1, 0.6, 0.3),
-        (0.25, 0.25, 0.5),
-        (0.25, 0.25, 0.5),
-        (0.9, 0.05, 0.05),
-        (0.02, 0.08, 0.9),
-        (0.4, 0.35, 0.25),
-        (0.33, 0.33, 0.34),
-        (1.0, 0.0, 0.0),
-    ]
-)
-Y3 = np.array([0, 1, 2, 0, 0, 2, 1, 0, 1])
+P3, Y3 = golden.P3[[*range(8), 12]], np.append(golden.Y3[:8], 1)
 WEIGHT = np.array([1.0, 2, 0.5, 3, 1, 1, 4, 0.25, 1])
 N = len(Y3)
 MATRIX = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.5]])
