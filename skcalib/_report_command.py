@@ -14,14 +14,7 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
-from skcalib._command_line import (
-    LARGE,
-    PAGE,
-    STANDARD,
-    columns_of,
-    print_note,
-    reading,
-)
+from skcalib._command_line import LARGE, PAGE, STANDARD, columns_of, print_note, reading
 from skcalib._files import check_writable, write_atomically
 from skcalib._formatting import printable
 from skcalib._progress import print_line, show_progress, stage

@@ -1,10 +1,6 @@
 """Grouping loss, and comparison of groups at equal scores."""
 
-from skcalib.grouping.by_group import (
-    GroupCalibration,
-    GroupCalibrations,
-    calibration_by_group,
-)
+from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations, calibration_by_group
 from skcalib.grouping.equal_curves import CurveEqualityTest, calibration_curve_equality_test
 from skcalib.grouping.equal_scores import (
     GroupComparison,

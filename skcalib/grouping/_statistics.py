@@ -40,16 +40,7 @@ class EqualScores:
     """
 
     def __init__(
-        self,
-        score,
-        hit,
-        weight,
-        offset=None,
-        *,
-        square=None,
-        count=None,
-        folds=None,
-        cluster=None,
+        self, score, hit, weight, offset=None, *, square=None, count=None, folds=None, cluster=None
     ):
         self.score, self.hit, self.cluster = score, hit, cluster
         self.weight = mean_one(weight, count)

@@ -17,14 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from skcalib._parallel import run_each, threads_for
 from skcalib._parameters import check_parameters_of
-from skcalib._types import (
-    CV,
-    MatrixLike,
-    PartitionerLike,
-    RandomState,
-    ResponseMethod,
-    Strategy,
-)
+from skcalib._types import CV, MatrixLike, PartitionerLike, RandomState, ResponseMethod, Strategy
 from skcalib._validation import check_count
 from skcalib._values import shown
 from skcalib.estimators._base import ClassifierInspector

@@ -219,11 +219,7 @@ class BalancedStump:
     """
 
     def fit(
-        self,
-        X: np.ndarray,
-        labels: np.ndarray,
-        n_classes: int,
-        weight: np.ndarray | None = None,
+        self, X: np.ndarray, labels: np.ndarray, n_classes: int, weight: np.ndarray | None = None
     ) -> Self:
         """Cut X (n, d), with missing values, for labels (n,) from 0 or their shares (n, C)."""
         self.feature_, self.cut_ = -1, np.inf

@@ -86,15 +86,7 @@ class _Column:
 
 
 def find_roles(
-    name,
-    header,
-    cells,
-    numbers,
-    *,
-    label_column=None,
-    score_column=None,
-    features=None,
-    ignore=(),
+    name, header, cells, numbers, *, label_column=None, score_column=None, features=None, ignore=()
 ):
     """`Roles` of the columns `header` of the table `name`, whose first rows have `cells`.
 

@@ -96,10 +96,7 @@ def _tiles(findings):
     """Predicted against observed, typical error, and what recalibration would change."""
     predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
     names = ("predicted", "observed") if findings.n_classes == 2 else ("confidence", "accuracy")
-    averages = Tile(
-        ((predicted, names[0]), (observed, names[1])),
-        _average_note(findings),
-    )
+    averages = Tile(((predicted, names[0]), (observed, names[1])), _average_note(findings))
     return (averages, _error_tile(findings), _gain_tile(findings))
 
 
