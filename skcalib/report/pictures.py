@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -58,20 +59,24 @@ def reliability(report: Reported) -> Pictures:
     what = f"probability of {event_name(findings)}" if binary else "confidence"
     caption = (
         f"Isotonic fit of the observed frequency against the predicted {what}. Shaded: "
-        f"{percent(report.confidence_level)} range of this fit for a calibrated model. Top: "
-        "distribution of the predictions."
+        f"{percent(report.confidence_level)} range of this fit for a calibrated model."
     )
-    before = report.binary
-    if report.recalibrated is None:
-        return Pictures((_picture(report, before, f"the {what}", ""),), caption)
-    after = report.recalibrated
+    before, after = report.binary, report.recalibrated
+    rows = _rows(before, after)
+    caption = partial(_with_scales, caption, rows)
+    if after is None:
+        return Pictures((_picture(report, before, f"the {what}", "", rows),), caption)
     name = recalibrator_name(str(findings.advice.recommended))
-    both = (before.forecast[:, 1], after.forecast[:, 1])
     drawn = (
-        _picture(report, before, f"the {what}", "As predicted", both),
-        _picture(report, after, f"the {what} after {name}", f"After {name}, cross-validated", both),
+        _picture(report, before, f"the {what}", "As predicted", rows),
+        _picture(report, after, f"the {what} after {name}", f"After {name}, cross-validated", rows),
     )
     return Pictures(drawn, caption)
+
+
+def _rows(*problems):
+    """Scores and weights of the diagrams that share a scale."""
+    return [(one.forecast[:, 1], one.weight) for one in problems if one is not None]
 
 
 def overlaid(reports: Mapping[str, Reported]) -> Pictures:
@@ -81,7 +86,10 @@ def overlaid(reports: Mapping[str, Reported]) -> Pictures:
     what = f"probability of {event_name(first.findings)}" if binary else "confidence"
 
     def draw():
-        figure = _figure(6.4, 7.0)
+        from skcalib.displays._plotting import keep_height
+
+        figure = _figure()
+        keep_height(figure)
         for name, report in reports.items():
             _display(report, report.binary, figure.gca(), name=_plain(name), band=None)
         if not binary:
@@ -90,7 +98,8 @@ def overlaid(reports: Mapping[str, Reported]) -> Pictures:
 
     alt = f"Reliability diagrams of {', '.join(reports)}: observed frequency against {what}."
     caption = f"Observed frequency against predicted {what} (isotonic curves)."
-    return Pictures((Picture(draw, alt),), caption)
+    rows = _rows(*(report.binary for report in reports.values()))
+    return Pictures((Picture(draw, alt),), partial(_with_scales, caption, rows))
 
 
 def classes(report: Reported) -> list[Pictures]:
@@ -100,26 +109,35 @@ def classes(report: Reported) -> list[Pictures]:
         chosen = range(len(places))
     else:
         chosen = [places.index(place) for place in worst_places(places, "class", N_NAMED)]
-    problem, drawn = report.problem, []
+    problem, events = report.problem, []
     for k in chosen:
         forecast, target = (
             np.column_stack([1 - part[:, k], part[:, k]])
             for part in (problem.forecast, problem.target)
         )
-        one = replace(problem, forecast=forecast, given=target)
         label = class_label(str(problem.classes[k]))
-        drawn.append(_picture(report, one, f"class {label}", f"Class {label}", small=True))
+        events.append((label, replace(problem, forecast=forecast, given=target)))
+    rows = _rows(*(one for _, one in events))
+    drawn = [
+        _picture(report, one, f"class {label}", f"Class {label}", rows, small=True)
+        for label, one in events
+    ]
     which = "Each class" if len(drawn) == len(places) else "The classes with the largest errors"
-    return [Pictures(tuple(drawn), f"{which}, against the rest.")] if drawn else []
+    caption = partial(_with_scales, f"{which}, against the rest.", rows)
+    return [Pictures(tuple(drawn), caption)] if drawn else []
 
 
-def grouping(report: Reported) -> Picture:
-    """Regions of equal scores."""
+def grouping(report: Reported, caption: str) -> Pictures:
+    """Regions of equal scores, on the scale of the diagrams of the first screen."""
+    rows = _rows(report.binary, report.recalibrated)
 
     def draw():
-        figure = _figure()
+        from skcalib.displays._plotting import probability_map
+
+        figure = _figure(rows=rows)
+        how = {"name": "Groups", "scale": probability_map(figure.gca()).kind}
         display = GroupingDisplay.from_grouping_estimator(
-            report.grouping_estimator, ax=figure.gca(), name="Groups"
+            report.grouping_estimator, ax=figure.gca(), **how
         )
         # Its own numbers refer to this coarse split only; the page has better ones.
         display.ax_.set_title("")
@@ -129,7 +147,8 @@ def grouping(report: Reported) -> Picture:
         "Grouping diagram: observed frequency against score of two regions in each of five ranges "
         "of scores."
     )
-    return Picture(draw, alt)
+    said = partial(_with_scales, caption, rows, histogram=False)
+    return Pictures((Picture(draw, alt),), said)
 
 
 def named_groups(report: Reported) -> Picture:
@@ -151,15 +170,23 @@ def _plain(name):
     return printable(shorten(name)).replace("$", r"\$")
 
 
-def _picture(report, problem, event, title, scores=(), *, small=False):
-    """A reliability diagram; the `scores` of diagrams next to it give all the same scale."""
+def _with_scales(caption, rows, *, histogram=True):
+    """The caption with the scales of the axes and of the histograms."""
+    from skcalib.displays._plotting import histogram_scale, probability_map
+
+    mapping = probability_map(_figure(rows=rows).gca())
+    caption += f" Both axes have a {mapping.kind.replace('sqrt', 'square-root')} scale."
+    if histogram:
+        root = "square root of the " if histogram_scale(rows, mapping.edges)[0] else ""
+        caption += f" Top: {root}share of the predictions in each bin."
+    return caption
+
+
+def _picture(report, problem, event, title, rows, *, small=False):
+    """A reliability diagram; the scores of diagrams next to it give all the same scales."""
 
     def draw():
-        from skcalib.displays._plotting import set_probability_scale
-
-        figure = _figure(3.4, 3.8) if small else _figure()
-        for one in scores:
-            set_probability_scale(figure.gca(), one)
+        figure = _figure(3.4, 3.8, rows) if small else _figure(rows=rows)
         display = _display(report, problem, figure.gca(), name=None, band="consistency")
         confidence = report.findings.n_classes > 2 and not small
         labels = ("Confidence", "Accuracy") if confidence else _PROBABILITY
@@ -184,12 +211,19 @@ def _display(report, problem, axes, *, name, band):
         return display.plot(ax=axes, legend=named)
 
 
-def _figure(width=4.6, height=5.0):
-    """A figure of the displayed width, so that its text has the text size of the page."""
+def _figure(width=4.6, height=5.0, rows=()):
+    """A figure of the displayed width, so that its text has the text size of the page.
+
+    Its axes have the scales of (scores, weight) `rows`.
+    """
     from matplotlib.figure import Figure
+
+    from skcalib.displays._plotting import scale_panels
 
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.add_subplot()
+    for row in rows:
+        scale_panels(figure.axes, [row], "auto")
     return figure
 
 
@@ -204,8 +238,8 @@ def as_svg(figure: Figure, name: str) -> str:
         text.set_text("\n".join(map(printable, lines)))
         text.set_fontsize(max(text.get_fontsize(), _SMALLEST))
     for axes in figure.axes:
-        if len(axes.get_xlabel()) > _LONG:  # the page names the class
-            axes.set_xlabel("Predicted probability")
+        if len(axes.get_xlabel()) > _LONG and "\n" not in axes.get_xlabel():
+            axes.set_xlabel("Predicted probability")  # the page names the class
     buffer = StringIO()
     with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
         figure.patch.set_alpha(0)
