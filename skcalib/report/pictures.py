@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import partial
 from io import StringIO
 from typing import TYPE_CHECKING, Any
 
@@ -47,7 +46,7 @@ _VARIABLES = {
 }
 _PROBABILITY = ("Predicted probability", "Observed frequency")
 _LONG = 40  # characters of a label
-_SMALLEST = 8  # points, for phones
+_SMALLEST = 8.5  # points, for phones and paper
 _COLOR = re.compile(r"(stroke|fill): (#[0-9a-f]{6}|black|white)\b")
 _NUMBER = re.compile(r"(\d+\.\d\d)\d+")
 
@@ -61,21 +60,19 @@ def reliability(report: Reported) -> Pictures:
         f"Isotonic fit of the observed frequency against the predicted {what}. Shaded: "
         f"{percent(report.confidence_level)} range of this fit for a calibrated model."
     )
-    before, after = report.binary, report.recalibrated
-    rows = _rows(before, after)
-    caption = partial(_with_scales, caption, rows)
-    if after is None:
-        return Pictures((_picture(report, before, f"the {what}", "", rows),), caption)
-    name = recalibrator_name(str(findings.advice.recommended))
-    drawn = (
-        _picture(report, before, f"the {what}", "As predicted", rows),
-        _picture(report, after, f"the {what} after {name}", f"After {name}, cross-validated", rows),
-    )
-    return Pictures(drawn, caption)
+    before, after, title = report.binary, report.recalibrated, ""
+    drawn = []
+    if after is not None:
+        name, title = recalibrator_name(str(findings.advice.recommended)), "As predicted"
+        said = f"After {name}, cross-validated"
+        drawn = [_picture(report, after, f"the {what} after {name}", said)]
+    drawn = [_picture(report, before, f"the {what}", title), *drawn]
+    return Pictures(tuple(drawn), lambda: _with_scales(caption, _rows(report)))
 
 
-def _rows(*problems):
-    """Scores and weights of the diagrams that share a scale."""
+def _rows(report):
+    """Scores and weights of all diagrams of a page, which share a scale."""
+    problems = report.binary, report.recalibrated, *(one for _, one in _class_problems(report))
     return [(one.forecast[:, 1], one.weight) for one in problems if one is not None]
 
 
@@ -98,43 +95,48 @@ def overlaid(reports: Mapping[str, Reported]) -> Pictures:
 
     alt = f"Reliability diagrams of {', '.join(reports)}: observed frequency against {what}."
     caption = f"Observed frequency against predicted {what} (isotonic curves)."
-    rows = _rows(*(report.binary for report in reports.values()))
-    return Pictures((Picture(draw, alt),), partial(_with_scales, caption, rows))
+    problems = [report.binary for report in reports.values()]
+    rows = [(one.forecast[:, 1], one.weight) for one in problems]
+    return Pictures((Picture(draw, alt),), lambda: _with_scales(caption, rows))
 
 
 def classes(report: Reported) -> list[Pictures]:
     """Blocks: the diagram of each of a few classes, or of the miscalibrated ones of many."""
+    drawn = tuple(
+        _picture(report, one, f"class {label}", f"Class {label}", small=True)
+        for label, one in _class_problems(report)
+    )
+    every = len(drawn) == report.findings.n_classes
+    which = "Each class" if every else "The classes with the largest errors"
+    caption = f"{which}, against the rest."
+    return [Pictures(drawn, lambda: _with_scales(caption, _rows(report)))] if drawn else []
+
+
+def _class_problems(report):
+    """Names of the classes that have diagrams, and their problems."""
     places = [place for place in report.findings.places if place.kind == "class"]
     if len(places) <= MOST_PANELS:
         chosen = range(len(places))
     else:
         chosen = [places.index(place) for place in worst_places(places, "class", N_NAMED)]
-    problem, events = report.problem, []
+    problem, found = report.problem, []
     for k in chosen:
         forecast, target = (
             np.column_stack([1 - part[:, k], part[:, k]])
             for part in (problem.forecast, problem.target)
         )
         label = class_label(str(problem.classes[k]))
-        events.append((label, replace(problem, forecast=forecast, given=target)))
-    rows = _rows(*(one for _, one in events))
-    drawn = [
-        _picture(report, one, f"class {label}", f"Class {label}", rows, small=True)
-        for label, one in events
-    ]
-    which = "Each class" if len(drawn) == len(places) else "The classes with the largest errors"
-    caption = partial(_with_scales, f"{which}, against the rest.", rows)
-    return [Pictures(tuple(drawn), caption)] if drawn else []
+        found.append((label, replace(problem, forecast=forecast, given=target)))
+    return found
 
 
 def grouping(report: Reported, caption: str) -> Pictures:
-    """Regions of equal scores, on the scale of the diagrams of the first screen."""
-    rows = _rows(report.binary, report.recalibrated)
+    """Regions of equal scores, on the scale of the other diagrams."""
 
     def draw():
         from skcalib.displays._plotting import probability_map
 
-        figure = _figure(rows=rows)
+        figure = _figure(rows=_rows(report))
         how = {"name": "Groups", "scale": probability_map(figure.gca()).kind}
         display = GroupingDisplay.from_grouping_estimator(
             report.grouping_estimator, ax=figure.gca(), **how
@@ -147,8 +149,8 @@ def grouping(report: Reported, caption: str) -> Pictures:
         "Grouping diagram: observed frequency against score of two regions in each of five ranges "
         "of scores."
     )
-    said = partial(_with_scales, caption, rows, histogram=False)
-    return Pictures((Picture(draw, alt),), said)
+    pictures = (Picture(draw, alt),)
+    return Pictures(pictures, lambda: _with_scales(caption, _rows(report), histogram=False))
 
 
 def named_groups(report: Reported) -> Picture:
@@ -182,11 +184,12 @@ def _with_scales(caption, rows, *, histogram=True):
     return caption
 
 
-def _picture(report, problem, event, title, rows, *, small=False):
-    """A reliability diagram; the scores of diagrams next to it give all the same scales."""
+def _picture(report, problem, event, title, *, small=False):
+    """A reliability diagram on the scale of all diagrams of the page."""
 
     def draw():
-        figure = _figure(3.4, 3.8, rows) if small else _figure(rows=rows)
+        size = (3.4, 3.8) if small else (4.6, 5.0)
+        figure = _figure(*size, _rows(report))
         display = _display(report, problem, figure.gca(), name=None, band="consistency")
         confidence = report.findings.n_classes > 2 and not small
         labels = ("Confidence", "Accuracy") if confidence else _PROBABILITY

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from conftest import pairs
 from grids import covering
+from matplotlib.text import Text
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import expit, logit, xlogy
@@ -268,8 +269,7 @@ def test_summary_is_written_to_the_right_of_the_axes(binary):
     boxes = [one.get_window_extent() for one in display.table_]
     assert all(not a.overlaps(b) for a, b in combinations(boxes, 2))
     assert min(box.x0 for box in boxes) > display.ax_.get_window_extent().x1
-    assert max(box.x1 for box in boxes) < display.figure_.bbox.x1
-    assert min(box.y0 for box in boxes) > 0
+    assert all(box.x1 < display.figure_.bbox.x1 and box.y0 > 0 for box in boxes)
     for notion, shown in ((TopLabel(), "the top label"), ("classwise", "2 events")):
         with pytest.raises(ValueError, match=f"{shown}: pass one class against the rest"):
             draw(*binary, summary=True, notion=notion)
@@ -283,6 +283,8 @@ def test_classwise_draws_a_panel_for_each_class():
     one = draw((data.y == 1).astype(int), data.y_proba[:, 1], strategy="quantile")
     assert_allclose(display.curves[1].prob_true, one.curves[0].prob_true)
     assert len(display.line_) == len(display.band_) == len(display.ax_hist_) == 3
+    assert len({inset.get_ylim() for inset in display.ax_hist_}) == 1
+    assert min(text.get_fontsize() for text in display.figure_.findobj(Text)) >= 6
     given = plt.subplots(1, 3)[1]
     assert display.plot(ax=given).ax_ == list(given)
 
