@@ -94,18 +94,20 @@ def page(request, tmp_path_factory):
     return report, path
 
 
-def show(browser, path, *, width=1280, dark=False, media=""):
-    """Open a page in a window of that width."""
+def show(browser, path, *, width=1280, dark=False, media="", details=False):
+    """Open a page in a window of that width, with all details open or not, and wait for it."""
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
         "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False,
     })  # fmt: skip
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [scheme]})
+    browser.get("about:blank")
     browser.get(f"file://{path}")
-
-
-def open_all(browser):
-    browser.execute_script("document.querySelectorAll('details').forEach(d => d.open = true)")
+    loaded = "return location.protocol === 'file:' && document.readyState === 'complete'"
+    while not browser.execute_script(loaded):
+        pass
+    every = "document.querySelectorAll('details').forEach(d => d.open = arguments[0])"
+    browser.execute_script(every, details)
 
 
 def test_sections_open_and_close(browser, page):
@@ -125,8 +127,7 @@ def test_sections_open_and_close(browser, page):
 @pytest.mark.parametrize("width", [390, 1280])
 def test_nothing_scrolls_sideways(browser, page, width):
     _, path = page
-    show(browser, path, width=width)
-    open_all(browser)
+    show(browser, path, width=width, details=True)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
@@ -144,8 +145,7 @@ def test_the_first_screen_holds_the_verdict(browser, page):
 @pytest.mark.parametrize(("width", "dark", "media"), VIEWS)
 def test_a_page_can_be_read(browser, page, width, dark, media):
     _, path = page
-    show(browser, path, width=width, dark=dark, media=media)
-    open_all(browser)
+    show(browser, path, width=width, dark=dark, media=media, details=True)
     paper = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
     assert (paper == "rgb(255, 255, 255)") is (not dark or media == "print")
     assert browser.execute_script(RULES) == []
@@ -220,8 +220,7 @@ def test_a_notebook_keeps_the_page_in_its_frame(browser, page, tmp_path):
         "</body></html>",
         encoding="utf-8",
     )
-    show(browser, path)
-    open_all(browser)
+    show(browser, path, details=True)
     inside = browser.execute_script(
         "const cell = document.getElementById('cell');"
         "return [cell.scrollWidth, getComputedStyle(document.getElementById('outside')).fontSize]"
