@@ -227,12 +227,14 @@ scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
     95 % of them lie within .02 of the end. Displays on the same Axes share a scale.
 ref_line, histogram, legend : bool, default=True
     Whether to draw the diagonal, the histogram of the forecasts and the legend.
-curve_kwargs, ref_line_kwargs : dict, default=None
+curve_kwargs : dict, default=None
     Arguments for ``Axes.plot``.
 band_kwargs : dict, default=None
     Arguments for ``Axes.fill_between``, and ``Axes.vlines`` for bins.
 hist_kwargs : dict, default=None
     Arguments for ``Axes.hist``.
+ref_line_kwargs : dict, default=None
+    Arguments for ``Axes.plot``, of the diagonal or of the curves without a model.
 **kwargs : dict
     Properties of matplotlib's Line2D for the curve, such as ``color`` and ``linestyle``. A colour
     also holds for the band and the histogram.
