@@ -314,6 +314,7 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
     "input": partial(check_choice, choices=("proba", "logits")),
     "parameters": partial(check_choice, choices=("abm", "am", "ab")),
     "variant": partial(check_choice, choices=("network", "pieces")),
+    "style": partial(check_choice, choices=("full", "simple")),
     **dict.fromkeys(("max_iter", "max_points", "n_repeats"), check_count),
     "n_resamples": partial(check_count, least=0),
     **dict.fromkeys(
@@ -331,6 +332,7 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
             "squared",
             "standardized",
             "strict",
+            "summary",
             "swap",
         ),
         check_flag,

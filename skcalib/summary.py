@@ -200,6 +200,15 @@ class CalibrationSummary(Record):
         estimate = value.estimate if isinstance(value, MeanInterval) else value
         return name, estimate, *limits, perfect, self.notes.get(key, explanation)
 
+    def lines(self) -> list[tuple[str, str]]:
+        """Names and numbers as text, for a table beside a figure."""
+        counts = ("Samples", f"{self.n_samples:,}"), ("Events", f"{self.n_events:,}")
+        names = ((key, name) for key, (name, *_) in ROWS.items())
+        named = [
+            (name, " ".join(_in_words(key, getattr(self, key))).strip()) for key, name in names
+        ]
+        return [*counts, *named, ("Level of intervals", f"{100 * self.confidence_level:g} %")]
+
     def __str__(self) -> str:
         clusters = "" if self.n_clusters is None else f" in {self.n_clusters} clusters"
         head = f"{self.n_samples} samples{clusters}, {self.n_events} with the event {self.event}; "

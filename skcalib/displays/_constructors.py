@@ -220,12 +220,28 @@ ax : Axes or array of Axes, default=None
     panels need an array of Axes, one each.
 name : str, default=None
     Name of a single model, in the legend or the title, instead of its own.
+scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
+    Scale of both axes, on which the diagonal is a straight line and 0 and 1 are visible.
+    "auto" is linear unless the forecasts are crowded near 0 or 1, as those of a rare event.
+    Then it is the square root (of the probability of the crowded end), and the logit where
+    95 % of them lie within .02 of the end. Displays on the same Axes share a scale.
 ref_line, histogram, legend : bool, default=True
     Whether to draw the diagonal, the histogram of the forecasts and the legend.
+curve_kwargs : dict, default=None
+    Arguments for ``Axes.plot``.
+band_kwargs : dict, default=None
+    Arguments for ``Axes.fill_between``, and ``Axes.vlines`` for bins.
+hist_kwargs : dict, default=None
+    Arguments for ``Axes.hist``.
+ref_line_kwargs : dict, default=None
+    Arguments for ``Axes.plot``, of the diagonal or of the curves without a model.
+**kwargs : dict
+    Properties of matplotlib's Line2D for the curve, such as ``color`` and ``linestyle``. A colour
+    also holds for the band and the histogram.
 """)
 _PLOT_RAISES = by_name("""\
 ValueError
-    If `ax` cannot hold the panels.
+    If `ax` cannot hold the panels, and for an unknown option.
 TypeError
     For an argument that is not a property of a line.
 """)

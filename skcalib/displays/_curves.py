@@ -45,6 +45,7 @@ from skcalib.smoothers import (
 from skcalib.smoothers.named import SMOOTHERS
 from skcalib.smoothers.partition import PartitionSmoother
 from skcalib.smoothers.spline import SplineCurve
+from skcalib.summary import summary_of_problem
 
 MAX_PANELS = 25
 DEFAULT_BINS = 10
@@ -133,6 +134,18 @@ def summarised_problems(sketch, notion):
     events = named_events(sketch, None, notion)
     _check_panels(Classwise(), len(events))
     return events
+
+
+def summary_of_event(events, confidence_level):
+    """The `CalibrationSummary` of the only event, which must be a class."""
+    (name, problem), *others = events
+    if others or name == "top label":
+        what = f"{len(events)} events" if others else "the top label"
+        raise ValueError(
+            f"summary=True is for the event of two classes, but the diagram shows {what}: pass one "
+            "class against the rest, (y_true == c, y_proba[:, c]), or leave out summary."
+        )
+    return summary_of_problem(problem, confidence_level)
 
 
 def _check_panels(notion, n_classes):

@@ -3,16 +3,7 @@
 import numpy as np
 
 from skcalib._formatting import numbers
-from skcalib.displays._plotting import (
-    draw_legends,
-    event_text,
-    next_color,
-    next_number,
-    numbered,
-    panel_axes,
-    without_aliases,
-)
-from skcalib.displays.estimation import sized_axes
+from skcalib.displays import _plotting as draw
 
 _FEW = 40  # a curve with at most this many points has markers
 _REGRET = "#d55e00"  # as the calibration error in `DecompositionDisplay`
@@ -51,7 +42,7 @@ def draw_net_benefit(curves, ax, name, *, level, ref_line, legend, styles, stand
     artists = {part: [] for part in ("line", "treat_all", "treat_none", "band")}
     for panel, (event, own) in zip(axes, panels.items(), strict=True):
         # The limit of an earlier display on the same axes is kept if it is higher.
-        top = panel.get_ylim()[1] if next_number(panel) else 0.0
+        top = panel.get_ylim()[1] if draw.next_number(panel) else 0.0
         labels = [curve.name if name is None else name for curve in own]
         lines = _draw_curves(panel, own, labels, styles)
         artists["line"] += lines
@@ -78,12 +69,12 @@ def _panels(ax, curves, name):
     for curve in curves:
         panels.setdefault(curve.event, []).append(curve)
     if ax is None and len(panels) == 1:
-        ax = sized_axes()
-    return panel_axes(ax, len(panels)), panels
+        ax = draw.new_axes((6.4, 4.6))
+    return draw.panel_axes(ax, len(panels)), panels
 
 
 def _label_axes(ax, event, quantity):
-    of = f" of {event_text(event)}" if event else ""
+    of = f" of {draw.event_text(event)}" if event else ""
     top_label = event == "top label"
     threshold = "Threshold of the confidence" if top_label else f"Threshold probability{of}"
     ax.set(xlabel=threshold, ylabel=quantity)
@@ -95,14 +86,14 @@ def _label_axes(ax, event, quantity):
 
 def _draw_legends(axes):
     below = axes[0].figure.get_layout_engine() is not None
-    draw_legends(axes, ncols=2 if below and len(axes) == 1 else 1)
+    draw.draw_legends(axes, ncols=2 if below and len(axes) == 1 else 1)
 
 
 def _draw_curves(ax, curves, labels, styles):
     lines = []
     for curve, label in zip(curves, labels, strict=True):
-        style, marker = numbered(next_number(ax))
-        style |= {"color": next_color(ax), "label": label, "linewidth": 1.6, "zorder": 3}
+        style, marker = draw.numbered(draw.next_number(ax))
+        style |= {"color": draw.next_color(ax), "label": label, "linewidth": 1.6, "zorder": 3}
         if len(curve.threshold) <= _FEW:
             style |= {"marker": marker, "markersize": 4}
         lines += ax.plot(curve.threshold, curve.estimate, **{**style, **styles.curve})
@@ -148,7 +139,7 @@ def _draw_references(ax, curves, lines, text, styles):
         style = {**_GREY, "linestyle": ":", "linewidth": 1.3}
         if different:
             style["color"] = line.get_color()
-        style |= without_aliases(styles.ref_line)
+        style |= draw.without_aliases(styles.ref_line)
         mark = f"{text} {curve.rate:.9g}"
         found.append(_draw_once(ax, curve.threshold, curve.reference, text, mark, style))
     return list(dict.fromkeys(found))
@@ -156,7 +147,7 @@ def _draw_references(ax, curves, lines, text, styles):
 
 def _draw_zero(ax, threshold, styles):
     text, style = "Treat none", {**_GREY, "linestyle": "-", "linewidth": 0.8}
-    style |= without_aliases(styles.ref_line)
+    style |= draw.without_aliases(styles.ref_line)
     return _draw_once(ax, threshold, np.zeros(len(threshold)), text, text, style)
 
 

@@ -3,66 +3,68 @@
 import numpy as np
 
 from skcalib._formatting import printable
-from skcalib.displays._plotting import COLORS, draw_legends, event_text, panel_axes, stacked_axes
+from skcalib.displays import _plotting as draw
 
 _GREY = "0.35"
+_BOTH = "○ Observed frequency - mean prediction\n◇ Observed frequency - frequency at equal scores"
 
 
 def draw_groups(panels, totals, ax, *, level, equal_scores, shrunk, legend):
     """Lists of artists by their kind, for the groups of each event."""
     if ax is None:
-        axes = stacked_axes([len(groups) for groups in panels.values()])
+        rows = [len(groups) for groups in panels.values()]
+        size = 6.6, 1.1 * len(rows) + 0.42 * sum(rows) + 0.3
+        how = {"height_ratios": [count + 1 for count in rows], "sharex": True}
+        axes = draw.new_axes(size, len(rows), **how)
     else:
-        axes = panel_axes(ax, len(panels))
+        axes = draw.panel_axes(ax, len(panels))
     artists = {part: [] for part in ("differences", "equal_scores", "shrunk", "ref_line")}
     for panel, (event, groups) in zip(axes, panels.items(), strict=True):
         place = np.arange(len(groups), dtype=np.float64)
         beside = 0.16 if equal_scores else 0.0
         artists["differences"].append(_draw_differences(panel, groups, place - beside, level))
-        if equal_scores:
-            artists["equal_scores"] += _draw_equal_scores(panel, groups, place + beside)
+        second = _draw_equal_scores(panel, groups, place + beside) if equal_scores else []
+        artists["equal_scores"] += second
         if shrunk:
             artists["shrunk"].append(_draw_shrunk(panel, groups, place - beside))
         artists["ref_line"].append(_draw_zero(panel))
-        _label(panel, event, groups, totals[event])
+        _label(panel, event, groups, totals[event], both=bool(second))
     if legend:
-        draw_legends(axes)
+        draw.draw_legends(axes)
     return artists | {"ax": axes}
 
 
-def _bars(ax, place, intervals, **style):
-    centre = np.array([one.estimate for one in intervals])
-    ends = np.array([[one.low, one.high] for one in intervals]).T
-    reach = np.maximum([centre - ends[0], ends[1] - centre], 0)
-    style |= {"linestyle": "none", "capsize": 2.5, "markerfacecolor": "white", "zorder": 3}
-    return ax.errorbar(centre, place, xerr=reach, **style)
-
-
 def _draw_differences(ax, groups, place, level):
-    style = {"color": COLORS[0], "marker": "o", "markersize": 6, "elinewidth": 1.5}
-    style["label"] = f"Observed - predicted, {level * 100:g} % for all groups at once"
-    drawn = _bars(ax, place, [one.difference for one in groups], **style)
-    found = [k for k, one in enumerate(groups) if one.detected]
-    if found:
-        centre = [groups[k].difference.estimate for k in found]
-        text = f"Filled: found at a false discovery rate of {1 - level:.2g}"
-        style = {"color": COLORS[0], "markersize": 6, "zorder": 4, "label": text}
-        ax.plot(centre, place[found], "o", **style)
-    return drawn
+    text = f"Observed - predicted, {level * 100:g} % for all groups at once"
+    found = [one.detected for one in groups]
+    filled = f"Filled: found at a false discovery rate of {1 - level:.2g}"
+    style = {"color": draw.COLORS[0], "marker": "o", "markersize": 6, "elinewidth": 1.5}
+    return _draw_intervals(
+        ax, [one.difference for one in groups], place, found, filled, text, style
+    )
 
 
 def _draw_equal_scores(ax, groups, place):
     known = [k for k, one in enumerate(groups) if one.equal_scores is not None]
     if not known:
         return []
-    style = {"color": COLORS[1], "marker": "D", "markersize": 5, "elinewidth": 1.2}
-    style["label"] = "Against all samples with equal scores"
-    drawn = _bars(ax, place[known], [groups[k].equal_scores for k in known], **style)
-    found = [k for k in known if groups[k].equal_scores_detected]
-    centre = [groups[k].equal_scores.estimate for k in found]
-    if found:
-        ax.plot(centre, place[found], "D", color=COLORS[1], markersize=5, zorder=4)
-    return [drawn]
+    values = [groups[k].equal_scores for k in known]
+    found = [groups[k].equal_scores_detected for k in known]
+    style = {"color": draw.COLORS[1], "marker": "D", "markersize": 5, "elinewidth": 1.2}
+    text = "Against all samples with equal scores"
+    return [_draw_intervals(ax, values, place[known], found, None, text, style)]
+
+
+def _draw_intervals(ax, values, place, found, filled, text, style):
+    """Hollow markers with intervals, filled where a difference is found."""
+    centre, reach = draw.ends_of(values)
+    hollow = {"linestyle": "none", "capsize": 2.5, "markerfacecolor": "white", "zorder": 3}
+    drawn = ax.errorbar(centre, place, xerr=reach, label=text, **hollow, **style)
+    if any(found):
+        style = {key: style[key] for key in ("color", "marker", "markersize")}
+        style |= {"linestyle": "", "zorder": 4, "label": filled}
+        ax.plot(centre[found], place[found], **style)
+    return drawn
 
 
 def _draw_shrunk(ax, groups, place):
@@ -78,15 +80,16 @@ def _draw_zero(ax):
     return ax.axvline(0, color=_GREY, linestyle=":", linewidth=1.2, zorder=1.5, gid="skcalib zero")
 
 
-def _label(ax, event, groups, total):
+def _label(ax, event, groups, total, *, both):
     place = np.arange(len(groups))
     ax.set_yticks(place, [_name(one.name) for one in groups])
     ax.set_ylim(len(groups) - 0.5, -0.5)
-    ax.set_xlabel("Observed frequency - mean prediction")
+    ax.set_xlabel(_BOTH if both else "Observed frequency - mean prediction")
     ax.tick_params(labelbottom=True)
+    ax.locator_params(axis="x", nbins=6)
     low, high = ax.get_xlim()
     ax.set_xlim(min(low, -0.02 * (high - low)), max(high, 0.02 * (high - low)))
-    title = [event_text(event)] if event else []
+    title = [draw.event_text(event)] if event else []
     if total > len(groups):
         title.append(f"{len(groups)} of {total:,} groups: the smallest p-values")
     if title:

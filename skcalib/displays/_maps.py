@@ -17,7 +17,13 @@ from skcalib.displays._curves import MAX_PANELS
 from skcalib.estimators._response import classifier_proba
 from skcalib.estimators.crossfit import CrossFitProba
 from skcalib.estimators.recalibrated import RecalibratedClassifierCV
-from skcalib.recalibration._base import align_columns, is_injective, recalibrated_proba
+from skcalib.recalibration._base import (
+    align_columns,
+    fit_recalibrator,
+    is_injective,
+    recalibrated_proba,
+)
+from skcalib.recalibration.stacked import resolve_recalibrator
 
 _STEEP = 0.01  # grid neighbours that differ by more than this get a point between them
 
@@ -27,7 +33,8 @@ class RecalibrationMap(Record):
     """The map of one recalibrator for the probability of one class.
 
     ``before`` and ``after`` are a curve if ``joined``, else single forecasts. ``scores`` are all
-    given forecasts of the class, or None. ``declared`` is the text of the declared properties.
+    given forecasts of the class, or None, and ``weight`` their weights.
+    ``declared`` is the text of the declared properties.
     """
 
     name: str
@@ -37,6 +44,7 @@ class RecalibrationMap(Record):
     joined: bool
     scores: np.ndarray | None
     declared: str
+    weight: np.ndarray | None = None
 
     _rows = ("before", "after")
     _beside = ("name", "event", "declared")
@@ -91,6 +99,22 @@ def given_maps(pairs, y_proba, classes, max_points, pos_label=None):
     return recalibration_maps(triples, known[0], classes, max_points, positive)
 
 
+def fitted_map(problem, recalibrator, name, classes, max_points, pos_label):
+    """Maps of a recalibrator that is fitted to a `Problem`."""
+    recalibrator = resolve_recalibrator(recalibrator)
+    if any(getattr(step, "input", "proba") == "logits" for step in _steps(recalibrator)):
+        raise ValueError(
+            "recalibrator takes logits, but y_proba are probabilities: leave out input='logits', "
+            "or fit it to logits and use from_recalibrator."
+        )
+    known, proba, weight = problem.classes, problem.forecast, problem.sample_weight
+    fitted = fit_recalibrator(recalibrator, proba, problem.labels, weight, known, measure=False)
+    triples = [(default_name(fitted) if name is None else name, fitted, proba)]
+    return recalibration_maps(
+        triples, known, classes, max_points, _positive(known, pos_label), weight
+    )
+
+
 def estimator_maps(estimator, X, name, classes, max_points, pos_label=None):
     """Maps inside a classifier, at the probabilities of its inner classifier."""
     pairs, known = _inner(estimator, X)
@@ -141,7 +165,7 @@ def _inner(estimator, X):
     return pairs, estimator.classes_
 
 
-def recalibration_maps(triples, known, classes, max_points, positive=None):
+def recalibration_maps(triples, known, classes, max_points, positive=None, weight=None):
     """Maps of (name, recalibrator, forecasts or None), one for each recalibrator and class."""
     if len(known) < 2:
         raise ValueError(
@@ -162,9 +186,10 @@ def recalibration_maps(triples, known, classes, max_points, positive=None):
             before, after = _trace(apply, k) if len(known) == 2 else (forecast[:, k], answer[:, k])
             scores = None if proba is None else proba[:, k]
             event = f"class {known[k]}"
-            maps.append(
-                RecalibrationMap(name, event, before, after, len(known) == 2, scores, words)
-            )
+            joined = len(known) == 2
+            if scores is not None and weight is None:
+                weight = np.ones(len(scores))
+            maps.append(RecalibrationMap(name, event, before, after, joined, scores, words, weight))
     return maps
 
 

@@ -1,29 +1,25 @@
 """Drawing of streams over time. Import this module inside methods only."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from skcalib.displays._plotting import (
-    COLORS,
-    draw_figure_legend,
-    draw_legends,
-    keep_height,
-    panel_axes,
-)
+from skcalib.displays import _plotting as draw
 
 _GREY = "0.35"
 _LN10 = np.log(10)
 _LOWEST = -3.0  # powers of ten below 1 that are drawn at least
-_ALARM = COLORS[1]
+_ALARM = draw.COLORS[1]
 _FEW = 40  # windows with markers of full size
 
 
 def draw_stream(path, windows, ax, *, alpha, alarms, level, name, legend, style):
     """Lists of artists by their kind, and the axes of the panels."""
-    axes = _new_axes(windows) if ax is None else panel_axes(ax, 1 if windows is None else 2)
-    top = axes[0]
     monitor = windows is not None
+    if ax is None:
+        axes = draw.new_axes((6.6, 5.2), 2, sharex=True) if monitor else draw.new_axes((6.6, 3.6))
+    else:
+        axes = draw.panel_axes(ax, 2 if monitor else 1)
+    top = axes[0]
     threshold = -np.log10(alpha)
     label = name or ("Statistic" if monitor else "e-value")
     line = _draw_path(top, path, threshold, {"label": label, **style})
@@ -46,28 +42,13 @@ def draw_stream(path, windows, ax, *, alpha, alarms, level, name, legend, style)
         one.set_axisbelow(True)
     axes[-1].set_xlabel("Number of samples")
     if legend:
-        _draw_legend(axes)
+        roomy = axes[0].figure.get_layout_engine() is not None
+        entries = [one for ax in axes for one in zip(*ax.get_legend_handles_labels(), strict=True)]
+        if monitor and roomy:
+            draw.draw_common_legend(axes, entries, outside=True)
+        else:
+            draw.draw_legends(axes, ncols=2)
     return artists | {"ax": axes}
-
-
-def _draw_legend(axes):
-    """One legend for both panels below them, where the figure has room for it."""
-    if len(axes) > 1 and axes[0].figure.get_layout_engine() is not None:
-        both = [ax.get_legend_handles_labels() for ax in axes]
-        entries = [entry for found in both for entry in zip(*found, strict=True)]
-        draw_figure_legend(axes[0].figure, entries)
-    else:
-        draw_legends(axes, ncols=2)
-
-
-def _new_axes(windows):
-    if windows is None:
-        figure, ax = plt.subplots(figsize=(6.6, 3.6), layout="constrained")
-        keep_height(figure)
-        return [ax]
-    figure, axes = plt.subplots(2, 1, figsize=(6.6, 5.2), sharex=True, layout="constrained")
-    keep_height(figure)
-    return list(axes)
 
 
 def _draw_path(ax, path, threshold, style):
@@ -77,7 +58,7 @@ def _draw_path(ax, path, threshold, style):
     top = max(threshold, finite.max(initial=0.0)) + 0.5
     bottom = min(-0.5, max(finite.min(initial=0.0) - 0.3, _LOWEST))
     shown = np.where(power == np.inf, top, np.where(power == -np.inf, np.nan, power))
-    style = {"color": COLORS[0], "linewidth": 1.4, "zorder": 3, **style}
+    style = {"color": draw.COLORS[0], "linewidth": 1.4, "zorder": 3, **style}
     line = ax.plot(path[:, 0], shown, **style)[0]
     if len(finite) and finite.min() < _LOWEST:
         bottom = finite.min() - 0.3
@@ -97,15 +78,12 @@ def _draw_windows(ax, windows, level):
     ax.set_ylabel("Observed - forecast")
     if not windows:
         return None
-    found = [one.difference(level) for one in windows]
-    centre = np.array([one.estimate for one in found])
-    ends = np.array([[one.low, one.high] for one in found]).T
-    reach = np.maximum([centre - ends[0], ends[1] - centre], 0)
+    centre, reach = draw.ends_of([one.difference(level) for one in windows])
     place = [(one.first + one.last) / 2 for one in windows]
     style = {"markersize": 4.5, "elinewidth": 1.2, "capsize": 2}
     if len(windows) > _FEW:
         style = {"markersize": 2.5, "elinewidth": 0.8, "capsize": 0}
-    style |= {"color": COLORS[0], "linestyle": "none", "marker": "o", "zorder": 3}
+    style |= {"color": draw.COLORS[0], "linestyle": "none", "marker": "o", "zorder": 3}
     style["label"] = f"Window, {level * 100:g} % interval"
     return ax.errorbar(place, centre, yerr=np.where(np.isfinite(reach), reach, 0), **style)
 

@@ -1,7 +1,6 @@
 """Drawing of reliability curves on matplotlib axes. Import this module inside methods only."""
 
 from dataclasses import dataclass
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -20,7 +19,6 @@ from skcalib.displays._probability_scale import (
 )
 
 __all__ = [
-    "draw_figure_legend",
     "draw_legends",
     "set_probability_scale",
 ]  # besides the names defined here
@@ -34,17 +32,18 @@ _CURVE = "skcalib curve"  # group id of the lines of a display, with its number
 _SCORES = "skcalib scores"  # label by which the histogram of an earlier display is found
 _NARROW = 3.0  # inches; narrower axes have smaller letters
 _SPIKE = 12  # times the median bin: a taller histogram has a square-root scale
+_SMALLEST = 6  # points of a letter
 _FEW = 40  # a curve with at most this many points has markers
 
 
-def panel_axes(ax, n_panels):
+def panel_axes(ax, n_panels, *, histogram=True):
     """Axes for the panels: those of a new figure, or the ones given by the user."""
     if ax is None:
         import matplotlib.pyplot as plt  # only new figures need it
 
         columns = int(np.ceil(np.sqrt(n_panels)))
         rows = -(-n_panels // columns)
-        size = (5, 5.85) if n_panels == 1 else (3.2 * columns, 3.6 * rows)
+        size = (5, 5.85 if histogram else 5.2) if n_panels == 1 else (3.2 * columns, 3.6 * rows)
         figure = plt.figure(figsize=size, layout="constrained")
         keep_height(figure)
         return [figure.add_subplot(rows, columns, i + 1) for i in range(n_panels)]
@@ -55,20 +54,12 @@ def panel_axes(ax, n_panels):
     return axes
 
 
-def row_axes(n_rows):
-    """Axes of a new figure that is tall enough for some rows of bars."""
+def new_axes(size, n_rows=1, **options):
+    """Axes of a new figure one above the other; the figure grows to make room for its legends."""
     import matplotlib.pyplot as plt
 
-    return plt.subplots(figsize=(6.6, 1.4 + 0.62 * n_rows), layout="constrained")[1]
-
-
-def stacked_axes(n_rows):
-    """Axes of a new figure one above the other, each as tall as its number of rows."""
-    import matplotlib.pyplot as plt
-
-    size = 6.6, 0.95 * len(n_rows) + 0.42 * sum(n_rows) + 0.3
-    how = {"height_ratios": [count + 1 for count in n_rows], "squeeze": False, "sharex": True}
-    figure, axes = plt.subplots(len(n_rows), 1, figsize=size, layout="constrained", **how)
+    options |= {"figsize": size, "layout": "constrained", "squeeze": False}
+    figure, axes = plt.subplots(n_rows, 1, **options)
     keep_height(figure)
     return list(axes[:, 0])
 
@@ -83,6 +74,12 @@ def make_room(axes, n_lines):
 def one_or_all(artists):
     """A single artist as itself, as in scikit-learn's displays."""
     return artists[0] if len(artists) == 1 else artists or None
+
+
+def ends_of(intervals):
+    """Centres of intervals, and the lengths of their two arms for ``Axes.errorbar``."""
+    low, centre, high = np.array([[one.low, one.estimate, one.high] for one in intervals]).T
+    return centre, np.maximum([centre - low, high - centre], 0)
 
 
 def keep(display, artists):
@@ -129,12 +126,12 @@ def next_color(ax):
     return free[0] if free else COLORS[len(ax.lines) % len(COLORS)]
 
 
-def draw_reference(ax, **kwargs):
-    """The diagonal, once per axes."""
+def draw_reference(ax, label, **kwargs):
+    """The diagonal, once per axes and name."""
     for line in ax.lines:
-        if line.get_label() == REFERENCE:
+        if line.get_label() == label:
             return line
-    style = {"color": "0.35", "linestyle": ":", "linewidth": 1.2, "label": REFERENCE, "zorder": 1.5}
+    style = {"color": "0.35", "linestyle": ":", "linewidth": 1.2, "label": label, "zorder": 1.5}
     return ax.plot([0, 1], [0, 1], **{**style, **kwargs})[0]
 
 
@@ -145,6 +142,20 @@ def draw_curve(ax, curve, *, number, **kwargs):
     if len(curve.prob_pred) <= _FEW:
         style |= {"marker": marker, "markersize": 4}
     return ax.plot(curve.prob_pred, curve.prob_true, **{**style, **kwargs})[0]
+
+
+def draw_table(ax, rows, *, widen):
+    """Names and numbers to the right of the axes, in a figure that is widened to hold them."""
+    style = {"xycoords": "axes fraction", "textcoords": "offset points", "va": "top"}
+    left, drawn = 14, []
+    for column in zip(*rows, strict=True):
+        for k, text in enumerate(column):
+            drawn.append(ax.annotate(text, (1, 1), (left, -12 * k), fontsize="small", **style))
+        width = max(one.get_window_extent().width for one in drawn[-len(column) :])
+        left += width * _INCH / ax.figure.dpi + 14
+    if widen:
+        ax.figure.set_figwidth(ax.figure.get_figwidth() + left / _INCH)
+    return drawn
 
 
 def draw_band(ax, curve, *, color, label, **kwargs):
@@ -162,50 +173,44 @@ def draw_band(ax, curve, *, color, label, **kwargs):
 def draw_scores(ax, scores, weight, *, color, **kwargs):
     """Histogram of the forecasts in a thin inset above the axes, shared by all displays on them.
 
-    The bins have equal width on the scale of the axes. If a display changes the scale, the earlier
-    histograms are redrawn.
+    The bins have equal width on the scale of the axes. The height has one scale for all scores that
+    `scale_panels` knows: the share of the forecasts, or its square root if one bin is so high that
+    the others would be invisible. Earlier histograms on the axes are drawn again.
     """
     inset = next((child for child in ax.child_axes if child.get_label() == _SCORES), None)
     if inset is None:
         inset = ax.inset_axes([0, 1.02, 1, 0.13], sharex=ax, label=_SCORES)
         inset.tick_params(left=False, labelleft=False)
         inset.xaxis.set_visible(False)
-        inset.set_ylabel("Share", fontsize=_letters(ax))
         inset.spines[["top", "left", "right"]].set_visible(False)
         inset.patch.set_visible(False)
+    style = {"color": color, "alpha": 0.4, "histtype": "stepfilled", **kwargs}
+    inset.skcalib_drawn = [*getattr(inset, "skcalib_drawn", ()), (scores, weight, style)]
+    for patch in list(inset.patches):
+        patch.remove()
     bins = probability_map(ax).edges
-    # Stored on the inset itself: a table of figures would keep the figures in memory.
-    inset.skcalib_histograms = drawn = getattr(inset, "skcalib_histograms", [])
-    drawn.append(_Histogram(np.clip(scores, 0, 1), weight / weight.sum(), color, kwargs))
-    changed = inset.get_gid() != str(bins)
-    inset.set_gid(str(bins))
-    for one in drawn if changed else drawn[-1:]:
-        one.draw(inset, bins)
-    filled = np.concatenate([one.heights[one.heights > 0] for one in drawn])
-    if filled.max() > _SPIKE * np.median(filled):  # one bin would cover the others
+    for one, its_weight, its_style in inset.skcalib_drawn:
+        one = np.clip(one, 0, 1)
+        inset.hist(one, bins, weights=its_weight / its_weight.sum(), **its_style)
+    root, top = histogram_scale(ax.skcalib_scores, bins)
+    if root:
         inset.set_yscale("function", functions=(signed_root, signed_square))
         inset.set_yticks([])
-        inset.set_ylabel("√ share", fontsize=_letters(ax))
+    inset.set_ylim(0, 1.05 * top)
+    wide = ax.get_window_extent().width / ax.figure.dpi > _NARROW
+    size = "x-small" if wide else _SMALLEST
+    inset.set_ylabel("√ share" if root else "Share", fontsize=size)
     return inset
 
 
-def _letters(ax):
-    return "x-small" if ax.get_window_extent().width / ax.figure.dpi > _NARROW else "xx-small"
-
-
-class _Histogram:
-    """Scores of one display, kept to redraw its histogram on another scale."""
-
-    def __init__(self, scores, share, color, style):
-        self.scores, self.share = scores, share
-        self.style = {"color": color, "alpha": 0.4, "histtype": "stepfilled", **style}
-        self.heights, self.patches = np.zeros(0), []
-
-    def draw(self, inset, bins):
-        for patch in self.patches:
-            patch.remove()
-        style = {"bins": bins, **self.style}
-        self.heights, _, self.patches = inset.hist(self.scores, weights=self.share, **style)
+def histogram_scale(rows, bins):
+    """Whether histograms of (scores, weight) need square roots, and the largest share in a bin."""
+    root, top = False, 0.0
+    for scores, weight in rows:
+        shares = np.histogram(np.clip(scores, 0, 1), bins, weights=weight)[0] / weight.sum()
+        root = root or shares.max() > _SPIKE * np.median(shares[shares > 0])
+        top = max(top, shares.max())
+    return root, top
 
 
 def square_axes(ax, event):
@@ -227,12 +232,13 @@ def event_text(event):
     return printable(name).replace("$", r"\$")  # not a formula
 
 
-def scale_panels(axes, scores, weights, scale):
-    """One scale for all panels of a display, chosen from all their scores."""
-    scores = np.concatenate(scores) if scores else np.array([0.0, 0.5, 1.0])  # not crowded
-    weight = np.concatenate(weights) if weights else None
+def scale_panels(axes, rows, scale):
+    """One scale for all panels, and one for their histograms, from all (scores, weight)."""
+    rows = rows or [(np.array([0.0, 0.5, 1.0]), np.ones(3))]  # without scores: not crowded
+    scores, weight = map(np.concatenate, zip(*rows, strict=True))
     for ax in axes:
         set_probability_scale(ax, scores, weight, scale)
+        ax.skcalib_scores = [*getattr(ax, "skcalib_scores", ()), *rows]  # of earlier displays too
 
 
 @dataclass(frozen=True)
@@ -243,16 +249,15 @@ class Styles:
     band: dict | None
     histogram: dict | None
     ref_line: dict | None
+    scatter: dict | None = None
 
 
-def draw_panel(ax, curves, artists, *, event, label, band, styles, ref_line, histogram):
+def draw_panel(ax, curves, rows, artists, *, event, label, band, styles, ref_line, histogram):
     """Draw all curves of an event, and add the artists to the lists of their kinds."""
     ref_style, band_style = without_aliases(styles.ref_line), styles.band or {}
-    scores = np.concatenate([curve.scores for curve in curves])
-    weight = np.concatenate([curve.weight for curve in curves])
     number, color = next_number(ax), styles.curve.get("color") or next_color(ax)
     if ref_line:
-        artists["ref_line"].append(draw_reference(ax, **ref_style))
+        artists["ref_line"].append(draw_reference(ax, REFERENCE, **ref_style))
     for curve in curves:
         # The folds of a cross-validation share a colour and one entry of the legend.
         style = {"color": color, "alpha": 1.0 if len(curves) == 1 else 0.6, "label": label}
@@ -264,7 +269,7 @@ def draw_panel(ax, curves, artists, *, event, label, band, styles, ref_line, his
             artists["band"].append(draw_band(ax, curve, **style))
     if histogram:
         style = {"color": color, **(styles.histogram or {})}
-        artists["ax_hist"].append(draw_scores(ax, scores, weight, **style))
+        artists["ax_hist"].append(draw_scores(ax, *rows, **style))
     square_axes(ax, event)
 
 
@@ -279,13 +284,10 @@ _NARROW_AXES = 4.0  # inches; narrower axes have smaller letters
 _CLEAR = 4  # points between a legend and a curve
 _INCH = 72  # points
 
-#: Of figures that the library made, without their legends.
-_HEIGHTS: WeakKeyDictionary = WeakKeyDictionary()
-
 
 def keep_height(figure):
     """Register a figure created by the library: it grows to make room for its legends."""
-    _HEIGHTS[figure] = figure.get_figheight()
+    figure.skcalib_height = figure.get_figheight()  # without legends
 
 
 def draw_legends(axes, **style):
@@ -311,6 +313,15 @@ def draw_legends(axes, **style):
     _make_room(figure, _grid(axes[0])[0] * max(heights) + last)
 
 
+def draw_common_legend(axes, entries, *, outside, **style):
+    """One legend of (artist, text) pairs for all panels: below several, else of the first one."""
+    if outside and len(axes) > 1:
+        shared = {text: artist for artist, text in entries}
+        _make_room(axes[0].figure, _draw_shared(axes[0].figure, shared, **style))
+    else:
+        place_legend(axes[0], entries, **style)
+
+
 def place_legend(ax, entries, **style):
     """Legend of (artist, text) pairs on one Axes, below it or in a free place; None without any."""
     roomy = ax.figure.get_layout_engine() is not None
@@ -324,8 +335,8 @@ def _make_room(figure, height):
 
     matplotlib's layout depends on sizes that it changes itself: it is correct the second time.
     """
-    if figure in _HEIGHTS:
-        figure.set_figheight(max(_HEIGHTS[figure] + height, figure.get_figheight()))
+    if hasattr(figure, "skcalib_height"):
+        figure.set_figheight(max(figure.skcalib_height + height, figure.get_figheight()))
     if figure.get_layout_engine() is not None:
         figure.get_layout_engine().execute(figure.figure)
 
@@ -338,11 +349,6 @@ def _grid(ax):
 
 def _inches(legend):
     return legend.get_window_extent().height / legend.get_figure().dpi
-
-
-def draw_figure_legend(figure, entries, **style):
-    """One legend below all panels; a figure created by the library grows to fit it."""
-    _make_room(figure, _draw_shared(figure, {text: artist for artist, text in entries}, **style))
 
 
 def _draw_shared(figure, shared, **style):
@@ -387,7 +393,7 @@ def draw_inside(ax, entries, **style):
     ax.apply_aspect()
     wide = ax.get_window_extent().width / ax.figure.dpi > _NARROW_AXES
     attempts = [(str, "small")] if wide else []
-    attempts += [(str, "x-small"), (_name, "x-small"), (_name, "xx-small")]
+    attempts += [(str, "x-small"), (_name, "x-small"), (_name, _SMALLEST)]
     inner = Bbox.from_extents(*ax.get_window_extent().extents)
     for text, size in attempts:
         legend = _legend(

@@ -1,7 +1,6 @@
 """Scales of probabilities that show crowded scores. Import this module inside methods only."""
 
-from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, Locator, NullLocator
@@ -112,21 +111,9 @@ def percent(p, _=None):
     return f"{round(100 * p, 6):.6g} %"
 
 
-@dataclass
-class _Panel:
-    """What the displays have drawn on an Axes."""
-
-    scores: list = field(default_factory=list)  # quantiles of each display
-    chosen: str = "auto"
-    mapping: ProbabilityMap = field(default_factory=ProbabilityMap)
-
-
-_PANELS: WeakKeyDictionary = WeakKeyDictionary()
-
-
 def probability_map(ax):
     """The map of the axes, the identity where none was set."""
-    return _PANELS[ax].mapping if ax in _PANELS else ProbabilityMap()
+    return getattr(ax, "skcalib_map", ProbabilityMap())
 
 
 def set_probability_scale(ax, scores, weight=None, scale="auto"):
@@ -135,20 +122,20 @@ def set_probability_scale(ax, scores, weight=None, scale="auto"):
     "auto" is linear unless the scores are crowded near 0 or near 1. They are crowded near 0 if 95 %
     of them lie below .2, or 95 % below .5 and three quarters below .1; near 1 likewise. Then it is
     "sqrt", or "logit" if 95 % lie below .02, or if displays on the same Axes are crowded at
-    different ends. 0 and 1 have finite positions on every scale. Displays on the same Axes share a
-    scale: "auto" depends on the scores of all of them, and a scale requested by name is kept.
+    different ends. "auto" depends on the scores of all displays on the Axes, and a scale requested
+    by name is kept.
 
     Returns the map of both axes; ``kind`` is the scale, ``edges`` are bins of equal width on it.
     """
     if scale not in SCALES:
         raise ValueError(f"scale must be 'auto', 'linear', 'logit' or 'sqrt', got {shown(scale)}.")
-    panel = _PANELS.setdefault(ax, _Panel())
-    panel.scores.append(_quantiles(scores, weight))
+    # Stored on the axes themselves: a table of axes would keep the figures in memory.
+    ax.skcalib_quantiles = [*getattr(ax, "skcalib_quantiles", ()), _quantiles(scores, weight)]
     if scale != "auto":
-        panel.chosen = scale
-    panel.mapping = _choose(panel.scores, panel.chosen)
-    _apply(ax, panel.mapping)
-    return panel.mapping
+        ax.skcalib_chosen = scale
+    ax.skcalib_map = _choose(ax.skcalib_quantiles, getattr(ax, "skcalib_chosen", "auto"))
+    _apply(ax, ax.skcalib_map)
+    return ax.skcalib_map
 
 
 def _quantiles(scores, weight):

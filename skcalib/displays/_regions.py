@@ -185,23 +185,12 @@ _STEP = 0.014  # between the regions of a level set, as a fraction of the axis
 _BELOW = 38  # points from the axes to the rules
 
 
-@dataclass(frozen=True)
-class RegionStyles:
-    """Keyword arguments given by the user for each kind of artist."""
-
-    curve: dict
-    scatter: dict
-    interval: dict
-    histogram: dict
-    ref_line: dict
-
-
 def draw_diagram(ax, diagram, artists, *, title, styles, ref_line, histogram, n_rules, largest):
     """Draw the diagram of one event, and add the artists to the lists of their kinds."""
     from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
     if ref_line:
-        artists["ref_line"].append(draw.draw_reference(ax, **styles.ref_line))
+        artists["ref_line"].append(draw.draw_reference(ax, draw.REFERENCE, **styles.ref_line))
     style = {"color": "black", "marker": "_", "markersize": 9, "linewidth": 1.2, "zorder": 4}
     line = ax.plot(
         diagram.prob_pred, diagram.prob_true, **{**style, "label": "Level sets", **styles.curve}
@@ -211,7 +200,7 @@ def draw_diagram(ax, diagram, artists, *, title, styles, ref_line, histogram, n_
     colors = [COLORS[side] for side in diagram.side]
     # Coloured points lie on top; the artists keep the order of the regions.
     faint = [color + "55" if many and color == COLORS[HELD] else color for color in colors]
-    style = {"linewidth": 0.5 if many else 1.0, "zorder": 2, **styles.interval}
+    style = {"linewidth": 0.5 if many else 1.0, "zorder": 2, **styles.band}
     if "colors" not in style:
         style.setdefault("color", faint)
     intervals = ax.vlines(score, diagram.low, diagram.high, **style)

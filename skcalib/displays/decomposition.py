@@ -272,7 +272,7 @@ class DecompositionDisplay(Display):
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
         if ax is None:
-            ax = draw.row_axes(len(self.terms))
+            ax = draw.new_axes((6.6, 1.4 + 0.62 * len(self.terms)))
         (self.ax_,) = draw.panel_axes(ax, 1)
         self.bars_, self.whiskers_, self.loss_ = _draw_terms(
             self.ax_,
@@ -431,7 +431,7 @@ def _draw_terms(ax, terms, *, level, values, legend, bar_style, whisker_style):
     wide = ax.get_window_extent().width / ax.figure.dpi > _WIDE
     _write(ax, terms, right, values=wide if values == "auto" else values)
     if legend:
-        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1.0), "frameon": False}
+        place: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1, 1.0), "frameon": False}
         place |= {"ncols": 3, "fontsize": "small"} if wide else {"ncols": 2, "fontsize": "x-small"}
         handles = [*bars.values(), marks, whiskers[names[0]]]
         ax.legend(handles=handles, handlelength=1.2, columnspacing=1.2, **place)
@@ -471,11 +471,11 @@ def _write(ax, terms, right, *, values):
         style = {"textcoords": "offset points", "va": "center", "fontsize": "small"}
         ax.annotate(f"{term.loss:#.3g}", end, (5, 0), **style)
         if values:
-            style |= {"xycoords": ("axes fraction", "data"), "va": "bottom", "fontsize": "x-small"}
+            style |= {"xycoords": ("axes fraction", "data"), "va": "bottom", "wrap": True}
             text = ax.annotate(str(term), (0, row - _HEIGHT / 2), (3, 2), **style)
             text.set_in_layout(False)  # a long line must not squeeze the bars
     ax.set_yticks(rows, [term.name for term in terms])
-    ax.set_ylim(len(terms) - 0.65, -0.55 if values else -0.35)
+    ax.set_ylim(len(terms) - 0.65, -0.7 if values else -0.35)
     ax.tick_params(left=False)
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.margins(x=0.08)

@@ -206,14 +206,8 @@ class EstimationDisplay(Display):
 
         Parameters
         ----------
-        ax : Axes, default=None
-            Where to draw; None makes a figure. Displays on the same Axes are overlaid.
         band, prediction, floor, legend : bool, default=True
             Whether to draw the bands, the two folded-normal curves and the legend.
-        curve_kwargs, band_kwargs : dict, default=None
-            Arguments for ``Axes.plot`` and ``Axes.fill_between``.
-        **kwargs : dict
-            Properties of matplotlib's Line2D for the means, such as ``color`` and ``marker``.
 
         Raises
         ------
@@ -224,7 +218,7 @@ class EstimationDisplay(Display):
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
         style = draw.line_style(kwargs, curve_kwargs)
-        (self.ax_,) = draw.panel_axes(sized_axes() if ax is None else ax, 1)
+        (self.ax_,) = draw.panel_axes(draw.new_axes((6.4, 4.6)) if ax is None else ax, 1)
         artists = _draw_curves(
             self.ax_,
             self.curves,
@@ -248,17 +242,6 @@ KEYS = {
     "floor": ("expected if calibrated", ":"),
     "truth": ("truth", "-."),
 }
-
-
-def sized_axes() -> Axes:
-    """Axes of a new figure."""
-    import matplotlib.pyplot as plt
-
-    from skcalib.displays._plotting import keep_height
-
-    figure, ax = plt.subplots(figsize=(6.4, 4.6), layout="constrained")
-    keep_height(figure)
-    return ax
 
 
 def _draw_curves(ax, curves, truths, *, name, shown, curve_style, band_style):

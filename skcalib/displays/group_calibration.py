@@ -137,8 +137,6 @@ class GroupCalibrationDisplay(Display):
 
         Parameters
         ----------
-        ax : Axes or array of Axes, default=None
-            Where to draw; None makes a figure. Several events need an array of Axes, one each.
         equal_scores, shrunk, legend : bool
             Whether to draw the differences at equal scores (by default), the shrunken differences
             (not by default) and the legend (by default).

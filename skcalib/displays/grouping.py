@@ -14,7 +14,6 @@ from skcalib._validation import check_indices, weighted_features, weighted_rows
 from skcalib.displays._constructors import Display, unit
 from skcalib.displays._curves import binary_problems
 from skcalib.displays._regions import (
-    RegionStyles,
     draw_diagram,
     grouping_diagram,
     legend_entries,
@@ -163,9 +162,7 @@ class GroupingDisplay(Display):
             Categorical columns of a data frame are one-hot encoded. May be None if `regions` are
             given.
         notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
-            "auto": the probability of the positive class of a binary problem, and the confidence of
-            the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
-            each of at most 25 classes.
+            As in `ReliabilityDisplay.from_predictions`.
         regions : array-like of shape (n_samples,), default=None
             Regions known in advance, such as a clinic or an age group, and not derived from these
             labels. All samples are then drawn.
@@ -329,27 +326,13 @@ class GroupingDisplay(Display):
 
         Parameters
         ----------
-        ax : Axes or array of Axes, default=None
-            Where to draw; None makes a figure. Several panels need an array of Axes, one each.
         n_rules : int, default=None
             How many regions are numbered, by default 3 of a single panel and none of several. They
             are listed below the panel with their rule, their outcome and the outcome expected at
             equal scores. The regions chosen are those that are not grey and add most to the
             explained grouping loss.
-        scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
-            Scale of both axes, as in `ReliabilityDisplay.plot`: "auto" is linear unless the
-            forecasts are crowded near 0 or 1, as those of a rare event.
-        curve_kwargs, scatter_kwargs, interval_kwargs, hist_kwargs, ref_line_kwargs : dict
-            Arguments for ``Axes.plot``, ``Axes.scatter``, ``Axes.vlines``, ``Axes.hist`` and
-            ``Axes.plot``.
-        **kwargs : dict
-            Properties of matplotlib's Line2D for the curve, such as ``color`` and ``linestyle``. A
-            colour also holds for the histogram.
-
-        Raises
-        ------
-        ValueError
-            If `ax` cannot hold the panels, and for an unknown scale.
+        scatter_kwargs, interval_kwargs : dict, default=None
+            Arguments for ``Axes.scatter`` and ``Axes.vlines``.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
@@ -358,15 +341,14 @@ class GroupingDisplay(Display):
         if n_rules is None:
             n_rules = _RULES if len(axes) == 1 else 0
         name = self.name if name is None else name
-        styles = RegionStyles(
+        styles = draw.Styles(
             curve_style,
-            draw.without_aliases(scatter_kwargs, "points"),
             draw.without_aliases(interval_kwargs, "segments"),
             hist_kwargs or {},
             draw.without_aliases(ref_line_kwargs),
+            draw.without_aliases(scatter_kwargs, "points"),
         )
-        scores, weights = zip(*map(_scores, self.diagrams), strict=True)
-        draw.scale_panels(axes, scores, weights, scale)
+        draw.scale_panels(axes, list(map(_scores, self.diagrams)), scale)
         largest = max(diagram.n_samples.max() for diagram in self.diagrams)
         kinds = "line", "scatter", "interval", "ref_line", "ax_hist"
         artists = {part: [] for part in kinds}
@@ -385,10 +367,7 @@ class GroupingDisplay(Display):
         if legend:
             level = f"{self.confidence_level * 100:g} %"
             entries = legend_entries(axes[0], self.diagrams, level=level)
-            if ax is None and len(axes) > 1:
-                draw.draw_figure_legend(axes[0].figure, entries)
-            else:
-                draw.place_legend(axes[0], entries)
+            draw.draw_common_legend(axes, entries, outside=ax is None)
         pairs = zip(axes, self.diagrams, strict=True)
         rules = [write_rules(panel, diagram, n_rules) for panel, diagram in pairs]
         if ax is None:  # for the title too

@@ -53,10 +53,6 @@ class DecisionDisplay(Display):
         band, ref_line, legend : bool, default=True
             Whether to draw the bands, the curves without a model (the cost of one decision for
             all samples, or the net benefit of treating all and none) and the legend.
-        curve_kwargs, band_kwargs, ref_line_kwargs : dict, default=None
-            Arguments for ``Axes.plot``, ``Axes.fill_between`` and ``Axes.plot``.
-        **kwargs : dict
-            Properties of matplotlib's Line2D for the curves, such as ``color`` and ``linestyle``.
 
         Returns
         -------

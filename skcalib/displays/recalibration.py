@@ -7,13 +7,19 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 
 from skcalib._parameters import checks_parameters
-from skcalib.displays._constructors import complete_docstrings
-from skcalib.displays._maps import default_name, estimator_maps, given_maps, name_recalibrators
+from skcalib.displays._constructors import Display
+from skcalib.displays._maps import (
+    default_name,
+    estimator_maps,
+    fitted_map,
+    given_maps,
+    name_recalibrators,
+)
+from skcalib.problem import check_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from matplotlib.axes import Axes
     from numpy.typing import ArrayLike
     from sklearn.base import BaseEstimator
 
@@ -21,11 +27,11 @@ if TYPE_CHECKING:
     from skcalib.displays._maps import RecalibrationMap
 
 
-@complete_docstrings
-class RecalibrationDisplay:
+class RecalibrationDisplay(Display):
     r"""Plot the map of a fitted recalibrator: probability after against probability before.
 
-    Create one with `from_recalibrator`, `from_recalibrators` or `from_estimator`.
+    Create one with `from_predictions`, `from_recalibrator`, `from_recalibrators` or
+    `from_estimator`.
 
     **Two classes**: a recalibrator is a function :math:`p \mapsto p'` of the probability of the
     positive class. It is drawn as a curve over [0, 1], also with ``input="logits"``. A jump of a
@@ -88,6 +94,43 @@ class RecalibrationDisplay:
 
     def __init__(self, maps: list[RecalibrationMap]) -> None:
         self.maps = list(maps)
+
+    @classmethod
+    @checks_parameters
+    def from_predictions(
+        cls,
+        y_true: ArrayLike,
+        y_proba: ArrayLike,
+        recalibrator: BaseEstimator | str = "auto",
+        *,
+        classes: Sequence[Any] | np.ndarray | None = None,
+        max_points: int = 3000,
+        sample_weight: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        pos_label: Label = None,
+        name: str | None = None,
+        ax: AxesLike | None = None,
+        **plot_params: Any,
+    ) -> Self:
+        """Map that a recalibrator learns from labels and probabilities.
+
+        Parameters
+        ----------
+        recalibrator : recalibrator or str, default="auto"
+            A clone is fitted to the data: "auto" (`StackedRecalibrator`), "temperature",
+            "isotonic", "platt", "beta" or an object, as in `RecalibratedClassifierCV`.
+        classes, max_points, name
+            As in `from_recalibrator`.
+
+        Raises
+        ------
+        ValueError
+            For invalid input, an object that is no recalibrator or takes logits, unknown classes,
+            and more than 25 panels.
+        """
+        problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
+        maps = fitted_map(problem, recalibrator, name, classes, max_points, pos_label)
+        return cls(maps).plot(ax=ax, **plot_params)
 
     @classmethod
     @checks_parameters
@@ -256,18 +299,13 @@ class RecalibrationDisplay:
         Parameters
         ----------
         scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
-            Scale of both axes, see `ReliabilityDisplay.plot`. "auto" depends on the forecasts and
-            is linear without them.
-        curve_kwargs, hist_kwargs, ref_line_kwargs : dict, default=None
-            Arguments for ``Axes.plot``, ``Axes.hist`` and ``Axes.plot``.
-        **kwargs : dict
-            Properties of matplotlib's Line2D for the lines, such as ``color`` and ``linestyle``.
+            Scale of both axes, see `ReliabilityDisplay.plot`; linear without forecasts.
 
         Raises
         ------
         ValueError
-            If `ax` cannot hold the panels, or a name is given for several recalibrators, and for
-            an unknown scale.
+            If `ax` cannot hold the panels, for a name of several recalibrators, and for an unknown
+            scale.
         """
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
@@ -282,15 +320,17 @@ class RecalibrationDisplay:
             )
         style = draw.line_style(kwargs, curve_kwargs)
         axes = draw.panel_axes(ax, len(panels))
-        scores = [one.scores for one in self.maps if one.scores is not None]
-        draw.scale_panels(axes, scores, None, scale)
+        rows = [(one.scores, one.weight) for one in self.maps if one.scores is not None]
+        draw.scale_panels(axes, rows, scale)
         styles = draw.Styles(style, None, hist_kwargs, ref_line_kwargs)
         artists = {part: [] for part in ("line", "ref_line", "ax_hist")}
         own = {} if name is None else {names[0]: name}
         for panel, maps in zip(axes, panels.values(), strict=True):
             _draw_maps(panel, maps, artists, own, styles, ref_line, histogram)
         if legend:
-            draw_names(axes, outside=ax is None and len(axes) > 1)
+            entries = zip(*axes[0].get_legend_handles_labels(), strict=True)
+            entries = sorted(entries, key=lambda entry: entry[1] == draw.UNCHANGED)
+            draw.draw_common_legend(axes, entries, outside=ax is None, markerscale=2.5)
         return draw.keep(self, artists | {"ax": axes})
 
 
@@ -303,7 +343,7 @@ def _draw_maps(ax, maps, artists, names, styles, ref_line, histogram):
 
     if ref_line:
         style = draw.without_aliases(styles.ref_line)
-        artists["ref_line"].append(_draw_unchanged(ax, draw, style))
+        artists["ref_line"].append(draw.draw_reference(ax, draw.UNCHANGED, **style))
     lines, colors, numbers = [], {}, {}
     for one in maps:
         alike = [other for other in maps if other.name == one.name]
@@ -319,23 +359,17 @@ def _draw_maps(ax, maps, artists, names, styles, ref_line, histogram):
             style |= {"markersize": 2 if len(maps) == 1 else 1.8, "alpha": 0.4, "rasterized": True}
         lines += ax.plot(one.before, one.after, **{**style, **styles.curve})
     artists["line"] += lines
-    scores = [one.scores for one in maps if one.scores is not None]
-    if histogram and scores:
-        scores = np.concatenate(scores)
+    known = [one for one in maps if one.scores is not None]
+    if histogram and known:
+        scores, weight = (
+            np.concatenate([getattr(one, of) for one in known]) for of in ("scores", "weight")
+        )
         color = lines[0].get_color() if len(colors) == 1 else "0.4"
         style = {"color": color, **(styles.histogram or {})}
-        inset = draw.draw_scores(ax, scores, np.ones(len(scores)), **style)
+        inset = draw.draw_scores(ax, scores, weight, **style)
         artists["ax_hist"].append(inset)
     draw.square_axes(ax, maps[0].event)
     ax.set_ylabel(ax.get_xlabel().replace("Predicted", "Recalibrated", 1))
-
-
-def _draw_unchanged(ax, draw, style):
-    """The diagonal, once per axes, under its own name."""
-    for line in ax.lines:
-        if line.get_label() == draw.UNCHANGED:
-            return line
-    return draw.draw_reference(ax, **{"label": draw.UNCHANGED, **style})
 
 
 def _label(maps, names):
@@ -344,15 +378,3 @@ def _label(maps, names):
     folds = f" ({len(maps)} folds)" if len(maps) > 1 else ""
     words = " / ".join(dict.fromkeys(one.declared for one in maps))
     return f"{name}{folds}\n{words}".strip("\n")
-
-
-def draw_names(axes: Sequence[Axes], *, outside: bool) -> None:
-    """Legend of the first panel, or below several panels in their figure."""
-    from skcalib.displays import _plotting as draw
-
-    if outside:
-        entries = list(zip(*axes[0].get_legend_handles_labels(), strict=True))
-        entries.sort(key=lambda entry: entry[1] == draw.UNCHANGED)
-        draw.draw_figure_legend(axes[0].figure, entries, markerscale=2.5)
-    else:
-        draw.draw_legends(axes[:1], markerscale=2.5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+import numpy as np
 from sklearn.utils import check_random_state
 
 from skcalib._labels import check_y
@@ -16,6 +17,7 @@ from skcalib.displays._curves import (
     legend_label,
     reliability_curves,
     summarised_problems,
+    summary_of_event,
 )
 from skcalib.estimators._response import align_classes, classifier_proba
 from skcalib.notions import Multilabel
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from skcalib.displays._curves import ReliabilityCurve
     from skcalib.notions import NotionLike
     from skcalib.smoothers import Smoother
+    from skcalib.summary import CalibrationSummary
 
 
 class ReliabilityDisplay(Display):
@@ -86,6 +89,9 @@ class ReliabilityDisplay(Display):
         Level of the bands and of the interval in the legend.
     band : {"consistency", "confidence"} or None, default=None
         The kind of band that ``low`` and ``high`` of the curves hold.
+    summary : CalibrationSummary or None, default=None
+        Numbers that are written to the right of the axes. They need 3 inches: on axes of yours, use
+        a figure with ``layout="constrained"``.
 
     Attributes
     ----------
@@ -97,6 +103,8 @@ class ReliabilityDisplay(Display):
         The diagonal of each panel.
     ax_hist_ : Axes, list of Axes or None
         The thin axes above, with the histogram of the forecasts.
+    table_ : list of Annotation
+        The names and numbers of `summary`, if it is given.
 
     See Also
     --------
@@ -143,8 +151,10 @@ class ReliabilityDisplay(Display):
         name: str | None = None,
         confidence_level: float = 0.95,
         band: Literal["consistency", "confidence"] | None = None,
+        summary: CalibrationSummary | None = None,
     ) -> None:
         self.curves = list(curves)
+        self.summary = summary
         self.name = name
         self.confidence_level = confidence_level
         self.band = band
@@ -156,11 +166,13 @@ class ReliabilityDisplay(Display):
         y_true: ArrayLike,
         y_proba: ArrayLike,
         *,
-        strategy: Literal["isotonic", "quantile", "uniform", "kernel", "smooth"]
-        | Smoother = "isotonic",
+        style: Literal["full", "simple"] = "full",
+        strategy: Literal["auto", "isotonic", "quantile", "uniform", "kernel", "smooth"]
+        | Smoother = "auto",
         n_bins: Bins | None = None,
         notion: NotionLike = "auto",
         band: Literal["auto", "consistency", "confidence"] | None = "auto",
+        summary: bool = False,
         confidence_level: float = 0.95,
         n_resamples: int = 500,
         random_state: RandomState = 0,
@@ -180,15 +192,23 @@ class ReliabilityDisplay(Display):
             "auto": the probability of the positive class of a binary problem, and the confidence of
             the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
             each of at most 25 classes.
-        strategy : {"isotonic", "quantile", "uniform", "kernel", "smooth"} or Smoother, \
-                default="isotonic"
-            The curve. Partition smoothers are drawn as bins, other smoothers as curves.
+        style : {"full", "simple"}, default="full"
+            "simple" draws what ``CalibrationDisplay`` of scikit-learn draws: five bins of equal
+            width on linear axes, without a band, histogram and error. Other arguments may change
+            each of these but the error.
+        strategy : {"auto", "isotonic", "quantile", "uniform", "kernel", "smooth"} or Smoother, \
+                default="auto"
+            The curve. "auto" is "isotonic", and "uniform" with ``style="simple"``. Partition
+            smoothers are drawn as bins, other smoothers as curves.
         n_bins : int, "auto", "cube_root" or array-like of edges, default=None
-            Bins for "quantile" and "uniform", as in :func:`calibration_error`; 10 if None.
-            Refused for other curves.
+            Bins for "quantile" and "uniform", as in :func:`calibration_error`; if None 10, or 5
+            with ``style="simple"``. Refused for other curves.
         band : {"auto", "consistency", "confidence"} or None, default="auto"
             The band, see `ReliabilityDisplay`; by default "confidence" for ``strategy="smooth"``
             and "consistency" for other curves.
+        summary : bool, default=False
+            Whether to write the numbers of :func:`~skcalib.calibration_summary` to the right of the
+            axes, as ``val.prob`` of R does; for two classes only.
         n_resamples : int, default=500
             Number of resampled label sets for a band, at least 2 / (1 - confidence_level) - 1.
 
@@ -196,9 +216,16 @@ class ReliabilityDisplay(Display):
         ------
         ValueError
             For invalid input, unknown options, `n_bins` for a curve without bins, too few
-            resamples for the level, more than 25 panels, a notion with more than two columns, and
-            a kernel on a single sample.
+            resamples for the level, more than 25 panels, a notion with more than two columns, a
+            kernel on a single sample, and a summary of more than two classes.
         """
+        simple = style == "simple"
+        if isinstance(strategy, str) and strategy == "auto":
+            strategy = "uniform" if simple else "isotonic"
+        if simple:
+            band = None if isinstance(band, str) and band == "auto" else band
+            n_bins = 5 if n_bins is None and strategy in ("uniform", "quantile") else n_bins
+            plot_params = {"histogram": False, "scale": "linear"} | plot_params
         options = check_options(strategy, n_bins, notion, band, confidence_level, n_resamples)
         if isinstance(y_true, ForecastSummary):
             events = summarised_problems(y_true, options.notion)
@@ -206,15 +233,17 @@ class ReliabilityDisplay(Display):
             rest = sample_weight, labels, pos_label, groups
             problem = check_problem(y_true, y_proba, options.notion, *rest)
             events = binary_problems(problem, pos_label, options.notion)
-        return cls._of(events, options, name, random_state).plot(ax=ax, **plot_params)
+        found = summary_of_event(events, confidence_level) if summary else None
+        display = cls._of(events, options, name, random_state, errors=not simple, summary=found)
+        return display.plot(ax=ax, **plot_params)
 
     @classmethod
-    def _of(cls, events, options, name, random_state, *, errors=True):
+    def _of(cls, events, options, name, random_state, *, errors=True, summary=None):
         """The display of binary events, not yet drawn."""
         rng = check_random_state(random_state)
         curves = reliability_curves(events, options, rng, errors=errors)
-        level = options.confidence_level
-        return cls(curves, name=name, confidence_level=level, band=options.band)
+        how = {"confidence_level": options.confidence_level, "band": options.band}
+        return cls(curves, name=name, summary=summary, **how)
 
     @classmethod
     @checks_parameters
@@ -331,43 +360,26 @@ class ReliabilityDisplay(Display):
         ref_line_kwargs: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> Self:
-        """Draw the diagram.
-
-        Parameters
-        ----------
-        scale : {"auto", "linear", "sqrt", "logit"}, default="auto"
-            Scale of both axes, on which the diagonal is a straight line and 0 and 1 are visible.
-            "auto" is linear unless the forecasts are crowded near 0 or 1, as those of a rare event.
-            Then it is the square root (of the probability of the crowded end), and the logit where
-            95 % of them lie within .02 of the end. Displays on the same Axes share a scale.
-        curve_kwargs, band_kwargs, hist_kwargs, ref_line_kwargs : dict, default=None
-            Arguments for ``Axes.plot``, ``Axes.fill_between`` (``Axes.vlines`` for bins),
-            ``Axes.hist`` and ``Axes.plot``.
-        **kwargs : dict
-            Properties of matplotlib's Line2D for the curve, such as ``color`` and ``linestyle``. A
-            colour also holds for the band and the histogram.
-
-        Raises
-        ------
-        ValueError
-            If `ax` cannot hold the panels, and for an unknown scale.
-        """
+        """Draw the diagram."""
         from skcalib.displays import _plotting as draw  # matplotlib is imported here, not before
 
         panels = {}
         for curve in self.curves:
             panels.setdefault(curve.event, []).append(curve)
         style = draw.line_style(kwargs, curve_kwargs)
-        axes = draw.panel_axes(ax, len(panels))
-        scores, weights = zip(*((curve.scores, curve.weight) for curve in self.curves), strict=True)
-        draw.scale_panels(axes, scores, weights, scale)
+        axes = draw.panel_axes(ax, len(panels), histogram=histogram)
+        artists = {part: [] for part in ("line", "band", "ref_line", "ax_hist")}
+        if self.summary is not None:
+            self.table_ = draw.draw_table(axes[0], self.summary.lines(), widen=ax is None)
+        rows = [_rows(curves) for curves in panels.values()]
+        draw.scale_panels(axes, rows, scale)
         styles = draw.Styles(style, band_kwargs, hist_kwargs, ref_line_kwargs)
         band = f"{self.confidence_level * 100:g} % {self.band} band"
-        artists = {part: [] for part in ("line", "band", "ref_line", "ax_hist")}
-        for panel, (event, curves) in zip(axes, panels.items(), strict=True):
+        for panel, (event, curves), row in zip(axes, panels.items(), rows, strict=True):
             draw.draw_panel(
                 panel,
                 curves,
+                row,
                 artists,
                 event=event,
                 label=legend_label(curves, self.name if name is None else name),
@@ -379,3 +391,10 @@ class ReliabilityDisplay(Display):
         if legend:
             draw.draw_legends(axes)
         return draw.keep(self, artists | {"ax": axes})
+
+
+def _rows(curves):
+    """Scores and weights of all samples of some curves, such as those of folds."""
+    return tuple(
+        np.concatenate([getattr(one, of) for one in curves]) for of in ("scores", "weight")
+    )

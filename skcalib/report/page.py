@@ -208,7 +208,7 @@ def _groups(report):
         caption = wording.GROUPS_CAPTION.format(*of)
         blocks.append(Table(caption, head, rows))
     if report.grouping_estimator is not None:
-        blocks.append(Pictures((pictures.grouping(report),), wording.FIGURE_OF_GROUPS))
+        blocks.append(pictures.grouping(report, wording.FIGURE_OF_GROUPS))
     blocks.append(Points(tuple(wording.grouping_bounds(report.findings))))
     if found.note and found.grouping_loss is not None:
         blocks.append(Text(f"Note: {found.note}", soft=True))
@@ -234,7 +234,7 @@ def _named_groups(report):
     head = ("Group", *names, "difference", "at equal scores")
     column = [rate for one in shown for rate in (one.mean_predicted, one.observed)]
     table = Table(caption, head, tuple(_named_row(one, column) for one in shown))
-    figure = Pictures((pictures.named_groups(report),), wording.FIGURE_OF_NAMED)
+    figure = Pictures((pictures.named_groups(report),), lambda: wording.FIGURE_OF_NAMED)
     return Section(SECTIONS["named"], (table, figure))
 
 

@@ -46,7 +46,7 @@ _VARIABLES = {
 }
 _PROBABILITY = ("Predicted probability", "Observed frequency")
 _LONG = 40  # characters of a label
-_SMALLEST = 8  # points, for phones
+_SMALLEST = 8.5  # points, for phones and paper
 _COLOR = re.compile(r"(stroke|fill): (#[0-9a-f]{6}|black|white)\b")
 _NUMBER = re.compile(r"(\d+\.\d\d)\d+")
 
@@ -58,20 +58,22 @@ def reliability(report: Reported) -> Pictures:
     what = f"probability of {event_name(findings)}" if binary else "confidence"
     caption = (
         f"Isotonic fit of the observed frequency against the predicted {what}. Shaded: "
-        f"{percent(report.confidence_level)} range of this fit for a calibrated model. Top: "
-        "distribution of the predictions."
+        f"{percent(report.confidence_level)} range of this fit for a calibrated model."
     )
-    before = report.binary
-    if report.recalibrated is None:
-        return Pictures((_picture(report, before, f"the {what}", ""),), caption)
-    after = report.recalibrated
-    name = recalibrator_name(str(findings.advice.recommended))
-    both = (before.forecast[:, 1], after.forecast[:, 1])
-    drawn = (
-        _picture(report, before, f"the {what}", "As predicted", both),
-        _picture(report, after, f"the {what} after {name}", f"After {name}, cross-validated", both),
-    )
-    return Pictures(drawn, caption)
+    before, after, title = report.binary, report.recalibrated, ""
+    drawn = []
+    if after is not None:
+        name, title = recalibrator_name(str(findings.advice.recommended)), "As predicted"
+        said = f"After {name}, cross-validated"
+        drawn = [_picture(report, after, f"the {what} after {name}", said)]
+    drawn = [_picture(report, before, f"the {what}", title), *drawn]
+    return Pictures(tuple(drawn), lambda: _with_scales(caption, _rows(report)))
+
+
+def _rows(report):
+    """Scores and weights of all diagrams of a page, which share a scale."""
+    problems = report.binary, report.recalibrated, *(one for _, one in _class_problems(report))
+    return [(one.forecast[:, 1], one.weight) for one in problems if one is not None]
 
 
 def overlaid(reports: Mapping[str, Reported]) -> Pictures:
@@ -81,7 +83,10 @@ def overlaid(reports: Mapping[str, Reported]) -> Pictures:
     what = f"probability of {event_name(first.findings)}" if binary else "confidence"
 
     def draw():
-        figure = _figure(6.4, 7.0)
+        from skcalib.displays._plotting import keep_height
+
+        figure = _figure()
+        keep_height(figure)
         for name, report in reports.items():
             _display(report, report.binary, figure.gca(), name=_plain(name), band=None)
         if not binary:
@@ -90,36 +95,51 @@ def overlaid(reports: Mapping[str, Reported]) -> Pictures:
 
     alt = f"Reliability diagrams of {', '.join(reports)}: observed frequency against {what}."
     caption = f"Observed frequency against predicted {what} (isotonic curves)."
-    return Pictures((Picture(draw, alt),), caption)
+    problems = [report.binary for report in reports.values()]
+    rows = [(one.forecast[:, 1], one.weight) for one in problems]
+    return Pictures((Picture(draw, alt),), lambda: _with_scales(caption, rows))
 
 
 def classes(report: Reported) -> list[Pictures]:
     """Blocks: the diagram of each of a few classes, or of the miscalibrated ones of many."""
+    drawn = tuple(
+        _picture(report, one, f"class {label}", f"Class {label}", small=True)
+        for label, one in _class_problems(report)
+    )
+    every = len(drawn) == report.findings.n_classes
+    which = "Each class" if every else "The classes with the largest errors"
+    caption = f"{which}, against the rest."
+    return [Pictures(drawn, lambda: _with_scales(caption, _rows(report)))] if drawn else []
+
+
+def _class_problems(report):
+    """Names of the classes that have diagrams, and their problems."""
     places = [place for place in report.findings.places if place.kind == "class"]
     if len(places) <= MOST_PANELS:
         chosen = range(len(places))
     else:
         chosen = [places.index(place) for place in worst_places(places, "class", N_NAMED)]
-    problem, drawn = report.problem, []
+    problem, found = report.problem, []
     for k in chosen:
         forecast, target = (
             np.column_stack([1 - part[:, k], part[:, k]])
             for part in (problem.forecast, problem.target)
         )
-        one = replace(problem, forecast=forecast, given=target)
         label = class_label(str(problem.classes[k]))
-        drawn.append(_picture(report, one, f"class {label}", f"Class {label}", small=True))
-    which = "Each class" if len(drawn) == len(places) else "The classes with the largest errors"
-    return [Pictures(tuple(drawn), f"{which}, against the rest.")] if drawn else []
+        found.append((label, replace(problem, forecast=forecast, given=target)))
+    return found
 
 
-def grouping(report: Reported) -> Picture:
-    """Regions of equal scores."""
+def grouping(report: Reported, caption: str) -> Pictures:
+    """Regions of equal scores, on the scale of the other diagrams."""
 
     def draw():
-        figure = _figure()
+        from skcalib.displays._plotting import probability_map
+
+        figure = _figure(rows=_rows(report))
+        how = {"name": "Groups", "scale": probability_map(figure.gca()).kind}
         display = GroupingDisplay.from_grouping_estimator(
-            report.grouping_estimator, ax=figure.gca(), name="Groups"
+            report.grouping_estimator, ax=figure.gca(), **how
         )
         # Its own numbers refer to this coarse split only; the page has better ones.
         display.ax_.set_title("")
@@ -129,7 +149,8 @@ def grouping(report: Reported) -> Picture:
         "Grouping diagram: observed frequency against score of two regions in each of five ranges "
         "of scores."
     )
-    return Picture(draw, alt)
+    pictures = (Picture(draw, alt),)
+    return Pictures(pictures, lambda: _with_scales(caption, _rows(report), histogram=False))
 
 
 def named_groups(report: Reported) -> Picture:
@@ -151,15 +172,24 @@ def _plain(name):
     return printable(shorten(name)).replace("$", r"\$")
 
 
-def _picture(report, problem, event, title, scores=(), *, small=False):
-    """A reliability diagram; the `scores` of diagrams next to it give all the same scale."""
+def _with_scales(caption, rows, *, histogram=True):
+    """The caption with the scales of the axes and of the histograms."""
+    from skcalib.displays._plotting import histogram_scale, probability_map
+
+    mapping = probability_map(_figure(rows=rows).gca())
+    caption += f" Both axes have a {mapping.kind.replace('sqrt', 'square-root')} scale."
+    if histogram:
+        root = "square root of the " if histogram_scale(rows, mapping.edges)[0] else ""
+        caption += f" Top: {root}share of the predictions in each bin."
+    return caption
+
+
+def _picture(report, problem, event, title, *, small=False):
+    """A reliability diagram on the scale of all diagrams of the page."""
 
     def draw():
-        from skcalib.displays._plotting import set_probability_scale
-
-        figure = _figure(3.4, 3.8) if small else _figure()
-        for one in scores:
-            set_probability_scale(figure.gca(), one)
+        size = (3.4, 3.8) if small else (4.6, 5.0)
+        figure = _figure(*size, _rows(report))
         display = _display(report, problem, figure.gca(), name=None, band="consistency")
         confidence = report.findings.n_classes > 2 and not small
         labels = ("Confidence", "Accuracy") if confidence else _PROBABILITY
@@ -184,12 +214,19 @@ def _display(report, problem, axes, *, name, band):
         return display.plot(ax=axes, legend=named)
 
 
-def _figure(width=4.6, height=5.0):
-    """A figure of the displayed width, so that its text has the text size of the page."""
+def _figure(width=4.6, height=5.0, rows=()):
+    """A figure of the displayed width, so that its text has the text size of the page.
+
+    Its axes have the scales of (scores, weight) `rows`.
+    """
     from matplotlib.figure import Figure
+
+    from skcalib.displays._plotting import scale_panels
 
     figure = Figure(figsize=(width, height), layout="constrained")
     figure.add_subplot()
+    for row in rows:
+        scale_panels(figure.axes, [row], "auto")
     return figure
 
 
@@ -204,8 +241,8 @@ def as_svg(figure: Figure, name: str) -> str:
         text.set_text("\n".join(map(printable, lines)))
         text.set_fontsize(max(text.get_fontsize(), _SMALLEST))
     for axes in figure.axes:
-        if len(axes.get_xlabel()) > _LONG:  # the page names the class
-            axes.set_xlabel("Predicted probability")
+        if len(axes.get_xlabel()) > _LONG and "\n" not in axes.get_xlabel():
+            axes.set_xlabel("Predicted probability")  # the page names the class
     buffer = StringIO()
     with rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
         figure.patch.set_alpha(0)

@@ -102,10 +102,10 @@ class Picture:
 
 @dataclass(frozen=True)
 class Pictures:
-    """Figures side by side if they fit, with one caption; in pages only."""
+    """Figures side by side if they fit, in pages only; ``caption()`` gives their one caption."""
 
     pictures: tuple
-    caption: str
+    caption: Callable
 
 
 @dataclass(frozen=True)
@@ -354,9 +354,10 @@ def _table(table):
     if len(table.head) > _MOST_COLUMNS:
         kind = ' class="many"'
     return (
+        f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(table.caption)}">'
         f'<table role="table"{kind}><caption>{_words(table.caption)}</caption>'
         f'<thead role="rowgroup"><tr role="row">{head}</tr></thead>'
-        f'<tbody role="rowgroup">{rows}</tbody></table>'
+        f'<tbody role="rowgroup">{rows}</tbody></table></div>'
     )
 
 
@@ -401,7 +402,7 @@ def _pictures(block):
     drawn = "".join(_picture(picture) for picture in block.pictures)
     return (
         f'<figure><div class="panels{kind}">{drawn}</div>'
-        f"<figcaption>{escape(block.caption)}</figcaption></figure>"
+        f"<figcaption>{escape(printable(block.caption()))}</figcaption></figure>"
     )
 
 

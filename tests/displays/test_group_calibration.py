@@ -43,6 +43,7 @@ def test_points_and_intervals():
 def test_filled_markers_are_the_groups_that_were_found():
     y, p, group = world()
     display = draw(y, p, group)
+    assert display.ax_.get_xlabel().endswith("\n◇ Observed frequency - frequency at equal scores")
     filled = [line for line in display.ax_.lines if line.get_label().startswith("Filled")]
     assert_allclose(filled[0].get_xdata(), [display.groups_[2].difference.estimate])
     texts = [
@@ -66,6 +67,7 @@ def test_shrunken_differences_and_parts_left_out():
     display = draw(y, p, group, shrunk=True, equal_scores=False, legend=False)
     assert_allclose(display.shrunk_.get_xdata(), [one.shrunk for one in display.groups_])
     assert display.equal_scores_ is None and display.ax_.get_legend() is None
+    assert display.ax_.get_xlabel() == "Observed frequency - mean prediction"
 
 
 def test_a_panel_for_each_class():

@@ -1,26 +1,30 @@
 """Reliability diagrams: the curve, the two bands, the picture, the doors."""
 
+from itertools import combinations
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from conftest import pairs
 from grids import covering
+from matplotlib.text import Text
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import expit, logit, xlogy
 from scipy.stats import binomtest, chi2
+from sklearn.calibration import CalibrationDisplay
 from sklearn.datasets import load_iris
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
 
-from skcalib import proper_calibration_error
+from skcalib import calibration_summary, proper_calibration_error
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
 from skcalib.displays._curves import make_curve
 from skcalib.errors.isotonic_curve import _isotonic_interval, consistency_band
 from skcalib.inference import clopper_pearson
-from skcalib.notions import Canonical, ClassGroups
+from skcalib.notions import Canonical, ClassGroups, TopLabel
 from skcalib.problem import Problem
 from skcalib.smoothers import (
     DirichletKernel,
@@ -244,6 +248,33 @@ def test_parts_can_be_left_out_and_styled(binary):
     assert styled.line_.get_label().startswith("again\n")
 
 
+def test_simple_style_draws_what_scikit_learn_draws(binary):
+    y, p = binary
+    display = draw(y, p**3, style="simple", name="Model")
+    expected = CalibrationDisplay.from_predictions(y, p**3).line_
+    assert_allclose(display.line_.get_xydata(), expected.get_xydata())
+    assert display.band_ is display.ax_hist_ is None and display.line_.get_label() == "Model"
+    assert display.ax_.get_xscale() == "linear"
+    other = draw(y, p, style="simple", strategy="isotonic", band="confidence", histogram=True)
+    assert len(other.curves[0].prob_pred) > 40 and other.band_ and other.ax_hist_
+
+
+def test_summary_is_written_to_the_right_of_the_axes(binary):
+    display = draw(*binary, summary=True, band=None)
+    display.figure_.canvas.draw()
+    expected = calibration_summary(*binary)
+    texts = [one.get_text() for one in display.table_]
+    assert texts == [text for column in zip(*expected.lines(), strict=True) for text in column]
+    assert {str(expected.brier), "Ratio O/E", "95 %"} < set(texts)
+    boxes = [one.get_window_extent() for one in display.table_]
+    assert all(not a.overlaps(b) for a, b in combinations(boxes, 2))
+    assert min(box.x0 for box in boxes) > display.ax_.get_window_extent().x1
+    assert all(box.x1 < display.figure_.bbox.x1 and box.y0 > 0 for box in boxes)
+    for notion, shown in ((TopLabel(), "the top label"), ("classwise", "2 events")):
+        with pytest.raises(ValueError, match=f"{shown}: pass one class against the rest"):
+            draw(*binary, summary=True, notion=notion)
+
+
 def test_classwise_draws_a_panel_for_each_class():
     data = make_tempered_simplex(200, 3, random_state=0)
     y = np.array(["cat", "dog", "eel"])[data.y]
@@ -252,6 +283,8 @@ def test_classwise_draws_a_panel_for_each_class():
     one = draw((data.y == 1).astype(int), data.y_proba[:, 1], strategy="quantile")
     assert_allclose(display.curves[1].prob_true, one.curves[0].prob_true)
     assert len(display.line_) == len(display.band_) == len(display.ax_hist_) == 3
+    assert len({inset.get_ylim() for inset in display.ax_hist_}) == 1
+    assert min(text.get_fontsize() for text in display.figure_.findobj(Text)) >= 6
     given = plt.subplots(1, 3)[1]
     assert display.plot(ax=given).ax_ == list(given)
 

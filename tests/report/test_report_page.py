@@ -184,7 +184,10 @@ def test_the_first_screen_is_short(shown):
 
 def test_figures(with_features, three_classes, comparison):
     for shown, figures in ((with_features, 2), (three_classes, 5), (comparison, 1)):
-        assert len(Reader(shown._repr_html_()).all("svg")) == figures
+        page = shown._repr_html_()
+        assert len(Reader(page).all("svg")) == figures
+        assert page.count("axes have a") == page.count("<figcaption>")  # scales are named
+        assert len(set(re.findall(">(√ share|Share)<", page))) == 1
 
 
 def test_figures_without_a_legend_need_no_error(three_classes, comparison, monkeypatch, tmp_path):
