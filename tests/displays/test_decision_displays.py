@@ -386,19 +386,13 @@ def test_one_class_and_parts():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_net_benefit_is_that_of_the_curve(weighted):
     y, p, weight = tied()
-    how = {"sample_weight": weight if weighted else None}
-    (curve,) = benefit(y, p, thresholds=THRESHOLDS, **how).curves
-    found = [net_benefit(y, p, threshold=t, **how) for t in THRESHOLDS]
+    weight = weight if weighted else np.ones(len(y))
+    (curve,) = benefit(y, p, thresholds=THRESHOLDS, sample_weight=weight).curves
+    found = [net_benefit(y, p, threshold=t, sample_weight=weight) for t in THRESHOLDS]
     assert_allclose(found, curve.estimate, atol=1e-14)
-    costs = [
-        np.average([cost_of(*one, t) for one in zip(y, p, strict=True)], **weights(how))
-        for t in THRESHOLDS
-    ]
-    assert_allclose(found, np.average(y, **weights(how)) - costs / (1 - THRESHOLDS), atol=1e-14)
-
-
-def weights(how):
-    return {"weights": how["sample_weight"]}
+    costs = [[cost_of(*one, t) for one in zip(y, p, strict=True)] for t in THRESHOLDS]
+    mean, cost = np.average(y, weights=weight), np.average(costs, axis=1, weights=weight)
+    assert_allclose(found, mean - cost / (1 - THRESHOLDS), atol=1e-14)
 
 
 def test_the_scorer_of_the_net_benefit_is_a_gain():

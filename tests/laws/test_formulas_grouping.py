@@ -445,18 +445,6 @@ def test_weights_tell_the_tree_what_matters():
         assert {rule[0] for rule in rules} == {feature}
 
 
-def test_rules_speak_of_missing_values():
-    X = STEPS.copy()
-    X[STEPS == 3] = np.nan
-    rules = cut(None, 6, X)[2]
-    assert "dose is missing" in rules or any("or dose is missing" in rule for rule in rules)
-    labels = np.isnan(X[:, 0]).astype(int)
-    assert set(cut("stump", 6, X[::1], labels, fitting=np.arange(20, 48))[2]) == {
-        "dose is missing",
-        "dose is not missing",
-    }
-
-
 def test_two_means_of_each_level_set():
     """The paper's other partition: k-means with two clusters, on the features as they are."""
     X = np.random.default_rng(1).normal(size=(48, 2)) * [1, 50]

@@ -213,17 +213,6 @@ def test_one_chunk_in_memory():
     assert alive.most <= 6
 
 
-def test_progress_and_jobs_of_the_context(capfd):
-    proba, y = samples(300, 3)
-    alone, together = pair("vector", 3)
-    alone.fit_chunks(cut(30, proba, y))
-    assert "Parallel" not in "".join(capfd.readouterr())
-    with joblib.parallel_config("threading", n_jobs=2, verbose=5):
-        together.fit_chunks(cut(30, proba, y))
-    assert "Done" in "".join(capfd.readouterr())
-    np.testing.assert_array_equal(alone.coef_, together.coef_)
-
-
 # --- Input that is refused ------------------------------------------------------------------------
 
 

@@ -351,14 +351,10 @@ def test_corp_of_a_sketch(case, weighted):
 
 
 TESTS = [
-    (spiegelhalter_test, {}),
-    (cumulative_test, {}),
+    *((test, {}) for test in (spiegelhalter_test, cumulative_test, logistic_calibration_test)),
     (cumulative_test, {"statistic": "kuiper"}),
-    (logistic_calibration_test, {}),
     (logistic_calibration_test, {"hypothesis": "slope"}),
-    (hosmer_lemeshow_test, {"strategy": "uniform"}),
-    (hosmer_lemeshow_test, {}),
-    (hosmer_lemeshow_test, {"n_bins": "auto"}),
+    *((hosmer_lemeshow_test, o) for o in ({}, {"strategy": "uniform"}, {"n_bins": "auto"})),
 ]
 
 

@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 from doc_studies import STUDIES, imported
 
-from skcalib import CalibrationErrorEstimator
-
 pytestmark = pytest.mark.skipif(not STUDIES.exists(), reason="needs the folder doc")
 RESULTS = STUDIES / "results" / "accuracy.csv"
 stored = pytest.mark.skipif(not RESULTS.exists(), reason="the sdist has no stored results")
@@ -113,29 +111,6 @@ def test_stored_results_bear_out_the_comparison(study):
         peers = [[summary.relative(r) for r in e.values() if r["ours"] == "0"] for e in wrong]
         near = np.array([1.1 * min(ratios) >= 1 for ratios in peers if ratios])
         assert len(near) > 140 and near.mean() >= (0.83 if target.endswith("brier") else 0.93)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("loss", ["brier", "log"])
-def test_the_default_covers_in_every_world(study, loss, n_classes):
-    """40 data sets of 1,000 samples each: .93 on average; .034 is a standard error at .95.
-
-    Label noise by class of three classes is outside of the maps: there .85 was measured.
-    """
-    covered = {}
-    for world in study.worlds(classes=(n_classes,), samples=(1000,)):
-        truth = sys.modules["_worlds"].true_error(world, loss, "canonical")
-        hits = 0
-        for seed in range(40):
-            y, forecast, _ = world.draw(seed)
-            fitted = CalibrationErrorEstimator(loss=loss, labels=np.arange(n_classes))
-            low, high = fitted.fit(forecast, y).confidence_interval_
-            hits += low <= truth * (1 + 1e-12) <= high
-        covered[world.kind] = hits / 40
-    assert np.mean(list(covered.values())) >= 0.93, covered
-    lowest = {kind: 0.7 if (kind, n_classes) == ("label noise", 3) else 0.82 for kind in covered}
-    assert all(covered[kind] >= lowest[kind] for kind in covered), covered
 
 
 @stored
