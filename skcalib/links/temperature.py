@@ -14,7 +14,6 @@ maximum likelihood, with the Newton method `minimise_convex`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 from scipy.stats import chi2
@@ -207,7 +206,9 @@ class BiasCorrectedTemperature(Link):
         return bool(theta[0] > 0 and np.ptp(theta[1:]) == 0)
 
 
-def fit_bias_corrected(logits: np.ndarray, target: np.ndarray, weight: np.ndarray) -> LinkFit:
+def fit_bias_corrected(
+    logits: np.ndarray, target: np.ndarray, weight: np.ndarray, count: np.ndarray | None = None
+) -> LinkFit:
     r"""Fit `BiasCorrectedTemperature` by penalised maximum likelihood.
 
     The slope has a weak prior around 1, in units of the spread of the logits, which keeps it finite
@@ -221,8 +222,8 @@ def fit_bias_corrected(logits: np.ndarray, target: np.ndarray, weight: np.ndarra
     ----------
     logits, target : array of shape (n, K)
         Logits, as `log_forecast` gives them, and labels or label distributions.
-    weight : array of shape (n,)
-        Positive weights; their sum is arbitrary.
+    weight, count : array of shape (n,)
+        Positive weights, whose sum is arbitrary, and the number of samples of each row, or None.
 
     Returns
     -------
@@ -230,11 +231,7 @@ def fit_bias_corrected(logits: np.ndarray, target: np.ndarray, weight: np.ndarra
         Inverse temperature beta and the biases, which sum to zero.
     """
     # The priors are in units of samples.
-    return fit_bias_corrected_sums(BiasedSums(logits, labels_or_shares(target), mean_one(weight)))
-
-
-def fit_bias_corrected_sums(sums: BiasedSums) -> LinkFit:
-    """As `fit_bias_corrected`, from the sums of the samples."""
+    sums = _BiasedSums(logits, labels_or_shares(target), mean_one(weight, count), count)
     n_classes = len(sums.counts)
     if n_classes == 2:
         return _maximise(sums, np.full(2, _WEAK_PRIOR))
@@ -277,23 +274,21 @@ def _maximise(sums, precision, beta=1.0):
     return LinkFit(theta, found.n_iter, found.converged, "")
 
 
-class BiasedSums:
-    """Sums over samples for `fit_bias_corrected_sums`.
+class _BiasedSums:
+    """Sums over samples.
 
     `hit` are columns of labels (n,), or label distributions (n, K). The sum of the weights is the
-    number of samples in units of the priors. `spread` is the unit of the logits, by default the
-    root of their mean square, each row centred. ``counts`` (K,) are the total weights of the labels
-    of each class.
+    number of samples in units of the priors. ``spread`` is the unit of the logits: the root of
+    their mean square, each row centred. ``counts`` (K,) are the total weights of the labels.
     """
 
-    def __init__(
-        self, logits: np.ndarray, hit: np.ndarray, weight: np.ndarray, spread: float | None = None
-    ) -> None:
+    def __init__(self, logits, hit, weight, count):
         # One row per class makes reductions over the few classes fast.
         centred = np.ascontiguousarray(logits.T)
         centred -= centred.mean(axis=0)
         # The slope and its prior are in units of the spread of the logits.
-        self.spread = np.sqrt(np.mean(centred**2)) or 1.0 if spread is None else spread
+        square = np.mean(centred**2) if count is None else (centred**2 @ count).mean() / count.sum()
+        self.spread = float(np.sqrt(square)) or 1.0
         self._feature = np.divide(centred, self.spread, out=centred)
         self._hit, self._weight = hit, weight
         self._soft = hit.ndim == 2
@@ -303,7 +298,7 @@ class BiasedSums:
             self.counts = np.bincount(hit, weight, minlength=logits.shape[1])
         self._blocks = _sample_blocks(*self._feature.shape)
 
-    def value(self, parameters: np.ndarray, free: np.ndarray) -> tuple[float, Any]:
+    def value(self, parameters, free):
         """Minus the log likelihood, and what `slopes` reuses.
 
         The parameters are the slope in units of the spread and the biases of the classes `free`.
@@ -322,7 +317,7 @@ class BiasedSums:
             kept.append(p)
         return fit, kept
 
-    def slopes(self, free: np.ndarray, state: Any) -> tuple[np.ndarray, np.ndarray]:
+    def slopes(self, free, state):
         """Gradient and Hessian of minus the log likelihood."""
         size = 1 + int(free.sum())
         gradient, hessian, mass = np.zeros(size), np.zeros((size, size)), np.zeros(len(free))
@@ -350,7 +345,7 @@ class BiasedSums:
             return np.einsum("mk,km->m", self._hit[rows], values)
         return values[self._hit[rows], np.arange(values.shape[1])]
 
-    def totals(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def totals(self, theta):
         """Expected class totals, their variances and their information, without biases."""
         _, kept = self.value(theta[:1] * self.spread, np.zeros(len(self.counts), dtype=bool))
         mass, noise, information = np.zeros((3, len(self.counts)))

@@ -14,13 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._fits import fit_once
 from skcalib._labels import one_hot_rows
-from skcalib._validation import mean_one
 from skcalib.clusters import outside_level
 from skcalib.links import BiasCorrectedTemperature
 from skcalib.links._base import LogRows
 from skcalib.links.temperature import (
-    BiasedSums,
-    fit_bias_corrected_sums,
+    fit_bias_corrected,
     mean_log_loss,
     optimal_inverse_temperature,
 )
@@ -335,16 +333,9 @@ class BiasCorrectedTemperatureScaling(
     """
 
     def _fit_map(self, samples):
-        logits, weight = samples.forecast, mean_one(samples.weight, samples.count)
+        logits = samples.forecast
         warn_if_slow("BiasCorrectedTemperatureScaling", logits.shape, _SLOW, "TemperatureScaling")
-        spread = None
-        if samples.count is not None:
-            squares = np.mean((logits - logits.mean(axis=1, keepdims=True)) ** 2, axis=1)
-            spread = float(np.sqrt(np.average(squares, weights=samples.count))) or 1.0
-        self._take(fit_bias_corrected_sums(BiasedSums(logits, samples.labels, weight, spread)))
-
-    def _take(self, fit):
-        """Set the attributes of a fit."""
+        fit = fit_bias_corrected(logits, samples.labels, samples.weight, samples.count)
         link, n_classes = BiasCorrectedTemperature(), len(self.classes_)
         self._theta, beta = fit.theta, float(fit.theta[0])
         self.temperature_ = 1 / beta if beta else float("inf")
