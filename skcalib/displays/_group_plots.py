@@ -88,7 +88,8 @@ def _label(ax, event, groups, total, *, both):
     ax.tick_params(labelbottom=True)
     ax.locator_params(axis="x", nbins=6)
     low, high = ax.get_xlim()
-    ax.set_xlim(min(low, -0.02 * (high - low)), max(high, 0.02 * (high - low)))
+    ends = min(low, -0.02 * (high - low)), max(high, 0.02 * (high - low))
+    ax.set_xlim(ends, auto=None)  # a panel that shares the axis may need more
     title = [draw.event_text(event)] if event else []
     if total > len(groups):
         title.append(f"{len(groups)} of {total:,} groups: the smallest p-values")

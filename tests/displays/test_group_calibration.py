@@ -75,7 +75,8 @@ def test_a_panel_for_each_class():
     group = np.arange(600) % 2
     display = draw(data.y, data.y_proba, group, notion="classwise")
     assert [ax.get_title() for ax in display.ax_] == ["class 0", "class 1", "class 2"]
-    assert len(display.groups_) == 6
+    lows = [one.difference.low for one in display.groups_]
+    assert len(lows) == 6 and all(min(lows) > ax.get_xlim()[0] for ax in display.ax_)
     with pytest.raises(ValueError, match="ax must be an array of 3 Axes"):
         draw(data.y, data.y_proba, group, notion="classwise", ax=plt.subplots()[1])
 
