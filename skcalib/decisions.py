@@ -302,11 +302,6 @@ def net_benefit(
     float
         The net benefit.
 
-    Raises
-    ------
-    ValueError
-        For invalid input.
-
     See Also
     --------
     skcalib.DecisionCurveDisplay : The net benefit at all thresholds, with intervals.

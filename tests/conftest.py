@@ -120,17 +120,6 @@ def lazy(*arrays, rows):
     return tuple(da.from_array(a, chunks=(rows, *a.shape[1:])) for a in arrays)
 
 
-class Counted:
-    """Chunks that count how often they are read."""
-
-    def __init__(self, chunks):
-        self.chunks, self.readings = chunks, 0
-
-    def __iter__(self):
-        self.readings += 1
-        yield from self.chunks
-
-
 class Alive:
     """Counts the arrays from `block` that exist at a time."""
 

@@ -14,10 +14,13 @@ from skcalib.scores import (
     Elementary,
     FDivergence,
     LogLoss,
+    Lp,
     ProperScore,
     Spherical,
+    TotalVariation,
 )
 from skcalib.testing import check_score
+from skcalib.tower import expected_divergence
 
 PROPER = [Brier(), LogLoss(), Spherical()]
 INFORMATION = [FDivergence(None, f) for f in ("kl", "chi2", "total_variation", "jensen_shannon")]
@@ -135,3 +138,14 @@ def test_log_ignores_impossible_classes():
     assert LogLoss().divergence(q, s)[0] == pytest.approx(expected, rel=1e-14)
     assert LogLoss().entropy(q)[0] == pytest.approx(np.log(2), rel=1e-14)
     assert LogLoss().divergence(q, np.array([[0.5, 0.5, 0.0]]))[0] == np.inf
+
+
+@pytest.mark.parametrize("score", [*PROPER, TotalVariation(), Lp(3)], ids=repr)
+def test_expected_divergence_by_loops(score):
+    rng = np.random.default_rng(0)
+    q, s, weight = *rng.dirichlet(np.ones(3), (2, 20)), rng.uniform(size=20)
+    found = expected_divergence(score, q, s, weight)
+    each = [score.divergence(q[i : i + 1], s[i : i + 1])[0] for i in range(20)]
+    assert isinstance(found, float)
+    assert found == pytest.approx(np.average(each, weights=weight), rel=1e-13)
+    assert expected_divergence(score, q, s, 7 * weight) == pytest.approx(found, rel=1e-13)

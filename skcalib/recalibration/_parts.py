@@ -30,8 +30,6 @@ class FittedFromParts(Recalibrator):
     """Adds `partial_fit` and `fit_chunks` to a recalibrator."""
 
     _most_samples, _most_values = 100_000, 10_000_000  # that are kept: rows, and probabilities
-    labels: Any
-    loss: Any
     n_samples_seen_: int
 
     def partial_fit(

@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize
-from scipy.special import expit, log_softmax, logit, softmax
+from scipy.special import expit, logit, softmax
 
-from skcalib.datasets import make_tempered_simplex
 from skcalib.links.temperature import halley
 from skcalib.recalibration import BiasCorrectedTemperatureScaling
 
@@ -36,19 +35,6 @@ def test_binary_is_logistic_regression_on_the_logit(binary):
     assert link.intercept_[1] - link.intercept_[0] == pytest.approx(intercept, abs=1e-3)
     found = link.predict_proba(proba)[:, 1]
     np.testing.assert_allclose(found, expit(slope * z + intercept), atol=1e-3)
-
-
-def test_optimum_of_one_temperature():
-    """Where the class totals ask for no bias, the fit is the temperature of least log loss."""
-    data = make_tempered_simplex(1500, 5, random_state=3)
-    link = fit(data.y_proba, data.y)
-    np.testing.assert_array_equal(link.intercept_, np.zeros(5))
-    log_p = np.log(data.y_proba)
-
-    def loss(beta):
-        return -np.mean(log_softmax(beta[0] * log_p, axis=1)[np.arange(1500), data.y])
-
-    assert 1 / link.temperature_ == pytest.approx(minimize(loss, [1.0], tol=1e-12).x[0], rel=1e-4)
 
 
 def test_biases_come_where_the_classes_ask_for_them():
