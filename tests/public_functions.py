@@ -347,6 +347,8 @@ def _display_recipes():
         one_row=True,
         order=True,
     )
+    fast = {"recalibrator": "isotonic"}  # the default is slow
+    yield from _recipes(s.RecalibrationDisplay.from_predictions, fast, order=True, one_row=True)
     small = {"n_repeats": 2}
     yield from _recipes(s.EstimationDisplay.from_predictions, small, infinite=True, order=True)
     decisions = {"infinite": True, "one_row": True}

@@ -172,17 +172,15 @@ def test_the_histogram_shows_the_forecasts_before(two):
 def test_from_predictions_fits_the_map_that_it_draws(two):
     y, proba = two
     labels, weight = np.where(y == 1, "yes", "no"), 1.0 + y
-    display = s.RecalibrationDisplay.from_predictions(
-        labels, proba, s.PlattScaling(), sample_weight=weight, pos_label="no"
-    )
+    fit = s.RecalibrationDisplay.from_predictions
+    display = fit(labels, proba, s.PlattScaling(), sample_weight=weight, pos_label="no")
     fitted = s.PlattScaling().fit(proba, labels, sample_weight=weight)
     assert_allclose(display.line_.get_xydata(), draw(fitted, pos_label="no").line_.get_xydata())
     counts = np.histogram(proba[:, 0], np.linspace(0, 1, 41), weights=weight)[0]
     assert_allclose(display.ax_hist_.get_ylim()[1], 1.05 * counts.max() / weight.sum())
-    stacked = s.RecalibrationDisplay.from_predictions(y[:100], proba[:100])
-    assert stacked.maps[0].name == "StackedRecalibrator"
+    assert fit(y[:100], proba[:100]).maps[0].name == "StackedRecalibrator"
     with pytest.raises(ValueError, match="recalibrator takes logits.*leave out input='logits'"):
-        s.RecalibrationDisplay.from_predictions(y, proba, s.PlattScaling(input="logits"))
+        fit(y, proba, s.PlattScaling(input="logits"))
 
 
 # Several recalibrators

@@ -39,9 +39,8 @@ def rare_event():
 
 def near_one():
     rng = np.random.default_rng(0)
-    rate = 1 - rng.beta(1, 200, 4000)
-    sketch = ForecastSketch([0, 1]).fit((rng.random(4000) < rate) * 1, rate**0.2)
-    return CalibrationReport.from_sketch(sketch)
+    p = 1 - rng.beta(1, 200, 4000)
+    return CalibrationReport.from_sketch(ForecastSketch([0, 1]).fit(rng.binomial(1, p), p**0.2))
 
 
 def calibrated():
