@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from numbers import Real
 from time import perf_counter
 
 
@@ -26,8 +27,7 @@ def stage(what: str, verbose: int | bool, name: str) -> Iterator[None]:
         print_line(f"{name}: {what}, {perf_counter() - start:.1f} s")
 
 
-@contextmanager
-def show_progress(seconds: float = 10.0) -> Iterator[None]:
+def show_progress(seconds: float = 10.0) -> AbstractContextManager[None]:
     """Print what runs on standard error, while calls inside take long.
 
     A line every `seconds` has the time since the start, and the functions of skcalib that run: the
@@ -44,10 +44,6 @@ def show_progress(seconds: float = 10.0) -> Iterator[None]:
     ValueError
         If `seconds` is not above 0.
 
-    See Also
-    --------
-    CalibrationReport : Has ``verbose``, which prints the time of each stage.
-
     Examples
     --------
     >>> import skcalib
@@ -55,8 +51,16 @@ def show_progress(seconds: float = 10.0) -> Iterator[None]:
     ...     skcalib.calibration_error([0, 1, 1], [0.2, 0.7, 0.6]) > 0
     True
     """
-    if not seconds > 0:
-        raise ValueError(f"seconds must be above 0, got {seconds!r}.")
+    number = isinstance(seconds, Real) and not isinstance(seconds, bool)
+    if not (number and 0 < seconds <= threading.TIMEOUT_MAX):
+        from skcalib._values import shown  # imports NumPy, as above
+
+        raise ValueError(f"seconds must be a number above 0, got {shown(seconds)}.")
+    return _showing(seconds)
+
+
+@contextmanager
+def _showing(seconds):
     caller, done, start = threading.get_ident(), threading.Event(), perf_counter()
 
     def report():

@@ -313,13 +313,11 @@ def net_benefit(
     >>> round(net_benefit([1, 0, 0, 1, 0], [0.9, 0.6, 0.2, 0.3, 0.1], threshold=0.25), 3)
     0.333
     """
-    score = Elementary(threshold)
+    score, found = Elementary(threshold), []
     samples = Samples.of(y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label)
-    found = []
     for one in samples.scored():
         acts = score.decisions(np.column_stack([1 - one.score, one.score])) == 1
-        odds = score.threshold / (1 - score.threshold)
-        gain = acts * np.where(one.event, 1.0, -odds)
+        gain = acts * np.where(one.event, 1.0, -score.threshold / (1 - score.threshold))
         found.append(float(weighted_mean(gain, one.weight)))
     return float(np.mean(found)) if samples.notion.reduce == "mean" else sum(found)
 

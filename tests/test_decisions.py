@@ -91,20 +91,20 @@ def test_other_numbers_of_classes_are_refused():
 
 def test_parts_of_the_trial():
     """The decomposition at t = .3: .00358 + .00603 + .12565 = .13526."""
-    y, s, c, q, X = world(60_000)
+    y, s, c, q, X = world(25_000)
     score = Elementary(0.3)
     truth = {
         "calibration": score.divergence(pairs(c), pairs(s)).mean(),
         "grouping": np.mean(score.entropy(pairs(c)) - score.entropy(pairs(q))),
         "rest": score.entropy(pairs(q)).mean(),
     }
-    assert_allclose(list(truth.values()), [0.00358, 0.00603, 0.12565], rtol=0.03)
+    assert_allclose(list(truth.values()), [0.00358, 0.00603, 0.12565], rtol=0.06)
     found = skcalib.decision_regret(y, s, threshold=0.3, X=X)
     for name, value in truth.items():
         part = getattr(found, name)
         assert abs(part.estimate - value) < 3 * part.standard_error, name
     assert found.grouping.low > 0
-    assert 0.08 < found.changed < 0.12
+    assert 0.07 < found.changed < 0.13
     text = str(found)
     assert "recalibration would save" in text and "features would save at least" in text
     assert list(found.to_frame()["part"]) == ["expected_cost", "calibration", "grouping", "rest"]

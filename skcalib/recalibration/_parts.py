@@ -101,7 +101,6 @@ class FittedFromParts(Recalibrator):
             most = self._most(known)
             part = _smallest_keys(most, part) if before is None else _both(most, before, part)
         self.classes_ = known
-        self.n_features_in_ = 1 if np.ndim(X) == 1 else np.shape(X)[1]
         try:
             return self._learn_part(part)
         finally:  # a warning that is an error must not lose the samples
@@ -157,7 +156,6 @@ class FittedFromParts(Recalibrator):
         if np.ndim(first) == 2:
             validate_data(self, first, reset=True, skip_check_array=True)
         self.classes_ = classes
-        self.n_features_in_ = 1 if np.ndim(first) == 1 else np.shape(first)[1]
         return self._learn_part(part)
 
     def _most(self, classes):

@@ -31,6 +31,7 @@ from skcalib.tower import weighted_mean
 _SLOW = 30_000_000  # probabilities from which the fit of biases takes long
 _LARGE = 1 << 22  # probabilities whose logarithms are not stored
 _LOW, _HIGH = 1e-4, 1e4  # range of the search for inverse temperatures
+_NO_WEIGHT = 1e-7  # of the ensemble, which leaves the loss unchanged up to 1e-14
 _GRID = 41  # inverse temperatures that bracket the minimum of a loss that is not convex
 _STEPS = 11  # evaluations of its derivative after them
 
@@ -286,8 +287,8 @@ def _convex_weights(score, parts, target, weight):
         constraints={"type": "eq", "fun": lambda w: w.sum() - 1, "jac": lambda w: np.ones(3)},
         options={"ftol": 1e-14, "maxiter": 500},
     )
-    corners = [np.maximum(found.x, 0) / np.maximum(found.x, 0).sum(), *np.eye(3)]
-    return min(corners, key=mean_loss)
+    inside = np.where(found.x < _NO_WEIGHT, 0.0, found.x)
+    return min([*np.eye(3), inside / inside.sum()], key=mean_loss)
 
 
 # --- Bias-corrected temperature scaling -----------------------------------------------------------

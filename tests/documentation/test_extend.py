@@ -19,6 +19,7 @@ def test_every_protocol_has_an_example():
     assert names == protocols | {"calibration_error"}
 
 
+@pytest.mark.slow  # the gallery of the documentation runs them, too
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_example(path, monkeypatch):
     pyplot = pytest.importorskip("matplotlib.pyplot")

@@ -85,7 +85,8 @@ def test_nothing_is_found_where_nothing_is(loss):
     assert values(fits, "plugin_").mean() > 3 * abs(explained.mean())
 
 
-@pytest.mark.parametrize("n_samples", [400, pytest.param(2000, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n_samples", [400, 2000])
 def test_second_bound_is_not_above_nothing(n_samples):
     """Scaled by the other folds; the best scale of all folds was 3 standard errors above 0."""
     fits, _ = simulate(25, n_samples, heterogeneity=0.0, method="risk")
@@ -188,7 +189,7 @@ def pvalues_are_not_too_small(pvalues):
 
 
 @pytest.mark.filterwarnings("ignore:The regions hold")
-@pytest.mark.parametrize("method", ["partition", "risk"])
+@pytest.mark.parametrize("method", ["partition", pytest.param("risk", marks=pytest.mark.slow)])
 def test_pvalues_of_small_samples(method):
     fits, _ = simulate(25, 400, heterogeneity=0.0, method=method, n_permutations=59)
     assert pvalues_are_not_too_small(values(fits, "pvalue_"))
@@ -218,7 +219,7 @@ def test_pvalues_are_uniform_or_conservative(parameters, forecast):
         assert np.mean(pvalues < 0.5) > 0.35
 
 
-@pytest.mark.parametrize("method", ["partition", "risk"])
+@pytest.mark.parametrize("method", ["partition", pytest.param("risk", marks=pytest.mark.slow)])
 def test_power(method):
     fits, _ = simulate(10, 2000, link="step", method=method, n_permutations=99)
     assert np.mean(values(fits, "pvalue_") <= 0.02) > 0.9

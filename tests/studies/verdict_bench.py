@@ -18,7 +18,8 @@ from verdict_truth import LARGE, Truth
 from verdict_worlds import Decisions
 
 from skcalib import CalibrationReport
-from skcalib.__main__ import _parser, _report
+from skcalib._command_line import make_parser
+from skcalib._report_command import _report
 
 #: Of all claims, this share may be wrong; of the verdicts of a scenario, this share.
 MOST_WRONG = 0.01
@@ -65,7 +66,7 @@ def report_of(name, draw):
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "model.csv"
         pd.DataFrame({"label": draw.y, by: draw.p}).to_csv(file, index=False)
-        return _report(_parser().parse_args(["report", str(file)]), False)
+        return _report(make_parser().parse_args(["report", str(file)]), False)
 
 
 def texts_of(report, page=False):
