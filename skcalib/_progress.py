@@ -39,10 +39,9 @@ def show_progress(seconds: float = 10.0) -> AbstractContextManager[None]:
     seconds : float, default=10.0
         Time between two lines.
 
-    Raises
-    ------
-    ValueError
-        If `seconds` is not above 0.
+    See Also
+    --------
+    CalibrationReport : ``verbose`` prints the time of each stage.
 
     Examples
     --------
