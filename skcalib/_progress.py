@@ -39,6 +39,11 @@ def show_progress(seconds: float = 10.0) -> AbstractContextManager[None]:
     seconds : float, default=10.0
         Time between two lines.
 
+    Returns
+    -------
+    context manager
+        Prints while it is active.
+
     See Also
     --------
     CalibrationReport : ``verbose`` prints the time of each stage.
@@ -64,8 +69,7 @@ def _showing(seconds):
 
     def report():
         while not done.wait(seconds):
-            names = _running(sys._current_frames().get(caller))
-            if names:
+            if names := _running(sys._current_frames().get(caller)):
                 print_line(f"{perf_counter() - start:.0f} s, in {' > '.join(names)}")
 
     thread = threading.Thread(target=report, daemon=True)

@@ -37,10 +37,7 @@ def is_predictions(argument: str) -> bool:
 
 
 def run_report(options: argparse.Namespace) -> tuple[str, bytes]:
-    """Write the page and files; the text to print, or the bytes of the page for standard output.
-
-    Raises ValueError and OSError before anything is written.
-    """
+    """Write the page and files; the text to print, or the bytes of the page for standard output."""
     _check_outputs(options)
     # In a terminal the stages are shown, on standard error and not in the report.
     verbose = getattr(sys.stderr, "isatty", bool)() or getattr(options, "verbose", False)

@@ -287,9 +287,8 @@ def net_benefit(
     .. math:: \frac{TP}{n} - \frac{FP}{n}\, \frac{t}{1 - t} = \bar y - \frac{\bar L_t}{1 - t},
 
     where :math:`L_t` is the cost of :class:`~skcalib.scores.Elementary`. It is in units of the
-    benefit of a true positive, and at most the event rate; acting nowhere has 0. The mean over
-    classes with ``notion="classwise"``. As a scorer: ``get_scorer("net_benefit")`` for one half, or
-    ``skcalib.scorers.ProbaScorer(net_benefit, greater_is_better=True, threshold=0.2)``.
+    benefit of a true positive, and at most the event rate; acting nowhere has 0. Scorers are
+    ``get_scorer("net_benefit")`` and ``ProbaScorer(net_benefit, greater_is_better=True)``.
 
     Parameters
     ----------
