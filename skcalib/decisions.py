@@ -315,9 +315,8 @@ def net_benefit(
     score, found = Elementary(threshold), []
     samples = Samples.of(y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label)
     for one in samples.scored():
-        acts = score.decisions(np.column_stack([1 - one.score, one.score])) == 1
-        gain = acts * np.where(one.event, 1.0, -score.threshold / (1 - score.threshold))
-        found.append(float(weighted_mean(gain, one.weight)))
+        cost = one.problem(np.arange(2)).mean_loss(score)
+        found.append(float(weighted_mean(one.event, one.weight)) - cost / (1 - score.threshold))
     return float(np.mean(found)) if samples.notion.reduce == "mean" else sum(found)
 
 

@@ -47,13 +47,20 @@ class Simplex:
         if y is None:
             return super().fit(X, y, sample_weight)
         X = self._features(X, reset=True)
-        names = getattr(self, "feature_names_in_", None)
         classes = np.unique(check_array(y, ensure_2d=False, dtype=None, input_name="y"))
         if len(classes) < 2:
             raise ValueError("Only one class: the columns of X would have no meaning.")
+        self._project(X, len(classes))
+        return self._learned(X, super().fit, y, sample_weight)
+
+    def _project(self, X, n_classes):
         rng = np.random.default_rng(0)
-        self.projection_ = rng.normal(size=(X.shape[1], len(classes))) / np.sqrt(X.shape[1])
-        super().fit(self._proba(X), y, sample_weight)
+        self.projection_ = rng.normal(size=(X.shape[1], n_classes)) / np.sqrt(X.shape[1])
+
+    def _learned(self, X, learn, *rest):
+        """The recalibrator that has learned the probabilities, with the names of the features."""
+        names = vars(self).pop("feature_names_in_", None)
+        learn(self._proba(X), *rest)
         self.n_features_in_ = X.shape[1]
         if names is not None:
             self.feature_names_in_ = names
@@ -85,14 +92,8 @@ class SimplexInParts(Simplex):
         first = not hasattr(self, "classes_")
         X = self._features(X, reset=first)
         if first:
-            rng = np.random.default_rng(0)
-            self.projection_ = rng.normal(size=(X.shape[1], len(classes))) / np.sqrt(X.shape[1])
-        names = vars(self).pop("feature_names_in_", None)
-        super().partial_fit(self._proba(X), y, classes, sample_weight)
-        self.n_features_in_ = X.shape[1]
-        if names is not None:
-            self.feature_names_in_ = names
-        return self
+            self._project(X, len(classes))
+        return self._learned(X, super().partial_fit, y, classes, sample_weight)
 
 
 def adapt(recalibrator):

@@ -186,10 +186,9 @@ def recalibration_maps(triples, known, classes, max_points, positive=None, weigh
             before, after = _trace(apply, k) if len(known) == 2 else (forecast[:, k], answer[:, k])
             scores = None if proba is None else proba[:, k]
             event = f"class {known[k]}"
-            joined = len(known) == 2
-            if scores is not None and weight is None:
-                weight = np.ones(len(scores))
-            maps.append(RecalibrationMap(name, event, before, after, joined, scores, words, weight))
+            own = np.ones(len(scores)) if weight is None and scores is not None else weight
+            drawn = before, after, len(known) == 2, scores, words, own
+            maps.append(RecalibrationMap(name, event, *drawn))
     return maps
 
 

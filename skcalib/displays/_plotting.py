@@ -203,6 +203,11 @@ def draw_scores(ax, scores, weight, *, color, **kwargs):
     return inset
 
 
+def scores_of(drawn):
+    """Scores and weights of all samples of curves or maps, such as those of folds."""
+    return tuple(np.concatenate([getattr(one, of) for one in drawn]) for of in ("scores", "weight"))
+
+
 def histogram_scale(rows, bins):
     """Whether histograms of (scores, weight) need square roots, and the largest share in a bin."""
     root, top = False, 0.0

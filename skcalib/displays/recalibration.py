@@ -361,13 +361,9 @@ def _draw_maps(ax, maps, artists, names, styles, ref_line, histogram):
     artists["line"] += lines
     known = [one for one in maps if one.scores is not None]
     if histogram and known:
-        scores, weight = (
-            np.concatenate([getattr(one, of) for one in known]) for of in ("scores", "weight")
-        )
         color = lines[0].get_color() if len(colors) == 1 else "0.4"
         style = {"color": color, **(styles.histogram or {})}
-        inset = draw.draw_scores(ax, scores, weight, **style)
-        artists["ax_hist"].append(inset)
+        artists["ax_hist"].append(draw.draw_scores(ax, *draw.scores_of(known), **style))
     draw.square_axes(ax, maps[0].event)
     ax.set_ylabel(ax.get_xlabel().replace("Predicted", "Recalibrated", 1))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-import numpy as np
 from sklearn.utils import check_random_state
 
 from skcalib._labels import check_y
@@ -371,7 +370,7 @@ class ReliabilityDisplay(Display):
         artists = {part: [] for part in ("line", "band", "ref_line", "ax_hist")}
         if self.summary is not None:
             self.table_ = draw.draw_table(axes[0], self.summary.lines(), widen=ax is None)
-        rows = [_rows(curves) for curves in panels.values()]
+        rows = [draw.scores_of(curves) for curves in panels.values()]
         draw.scale_panels(axes, rows, scale)
         styles = draw.Styles(style, band_kwargs, hist_kwargs, ref_line_kwargs)
         band = f"{self.confidence_level * 100:g} % {self.band} band"
@@ -391,10 +390,3 @@ class ReliabilityDisplay(Display):
         if legend:
             draw.draw_legends(axes)
         return draw.keep(self, artists | {"ax": axes})
-
-
-def _rows(curves):
-    """Scores and weights of all samples of some curves, such as those of folds."""
-    return tuple(
-        np.concatenate([getattr(one, of) for one in curves]) for of in ("scores", "weight")
-    )

@@ -233,7 +233,12 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         """Validated `CalibrationSamples`; sets the classes, and the number and names of columns."""
         check_indices(X=X, y=y, sample_weight=sample_weight)
         self._check_call(X, y)
-        raw, labels = self._check_soft(X, y) if has_columns(y) else self._check_labels(X, y)
+        if has_columns(y):
+            raw, labels, self.classes_ = self._check_soft(X, y)
+        else:
+            raw, labels, self.classes_ = self._check_labels(X, y, self.labels)
+            if np.asarray(y).ndim == 2:
+                column_or_1d(y, warn=True)  # accepts a column, with scikit-learn's warning
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
         weight, raw, labels = drop_zero_weights(sample_weight, raw, labels)
@@ -252,17 +257,15 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
 
-    def _check_labels(self, X, y):
-        """The values as given (n, K) and the columns of the labels (n,)."""
-        labels = check_y(y, name="y")
-        if np.asarray(y).ndim == 2:
-            column_or_1d(y, warn=True)  # accepts a column, with scikit-learn's warning
-        raw = check_features(X, name="X", n_samples=len(labels))
-        self.classes_ = self._check_columns(X, raw, labels, self.labels)
-        return raw, class_columns(labels, self.classes_)
+    def _check_labels(self, X, y, labels):
+        """The values as given (n, K), the columns of the labels (n,), and the classes."""
+        y = check_y(y, name="y")
+        raw = check_features(X, name="X", n_samples=len(y))
+        classes = self._check_columns(X, raw, y, labels)
+        return raw, class_columns(y, classes), classes
 
     def _check_soft(self, X, y):
-        """The values as given (n, K) and label distributions (n, K); losses are linear in them."""
+        """As `_check_labels`, for label distributions (n, K); losses are linear in them."""
         if not self._takes_soft:
             raise ValueError(
                 f"{type(self).__name__} needs one label per sample, not soft labels of shape "
@@ -277,11 +280,11 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
                 "need a column for each class."
             )
         check_not_swapped(raw, votes, "X", "y")
-        self.classes_ = self._check_columns(X, raw, own, own)
+        classes = self._check_columns(X, raw, own, own)
         if self.labels is None and raw.shape[1] > 1:
             check_column_names(X, own, "X")
-        order = [own.tolist().index(label) for label in self.classes_.tolist()]
-        return raw, target[:, order]
+        order = [own.tolist().index(label) for label in classes.tolist()]
+        return raw, target[:, order], classes
 
     def _samples(self, values, labels, weight, **beside):
         """`CalibrationSamples` from validated values, whose zeros set the detection limit."""

@@ -15,8 +15,8 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skcalib._chunks import Chunks, check_chunk_labels
-from skcalib._labels import check_label_list, check_y, class_columns, listed
-from skcalib._validation import check_features, check_indices, check_weight, drop_zero_weights
+from skcalib._labels import check_label_list, listed
+from skcalib._validation import check_indices, check_weight, drop_zero_weights
 from skcalib.clusters import outside_level
 from skcalib.recalibration._base import Recalibrator
 
@@ -114,11 +114,12 @@ class FittedFromParts(Recalibrator):
             return check_chunk_labels(self.labels, type(self).__name__)
         found = check_label_list(classes)
         known = self.labels if first else self.classes_
-        if known is not None and check_label_list(known).tolist() != found.tolist():
+        known = found if known is None else check_label_list(known)
+        if known.tolist() != found.tolist():
             raise ValueError(
                 f"classes is {listed(found)}, but "
-                f"{'labels' if first else 'that of the first call'} is "
-                f"{listed(check_label_list(known))}: pass the same, or leave it out."
+                f"{'labels' if first else 'that of the first call'} is {listed(known)}: pass the "
+                "same, or leave it out."
             )
         return found
 
@@ -176,14 +177,11 @@ class FittedFromParts(Recalibrator):
 def _read_samples(recalibrator, classes, values, y, sample_weight=None):
     """Validated values (m, K), columns and weights (m,); None without any weight."""
     check_indices(X=values, y=y, sample_weight=sample_weight)
-    y = check_y(y, name="y")
-    raw = check_features(values, name="X", n_samples=len(y))
-    recalibrator._check_columns(values, raw, y, classes)
-    weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight)
+    raw, columns, _ = recalibrator._check_labels(values, y, classes)
+    weight = np.ones(len(raw)) if sample_weight is None else np.asarray(sample_weight)
     if not weight.any():
         return None
-    weight = check_weight(weight, len(y))
-    values, columns = recalibrator._validated(raw), class_columns(y, classes)
+    weight, values = check_weight(weight, len(raw)), recalibrator._validated(raw)
     kept = weight > 0
     return (values, columns, weight) if kept.all() else (values[kept], columns[kept], weight[kept])
 
@@ -202,7 +200,8 @@ def _part_of_chunk(recalibrator, classes, most, number, *chunk):
 
 def _both(most, one, two):
     """What is kept of two parts."""
-    return _smallest_keys(most, tuple(map(np.concatenate, zip(one, two, strict=True))))
+    both = tuple(map(np.concatenate, zip(one, two, strict=True)))
+    return both if len(both[3]) <= most else _smallest_keys(most, both)
 
 
 def _smallest_keys(most, part):

@@ -102,9 +102,10 @@ def show(browser, path, *, width=1280, dark=False, media="", details=False):
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [scheme]})
     browser.get("about:blank")
     browser.get(f"file://{path}")
+    from selenium.webdriver.support.ui import WebDriverWait
+
     loaded = "return location.protocol === 'file:' && document.readyState === 'complete'"
-    while not browser.execute_script(loaded):
-        pass
+    WebDriverWait(browser, 60).until(lambda driver: driver.execute_script(loaded))
     every = "document.querySelectorAll('details').forEach(d => d.open = arguments[0])"
     browser.execute_script(every, details)
 
