@@ -17,16 +17,17 @@ divergence of :math:`-H`. Both are losses: lower is better.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import permutations, product
 from numbers import Real
 from typing import Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import entr, softmax, xlogy
 
 from skcalib._rows import log_softmax, row_sum
 from skcalib._ties import reach_of
-from skcalib._validation import look_up, to_numpy
+from skcalib._types import ArrayLike
+from skcalib._validation import check_count, look_up, to_numpy
 from skcalib._values import is_finite, shown
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "ProperScore",
     "Spherical",
     "TotalVariation",
+    "UScore",
 ]
 
 
@@ -568,6 +570,101 @@ class FDivergence(ProperScore):
                 f"{self!r} is for {len(self.prior)} classes, but the forecasts have {k}."
             )
         return np.full(k, 1 / k) if self.prior is None else np.array(self.prior)
+
+
+# --- Several forecasts at a time ------------------------------------------------------------------
+
+
+class UScore:
+    r"""Score of r forecasts and labels at a time (G22 appendix F).
+
+    For a rule S and independent labels its score, entropy and divergence are (eq. 52 and 55)
+
+    .. math:: s(P, Q) = \sum_{y_1 \dots y_r} S(P_1, \dots, P_r, y_1, \dots, y_r) \prod_i Q_{i y_i} ,
+        \qquad g(Q) = s(Q, Q) , \qquad d(P, Q) = s(P, Q) - g(Q) .
+
+    It is proper if :math:`E\,d \ge 0` for independent draws of the pairs (forecast, distribution of
+    its label). For r = 1 that is a proper score, such as a kernel score
+    :math:`(P - e_y)^\top M (P - e_y)`. For r = 2 the rule :math:`(P_1 - e_{y_1})^\top k(P_1, P_2)
+    (P_2 - e_{y_2})` has the entropy 0, and the calibration error of
+    :func:`~skcalib.kernel_calibration_error` (eq. 58 to 61). All tuples of rows are evaluated, for
+    all labels: :math:`O(n^r K^r)`.
+
+    Parameters
+    ----------
+    rule : callable
+        ``rule(*forecasts, *labels)`` -> values (m,), of r arrays of forecasts (m, K) and r of
+        one-hot labels (m, K).
+    size : int, default=2
+        The number r.
+
+    See Also
+    --------
+    skcalib.kernel_calibration_error : The error of the second rule, also for many samples.
+    skcalib.scores.ProperScore : Scores of one forecast, from their entropy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import kernel_calibration_error
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> from skcalib.kernels import LaplacianKernel
+    >>> from skcalib.scores import UScore
+    >>> data = make_tempered_simplex(200, 3, random_state=0)
+    >>> k = LaplacianKernel().for_data(data.y_proba)
+    >>> score = UScore(lambda p, q, y, z: k.pairs(p, q) * ((p - y) * (q - z)).sum(axis=1))
+    >>> estimate = score.estimate(np.eye(3)[data.y], data.y_proba)
+    >>> print(f"{estimate:.6f} {kernel_calibration_error(data.y, data.y_proba):.6f}")
+    0.004504 0.004504
+    >>> print(f"{score.decomposition(data.posterior, data.y_proba)[1]:.6f}")
+    0.002813
+    """
+
+    def __init__(self, rule: Callable[..., np.ndarray], size: int = 2) -> None:
+        if not callable(rule) or isinstance(rule, type):
+            raise ValueError(f"rule must be a function of forecasts and labels, got {shown(rule)}.")
+        self.rule, self.size = rule, check_count(size, "size")
+
+    def loss(self, target: ArrayLike, forecast: ArrayLike) -> np.ndarray:
+        """Score s of forecasts and distributions of labels, both (m, r, K); shape (m,)."""
+        target, forecast = (np.asarray(one, dtype=np.float64) for one in (target, forecast))
+        shape = forecast.shape
+        if len(shape) != 3 or shape[1] != self.size or target.shape != shape:
+            raise ValueError(
+                f"target and forecast must have the shape (m, {self.size}, n_classes), got "
+                f"{target.shape} and {shape}."
+            )
+        found, forecasts = np.zeros(len(forecast)), np.moveaxis(forecast, 1, 0)
+        for labels in product(np.eye(shape[2]), repeat=self.size):
+            chance = np.prod([target[:, i] @ y for i, y in enumerate(labels)], axis=0)
+            rows = (np.tile(y, (len(forecast), 1)) for y in labels)
+            found += np.where(chance > 0, self.rule(*forecasts, *rows), 0) * chance
+        return found
+
+    def entropy(self, forecast: ArrayLike) -> np.ndarray:
+        """Entropy g of each r distributions (m, r, K), shape (m,)."""
+        return self.loss(forecast, forecast)
+
+    def divergence(self, target: ArrayLike, forecast: ArrayLike) -> np.ndarray:
+        """Divergence d of each r forecasts from the targets, both (m, r, K); shape (m,)."""
+        return self.loss(target, forecast) - self.entropy(target)
+
+    def estimate(self, target: np.ndarray, forecast: np.ndarray) -> float:
+        """U-statistic: the mean score of r different of n samples, with one-hot labels (n, K)."""
+        rows = np.array(list(permutations(range(len(forecast)), self.size)))
+        return float(self.loss(target[rows], forecast[rows]).mean())
+
+    def decomposition(self, target: np.ndarray, forecast: np.ndarray) -> tuple[float, float, float]:
+        """Entropy, calibration and sharpness (eq. 56) of n forecasts, with E[Y|P] as target (n, K).
+
+        The mean score of r independent draws of rows is the first plus the second minus the third.
+        """
+        rows = np.array(list(product(range(len(forecast)), repeat=self.size)))
+        q, p = target[rows], forecast[rows]
+        mean = np.broadcast_to(target.mean(axis=0), q.shape)
+        parts = self.entropy(mean[:1]), self.divergence(q, p), self.divergence(q, mean)
+        entropy, calibration, sharpness = (float(one.mean()) for one in parts)
+        return entropy, calibration, sharpness
 
 
 # --- Costs of decisions ---------------------------------------------------------------------------

@@ -6,9 +6,9 @@ from pytest import approx
 from scipy.spatial.distance import jensenshannon
 from scipy.stats import chi2_contingency
 
-from skcalib import calibration_error
+from skcalib import calibration_error, kernel_calibration_error
 from skcalib.kernels import LaplacianKernel
-from skcalib.scores import Brier, ClasswiseLogLoss, FDivergence, LogLoss, Spherical
+from skcalib.scores import Brier, ClasswiseLogLoss, FDivergence, LogLoss, Spherical, UScore
 from skcalib.smoothers import UniformBins
 
 RNG, X = np.random.default_rng(0), np.arange(48)
@@ -117,15 +117,63 @@ def test_f_divergences(f):
         score.entropy(Q[:, :2])
 
 
-def test_squared_kernel_error_as_u_score():
-    """G22 F.1 to F.5, 56 to 61: entropy 0, its divergence alone, no sharpness."""
-    gram = (LaplacianKernel(bandwidth=0.7)(S, S)) * np.outer(MASS, MASS)
-    score = sum(
-        (gram * ((S - np.eye(3)[i]) @ (S - np.eye(3)[j]).T) * np.outer(Q[:, i], Q[:, j])).sum()
-        for i in range(3)
-        for j in range(3)
-    )
-    assert score == approx(np.sum(gram * ((S - C) @ (S - C).T))) and score > 0
+M = np.array([[2.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 0.0]])  # ranked probability score
+K = LaplacianKernel(bandwidth=0.7)
+U_SCORES = {  # rule, size, divergence and entropy of the pairs of rows i, j or of the rows i
+    "kernel score": (
+        lambda p, y: np.einsum("ik,kl,il->i", p - y, M, p - y),
+        lambda p, q: np.einsum("ik,kl,il->i", p - q, M, p - q),
+        lambda q: q @ np.diag(M) - np.einsum("ik,kl,il->i", q, M, q),
+    ),
+    "squared kernel error": (
+        lambda p, r, y, z: K.pairs(p, r) * ((p - y) * (r - z)).sum(1),
+        lambda p, r, q, s: K.pairs(p, r) * ((p - q) * (r - s)).sum(1),
+        lambda q, s: np.zeros(len(q)),
+    ),
+    "not proper": (
+        lambda p, r, t, x, y, z: (p - x)[:, 0] * r[:, 1] * y[:, 1] * (t - z)[:, 2],
+        lambda p, r, t, x, y, z: (p - x)[:, 0] * r[:, 1] * y[:, 1] * (t - z)[:, 2],
+        lambda x, y, z: np.zeros(len(x)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", U_SCORES)
+def test_u_scores(name):
+    """G22 F.1 to F.5 and 52 to 61: entropy, divergence, decomposition, and the U-statistic."""
+    rule, divergence, entropy = U_SCORES[name]
+    size = rule.__code__.co_argcount // 2
+    score, n = UScore(rule, size), 48 // 4 ** (size - 1)
+    rows = np.indices((n,) * size).reshape(size, -1)
+    p, c = S[:n], C[:n]
+    tuples = [[one[i] for i in rows] for one in (p, c)]
+    stacked = [np.stack(one, axis=1) for one in tuples]
+    assert score.divergence(*stacked[::-1]) == approx(divergence(*tuples[0], *tuples[1]), abs=1e-14)
+    assert score.entropy(stacked[1]) == approx(entropy(*tuples[1]), abs=1e-14)
+    parts = score.decomposition(c, p)
+    assert parts[0] + parts[1] - parts[2] == approx(score.loss(*stacked[::-1]).mean())
+    assert name == "not proper" or min(parts) > -1e-15
+    mean = np.tile(c.mean(0), (len(rows[0]), 1))
+    assert parts[2] == approx(np.mean(divergence(*[mean] * size, *tuples[1])), abs=1e-14)
+    different = [len(set(one)) == size for one in rows.T]
+    y = np.eye(3)[Q[:n].argmax(1)]
+    values = rule(*tuples[0], *(y[i] for i in rows))
+    assert score.estimate(y, p) == approx(values[different].mean())
+
+
+def test_the_known_u_scores():
+    """The ranked probability score is a kernel score; G22 60 is the kernel calibration error."""
+    score = UScore(U_SCORES["kernel score"][0], 1)
+    at_most = np.cumsum(S - Q, axis=1)[:, :2]
+    assert score.divergence(Q[:, None], S[:, None]) == approx((at_most**2).sum(1))
+    y, kernel = Q.argmax(1), UScore(U_SCORES["squared kernel error"][0])
+    assert kernel.estimate(np.eye(3)[y], S) == approx(kernel_calibration_error(y, S, kernel=K))
+    with pytest.raises(ValueError, match=r"shape \(m, 2, n_classes\), got \(48, 3\) and \(48, 3\)"):
+        kernel.loss(Q, S)
+    with pytest.raises(
+        ValueError, match="rule must be a function of forecasts and labels, got 'k'"
+    ):
+        UScore("k")
 
 
 def test_the_accuracy_as_confidence():

@@ -68,7 +68,7 @@ VALID = {
     "PartitionerLike": {"None"},
     "RecalibratorLike": {"None"},
     "Label": {"None", "0", "True"},  # True is the class 1
-    "Callable[..., float]": {"lambda"},
+    **dict.fromkeys(("Callable[..., float]", "Callable[..., np.ndarray]"), {"lambda"}),
 }
 #: The same for the name of a parameter.
 VALID_NAMES = {
@@ -151,6 +151,7 @@ GIVEN = {
     "costs": [[0, 1], [1, 0]],
     "threshold": 0.5,
     "forecast": PAIRS,
+    "rule": lambda p, q, y, z: np.sum(p - y, 1),
     "kernel": kernels.LaplacianKernel(),
     "reports": {"one": REPORT},
     "monitor": MONITOR,
