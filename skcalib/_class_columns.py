@@ -6,11 +6,10 @@ import re
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skcalib._column_names import is_numbering, is_plain, match_names, read_name
 from skcalib._labels import check_classes, listed, unique_labels
-from skcalib._types import Label
+from skcalib._types import ArrayLike, Label
 
 _READ_ONE_BY_ONE = 20  # up to this number, column names are also read one by one
 

@@ -89,8 +89,9 @@ def complete_class(cls, known):
     """Add to the docstrings of a class and its public methods what they leave out; returns it.
 
     Entries are those of the base classes, of `predict_proba` for `predict` and `transform`, of
-    `fit` for `fit_transform`, of the class itself for constructors, and `known` ones. A constructor
-    returns a new object, and other methods that are annotated with `Self` the object itself.
+    `fit` for `fit_transform`, of the class itself for constructors, and `known` ones. Attributes of
+    base classes follow those of the class. A constructor returns a new object, and other methods
+    that are annotated with `Self` the object itself.
     """
     sections = sections_of(cls.__doc__ or "")
     own = by_name(sections.get("Parameters", ""))
@@ -107,9 +108,13 @@ def complete_class(cls, known):
             entries = entries | by_name(sections_of(getdoc(like) or "").get("Parameters", ""))
             complete_method(function, inherited, entries, f"{cls.__name__}\n    {what}")
     if cls.__doc__:
-        cls._entries = own
+        cls._entries, cls._attributes = own, by_name(sections.get("Attributes", ""))
+        attributes = {}
         for base in reversed(cls.__mro__):
             known = known | vars(base).get("_entries", {})
+            attributes |= vars(base).get("_attributes", {})
         add_parameters(cls, sections, known)
+        order = (name for base in cls.__mro__ for name in vars(base).get("_attributes", ()))
+        add_entries(sections, "Attributes", attributes, order)
         cls.__doc__ = docstring_of(sections)
     return cls

@@ -11,11 +11,11 @@ import warnings
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.sparse import csr_matrix, issparse
 from scipy.stats import norm as normal
 from scipy.stats import t as student
 
+from skcalib._types import ArrayLike
 from skcalib._validation import to_numpy
 from skcalib._values import is_missing
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import logit, softmax
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import cross_val_predict
@@ -19,7 +18,7 @@ from sklearn.model_selection import cross_val_predict
 from skcalib._parallel import seed_of, threads_for
 from skcalib._parameters import check_estimator, checks_parameters
 from skcalib._records import Record, interval_rows
-from skcalib._types import Label, MatrixLike, RandomState
+from skcalib._types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._validation import check_indices, mean_one, refuse_sparse, weighted_features
 from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
 from skcalib.errors.terms import solve_notion

@@ -13,13 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skcalib._chunks import Chunks, check_chunk_labels
 from skcalib._class_columns import classes_of_columns
 from skcalib._labels import check_y, one_hot, table_of
 from skcalib._ties import reach_of, top_class
-from skcalib._types import Label
+from skcalib._types import ArrayLike, Label
 from skcalib._validation import (
     check_column,
     check_features,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
+from sklearn.base import BaseEstimator
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline
@@ -20,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import check_label_list
 from skcalib._packing import has_form, plain, refused, require
+from skcalib._types import MatrixLike
 from skcalib._validation import look_up
 from skcalib._values import shown
 from skcalib.estimators import RecalibratedClassifierCV
@@ -30,9 +32,6 @@ from skcalib.recalibration._base import align_columns
 
 if TYPE_CHECKING:
     from onnx import ModelProto
-    from sklearn.base import BaseEstimator
-
-    from skcalib._types import MatrixLike
 
 __all__ = ["from_json", "to_json", "to_onnx"]
 

@@ -6,12 +6,12 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skcalib._labels import check_label_list, listed
 from skcalib._packing import plain
 from skcalib._parameters import checks_parameters
 from skcalib._ties import RESOLUTION
+from skcalib._types import ArrayLike
 from skcalib._validation import ROW_SUM_TOLERANCE, in_words
 from skcalib._values import is_missing, shown
 from skcalib.cells import CellSums

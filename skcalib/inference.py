@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import beta
@@ -21,6 +20,7 @@ from sklearn.metrics import roc_auc_score
 from skcalib._formatting import record_text
 from skcalib._records import Record
 from skcalib._ties import merge_ties
+from skcalib._types import ArrayLike
 from skcalib._validation import check_confidence_level
 from skcalib.clusters import (
     cluster_sums,

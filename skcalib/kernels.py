@@ -13,9 +13,9 @@ from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.spatial.distance import cdist, pdist
 
+from skcalib._types import ArrayLike
 from skcalib._values import is_finite, is_whole, shown
 
 __all__ = [

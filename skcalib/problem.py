@@ -9,12 +9,12 @@ much memory as the forecasts, so it is made from the labels where it is first re
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skcalib._class_columns import check_order, classes_of_columns
 from skcalib._column_names import is_numbering
@@ -30,6 +30,7 @@ from skcalib._labels import (
     one_hot_rows,
     put_positive_last,
 )
+from skcalib._types import ArrayLike, Label
 from skcalib._validation import (
     _check_simplex,
     check_column,
@@ -40,14 +41,10 @@ from skcalib._validation import (
     weighted_rows,
 )
 from skcalib.clusters import check_groups, number_clusters
-from skcalib.notions import Multilabel
+from skcalib.notions import Multilabel, Notion
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skcalib._types import Label
-    from skcalib.notions import Notion
     from skcalib.scores import ProperScore
 
 _BLOCK = 1 << 18  # entries of a block of rows

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skcalib._formatting import pvalue_text
 from skcalib._records import Record
+from skcalib._types import ArrayLike
 from skcalib._values import shown
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Self
 
 from sklearn import metrics
+from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skcalib._labels import check_y
 from skcalib._parameters import check_parameters_of, checks_parameters, completes_docstrings
+from skcalib._types import CV, ArrayLike, Label, MatrixLike, RandomState, ResponseMethod
 from skcalib._validation import check_indices
 from skcalib._values import shown
 from skcalib.decisions import decision_regret, net_benefit, score_of_decision
@@ -22,18 +24,9 @@ from skcalib.problem import problem_of
 from skcalib.recalibration import IdentityRecalibrator, ModelAverageScaling
 from skcalib.recalibration.selection import held_out_losses
 from skcalib.recalibration.stacked import resolve_recalibrator
-from skcalib.scores import resolve_loss
+from skcalib.scores import LossLike, resolve_loss
 from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-
-    from skcalib._types import CV, Label, MatrixLike, RandomState, ResponseMethod
-    from skcalib.scores import LossLike
 
 
 class Scorer:

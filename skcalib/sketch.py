@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Hashable
 from functools import reduce
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -18,6 +19,7 @@ from skcalib._labels import listed
 from skcalib._packing import plain, read_arrays, refused, require, seal, unseal
 from skcalib._parameters import completes_docstrings
 from skcalib._records import import_pandas
+from skcalib._types import ArrayLike
 from skcalib._validation import check_count, check_indices, look_up, to_numpy
 from skcalib._values import shown
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
@@ -27,9 +29,6 @@ from skcalib.problem import ForecastSummary, ScoredRows
 from skcalib.scores import Brier, LogLoss
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable
-
-    from numpy.typing import ArrayLike
     from pandas import DataFrame
 
 #: Cells of the probability between 0 and 1.

@@ -11,13 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import entr
 from scipy.stats import binom
 
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record, interval_rows
-from skcalib._types import Label
+from skcalib._types import ArrayLike, Label
 from skcalib._validation import weighted_rows
 from skcalib.clusters import outside_level
 from skcalib.error_intervals.proper import estimate_proper_error

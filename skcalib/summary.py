@@ -12,6 +12,7 @@ from scipy.special import entr
 from skcalib._formatting import pvalue_text, record_text
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record, import_pandas
+from skcalib._types import ArrayLike, Label
 from skcalib.error_intervals.proper import estimate_of_solved
 from skcalib.errors.logistic import (
     calibration_intercept_slope,
@@ -35,10 +36,8 @@ from skcalib.significance.logistic import JointRatio
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._types import Label
     from skcalib.errors.averaged import AveragedProblem
     from skcalib.problem import LabelsLike, Problem
 

@@ -16,7 +16,6 @@ from inspect import Parameter, signature
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skcalib._docstrings import (
@@ -29,7 +28,7 @@ from skcalib._docstrings import (
 )
 from skcalib._labels import check_y
 from skcalib._parameters import ENTRIES, checks_parameters
-from skcalib._types import CV, MatrixLike, ResponseMethod
+from skcalib._types import CV, ArrayLike, MatrixLike, ResponseMethod
 from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.estimators._response import held_out_problem, label_proba

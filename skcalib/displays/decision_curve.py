@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from skcalib._parameters import checks_parameters
-from skcalib.displays._decision_curves import check_thresholds, model_events, net_benefit_curves
+from skcalib._types import ArrayLike, AxesLike, Label
+from skcalib.displays._decision_curves import (
+    DecisionCurve,
+    check_thresholds,
+    model_events,
+    net_benefit_curves,
+)
 from skcalib.displays.murphy import DecisionDisplay
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import AxesLike, Label
-    from skcalib.displays._decision_curves import DecisionCurve
     from skcalib.notions import NotionLike
 
 

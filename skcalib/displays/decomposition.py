@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 
 from skcalib._formatting import decimals_of, nonnegative_text
 from skcalib._parallel import seed_of
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
+from skcalib._types import CV, ArrayLike, Label, MatrixLike, RandomState, ResponseMethod
 from skcalib._validation import check_indices, weighted_features
 from skcalib._values import shown
 from skcalib.displays._constructors import Display, held_out, unit
@@ -20,18 +21,13 @@ from skcalib.displays._regions import grouping_interval
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.inference import MeanInterval
-from skcalib.notions import Classwise, TopLabel, resolve_notion
+from skcalib.notions import Classwise, NotionLike, TopLabel, resolve_notion
 from skcalib.problem import Problem, check_problem, event_last
-from skcalib.scores import resolve_loss
+from skcalib.scores import LossLike, resolve_loss
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
 
-    from skcalib._types import CV, Label, MatrixLike, RandomState, ResponseMethod
-    from skcalib.notions import NotionLike
-    from skcalib.scores import LossLike
     from skcalib.smoothers.named import SmootherLike
 
 

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sklearn.utils import check_random_state
 
 from skcalib._parameters import checks_parameters
+from skcalib._types import ArrayLike, Label, RandomState
 from skcalib._values import is_finite, shown
 from skcalib.displays._constructors import Display
-from skcalib.displays._subsamples import check_errors, check_sizes, estimation_curves
+from skcalib.displays._subsamples import (
+    EstimationCurve,
+    check_errors,
+    check_sizes,
+    estimation_curves,
+)
 from skcalib.problem import check_problem, event_last
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from matplotlib.axes import Axes
-    from numpy.typing import ArrayLike
 
-    from skcalib._types import Label, RandomState
-    from skcalib.displays._subsamples import EstimationCurve
     from skcalib.notions import NotionLike
 
 

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from skcalib._parameters import checks_parameters
+from skcalib._types import ArrayLike, AxesLike, Label
 from skcalib._validation import check_count
 from skcalib.displays._constructors import Display
-from skcalib.grouping.by_group import calibration_by_group, take_groups
+from skcalib.grouping.by_group import (
+    GroupCalibration,
+    GroupCalibrations,
+    calibration_by_group,
+    take_groups,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike
     from pandas import DataFrame
 
-    from skcalib._types import AxesLike, Label
-    from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
     from skcalib.notions import NotionLike
 
 

@@ -10,10 +10,20 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parameters import checks_parameters
+from skcalib._types import (
+    ArrayLike,
+    AxesLike,
+    Label,
+    MatrixLike,
+    PartitionerLike,
+    RandomState,
+    Strategy,
+)
 from skcalib._validation import check_indices, weighted_features, weighted_rows
 from skcalib.displays._constructors import Display, unit
 from skcalib.displays._curves import binary_problems
 from skcalib.displays._regions import (
+    GroupingDiagram,
     draw_diagram,
     grouping_diagram,
     legend_entries,
@@ -24,15 +34,10 @@ from skcalib.displays._regions import (
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping._candidates import encode_features, plain_rule
 from skcalib.grouping.estimator import check_regions
-from skcalib.notions import resolve_notion
+from skcalib.notions import NotionLike, resolve_notion
 from skcalib.problem import check_problem
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import AxesLike, Label, MatrixLike, PartitionerLike, RandomState, Strategy
-    from skcalib.displays._regions import GroupingDiagram
-    from skcalib.notions import NotionLike
     from skcalib.scores import LossLike
     from skcalib.smoothers.named import SmootherLike
 

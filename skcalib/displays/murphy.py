@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from skcalib._parameters import checks_parameters
+from skcalib._types import ArrayLike, AxesLike, Label, RandomState
 from skcalib.displays._constructors import Display
-from skcalib.displays._decision_curves import check_thresholds, model_events, murphy_curves
+from skcalib.displays._decision_curves import (
+    MurphyCurve,
+    check_thresholds,
+    model_events,
+    murphy_curves,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import AxesLike, Label, RandomState
-    from skcalib.displays._decision_curves import MurphyCurve
     from skcalib.notions import NotionLike
 
 

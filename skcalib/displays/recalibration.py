@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from skcalib._parameters import checks_parameters
+from skcalib._types import ArrayLike, AxesLike, Label, MatrixLike
 from skcalib.displays._constructors import Display
 from skcalib.displays._maps import (
+    RecalibrationMap,
     default_name,
     estimator_maps,
     fitted_map,
@@ -16,15 +20,6 @@ from skcalib.displays._maps import (
     name_recalibrators,
 )
 from skcalib.problem import check_problem
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-
-    from skcalib._types import AxesLike, Label, MatrixLike
-    from skcalib.displays._maps import RecalibrationMap
 
 
 class RecalibrationDisplay(Display):

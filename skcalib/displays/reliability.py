@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sklearn.utils import check_random_state
 
 from skcalib._labels import check_y
 from skcalib._parameters import checks_parameters
+from skcalib._types import (
+    ArrayLike,
+    AxesLike,
+    Bins,
+    Label,
+    MatrixLike,
+    RandomState,
+    ResponseMethod,
+)
 from skcalib._validation import check_indices, take_rows
 from skcalib.displays._constructors import Display
 from skcalib.displays._curves import (
+    ReliabilityCurve,
     binary_problems,
     check_options,
     legend_label,
@@ -19,17 +30,10 @@ from skcalib.displays._curves import (
     summary_of_event,
 )
 from skcalib.estimators._response import align_classes, classifier_proba
-from skcalib.notions import Multilabel
+from skcalib.notions import Multilabel, NotionLike
 from skcalib.problem import ForecastSummary, check_problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import AxesLike, Bins, Label, MatrixLike, RandomState, ResponseMethod
-    from skcalib.displays._curves import ReliabilityCurve
-    from skcalib.notions import NotionLike
     from skcalib.smoothers import Smoother
     from skcalib.summary import CalibrationSummary
 

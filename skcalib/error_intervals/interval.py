@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
-from numpy.typing import ArrayLike
 from scipy.stats import norm as normal
 from sklearn.utils import check_random_state
 
 from skcalib._parameters import checks_parameters
-from skcalib._types import Label, RandomState
+from skcalib._types import ArrayLike, Label, RandomState
 from skcalib._validation import check_count, meant
 from skcalib._values import shown
 from skcalib.error_intervals.quantities import QUANTITIES, by

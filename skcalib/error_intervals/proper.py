@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skcalib._types import Method
 from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals.decision_savings import regret_interval
 from skcalib.error_intervals.exact import MarkedLabel, exact_limits, few_labels, is_few
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import squared_norms
 from skcalib.errors.extended_interval import extended_norms
-from skcalib.errors.terms import reduce_terms, resolve_estimate, solve_notion
+from skcalib.errors.terms import (
+    ProperTerms,
+    SmoothedProblem,
+    reduce_terms,
+    resolve_estimate,
+    solve_notion,
+)
 from skcalib.few_events import FEW_LABELS
 from skcalib.inference import MeanInterval, mean_interval
-from skcalib.notions import resolve_notion
-from skcalib.scores import DecisionCost, resolve_loss, resolve_method
+from skcalib.notions import NotionLike, resolve_notion
+from skcalib.scores import DecisionCost, LossLike, resolve_loss, resolve_method
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skcalib._types import Method
-    from skcalib.errors.terms import ProperTerms, SmoothedProblem
-    from skcalib.notions import NotionLike
     from skcalib.problem import Problem
-    from skcalib.scores import LossLike
     from skcalib.smoothers.named import SmootherLike
     from skcalib.squared_norm import SquaredNorm
 

@@ -25,17 +25,15 @@ import numpy as np
 from skcalib._labels import one_hot_rows
 from skcalib.errors.extension import Extension
 from skcalib.links._base import row_blocks
-from skcalib.links.averaging import ModelAverage
-from skcalib.scores import Brier, LogLoss
+from skcalib.links.averaging import Model, ModelAverage
+from skcalib.scores import Brier, LogLoss, ProperScore
 from skcalib.smoothers._base import check_at_least_two
 from skcalib.smoothers.logit import warn_few_per_class
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from skcalib.links.averaging import Model
     from skcalib.links.basis_block import BasisBlock
     from skcalib.problem import Problem
-    from skcalib.scores import ProperScore
 
 #: The targets of intervals.
 CURVE = "E D(C, S), as far as {} polynomials of the log odds represent C = E[Y|S]"

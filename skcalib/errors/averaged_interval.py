@@ -9,6 +9,7 @@ noise does not depend on a fit, or the evidence of the models.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -17,15 +18,12 @@ import numpy as np
 
 from skcalib._rows import centred
 from skcalib.clusters import cluster_sums, independent_size, inflation
-from skcalib.scores import Brier
+from skcalib.scores import Brier, ProperScore
 from skcalib.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from skcalib.errors.averaged import AveragedProblem
     from skcalib.links.basis_block import BasisBlock
-    from skcalib.scores import ProperScore
 
 _FLAT = 1e-6  # relative eigenvalues of directions that are left out
 _NO_CHANGE = 1e-12  # mean squared change below which a map is the identity

@@ -17,17 +17,14 @@ from scipy.special import erf
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import reach_of
+from skcalib._types import ArrayLike, Bins, Label, Strategy
 from skcalib._values import is_finite, shown
 from skcalib.events import Samples
-from skcalib.notions import resolve_notion, resolve_reduced
+from skcalib.notions import NotionLike, resolve_notion, resolve_reduced
 from skcalib.smoothers.partition import quantile_cuts
 from skcalib.theory.bounds import parse_bins
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Bins, Label, Strategy
-    from skcalib.notions import NotionLike
     from skcalib.problem import LabelsLike
 
 NORMS = {"l1": 1.0, "l2": 2.0, "max": np.inf}  # the power of a gap

@@ -7,6 +7,7 @@ memory. Otherwise the maps are fitted to the part, and two more passes add up wh
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any
@@ -38,13 +39,10 @@ from skcalib.errors.proper import ScoreDecomposition
 from skcalib.errors.terms import problems_of
 from skcalib.links.basis import _ENTRIES
 from skcalib.problem import Problem, check_problem
-from skcalib.scores import Brier
+from skcalib.scores import Brier, ProperScore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from skcalib.notions import Notion
-    from skcalib.scores import ProperScore
 
 
 IN_CHUNKS = (

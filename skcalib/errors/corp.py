@@ -10,14 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from skcalib._labels import draw_codes
 from skcalib._parallel import draw_each, run_each
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._types import Label, RandomState
+from skcalib._types import ArrayLike, Label, RandomState
 from skcalib._validation import check_count
 from skcalib._values import shown
 from skcalib.errors.isotonic_curve import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -10,16 +11,11 @@ import numpy as np
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import level_starts, top_class
+from skcalib._types import ArrayLike, Label
 from skcalib.events import Samples
-from skcalib.notions import Classwise, resolve_notion, resolve_reduced
+from skcalib.notions import Classwise, NotionLike, resolve_notion, resolve_reduced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label
-    from skcalib.notions import NotionLike
     from skcalib.problem import LabelsLike
 
 #: How the errors of classes are combined.

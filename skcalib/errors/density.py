@@ -11,18 +11,15 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from skcalib._parameters import checks_parameters
+from skcalib._types import ArrayLike, Label
 from skcalib._values import is_finite, shown
 from skcalib.clusters import effective_size
 from skcalib.errors.binned import resolve_norm
 from skcalib.events import Samples
-from skcalib.notions import resolve_notion
+from skcalib.notions import NotionLike, resolve_notion
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label
-    from skcalib.notions import NotionLike
     from skcalib.problem import LabelsLike
 
 

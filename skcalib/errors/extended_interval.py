@@ -14,6 +14,7 @@ needed if the variance that they add is small beside that of the error: at most 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -24,14 +25,11 @@ from skcalib.clusters import independent_size, inflation
 from skcalib.errors.averaged_interval import _NO_CHANGE, _TINY, ErrorNorm, _orthonormal
 from skcalib.errors.extension import Extension, indicators
 from skcalib.links.basis import CONFUSION
-from skcalib.scores import Brier
+from skcalib.scores import Brier, ProperScore
 from skcalib.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from skcalib.errors.averaged import AveragedProblem
-    from skcalib.scores import ProperScore
 
 _PRICE = 0.12  # of the variance of the norm, that cells may add
 _CONTAINED = 0.02  # share of a direction within cells, up to which they contain it

@@ -11,12 +11,12 @@ from copy import copy
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 from scipy.special import rel_entr
 from scipy.stats import chi2
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._types import ArrayLike
 from skcalib._values import is_whole, shown
 from skcalib.clusters import independent_size, intraclass_correlation, student_level
 from skcalib.problem import Problem

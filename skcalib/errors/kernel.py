@@ -20,12 +20,11 @@ from numbers import Integral
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils.parallel import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 from skcalib._parameters import checks_parameters
-from skcalib._types import Label, RowIndex
+from skcalib._types import ArrayLike, Label, RowIndex
 from skcalib._validation import look_up, mean_one
 from skcalib._values import shown
 from skcalib.clusters import cluster_sums

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,28 +12,21 @@ from scipy.stats import t as student
 
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record, interval_rows
+from skcalib._types import ArrayLike, Label
 from skcalib._values import is_finite, shown
 from skcalib.clusters import cluster_sums, effective_size, independent_size
-from skcalib.errors.terms import solve_notion
+from skcalib.errors.terms import SmoothedProblem, solve_notion
 from skcalib.events import only_problem, over_problems
 from skcalib.inference import MeanInterval
 from skcalib.links._base import likelihood_tolerance, logistic_regression
-from skcalib.notions import Auto, resolve_notion
+from skcalib.notions import Auto, Notion, NotionLike, resolve_notion
 from skcalib.scores import TotalVariation
-from skcalib.smoothers.named import resolve_smoother
+from skcalib.smoothers.named import SmootherLike, resolve_smoother
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label
     from skcalib.errors.averaged import AveragedProblem
-    from skcalib.errors.terms import SmoothedProblem
-    from skcalib.notions import Notion, NotionLike
     from skcalib.problem import LabelsLike, Problem
-    from skcalib.smoothers.named import SmootherLike
 
 
 @dataclass(frozen=True)

@@ -8,19 +8,15 @@ import numpy as np
 
 from skcalib._labels import check_y, class_columns
 from skcalib._parameters import checks_parameters
+from skcalib._types import ArrayLike, Label
 from skcalib._validation import check_proba, mean_one
 from skcalib.clusters import cluster_sums
 from skcalib.errors.kernel import resolve_kernel
-from skcalib.notions import Canonical, resolve_notion
-from skcalib.problem import check_problem
+from skcalib.notions import Canonical, Notion, NotionLike, resolve_notion
+from skcalib.problem import Problem, check_problem
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label
     from skcalib.kernels import Kernel, KernelLike
-    from skcalib.notions import Notion, NotionLike
-    from skcalib.problem import Problem
 
 _ROWS = 4096  # samples at a time
 

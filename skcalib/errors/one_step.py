@@ -35,13 +35,12 @@ from skcalib.links.averaging import (
     tree_of,
 )
 from skcalib.links.basis import CONFUSION, Directions
-from skcalib.scores import Brier
+from skcalib.scores import Brier, ProperScore
 
 if TYPE_CHECKING:
     from skcalib.errors.extension import Extension
     from skcalib.links.basis_block import BasisBlock
     from skcalib.problem import Problem
-    from skcalib.scores import ProperScore
 
 _PART, _SHARE, _PER_CLASS = 20_000, 0.02, 40  # of a part: least size, share, samples per class
 TIMES = 2  # sizes of a part above which there is one

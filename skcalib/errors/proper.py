@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import softmax
 
 from skcalib._labels import check_label_list, check_y, one_hot, unique_labels
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._types import Label, Method
+from skcalib._types import ArrayLike, Label, Method
 from skcalib._validation import check_features, check_indices, drop_zero_weights
 from skcalib._values import shown
 from skcalib.errors.terms import (

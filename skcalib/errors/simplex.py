@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from skcalib._parameters import checks_parameters
-from skcalib._types import Label
+from skcalib._types import ArrayLike, Label
 from skcalib._validation import look_up
 from skcalib.problem import check_problem
 from skcalib.scores import Brier, Divergence, Lp, TotalVariation

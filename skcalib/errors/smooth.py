@@ -13,15 +13,12 @@ from scipy.fft import dct
 from scipy.optimize import brentq
 
 from skcalib._parameters import checks_parameters
+from skcalib._types import ArrayLike, Label
 from skcalib._values import is_finite, shown
 from skcalib.events import Samples
-from skcalib.notions import resolve_notion
+from skcalib.notions import NotionLike, resolve_notion
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label
-    from skcalib.notions import NotionLike
     from skcalib.problem import LabelsLike, ScoredRows
 
 

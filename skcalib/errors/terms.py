@@ -21,6 +21,7 @@ Without one, an explicit method, or another score than these two, uses `LogitSmo
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
@@ -30,27 +31,29 @@ import numpy as np
 from sklearn.base import clone
 
 from skcalib._parallel import run_each
+from skcalib._types import Method
 from skcalib.clusters import outside_level
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.merged import merged
 from skcalib.errors.one_step import OneStepProblem, is_large, n_fitted
 from skcalib.links.averaging import PER_CLASS, averaged_map
-from skcalib.notions import Canonical, resolve_notion
-from skcalib.scores import Brier, LogLoss, resolve_loss, resolve_method
-from skcalib.smoothers import LogitSmoother
+from skcalib.notions import Canonical, Notion, NotionLike, resolve_notion
+from skcalib.scores import (
+    Brier,
+    Divergence,
+    LogLoss,
+    LossLike,
+    ProperScore,
+    resolve_loss,
+    resolve_method,
+)
+from skcalib.smoothers import LogitSmoother, Smoother
 from skcalib.smoothers._base import smooth_other_clusters
-from skcalib.smoothers.named import resolve_smoother
+from skcalib.smoothers.named import SmootherLike, resolve_smoother
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from skcalib._types import Method
-    from skcalib.notions import Notion, NotionLike
     from skcalib.problem import Problem
-    from skcalib.scores import Divergence, LossLike, ProperScore
-    from skcalib.smoothers import Smoother
-    from skcalib.smoothers.named import SmootherLike
 
 SLOW = 3_300_000  # probabilities of a few classes whose averaged maps take about ten seconds
 

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from skcalib._chunks import Chunks, check_chunk_labels
 from skcalib._parameters import check_parameters_of, completes_docstrings
+from skcalib._types import CV, ArrayLike, MatrixLike, Method, RandomState, ResponseMethod
 from skcalib._validation import check_confidence_level, check_proba
 from skcalib.error_intervals.proper import estimate_proper_error, interval_of_norm
 from skcalib.errors.chunked import read_part, solve_chunks
 from skcalib.errors.proper import decompose
 from skcalib.errors.terms import reads_only, resolve_estimate
 from skcalib.estimators._base import ClassifierInspector
-from skcalib.notions import Multilabel, resolve_notion
+from skcalib.notions import Multilabel, NotionLike, resolve_notion
 from skcalib.problem import Problem, check_problem
-from skcalib.scores import resolve_loss
+from skcalib.scores import LossLike, resolve_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-    from sklearn.utils import Tags
-
-    from skcalib._types import CV, MatrixLike, Method, RandomState, ResponseMethod
-    from skcalib.notions import NotionLike
-    from skcalib.scores import LossLike
     from skcalib.smoothers.named import SmootherLike
 
 

@@ -6,13 +6,12 @@ import os
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_memory
 
 from skcalib._parallel import threads_for
 from skcalib._parameters import check_parameters_of, completes_docstrings
-from skcalib._types import CV, MatrixLike, ResponseMethod
+from skcalib._types import CV, ArrayLike, MatrixLike, ResponseMethod
 from skcalib.estimators._base import ClassifierTrainer, check_fold_classes, cross_fit
 from skcalib.estimators._response import aligned_proba, classes_of, clone_estimator
 from skcalib.recalibration._base import TransformerOfColumns

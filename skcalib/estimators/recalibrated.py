@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import unique_labels
 from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of, completes_docstrings, instead_of
+from skcalib._types import CV, ArrayLike, MatrixLike, RecalibratorLike, ResponseMethod
 from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib.estimators._base import ClassifierTrainer, check_fold_classes
 from skcalib.estimators._response import aligned_proba
@@ -26,18 +28,10 @@ from skcalib.recalibration._base import (
 )
 from skcalib.recalibration.selection import candidate_names, select_recalibrator
 from skcalib.recalibration.stacked import StackedRecalibrator, resolve_recalibrator
-from skcalib.scores import resolve_training_loss
+from skcalib.scores import LossLike, resolve_training_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-    from sklearn.utils import Tags
     from sklearn.utils.metadata_routing import MetadataRouter
-
-    from skcalib._types import CV, MatrixLike, RecalibratorLike, ResponseMethod
-    from skcalib.scores import LossLike
 
 
 @completes_docstrings

@@ -17,6 +17,7 @@ from skcalib._labels import check_y
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties
+from skcalib._types import ArrayLike, Label
 from skcalib._validation import check_indices, mean_one, take_rows, weighted_rows
 from skcalib._values import is_missing
 from skcalib.clusters import cluster_sums, effective_size, independent_size
@@ -24,18 +25,13 @@ from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.events import binary_events, named_events, refuse_data_of_summary
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
 from skcalib.inference import MeanInterval, observed_expected_ratio, rate_interval
-from skcalib.notions import Canonical, resolve_notion
-from skcalib.problem import ForecastSummary, Problem, check_problem
+from skcalib.notions import Canonical, NotionLike, resolve_notion
+from skcalib.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.pvalues import benjamini_hochberg
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
     from pandas import DataFrame
-
-    from skcalib._types import Label
-    from skcalib.notions import NotionLike
-    from skcalib.problem import LabelsLike
 
 #: Most groups of one call.
 MOST_GROUPS = 1000

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import legvander
-from numpy.typing import ArrayLike
 from scipy.linalg import solve_triangular
 from sklearn.utils import check_random_state
 
 from skcalib._formatting import pvalue_text
 from skcalib._parameters import checks_parameters
 from skcalib._ties import merge_ties
-from skcalib._types import Label, RandomState
+from skcalib._types import ArrayLike, Label, RandomState
 from skcalib._validation import check_count, check_indices
 from skcalib.clusters import cluster_sums, number_clusters
 from skcalib.events import binary_events

@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
@@ -19,7 +18,7 @@ from skcalib._labels import check_y
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties
-from skcalib._types import Label, MatrixLike, RandomState
+from skcalib._types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._validation import check_indices, weighted_features
 from skcalib.grouping._candidates import MOST_GROUPS, Candidates, Pair, encode_features, form_groups
 from skcalib.grouping._statistics import LEAST_SIZE, EqualScores, Tested, compare, compare_all

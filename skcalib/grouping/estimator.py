@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state, get_tags
@@ -17,7 +16,15 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from skcalib._parallel import run_each, threads_for
 from skcalib._parameters import check_parameters_of
-from skcalib._types import CV, MatrixLike, PartitionerLike, RandomState, ResponseMethod, Strategy
+from skcalib._types import (
+    CV,
+    ArrayLike,
+    MatrixLike,
+    PartitionerLike,
+    RandomState,
+    ResponseMethod,
+    Strategy,
+)
 from skcalib._validation import check_count
 from skcalib._values import shown
 from skcalib.estimators._base import ClassifierInspector

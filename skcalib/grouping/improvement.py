@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skcalib._formatting import nonnegative_text, pvalue_text
+from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._types import Label, MatrixLike, RandomState
+from skcalib._types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._validation import check_indices, weighted_features
 from skcalib.grouping._candidates import encode_features
 from skcalib.grouping.estimator import GroupingLossEstimator
@@ -72,6 +72,7 @@ class GroupingImprovement(Record):
         return "\n".join(lines)
 
 
+@checks_parameters
 def grouping_improvement(
     y_true: ArrayLike,
     before: ArrayLike,
@@ -109,18 +110,6 @@ def grouping_improvement(
         features, to X.
     X : array-like of shape (n_samples, n_features) or (n_samples,)
         Features, or the group of each sample. The regions are then the groups.
-    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
-        The proper score.
-    confidence_level : float, default=0.95
-        Level of the intervals.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Weights.
-    labels : array-like of shape (n_classes,), default=None
-        The class of each column; needed where `y_true` may lack a class.
-    pos_label : label, default=None
-        The class that probabilities of shape (n_samples,) refer to.
-    n_jobs : int, default=None
-        Jobs of the permutation tests.
     random_state : int, RandomState instance or None, default=0
         Halves, trees and permutations; an integer compares both forecasts on the same halves.
 

@@ -17,6 +17,7 @@ is that of its terms, row by row. doc/design.rst and :ref:`grouping_loss` have t
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._labels import labels_or_shares
 from skcalib._ties import merge_ties
+from skcalib._types import MatrixLike, PartitionerLike, Strategy
 from skcalib._values import shown
 from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
@@ -37,9 +39,6 @@ from skcalib.smoothers import MedianCells, QuantileBins, UniformBins
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skcalib._types import MatrixLike, PartitionerLike, Strategy
     from skcalib.scores import ProperScore
 
 STRATEGIES = {"quantile": QuantileBins, "uniform": UniformBins}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self
 import numpy as np
 
 from skcalib._records import Record
+from skcalib._types import Label, MatrixLike
 from skcalib._values import shown
 from skcalib.io._classes import find_event, read_table
 from skcalib.io._npz import read_arrays
@@ -21,10 +23,7 @@ from skcalib.io._tables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from os import PathLike
-
-    from skcalib._types import Label, MatrixLike
 
 #: Readers of tables, block by block, and what counts their rows.
 _TABLES = {".csv": (csv_blocks, count_csv_rows), ".parquet": (parquet_blocks, count_parquet_rows)}

@@ -10,6 +10,7 @@ most frequent use. `detection_limit` and `log_forecast` turn forecasts into logi
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
@@ -19,8 +20,6 @@ from scipy.optimize import minimize
 from skcalib._records import Record
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from skcalib.scores import ProperScore
 
 #: Logarithm of the smallest normal number of single precision, about -87.

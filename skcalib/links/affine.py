@@ -25,6 +25,7 @@ takes the place of their number in the likelihood.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -39,8 +40,6 @@ from skcalib.links._base import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from skcalib.links.maps import Affine
 
 _NO_CURVATURE = 1e-12  # of the mean loss: forecasts that are certain and right

@@ -11,6 +11,7 @@ C|^2 / E(1 - |C|^2)`, which is 1 for labels. Their log likelihoods are divided b
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
@@ -25,8 +26,6 @@ from skcalib.links._base import minimise_convex
 from skcalib.links.basis import BY_CLASS, CONFUSION, LogitBasis
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from skcalib.links.basis_block import BasisBlock
 
 _RIDGE = 1.0  # precision of every parameter; a parameter of scale one has unit information

@@ -23,6 +23,7 @@ sorted data.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,8 +51,6 @@ from skcalib.links.averaging import (
 from skcalib.links.basis import CONFUSION, Directions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from skcalib.links.maps import Affine
 
 _FEWEST, _PER_CLASS = 5_000, 150  # samples from which one step is enough: all, and times classes

@@ -11,6 +11,7 @@ batches, to the last bit.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +20,6 @@ from scipy.special import ndtr, xlogy
 from skcalib._packing import require, require_arrays
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from skcalib.kernels import Kernel
 
 #: Sizes of the changes of the log odds.

@@ -11,11 +11,11 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from skcalib._labels import check_label_list, check_y, listed
 from skcalib._records import Record
+from skcalib._types import ArrayLike
 from skcalib._validation import check_count
 from skcalib._values import is_finite, shown
 from skcalib.kernels import Kernel

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._packing import plain, require, require_arrays
 from skcalib._parameters import completes_docstrings
+from skcalib._types import ArrayLike
 from skcalib._validation import check_count, check_indices, take_rows, to_numpy
 from skcalib.grouping import calibration_by_group
 from skcalib.grouping.by_group import MOST_GROUPS
@@ -27,14 +28,11 @@ from skcalib.monitoring._streams import (
     kept_on_error,
     one_at_a_time,
 )
-from skcalib.notions import Auto
+from skcalib.notions import Auto, NotionLike
 from skcalib.sketch import ForecastSketch
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
     from pandas import DataFrame
-
-    from skcalib.notions import NotionLike
 
 _BLOCK = 4096  # samples at a time
 _GONE = 4  # delays of an alarm without another one, after which its change is gone

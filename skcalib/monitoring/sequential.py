@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._packing import require_arrays
 from skcalib._parameters import completes_docstrings
+from skcalib._types import ArrayLike
 from skcalib.kernels import Kernel
 from skcalib.monitoring._state import StreamEstimator, write_state
 from skcalib.monitoring._streams import (
@@ -22,13 +23,10 @@ from skcalib.monitoring._streams import (
     kept_on_error,
     one_at_a_time,
 )
-from skcalib.pvalues import e_value_test
+from skcalib.pvalues import CalibrationTest, e_value_test
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from skcalib.notions import NotionLike
-    from skcalib.pvalues import CalibrationTest
 
 _BLOCK = 4096  # samples at a time
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import softmax
 from scipy.stats import pearson3
 
@@ -14,7 +13,7 @@ from skcalib._class_columns import check_column_names
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties, top_class
-from skcalib._types import Label
+from skcalib._types import ArrayLike, Label
 from skcalib._validation import check_indices, check_proba, drop_zero_weights
 from skcalib.clusters import effective_size, inflation
 from skcalib.error_intervals import ErrorInterval

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import softmax
@@ -17,6 +17,7 @@ from sklearn import config_context
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
 from skcalib._class_columns import check_column_names, classes_of_columns
@@ -31,6 +32,7 @@ from skcalib._labels import (
     unique_labels,
 )
 from skcalib._parameters import check_parameters_of, completes_docstrings
+from skcalib._types import ArrayLike
 from skcalib._validation import (
     HALF_TOLERANCE,
     check_features,
@@ -43,14 +45,8 @@ from skcalib.clusters import outside_level
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import Classwise
 from skcalib.problem import check_not_swapped, soft_classes
-from skcalib.scores import LogLoss, resolve_training_loss
+from skcalib.scores import LogLoss, LossLike, resolve_training_loss
 from skcalib.tower import weighted_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from sklearn.utils import Tags
-
-    from skcalib.scores import LossLike
 
 
 class CalibrationSamples:

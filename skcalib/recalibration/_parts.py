@@ -9,19 +9,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.utils.validation import validate_data
 
 from skcalib._chunks import Chunks, check_chunk_labels
 from skcalib._labels import check_label_list, listed
+from skcalib._types import ArrayLike
 from skcalib._validation import check_indices, check_weight, drop_zero_weights
 from skcalib.clusters import outside_level
 from skcalib.recalibration._base import Recalibrator
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
 
 _NO_WEIGHT = "has no sample of positive weight: at least one is needed."
 

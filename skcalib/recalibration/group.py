@@ -10,6 +10,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
+from skcalib._types import ArrayLike, MatrixLike, RandomState, RecalibratorLike
 from skcalib._validation import check_indices, mean_one, take_rows, weighted_rows
 from skcalib._values import shown
 from skcalib.inference import MeanInterval, mean_difference
@@ -35,9 +36,6 @@ from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import MatrixLike, RandomState, RecalibratorLike
     from skcalib.scores import LossLike
 
 _FEWEST = 20  # samples, to learn anything

@@ -6,7 +6,6 @@ import warnings
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import null_space
 from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
@@ -15,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skcalib._labels import check_label_list, listed
+from skcalib._types import ArrayLike
 from skcalib._validation import check_features, drop_zero_weights, number_of_samples
 from skcalib._values import shown
 from skcalib.clusters import effective_size, outside_level

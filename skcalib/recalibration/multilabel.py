@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of, completes_docstrings
+from skcalib._types import ArrayLike, MatrixLike, RecalibratorLike
 from skcalib._validation import check_indices
 from skcalib.problem import check_label_probabilities, indicator_problem
 from skcalib.recalibration._base import TransformerOfColumns, fit_recalibrator, recalibrated_proba
 from skcalib.recalibration.stacked import resolve_recalibrator
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from sklearn.utils import Tags
-
-    from skcalib._types import MatrixLike, RecalibratorLike
 
 _ABSENT_PRESENT = np.array([0, 1])
 

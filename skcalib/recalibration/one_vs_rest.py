@@ -13,13 +13,12 @@ from itertools import chain, combinations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._types import Bandwidth, Bins, Strategy
+from skcalib._types import ArrayLike, Bandwidth, Bins, Strategy
 from skcalib._validation import mean_one, number_of_samples
 from skcalib._values import shown
 from skcalib.clusters import outside_level
@@ -100,6 +99,11 @@ class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch, FittedFrom
     If the labels are separable, or all the same, the best parameters are infinite. The map is then
     shrunk towards the identity with the weight of a hundredth of a sample. A `ConvergenceWarning`
     is raised, unless it is the map of a class without labels among several classes.
+
+    Attributes
+    ----------
+    n_iter_ : int
+        Iterations of the longest fit.
 
     See Also
     --------
@@ -265,8 +269,6 @@ class PlattScaling(BinaryLinkRecalibrator):
         Slopes a; one map for two classes, else one for each class.
     intercept_ : array of shape (n_maps,)
         Intercepts b.
-    n_iter_ : int
-        Iterations of the longest fit.
 
     See Also
     --------
@@ -324,8 +326,6 @@ class BetaCalibration(BinaryLinkRecalibrator):
         a and b of each map.
     intercept_ : array of shape (n_maps,)
         c of each map.
-    n_iter_ : int
-        Iterations of the longest fit.
 
     See Also
     --------
@@ -371,8 +371,6 @@ class QuadraticScaling(BinaryLinkRecalibrator):
         b and a of each map: the linear and the quadratic coefficient.
     intercept_ : array of shape (n_maps,)
         c of each map.
-    n_iter_ : int
-        Iterations of the longest fit.
 
     See Also
     --------

@@ -20,6 +20,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._labels import is_one_hot
+from skcalib._types import ArrayLike
 from skcalib._validation import mean_one
 from skcalib._values import shown
 from skcalib.clusters import effective_size, outside_level
@@ -38,14 +39,11 @@ from skcalib.links.leave_out import affine_fit, one_step_is_enough
 from skcalib.recalibration._base import LogitRecalibrator, warn_if_slow
 from skcalib.recalibration._parts import FittedFromParts
 from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends
-from skcalib.scores import LogLoss
+from skcalib.scores import LogLoss, LossLike, ProperScore
 from skcalib.smoothers._base import check_folds
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
     from skcalib.links.maps import Affine
-    from skcalib.scores import LossLike, ProperScore
 
 _MOST_PARAMETERS = 1001  # of which a Hessian is computed
 _MOST_VALUES = 20  # evaluations of Newton's method
@@ -73,6 +71,13 @@ class LinkRecalibrator(LogitRecalibrator):
         Maximum number of iterations.
     tol : float, default=1e-6
         Stop where no component of the gradient is larger.
+
+    Attributes
+    ----------
+    shrinkage_ : float
+        The strength in use.
+    n_iter_ : int
+        Iterations of the last fit.
     """
 
     def __init__(
@@ -350,10 +355,6 @@ class VectorScaling(AffineRecalibrator):  # numpydoc ignore=PR02
         Slopes w.
     intercept_ : array of shape (n_classes,)
         Biases b.
-    shrinkage_ : float
-        The strength in use.
-    n_iter_ : int
-        Iterations of the last fit.
 
     See Also
     --------
@@ -409,10 +410,6 @@ class MatrixScaling(AffineRecalibrator):  # numpydoc ignore=PR02
         The matrix W.
     intercept_ : array of shape (n_classes,)
         Biases b.
-    shrinkage_ : float
-        The strength in use.
-    n_iter_ : int
-        Iterations of the last fit.
 
     See Also
     --------
@@ -442,11 +439,6 @@ class DirichletCalibration(MatrixScaling):
     The map of Kull and others (2019): that of `MatrixScaling` with a free diagonal; off-diagonal
     entries and biases are shrunk towards zero. With ``shrinkage="auto"`` temperature scaling
     remains where the free diagonal does not lower the Bayesian information criterion.
-
-    Attributes
-    ----------
-    coef_, intercept_, shrinkage_, n_iter_
-        As for `MatrixScaling`.
 
     See Also
     --------
@@ -484,11 +476,6 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         scaling. "auto" chooses it by cross-validation, as for `MatrixScaling`.
     random_state : int, default=0
         Seed of the first layers of the network.
-
-    Attributes
-    ----------
-    n_iter_ : int
-        Iterations.
 
     See Also
     --------

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._labels import one_hot
@@ -16,7 +17,7 @@ from skcalib._parallel import join_folds, run_each
 from skcalib._records import Record
 from skcalib._values import shown
 from skcalib.inference import MeanInterval, first_within_one_standard_error, mean_interval
-from skcalib.problem import ProblemSummary
+from skcalib.problem import Problem, ProblemSummary
 from skcalib.recalibration._base import (
     fit_recalibrator,
     fit_without_each,
@@ -39,17 +40,11 @@ from skcalib.recalibration.simple import (
 from skcalib.recalibration.spline import SplineScaling
 from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
 from skcalib.recalibration.venn_abers import VennAbersRecalibrator
-from skcalib.scores import resolve_loss
+from skcalib.scores import LossLike, ProperScore, resolve_loss
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sklearn.base import BaseEstimator
-
     from skcalib.links.averaging import ModelAverage
-    from skcalib.problem import Problem
-    from skcalib.scores import LossLike, ProperScore
 
 
 _FEW_CLASSES = 5  # up to which Venn-Abers predictors are compared

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
@@ -12,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from scipy.linalg import null_space
 from scipy.special import expit
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._records import Record
+from skcalib._types import CV, ArrayLike
 from skcalib._validation import check_indices, check_weight
 from skcalib._values import shown
 from skcalib.clusters import check_groups, effective_size, outside_level
@@ -49,12 +52,6 @@ from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-
-    from skcalib._types import CV
     from skcalib.scores import LossLike, ProperScore
 
 _FOLDS = 5

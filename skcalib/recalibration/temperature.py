@@ -7,13 +7,13 @@ from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq, minimize
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._fits import fit_once
 from skcalib._labels import one_hot_rows
+from skcalib._types import ArrayLike
 from skcalib.clusters import outside_level
 from skcalib.links import BiasCorrectedTemperature
 from skcalib.links._base import LogRows

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skcalib._ties import reach_of
+from skcalib._types import ArrayLike
 from skcalib._validation import mean_one
 from skcalib.notions import rests_and_classes
 from skcalib.recalibration._sketched import FittedFromSketch

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from skcalib._validation import check_confidence_level
+from skcalib._parameters import checks_parameters
+from skcalib._types import ArrayLike
 from skcalib.recalibration.improvement import CalibrationImprovement, improvement_of_losses
 from skcalib.regression.reliability import check_moments, losses
 
 
+@checks_parameters
 def dawid_sebastiani_improvement(
     y_true: ArrayLike,
     before: ArrayLike,
@@ -44,8 +45,6 @@ def dawid_sebastiani_improvement(
     after : array-like of shape (n_samples, 2), or fitted VarianceScaling
         Mean and variance with the map. Or the map itself: it is applied to `before`, and declares
         whether it is injective (``injective_``).
-    confidence_level : float, default=0.95
-        Level of the interval.
     injective : bool, default=None
         Whether different forecasts remain different. None uses the declaration of the map.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -79,7 +78,6 @@ def dawid_sebastiani_improvement(
     >>> gain.low > 0, gain.injective  # 1 - log 2 = 0.307 is possible
     (True, True)
     """
-    check_confidence_level(confidence_level)
     recalibrated: Any = after
     if hasattr(after, "transform"):
         injective = getattr(after, "injective_", None) if injective is None else injective

@@ -19,6 +19,7 @@ from scipy.spatial.distance import cdist, pdist
 from sklearn.utils import check_random_state
 
 from skcalib._parameters import checks_parameters
+from skcalib._types import ArrayLike, RandomState, RowIndex
 from skcalib._validation import check_count, mean_one, weighted_rows
 from skcalib._values import is_finite, shown
 from skcalib.errors.kernel import ResidualKernel, check_statistic, estimate
@@ -26,9 +27,6 @@ from skcalib.regression.reliability import check_moments, check_numbers
 from skcalib.significance.kernel import run_test
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import RandomState, RowIndex
     from skcalib.pvalues import CalibrationTest
 
 _SUBSAMPLE = 2000  # forecasts used to choose a bandwidth

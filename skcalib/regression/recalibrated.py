@@ -7,7 +7,6 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import check_cv
@@ -16,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of, completes_docstrings
-from skcalib._types import CV, MatrixLike
+from skcalib._types import CV, ArrayLike, MatrixLike
 from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib._values import shown
 from skcalib.estimators._base import MetaEstimator

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
+from skcalib._types import ArrayLike
 from skcalib._validation import (
     check_finite,
     check_indices,

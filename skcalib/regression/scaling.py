@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 from scipy.optimize import brentq
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from skcalib._parameters import check_parameters_of, completes_docstrings
+from skcalib._types import ArrayLike
 from skcalib._validation import check_indices
 from skcalib.regression.reliability import (
     Moments,
@@ -22,10 +24,6 @@ from skcalib.regression.reliability import (
 )
 from skcalib.scores import DawidSebastiani
 from skcalib.tower import weighted_mean
-
-if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-    from sklearn.utils import Tags
 
 
 @completes_docstrings

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import astuple, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import logit
 from scipy.stats import norm
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._fits import shared_fits
 from skcalib._formatting import limit_of_noise
 from skcalib._parallel import out_of_fold, threads_for
 from skcalib._progress import stage
+from skcalib._types import ArrayLike
 from skcalib.clusters import effective_size
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.proper import ProperEstimate, estimates_of_solved
@@ -24,8 +27,8 @@ from skcalib.errors.terms import solve_notion
 from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
 from skcalib.inference import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
 from skcalib.links.averaging import ModelAverage, add_averaged_map
-from skcalib.notions import TopLabel, resolve_notion
-from skcalib.problem import ProblemSummary
+from skcalib.notions import NotionLike, TopLabel, resolve_notion
+from skcalib.problem import Problem, ProblemSummary
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
 from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
 from skcalib.recalibration.selection import (
@@ -51,7 +54,7 @@ from skcalib.report.findings import (
 )
 from skcalib.report.subgroups import find_grouping, find_places, worst_places
 from skcalib.report.suspicions import find_suspicions
-from skcalib.scores import Brier, resolve_loss
+from skcalib.scores import Brier, LossLike, resolve_loss
 from skcalib.significance import kernel_calibration_test
 from skcalib.significance.kernel import MIN_SAMPLES
 from skcalib.smoothers._base import check_folds
@@ -59,15 +62,7 @@ from skcalib.summary import ROWS, summary_of_problem
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-
     from skcalib.grouping import GroupingLossEstimator
-    from skcalib.notions import NotionLike
-    from skcalib.problem import Problem
-    from skcalib.scores import LossLike
 
 #: Losses of a report, in the order of its table.
 LOSSES = ("brier", "log")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import indexable
 
 from skcalib._formatting import printable
@@ -16,6 +17,7 @@ from skcalib._labels import check_y
 from skcalib._parallel import seed_of
 from skcalib._parameters import checks_parameters, completes_docstrings
 from skcalib._records import frame_of
+from skcalib._types import CV, ArrayLike, MatrixLike, RandomState
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.estimators._response import make_folds
 from skcalib.inference import MeanInterval, mean_interval
@@ -28,13 +30,8 @@ from skcalib.report.report import CalibrationReport, Shown, as_json
 from skcalib.significance.comparison import compare_problems
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import ArrayLike
     from pandas import DataFrame
-    from sklearn.base import BaseEstimator
 
-    from skcalib._types import CV, MatrixLike, RandomState
     from skcalib.problem import ForecastSummary
 
 

@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skcalib._types import ArrayLike, MatrixLike
 from skcalib.decisions import decision_regret, no_saving_by_features, no_saving_shown
 from skcalib.links.averaging import averaged_map
 from skcalib.notions import Canonical, TopLabel
-from skcalib.problem import ProblemSummary
+from skcalib.problem import Problem, ProblemSummary
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import MatrixLike
     from skcalib.inference import MeanInterval
-    from skcalib.problem import Problem
     from skcalib.scores import DecisionCost
 
 _PER = 1000  # samples to which the costs of the report refer

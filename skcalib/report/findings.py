@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -19,8 +20,6 @@ from skcalib.pvalues import CalibrationTest
 from skcalib.recalibration.selection import RecalibratorSelection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from skcalib.grouping import GroupDifference, GroupingLossEstimator
     from skcalib.grouping.by_group import GroupCalibrations
     from skcalib.problem import Problem

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -37,8 +38,6 @@ from skcalib.report.subgroups import place_level
 from skcalib.report.wording import LOSS_NAMES, NOTION_NAMES, SECTIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from skcalib.report.findings import Compared, ErrorFinding, Findings, Reported
 
 #: Most classes in a table, the most harmful first.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from io import StringIO
 from typing import TYPE_CHECKING, Any
@@ -12,18 +13,15 @@ import numpy as np
 from skcalib._formatting import percent, printable
 from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
 from skcalib.displays._curves import binary_problems, check_options
-from skcalib.report.findings import noted
+from skcalib.report.findings import Reported, noted
 from skcalib.report.rendering import Picture, Pictures
 from skcalib.report.subgroups import worst_places
 from skcalib.report.wording import N_NAMED, class_label, event_name, recalibrator_name, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from matplotlib.figure import Figure
 
     from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
-    from skcalib.report.findings import Reported
 
 
 #: Most groups in a forest plot.

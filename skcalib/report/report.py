@@ -6,12 +6,22 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from skcalib._files import check_writable, write_atomically
 from skcalib._formatting import printable
 from skcalib._labels import check_y
 from skcalib._parallel import seed_of
 from skcalib._parameters import check_choice, checks_parameters, completes_docstrings
+from skcalib._types import (
+    CV,
+    ArrayLike,
+    GroupsLike,
+    Label,
+    MatrixLike,
+    RandomState,
+    ResponseMethod,
+)
 from skcalib._validation import (
     check_indices,
     check_weight,
@@ -22,9 +32,9 @@ from skcalib._validation import (
 from skcalib.decisions import score_of_decision
 from skcalib.estimators._response import held_out_problem, response_of
 from skcalib.events import only_problem
-from skcalib.grouping.by_group import calibration_by_group, take_groups
+from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group, take_groups
 from skcalib.notions import Auto
-from skcalib.problem import check_problem, check_sketch, event_last
+from skcalib.problem import ForecastSummary, Problem, check_problem, check_sketch, event_last
 from skcalib.report.analysis import binary_problem, find
 from skcalib.report.findings import versions
 from skcalib.report.page import report_page
@@ -34,13 +44,6 @@ from skcalib.report.wording import advice, headline, method, sentences, suspicio
 if TYPE_CHECKING:
     from os import PathLike
     from pathlib import Path
-
-    from numpy.typing import ArrayLike
-    from sklearn.base import BaseEstimator
-
-    from skcalib._types import CV, GroupsLike, Label, MatrixLike, RandomState, ResponseMethod
-    from skcalib.grouping.by_group import GroupCalibrations
-    from skcalib.problem import ForecastSummary, Problem
 
 
 class Shown:

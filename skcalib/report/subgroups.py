@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from skcalib._ties import merge_ties
+from skcalib._types import MatrixLike
 from skcalib._validation import take_rows
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping._candidates import encode_features, plain_rule
@@ -19,9 +21,6 @@ from skcalib.recalibration import GroupRecalibrator
 from skcalib.report.findings import GroupingFinding, Place, noted
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from skcalib._types import MatrixLike
     from skcalib.problem import Problem
 
 _MOST_RANGES = 10

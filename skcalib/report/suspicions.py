@@ -15,12 +15,12 @@ from scipy.sparse import issparse
 from scipy.special import logit
 from scipy.stats import poisson
 
+from skcalib._types import MatrixLike
 from skcalib.inference import concordance_interval, mean_interval, rate_interval
 from skcalib.notions import TopLabel
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from skcalib._types import MatrixLike
     from skcalib.problem import Problem
     from skcalib.report.findings import Gains, LogisticRecalibration
 

@@ -7,6 +7,7 @@ each other.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,16 +26,21 @@ from skcalib._formatting import (
     says_nothing,
 )
 from skcalib.report.decision import decision_advice
-from skcalib.report.findings import FEWEST_LABELS, TEST_LEVEL, versions
+from skcalib.report.findings import (
+    FEWEST_LABELS,
+    TEST_LEVEL,
+    BrierChange,
+    Confusion,
+    Findings,
+    Reported,
+    versions,
+)
 from skcalib.report.subgroups import worst_places
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from skcalib.grouping import GroupDifference
     from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
     from skcalib.inference import MeanInterval
-    from skcalib.report.findings import BrierChange, Confusion, Findings, Reported
 
 LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
 NOTION_NAMES = {

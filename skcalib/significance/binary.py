@@ -15,7 +15,6 @@ from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from scipy.stats import chi2
 from scipy.stats import t as student
@@ -23,7 +22,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._parameters import checks_parameters
-from skcalib._types import BinCount, Label, RandomState, Strategy
+from skcalib._types import ArrayLike, BinCount, Label, RandomState, Strategy
 from skcalib._validation import check_count, look_up
 from skcalib.clusters import cluster_sums, independent_size
 from skcalib.errors.isotonic_curve import label_draws

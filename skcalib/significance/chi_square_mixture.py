@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq
+
+from skcalib._types import ArrayLike
 
 #: The least p-value: the probability itself may underflow to 0.
 SMALLEST = float(np.finfo(np.float64).tiny)

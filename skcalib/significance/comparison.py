@@ -11,6 +11,7 @@ from scipy.stats import t as student
 from skcalib._formatting import pvalue_text
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
+from skcalib._types import ArrayLike, Label
 from skcalib._validation import check_indices
 from skcalib.errors.kernel import (
     ClusterKernel,
@@ -19,17 +20,12 @@ from skcalib.errors.kernel import (
     check_statistic,
     resolve_kernel,
 )
-from skcalib.notions import resolve_notion
-from skcalib.problem import ForecastSummary, Problem, check_problem
+from skcalib.notions import Notion, NotionLike, resolve_notion
+from skcalib.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.significance.windows import WindowComparison, compare_windows
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label
     from skcalib.kernels import Kernel, KernelLike
-    from skcalib.notions import Notion, NotionLike
-    from skcalib.problem import LabelsLike
 
 MIN_BLOCKS = 5
 PER_SAMPLE = ("forecast", "target", "weight")

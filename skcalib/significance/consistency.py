@@ -6,13 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.utils import check_random_state
 
 from skcalib._labels import draw_codes
 from skcalib._parallel import draw_each
 from skcalib._parameters import checks_parameters
-from skcalib._types import Label, RandomState
+from skcalib._types import ArrayLike, Label, RandomState
 from skcalib._validation import check_count
 from skcalib._values import number_of, shown
 from skcalib.errors import calibration_error

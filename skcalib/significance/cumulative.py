@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
 from skcalib._parameters import checks_parameters
 from skcalib._ties import level_starts
-from skcalib._types import Label, RandomState
+from skcalib._types import ArrayLike, Label, RandomState
 from skcalib._validation import look_up
 from skcalib.problem import LabelsLike, Problem
 from skcalib.pvalues import CalibrationTest

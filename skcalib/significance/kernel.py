@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._labels import draw_codes
 from skcalib._parameters import checks_parameters
+from skcalib._types import ArrayLike, Label, RandomState
 from skcalib._validation import check_count
 from skcalib._values import shown
 from skcalib.clusters import effective_size
@@ -40,17 +41,13 @@ from skcalib.errors.kernel import (
     takes_blocks,
 )
 from skcalib.errors.mean_embedding import Embedding, check_locations, one_problem
-from skcalib.notions import Canonical, resolve_notion
+from skcalib.notions import Canonical, NotionLike, resolve_notion
 from skcalib.problem import check_problem
 from skcalib.pvalues import CalibrationTest, at_least, monte_carlo_pvalue
 from skcalib.significance.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label, RandomState
     from skcalib.kernels import KernelLike
-    from skcalib.notions import NotionLike
 
 MIN_SAMPLES = 4
 DRAWN = "labels drawn from the forecasts"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
@@ -12,17 +13,13 @@ from scipy.stats import t as student
 
 from skcalib._parameters import checks_parameters
 from skcalib._ties import merge_ties
+from skcalib._types import ArrayLike, Label, RandomState
 from skcalib._validation import look_up
 from skcalib.clusters import cluster_sums, effective_size, inflation
 from skcalib.pvalues import CalibrationTest
 from skcalib.significance.binary import BinaryTest, check_binary, run_test
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import Label, RandomState
     from skcalib.problem import LabelsLike, Problem
 
 

@@ -10,7 +10,6 @@ from textwrap import wrap
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import brentq
 from scipy.special import expit
 from scipy.stats import t as student
@@ -19,7 +18,7 @@ from skcalib._formatting import pvalue_text, record_text
 from skcalib._labels import check_y, listed, unique_labels
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._types import Label
+from skcalib._types import ArrayLike, Label
 from skcalib._validation import check_indices, to_numpy, weighted_rows
 from skcalib._values import shown
 from skcalib.clusters import (

@@ -18,13 +18,11 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from skcalib._parallel import out_of_fold
 from skcalib._parameters import check_parameters_of
 from skcalib._ties import merge_forecasts
+from skcalib._types import CV, ArrayLike, RandomState
 from skcalib._validation import mean_one
 from skcalib._values import shown
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    from skcalib._types import CV, RandomState
     from skcalib.scores import ProperScore
 
 

@@ -13,14 +13,13 @@ from functools import partial
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import gammaln, softmax
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._types import Bandwidth, RandomState
+from skcalib._types import ArrayLike, Bandwidth, RandomState
 from skcalib._validation import look_up
 from skcalib._values import is_finite, shown
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore

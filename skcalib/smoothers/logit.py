@@ -6,9 +6,8 @@ import warnings
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from skcalib._types import CV, RandomState
+from skcalib._types import CV, ArrayLike, RandomState
 from skcalib._validation import ROW_SUM_TOLERANCE
 from skcalib.links.averaging import PER_CLASS, averaged_map
 from skcalib.smoothers._base import OutOfFoldSmoother

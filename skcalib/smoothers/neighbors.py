@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._types import ArrayLike
 from skcalib._values import is_whole, shown
 from skcalib.smoothers._base import Smoother
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 from typing import NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.optimize import isotonic_regression
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._fits import fit_once
 from skcalib._ties import level_starts, merge_ties, reach_of
-from skcalib._types import BinCount, Bins
+from skcalib._types import ArrayLike, BinCount, Bins
 from skcalib._validation import check_count, number_of_samples
 from skcalib.smoothers._base import Smoother, check_folds, cross_predict
 from skcalib.theory.bounds import parse_bins

@@ -10,12 +10,11 @@ from numbers import Integral
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy.special import expit, logit, perm
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._types import CV, RandomState
+from skcalib._types import CV, ArrayLike, RandomState
 from skcalib._values import shown
 from skcalib.clusters import cluster_sums, effective_size, independent_size, inflation
 from skcalib.smoothers._base import OutOfFoldSmoother

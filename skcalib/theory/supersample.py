@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from math import log
 
 import numpy as np
-from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state, indexable
 from sklearn.utils.multiclass import check_classification_targets
@@ -16,7 +15,15 @@ from sklearn.utils.validation import check_consistent_length
 from skcalib._labels import check_classes, check_y, one_hot, unique_labels
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._types import BinCount, Label, MatrixLike, RandomState, ResponseMethod, Strategy
+from skcalib._types import (
+    ArrayLike,
+    BinCount,
+    Label,
+    MatrixLike,
+    RandomState,
+    ResponseMethod,
+    Strategy,
+)
 from skcalib._validation import check_count, check_indices, look_up, take_rows
 from skcalib.errors import calibration_error
 from skcalib.estimators._response import classifier_proba, clone_estimator, fit_rows
