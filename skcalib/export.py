@@ -33,7 +33,7 @@ from skcalib.recalibration._base import align_columns
 if TYPE_CHECKING:
     from onnx import ModelProto
 
-__all__ = ["from_json", "to_json", "to_onnx"]
+__all__ = ["from_json", "register_converter", "to_json", "to_onnx"]
 
 _VERSION = 1
 _OPSETS = {"": 17, "ai.onnx.ml": 3}
@@ -177,14 +177,9 @@ def to_onnx(
     graph, onnx = _Graph(), _package("onnx")
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     if isinstance(last, RecalibratedClassifierCV):
-        check_is_fitted(last)
         X = np.zeros((1, model.n_features_in_), dtype) if X is None else X[:1]
-        start, answers = ([] if last is model else model.steps[:-1]), []
-        look_up(last.response_method, dict.fromkeys(("auto", "predict_proba")), "response_method")
-        for classifier, recalibrator in zip(last.estimators_, last.recalibrators_, strict=True):
-            proba = graph.classifier(start, classifier, X, last.classes_)
-            answers.append(_run(document := _document(recalibrator), proba, graph))
-        proba = graph("Mul", reduce(partial(graph, "Add"), answers), 1 / len(answers))
+        proba = graph.recalibrated([] if last is model else model.steps[:-1], last, X)
+        document = _document(last.recalibrators_[-1])
     else:
         document = _document(model)
         n_classes, values = len(document["classes"]), graph("Cast", "X")
@@ -208,31 +203,99 @@ def to_onnx(
     return found
 
 
+def register_converter() -> None:
+    """Let ``skl2onnx`` convert `RecalibratedClassifierCV`, alone and inside other models.
+
+    After the call ``skl2onnx.to_onnx`` takes models that contain it, such as a `VotingClassifier`
+    or a Pipeline, with the options "zipmap" and "nocl" of classifiers. Its input is one matrix: of
+    columns of a data frame as inputs, use :func:`to_onnx`.
+
+    Raises
+    ------
+    ImportError
+        Without the packages of ``skcalib[onnx]``.
+
+    See Also
+    --------
+    skcalib.export.to_onnx : A graph of a recalibrator or of a recalibrated classifier.
+
+    Examples
+    --------
+    >>> from skcalib.export import register_converter
+    >>> register_converter()
+    """
+    skl2onnx = _package("skl2onnx")
+    shapes = import_module("skl2onnx.common.shape_calculator")
+    skl2onnx.update_registered_converter(
+        RecalibratedClassifierCV,
+        "SkcalibRecalibratedClassifierCV",
+        shapes.calculate_linear_classifier_output_shapes,
+        _convert,
+        options={"zipmap": [True, False, "columns"], "nocl": [True, False]},
+    )
+
+
+def _convert(scope, operator, container):
+    """Add the graph of a `RecalibratedClassifierCV` to a container of skl2onnx."""
+    types, model = import_module("skl2onnx.common.data_types"), operator.raw_operator
+    label, chances = operator.outputs
+    kind = types.guess_numpy_type(operator.inputs[0].type)
+    opsets = {**container.target_opset_all}
+    opsets["ai.onnx.ml"] = max(opsets.get("ai.onnx.ml", 0), _OPSETS["ai.onnx.ml"])
+    graph = _Graph(scope.get_unique_operator_name("map"), opsets)
+    X, start = np.zeros((1, model.n_features_in_), kind), operator.inputs[0].full_name
+    proba = graph.recalibrated([], model, X, start)
+    classes = model.classes_ if model.classes_.dtype.kind in "iu" else model.classes_.astype(object)
+    if scope.get_options(model, {"nocl": False})["nocl"]:
+        classes = np.arange(len(classes))
+    best = graph("Squeeze", graph("ArgMax", proba), [1])
+    graph("Gather", classes, best, name=label.full_name)
+    graph("Cast", proba, to=types.guess_proto_type(chances.type), name=chances.full_name)
+    container.nodes += graph.nodes
+    container.initializers += graph.constants
+    container.node_domain_version_pair_sets |= set(opsets.items())
+
+
 def _package(name):
     try:
         return import_module(name)
     except ImportError as error:
-        raise ImportError(f"to_onnx needs {name}: pip install skcalib[onnx].") from error
+        raise ImportError(f"ONNX graphs need {name}: pip install skcalib[onnx].") from error
 
 
 class _Graph:
     """Nodes of a graph; a call makes one, and returns the name of its result."""
 
-    def __init__(self):
+    def __init__(self, prefix="map", opsets=_OPSETS):
         self.nodes, self.constants, self.inputs = [], [], []
+        self.prefix, self.opsets = prefix, opsets
 
     def __call__(self, op, *inputs, name=None, **attributes):
         names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
-        name, attributes = name or f"map_{len(self.nodes)}", _ATTRIBUTES.get(op, {}) | attributes
+        name = name or f"{self.prefix}_{len(self.nodes)}"
+        attributes = _ATTRIBUTES.get(op, {}) | attributes
         self.nodes.append(import_module("onnx.helper").make_node(op, names, [name], **attributes))
         return name
 
     def _constant(self, value):
-        name, array = f"constant_{len(self.constants)}", np.asarray(value)
+        name, array = f"{self.prefix}_constant_{len(self.constants)}", np.asarray(value)
         self.constants.append(import_module("onnx.numpy_helper").from_array(array, name))
         return name
 
-    def classifier(self, start, classifier, X, classes):
+    def recalibrated(self, start, model, X, source=None):
+        """Probabilities of a `RecalibratedClassifierCV` behind other steps.
+
+        The first row of X has the types of the inputs, or `source` is the name of the only one.
+        """
+        check_is_fitted(model)
+        look_up(model.response_method, dict.fromkeys(("auto", "predict_proba")), "response_method")
+        answers = []
+        for classifier, recalibrator in zip(model.estimators_, model.recalibrators_, strict=True):
+            proba = self.classifier(start, classifier, X, model.classes_, source)
+            answers.append(_run(_document(recalibrator), proba, self))
+        return self("Mul", reduce(partial(self, "Add"), answers), 1 / len(answers))
+
+    def classifier(self, start, classifier, X, classes, source):
         """Probabilities of a classifier behind other steps, as skl2onnx converts it."""
         if isinstance(classifier, FrozenEstimator):
             classifier = classifier.estimator
@@ -242,10 +305,11 @@ class _Graph:
                 f"{type(classifier).__name__}: convert it with skl2onnx, and its map with to_onnx."
             )
         model, known = Pipeline([*start, ("classifier", classifier)]), classifier.classes_
-        options = {"options": {id(model): {"zipmap": False}}, "target_opset": _OPSETS}
-        part, prefix = _package("skl2onnx").to_onnx(model, X, **options), f"part_{len(self.nodes)}_"
+        options = {"options": {id(model): {"zipmap": False}}, "target_opset": self.opsets}
+        part = _package("skl2onnx").to_onnx(model, X, **options)
+        prefix = f"{self.prefix}_part_{len(self.nodes)}_"
         for one in part.graph.input:
-            self("Identity", one.name, name=prefix + one.name)
+            self("Identity", source or one.name, name=prefix + one.name)
         made = import_module("onnx.compose").add_prefix(part, prefix).graph
         self.nodes, self.inputs = [*self.nodes, *made.node], part.graph.input
         self.constants += made.initializer
@@ -377,7 +441,7 @@ def _curve(op, a, breaks, coef):
 
 
 def _top(op, a, tolerance):
-    near = op("GreaterOrEqual", a, op("Sub", op("ReduceMax", a), tolerance))
+    near = op("GreaterOrEqual", a, op("Sub", op("GatherElements", a, op("ArgMax", a)), tolerance))
     first = op("Equal", op("CumSum", op("Cast", near), 1), 1.0)
     return op("Cast", op("And", near, first))
 
@@ -411,7 +475,7 @@ _FORM = {"skcalib": int, "map": str, "input": str, "classes": list, "steps": [di
 
 _ATTRIBUTES: dict[str, dict[str, Any]] = {
     **{"Softmax": {"axis": 1}, "LogSoftmax": {"axis": 1}, "Concat": {"axis": 1}},
-    **{"ReduceMax": {"axes": [1]}, "Cast": {"to": 11}},
+    **{"ArgMax": {"axis": 1}, "GatherElements": {"axis": 1}, "Cast": {"to": 11}},
 }
 _NUMPY = {
     **{"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.divide, "Max": np.maximum},
@@ -419,7 +483,8 @@ _NUMPY = {
     **{"And": np.logical_and, "Where": np.where, "Log": np.log, "MatMul": np.matmul},
     **{"Gather": np.take, "CumSum": np.cumsum, "Sigmoid": expit},
     **{"Softmax": partial(softmax, axis=1), "LogSoftmax": partial(log_softmax, axis=1)},
-    "ReduceMax": partial(np.max, axis=1, keepdims=True),
+    **{"GatherElements": partial(np.take_along_axis, axis=1)},
+    **{"ArgMax": partial(np.argmax, axis=1, keepdims=True)},
     "ReduceSum": lambda a, axes: a.sum(axis=1, keepdims=True),
     "Concat": lambda *of: np.concatenate(of, axis=1),
     "Cast": lambda a: a.astype(np.float64),

@@ -129,7 +129,7 @@ class ProbaScorer(Scorer):
     def __repr__(self) -> str:
         options = "".join(f", {name}={value!r}" for name, value in self.kwargs.items())
         sign = "" if self.greater_is_better else "neg "
-        return f"{type(self).__name__}({sign}{self.metric.__name__}{options})"
+        return f"{type(self).__name__}({sign}{self.metric.__name__.lstrip('_')}{options})"
 
 
 class GroupingScorer(Scorer):
@@ -155,7 +155,8 @@ class GroupingScorer(Scorer):
         return f"{type(self).__name__}(neg grouping_loss{options})"
 
 
-class DecisionRegretScorer(Scorer):
+@completes_docstrings
+class DecisionRegretScorer(ProbaScorer):
     """Scorer of a decision: minus what recalibration would save.
 
     The scorer returns minus the part ``calibration`` of :func:`~skcalib.decision_regret`, in units
@@ -175,8 +176,6 @@ class DecisionRegretScorer(Scorer):
         Cost of each decision for each class, in the order of ``estimator.classes_``.
     pos_label : label, default=None
         The positive class of a `threshold`; by default the last one of ``estimator.classes_``.
-    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        As in `ProbaScorer`.
 
     Raises
     ------
@@ -196,26 +195,16 @@ class DecisionRegretScorer(Scorer):
         pos_label: Label = None,
         response_method: ResponseMethod = "auto",
     ) -> None:
-        super().__init__()
         score_of_decision(threshold, costs)  # raises for invalid ones
-        self.threshold = threshold
-        self.costs = costs
-        self.pos_label = pos_label
-        self.response_method = response_method
+        options: dict[str, Any] = {"threshold": threshold, "costs": costs, "pos_label": pos_label}
+        given = {name: value for name, value in options.items() if value is not None}
+        super().__init__(_calibration_regret, response_method=response_method, **given)
 
-    def _value(self, estimator, X, y, sample_weight):
-        proba = classifier_proba(estimator, X, response_method=self.response_method)
-        proba, classes = align_classes(proba, classes_of(estimator), y)
-        one_event = self.costs is None and proba.shape[1] > 2
-        how = {"threshold": self.threshold, "costs": self.costs, "pos_label": self.pos_label}
-        how |= {"notion": "top_label" if one_event else "canonical"}
-        found = decision_regret(y, proba, sample_weight=sample_weight, labels=classes, **how)
-        return found.calibration.estimate
 
-    def __repr__(self) -> str:
-        event = "" if self.pos_label is None else f", pos_label={self.pos_label!r}"
-        cost = f"threshold={self.threshold!r}" if self.costs is None else f"costs={self.costs!r}"
-        return f"{type(self).__name__}(neg decision_regret, {cost}{event})"
+def _calibration_regret(y_true, y_proba, **options):
+    one_event = "costs" not in options and y_proba.shape[1] > 2
+    notion = "top_label" if one_event else "canonical"
+    return decision_regret(y_true, y_proba, notion=notion, **options).calibration.estimate
 
 
 class _RecalibratedLoss(Scorer):

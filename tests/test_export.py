@@ -16,7 +16,7 @@ from public_estimators import RECALIBRATORS
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -25,11 +25,11 @@ from sklearn.svm import LinearSVC
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
-from skcalib.export import from_json, to_json, to_onnx
+from skcalib.export import from_json, register_converter, to_json, to_onnx
 from skcalib.links import BinaryMap
 
 duckdb, pandas = pytest.importorskip("duckdb"), pytest.importorskip("pandas")
-onnxruntime, _ = pytest.importorskip("onnxruntime"), pytest.importorskip("skl2onnx")
+onnxruntime, skl2onnx = pytest.importorskip("onnxruntime"), pytest.importorskip("skl2onnx")
 close = partial(np.testing.assert_allclose, rtol=0, atol=1e-12)
 GUIDE = Path(__file__).parents[1] / "doc" / "user_guide" / "deploy_a_map.rst"
 pytestmark = pytest.mark.skipif(not GUIDE.exists(), reason="the documentation is not here")
@@ -159,6 +159,35 @@ def test_trees_and_a_frame():
     assert {one.name for one in graph.graph.input} >= {*"ad"}
 
 
+LOGISTIC, FOREST = LogisticRegression(), RandomForestClassifier(20, random_state=0)
+CHAINS = {
+    "alone": s.RecalibratedClassifierCV(LOGISTIC, "platt", cv=3),
+    "forest": make_pipeline(StandardScaler(), s.RecalibratedClassifierCV(FOREST, "isotonic", cv=3)),
+    "top": s.RecalibratedClassifierCV(LOGISTIC, s.LabelFrequency(), cv=2),
+    "vote": VotingClassifier(
+        [(str(k), s.RecalibratedClassifierCV(LOGISTIC, k, cv=2)) for k in ("auto", "beta")],
+        voting="soft",
+        flatten_transform=False,
+    ),
+}
+
+
+@pytest.mark.parametrize("opset", [None, {"": 15, "ai.onnx.ml": 3}, {"": 21, "ai.onnx.ml": 3}])
+@pytest.mark.parametrize("name", CHAINS)
+def test_models_that_contain_a_recalibrated_classifier(name, opset):
+    X, y = make_classification(600, 6, n_informative=4, n_classes=3, random_state=0)
+    register_converter()
+    for dtype, classes in ((np.float32, np.arange(3)), (np.float64, np.array(["a", "b", "c"]))):
+        model, data = clone(CHAINS[name]).fit(X, classes[y]), X.astype(dtype)
+        options = {"zipmap": False} | ({"nocl": True} if name == "top" else {})
+        graph = skl2onnx.to_onnx(model, data[:1], options={id(model): options}, target_opset=opset)
+        session = onnxruntime.InferenceSession(graph.SerializeToString())
+        label, proba = session.run(None, {"X": data})
+        assert ((model.classes_[label] if name == "top" else label) == model.predict(data)).all()
+        assert proba.dtype == dtype
+        close(proba, model.predict_proba(data), atol=1e-6 if dtype is np.float32 else 1e-12)
+
+
 Y, P = samples(200, 2)
 PLATT, OWN_LINK = s.PlattScaling().fit(P, Y), s.PlattScaling().fit(P, Y)
 OWN_LINK._maps[0].link = BinaryMap()
@@ -196,7 +225,9 @@ def test_what_is_refused(message):
 
 def test_a_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(ImportError, match=r"^to_onnx needs onnx: pip install skcalib\[onnx\]\.$"):
+    with pytest.raises(
+        ImportError, match=r"^ONNX graphs need onnx: pip install skcalib\[onnx\]\.$"
+    ):
         to_onnx(PLATT)
 
 

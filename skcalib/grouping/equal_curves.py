@@ -126,8 +126,6 @@ def calibration_curve_equality_test(
         Number of draws of the signs of clusters.
     random_state : int, RandomState instance or None, default=0
         Seed of these draws.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Importance weights.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, which may have samples in both windows.
 

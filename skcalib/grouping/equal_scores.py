@@ -182,8 +182,6 @@ def differences_at_equal_scores(
         predicted class is right.
     X : array-like of shape (n_samples, n_features)
         Features: numbers, and in data frames categories. Missing values are allowed.
-    pos_label : label, default=None
-        The event of two classes; by default the last.
     confidence_level : float, default=0.95
         One minus the false discovery rate, and the level of the intervals.
     random_state : int, RandomState instance or None, default=0

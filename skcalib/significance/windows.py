@@ -234,8 +234,6 @@ def compare_windows(
         "ks" or "ici".
     notion : {"auto", "top_label", "canonical"} or Notion, default="auto"
         The event: the positive class of two, or whether the prediction is right.
-    sample_weight : array-like of shape (n_samples,), default=None
-        Importance weights.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient. A cluster must lie in one window.
 

@@ -68,7 +68,8 @@ VALID = {
     "PartitionerLike": {"None"},
     "RecalibratorLike": {"None"},
     "Label": {"None", "0", "True"},  # True is the class 1
-    **dict.fromkeys(("Callable[..., float]", "Callable[..., np.ndarray]"), {"lambda"}),
+    "Callable[..., float]": {"lambda"},
+    "Callable[..., np.ndarray]": {"lambda"},
 }
 #: The same for the name of a parameter.
 VALID_NAMES = {
