@@ -210,12 +210,13 @@ def tests_of(path, root):
         for one in sorted(tests.rglob("test_*.py"))
         if f"skcalib.{module_of(place)}" in one.read_text(encoding="utf-8")
     ]
-    laws = sorted((tests / "laws").glob("test_*.py"))
+    recorded = tests / "laws" / "test_recorded_numbers.py"
+    laws = [recorded, *sorted((tests / "laws").glob("test_*.py"))]
     more = [tests / "test_golden.py", *sorted(tests.glob("test_*.py"))]
     public = [
         tests / "public" / f"test_{name}.py" for name in ("parameters", "robustness", "messages")
     ]
-    chosen = [*named, *users, *own, *laws, *more, *public]
+    chosen = [*named, recorded, *users, *own, *laws, *more, *public]
     skipped = ("studies", "documentation", "typing")
     chosen = [one for one in chosen if not any(word in one.parts for word in skipped)]
     return [str(one) for one in dict.fromkeys(chosen) if one.exists()]
