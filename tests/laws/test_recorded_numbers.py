@@ -24,8 +24,11 @@ from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression
 
 import skcalib as s
+from skcalib import kernels, links, scores
+from skcalib.export import from_json, to_json
 from skcalib.grouping import differences_at_equal_scores, grouping_improvement
-from skcalib.scores import LogLoss
+from skcalib.notions import ClassGroups, Classwise, TopK
+from skcalib.scorers import DecisionRegretScorer, DecompositionScorer
 
 FILE = Path(__file__).with_suffix(".json")
 
@@ -82,7 +85,7 @@ def smoothed(smoother, y, P, X, weight):
     only_labels = (s.smoothers.CrossFitted, s.smoothers.LogitSmoother, s.smoothers.SplineSmoother)
     if issubclass(smoother, only_labels):
         return found
-    losses = LogLoss().loss(target, P)
+    losses = scores.LogLoss().loss(target, P)
     return *found, one.smooth(losses), one.smooth_held_out(losses)
 
 
@@ -127,39 +130,132 @@ def sketches(y, P, X, weight):
     return found, s.decision_regret(one, threshold=0.4, **event)
 
 
-def others(y, P, X, weight):
-    """Functions and maps that take features, votes or target samples."""
+def features(y, P, X, weight):
+    """Functions and maps that take features or votes."""
     draws = (y[:, None] + (X > 1.2)) % P.shape[1]
     votes = np.array([np.bincount(row, minlength=P.shape[1]) for row in draws])
     map_ = s.GroupRecalibrator(random_state=0).fit(P, y, features=X)
+    moments = np.column_stack([X[:, 0], 1 + P[:, 0]])
     return [
-        s.soft_label_decomposition(votes, P),
+        [s.soft_label_decomposition(votes, P, loss=loss) for loss in ("brier", "log")],
         map_.predict_proba(P[:30], features=X[:30]),
         differences_at_equal_scores(y, P, X, random_state=0),
         grouping_improvement(y, P, flat(P, 0.8), X),
-        s.VarianceScaling()
-        .fit(np.column_stack([X[:, 0], 1 + P[:, 0]]), X[:, 1])
-        .transform(np.column_stack([X[:9, 2], 1 + P[:9, 1]])),
+        s.VarianceScaling().fit(moments, X[:, 1]).transform(moments[:9]),
     ]
 
 
+def models(y, P, X, weight):
+    """Meta-estimators and scorers of a classifier."""
+    model = LogisticRegression().fit(X, y)
+    found = [s.get_scorer(name)(model, X, y, sample_weight=weight) for name in NAMES]
+    found += [DecompositionScorer(cv=3)(model, X, y), DecisionRegretScorer(0.3)(model, X, y)]
+    candidates = [s.TemperatureScaling(), s.IsotonicRecalibrator()]
+    for chosen in ({"recalibrator": "platt"}, {"recalibrator": "select", "candidates": candidates}):
+        fitted = s.RecalibratedClassifierCV(model, cv=3, ensemble=True, **chosen).fit(X, y, weight)
+        found.append(fitted.predict_proba(X[:30]))
+    several = s.MultilabelRecalibrator("platt").fit(P[:, :2], np.eye(P.shape[1])[y, :2], weight)
+    regressor = s.RecalibratedRegressorCV(cv=3).fit(X[:, :3], X[:, 3])
+    found += [several.predict_proba(P[:30, :2]), regressor.predict(X[:9, :3], return_std=True)]
+    found.append(answers(s.CalibrationErrorEstimator(model, cv=3).fit(X, y, weight), None))
+    options = {"n_supersamples": 2, "n_draws": 4, "n_bins": 4}
+    return [*found, s.evaluate_supersample(model, X, y == 0, **options)]
+
+
+def shifts(y, P, X, weight):
+    """Class frequencies of a target, and maps from chunks and in JSON."""
+    target = P ** [1.3, *[1.0] * (P.shape[1] - 1)]
+    shift = s.LabelShiftRecalibrator().fit(P, y, weight)
+    shift.adapt(target / target.sum(axis=1, keepdims=True))
+    chunks, labels = [(P[::2], y[::2]), (P[1::2], y[1::2])], np.unique(y)
+    in_parts = s.PlattScaling(labels=labels), s.VectorScaling(labels=labels)
+    return [
+        answers(shift, P[:20]),
+        [one.fit_chunks(chunks).predict_proba(P[:9]) for one in in_parts],
+        [from_json(to_json(quick(one).fit(P, y))).predict_proba(P[:20]) for one in EXPORTED],
+    ]
+
+
+def blocks(y, P, X, weight):
+    """Scores, links, kernels and notions of the same forecasts, bounds, and combined tests."""
+    target, n_classes, found = np.eye(P.shape[1])[y], P.shape[1], []
+    for score in SCORES:
+        found += [score.entropy(P), score.loss(target, P), score.divergence(flat(P, 2), P)]
+        found += [score.loss_gradient(target, P), score.logit_loss(target, np.log(P))]
+    for link in LINKS:
+        link = link.prepare(np.log(P))
+        theta = link.start(n_classes)
+        theta = theta + 0.1 * np.cos(np.arange(len(theta)))
+        found += [link.apply(theta, np.log(P)), link.vjp(theta, np.log(P), target)]
+    for kernel in KERNELS:
+        fitted = kernel.for_data(P)
+        found += [fitted.bound(), fitted(P[:20], P[20:50]), fitted.pairs(P[:20], P[20:40])]
+    for notion in (TopK(min(2, n_classes - 1)), ClassGroups([[0]]), Classwise()):
+        found.append(list(notion.problems(P, target)))
+    for norm, n_bins in ((1, 5), (2, 9)):
+        found += [s.optimal_n_bins(len(y), lipschitz=norm), s.ece_bias_bound(len(y), n_bins)]
+        found += [s.ece_generalization_bound(len(y), n_bins, ecmi=0.1 * norm)]
+    tests = s.kernel_calibration_test(y, P), s.corp_test(y, P, notion="top_label", n_resamples=99)
+    return found, [s.combine_tests(tests, method=one) for one in ("fisher", "calibrated")]
+
+
+def intervals(metric, y, P, X, weight):
+    """Each method of intervals that a metric has."""
+    options = {"n_resamples": 9, "confidence_level": 0.5, "random_state": 0, "metric": metric}
+    found = []
+    for method in ("auto", "delta", "jackknife", "subsampling", "bootstrap"):
+        try:
+            found.append(s.calibration_error_interval(y, P, method=method, **options))
+        except ValueError:
+            found.append(len(method))
+    return found
+
+
+def large(y, P, X, weight):
+    """Ways of computation for many samples."""
+    rng = np.random.default_rng(len(y))
+    rows = rng.integers(0, len(y), 3000)
+    P = softmax(np.log(P[rows]) + 0.3 * rng.normal(size=(3000, P.shape[1])), axis=1)
+    smoothers = s.smoothers.DirichletKernel("scott"), s.smoothers.NearestNeighborsSmoother()
+    event = {"notion": "classwise"} if P.shape[1] > 2 else {}
+    found = [s.proper_calibration_error(y[rows], P, smoother=one, **event) for one in smoothers]
+    return found, s.corp_decomposition(y[rows], P, notion="top_label")
+
+
+NAMES = s.get_scorer_names()
+SCORES = [scores.Spherical(), scores.ClasswiseLogLoss(), scores.LogLoss(), scores.Brier()]
+SCORES += [scores.FDivergence(None, one) for one in ("kl", "chi2", "jensen_shannon")]
+LINKS = [links.VectorMap(), links.MatrixMap(), links.DirichletMap(), links.MonotonePieces(4)]
+LINKS += [links.BiasCorrectedTemperature(), links.MonotoneNetwork(hidden=3, n_grid=20)]
+KERNELS = [kernels.LaplacianKernel(), kernels.GaussianKernel(), 2 * kernels.LaplacianKernel(0.5)]
+EXPORTED = [s.PlattScaling, s.BetaCalibration, s.IsotonicRecalibrator, s.VectorScaling]
+EXPORTED += [s.KernelRecalibrator, s.SplineScaling, s.VennAbersRecalibrator, s.ModelAverageScaling]
+METRICS = (
+    "brier",
+    "log",
+    "l1",
+    "ece",
+    "l2",
+    "debiased_l2",
+    "max",
+    "ks",
+    "simplex",
+    "kernel",
+    "ici",
+)
 OPTIONS = ({}, {"loss": "log"}, {"notion": "classwise"})
+OWN = (report, streams, sketches, features, models, shifts, blocks, large)
 TABLE = {
     **{str(recipe): partial(called, recipe) for recipe in (*FORECASTS, *MOMENTS)},
     **{one.__name__: partial(mapped, one) for one in RECALIBRATORS},
     **{one.__name__: partial(smoothed, one) for one in SMOOTHERS},
-    **{
-        f"estimated {[*one.values()]}": partial(estimated, one)
-        for one in (*OPTIONS, {"method": "direct"})
-    },
-    **{
-        f"grouped {[*one.values()]}": partial(grouped, one)
-        for one in (*OPTIONS, {"method": "partition"})
-    },
-    **{one.__name__: one for one in (report, streams, sketches, others)},
-}
-
-
+    **{f"estimated {[*one.values()]}": partial(estimated, one)
+       for one in (*OPTIONS, {"method": "direct"})},
+    **{f"grouped {[*one.values()]}": partial(grouped, one)
+       for one in (*OPTIONS, {"method": "partition"})},
+    **{f"interval {one}": partial(intervals, one) for one in METRICS},
+    **{one.__name__: one for one in OWN},
+}  # fmt: skip
 #: What draws from or fits models of other packages, whose numbers change with their versions.
 OF_OTHERS = ("calibration_e_value", "decision_regret", "EnsembleTemp", "grouped", "report")
 VERSIONS = [one.__version__.rpartition(".")[0] for one in (np, scipy, sklearn)]
