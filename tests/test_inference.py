@@ -4,6 +4,7 @@ from scipy.stats import binom, binomtest, norm, ttest_1samp
 from sklearn.metrics import roc_auc_score
 
 from skcalib.inference import (
+    clopper_pearson,
     concordance_interval,
     first_within_one_standard_error,
     mean_difference,
@@ -66,6 +67,8 @@ def test_rates_are_those_of_scipy(hits):
         found = rate_interval(label, confidence_level=level)
         assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
         assert found.standard_error > 0
+    tiny = clopper_pearson(np.array([1e-300, 1 - 1e-16]), np.array([2.5, 2.5]), 0.95)
+    assert np.isfinite(tiny).all()
 
 
 def test_infinite_losses_are_compared_in_pairs():

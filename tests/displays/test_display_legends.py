@@ -116,6 +116,7 @@ def test_legend_covers_nothing(kind, strategy):
     ("kind", "strategy"), rotated(WORLDS, ["isotonic", "quantile", "smooth"], 1)
 )
 def test_legend_with_a_name_in_large_and_small_axes_covers_nothing(kind, strategy):
+    """In axes of a user the figure makes no room: a legend below may leave a small figure."""
     y, p = world(kind)
     large, small = (
         plt.subplots(figsize=size, layout="constrained")[1] for size in ((5, 5.7), (3.4, 4))
@@ -123,14 +124,10 @@ def test_legend_with_a_name_in_large_and_small_axes_covers_nothing(kind, strateg
     named = draw(y, p, strategy=strategy, name="GradientBoosting", ax=large, n_resamples=39)
     check(named)
     check(named.plot(small))
-
-
-@pytest.mark.parametrize(("kind", "size"), rotated(WORLDS, [(6.4, 4.8), (12, 4), (3.4, 3.4)], 2))
-def test_legend_in_axes_of_the_user_covers_nothing(kind, size):
-    """There the figure makes no room, so that a legend below may leave a small figure."""
-    y, p = world(kind)
-    ax = plt.subplots(1, 2 if size[0] > 10 else 1, figsize=size, squeeze=False)[1][0, 0]
-    check(draw(y, p, ax=ax, n_resamples=39), inside_figure=False)
+    sizes = [(6.4, 4.8), (12, 4), (3.4, 3.4)]
+    for size in [sizes[(WORLDS.index(kind) + k) % 3] for k in range(2)]:
+        ax = plt.subplots(1, 2 if size[0] > 10 else 1, figsize=size, squeeze=False)[1][0, 0]
+        check(named.plot(ax), inside_figure=False)
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -182,23 +179,14 @@ def test_legends_of_ten_classes_cover_nothing():
     assert texts == ["95 % consistency band", "Perfectly calibrated"]
 
 
-def test_legend_of_maps_covers_nothing():
+def test_legend_of_maps_and_of_errors_covers_nothing():
     y, p = world("over-confident")
-    maps = [
-        one.fit(p, y) for one in (s.TemperatureScaling(), s.PlattScaling(), s.BetaCalibration())
-    ]
-    display = s.RecalibrationDisplay.from_recalibrators(
-        [*maps, s.IsotonicRecalibrator().fit(p, y)], p
-    )
+    maps = s.TemperatureScaling(), s.PlattScaling(), s.BetaCalibration(), s.IsotonicRecalibrator()
+    display = s.RecalibrationDisplay.from_recalibrators([one.fit(p, y) for one in maps], p)
     check(display)
     assert len({str(line.get_linestyle()) + str(line._dash_pattern) for line in display.line_}) == 4
-
-
-def test_legend_of_errors_covers_nothing():
-    y, p = world("over-confident")
-    display = s.EstimationDisplay.from_predictions(
-        y, p, errors=["ece", "rbs", "ks"], n_repeats=2, truth=0.1
-    )
+    options = {"errors": ["ece", "rbs", "ks"], "n_repeats": 2, "truth": 0.1}
+    display = s.EstimationDisplay.from_predictions(y, p, **options)
     check(display)
     assert len({line.get_marker() for line in display.line_}) == 3
 
@@ -206,13 +194,10 @@ def test_legend_of_errors_covers_nothing():
 # What they say
 
 
-def test_a_curve_without_a_name_is_not_called_classifier():
+def test_curves_without_a_name_and_numbers_of_the_top_label():
     display = draw(*world("forest"))
     assert display.name is None
     assert display.line_.get_label().startswith("Calibration curve\nBrier calibration error\n")
-
-
-def test_number_of_the_top_label_says_so():
     data = make_tempered_simplex(600, 3, random_state=0)
     display = draw(data.y, data.y_proba, band=None)
     error = s.proper_calibration_error(data.y, data.y_proba, notion="top_label")
@@ -278,7 +263,7 @@ def test_properties_of_lines_reach_the_line():
             shown.plot(colour="red")
 
 
-def test_overlaid_curves_differ_without_colour():
+def test_overlaid_curves_differ_without_colour_and_folds_do_not(folds):
     y, p = world("over-confident")
     ax, styles, markers = None, [], []
     for k in range(5):
@@ -287,9 +272,6 @@ def test_overlaid_curves_differ_without_colour():
         styles.append(str(display.line_._unscaled_dash_pattern))
         markers.append(display.line_.get_marker())
     assert len(set(styles)) == len(set(markers)) == 5
-
-
-def test_folds_share_a_style(folds):
     results, X, y = folds
     display = s.ReliabilityDisplay.from_cv_results(results, X, y, legend=False)
     assert len({(line.get_color(), line.get_linestyle()) for line in display.line_}) == 1

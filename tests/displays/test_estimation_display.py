@@ -181,6 +181,11 @@ def test_artists(world):
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert texts[:2] == ["A: ECE", "A: Root Brier score"] and len(texts) == 6
     assert "95 % of the subsamples" in texts and "truth" in texts
+    first = draw(world.y, world.y_proba, errors="ece", n_repeats=2, name="confident")
+    second = draw(world.y, world.posterior, errors="ece", n_repeats=2, ax=first.ax_, name="true")
+    assert second.ax_ is first.ax_ and second.line_.get_color() != first.line_.get_color()
+    texts = [text.get_text() for text in first.ax_.get_legend().get_texts()]
+    assert texts[:2] == ["confident: ECE", "true: ECE"]
 
 
 def test_what_is_switched_off_is_not_drawn(world):
@@ -195,34 +200,24 @@ def test_what_is_switched_off_is_not_drawn(world):
     assert display.plot() is display and display.band_ is not None and display.ax_ is not ax
 
 
-def test_displays_are_overlaid_in_colours_of_their_own(world):
-    first = draw(world.y, world.y_proba, errors="ece", n_repeats=2, name="confident")
-    second = draw(world.y, world.posterior, errors="ece", n_repeats=2, ax=first.ax_, name="true")
-    assert second.ax_ is first.ax_ and second.line_.get_color() != first.line_.get_color()
-    texts = [text.get_text() for text in first.ax_.get_legend().get_texts()]
-    assert texts[:2] == ["confident: ECE", "true: ECE"]
-
-
 # What is hard, and what is refused
 
 
-def test_few_samples_and_missing_classes():
+def test_few_samples_missing_classes_and_errors_of_every_form(world):
     (curve,) = draw([1], [0.7], errors="ece", labels=[0, 1]).curves
     assert curve.size.tolist() == [1] and curve.mean == pytest.approx([0.3])
     assert curve.prediction == pytest.approx([0.3])  # nothing is left to chance
     y, proba = [0, 0, 0, 2], [[0.8, 0.1, 0.1], [0.5, 0.3, 0.2], [1, 0, 0], [0, 0, 1]]
     for curve in draw(y, proba, errors=["ece", "rbs", "ks"], labels=[0, 1, 2]).curves:
         assert curve.size.tolist() == [2, 3, 4] and np.isfinite(curve.mean).all()
-
-
-def test_errors_of_every_form(world):
-    y, proba = world.y[:200], world.y_proba[:200]
     log = partial(s.proper_calibration_error, loss="log", notion="top_label")
     errors = ["ece", s.root_brier_score, log, s.ks_calibration_error]
-    names = [curve.name for curve in draw(y, proba, errors=errors, n_repeats=1).curves]
-    assert names == ["ECE", "root_brier_score", "proper_calibration_error", "ks_calibration_error"]
-    weight = np.ones(200)
-    assert len(draw(y, proba, errors=errors, n_repeats=1, sample_weight=weight).curves) == 4
+    for weight in (None, np.ones(200)):
+        display = draw(world.y[:200], world.y_proba[:200], errors=errors, n_repeats=1,
+                       sample_weight=weight)  # fmt: skip
+        assert [curve.name for curve in display.curves] == [
+            "ECE", "root_brier_score", "proper_calibration_error", "ks_calibration_error",
+        ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

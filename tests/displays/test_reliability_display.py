@@ -11,7 +11,7 @@ from matplotlib.text import Text
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 from scipy.special import expit, logit, xlogy
-from scipy.stats import binomtest, chi2
+from scipy.stats import chi2
 from sklearn.calibration import CalibrationDisplay
 from sklearn.datasets import load_iris
 from sklearn.isotonic import IsotonicRegression
@@ -23,7 +23,6 @@ from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
 from skcalib.displays._curves import make_curve
 from skcalib.errors.isotonic_curve import _isotonic_interval, consistency_band
-from skcalib.inference import clopper_pearson
 from skcalib.notions import Canonical, ClassGroups, TopLabel
 from skcalib.problem import Problem
 from skcalib.smoothers import (
@@ -73,27 +72,52 @@ def test_a_smoother_is_a_strategy(binary, smoother, band):
     assert np.all((curve.low >= 0) & (curve.low <= curve.high) & (curve.high <= 1))
 
 
-# The consistency band
+# The bands
+
+
+def inside_at_five_points(smoother, n_samples, n_sets, world, band):
+    """Shares of data sets in which the band of a curve holds what it should, at five scores."""
+    rng, inside = np.random.RandomState(0), []
+    for _ in range(n_sets):
+        score, truth = world(rng, n_samples)
+        target = pairs((rng.random_sample(n_samples) < truth) * 1.0)
+        problem = Problem(pairs(score), target, np.ones(n_samples), np.arange(2))
+        curve = make_curve(smoother, problem)
+        low, high, held = band(curve, problem, truth, rng)
+        at = np.linspace(0, len(low) - 1, 5).astype(int)
+        inside.append(((low <= held) & (held <= high))[at])
+    return np.mean(inside, axis=0)
 
 
 @pytest.mark.parametrize(
     "smoother", [IsotonicSmoother(), QuantileBins(5), UniformBins(5), DirichletKernel(0.05)]
 )
 def test_consistency_band_holds_calibrated_curves_as_often_as_it_says(smoother):
-    rng = np.random.RandomState(0)
-    inside = []
-    for _ in range(200):
-        p = rng.beta(0.7, 0.7, 150)
-        target = pairs((rng.random_sample(150) < p) * 1.0)
-        problem = Problem(pairs(p), target, np.ones(150), np.arange(2))
-        curve = make_curve(smoother, problem)
-        low, high = consistency_band(curve, problem, 0.8, 49, rng)
-        at = np.linspace(0, len(low) - 1, 5).astype(int)
-        inside.append(((low <= curve.prob_true) & (curve.prob_true <= high))[at])
-    frequency = np.mean(inside, axis=0)
-    # At least .8 at each of five points, within four standard errors, and not far above on average.
+    """At least .8 at each of five points, within four standard errors, and not far above."""
+
+    def calibrated(rng, n):
+        return (rng.beta(0.7, 0.7, n),) * 2
+
+    def band(curve, problem, truth, rng):
+        return *consistency_band(curve, problem, 0.8, 49, rng), curve.prob_true
+
+    frequency = inside_at_five_points(smoother, 150, 200, calibrated, band)
     assert np.all(frequency > 0.8 - 4 * np.sqrt(0.8 * 0.2 / 200))
     assert frequency[1:-1].mean() < 0.9
+
+
+@pytest.mark.parametrize("smoother", [QuantileBins(5), UniformBins(5), DirichletKernel(0.02)])
+def test_binomial_confidence_band_covers_the_average_of_the_curve(smoother):
+    def tempered(rng, n):
+        posterior = rng.random_sample(n)
+        return expit(logit(posterior) / 0.6), posterior
+
+    def band(curve, problem, truth, rng):
+        low, high = curve.confidence(0.95, 100, np.random.RandomState(0))
+        return low, high, curve.refit(truth[:, None])[:, 0]
+
+    covered = inside_at_five_points(smoother, 300, 150, tempered, band)
+    assert np.all(covered > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 150))
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
@@ -113,48 +137,6 @@ def test_consistency_band_follows_seed_and_chunks(binary, monkeypatch):
     assert not np.array_equal(first, draw(*binary, random_state=1).curves[0].low)
     monkeypatch.setattr("skcalib.errors.isotonic_curve._ENTRIES", 3 * len(binary[0]))
     assert_array_equal(first, draw(*binary).curves[0].low)
-
-
-# The confidence band
-
-
-def tempered(rng, n):
-    posterior = rng.random(n)
-    return expit(logit(posterior) / 0.6), posterior
-
-
-def coverage(smoother, world, n, repetitions, truth_of):
-    rng = np.random.default_rng(0)
-    inside = []
-    for _ in range(repetitions):
-        score, truth = world(rng, n)
-        label = (rng.random(n) < truth) * 1.0
-        problem = Problem(pairs(score), pairs(label), np.ones(n), np.arange(2))
-        curve = make_curve(smoother, problem)
-        low, high = curve.confidence(0.95, 100, np.random.RandomState(0))
-        expected = truth_of(curve, score, truth)
-        at = np.linspace(0, len(low) - 1, 5).astype(int)
-        inside.append(((low <= expected) & (expected <= high))[at])
-    return np.mean(inside, axis=0)
-
-
-def smoothed_truth(curve, score, truth):
-    return curve.refit(truth[:, None])[:, 0]
-
-
-@pytest.mark.parametrize("smoother", [QuantileBins(5), UniformBins(5), DirichletKernel(0.02)])
-def test_binomial_confidence_band_covers_the_average_of_the_curve(smoother):
-    covered = coverage(smoother, tempered, 300, 150, smoothed_truth)
-    assert np.all(covered > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 150))
-
-
-def test_clopper_pearson_is_scipys_and_takes_any_size():
-    for hits, size in ((0, 7), (3, 7), (7, 7), (40, 100)):
-        expected = binomtest(hits, size).proportion_ci(0.9, method="exact")
-        found = clopper_pearson(np.array([hits / size]), np.array([float(size)]), 0.9)
-        assert_allclose(np.ravel(found), expected, atol=1e-12)
-    tiny = clopper_pearson(np.array([1e-300, 1 - 1e-16]), np.array([2.5, 2.5]), 0.95)
-    assert np.isfinite(tiny).all()
 
 
 def test_isotonic_interval_ends_where_the_deviance_says():
@@ -213,31 +195,24 @@ def test_unequal_weights_widen_the_confidence_band(binary, strategy):
 # The picture
 
 
-def test_attributes_and_labels(binary):
-    y, p = binary
-    display = draw(y, p, name="Model")
-    curve = display.curves[0]
-    assert_array_equal(display.line_.get_xdata(), curve.prob_pred)
-    assert_array_equal(display.line_.get_ydata(), curve.prob_true)
-    assert display.figure_ is display.ax_.figure
-    assert display.ax_.get_aspect() == 1
-    assert display.ax_.get_xlabel() == "Predicted probability of class 1"
-    assert display.ax_.get_ylabel() == "Observed frequency of class 1"
+def test_attributes_labels_and_histogram(binary):
+    display = draw(*binary, name="Model")
+    curve, ax = display.curves[0], display.ax_
+    assert_array_equal(display.line_.get_xydata().T, [curve.prob_pred, curve.prob_true])
+    assert display.figure_ is ax.figure and ax.get_aspect() == 1
+    assert ax.get_xlabel() == "Predicted probability of class 1"
+    assert ax.get_ylabel() == "Observed frequency of class 1"
     assert display.ref_line_.get_label() == "Perfectly calibrated"
-    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    error = proper_calibration_error(y, p)
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    error = proper_calibration_error(*binary)
     assert_allclose(curve.error.estimate, error)
     assert texts[0].startswith(f"Model\nBrier calibration error: {error:.3f} [")
     assert texts[1:] == ["95 % consistency band", "Perfectly calibrated"]
-
-
-def test_histogram_shares_x_and_hides_nothing(binary):
-    display = draw(*binary)
     display.figure_.canvas.draw()
-    above, main = display.ax_hist_.get_position(), display.ax_.get_position()
-    assert above.y0 >= main.y1
+    above, main = display.ax_hist_.get_position(), ax.get_position()
+    assert above.y0 >= main.y1  # the histogram hides nothing, and shares x
     assert_allclose([above.x0, above.x1], [main.x0, main.x1])
-    assert display.ax_hist_.get_xlim() == display.ax_.get_xlim()
+    assert display.ax_hist_.get_xlim() == ax.get_xlim()
 
 
 def test_parts_can_be_left_out_and_styled(binary):
@@ -312,6 +287,10 @@ def test_from_cv_results_draws_the_folds(notion):
     assert len(texts) == (1 if notion == "classwise" else 2)
     assert len(display.figure_.legends) == (notion == "classwise")
     assert "(mean of 3 folds, sd 0.0" in texts[0]
+    with pytest.raises(ValueError, match="the X and y of the cross-validation"):
+        ReliabilityDisplay.from_cv_results(results, X[:60], y[:60])
+    with pytest.raises(ValueError, match="return_estimator=True and return_indices=True"):
+        ReliabilityDisplay.from_cv_results(cross_validate(model, X, y, cv=2), X, y)
 
 
 # What is hard, and what is refused
@@ -361,15 +340,14 @@ def test_refusals(options, words):
         draw(data.y, data.y_proba, **options)
 
 
-def test_enough_resamples_are_accepted_and_none_are_needed_without_a_band(binary):
-    draw(*binary, strategy="quantile", n_resamples=39)
-    draw(*binary, strategy="quantile", n_resamples=1, band=None)
-
-
 def test_bins_are_ten_by_default(binary):
-    for strategy in ("quantile", "uniform"):
-        curves = [draw(*binary, strategy=strategy, n_bins=n).curves[0] for n in (None, 10)]
-        np.testing.assert_array_equal(curves[0].prob_pred, curves[1].prob_pred)
+    """With as many resamples as a band needs, or fewer where there is none."""
+    for options in (
+        {"strategy": "quantile", "n_resamples": 39},
+        {"strategy": "uniform", "n_resamples": 1, "band": None},
+    ):
+        curves = [draw(*binary, n_bins=n, **options).curves[0] for n in (None, 10)]
+        assert_array_equal(curves[0].prob_pred, curves[1].prob_pred)
         assert len(curves[0].prob_pred) == 10
 
 
@@ -378,13 +356,3 @@ def test_a_group_of_classes_is_a_binary_event():
     display = draw(data.y, data.y_proba, notion=ClassGroups([[0, 1]]))
     assert display.ax_.get_xlabel() == "Predicted probability"
     assert_allclose(display.curves[0].scores, data.y_proba[:, 2:].sum(axis=1))
-
-
-def test_from_cv_results_refusals():
-    X, y = load_iris(return_X_y=True)
-    model = LogisticRegression(C=0.01)
-    with pytest.raises(ValueError, match="return_estimator=True and return_indices=True"):
-        ReliabilityDisplay.from_cv_results(cross_validate(model, X, y, cv=2), X, y)
-    results = cross_validate(model, X, y, cv=2, return_estimator=True, return_indices=True)
-    with pytest.raises(ValueError, match="the X and y of the cross-validation"):
-        ReliabilityDisplay.from_cv_results(results, X[:60], y[:60])
