@@ -40,7 +40,7 @@ def test_a_gain_that_may_be_chance_is_no_advice():
 
 def stub_losses(log, brier):
     """As held_out_losses, from means by the names of maps; their standard error."""
-    noise = np.resize([-1.0, 1.0], 400)
+    noise = np.resize([-1.0, 1.0], 200)
 
     def losses(candidates, *args, **rest):
         names = [type(one).__name__ for one in candidates]
@@ -80,7 +80,7 @@ def test_a_map_that_raises_a_loss_is_not_recommended(monkeypatch, brier, log, re
         return *stub(candidates), [forecast] * len(candidates)
 
     monkeypatch.setattr(analysis, "held_out_losses", with_forecasts)
-    data = make_tempered_simplex(400, 3, random_state=0)
+    data = make_tempered_simplex(200, 3, random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba)
     found = shown.to_dict()
     assert found["recommended"] == recommended
@@ -114,21 +114,16 @@ def test_from_estimator():
     assert "<style>" in crossed._repr_html_()
 
 
-def test_both_kinds_of_error_are_in_the_headline():
-    data = make_grouping_problem(4000, random_state=0)
+def test_groups_that_differ_beside_the_direction_and_none():
+    data = make_grouping_problem(2500, random_state=0)
     sharpened = data.y_proba**3 / np.sum(data.y_proba**3, axis=1, keepdims=True)
     shown = CalibrationReport.from_predictions(data.y, sharpened, data.X)
     assert shown.verdict.splitlines()[0] == "Over-confident: predictions are too extreme."
     assert "Groups with equal scores differ" in shown.verdict
-
-
-def test_no_grouping_loss_where_there_is_none():
-    data = make_grouping_problem(4000, heterogeneity=0.0, random_state=0)
+    data = make_grouping_problem(2500, heterogeneity=0.0, random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, data.X)
     assert shown.verdict.splitlines()[0] == "No evidence of miscalibration."
-    said = (
-        r"No group was found that differs .* a group of 10 % would have to differ by about ([\d.]+)"
-    )
+    said = "No group was found that differs .* a group of 10 % would have to differ by about (.*?) "
     missed = 100 * shown.findings.missed_difference
     assert float(re.search(said, shown.verdict)[1]) == pytest.approx(missed, rel=0.05)
 
@@ -140,19 +135,14 @@ def test_features_that_cannot_be_cut_do_not_stop_the_report():
     assert "Groups were not compared: X has non-numeric columns" in shown.verdict
     assert shown.grouping_estimator is None
     assert "Groups were not compared" in shown._repr_html_()
-
-
-def test_features_of_other_samples_are_refused():
-    data = make_tempered_simplex(300, 2, random_state=0)
-    for n_rows in (299, 301):
-        for X in (np.zeros((n_rows, 2)), [[0.0]] * n_rows):
-            with pytest.raises(ValueError, match=f"same number of samples: X has {n_rows}"):
-                CalibrationReport.from_predictions(data.y, data.y_proba, X)
+    for X in (np.zeros((299, 2)), [[0.0]] * 301):  # features of other samples
+        with pytest.raises(ValueError, match=f"same number of samples: X has {len(X)}"):
+            CalibrationReport.from_predictions(data.y, data.y_proba, X)
 
 
 def test_features_follow_the_samples_that_count():
-    data = make_grouping_problem(2000, random_state=0)
-    weight = (np.arange(2000) % 2).astype(float)
+    data = make_grouping_problem(1200, random_state=0)
+    weight = (np.arange(1200) % 2).astype(float)
     one = CalibrationReport.from_predictions(data.y, data.y_proba, data.X, sample_weight=weight)
     two = CalibrationReport.from_predictions(data.y[1::2], data.y_proba[1::2], data.X[1::2])
     assert one.to_dict()["grouping"] == two.to_dict()["grouping"]
@@ -160,17 +150,16 @@ def test_features_follow_the_samples_that_count():
 
 def test_the_seed_decides():
     def numbers(seed, **run):
-        content = report(300, random_state=seed, **run).to_dict()
+        content = report(200, random_state=seed, **run).to_dict()
         names = ("errors", "recalibration_maps", "test", "random_state")
         return {key: content[key] for key in names}
 
-    assert numbers(1) == numbers(1)
+    one = numbers(1)
     with parallel_config(backend="threading"):
-        assert numbers(1) == numbers(np.int64(1), n_jobs=2)
-    assert numbers(1)["recalibration_maps"] != numbers(2)["recalibration_maps"]
+        assert one == numbers(np.int64(1), n_jobs=2)
+    assert one["recalibration_maps"] != numbers(2)["recalibration_maps"]
     drawn = numbers(np.random.RandomState(3))
-    assert drawn == numbers(np.random.RandomState(3))
-    assert drawn == numbers(drawn["random_state"])
+    assert drawn == numbers(np.random.RandomState(3)) == numbers(drawn["random_state"])
     with pytest.raises(ValueError, match="random_state|seed"):
         report(30, random_state="1")
 
@@ -266,13 +255,10 @@ def test_how_it_was_computed():
     assert (found["n_samples"], found["n_tested"], len(found["errors"])) == (30, 30, 6)
     assert {"skcalib", "scikit-learn", "numpy", "scipy", "matplotlib"} == set(found["versions"])
     assert "30, all in the kernel test" in few and "Left out" not in few and "Groups" not in few
-
-
-def test_weights_are_told():
-    weight = np.random.default_rng(0).exponential(size=300)
+    weight = np.random.default_rng(0).exponential(size=100)
     size = weight.sum() ** 2 / np.sum(weight**2)
-    assert f"300 samples (effective size {size:,.0f})" in str(report(300, sample_weight=weight))
-    assert "effective" not in str(report(300, sample_weight=np.full(300, 0.1)))
+    assert f"100 samples (effective size {size:,.0f})" in str(report(100, sample_weight=weight))
+    assert "effective" not in str(report(100, sample_weight=np.full(100, 0.1)))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -56,7 +56,7 @@ def assert_verdict(report, direction, headline):
 )
 def test_direction_of_an_event(parameters, direction, headline):
     mean = -3.0 if "slope" in parameters else 0.0
-    report = CalibrationReport.from_predictions(*event(4000, mean=mean, **parameters))
+    report = CalibrationReport.from_predictions(*event(3000, mean=mean, **parameters))
     assert_verdict(report, direction, headline)
 
 
@@ -95,13 +95,16 @@ def test_direction_of_several_classes(parameters, direction, headline):
 
 
 def test_direction_by_the_gains():
-    assert direction_of(Gains(0.1, 0.0, 0.15), 1, 0) == "too_high"
-    assert direction_of(Gains(0.1, 0.0, 0.15), -1, 0) == "too_low"
-    assert direction_of(Gains(0.1, 0.0, 0.25), 1, 1) is None
-    assert direction_of(Gains(0.1, 0.2, 0.25), 1, 1) == "too_extreme"
-    assert direction_of(Gains(0.1, 0.2, 0.25), 1, -1) == "too_moderate"
-    assert direction_of(Gains(0.1, 0.2, 0.25), 1, 0) is None
-    assert direction_of(Gains(-0.1, -0.1, -0.1), 1, 1) is None
+    for gains, shift, slope, direction in (
+        ((0.1, 0.0, 0.15), 1, 0, "too_high"),
+        ((0.1, 0.0, 0.15), -1, 0, "too_low"),
+        ((0.1, 0.0, 0.25), 1, 1, None),
+        ((0.1, 0.2, 0.25), 1, 1, "too_extreme"),
+        ((0.1, 0.2, 0.25), 1, -1, "too_moderate"),
+        ((0.1, 0.2, 0.25), 1, 0, None),
+        ((-0.1, -0.1, -0.1), 1, 1, None),
+    ):
+        assert direction_of(Gains(*gains), shift, slope) == direction
 
 
 def test_gains_have_no_optimism():
@@ -122,24 +125,16 @@ def test_logistic_recalibration_is_a_test_of_its_level():
     """Shift 0 and slope 1: the p-value is uniform; 400 data sets, standard error of .05: .011."""
     rejected, covered = 0, np.zeros(2)
     for seed in range(400):
-        y, p = event(400, seed=seed)
-        problem = check_problem(y, p)
-        found = logistic_recalibration(problem, 0.95)
+        found = logistic_recalibration(check_problem(*event(400, seed=seed)), 0.95)
         rejected += found.pvalue < 0.05
         covered += [found.shift.low < 0 < found.shift.high, found.slope.low < 1 < found.slope.high]
     assert abs(rejected / 400 - 0.05) < 0.035
     assert (np.abs(covered / 400 - 0.95) < 0.035).all()
-
-
-def test_logistic_recalibration_finds_shift_and_slope():
-    y, p = event(200_000, shift=-0.5, slope=0.8)
-    problem = check_problem(y, p)
-    found = logistic_recalibration(problem, 0.95)
+    found = logistic_recalibration(check_problem(*event(200_000, shift=-0.5, slope=0.8)), 0.95)
     assert found.shift.estimate == pytest.approx(-0.5, abs=4 * found.shift.standard_error)
     assert found.slope.estimate == pytest.approx(0.8, abs=4 * found.slope.standard_error)
     assert found.pvalue == 0
-    constant = check_problem([0, 1, 1], [0.5] * 3)
-    assert logistic_recalibration(constant, 0.95) is None
+    assert logistic_recalibration(check_problem([0, 1, 1], [0.5] * 3), 0.95) is None
 
 
 def kinds(y, p, **parameters):
@@ -210,7 +205,7 @@ def test_confused_classes_are_named():
     y, forecast = confused()
     report = CalibrationReport.from_predictions(y, forecast)
     first = report.findings.confusions[0]
-    assert report.direction == "confused"
+    assert report.direction == report.to_dict()["direction"] == "confused"
     assert (first.predicted, first.other) == ("cat", "dog")
     rows = (forecast.argmax(axis=1) == 0) & (forecast[:, 0] >= first.at_least)
     assert first.n_samples == rows.sum()
@@ -221,12 +216,7 @@ def test_confused_classes_are_named():
     assert headline.startswith("Some classes are confused: where cat is predicted with at least")
     page = report._repr_html_()
     assert "Pairs of classes" in page and "Residuals of the averaged maps" in page
-    assert report.to_dict()["direction"] == "confused"
-
-
-def test_calibrated_classes_are_not_confused():
-    y, forecast = confused(rate=0.0)
-    report = CalibrationReport.from_predictions(y, forecast)
+    report = CalibrationReport.from_predictions(*confused(rate=0.0))  # calibrated
     assert report.direction is None and report.findings.confusions == ()
     assert not report.findings.residuals_reject
 

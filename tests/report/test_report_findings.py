@@ -67,55 +67,43 @@ def test_places_hold_all_samples_once():
 
 
 def test_numbers_agree_with_the_estimators():
-    data = make_tempered_simplex(500, 3, random_state=0)
+    data = make_tempered_simplex(300, 3, random_state=0)
     shown = s.CalibrationReport.from_predictions(data.y, data.y_proba)
     for finding in shown.findings.errors:
-        estimator = s.CalibrationErrorEstimator(
-            loss=finding.loss, notion=finding.notion, random_state=0
-        )
+        options = {"loss": finding.loss, "notion": finding.notion}
+        estimator = s.CalibrationErrorEstimator(random_state=0, **options)
         estimator.fit(data.y_proba, data.y)
-        assert finding.calibration.estimate == pytest.approx(estimator.calibration_error_)
-        low, high = estimator.confidence_interval_
-        assert (finding.calibration.low, finding.calibration.high) == pytest.approx((low, high))
+        error, refinement = finding.calibration, finding.refinement.estimate
+        assert error.estimate == pytest.approx(estimator.calibration_error_)
+        assert (error.low, error.high) == pytest.approx(estimator.confidence_interval_)
         interval = s.calibration_error_interval(
             data.y, data.y_proba, metric=finding.loss, notion=finding.notion
         )
-        assert (interval.low, interval.high) == pytest.approx((low, high))
-        assert finding.refinement.estimate == pytest.approx(estimator.refinement_)
-        function = s.proper_calibration_error(
-            data.y, data.y_proba, loss=finding.loss, notion=finding.notion
-        )
-        assert finding.calibration.estimate == pytest.approx(function, abs=1e-12)
-        total = finding.calibration.estimate + finding.refinement.estimate
-        assert finding.expected_loss.estimate == pytest.approx(total)
+        assert (interval.low, interval.high) == pytest.approx((error.low, error.high))
+        assert refinement == pytest.approx(estimator.refinement_)
+        function = s.proper_calibration_error(data.y, data.y_proba, **options)
+        assert error.estimate == pytest.approx(function, abs=1e-12)
+        assert finding.expected_loss.estimate == pytest.approx(error.estimate + refinement)
     error = s.proper_calibration_error(data.y, data.y_proba, notion="top_label")
     assert shown.findings.typical_error["estimate"] ** 2 == pytest.approx(error, rel=1e-9)
 
 
-def reported(shown):
-    return {one.key: one.value for one in shown.findings.reported}
-
-
 def test_reported_numbers_agree_with_the_functions():
-    data = make_tempered_simplex(500, 2, random_state=0)
-    weight = np.random.default_rng(0).exponential(size=500)
-    shown = s.CalibrationReport.from_predictions(data.y, data.y_proba, sample_weight=weight)
-    numbers = reported(shown)
-    rbs = s.root_brier_score(data.y, data.y_proba, sample_weight=weight)
+    data = make_tempered_simplex(300, 2, random_state=0)
+    weight = np.random.default_rng(0).exponential(size=300)
+    given = (data.y, data.y_proba), {"sample_weight": weight}
+    shown = s.CalibrationReport.from_predictions(*given[0], **given[1])
+    numbers = {one.key: one.value for one in shown.findings.reported}
+    rbs = s.root_brier_score(*given[0], **given[1])
     assert numbers["root_brier_score"].estimate == pytest.approx(rbs)
-    bound = s.calibration_upper_bound(data.y, data.y_proba, sample_weight=weight)
-    assert rbs**2 == pytest.approx(bound)
-    line = s.calibration_intercept_slope(data.y, data.y_proba, sample_weight=weight)
+    line = s.calibration_intercept_slope(*given[0], **given[1])
     assert numbers["slope"].estimate == pytest.approx(line.slope.estimate)
     assert numbers["in_the_large"].low == pytest.approx(line.in_the_large.low)
     for key in ("ece", "ks"):
-        found = s.calibration_error_interval(
-            data.y, data.y_proba, metric=key, notion="canonical", sample_weight=weight
-        )
-        shown_value = numbers[key]
-        assert shown_value.estimate == pytest.approx(found.estimate)
-        assert (shown_value.low, shown_value.high) == pytest.approx((found.low, found.high))
-    multiclass = report(n_classes=3).findings.reported
+        found = s.calibration_error_interval(*given[0], metric=key, notion="canonical", **given[1])
+        for end in ("estimate", "low", "high"):
+            assert getattr(numbers[key], end) == pytest.approx(getattr(found, end))
+    multiclass = report(300, n_classes=3).findings.reported
     assert [one.key for one in multiclass] == ["ece", "ks", "root_brier_score"]
     assert multiclass[0].name.endswith("of the confidence") and multiclass[0].target
 

@@ -76,16 +76,11 @@ def test_the_gain_of_a_better_model_is_that_of_the_simulation():
     error = np.sqrt(sum(one.standard_error**2 for one in gains)) / 3
     mean, truth = np.mean([one.estimate for one in gains]), data.truth["grouping_brier"]
     assert 0.7 * truth - 4 * error < mean < truth + 4 * error
-
-
-def test_the_gain_is_in_the_verdict():
-    data = make_grouping_problem(3000, link="step", random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, data.X)
-    found = shown.findings.grouping.correction
+    found, told = shown.findings.grouping.correction, shown.to_dict()
     estimate = f"{found.estimate:.4f} [{found.low:.4f}, {found.high:.4f}]"
-    sentence = f"a better model can save {estimate} of the Brier score"
-    assert sentence in " ".join(shown.to_dict()["verdict"])
-    assert shown.to_dict()["grouping"]["correction"]["estimate"] == found.estimate
+    assert f"a better model can save {estimate} of the Brier score" in " ".join(told["verdict"])
+    assert told["grouping"]["correction"]["estimate"] == found.estimate
     assert "Correction by the features (GroupRecalibrator): saves" in shown.to_text(details=True)
 
 
@@ -108,6 +103,19 @@ def test_nothing_is_promised_where_nothing_is_gained():
     found, _ = find(data.y, data.y_proba, data.X)
     assert found.correction is None and not found.corrects
     assert not GroupingFinding(correction=MeanInterval(0.01, -0.01, 0.03, 0.01)).corrects
+    # A group is detected by its interval and its test.
+    zero, some = MeanInterval(0.0, -0.01, 0.01, 0.005), MeanInterval(0.02, 0.01, 0.03, 0.005)
+    found = GroupingFinding(grouping_loss=some, pvalue=0.01)
+    assert found.detected and not GroupingFinding().detected
+    for change in ({"pvalue": 0.2}, {"grouping_loss": zero}):
+        assert not replace(found, **change).detected
+
+
+def test_a_bound_below_zero_takes_nothing_off_the_rest():
+    rest = groups._rest(REFINEMENT, MeanInterval(-0.01, -0.02, -0.005, 0.004))
+    assert (rest.estimate, rest.low, rest.high) == pytest.approx((0.2, 0.19, 0.21))
+    rest = groups._rest(REFINEMENT, MeanInterval(0.05, 0.03, 0.07, 0.01))
+    assert (rest.estimate, rest.high - rest.estimate) == pytest.approx((0.15, 0.03))
 
 
 def test_many_rows_are_sampled_for_the_model(monkeypatch):
@@ -117,42 +125,16 @@ def test_many_rows_are_sampled_for_the_model(monkeypatch):
     assert found.n_measured == 500
 
 
-def test_a_bound_below_zero_takes_nothing_off_the_rest():
-    below = MeanInterval(-0.01, -0.02, -0.005, 0.004)
-    rest = groups._rest(REFINEMENT, below)
-    assert (rest.estimate, rest.low, rest.high) == pytest.approx((0.2, 0.19, 0.21))
-    above = MeanInterval(0.05, 0.03, 0.07, 0.01)
-    rest = groups._rest(REFINEMENT, above)
-    assert (rest.estimate, rest.high - rest.estimate) == pytest.approx((0.15, 0.03))
-
-
-def test_detected_by_interval_and_test():
-    zero, some = MeanInterval(0.0, -0.01, 0.01, 0.005), MeanInterval(0.02, 0.01, 0.03, 0.005)
-    found = GroupingFinding(grouping_loss=some, pvalue=0.01)
-    assert found.detected
-    for other in (
-        GroupingFinding(),
-        replace(found, pvalue=0.2),
-        replace(found, grouping_loss=zero),
-    ):
-        assert not other.detected
-
-
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_columns_of_categories(library):
-    pytest.importorskip(library)
-    n = 4000
+    frames = pytest.importorskip(library)
+    n = 3000
     rng = np.random.default_rng(0)
     region = rng.choice(["north", "south", "east"], n)
     p = rng.uniform(0.2, 0.8, n)
     y = (rng.random(n) < p + np.where(region == "south", -0.2, 0.1)).astype(int)
-    content = {"z": rng.normal(size=n), "region": region, "flag": rng.random(n) < 0.5}
-    X = pd.DataFrame(content)
-    if library == "polars":
-        import polars as pl
-
-        X = pl.DataFrame(content)
-    else:
+    X = frames.DataFrame({"z": rng.normal(size=n), "region": region, "flag": rng.random(n) < 0.5})
+    if library == "pandas":
         X["region"] = X["region"].astype("category")
         X.index = X.index[::-1]
     before = X.copy() if library == "pandas" else X.clone()
@@ -177,17 +159,13 @@ def test_features_of_which_no_numbers_can_be_made():
     assert find(data.y, data.y_proba, flags)[0].rest is not None
 
 
-@pytest.mark.parametrize("n_samples", [2, 5, 20, 60])
-def test_few_samples(n_samples):
+def test_few_samples_one_class_and_several_classes():
     rng = np.random.default_rng(0)
-    y = np.arange(n_samples) % 2
-    found, _ = find(y, rng.random(n_samples), rng.normal(size=(n_samples, 2)))
-    assert found.named == ()
-    assert found.grouping_loss is None or np.isfinite(found.grouping_loss.estimate)
-
-
-def test_labels_of_one_class_and_several_classes():
-    rng = np.random.default_rng(0)
+    for n_samples in (2, 5, 20, 60):
+        y = np.arange(n_samples) % 2
+        found, _ = find(y, rng.random(n_samples), rng.normal(size=(n_samples, 2)))
+        assert found.named == ()
+        assert found.grouping_loss is None or np.isfinite(found.grouping_loss.estimate)
     problem = check_problem([0] * 60, rng.random(60), labels=[0, 1])
     found, _ = find_grouping(problem, rng.normal(size=(60, 2)), REFINEMENT, 0.95, 0)
     assert found.named == () and "fewer than 2 labels" in found.note
