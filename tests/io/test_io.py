@@ -15,11 +15,6 @@ CLASSES = np.array(["ape", "bee", "cat"])
 
 
 @pytest.fixture
-def data():
-    return make_tempered_simplex(50, 3, random_state=0)
-
-
-@pytest.fixture
 def read(tmp_path):
     """Read a table, whose rows semicolons separate."""
 
@@ -76,11 +71,13 @@ def test_pickles_are_not_opened(read_npz, tmp_path):
 
 
 def test_files_that_are_refused(tmp_path, read_npz):
-    with pytest.raises(ValueError, match=r"absent.npz is not a file\.$"):
-        read_predictions(tmp_path / "absent.npz")
     (tmp_path / "p.txt").touch()
-    with pytest.raises(ValueError, match=r"^p.txt must end in \.npz, \.csv, \.parquet: write its"):
-        read_predictions(tmp_path / "p.txt")
+    for name, message in (
+        ("absent.npz", r"absent.npz is not a file\.$"),
+        ("p.txt", r"^p.txt must end in \.npz, \.csv, \.parquet: write its"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_predictions(tmp_path / name)
     words = {"y_true": ["sick", "well"], "y_proba": [0.75, 0.5]}
     for arrays, event, message in [
         ({"y_proba": P}, None, "p.npz has no array y_true or ground_truth"),
@@ -103,9 +100,9 @@ def test_the_column_of_labels_is_chosen(read):
         read("churn,p_churn;1,0.2;0,0.5", label_column="result")
 
 
-def test_labels_as_numpy_writes_them(tmp_path, read, data):
+def test_labels_as_numpy_writes_them_and_row_numbers_of_pandas(tmp_path, read):
     """Whole numbers with an exponent are numbers; others are no labels."""
-    path = tmp_path / "p.csv"
+    data, path = make_tempered_simplex(50, 3, random_state=0), tmp_path / "p.csv"
     rows = np.column_stack([data.y, data.y_proba])
     np.savetxt(path, rows, delimiter=",", header="y,p_0,p_1,p_2", comments="")
     found = read_predictions(path)
@@ -115,19 +112,15 @@ def test_labels_as_numpy_writes_them(tmp_path, read, data):
     assert set(read("y,p;-1.0e+00,0.5;1.50e+01,0.25", event="15").y_true) == {-1, 15}
     with pytest.raises(ValueError, match=r"has the label '1.25e\+01'.* words or whole numbers"):
         read("y,p;0.0e+00,0.5;1.25e+01,0.25")
-
-
-@pytest.mark.parametrize("name", ["", "Unnamed: 0"])
-def test_row_numbers_of_pandas_are_left_out(tmp_path, data, name):
     frame = pd.DataFrame(data.y_proba, columns=["0", "1", "2"]).assign(y=data.y)
-    path = tmp_path / "p.csv"
-    frame.to_csv(path, index_label=name)
-    read = read_predictions(path)
-    assert read.labels.tolist() == [0, 1, 2]
-    np.testing.assert_allclose(read.y_proba, data.y_proba)
-    frame.iloc[::-1].to_csv(path, index_label=name)  # these do not count the rows
-    with pytest.raises(ValueError, match=r"a first column .* that does not number the rows from 0"):
-        read_predictions(path)
+    for name in ("", "Unnamed: 0"):
+        frame.to_csv(path, index_label=name)
+        found = read_predictions(path)
+        assert found.labels.tolist() == [0, 1, 2]
+        np.testing.assert_allclose(found.y_proba, data.y_proba)
+        frame.iloc[::-1].to_csv(path, index_label=name)  # these do not count the rows
+        with pytest.raises(ValueError, match=r"a first column .* does not number the rows from 0"):
+            read_predictions(path)
 
 
 # --- Classes of columns ---------------------------------------------------------------------------

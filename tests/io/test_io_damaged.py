@@ -68,13 +68,12 @@ def test_archives_that_are_refused(tmp_path, members, message, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_members_that_are_not_needed_are_not_read(tmp_path):
+def test_other_members_compressions_and_single_arrays(tmp_path):
+    """Members that are not needed are not read."""
     others = {"notes.txt": b"text", "other.npy": header((10**13,))}
-    assert read_predictions(archive(tmp_path / "p.npz", **others)).y_proba.tolist() == [0.25, 0.5]
-
-
-def test_other_compressions_and_single_arrays_are_refused(tmp_path):
-    path = archive(tmp_path / "p.npz", zipfile.ZIP_LZMA)
+    path = archive(tmp_path / "p.npz", **others)
+    assert read_predictions(path).y_proba.tolist() == [0.25, 0.5]
+    archive(path, zipfile.ZIP_LZMA)
     with pytest.raises(ValueError, match="in a compression other than deflate"):
         read_predictions(path)
     path.write_bytes(array([1.0]))

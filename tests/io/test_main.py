@@ -61,14 +61,24 @@ def test_demonstration(here, capsys):
     assert "<svg" in (here / "skcalib-report.html").read_text(encoding="utf-8")
 
 
-def test_report_of_a_file(here, capsys):
-    data = make_tempered_simplex(300, 2, random_state=0)
+def test_report_of_files(here, capsys):
+    data = make_tempered_simplex(400, 2, random_state=0)
     np.savez("p.npz", y_true=data.y, y_proba=data.y_proba[:, 1], X=data.y_proba)
-    options = ["--out", "page.html", "--name", "toy", "--n-jobs", "2", "--verbose"]
-    assert main(["report", "p.npz", *options]) == 0
+    assert main(["report", "p.npz", "--out", "page.html", "--name", "toy", "--verbose"]) == 0
     out, err = capsys.readouterr()
     assert "toy" in out and "skcalib: toy: " not in out and "skcalib: toy: " in err
     assert (here / "page.html").exists()
+    np.savez("truth.npz", y_true=data.y, y_proba=data.posterior)
+    assert main(["report", "p.npz", "truth.npz"]) == 0
+    out = capsys.readouterr().out
+    assert "truth is better calibrated" in out
+    assert (here / "skcalib-report.html").exists()
+    for arguments, message in [
+        (["p.npz", "p.npz"], "Two files have the same name: name each model with --name"),
+        (["p.npz", "truth.npz", "--name", "one"], "There are 2 files, but 1 names"),
+    ]:
+        assert main(["report", *arguments]) == 2
+        assert message in capsys.readouterr().err
 
 
 def test_options_reach_the_report(here, made, capsys):
@@ -85,7 +95,7 @@ def test_options_reach_the_report(here, made, capsys):
     assert first["pos_label"] is None
 
 
-def test_columns_of_features(here, made):
+def test_columns_of_features_and_the_event_of_arrays(here, made):
     (here / "p.csv").write_text("y,p,Age,sex\n0,0.2,33,f\n1,0.6,,m\n")
     assert main(["report", "p.csv", "--features", "age, sex"]) == 0
     features = made[0].options["features"]
@@ -93,6 +103,11 @@ def test_columns_of_features(here, made):
     np.testing.assert_array_equal(features["Age"], [33, np.nan])
     assert features["sex"].tolist() == ["f", "m"]
     assert main(["report", "p.csv", "--features", "age,sex", "--label-column", "y"]) == 0
+    np.savez("p.npz", y_true=["churn", "stay"], y_proba=[0.75, 0.25])
+    for event in ("churn", "stay"):  # the column has no name: it is that of the event
+        assert main(["report", "p.npz", "--event", event]) == 0
+        assert made[-1].problem.classes[1] == event
+        assert made[-1].problem.forecast[:, 1].tolist() == [0.75, 0.25]
 
 
 def test_a_table_whose_columns_have_any_names(here, made, capsys, monkeypatch):
@@ -119,20 +134,12 @@ def test_a_table_whose_columns_have_any_names(here, made, capsys, monkeypatch):
 
 def test_groups_of_features_are_named(here, capsys):
     rng = np.random.default_rng(0)
-    p, region = rng.uniform(0.2, 0.8, 2000), rng.choice(["north", "south"], 2000)
-    y = (rng.random(2000) < p + np.where(region == "south", -0.2, 0.2)).astype(int)
+    p, region = rng.uniform(0.2, 0.8, 600), rng.choice(["north", "south"], 600)
+    y = (rng.random(600) < p + np.where(region == "south", -0.2, 0.2)).astype(int)
     rows = [f"{one},{two:.6f},{three}" for one, two, three in zip(y, p, region, strict=True)]
     (here / "p.csv").write_text("\n".join(["label,p_1,region", *rows]))
     assert main(["report", "p.csv", "--features", "region"]) == 0
     assert "region = " in capsys.readouterr().out
-
-
-def test_the_event_of_arrays(here, made):
-    np.savez("p.npz", y_true=["churn", "stay"], y_proba=[0.75, 0.25])
-    for event in ("churn", "stay"):  # the column has no name: it is that of the event
-        assert main(["report", "p.npz", "--event", event]) == 0
-        assert made[-1].problem.classes[1] == event
-        assert made[-1].problem.forecast[:, 1].tolist() == [0.75, 0.25]
 
 
 @pytest.mark.parametrize(
@@ -155,32 +162,17 @@ def test_models_whose_columns_are_in_another_order(here, made, monkeypatch, opti
         np.testing.assert_array_equal(report.problem.target, made[0].problem.target)
 
 
-def test_several_files_are_compared(here, capsys):
-    data = make_tempered_simplex(300, 3, random_state=0)
-    np.savez("raw.npz", y_true=data.y, y_proba=data.y_proba)
-    np.savez("truth.npz", y_true=data.y, y_proba=data.posterior)
-    assert main(["report", "raw.npz", "truth.npz"]) == 0
-    out = capsys.readouterr().out
-    assert "raw" in out and "truth" in out
-    assert (here / "skcalib-report.html").exists()
-    for arguments, message in [
-        (["raw.npz", "raw.npz"], "Two files have the same name: name each model with --name"),
-        (["raw.npz", "truth.npz", "--name", "one"], "There are 2 files, but 1 names"),
-    ]:
-        assert main(["report", *arguments]) == 2
-        assert message in capsys.readouterr().err
-
-
-def test_rounded_probabilities_are_normalized_on_request(here, capsys):
+def test_rounded_probabilities_are_normalized_on_request(here, made, capsys):
     data = make_tempered_simplex(200, 4, random_state=0)
-    rows = [
-        f"{y},{','.join(f'{v:.2f}' for v in p)}" for y, p in zip(data.y, data.y_proba, strict=True)
-    ]
-    (here / "p.csv").write_text("\n".join(["y,p_0,p_1,p_2,p_3", *rows]))
+    rows = np.column_stack([data.y, data.y_proba.round(2)])
+    np.savetxt("p.csv", rows, fmt="%.12g", delimiter=",", header="y,p_0,p_1,p_2,p_3", comments="")
     assert main(["report", "p.csv"]) == 2
     error = capsys.readouterr().err
     assert "must sum to 1" in error and "--normalize" in error
     assert main(["report", "p.csv", "--normalize"]) == 0
+    rounded = data.y_proba.round(2)
+    expected = rounded / rounded.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(made[0].problem.forecast, expected)
     np.savez("logits.npz", y_true=data.y, y_proba=np.log(data.y_proba))
     capsys.readouterr()
     assert main(["report", "logits.npz", "--normalize"]) == 2
@@ -219,16 +211,8 @@ def test_errors_are_one_sentence_and_status_2(here, capsys, arguments, message):
     assert captured.err.count("\n") == 1
 
 
-def test_a_file_without_a_command(here, capsys):
-    np.savez("p.npz", y_true=[0, 1], y_proba=[0.2, 0.6])
-    for name in ("p.npz", "absent.csv"):
-        assert main([name]) == 2
-        assert capsys.readouterr().err == f"skcalib: which command? Try: skcalib report {name}\n"
-
-
 def test_stages_are_shown_at_a_terminal_only(here, capsys, monkeypatch):
-    data = make_tempered_simplex(100, 2, random_state=0)
-    np.savez("p.npz", y_true=data.y, y_proba=data.y_proba[:, 1])
+    np.savez("p.npz", y_true=[0, 1, 1, 0] * 5, y_proba=[0.2, 0.6, 0.7, 0.4] * 5)
     assert main(["report", "p.npz"]) == 0
     piped = capsys.readouterr()
     assert piped.err == ""
@@ -239,14 +223,16 @@ def test_stages_are_shown_at_a_terminal_only(here, capsys, monkeypatch):
     assert shown.err.count("skcalib: p: ") >= 3 and ": page, " in shown.err
 
 
-def test_wrong_usage_and_version(capsys):
-    with pytest.raises(SystemExit) as stop:
-        main(["unknown"])
-    assert stop.value.code == 2
-    with pytest.raises(SystemExit) as stop:
-        main(["--version"])
-    assert stop.value.code == 0
+def test_wrong_usage_and_version(here, capsys):
+    for arguments, status in ((["unknown"], 2), (["--version"], 0)):
+        with pytest.raises(SystemExit) as stop:
+            main(arguments)
+        assert stop.value.code == status
     assert skcalib.__version__ in capsys.readouterr().out
+    np.savez("p.npz", y_true=[0, 1], y_proba=[0.2, 0.6])
+    for name in ("p.npz", "absent.csv"):
+        assert main([name]) == 2
+        assert capsys.readouterr().err == f"skcalib: which command? Try: skcalib report {name}\n"
 
 
 def test_python_dash_m(here):
@@ -257,45 +243,36 @@ def test_python_dash_m(here):
     assert done.stderr == "skcalib: absent.npz is not a file.\n"
 
 
-def test_a_report_of_a_sketch(tmp_path, capsys):
-    data = make_tempered_simplex(2000, 2, random_state=0)
-    sketch = ForecastSketch([0, 1]).fit(data.y, data.y_proba)
-    path, page = tmp_path / "model.sketch", tmp_path / "page.html"
-    path.write_bytes(sketch.to_bytes())
-    assert main(["report", str(path), "--out", str(page)]) == 0
-    said = capsys.readouterr().out
-    assert "Over-confident: predictions are too extreme." in said
-    assert ".fit_sketch(sketch)" in said
-    assert page.is_file()
-    other = tmp_path / "truth.sketch"
-    other.write_bytes(ForecastSketch([0, 1]).fit(data.y, data.posterior).to_bytes())
-    assert main(["report", str(path), str(other), "--out", str(page)]) == 0
-    assert "truth is better calibrated" in capsys.readouterr().out
-
-
-def test_a_report_of_a_table_through_a_sketch(here, capsys, monkeypatch):
+def test_a_report_of_a_sketch(here, capsys):
     data = make_tempered_simplex(1500, 2, random_state=0)
+    for name, proba in (("p", data.y_proba), ("truth", data.posterior)):
+        sketch = ForecastSketch([0, 1]).fit(data.y, proba[:, 1])
+        (here / f"{name}.sketch").write_bytes(sketch.to_bytes())
     rows = [f"{y},{p!r}" for y, p in zip(data.y.tolist(), data.y_proba[:, 1].tolist(), strict=True)]
     (here / "p.csv").write_text("\n".join(["y,p_1", *rows]))
-    np.savez("p.npz", y_true=data.y, y_proba=data.y_proba)
-    (here / "p.sketch").write_bytes(
-        ForecastSketch([0, 1]).fit(data.y, data.y_proba[:, 1]).to_bytes()
-    )
     said = {}
     for name, options in {"p.sketch": [], "p.csv": ["--sketch"]}.items():
         assert main(["report", name, *options]) == 0
         said[name] = capsys.readouterr()
     assert said["p.csv"] == said["p.sketch"]
+    assert "Over-confident: predictions are too extreme." in said["p.csv"].out
+    assert ".fit_sketch(sketch)" in said["p.csv"].out
     assert "scores of a cell were replaced by" in (here / "skcalib-report.html").read_text()
+    assert main(["report", "p.sketch", "truth.sketch", "--out", "page.html"]) == 0
+    assert "truth is better calibrated" in capsys.readouterr().out
+    assert (here / "page.html").is_file()
+
+
+def test_when_a_table_becomes_a_sketch(here, made, capsys, monkeypatch):
     monkeypatch.setattr("skcalib._report_command.LARGE", 1000)
+    (here / "p.csv").write_text("y,p_1\n" + "1,0.75\n0,0.25\n" * 750)
+    np.savez("p.npz", y_true=[0, 1], y_proba=[0.25, 0.75])
     assert main(["report", "p.csv"]) == 0
-    out, err = capsys.readouterr()
-    assert out == said["p.sketch"].out
-    assert "p.csv has about 1,500 rows: their sums are taken block by block" in err
-    assert main(["report", "p.csv", "--no-sketch"]) == 0
-    assert ".fit_sketch(sketch)" not in capsys.readouterr().out
+    said = "p.csv has about 1,501 rows: their sums are taken block by block"
+    assert said in capsys.readouterr().err and made[-1].sketch.n_samples_seen_ == 1500
     assert main(["report", "p.csv", "--save-sketch", "new.sketch"]) == 0
-    assert (here / "new.sketch").read_bytes() == (here / "p.sketch").read_bytes()
+    assert (here / "new.sketch").read_bytes() == made[-1].sketch.to_bytes()
+    assert main(["report", "p.csv", "--no-sketch"]) == 0 and len(made[-1].problem.forecast) == 1500
     capsys.readouterr()
     for arguments, message in [
         (["p.csv", "--sketch", "--features", "p_1"], "A sketch has no features: leave out"),
@@ -367,21 +344,17 @@ def test_a_part_that_is_refused_is_named(here, made, monkeypatch, capsys):
         assert message in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("content", "options", "message"),
-    [
-        (b"no sketch at all", [], "model.sketch cannot be read: The bytes are no sketch"),
+def test_sketches_that_are_refused(here, capsys):
+    for content, options, message in (
         (None, [], "is not a file."),
+        (b"no sketch at all", [], "model.sketch cannot be read: The bytes are no sketch"),
         (b"", ["--event", "1"], "--event is for samples, but model.sketch is a sketch"),
         (b"", ["--normalize"], "--normalize is for samples, but model.sketch is a sketch"),
-    ],
-)
-def test_sketches_that_are_refused(tmp_path, capsys, content, options, message):
-    path = tmp_path / "model.sketch"
-    if content is not None:
-        path.write_bytes(content)
-    assert main(["report", str(path), "--out", str(tmp_path / "page.html"), *options]) == 2
-    assert message in capsys.readouterr().err
+    ):
+        if content is not None:
+            (here / "model.sketch").write_bytes(content)
+        assert main(["report", "model.sketch", *options]) == 2
+        assert message in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--help", "--version"])
