@@ -49,12 +49,17 @@ def few():
 # --- what is accepted -----------------------------------------------------------------------------
 
 
-def test_counts_and_their_shares_are_the_same(few):
+def test_counts_shares_and_one_column_are_the_same(few):
     forecast, votes, _ = few
     shares = votes / votes.sum(axis=1, keepdims=True)
     for loss in SCORES:
         values = [s.proper_calibration_error(y, forecast, loss=loss) for y in (votes, shares)]
         assert values[0] == values[1]
+    forecast, _, shares, _ = world(200, 2)
+    whole = s.proper_calibration_error(shares, forecast)
+    assert s.proper_calibration_error(shares, forecast[:, 1]) == pytest.approx(whole, rel=1e-12)
+    first = s.proper_calibration_error(shares, forecast[:, 0], pos_label=0)
+    assert first == pytest.approx(whole, rel=1e-9)
 
 
 def test_columns_follow_labels_and_names(few):
@@ -71,14 +76,6 @@ def test_columns_follow_labels_and_names(few):
         s.proper_calibration_error(frame, pd.DataFrame(forecast, columns=names[::-1]))
     with pytest.raises(ValueError, match="labels lists 2 classes but y_true has 3 columns"):
         s.proper_calibration_error(votes, forecast, labels=["ant", "bee"])
-
-
-def test_two_classes_and_one_column():
-    forecast, _, shares, _ = world(200, 2)
-    whole = s.proper_calibration_error(shares, forecast)
-    assert s.proper_calibration_error(shares, forecast[:, 1]) == pytest.approx(whole, rel=1e-12)
-    first = s.proper_calibration_error(shares, forecast[:, 0], pos_label=0)
-    assert first == pytest.approx(whole, rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -101,35 +98,47 @@ def test_refusals(y, words):
 
 def test_swapped_arguments_are_refused():
     proba, labels = [[0.3, 0.7], [0.6, 0.4], [0.2, 0.8]], [1, 0, 1]
-    with pytest.raises(ValueError, match="y_true holds probabilities and y_proba only 0 and 1"):
-        s.proper_calibration_error(proba, labels)
+    for y, p in ((proba, labels), (proba, np.eye(2)[labels])):
+        with pytest.raises(ValueError, match="y_true holds probabilities and y_proba only 0 and 1"):
+            s.proper_calibration_error(y, p)
     with pytest.raises(ValueError, match="y holds probabilities and X only 0 and 1"):
         s.PlattScaling().fit(labels, proba)
-    with pytest.raises(ValueError, match="y_true holds probabilities and y_proba only 0 and 1"):
-        s.proper_calibration_error(proba, np.eye(2)[labels])
 
 
 def test_functions_of_single_labels_refuse(few):
-    forecast, votes, _ = few
-    words = "Label distributions and annotator counts are for proper calibration errors"
+    forecast, votes, shares = few
     for function in (
-        s.calibration_error,
-        s.ks_calibration_error,
-        s.kernel_calibration_error,
-        s.kernel_calibration_test,
-        s.consistency_test,
-        s.corp_decomposition,
-        s.ReliabilityDisplay.from_predictions,
-        s.CalibrationReport.from_predictions,
-    ):
-        with pytest.raises(ValueError, match=words):
+        s.calibration_error, s.ks_calibration_error, s.kernel_calibration_error,
+        s.kernel_calibration_test, s.consistency_test, s.corp_decomposition,
+        s.ReliabilityDisplay.from_predictions, s.CalibrationReport.from_predictions,
+    ):  # fmt: skip
+        with pytest.raises(ValueError, match="Label distributions and annotator counts are for pr"):
             function(votes, forecast)
     problem = check_problem(votes, forecast, soft=True)
-    for function in (s.kernel_calibration_error, s.calibration_error):
-        with pytest.raises(ValueError, match="soft labels, and this function needs one label"):
-            function(problem, forecast)
-    with pytest.raises(ValueError, match="continuous values"):
-        s.proper_calibration_error([0.2, 0.7, 1.0], [0.2, 0.7, 0.9])
+    tree = s.GroupingLossEstimator(partitioner=DecisionTreeClassifier(max_depth=2))
+    line = s.GroupingLossEstimator(method="risk", partitioner=LogisticRegression())
+    thirds, single = np.full((2, 3), 1 / 3), "soft labels, and this function needs one label"
+    for call, words in (
+        (lambda: s.kernel_calibration_error(problem, forecast), single),
+        (lambda: s.calibration_error(problem, forecast), single),
+        (lambda: s.proper_calibration_error([0.2, 0.7, 1.0], [0.2, 0.7, 0.9]), "continuous values"),
+        (
+            lambda: s.proper_calibration_error(votes, forecast, smoother=LogisticRegression()),
+            "CrossFitted smooths one-hot labels",
+        ),
+        (lambda: tree.fit(shares, votes, y_proba=forecast), "cannot be fitted to soft labels"),
+        (lambda: line.fit(shares, votes, y_proba=forecast), "cannot be fitted to soft labels"),
+        (
+            lambda: s.LabelShiftRecalibrator().fit(thirds[:, :2] * 1.5, [[1, 2], [2, 1]]),
+            "LabelShiftRecalibrator needs one label per sample",
+        ),
+        (
+            lambda: s.TemperatureScaling().fit(thirds, [[1, 2], [2, 1]]),
+            "y has 2 columns and X has 3",
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
 
 
 # --- losses are linear in the label distribution --------------------------------------------------
@@ -196,41 +205,14 @@ def test_intervals_of_the_error(few):
     assert bound.low < s.calibration_upper_bound(votes, forecast) < bound.high
     with pytest.raises(ValueError, match="Label distributions and annotator counts are for"):
         s.calibration_error_interval(votes, forecast, metric="l1")
-
-
-def test_limits_are_those_of_the_level(few):
-    forecast, votes, _ = few
     found = [s.soft_label_decomposition(votes, forecast, confidence_level=c) for c in (0.5, 0.95)]
-    for name in ("expected_loss", "calibration", "grouping", "irreducible", "excess"):
+    for name in (*PARTS, "excess"):
         narrow, wide = (getattr(one, name) for one in found)
         assert wide.high - wide.low > 1.5 * (narrow.high - narrow.low), name
 
 
-def test_the_decomposition_display(few):
-    forecast, votes, shares = few
-    display = s.DecompositionDisplay.from_predictions(votes, forecast, X=shares)
-    (terms,) = display.terms
-    assert terms.loss == pytest.approx(s.score_decomposition(votes, forecast).loss)
-    plt.close("all")
-
-
-def test_classifiers_refuse_soft_labels(few):
-    forecast, votes, shares = few
-    with pytest.raises(ValueError, match="CrossFitted smooths one-hot labels"):
-        s.proper_calibration_error(votes, forecast, smoother=LogisticRegression())
-    with pytest.raises(ValueError, match="cannot be fitted to soft labels"):
-        tree = DecisionTreeClassifier(max_depth=2)
-        s.GroupingLossEstimator(partitioner=tree).fit(shares, votes, y_proba=forecast)
-    with pytest.raises(ValueError, match="cannot be fitted to soft labels"):
-        estimator = s.GroupingLossEstimator(method="risk", partitioner=LogisticRegression())
-        estimator.fit(shares, votes, y_proba=forecast)
-
-
-# --- estimators -----------------------------------------------------------------------------------
-
-
 def test_estimators_take_a_fitted_classifier(few):
-    _, votes, shares = few
+    forecast, votes, shares = few
     model = LogisticRegression().fit(shares, votes.argmax(axis=1))
     proba = model.predict_proba(shares)
     given = s.CalibrationErrorEstimator().fit(proba, votes)
@@ -243,6 +225,12 @@ def test_estimators_take_a_fitted_classifier(few):
     assert grouping.grouping_loss_ == same.grouping_loss_
     with pytest.raises(ValueError, match="cannot fit a classifier to labels of shape"):
         s.CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(shares, votes)
+    (terms,) = s.DecompositionDisplay.from_predictions(votes, forecast, X=shares).terms
+    assert terms.loss == pytest.approx(s.score_decomposition(votes, forecast).loss)
+    plt.close("all")
+
+
+# --- estimators -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["partition", "risk"])
@@ -260,23 +248,14 @@ def test_the_grouping_loss_is_a_lower_bound_near_the_truth(method):
 @pytest.mark.parametrize(
     "recalibrator",
     [
-        s.TemperatureScaling(),
-        s.TemperatureScaling(loss="brier"),
-        s.BiasCorrectedTemperatureScaling(),
-        s.EnsembleTemperatureScaling(),
-        s.VectorScaling(shrinkage=0),
-        s.PlattScaling(),
-        s.BetaCalibration(),
-        s.QuadraticScaling(),
-        s.LabelNoiseScaling(),
-        s.IsotonicRecalibrator(),
-        s.HistogramBinning(n_bins=4, strategy="uniform"),
-        s.KernelRecalibrator(bandwidth=0.05),
-        s.LabelFrequency(),
-        s.IdentityRecalibrator(),
+        s.TemperatureScaling(), s.TemperatureScaling(loss="brier"), s.PlattScaling(),
+        s.BiasCorrectedTemperatureScaling(), s.EnsembleTemperatureScaling(), s.BetaCalibration(),
+        s.VectorScaling(shrinkage=0), s.QuadraticScaling(), s.LabelNoiseScaling(),
+        s.IsotonicRecalibrator(), s.HistogramBinning(n_bins=4, strategy="uniform"),
+        s.KernelRecalibrator(bandwidth=0.05), s.LabelFrequency(), s.IdentityRecalibrator(),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_recalibrators_fit_as_to_all_votes(few, recalibrator):
     """A loss that is linear in the label is the weighted loss of the votes one by one."""
     forecast, votes, _ = few
@@ -299,13 +278,6 @@ def test_recalibrators_with_a_penalty_learn_the_map(recalibrator):
     found = recalibrator.fit(forecast, votes_of(shares, 5, rng)).predict_proba(forecast)
     before, after = (Brier().divergence(calibrated, p).mean() for p in (forecast, found))
     assert after < 0.1 * before
-
-
-def test_recalibrators_refuse():
-    with pytest.raises(ValueError, match="LabelShiftRecalibrator needs one label per sample"):
-        s.LabelShiftRecalibrator().fit([[0.2, 0.8], [0.5, 0.5]], [[1, 2], [2, 1]])
-    with pytest.raises(ValueError, match="y has 2 columns and X has 3"):
-        s.TemperatureScaling().fit(np.full((2, 3), 1 / 3), [[1, 2], [2, 1]])
 
 
 # --- the decomposition ----------------------------------------------------------------------------
@@ -407,7 +379,7 @@ def test_an_impossible_vote_has_an_infinite_log_loss():
     votes = np.array([[1, 4], [2, 3], [3, 2], [1, 4]] * 10)
     found = s.soft_label_decomposition(votes, forecast, loss="log")
     assert found.expected_loss.estimate == found.calibration.estimate == np.inf
-    assert np.isfinite(found.grouping.estimate) and np.isfinite(found.irreducible.estimate)
+    assert np.isfinite([found.grouping.estimate, found.irreducible.estimate]).all()
 
 
 @pytest.mark.parametrize(
