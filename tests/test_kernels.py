@@ -50,9 +50,6 @@ class Linear(Kernel):
         return 1.0
 
 
-# --- laws -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kernel", [*EVERY, Linear(), Linear() * LAPLACIAN], ids=repr)
 def test_laws(kernel):
     check_kernel(kernel)
@@ -91,9 +88,6 @@ def test_the_checker_finds_planted_faults(law):
         check_kernel(type("Planted", (Linear,), PLANTED[law])())
     with pytest.raises(AssertionError, match="It is a Kernel"):
         check_kernel(np.dot)
-
-
-# --- values ---------------------------------------------------------------------------------------
 
 
 def test_values_by_their_formulas():
@@ -139,9 +133,6 @@ def test_euclidean_distances_are_accurate_near_and_far(n_classes, spread, square
     )
 
 
-# --- bandwidths -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("metric", METRICS)
 def test_the_median_of_the_full_matrix_has_its_diagonal(metric):
     points = np.random.default_rng(0).dirichlet(np.ones(3), 30)
@@ -173,9 +164,6 @@ def test_equal_forecasts_have_a_bandwidth(rule):
         (P[[0] * 9 + [1]], 0.6),  # half are equal
     ):
         assert median_distance(points, rule=rule) == pytest.approx(expected, rel=1e-12)
-
-
-# --- refusals -------------------------------------------------------------------------------------
 
 
 def test_refused_combinations():

@@ -160,8 +160,6 @@ def test_the_event_can_be_any_class_in_any_form():
     assert other.in_the_large.estimate == pytest.approx(-expected.in_the_large.estimate)
 
 
-# --- what does not exist --------------------------------------------------------------------------
-
 HARD = {
     "one class": ([0] * 30, np.linspace(0.1, 0.4, 30), {"auc", "slope", "brier_skill"}),
     "events only": ([1] * 50, np.linspace(0.1, 0.9, 50), {"auc", "slope", "brier_skill"}),
@@ -199,9 +197,6 @@ def test_separated_data_have_a_calibration_in_the_large():
     grid = np.linspace(-3, 3, 60_001)
     excess = 2 - expit(grid[:, None] + logit([0.1, 0.3, 0.6, 0.9])).sum(axis=1)
     assert found.in_the_large.estimate == pytest.approx(grid[np.abs(excess).argmin()], abs=1e-3)
-
-
-# --- the record -----------------------------------------------------------------------------------
 
 
 def test_the_frame_and_the_table_have_a_row_per_quantity():

@@ -42,9 +42,6 @@ def terms_by_hand(name, loss, calibration, grouping):
     return LossTerms(name, loss, *low_high)
 
 
-# The numbers
-
-
 @pytest.mark.parametrize(
     ("loss", "name"), [("brier", "Brier score"), ("log", "Log loss in nats"), ("spherical", None)]
 )
@@ -166,9 +163,6 @@ def test_all_models_have_the_same_halves_under_a_generator(problem):
     assert one.grouping == two.grouping and one.calibration == two.calibration
 
 
-# The picture
-
-
 def test_rows_and_legend_inside_the_figure(problem, terms):
     display = DecompositionDisplay(terms).plot()
     ax, figure = display.ax_, display.figure_
@@ -208,9 +202,6 @@ def test_parts_can_be_left_out_and_styled(terms):
     assert styled.whiskers_["calibration"][0].get_color() == "red"
 
 
-# The doors
-
-
 def test_from_estimators_out_of_fold():
     X, y = load_iris(return_X_y=True, as_frame=True)
     models = {"Bayes": GaussianNB(), "Logistic": LogisticRegression(C=0.01)}
@@ -227,9 +218,6 @@ def test_from_estimators_out_of_fold():
         make([GaussianNB()], X, y)
     with pytest.raises(NotFittedError, match="needs a fitted classifier"):
         make(models, X, y)
-
-
-# What is hard, and what is refused
 
 
 def test_refusals(problem):

@@ -102,9 +102,6 @@ def check(display, *, inside_figure=True):
             assert tight.x0 >= -1 and tight.x1 <= figure.bbox.x1 + 1
 
 
-# Where legends lie
-
-
 @pytest.mark.parametrize("kind", WORLDS)
 @pytest.mark.parametrize("strategy", ["isotonic", "quantile", "smooth"])
 def test_legend_covers_nothing(kind, strategy):
@@ -191,9 +188,6 @@ def test_legend_of_maps_and_of_errors_covers_nothing():
     assert len({line.get_marker() for line in display.line_}) == 3
 
 
-# What they say
-
-
 def test_curves_without_a_name_and_numbers_of_the_top_label():
     display = draw(*world("forest"))
     assert display.name is None
@@ -239,9 +233,6 @@ def test_pos_label_of_every_constructor(folds):
     several = s.TemperatureScaling().fit(three.y_proba, three.y)
     with pytest.raises(ValueError, match="pos_label is for binary problems, but there are 3"):
         s.RecalibrationDisplay.from_recalibrator(several, three.y_proba, pos_label=1)
-
-
-# Styles
 
 
 def test_properties_of_lines_reach_the_line():

@@ -38,9 +38,6 @@ def world():
     return make_tempered_simplex(6000, 3, score_temperature=0.7, random_state=0)
 
 
-# The numbers
-
-
 def test_subsamples_are_rows_without_replacement_and_shared_by_all_errors():
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(3), 50)
@@ -164,9 +161,6 @@ def test_the_result_depends_on_the_seed_and_not_on_n_jobs(world):
     assert not np.array_equal(means[0], means[2]) and means[0][-1] == means[2][-1]
 
 
-# The picture
-
-
 def test_artists(world):
     display = draw(world.y, world.y_proba, errors=["ece", "rbs"], n_repeats=2, truth=0.1, name="A")
     ece, rbs = display.line_
@@ -198,9 +192,6 @@ def test_what_is_switched_off_is_not_drawn(world):
     assert display.line_.get_linewidth() == 5 and display.line_.get_color() == "black"
     assert display.band_ is display.prediction_ is display.floor_ is display.truth_ is None
     assert display.plot() is display and display.band_ is not None and display.ax_ is not ax
-
-
-# What is hard, and what is refused
 
 
 def test_few_samples_missing_classes_and_errors_of_every_form(world):

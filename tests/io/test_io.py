@@ -26,9 +26,6 @@ def read(tmp_path):
     return read
 
 
-# --- Arrays ---------------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def read_npz(tmp_path):
     def read(event=None, **arrays):
@@ -89,9 +86,6 @@ def test_files_that_are_refused(tmp_path, read_npz):
             read_npz(event, **arrays)
 
 
-# --- Labels of tables -----------------------------------------------------------------------------
-
-
 def test_the_column_of_labels_is_chosen(read):
     for name in ("CHURN", "churn"):
         found = read("churn,p_churn;1,0.2;0,0.5", label_column=name)
@@ -121,9 +115,6 @@ def test_labels_as_numpy_writes_them_and_row_numbers_of_pandas(tmp_path, read):
         frame.iloc[::-1].to_csv(path, index_label=name)  # these do not count the rows
         with pytest.raises(ValueError, match=r"a first column .* does not number the rows from 0"):
             read_predictions(path)
-
-
-# --- Classes of columns ---------------------------------------------------------------------------
 
 
 CHURN = "y,{};churn,0.75;stay,0.25"

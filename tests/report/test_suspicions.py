@@ -78,17 +78,12 @@ def kinds(y, score, *, features=None, groups=None, gains=False, **options):
     return [(one.kind, *one.names) for one in found]
 
 
+@pytest.mark.parametrize("n_draws", [5, pytest.param(200, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CLEAN)
-def test_silent_on_clean_samples(name, n_draws=5):
+def test_silent_on_clean_samples(name, n_draws):
     for seed in range(n_draws):
         y, score, options = CLEAN[name](np.random.default_rng(seed))
         assert kinds(y, score, gains=True, **options) == []
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CLEAN)
-def test_silent_on_200_clean_samples(name):
-    test_silent_on_clean_samples(name, 200)
 
 
 @pytest.fixture
@@ -113,8 +108,7 @@ def test_repeated_rows_behind_tied_forecasts(rng):
     table = X.astype(object)
     table[:, 2] = np.where(X[:, 2] > 0, "a", "b")
     for features in (X, table):
-        found = kinds(y[rows], score[rows], features=features[rows])
-        assert found == [("repeated_rows",)]
+        assert kinds(y[rows], score[rows], features=features[rows]) == [("repeated_rows",)]
         assert kinds(y, score, features=features) == []
     assert kinds(y[rows], score[rows]) == []
 

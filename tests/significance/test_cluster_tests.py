@@ -80,9 +80,6 @@ def test_impossible_labels_are_impossible_in_any_cluster():
     assert "an event where the forecast said 0" in found.method
 
 
-# --- kernels --------------------------------------------------------------------------------------
-
-
 def test_the_function_of_clusters_is_the_sum_over_their_samples():
     y, proba, cluster = clustered(15, 5)
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
@@ -124,9 +121,6 @@ def test_laws_of_independent_samples_are_refused():
     ):
         with pytest.raises(ValueError, match=message):
             test(y, proba, groups=cluster, **options)
-
-
-# --- comparisons ----------------------------------------------------------------------------------
 
 
 def test_improvement_by_hand():

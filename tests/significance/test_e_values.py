@@ -30,9 +30,6 @@ def record(pvalue=0.5, e=None, *, method="a test", estimate=0.0):
     return CalibrationTest(1.0, pvalue, estimate, method, e)
 
 
-# --- Known values ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("ones", [4, 8])
 def test_one_direction_by_quadrature(ones):
     """Forecasts of 1/2 and a wide kernel: the bets are a shift of the log odds, t sqrt(2)."""
@@ -152,9 +149,6 @@ def test_many_classes_and_many_samples():
     assert calibration_e_value(calibrated, p, labels=np.arange(30)).e_value < 20
 
 
-# --- Validity and power ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("simulate", "options"),
     [(binary, {}), (several, {"notion": "top_label"}), (several, {})],
@@ -191,9 +185,6 @@ def test_five_batches_have_more_power_than_one():
         single += [test.rejects() for test in tests]
         together.append(combine_tests(tests).rejects())
     assert np.mean(together) > np.mean(single) + 0.2
-
-
-# --- Combinations ---------------------------------------------------------------------------------
 
 
 def test_combinations_by_hand():

@@ -76,9 +76,6 @@ def test_the_estimate_is_the_gain_of_the_log_loss():
     assert sum(part.statistic for part in parts) == pytest.approx(found.statistic, rel=1e-9)
 
 
-# --- level and power ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_level(weighted):
     """2,000 data sets of 100 calibrated forecasts: the standard error of the level .05 is .005."""
@@ -146,9 +143,6 @@ def test_law_of_weighted_squares():
             assert weighted_squares_sf(x, np.array(law)) == pytest.approx(share, abs=0.005)
     assert weighted_squares_sf(50.0, np.ones(2)) == pytest.approx(np.exp(-25), rel=1e-12)
     assert weighted_squares_sf(3.0, np.array([2.0])) == pytest.approx(chi2.sf(1.5, 1))
-
-
-# --- weights and edges ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hypothesis", HYPOTHESES)
