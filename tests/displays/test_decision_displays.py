@@ -36,16 +36,12 @@ def forecasts(n, seed=0, slope=2.2):
 
 def cost_of(y, p, t):
     """The elementary score of one sample."""
-    if p > t:
-        return t * (1 - y)
-    return (1 - t) * y
+    return t * (1 - y) if p > t else (1 - t) * y
 
 
 def benefit_of(y, p, t):
     """The term of one sample in the net benefit."""
-    if p > t:
-        return y - (1 - y) * t / (1 - t)
-    return 0.0
+    return y - (1 - y) * t / (1 - t) if p > t else 0.0
 
 
 SAMPLES = {
@@ -118,6 +114,18 @@ def test_the_standardized_benefit_is_divided_by_the_event_rate():
         assert curve.high[k] - curve.estimate[k] == pytest.approx(found.high - found.estimate)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_net_benefit_is_that_of_the_curve(weighted):
+    y, p, weight = tied()
+    weight = weight if weighted else np.ones(len(y))
+    (curve,) = benefit(y, p, thresholds=THRESHOLDS, sample_weight=weight).curves
+    found = [net_benefit(y, p, threshold=t, sample_weight=weight) for t in THRESHOLDS]
+    assert_allclose(found, curve.estimate, atol=1e-14)
+    costs = [[cost_of(*one, t) for one in zip(y, p, strict=True)] for t in THRESHOLDS]
+    mean, cost = np.average(y, weights=weight), np.average(costs, axis=1, weights=weight)
+    assert_allclose(found, mean - cost / (1 - THRESHOLDS), atol=1e-14)
+
+
 def test_the_default_thresholds_of_the_net_benefit_end_at_the_largest_probability():
     y, p, _ = forecasts(200)
     display = benefit(y, {"all": p, "small": p / 10})
@@ -185,9 +193,8 @@ def test_a_sketch_of_classes_has_a_panel_for_each():
 @pytest.mark.parametrize("draw", BOTH)
 def test_events_of_several_classes(draw):
     rng = np.random.default_rng(0)
-    proba = rng.dirichlet(np.ones(3), 300)
+    proba, weight = rng.dirichlet(np.ones(3), 300), rng.uniform(0.5, 2, 300)
     y = np.array([rng.choice(3, p=row) for row in proba])
-    weight = rng.uniform(0.5, 2, 300)
     right, confidence = (proba.argmax(axis=1) == y).astype(int), proba.max(axis=1)
     options = {"sample_weight": weight, "thresholds": THRESHOLDS}
     top = draw(y, proba, **options)
@@ -349,18 +356,6 @@ def test_invalid_input(draw):
     ):
         with pytest.raises(ValueError, match=words):
             call()
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_net_benefit_is_that_of_the_curve(weighted):
-    y, p, weight = tied()
-    weight = weight if weighted else np.ones(len(y))
-    (curve,) = benefit(y, p, thresholds=THRESHOLDS, sample_weight=weight).curves
-    found = [net_benefit(y, p, threshold=t, sample_weight=weight) for t in THRESHOLDS]
-    assert_allclose(found, curve.estimate, atol=1e-14)
-    costs = [[cost_of(*one, t) for one in zip(y, p, strict=True)] for t in THRESHOLDS]
-    mean, cost = np.average(y, weights=weight), np.average(costs, axis=1, weights=weight)
-    assert_allclose(found, mean - cost / (1 - THRESHOLDS), atol=1e-14)
 
 
 def test_the_scorer_of_the_net_benefit_is_a_gain():

@@ -87,10 +87,8 @@ def check(display, *, inside_figure=True):
         assert covered(ax) == []
         box = ax.get_legend().get_window_extent()
         for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
-            shown = [
-                tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high
-            ]
-            for other in (axis.label, *shown):
+            ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+            for other in (axis.label, *(tick.label1 for tick in ticks)):
                 assert not box.overlaps(other.get_window_extent()), other
         if inside_figure:
             assert box.x0 >= 0 and box.y0 >= 0

@@ -317,35 +317,34 @@ def test_from_grouping_estimator_draws_what_it_has(problem, fitted):
 # What is hard, and what is refused
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_refusals():
+    data = make_tempered_simplex(200, 3, random_state=0)
+    X = np.random.default_rng(0).standard_normal((200, 2))
+    for options, words in (
         ({"X": None}, "pass their features X, or regions="),
         ({"notion": "canonical"}, "3 columns: use notion='top_label' or 'classwise'"),
         ({"notion": ClassGroups([[0], [1]])}, "3 columns: use notion='top_label' or 'classwise'"),
         ({"regions": [1, 2]}, "one region per sample"),
         ({"X": np.zeros((7, 2))}, "inconsistent numbers of samples|same number"),
-    ],
-)
-def test_refusals(options, words):
-    data = make_tempered_simplex(200, 3, random_state=0)
-    arguments = {"X": np.random.default_rng(0).standard_normal((200, 2)), **options}
-    with pytest.raises(ValueError, match=words):
-        draw(data.y, data.y_proba, **arguments)
+    ):
+        with pytest.raises(ValueError, match=words):
+            draw(data.y, data.y_proba, **{"X": X, **options})
 
 
 def test_estimators_that_have_no_picture(problem):
     X, y, _ = problem
     make = GroupingDisplay.from_grouping_estimator
-    with pytest.raises(ValueError, match="method='risk', which has no regions"):
-        make(stump(problem, method="risk", partitioner=None))
     data = make_tempered_simplex(200, 3, random_state=0)
     several = GroupingLossEstimator(notion="classwise", n_bins=3, random_state=0)
-    with pytest.raises(ValueError, match="several events .*notion='classwise'"):
-        make(several.fit(X[:200], data.y, y_proba=data.y_proba))
+    several.fit(X[:200], data.y, y_proba=data.y_proba)
+    risk = stump([part[:200] for part in problem], method="risk", partitioner=None)
+    for call, words in (
+        (lambda: make(risk), "method='risk', which has no regions"),
+        (lambda: make(several), "several events .*notion='classwise'"),
+        (lambda: make(LogisticRegression()), "use GroupingDisplay.from_estimator"),
+        (lambda: GroupingDisplay.from_estimator(several, X, y), "from_grouping_estimator"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
     with pytest.raises(NotFittedError):
         make(GroupingLossEstimator())
-    with pytest.raises(ValueError, match="use GroupingDisplay.from_estimator"):
-        make(LogisticRegression())
-    with pytest.raises(ValueError, match="from_grouping_estimator"):
-        GroupingDisplay.from_estimator(GroupingLossEstimator(), X, y)

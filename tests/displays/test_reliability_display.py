@@ -47,16 +47,14 @@ def binary():
 # The curve
 
 
-def test_isotonic_curve_of_many_scores_keeps_every_knot():
+def test_isotonic_and_kernel_curves_are_those_of_the_smoother(binary):
+    """The isotonic curve of many scores keeps every knot."""
     data = make_tempered_simplex(5000, 2, random_state=0)
     p = data.y_proba[:, 1]
     curve = draw(data.y, p, band=None).curves[0]
     assert len(curve.prob_pred) < 1000
     at_all = np.interp(p, curve.prob_pred, curve.prob_true)
     assert_allclose(at_all, IsotonicRegression().fit(p, data.y).predict(p), atol=1e-12)
-
-
-def test_kernel_curve_is_the_prediction_of_the_smoother(binary):
     y, p = binary
     curve = draw(y, p, strategy=DirichletKernel(0.02), band=None).curves[0]
     kernel = DirichletKernel(0.02).fit(pairs(p), pairs(y.astype(float)))
@@ -122,12 +120,11 @@ def test_binomial_confidence_band_covers_the_average_of_the_curve(smoother):
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_a_miscalibrated_curve_leaves_the_consistency_band(strategy):
-    data = make_tempered_simplex(3000, 2, score_temperature=0.4, random_state=0)
+    data = make_tempered_simplex(2000, 2, score_temperature=0.4, random_state=0)
     curve = draw(data.y, data.y_proba, strategy=strategy, band="consistency").curves[0]
     outside = (curve.prob_true < curve.low) | (curve.prob_true > curve.high)
-    assert outside.mean() > 0.4
     diagonal = (curve.low <= curve.prob_pred) & (curve.prob_pred <= curve.high)
-    assert diagonal.mean() > 0.9
+    assert outside.mean() > 0.4 and diagonal.mean() > 0.9
     assert curve.error.low > 0
 
 
@@ -148,13 +145,13 @@ def test_isotonic_interval_ends_where_the_deviance_says():
         return -np.sum(mass * (xlogy(mean, curve) + xlogy(1 - mean, 1 - curve)))
 
     for point in range(5):
-        ends = _isotonic_interval(mean, mass, np.array([point]), 0.95)
-        for end in np.ravel(ends):
+        before = np.arange(5) <= point
+        for end in np.ravel(_isotonic_interval(mean, mass, np.array([point]), 0.95)):
             rises = {"type": "ineq", "fun": np.diff}
             passes = {"type": "eq", "fun": lambda curve, end=end, k=point: curve[k] - end}
             best = minimize(
                 cost,
-                np.where(np.arange(5) <= point, np.minimum(start, end), np.maximum(start, end)),
+                np.where(before, np.minimum(start, end), np.maximum(start, end)),
                 bounds=[(1e-6, 1 - 1e-6)] * 5,
                 constraints=[rises, passes],
                 method="SLSQP",
@@ -177,19 +174,18 @@ def test_isotonic_interval_does_not_depend_on_the_other_points(binary):
 @pytest.mark.parametrize("strategy", ["isotonic", "quantile", "uniform", DirichletKernel(0.02)])
 def test_unequal_weights_widen_the_confidence_band(binary, strategy):
     y, p = binary
-    weight = np.where(np.arange(len(y)) % 2, 1.0, 1e-6)  # half of the samples hardly count
-    options = dict(strategy=strategy, band="confidence")
-    half = draw(y[1::2], p[1::2], **options).curves[0]
-    full = draw(y, p, **options).curves[0]
-    weighted = draw(y, p, sample_weight=weight, **options).curves[0]
 
-    def width(curve):
-        return np.mean(curve.high - curve.low)
+    def band(y, p, weight=None):
+        options = {"strategy": strategy, "band": "confidence", "sample_weight": weight}
+        (curve,) = draw(y, p, **options).curves
+        return curve.low, np.mean(curve.high - curve.low)
 
-    assert width(weighted) > 1.15 * width(full)
-    assert_allclose(width(weighted), width(half), rtol=0.15)
-    scaled = draw(y, p, sample_weight=np.full(len(y), 7.0), **options).curves[0]
-    assert_allclose(scaled.low, full.low, atol=1e-9)
+    low, full = band(y, p)
+    half = band(y[1::2], p[1::2])[1]
+    weighted = band(y, p, np.where(np.arange(len(y)) % 2, 1.0, 1e-6))[1]  # half hardly counts
+    assert weighted > 1.15 * full
+    assert_allclose(weighted, half, rtol=0.15)
+    assert_allclose(band(y, p, np.full(len(y), 7.0))[0], low, atol=1e-9)
 
 
 # The picture
@@ -262,6 +258,9 @@ def test_classwise_draws_a_panel_for_each_class():
     assert min(text.get_fontsize() for text in display.figure_.findobj(Text)) >= 6
     given = plt.subplots(1, 3)[1]
     assert display.plot(ax=given).ax_ == list(given)
+    display = draw(y, data.y_proba, notion=ClassGroups([[0]]))  # a group is a binary event
+    assert display.ax_.get_xlabel() == "Predicted probability"
+    assert_allclose(display.curves[0].scores, data.y_proba[:, 1:].sum(axis=1))
 
 
 # The doors
@@ -320,9 +319,9 @@ def test_hard_input_gives_a_picture(case, strategy, band):
     assert (curve.error is None) == (case == "one sample")
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_refusals():
+    data = make_tempered_simplex(60, 3, random_state=0)
+    for options, words in (
         ({"n_resamples": 38}, "at least 39 for a band of level 0.95"),
         (
             {"n_bins": 10},
@@ -332,12 +331,9 @@ def test_hard_input_gives_a_picture(case, strategy, band):
         ({"strategy": "kernel", "n_bins": 5}, "but strategy is 'kernel'"),
         ({"strategy": QuantileBins(4), "n_bins": 4}, r"but strategy is QuantileBins\(n_bins=4\)"),
         ({"notion": Canonical()}, "3 columns: use notion='top_label' or 'classwise'"),
-    ],
-)
-def test_refusals(options, words):
-    data = make_tempered_simplex(60, 3, random_state=0)
-    with pytest.raises(ValueError, match=words):
-        draw(data.y, data.y_proba, **options)
+    ):
+        with pytest.raises(ValueError, match=words):
+            draw(data.y, data.y_proba, **options)
 
 
 def test_bins_are_ten_by_default(binary):
@@ -349,10 +345,3 @@ def test_bins_are_ten_by_default(binary):
         curves = [draw(*binary, n_bins=n, **options).curves[0] for n in (None, 10)]
         assert_array_equal(curves[0].prob_pred, curves[1].prob_pred)
         assert len(curves[0].prob_pred) == 10
-
-
-def test_a_group_of_classes_is_a_binary_event():
-    data = make_tempered_simplex(200, 4, random_state=0)
-    display = draw(data.y, data.y_proba, notion=ClassGroups([[0, 1]]))
-    assert display.ax_.get_xlabel() == "Predicted probability"
-    assert_allclose(display.curves[0].scores, data.y_proba[:, 2:].sum(axis=1))
