@@ -54,9 +54,6 @@ SAMPLES = {
 }
 
 
-# --- The numbers ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("case", SAMPLES)
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(("draw", "term"), [(murphy, cost_of), (benefit, benefit_of)])
@@ -138,9 +135,6 @@ def test_the_default_thresholds_of_the_net_benefit_end_at_the_largest_probabilit
     assert benefit(y, np.zeros(200)).curves[0].threshold[-1] == 0.01
 
 
-# --- The parts ------------------------------------------------------------------------------------
-
-
 def test_the_parts_are_those_of_decision_regret():
     y, p, _ = forecasts(600)
     weight = np.random.default_rng(3).uniform(0.5, 2, len(y))
@@ -160,9 +154,6 @@ def test_the_parts_are_those_of_decision_regret():
     (curve,) = murphy(np.zeros(30, int), np.linspace(0, 1, 30), labels=[0, 1], parts=True).curves
     assert np.isfinite(curve.remaining).all() and curve.remaining.min() >= 0
     assert curve.regret.max() > 0
-
-
-# --- Sketches and classifiers ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -210,9 +201,6 @@ def test_events_of_several_classes(draw):
     for notion in ("canonical", Canonical()):
         with pytest.raises(ValueError, match="use notion='top_label' or 'classwise'"):
             draw(y, proba, notion=notion)
-
-
-# --- The picture ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("draw", BOTH)
@@ -320,9 +308,6 @@ def test_nothing_is_cut_off(draw, size):
         box = artist.get_window_extent()
         assert min(box.x0, box.y0) >= 0, artist
         assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, artist
-
-
-# --- Invalid input --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("draw", BOTH)

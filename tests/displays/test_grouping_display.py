@@ -55,9 +55,6 @@ def picture(diagrams, **options):
     return GroupingDisplay(diagrams).plot(**options)
 
 
-# The numbers
-
-
 def test_points_are_the_regions_at_the_scores_of_their_level_set(problem, fitted):
     X, y, score = problem
     display = draw(y, score, X)
@@ -180,9 +177,6 @@ def test_title_shows_the_calibration_error_corrected_for_binning():
     assert f"{binned:.3f}" not in display.ax_.get_title()
 
 
-# The picture
-
-
 def test_attributes_labels_legend_and_histogram(diagrams):
     display = picture(diagrams)
     ax = display.ax_
@@ -268,9 +262,6 @@ def test_many_regions_are_drawn_finer_and_weights_weigh(problem):
     assert_allclose(heavy.line_.get_ydata(), np.average(y, weights=1.0 + 9 * y))
 
 
-# Notions
-
-
 def test_classwise_draws_a_panel_for_each_class():
     data = make_tempered_simplex(600, 3, random_state=0)
     region = np.random.default_rng(0).standard_normal(600) > 0
@@ -294,9 +285,6 @@ def test_level_sets_are_large_enough_for_their_regions(problem):
         assert np.median(diagram.n_samples) >= 10
 
 
-# The doors
-
-
 def test_from_grouping_estimator_draws_what_it_has(problem, fitted):
     X, y, score = problem
     make = GroupingDisplay.from_grouping_estimator
@@ -312,9 +300,6 @@ def test_from_grouping_estimator_draws_what_it_has(problem, fitted):
     model = LogisticRegression(C=0.01)
     estimator = GroupingLossEstimator(model, cv=3, notion="top_label", n_bins=3, random_state=0)
     assert make(estimator.fit(*load_iris(return_X_y=True))).name == "LogisticRegression"
-
-
-# What is hard, and what is refused
 
 
 def test_refusals():

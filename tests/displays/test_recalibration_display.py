@@ -58,9 +58,6 @@ class Halfway:
         return (np.asarray(P) + self.rate) / 2
 
 
-# Two classes: a curve
-
-
 @pytest.mark.parametrize(
     "recalibrator",
     [
@@ -164,9 +161,6 @@ def test_from_predictions_fits_the_map_that_it_draws(two):
         fit(y, proba, s.PlattScaling(input="logits"))
 
 
-# Several recalibrators
-
-
 def test_overlays_have_names_and_colours(two):
     y, proba = two
     fitted = [
@@ -200,9 +194,6 @@ def test_displays_on_the_same_axes(two):
     lines = [reliability.line_, first.line_, second.line_, third.line_]
     assert len({to_hex(line.get_color()) for line in lines}) == 4
     assert first.ax_hist_ is reliability.ax_hist_
-
-
-# More classes: points
 
 
 @pytest.mark.parametrize("logits", [False, True])
@@ -261,9 +252,6 @@ def test_axes_of_the_user_and_at_most_25_panels(three):
     with pytest.raises(ValueError, match="26 exceed the limit of 25 .* classes="):
         draw(fitted, proba)
     assert len(draw(fitted, proba, classes=np.arange(0, 26, 6), legend=False).line_) == 5
-
-
-# The door of classifiers
 
 
 @pytest.fixture(scope="module")
@@ -338,9 +326,6 @@ def test_frames_and_a_map_that_only_keeps_the_prediction(three):
     frequency = s.LabelFrequency().fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
     assert frequency.preserves_argmax_
     assert draw(frequency).maps[0].declared == "not injective, keeps the predicted class"
-
-
-# What is refused, and what is left alone
 
 
 def test_refusals(two, three):

@@ -44,9 +44,6 @@ def binary():
     return data.y, data.y_proba[:, 1].round(2)  # rounded: there are ties
 
 
-# The curve
-
-
 def test_isotonic_and_kernel_curves_are_those_of_the_smoother(binary):
     """The isotonic curve of many scores keeps every knot."""
     data = make_tempered_simplex(5000, 2, random_state=0)
@@ -68,9 +65,6 @@ def test_a_smoother_is_a_strategy(binary, smoother, band):
     curve = draw(*binary, strategy=smoother, band=band).curves[0]
     assert np.all(np.diff(curve.prob_pred) > 0)
     assert np.all((curve.low >= 0) & (curve.low <= curve.high) & (curve.high <= 1))
-
-
-# The bands
 
 
 def inside_at_five_points(smoother, n_samples, n_sets, world, band):
@@ -188,9 +182,6 @@ def test_unequal_weights_widen_the_confidence_band(binary, strategy):
     assert_allclose(band(y, p, np.full(len(y), 7.0))[0], low, atol=1e-9)
 
 
-# The picture
-
-
 def test_attributes_labels_and_histogram(binary):
     display = draw(*binary, name="Model")
     curve, ax = display.curves[0], display.ax_
@@ -263,9 +254,6 @@ def test_classwise_draws_a_panel_for_each_class():
     assert_allclose(display.curves[0].scores, data.y_proba[:, 1:].sum(axis=1))
 
 
-# The doors
-
-
 @pytest.mark.parametrize("notion", ["auto", "classwise"])
 def test_from_cv_results_draws_the_folds(notion):
     X, y = load_iris(return_X_y=True, as_frame=True)
@@ -291,8 +279,6 @@ def test_from_cv_results_draws_the_folds(notion):
     with pytest.raises(ValueError, match="return_estimator=True and return_indices=True"):
         ReliabilityDisplay.from_cv_results(cross_validate(model, X, y, cv=2), X, y)
 
-
-# What is hard, and what is refused
 
 HARD = {
     "one sample": dict(y_true=[1], y_proba=[0.7]),
