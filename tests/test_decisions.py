@@ -6,6 +6,7 @@ import pytest
 from conftest import pairs
 from numpy.testing import assert_allclose
 from scipy.special import expit
+from sklearn.linear_model import LogisticRegression
 
 import skcalib
 from skcalib.datasets import make_tempered_simplex
@@ -167,6 +168,9 @@ def test_features_of_any_kind():
     frame.loc[::7, "x"] = np.nan
     found = skcalib.decision_regret(y, s, threshold=0.3, X=frame)
     assert found.grouping is not None and frame.shape == (1500, 2)
+    linear = {"threshold": 0.3, "model": LogisticRegression()}
+    one, two = (skcalib.decision_regret(y, s, X=X, n_jobs=n, **linear) for n in (None, 2))
+    assert one == two and one.grouping.estimate > 0
     with pytest.raises(ValueError, match="X and y_true must have the same number of samples"):
         skcalib.decision_regret(y, s, threshold=0.3, X=X[:-1])
 

@@ -60,10 +60,10 @@ def test_subsamples_are_rows_without_replacement_and_shared_by_all_errors():
 
 
 def test_squares_are_averaged_before_the_root_is_taken(world):
-    (curve,) = draw(world.y, world.posterior, errors="debiased", sample_sizes=[150]).curves
-    squared = draw(
-        world.y, world.posterior, errors={"x": ERRORS["debiased"]}, sample_sizes=[150]
-    ).curves[0]
+    (curve,), (squared,) = (
+        draw(world.y, world.posterior, errors=errors, sample_sizes=[150]).curves
+        for errors in ("debiased", {"x": ERRORS["debiased"]})
+    )
     assert curve.mean == pytest.approx(np.sign(squared.mean) * np.sqrt(np.abs(squared.mean)))
     assert squared.low < 0 and curve.low == pytest.approx(-np.sqrt(-squared.low))
 
@@ -136,13 +136,9 @@ def test_the_floor_is_the_error_of_calibrated_labels(weighted, world):
 
 
 def test_only_l1_binned_errors_have_folded_normal_curves(world):
-    errors = {
-        "l1": partial(s.calibration_error, norm="l1"),
-        "l2": partial(s.calibration_error, norm="l2"),
-        "max": partial(s.calibration_error, norm="max"),
-        "plain": s.calibration_error,
-        "ks": "ks",
-    }
+    error = s.calibration_error
+    errors = {norm: partial(error, norm=norm) for norm in ("l1", "l2", "max")}
+    errors |= {"plain": error, "ks": "ks"}
     curves = draw(world.y[:500], world.y_proba[:500], errors=errors, n_repeats=2).curves
     assert [curve.prediction is not None for curve in curves] == [True, False, False, True, False]
     for curve in (curves[0], curves[3]):
@@ -211,9 +207,8 @@ def test_few_samples_missing_classes_and_errors_of_every_form(world):
         ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_refusals(world):
+    for options, message in (
         ({"errors": "brier"}, "errors must be among 'proper', 'ece'.*got 'brier'"),
         ({"errors": ["ece", 3]}, "errors must be among .* got 3"),
         ({"errors": []}, "at least one error"),
@@ -224,8 +219,6 @@ def test_few_samples_missing_classes_and_errors_of_every_form(world):
         ({"sample_sizes": [10.5]}, "sample_sizes must be"),
         ({"truth": {"TCE": 0.1}}, "truth must be a number, or a dict"),
         ({"errors": "debiased", "sample_sizes": [1]}, "bins of at least two samples"),
-    ],
-)
-def test_refusals(options, message, world):
-    with pytest.raises(ValueError, match=message):
-        draw(world.y[:200], world.y_proba[:200], **{"n_repeats": 1, "errors": "ece", **options})
+    ):
+        with pytest.raises(ValueError, match=message):
+            draw(world.y[:200], world.y_proba[:200], **{"n_repeats": 1, "errors": "ece", **options})
