@@ -180,7 +180,8 @@ def test_rows_and_legend_inside_the_figure(problem, terms):
         assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
 
 
-def test_narrow_axes_leave_the_numbers_out(terms):
+def test_narrow_axes_parts_and_styles(terms):
+    """Narrow axes have no room for the numbers."""
     figure, ax = plt.subplots(figsize=(3.4, 2.4), layout="constrained")
     display = DecompositionDisplay(terms).plot(ax=ax)
     figure.canvas.draw()
@@ -189,15 +190,10 @@ def test_narrow_axes_leave_the_numbers_out(terms):
     for text in ax.get_legend().get_texts():
         assert text.get_window_extent().x1 <= figure.bbox.x1
     assert len(display.plot(values=True).ax_.texts) == 2 * len(terms)
-
-
-def test_parts_can_be_left_out_and_styled(terms):
-    display = DecompositionDisplay(terms).plot(legend=False, values=False)
-    assert display.ax_.get_legend() is None and len(display.ax_.texts) == len(terms)
-    styled = display.plot(
-        bar_kwargs={"height": 0.3, "lw": 1, "ec": "black"},
-        whisker_kwargs={"capsize": 6, "c": "red"},
-    )
+    bare = display.plot(legend=False, values=False)
+    assert bare.ax_.get_legend() is None and len(bare.ax_.texts) == len(terms)
+    bars, whiskers = {"height": 0.3, "lw": 1, "ec": "black"}, {"capsize": 6, "c": "red"}
+    styled = display.plot(bar_kwargs=bars, whisker_kwargs=whiskers)
     assert styled.bars_["rest"][0].get_height() == 0.3
     assert styled.whiskers_["calibration"][0].get_color() == "red"
 

@@ -96,11 +96,6 @@ def test_ticks_are_plain_and_apart(world, size):
         assert texts == [label.get_text() for label in ax.get_yticklabels()]
 
 
-def test_percentages():
-    values = (0, 0.00001, 0.001, 0.25, 0.999, 1)
-    assert " ".join(map(percent, values)) == "0 % 0.001 % 0.1 % 25 % 99.9 % 100 %"
-
-
 def test_overlaid_displays_agree_whatever_their_order():
     wide = np.linspace(0.01, 0.99, 500)
     kinds = []
@@ -139,11 +134,13 @@ def test_names_panels_and_weights_choose_the_scale():
 
 
 def test_maps_of_recalibrators_have_the_scale_of_their_forecasts():
+    draw_map = RecalibrationDisplay.from_recalibrator
     fitted = PlattScaling().fit(RARE, labels_of(RARE))
-    assert RecalibrationDisplay.from_recalibrator(fitted, RARE).ax_.get_xscale() == "function"
-    assert RecalibrationDisplay.from_recalibrator(fitted).ax_.get_xscale() == "linear"
-    logit = RecalibrationDisplay.from_recalibrator(fitted, scale="logit").ax_
-    assert logit.get_xscale() == "function"
+    assert draw_map(fitted, RARE).ax_.get_xscale() == "function"
+    assert draw_map(fitted).ax_.get_xscale() == "linear"
+    assert draw_map(fitted, scale="logit").ax_.get_xscale() == "function"
+    values = (0, 0.00001, 0.001, 0.25, 0.999, 1)
+    assert " ".join(map(percent, values)) == "0 % 0.001 % 0.1 % 25 % 99.9 % 100 %"
 
 
 def test_figures_can_be_pickled_and_are_freed():

@@ -202,16 +202,14 @@ def test_attributes_labels_and_histogram(binary):
     assert display.ax_hist_.get_xlim() == ax.get_xlim()
 
 
-def test_parts_can_be_left_out_and_styled(binary):
-    plain = draw(*binary, band=None, ref_line=False, histogram=False, legend=False)
+def test_parts_and_styles(binary):
+    """The simple style draws what scikit-learn draws."""
+    y, p = binary
+    plain = draw(y, p, band=None, ref_line=False, histogram=False, legend=False)
     assert plain.band_ is plain.ref_line_ is plain.ax_hist_ is plain.ax_.get_legend() is None
     styled = plain.plot(name="again", curve_kwargs={"c": "red", "lw": 3})
     assert styled.line_.get_color() == "red" and styled.line_.get_linewidth() == 3
     assert styled.line_.get_label().startswith("again\n")
-
-
-def test_simple_style_draws_what_scikit_learn_draws(binary):
-    y, p = binary
     display = draw(y, p**3, style="simple", name="Model")
     expected = CalibrationDisplay.from_predictions(y, p**3).line_
     assert_allclose(display.line_.get_xydata(), expected.get_xydata())

@@ -119,24 +119,18 @@ def test_page_and_terminal_say_the_same(shown, page):
     ]
 
 
-def test_dictionary_agrees(shown):
-    content = shown.to_dict()
-    document = shown._document()
+def test_dictionary_agrees_and_the_first_screen_is_short(shown, page):
+    content, document, details = shown.to_dict(), shown._document(), Reader(page).all("details")
     assert (content["headline"], tuple(content["verdict"])) == (document.headline, document.verdict)
     assert shown.verdict.splitlines() == [document.headline, *document.verdict]
     assert document.headline in repr(shown)
+    assert len(" ".join([document.headline, *document.verdict]).split()) <= 110
+    assert len(str(shown).split()) < 200 and len(details) == len(document.sections)
+    assert not any("open" in attrs for attrs in details)
 
 
 def test_lines_fit_a_terminal(shown):
     assert max(map(len, shown.to_text(details=True).splitlines())) <= 100
-
-
-def test_the_first_screen_is_short(shown, page):
-    document, details = shown._document(), Reader(page).all("details")
-    assert len(" ".join([document.headline, *document.verdict]).split()) <= 110
-    assert len(str(shown).split()) < 200
-    assert len(details) == len(document.sections)
-    assert not any("open" in attrs for attrs in details)
 
 
 def test_page_is_whole_accessible_and_needs_no_network(page):
