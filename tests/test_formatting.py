@@ -33,9 +33,8 @@ def error_interval(*limits, level=0.95, **notes):
     return ErrorInterval(*limits, 0.0135, level, "method", "target", **notes)
 
 
-@pytest.mark.parametrize(
-    ("notes", "words"),
-    [
+def test_error_interval():
+    for notes, words in (
         ({}, "(95 %)"),
         ({"level": 0.999}, "(99.9 %)"),
         ({"conservative": True, "reason": "few bins"}, "(95 %, conservative: few bins)"),
@@ -43,12 +42,10 @@ def error_interval(*limits, level=0.95, **notes):
         ({"valid": False, "conservative": True, "reason": "r"}, "(95 %, not valid: r)"),
         ({"conservative": True}, "(95 %, conservative)"),
         ({"reason": "few bins"}, "(95 %, few bins)"),
-    ],
-)
-def test_error_interval(notes, words):
-    found = error_interval(0.155, 0.125, 0.178, **notes)
-    assert str(found) == f"0.155 [0.125, 0.178] {words}"
-    assert repr(found).startswith("ErrorInterval(estimate=0.155, low=0.125")
+    ):
+        found = error_interval(0.155, 0.125, 0.178, **notes)
+        assert str(found) == f"0.155 [0.125, 0.178] {words}"
+        assert repr(found).startswith("ErrorInterval(estimate=0.155, low=0.125")
 
 
 def test_an_interval_has_the_decimals_that_tell_its_limits_apart():
@@ -89,9 +86,8 @@ def test_hosmer_lemeshow_says_that_an_excluded_event_occurred():
         assert "event" not in hosmer_lemeshow_test(labels, forecasts, n_bins=4).method
 
 
-@pytest.mark.parametrize(
-    ("limits", "words"),
-    [
+def test_nonnegative_text():
+    for limits, words in (
         ((0.155, 0.125, 0.178), "0.155 [0.125, 0.178]"),
         ((0.004, -0.002, 0.010), "0.004 [0, 0.010]"),
         ((0.0, 0.0, 0.010), "0.000 [0, 0.010]"),
@@ -103,10 +99,8 @@ def test_hosmer_lemeshow_says_that_an_excluded_event_occurred():
         ((0.2, -INF, INF), "0.200"),
         ((-0.2, -INF, INF), "none detected"),
         ((INF, INF, INF), "inf"),
-    ],
-)
-def test_nonnegative_text(limits, words):
-    assert nonnegative_text(MeanInterval(*limits, 0.01)) == words
+    ):
+        assert nonnegative_text(MeanInterval(*limits, 0.01)) == words
 
 
 def test_class_text():

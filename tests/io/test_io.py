@@ -45,9 +45,8 @@ def read_npz(tmp_path):
 P = np.array([[0.5, 0.25, 0.25], [0.125, 0.5, 0.375]])
 
 
-@pytest.mark.parametrize(
-    ("arrays", "event", "labels", "read_event"),
-    [
+def test_npz(read_npz):
+    for arrays, event, labels, read_event in (
         ({"y_true": [0, 2], "y_proba": P}, None, [0, 1, 2], None),
         ({"ground_truth": [0, 1], "predictions": P.astype(np.float32)}, None, [0, 1, 2], None),
         ({"y_true": CLASSES[[0, 2]], "y_proba": P, "labels": CLASSES}, None, [*CLASSES], None),
@@ -55,14 +54,12 @@ P = np.array([[0.5, 0.25, 0.25], [0.125, 0.5, 0.375]])
         ({"y_true": [0, 0], "y_proba": P[:, 0]}, "1", None, 1),
         ({"y_true": [0, 1], "y_proba": np.eye(2)}, "0", [0, 1], 0),
         ({"y_true": ["sick", "well"], "y_proba": P[:, 0]}, "Sick", None, "sick"),
-    ],
-)
-def test_npz(read_npz, arrays, event, labels, read_event):
-    read = read_npz(event, **arrays)
-    y_true, y_proba = list(arrays.values())[:2]
-    assert read.y_true.tolist() == list(y_true) and read.y_proba.tolist() == y_proba.tolist()
-    assert labels == (read.labels if read.labels is None else read.labels.tolist())
-    assert read.event == read_event
+    ):
+        read = read_npz(event, **arrays)
+        y_true, y_proba = list(arrays.values())[:2]
+        assert read.y_true.tolist() == list(y_true) and read.y_proba.tolist() == y_proba.tolist()
+        assert labels == (read.labels if read.labels is None else read.labels.tolist())
+        assert read.event == read_event
 
 
 def test_pickles_are_not_opened(read_npz, tmp_path):

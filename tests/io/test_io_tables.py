@@ -395,9 +395,9 @@ def test_several_row_groups(parquet, monkeypatch):
     assert found.features["zip"].value_counts().to_dict() == {"01234": 99}
 
 
-@pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
+@pytest.mark.parametrize("p", [[0.25, 0.5], ["0.25", "0.5"], [Decimal("0.25"), Decimal("0.50")]])
+def test_types_of_columns(parquet, p):
+    for labels, expected in (
         ([0, 1], [0, 1]),
         ([0.0, 1.0], [0, 1]),
         (["0", "1"], [0, 1]),
@@ -405,13 +405,10 @@ def test_several_row_groups(parquet, monkeypatch):
         ([False, True], ["False", "True"]),
         ([b"\xc3\xa9", b"z"], ["\u00e9", "z"]),
         ([Decimal("0.0"), Decimal("1.0")], [0, 1]),
-    ],
-)
-@pytest.mark.parametrize("p", [[0.25, 0.5], ["0.25", "0.5"], [Decimal("0.25"), Decimal("0.50")]])
-def test_types_of_columns(parquet, labels, expected, p):
-    found = read_predictions(parquet({"y": labels, f"p_{expected[1]}": p}))
-    assert found.y_true.tolist() == found.labels.tolist() == expected
-    assert found.y_proba.tolist() == [0.25, 0.5]
+    ):
+        found = read_predictions(parquet({"y": labels, f"p_{expected[1]}": p}))
+        assert found.y_true.tolist() == found.labels.tolist() == expected
+        assert found.y_proba.tolist() == [0.25, 0.5]
 
 
 def test_the_index_of_pandas_is_left_out(tmp_path, parquet):
@@ -425,9 +422,8 @@ def test_the_index_of_pandas_is_left_out(tmp_path, parquet):
         assert read_predictions(path).y_proba.tolist() == [0.25, 0.5]
 
 
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [
+def test_messages_of_parquet(parquet):
+    for columns, message in (
         ({"y": ["a", None], "p_a": [0.1, 0.2]}, "has an empty cell in row 2, column 'y': fill it"),
         ({"y": [0, None], "p": [0.1, 0.2]}, "has an empty cell in row 2, column 'y': fill it"),
         ({"y": [0.0, np.nan], "p": [0.1, 0.2]}, "has an empty cell in row 2, column 'y': fill it"),
@@ -440,10 +436,9 @@ def test_the_index_of_pandas_is_left_out(tmp_path, parquet):
         ({"y": [[1], [2]], "p_b": [0.1, 0.2]}, "has one column of probabilities, 'p_b', which"),
         ({"y": [], "p": []}, "must have at least one row"),
         ({"q": [0], "p": [0.1]}, "has no column of labels"),
-    ],
-)
-def test_messages_of_parquet(parquet, columns, message):
-    assert message_of(read_predictions, parquet(columns)).startswith(f"p.parquet {message}")
+    ):
+        said = message_of(read_predictions, parquet(columns))
+        assert said.startswith(f"p.parquet {message}")
 
 
 def test_parquet_without_pyarrow_is_refused(tmp_path, monkeypatch):

@@ -26,25 +26,22 @@ def rows_of(p, weight, y=None):
     return Problem(pairs(p), pairs(y), weight, np.array([0, 1]))
 
 
-@pytest.mark.parametrize(
-    ("p", "weight", "y"),
-    [
+def test_products_of_small_scores_and_weights_are_not_zero():
+    """The estimate was NaN, with a p-value of the least number of draws."""
+    for p, weight, y in (
         ([0.1, 1e-300, 5e-324], [1e150, 1e-20, 1e-20], [0, 0, 0]),
         ([1e-310, 1e-320, 1e-320, 1e-310], [1e-310, 1e-20, 1.0, 1e150], [0, 0, 1, 1]),
         ([0.5, 1e-160, 1e-320, 1e-320], [5e-324, 5e-324, 1e-320, 5e-324], [1, 1, 0, 0]),
         ([0.3, 0.4, 0.6, 5e-324], [1e-170, 1e-170, 1e-170, 1.0], [1, 0, 1, 0]),
-    ],
-)
-def test_products_of_small_scores_and_weights_are_not_zero(p, weight, y):
-    """The estimate was NaN, with a p-value of the least number of draws."""
-    for hypothesis in HYPOTHESES:
-        options = {"hypothesis": hypothesis, "n_resamples": 19, "labels": [0, 1]}
-        try:
-            found = logistic_calibration_test(y, p, sample_weight=weight, **options)
-        except ValueError as error:
-            assert "There is no test of the slope" in str(error) and hypothesis == "slope"
-            continue
-        assert np.isfinite([found.statistic, found.estimate]).all() and 0 < found.pvalue <= 1
+    ):
+        for hypothesis in HYPOTHESES:
+            options = {"hypothesis": hypothesis, "n_resamples": 19, "labels": [0, 1]}
+            try:
+                found = logistic_calibration_test(y, p, sample_weight=weight, **options)
+            except ValueError as error:
+                assert "There is no test of the slope" in str(error) and hypothesis == "slope"
+                continue
+            assert np.isfinite([found.statistic, found.estimate]).all() and 0 < found.pvalue <= 1
 
 
 def test_numbers_of_r():
