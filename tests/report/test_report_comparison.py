@@ -114,6 +114,7 @@ def test_verdict_names_the_better_model(data, comparison):
     same = ComparisonReport.from_predictions(data.y, {"a": data.posterior, "b": data.posterior})
     assert same.verdict.splitlines()[0] == "No significant difference between the models."
     assert "Log loss: a does not differ significantly from b." in same.verdict
+    assert (comparison._document().tone, same._document().tone) == ("bad", "good")
 
 
 def test_ranks_have_simultaneous_intervals(comparison):
