@@ -172,7 +172,7 @@ def test_pvalues_of_other_packages():
 
 
 @pytest.mark.parametrize("temper", [0.8, 1.4])
-def test_alternatives_of_spiegelhalter(temper):
+def test_spiegelhalter_is_two_sided(temper):
     y, p = draw(300, seed=3, distort=lambda p: expit(temper * logit(p)))
     two, greater, less = (
         skcalib.spiegelhalter_test(y, p, alternative=side)
