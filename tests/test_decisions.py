@@ -27,9 +27,6 @@ def world(n_samples, seed=0, groups=True):
     return (rng.random(n_samples) < q).astype(int), s, c, q, np.column_stack([x, g])
 
 
-# --- Scores ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("threshold", [0.02, 0.3, 0.5, 0.9])
 def test_elementary_scores_obey_the_laws(threshold):
     check_score(Elementary(threshold), n_classes=(2,))
@@ -77,9 +74,6 @@ def test_refusals():
     for given in ({}, {"threshold": 0.3, "costs": [[0, 1], [1, 0]]}):
         with pytest.raises(ValueError, match="Pass either threshold= .a probability. or costs="):
             skcalib.decision_regret([0, 1, 1], [0.2, 0.7, 0.6], **given)
-
-
-# --- Parts of the cost ----------------------------------------------------------------------------
 
 
 def test_parts_of_the_trial():

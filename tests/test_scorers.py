@@ -65,9 +65,6 @@ def test_functions_under_make_scorer(data):
         strict(LinearSVC(random_state=0).fit(X, y), X, y)
 
 
-# --- the regret of a decision ---------------------------------------------------------------------
-
-
 class Fixed(ClassifierMixin, BaseEstimator):
     """Forecasts that are the only column of the features: nothing is learned."""
 
@@ -111,9 +108,6 @@ def test_regret_with_weights_in_a_search(binary):
     weighted = search.fit(X, y, sample_weight=weight).best_score_
     assert np.isfinite(weighted) and weighted != search.fit(X, y).best_score_
     assert repr(pickle.loads(pickle.dumps(scorer))) == repr(scorer)
-
-
-# --- the loss after recalibration -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("loss", "scaling"), [("log", None), ("brier", s.TemperatureScaling())])
@@ -165,9 +159,6 @@ def test_refused_parameters():
     ):
         with pytest.raises(ValueError, match=message):
             kind(**options)
-
-
-# --- everywhere that scikit-learn takes a scorer --------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -46,9 +46,6 @@ def few():
     return forecast, votes_of(shares, 2 + np.arange(300) % 4, rng), shares
 
 
-# --- what is accepted -----------------------------------------------------------------------------
-
-
 def test_counts_shares_and_one_column_are_the_same(few):
     forecast, votes, _ = few
     shares = votes / votes.sum(axis=1, keepdims=True)
@@ -134,9 +131,6 @@ def test_functions_of_single_labels_refuse(few):
             call()
 
 
-# --- losses are linear in the label distribution --------------------------------------------------
-
-
 @pytest.mark.parametrize("loss", SCORES)
 def test_the_loss_is_the_mean_over_votes(few, loss):
     forecast, votes, _ = few
@@ -220,9 +214,6 @@ def test_estimators_take_a_fitted_classifier(few):
     plt.close("all")
 
 
-# --- estimators -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("method", ["partition", "risk"])
 def test_the_grouping_loss_is_a_lower_bound_near_the_truth(method):
     forecast, calibrated, shares, rng = world(1500)
@@ -270,9 +261,6 @@ def test_recalibrators_with_a_penalty_learn_the_map(recalibrator):
     found = recalibrator.fit(forecast, votes_of(shares, 5, rng)).predict_proba(forecast)
     before, after = (Brier().divergence(calibrated, p).mean() for p in (forecast, found))
     assert after < 0.1 * before
-
-
-# --- the decomposition ----------------------------------------------------------------------------
 
 
 def test_parts_add_up(few):

@@ -70,9 +70,6 @@ def quick(monkeypatch):
     return made
 
 
-# --- Files that exist -----------------------------------------------------------------------------
-
-
 def content(folder):
     return {one.name: one.read_bytes() for one in folder.iterdir() if one.is_file()}
 
@@ -174,9 +171,6 @@ def test_sketches_that_are_saved(here, quick, capsys):
     assert main(["report", "p.csv", "--save-sketch", "p.sketch"]) == 0  # an earlier sketch
     assert main(["report", "p.csv", "--save-sketch", "notes.sketch", "--force"]) == 0
     assert (here / "notes.sketch").read_bytes() == (here / "p.sketch").read_bytes()
-
-
-# --- How the command ends -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -301,9 +295,6 @@ def test_processes(here):
         assert done.returncode in (130, -signal.SIGINT) and out == ""
         assert "Traceback" not in said
     assert "skcalib-report.html" not in os.listdir(here)
-
-
-# --- Names and labels with control characters -----------------------------------------------------
 
 
 def hostile_reports():

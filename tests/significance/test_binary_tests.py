@@ -59,9 +59,6 @@ def draw(n_samples, seed=0, distort=None):
     return (rng.random(n_samples) < (p if distort is None else distort(p))).astype(int), p
 
 
-# --- statistics and laws --------------------------------------------------------------------------
-
-
 def test_spiegelhalter_by_hand():
     y, p = draw(50)
     z = np.sum((y - p) * (1 - 2 * p)) / np.sqrt(np.sum((1 - 2 * p) ** 2 * p * (1 - p)))
@@ -189,8 +186,6 @@ def test_spiegelhalter_is_two_sided(temper):
         assert drawn.method == f"Spiegelhalter, {side} ({DRAWN})"
 
 
-# --- level and power ------------------------------------------------------------------------------
-
 FORECASTS = {
     "uniform": lambda rng, n: rng.random(n),
     "beta(.5, .5)": lambda rng, n: rng.beta(0.5, 0.5, n),
@@ -315,9 +310,6 @@ def test_labels_are_drawn_for_sketches(test):
     found = test(skcalib.ForecastSketch([0, 1]).fit(y, p), n_resamples=1999)
     assert found.method.endswith(f"{DRAWN})")
     assert found.pvalue == pytest.approx(test(y, p, n_resamples=1999).pvalue, abs=0.06)
-
-
-# --- edges ----------------------------------------------------------------------------------------
 
 
 @every_test
