@@ -162,6 +162,7 @@ def test_equal_forecasts_have_a_bandwidth(rule):
         (P[:1], 1.0),
         (P[[0] * 5], 1.0),
         (P[[0] * 9 + [1]], 0.6),  # half are equal
+        (P[[0] * 12 + [1, 2, 3]], 0.45),  # the median of the positive ones
     ):
         assert median_distance(points, rule=rule) == pytest.approx(expected, rel=1e-12)
 
