@@ -27,9 +27,6 @@ def world(n_samples, seed=0, groups=True):
     return (rng.random(n_samples) < q).astype(int), s, c, q, np.column_stack([x, g])
 
 
-# --- Scores ---------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("threshold", [0.02, 0.3, 0.5, 0.9])
 def test_elementary_scores_obey_the_laws(threshold):
     check_score(Elementary(threshold), n_classes=(2,))
@@ -42,16 +39,13 @@ def test_elementary_scores_obey_the_laws(threshold):
 
 
 def test_costs_of_several_classes_obey_the_laws():
-    check_score(DecisionCost(COSTS3), n_classes=(3,))
+    score, costs = DecisionCost(COSTS3), np.array(COSTS3)
+    check_score(score, n_classes=(3,))
     check_score(DecisionCost([[0, 1], [9, 2]]), n_classes=(2,))
-    rng = np.random.default_rng(0)
-    proba, q = rng.dirichlet(np.ones(3), 200), rng.dirichlet(np.ones(3), 200)
-    expected = [np.argmin(p @ np.array(COSTS3)) for p in proba]
-    score = DecisionCost(COSTS3)
-    assert score.decisions(proba).tolist() == expected
-    assert_allclose(
-        score.loss(q, proba), [q[i] @ np.array(COSTS3)[:, a] for i, a in enumerate(expected)]
-    )
+    proba, q = np.random.default_rng(0).dirichlet(np.ones(3), (2, 200))
+    expected = (proba @ costs).argmin(axis=1)
+    assert score.decisions(proba).tolist() == expected.tolist()
+    assert_allclose(score.loss(q, proba), np.sum(q * costs[:, expected].T, axis=1))
 
 
 def test_a_threshold_is_a_matrix_of_costs():
@@ -65,33 +59,26 @@ def test_a_threshold_is_a_matrix_of_costs():
         assert_allclose(scaled.loss(target, forecast), shift + 7 * one.loss(target, forecast))
 
 
-@pytest.mark.parametrize(
-    "costs",
-    [[0, 1], [[0], [1]], [[0, 1]], [[0, np.inf], [1, 0]], "a", [[0, 1], [2]], [[0, "1"], [1, 0]]],
-)
-def test_costs_that_are_refused(costs):
-    with pytest.raises(ValueError, match="costs must be a matrix of finite numbers with a row"):
-        DecisionCost(costs)
-
-
-def test_maps_cannot_be_fitted_by_a_cost():
+def test_refusals():
+    words = "costs must be a matrix of finite numbers with a row"
+    for costs in ([0, 1], [[0], [1]], [[0, 1]], [[0, np.inf], [1, 0]], "a", [[0, 1], [2]],
+                  [[0, "1"], [1, 0]]):  # fmt: skip
+        with pytest.raises(ValueError, match=words):
+            DecisionCost(costs)
     y, s, *_ = world(100)
     with pytest.raises(ValueError, match="so no map can be fitted by it: fit with loss='log'"):
         skcalib.PlattScaling(loss=Elementary(0.3)).fit(s, y)
-
-
-def test_other_numbers_of_classes_are_refused():
     data = make_tempered_simplex(50, 3, random_state=0)
     with pytest.raises(ValueError, match=r"for 2 classes, but the forecasts have 3: pass costs"):
         skcalib.decision_regret(data.y, data.y_proba, threshold=0.3)
-
-
-# --- Parts of the cost ----------------------------------------------------------------------------
+    for given in ({}, {"threshold": 0.3, "costs": [[0, 1], [1, 0]]}):
+        with pytest.raises(ValueError, match="Pass either threshold= .a probability. or costs="):
+            skcalib.decision_regret([0, 1, 1], [0.2, 0.7, 0.6], **given)
 
 
 def test_parts_of_the_trial():
     """The decomposition at t = .3: .00358 + .00603 + .12565 = .13526."""
-    y, s, c, q, X = world(25_000)
+    _, s, c, q, _ = world(100_000, seed=1)
     score = Elementary(0.3)
     truth = {
         "calibration": score.divergence(pairs(c), pairs(s)).mean(),
@@ -99,6 +86,7 @@ def test_parts_of_the_trial():
         "rest": score.entropy(pairs(q)).mean(),
     }
     assert_allclose(list(truth.values()), [0.00358, 0.00603, 0.12565], rtol=0.06)
+    y, s, *_, X = world(12_000)
     found = skcalib.decision_regret(y, s, threshold=0.3, X=X)
     for name, value in truth.items():
         part = getattr(found, name)
@@ -144,23 +132,13 @@ def test_the_same_as_the_error_of_the_score():
 
 @pytest.mark.parametrize("method", ["partition", "risk"])
 def test_the_grouping_loss_of_the_score(method):
-    y, s, c, q, X = world(20_000)
+    y, s, c, q, X = world(8000)
     score = Elementary(0.3)
     truth = np.mean(score.entropy(pairs(c)) - score.entropy(pairs(q)))
     found = skcalib.GroupingLossEstimator(loss=score, method=method, n_permutations=0)
     found.fit(X, y, y_proba=pairs(s))
     low, high = found.confidence_interval_
     assert low <= truth and 0.4 * truth < found.grouping_loss_ < high
-
-
-def test_the_positive_class():
-    y, s, *_ = world(2000)
-    labels = np.array(["no", "yes"])[y]
-    plain = skcalib.decision_regret(y, s, threshold=0.2)
-    named = skcalib.decision_regret(labels, s, threshold=0.2, pos_label="yes")
-    assert named.calibration == plain.calibration
-    other = skcalib.decision_regret(labels, pairs(s), threshold=0.8, pos_label="no")
-    assert other.expected_cost.estimate == pytest.approx(plain.expected_cost.estimate)
 
 
 def test_a_sketch_in_place_of_samples():
@@ -179,38 +157,35 @@ def test_a_sketch_in_place_of_samples():
 
 
 def test_features_of_any_kind():
-    y, s, _, _, X = world(3000)
-    frame = pd.DataFrame(
-        {"x": X[:, 0], "group": pd.Categorical(np.array(["a", "b"])[X[:, 1].astype(int)])}
-    )
+    y, s, _, _, X = world(1500)
+    frame = pd.DataFrame({"x": X[:, 0], "group": pd.Categorical(np.where(X[:, 1], "b", "a"))})
     frame.loc[::7, "x"] = np.nan
     found = skcalib.decision_regret(y, s, threshold=0.3, X=frame)
-    assert found.grouping is not None and frame.shape == (3000, 2)
-    linear = skcalib.decision_regret(y, s, threshold=0.3, X=X, model=LogisticRegression(), n_jobs=2)
-    assert linear == skcalib.decision_regret(y, s, threshold=0.3, X=X, model=LogisticRegression())
+    assert found.grouping is not None and frame.shape == (1500, 2)
+    linear = {"threshold": 0.3, "model": LogisticRegression()}
+    one, two = (skcalib.decision_regret(y, s, X=X, n_jobs=n, **linear) for n in (None, 2))
+    assert one == two and one.grouping.estimate > 0
     with pytest.raises(ValueError, match="X and y_true must have the same number of samples"):
         skcalib.decision_regret(y, s, threshold=0.3, X=X[:-1])
 
 
-def test_one_of_threshold_and_costs():
-    for given in ({}, {"threshold": 0.3, "costs": [[0, 1], [1, 0]]}):
-        with pytest.raises(ValueError, match="Pass either threshold= .a probability. or costs="):
-            skcalib.decision_regret([0, 1, 1], [0.2, 0.7, 0.6], **given)
-
-
-def test_classes_one_by_one_and_the_top_label():
+def test_classes_one_by_one_the_top_label_and_the_positive_class():
+    regret = skcalib.decision_regret
     data = make_tempered_simplex(1500, 3, random_state=0)
-    top = skcalib.decision_regret(data.y, data.y_proba, threshold=0.6, notion="top_label")
+    top = regret(data.y, data.y_proba, threshold=0.6, notion="top_label")
     confidence, right = data.y_proba.max(axis=1), data.y_proba.argmax(axis=1) == data.y
-    by_hand = skcalib.decision_regret(right.astype(int), confidence, threshold=0.6)
+    by_hand = regret(right.astype(int), confidence, threshold=0.6)
     assert top.calibration.estimate == pytest.approx(by_hand.calibration.estimate)
-    each = [
-        skcalib.decision_regret((data.y == k).astype(int), data.y_proba[:, k], threshold=0.3)
-        for k in range(3)
-    ]
-    found = skcalib.decision_regret(data.y, data.y_proba, threshold=0.3, notion="classwise")
+    each = [regret((data.y == k).astype(int), data.y_proba[:, k], threshold=0.3) for k in range(3)]
+    found = regret(data.y, data.y_proba, threshold=0.3, notion="classwise")
     costs = [one.expected_cost.estimate for one in each]
     assert found.expected_cost.estimate == pytest.approx(np.mean(costs))
+    y, s, *_ = world(2000)
+    labels = np.array(["no", "yes"])[y]
+    plain = regret(y, s, threshold=0.2)
+    assert regret(labels, s, threshold=0.2, pos_label="yes").calibration == plain.calibration
+    other = regret(labels, pairs(s), threshold=0.8, pos_label="no")
+    assert other.expected_cost.estimate == pytest.approx(plain.expected_cost.estimate)
 
 
 def test_no_sample_changes_its_decision():

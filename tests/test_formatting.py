@@ -33,9 +33,8 @@ def error_interval(*limits, level=0.95, **notes):
     return ErrorInterval(*limits, 0.0135, level, "method", "target", **notes)
 
 
-@pytest.mark.parametrize(
-    ("notes", "words"),
-    [
+def test_error_interval():
+    for notes, words in (
         ({}, "(95 %)"),
         ({"level": 0.999}, "(99.9 %)"),
         ({"conservative": True, "reason": "few bins"}, "(95 %, conservative: few bins)"),
@@ -43,33 +42,24 @@ def error_interval(*limits, level=0.95, **notes):
         ({"valid": False, "conservative": True, "reason": "r"}, "(95 %, not valid: r)"),
         ({"conservative": True}, "(95 %, conservative)"),
         ({"reason": "few bins"}, "(95 %, few bins)"),
-    ],
-)
-def test_error_interval(notes, words):
-    found = error_interval(0.155, 0.125, 0.178, **notes)
-    assert str(found) == f"0.155 [0.125, 0.178] {words}"
-    assert repr(found).startswith("ErrorInterval(estimate=0.155, low=0.125")
+    ):
+        found = error_interval(0.155, 0.125, 0.178, **notes)
+        assert str(found) == f"0.155 [0.125, 0.178] {words}"
+        assert repr(found).startswith("ErrorInterval(estimate=0.155, low=0.125")
 
 
 def test_an_interval_has_the_decimals_that_tell_its_limits_apart():
     assert str(MEAN) == "0.155 [0.125, 0.178]"
     assert repr(MEAN).startswith("MeanInterval(estimate=0.155")
-    assert str(MeanInterval(1.23e-5, 1e-5, 2e-5, 3e-6)) == "0.000012 [0.000010, 0.000020]"
-    assert str(MeanInterval(-1e-9, -1e-9, 0.2, 0.1)) == "0.000 [0.000, 0.200]"
-
-
-@pytest.mark.parametrize("number", [float, np.float64])
-def test_infinite_limits_are_shown(number):
-    inf = number(np.inf)
-    assert str(MeanInterval(number(0.2), -inf, inf, inf)) == "0.200 [-inf, inf]"
-    assert str(MeanInterval(inf, inf, inf, 0.0)) == "inf [inf, inf]"
-    assert str(error_interval(inf, inf, inf)) == "inf [inf, inf] (95 %)"
-    assert str(mean_interval([3.0])) == "3.000 [-inf, inf]"
-
-
-def test_intercept_and_slope():
     found = str(CalibrationInterceptSlope(MEAN, MEAN, MEAN))
     assert found == f"In the large {MEAN}, intercept {MEAN}, slope {MEAN}"
+    assert str(MeanInterval(1.23e-5, 1e-5, 2e-5, 3e-6)) == "0.000012 [0.000010, 0.000020]"
+    assert str(MeanInterval(-1e-9, -1e-9, 0.2, 0.1)) == "0.000 [0.000, 0.200]"
+    for inf in (INF, np.float64(INF)):
+        assert str(MeanInterval(type(inf)(0.2), -inf, inf, inf)) == "0.200 [-inf, inf]"
+        assert str(MeanInterval(inf, inf, inf, 0.0)) == "inf [inf, inf]"
+        assert str(error_interval(inf, inf, inf)) == "inf [inf, inf] (95 %)"
+    assert str(mean_interval([3.0])) == "3.000 [-inf, inf]"
 
 
 @pytest.mark.parametrize(
@@ -96,9 +86,8 @@ def test_hosmer_lemeshow_says_that_an_excluded_event_occurred():
         assert "event" not in hosmer_lemeshow_test(labels, forecasts, n_bins=4).method
 
 
-@pytest.mark.parametrize(
-    ("limits", "words"),
-    [
+def test_nonnegative_text():
+    for limits, words in (
         ((0.155, 0.125, 0.178), "0.155 [0.125, 0.178]"),
         ((0.004, -0.002, 0.010), "0.004 [0, 0.010]"),
         ((0.0, 0.0, 0.010), "0.000 [0, 0.010]"),
@@ -110,10 +99,8 @@ def test_hosmer_lemeshow_says_that_an_excluded_event_occurred():
         ((0.2, -INF, INF), "0.200"),
         ((-0.2, -INF, INF), "none detected"),
         ((INF, INF, INF), "inf"),
-    ],
-)
-def test_nonnegative_text(limits, words):
-    assert nonnegative_text(MeanInterval(*limits, 0.01)) == words
+    ):
+        assert nonnegative_text(MeanInterval(*limits, 0.01)) == words
 
 
 def test_class_text():
@@ -130,42 +117,38 @@ def test_numbers_have_the_decimals_of_their_error():
     assert [number(v) for v in (np.inf, -np.inf, 0.0)] == ["infinite", "-infinite", "0.000"]
     assert [points(v) for v in (0.031, -0.31, 4e-4)] == ["3.1 points", "31 points", "0.04 points"]
     assert points_between(0.031, 0.31) == "3.1 to 31"
-    assert rates(0.355, 0.053) == ["35.5 %", "5.3 %"]
-    assert rates(0.995, 0.996) == ["99.5 %", "99.6 %"]
-    assert rates(0.71049, 0.71051) == ["71.0 %", "71.1 %"]
-    assert rates(0.710501, 0.710502) == ["71.1 %", "71.1 %"]  # they cannot be told apart
-    assert rates(0.0004, 0.00041) == ["0.040 %", "0.041 %"]
-    assert rates(0.99998, 1.0) == ["99.998 %", "100.000 %"]
+    for values, texts in (
+        ((0.355, 0.053), ["35.5 %", "5.3 %"]),
+        ((0.995, 0.996), ["99.5 %", "99.6 %"]),
+        ((0.71049, 0.71051), ["71.0 %", "71.1 %"]),
+        ((0.710501, 0.710502), ["71.1 %", "71.1 %"]),  # they cannot be told apart
+        ((0.0004, 0.00041), ["0.040 %", "0.041 %"]),
+        ((0.99998, 1.0), ["99.998 %", "100.000 %"]),
+        ((0.0, 1.0), ["0.0 %", "100.0 %"]),
+    ):
+        assert rates(*values) == texts
     column = (0.003, 0.5, 0.99998, 1.0)  # one number of decimals, and not four of a half
     assert rates(*column, distinct=False) == ["0.30 %", "50.00 %", "100.00 %", "100.00 %"]
     assert rates(0.5, distinct=False, column=column) == ["50.00 %"]
     assert rate_interval(0.881, 1.0, *column) == "[88.10, 100.00]"
-    assert rates(0.0, 1.0) == ["0.0 %", "100.0 %"]
     assert rate_interval(0.01234, 0.5, 0.1, 0.2) == "[1.2, 50.0]"
     assert numbers(0.2221, 0.1287) == ["0.222", "0.129"]
     assert numbers(0.00012, 0.00015) == ["0.00012", "0.00015"]
     assert numbers(np.inf, 0.5) == ["infinite", "0.500"]
 
 
-def test_what_cannot_be_negative_is_shown_so():
-    assert nonnegative(MeanInterval(-0.0138, -0.0261, -0.0015, 0.006)) == (
-        "none detected (upper limit 0.0123)"
-    )
-    assert nonnegative(MeanInterval(-0.001, -0.02, 0.018, 0.01)) == (
-        "none detected (upper limit 0.019)"
-    )
-    assert nonnegative(MeanInterval(0.01, -0.01, 0.03, 0.01)) == "0.010 [0.000, 0.030]"
-
-
 def test_estimates_of_a_column_have_the_same_decimals():
-    column = [
-        MeanInterval(0.0043, 0.0018, 0.0073, 0.0014),
-        MeanInterval(0.00420, 0.003, 0.006, 9e-4),
-    ]
+    """And what cannot be negative is shown so."""
+    limits = (0.0043, 0.0018, 0.0073, 0.0014), (0.0042, 0.003, 0.006, 9e-4)
+    column = [MeanInterval(*one) for one in limits]
     spread = common_spread(*column)
-    assert [interval(one, spread) for one in column] == [
-        "0.00430 [0.00180, 0.00730]",
-        "0.00420 [0.00300, 0.00600]",
-    ]
-    assert nonnegative(column[0], spread) == "0.00430 [0.00180, 0.00730]"
+    texts = ["0.00430 [0.00180, 0.00730]", "0.00420 [0.00300, 0.00600]"]
+    assert [interval(one, spread) for one in column] == texts
+    assert nonnegative(column[0], spread) == texts[0]
     assert common_spread(MeanInterval(1.0, 1.0, 1.0, 0.0)) is None
+    for limits, words in (
+        ((-0.0138, -0.0261, -0.0015, 0.006), "none detected (upper limit 0.0123)"),
+        ((-0.001, -0.02, 0.018, 0.01), "none detected (upper limit 0.019)"),
+        ((0.01, -0.01, 0.03, 0.01), "0.010 [0.000, 0.030]"),
+    ):
+        assert nonnegative(MeanInterval(*limits)) == words

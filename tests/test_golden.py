@@ -115,19 +115,18 @@ def ours(quantity, y, proba, notion, h):
     arguments = {"loss": LOSSES.get(loss), "notion": notion, "smoother": DirichletKernel(h)}
     if quantity == "cwce_l2_scalarF":
         return proper_calibration_error(y, proba, **{**arguments, "loss": "brier"}, method="direct")
-    if kind == "ce" and loss in LOSSES and rest[0] in ("direct", "risk"):
-        return proper_calibration_error(y, proba, **arguments, method=rest[0])
-    if kind.startswith("ref") and loss in LOSSES:
-        return refinement_loss(y, proba, **arguments, method="risk")
-    if kind.startswith("sharp") and loss in LOSSES:
-        return sharpness(y, proba, **arguments, method="risk")
-    if kind == "risk" and loss in LOSSES:
-        return score_decomposition(y, proba, **arguments).loss
     if quantity == "loo_loglik":
-        target = np.eye(proba.shape[1])[y]
-        problems = NOTIONS[notion]().problems(proba, target)
+        problems = NOTIONS[notion]().problems(proba, np.eye(proba.shape[1])[y])
         return np.mean([DirichletKernel(h).fit(f, t).log_likelihood() for f, t in problems])
-    return None
+    if loss not in LOSSES:
+        return None
+    if kind == "ce" and rest[0] in ("direct", "risk"):
+        return proper_calibration_error(y, proba, **arguments, method=rest[0])
+    if kind.startswith("ref"):
+        return refinement_loss(y, proba, **arguments, method="risk")
+    if kind.startswith("sharp"):
+        return sharpness(y, proba, **arguments, method="risk")
+    return score_decomposition(y, proba, **arguments).loss if kind == "risk" else None
 
 
 def in_our_convention(row, n_classes):

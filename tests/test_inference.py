@@ -4,6 +4,7 @@ from scipy.stats import binom, binomtest, norm, ttest_1samp
 from sklearn.metrics import roc_auc_score
 
 from skcalib.inference import (
+    clopper_pearson,
     concordance_interval,
     first_within_one_standard_error,
     mean_difference,
@@ -13,11 +14,19 @@ from skcalib.inference import (
 )
 
 
-def test_agrees_with_students_interval():
+def test_agrees_with_students_interval_and_edges():
     values = np.random.default_rng(0).normal(size=20)
     expected = ttest_1samp(values, 0).confidence_interval(0.9)
     interval = mean_interval(values, confidence_level=0.9)
     assert (interval.low, interval.high) == pytest.approx((expected.low, expected.high))
+    for values, low, high in (
+        ([2.0], -np.inf, np.inf), ([np.inf, 1.0], np.inf, np.inf), ([1.0, 1.0], 1.0, 1.0),
+    ):  # fmt: skip
+        found = mean_interval(values)
+        assert (found.low, found.high) == (low, high)
+    for level in (0, 1, 95, "0.95"):
+        with pytest.raises(ValueError, match="confidence_level must lie strictly between 0 and 1"):
+            mean_interval([0.0, 1.0], confidence_level=level)
 
 
 @pytest.mark.parametrize(
@@ -46,18 +55,6 @@ def test_standard_error_of_a_weighted_mean():
     assert stated == pytest.approx(means.std(), rel=0.03)
 
 
-def test_edges():
-    one = mean_interval([2.0])
-    assert (one.low, one.high) == (-np.inf, np.inf)
-    infinite = mean_interval([np.inf, 1.0])
-    assert infinite.low == infinite.high == np.inf
-    constant = mean_interval([1.0, 1.0])
-    assert constant.low == constant.high == 1.0
-    for level in (0, 1, 95, "0.95"):
-        with pytest.raises(ValueError, match="confidence_level must lie strictly between 0 and 1"):
-            mean_interval([0.0, 1.0], confidence_level=level)
-
-
 @pytest.mark.parametrize("hits", [0, 1, 7, 29, 30])
 def test_rates_are_those_of_scipy(hits):
     label = np.arange(30) < hits
@@ -66,6 +63,8 @@ def test_rates_are_those_of_scipy(hits):
         found = rate_interval(label, confidence_level=level)
         assert (found.low, found.high) == pytest.approx((exact.low, exact.high))
         assert found.standard_error > 0
+    tiny = clopper_pearson(np.array([1e-300, 1 - 1e-16]), np.array([2.5, 2.5]), 0.95)
+    assert np.isfinite(tiny).all()
 
 
 def test_infinite_losses_are_compared_in_pairs():
@@ -88,11 +87,9 @@ def test_ratio_covers_at_least_its_level_whatever_the_spread_of_the_risks():
             found = observed_expected_ratio(rng.random(60) < risk, forecast)
             held += found.low <= truth <= found.high
         assert held >= 0.935 * 1000
-
-
-def test_ratio_of_equal_risks_has_exactly_the_level_of_the_binomial():
+    # Equal risks have exactly the level of the binomial; the true rate is .1.
     held = [observed_expected_ratio(np.arange(40) < hits, np.full(40, 0.2)) for hits in range(41)]
-    inside = [one.low <= 0.5 <= one.high for one in held]  # a true rate of .1
+    inside = [one.low <= 0.5 <= one.high for one in held]
     assert binom.pmf(np.arange(41), 40, 0.1) @ inside >= 0.95
 
 
@@ -111,25 +108,19 @@ def test_ratio_at_the_edges():
 
 
 def test_concordance_is_that_of_scikit_learn_with_ties_and_weights():
+    """Its standard error is DeLong's, with structural components written out over all pairs."""
     rng = np.random.default_rng(0)
     label, score = rng.integers(0, 2, 80), rng.integers(0, 6, 80) / 5
     weight = rng.uniform(0.1, 3, 80)
-    for given in (None, weight):
+    for given in (weight, None):
         found = concordance_interval(label, score, given)
         assert found.estimate == pytest.approx(roc_auc_score(label, score, sample_weight=given))
         turned = concordance_interval(1 - label, 1 - score, given)
         assert turned.estimate == pytest.approx(found.estimate)
         assert turned.standard_error == pytest.approx(found.standard_error)
-
-
-def test_standard_error_of_the_concordance_is_delongs():
-    """Against the covariance of structural components, written out over all pairs."""
-    rng = np.random.default_rng(1)
-    label, score = rng.integers(0, 2, 60), np.round(rng.random(60), 1)
     pairs = score[label == 1][:, None] - score[label == 0][None, :]
     psi = (pairs > 0) + 0.5 * (pairs == 0)
     variance = sum(np.var(psi.mean(axis=a), ddof=1) / psi.shape[1 - a] for a in (0, 1))
-    found = concordance_interval(label, score)
     assert found.standard_error == pytest.approx(np.sqrt(variance))
 
 

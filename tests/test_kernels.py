@@ -21,18 +21,11 @@ from skcalib.testing import check_kernel
 
 LAPLACIAN, GAUSSIAN = LaplacianKernel(0.3), GaussianKernel(0.3)
 SCALAR = [
-    LaplacianKernel(),
-    LaplacianKernel("median_pairs", "euclidean"),
-    LaplacianKernel(1e-4),
-    LaplacianKernel(50.0, "euclidean"),
-    GaussianKernel(),
-    GaussianKernel(1e-4),
-    0.5 * LaplacianKernel(0.4),
-    0 * LAPLACIAN,
-    LaplacianKernel() + GaussianKernel(0.1),
-    LaplacianKernel() * GaussianKernel(0.1) * 3,
-    MatrixKernel(GaussianKernel()),
-]
+    LaplacianKernel(), LaplacianKernel("median_pairs", "euclidean"), LaplacianKernel(1e-4),
+    LaplacianKernel(50.0, "euclidean"), GaussianKernel(), GaussianKernel(1e-4),
+    0.5 * LaplacianKernel(0.4), 0 * LAPLACIAN, LaplacianKernel() + GaussianKernel(0.1),
+    LaplacianKernel() * GaussianKernel(0.1) * 3, MatrixKernel(GaussianKernel()),
+]  # fmt: skip
 EVERY = [*SCALAR, *others(kernels, Kernel, SCALAR)]
 MATRIX = [[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.0]]
 THREE_CLASSES = [
@@ -55,9 +48,6 @@ class Linear(Kernel):
 
     def bound(self):
         return 1.0
-
-
-# --- laws -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kernel", [*EVERY, Linear(), Linear() * LAPLACIAN], ids=repr)
@@ -96,28 +86,20 @@ PLANTED = {
 def test_the_checker_finds_planted_faults(law):
     with pytest.raises(AssertionError, match=law):
         check_kernel(type("Planted", (Linear,), PLANTED[law])())
-
-
-def test_the_checker_wants_a_kernel():
     with pytest.raises(AssertionError, match="It is a Kernel"):
         check_kernel(np.dot)
 
 
-# --- values ---------------------------------------------------------------------------------------
-
-
 def test_values_by_their_formulas():
     tv, euclidean = cdist(P, P, "cityblock") / 2, cdist(P, P)
-    close = {"rtol": 1e-13, "atol": 0}
-    np.testing.assert_allclose(LaplacianKernel(0.3)(P, P), np.exp(-tv / 0.3), **close)
     gaussian = np.exp(-(euclidean**2) / (2 * 0.3**2))
-    np.testing.assert_allclose(GaussianKernel(0.3)(P, P), gaussian, **close)
-    np.testing.assert_allclose(
-        LaplacianKernel(0.3, "euclidean")(P, P), np.exp(-euclidean / 0.3), **close
-    )
-    combined = (2 * LAPLACIAN + GAUSSIAN * LAPLACIAN)(P, P)
-    by_hand = 2 * np.exp(-tv / 0.3) + gaussian * np.exp(-tv / 0.3)
-    np.testing.assert_allclose(combined, by_hand, **close)
+    for kernel, expected in (
+        (LAPLACIAN, np.exp(-tv / 0.3)),
+        (GAUSSIAN, gaussian),
+        (LaplacianKernel(0.3, "euclidean"), np.exp(-euclidean / 0.3)),
+        (2 * LAPLACIAN + GAUSSIAN * LAPLACIAN, (2 + gaussian) * np.exp(-tv / 0.3)),
+    ):
+        np.testing.assert_allclose(kernel(P, P), expected, rtol=1e-13, atol=0)
 
 
 def test_bounds_follow_the_structure():
@@ -151,15 +133,11 @@ def test_euclidean_distances_are_accurate_near_and_far(n_classes, spread, square
     )
 
 
-# --- bandwidths -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("metric", METRICS)
 def test_the_median_of_the_full_matrix_has_its_diagonal(metric):
-    rng = np.random.default_rng(0)
-    points = rng.dirichlet(np.ones(3), 30)
-    full = cdist(points, points, "cityblock") / 2 if metric == "total_variation" else None
-    full = cdist(points, points) if full is None else full
+    points = np.random.default_rng(0).dirichlet(np.ones(3), 30)
+    plain = cdist(points, points)
+    full = cdist(points, points, "cityblock") / 2 if metric == "total_variation" else plain
     pairs = full[np.triu_indices(30, 1)]
     assert median_distance(points, metric=metric) == pytest.approx(np.median(full), rel=1e-14)
     found = median_distance(points, metric=metric, rule="median_pairs")
@@ -178,25 +156,20 @@ def test_many_forecasts_are_subsampled_always_alike():
     assert median_distance(points[:500], max_samples=500) == median_distance(points[:500])
 
 
-@pytest.mark.parametrize(
-    ("points", "expected"),
-    [
-        (P[:1], 1.0),
-        (np.repeat(P[:1], 5, axis=0), 1.0),
-        (np.vstack([np.repeat(P[:1], 9, axis=0), P[1:2]]), 0.6),  # half are equal
-    ],
-)
 @pytest.mark.parametrize("rule", ["median", "median_pairs"])
-def test_equal_forecasts_have_a_bandwidth(points, expected, rule):
-    assert median_distance(points, rule=rule) == pytest.approx(expected, rel=1e-12)
+def test_equal_forecasts_have_a_bandwidth(rule):
+    for points, expected in (
+        (P[:1], 1.0),
+        (P[[0] * 5], 1.0),
+        (P[[0] * 9 + [1]], 0.6),  # half are equal
+        (P[[0] * 12 + [1, 2, 3]], 0.45),  # the median of the positive ones
+    ):
+        assert median_distance(points, rule=rule) == pytest.approx(expected, rel=1e-12)
 
 
-# --- refusals -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
+def test_refused_combinations():
+    both = MatrixKernel(LAPLACIAN, np.eye(2)) * MatrixKernel(GAUSSIAN, np.eye(2))
+    for make, message in (
         (lambda: LaplacianKernel()(P, P), "for_data"),
         (lambda: GaussianKernel(max_samples=1), "max_samples"),
         (lambda: -1 * LAPLACIAN, "at least 0"),
@@ -205,25 +178,13 @@ def test_equal_forecasts_have_a_bandwidth(points, expected, rule):
         (lambda: MatrixKernel(LAPLACIAN, [[1.0, 2.0], [0.0, 1.0]]), "symmetric"),
         (lambda: MatrixKernel(LAPLACIAN, [[1.0, 2.0], [2.0, 1.0]]), "positive semi-definite"),
         (lambda: BY_IDENTITY.terms(3), "2 rows"),
-        (
-            lambda: (MatrixKernel(LAPLACIAN, np.eye(2)) * MatrixKernel(GAUSSIAN, np.eye(2))).terms(
-                2
-            ),
-            "need not be a kernel",
-        ),
+        (lambda: both.terms(2), "need not be a kernel"),
         (lambda: MatrixKernel(BY_IDENTITY, np.eye(2)).terms(2), "need not be a kernel"),
-    ],
-)
-def test_refused_combinations(make, message):
-    with pytest.raises(ValueError, match=message):
-        make()
-
-
-def test_what_is_no_kernel_cannot_be_combined():
-    for wrong in (
-        lambda: LAPLACIAN + 1,
-        lambda: LAPLACIAN * "2",
-        lambda: MatrixKernel(GAUSSIAN)(P, P),
     ):
+        with pytest.raises(ValueError, match=message):
+            make()
+    for wrong in (
+        lambda: LAPLACIAN + 1, lambda: LAPLACIAN * "2", lambda: MatrixKernel(GAUSSIAN)(P, P),
+    ):  # fmt: skip
         with pytest.raises(TypeError):
             wrong()

@@ -56,21 +56,13 @@ def test_functions_under_make_scorer(data):
         s.get_scorer("neg_log_calibration_error"),
     )
     results = [
-        cross_validate(LogisticRegression(), X, NAMES[y], scoring=scorer, n_jobs=2)["test_score"]
+        cross_validate(LogisticRegression(), X, NAMES[y], scoring=scorer)["test_score"]
         for scorer in both
     ]
     np.testing.assert_allclose(*results, rtol=1e-7)
-
-
-def test_decision_values_and_missing_methods(data):
-    X, y = data
-    machine = LinearSVC(random_state=0).fit(X, y)
     strict = ProbaScorer(s.proper_calibration_error, response_method="predict_proba")
     with pytest.raises(ValueError, match="LinearSVC has no predict_proba"):
-        strict(machine, X, y)
-
-
-# --- the regret of a decision ---------------------------------------------------------------------
+        strict(LinearSVC(random_state=0).fit(X, y), X, y)
 
 
 class Fixed(ClassifierMixin, BaseEstimator):
@@ -118,9 +110,6 @@ def test_regret_with_weights_in_a_search(binary):
     assert repr(pickle.loads(pickle.dumps(scorer))) == repr(scorer)
 
 
-# --- the loss after recalibration -----------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("loss", "scaling"), [("log", None), ("brier", s.TemperatureScaling())])
 def test_refinement_and_parts_are_those_of_the_function(data, loss, scaling):
     X, y = data[0], NAMES[data[1]]
@@ -156,28 +145,20 @@ def test_refinement_of_a_rare_class_and_of_maps_that_exclude_a_label(data, optio
     assert found["calibration"] == (np.inf if options else found["loss"] - found["refinement"])
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "message"),
-    [
-        (DecisionRegretScorer, {}, "Pass either threshold= .* or costs="),
-        (DecisionRegretScorer, {"threshold": 0.2, "costs": [[0, 1], [1, 0]]}, "Pass either thresh"),
-        (DecisionRegretScorer, {"threshold": 20}, "strictly between 0 and 1, got 20"),
-        (DecisionRegretScorer, {"costs": [1, 2]}, "costs"),
-        *(
-            (RefinementScorer, {k: 3.5}, f"{k} must (be|have) .* 3.5")
-            for k in ("loss", "recalibrator")
-        ),
-        *((DecompositionScorer, {k: -1}, f"{k} must be .* -1") for k in ("cv", "random_state")),
-    ],
-)
-def test_refused_parameters(kind, options, message):
-    with pytest.raises(ValueError, match=message):
-        kind(**options)
-
-
-# --- everywhere that scikit-learn takes a scorer --------------------------------------------------
-
-LABELS = {"strings": np.array(["no", "yes"]), "booleans": np.array([False, True])}
+def test_refused_parameters():
+    regret, refinement, parts = DecisionRegretScorer, RefinementScorer, DecompositionScorer
+    for kind, options, message in (
+        (regret, {}, "Pass either threshold= .* or costs="),
+        (regret, {"threshold": 0.2, "costs": [[0, 1], [1, 0]]}, "Pass either threshold"),
+        (regret, {"threshold": 20}, "strictly between 0 and 1, got 20"),
+        (regret, {"costs": [1, 2]}, "costs"),
+        (refinement, {"loss": 3.5}, "loss must (be|have) .* 3.5"),
+        (refinement, {"recalibrator": 3.5}, "recalibrator must (be|have) .* 3.5"),
+        (parts, {"cv": -1}, "cv must be .* -1"),
+        (parts, {"random_state": -1}, "random_state must be .* -1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            kind(**options)
 
 
 @pytest.fixture(scope="module")
@@ -193,37 +174,36 @@ def every_scorer():
     }
 
 
+LABELS = {"strings": np.array(["no", "yes"]), "booleans": np.array([False, True])}
+
+
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
 def test_every_search_takes_every_scorer(binary, labels):
     X, y = binary[0], labels[binary[1]]
-    scoring = every_scorer()
-    grid = {"C": [0.01, 1.0]}
-    for jobs in (1, 2):
-        results = cross_validate(
-            LogisticRegression(), X, y, cv=3, scoring=scoring, n_jobs=jobs, error_score="raise"
-        )
-        found = {name: results[f"test_{name}"] for name in EVERY}
-        assert all(np.isfinite(values).all() for values in found.values())
-        if jobs == 1:
-            first = found
-    for name in EVERY:
-        np.testing.assert_array_equal(found[name], first[name])
-        options = {"scoring": scoring[name], "cv": 3, "error_score": "raise"}
-        search = GridSearchCV(LogisticRegression(), grid, **options).fit(X, y)
+    scoring, model = every_scorer(), LogisticRegression()
+    options = {"cv": 2, "error_score": "raise"}
+    first, found = (
+        cross_validate(model, X, y, scoring=scoring, n_jobs=jobs, **options) for jobs in (1, 2)
+    )
+    for name, scorer in scoring.items():
+        assert np.isfinite(first[f"test_{name}"]).all()
+        np.testing.assert_array_equal(found[f"test_{name}"], first[f"test_{name}"])
+        search = GridSearchCV(model, {"C": [0.01, 1.0]}, scoring=scorer, **options).fit(X, y)
         assert np.isfinite(search.best_score_)
         assert search.best_score_ == search.cv_results_["mean_test_score"].max()
-        assert search.score(X, y) == scoring[name](search, X, y)
+        assert search.score(X, y) == scorer(search, X, y)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_halving_and_permutations(binary, name):
     X, y = binary
-    scorer = every_scorer()[name]
-    model, both = LogisticRegression(), {"scoring": scorer, "cv": 2, "n_jobs": 2, "random_state": 0}
-    options = {"min_resources": 80, "error_score": "raise", **both}
-    search = HalvingGridSearchCV(model, {"C": [0.01, 0.1, 1.0]}, **options).fit(X, NAMES[y])
+    model, options = LogisticRegression(), {"scoring": every_scorer()[name], "cv": 2}
+    options |= {"random_state": 0}
+    search = HalvingGridSearchCV(
+        model, {"C": [0.01, 0.1, 1.0]}, min_resources=80, error_score="raise", **options
+    ).fit(X, NAMES[y])
     assert search.n_iterations_ == 2 and np.isfinite(search.best_score_)
-    score, permuted, pvalue = permutation_test_score(model, X, y, n_permutations=2, **both)
+    score, permuted, pvalue = permutation_test_score(model, X, y, n_permutations=2, **options)
     assert np.isfinite([score, *permuted]).all() and 0.3 <= pvalue <= 1
 
 

@@ -62,12 +62,9 @@ def test_classwise_log_loss_from_logits(n_classes):
     logits, target = rng.normal(size=(20, n_classes)), rng.dirichlet(np.ones(n_classes), 20)
     loss, gradient = score.logit_loss(target, logits)
     np.testing.assert_allclose(loss, score.loss(target, softmax(logits, axis=1)), rtol=1e-12)
-    for k in range(n_classes):
-        step = 1e-6 * np.eye(n_classes)[k]
-        rise = (
-            score.logit_loss(target, logits + step)[0] - score.logit_loss(target, logits - step)[0]
-        )
-        np.testing.assert_allclose(gradient[:, k], rise / 2e-6, rtol=1e-6, atol=1e-9)
+    for k, step in enumerate(1e-6 * np.eye(n_classes)):
+        above, below = (score.logit_loss(target, logits + e)[0] for e in (step, -step))
+        np.testing.assert_allclose(gradient[:, k], (above - below) / 2e-6, rtol=1e-6, atol=1e-9)
     far = np.linspace(1000.0, -1000.0, n_classes)[None]
     loss, gradient = score.logit_loss(np.eye(n_classes)[-1:], far)
     assert loss[0] == pytest.approx(2000, rel=1e-2) and np.isfinite(gradient).all()
@@ -85,13 +82,10 @@ def test_classwise_log_loss_from_logits(n_classes):
 def test_schervish_mixture_of_thresholds(score, weight):
     """Every binary proper loss is a mixture of cost-weighted zero-one losses."""
     for p in (0.05, 0.3, 0.5, 0.92):
-        forecast = np.array([[1 - p, p]])
-        missed = quad(lambda c: (1 - c) * weight(c), p, 1)[0]
         false_alarm = quad(lambda c: c * weight(c), 0, p)[0]
-        assert score.loss(np.array([[0.0, 1.0]]), forecast)[0] == pytest.approx(missed, rel=1e-8)
-        assert score.loss(np.array([[1.0, 0.0]]), forecast)[0] == pytest.approx(
-            false_alarm, rel=1e-8
-        )
+        missed = quad(lambda c: (1 - c) * weight(c), p, 1)[0]
+        losses = score.loss(np.eye(2), np.array([[1 - p, p]] * 2))
+        assert losses == pytest.approx([false_alarm, missed], rel=1e-8)
 
 
 @pytest.mark.parametrize("score", EVERY, ids=repr)
@@ -129,15 +123,6 @@ def test_certain_forecasts(score, worst):
     np.testing.assert_array_equal(score.loss(corners, corners), np.zeros(3))
     np.testing.assert_array_equal(score.loss(corners, corners[[1, 2, 0]]), np.full(3, worst))
     np.testing.assert_array_equal(score.divergence(corners, corners), np.zeros(3))
-
-
-def test_log_ignores_impossible_classes():
-    """0 log 0 = 0, one coordinate at a time: the others still count."""
-    q, s = np.array([[0.0, 0.5, 0.5]]), np.array([[0.0, 0.25, 0.75]])
-    expected = 0.5 * np.log(0.5 / 0.25) + 0.5 * np.log(0.5 / 0.75)
-    assert LogLoss().divergence(q, s)[0] == pytest.approx(expected, rel=1e-14)
-    assert LogLoss().entropy(q)[0] == pytest.approx(np.log(2), rel=1e-14)
-    assert LogLoss().divergence(q, np.array([[0.5, 0.5, 0.0]]))[0] == np.inf
 
 
 @pytest.mark.parametrize("score", [*PROPER, TotalVariation(), Lp(3)], ids=repr)

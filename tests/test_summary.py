@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import forty
 from scipy.special import expit, logit
 from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
@@ -59,9 +60,7 @@ def test_likelihood_indices_of_r():
     0.4072464256; D of the recalibrated ones, as in CalibrationCurves, follows from the model
     chi-square 17.8708941771 of lrm.fit.
     """
-    i = np.arange(1, 41)
-    p = (i * 17 % 41) / 42 + 0.01
-    found = s.calibration_summary((i * i * 7 % 11) / 11 < p, p)
+    found = s.calibration_summary(*forty())
     assert found.unreliability == pytest.approx(-0.0354740711719, rel=1e-9)
     assert found.unreliability_pvalue == pytest.approx(0.7478756362247, abs=0.05)  # drawn
     assert found.discrimination == pytest.approx((17.8708941771 - 1) / 40, rel=1e-9)
@@ -94,6 +93,15 @@ def test_eci_is_the_mean_squared_distance():
     conditional = ModelAverage().fit(proba, np.eye(2)[y], np.ones(800)).averaged[:, 1]
     assert found.eci == pytest.approx(100 * np.mean((conditional - p) ** 2), rel=1e-12)
     assert found.ici**2 <= found.eci / 100 <= found.emax**2
+    # Of a rare event the predictions are too high.
+    rng = np.random.default_rng(0)
+    risk = rng.beta(1, 17, 4000)
+    found = s.calibration_summary(rng.random(4000) < risk, 13 * risk / (1 - risk + 13 * risk))
+    assert found.event == "True"
+    assert found.observed_expected_ratio.high < 0.2
+    assert found.in_the_large.low < -np.log(13) < found.in_the_large.high
+    assert found.brier_skill.high < 0
+    assert found.ici == pytest.approx(0.3, abs=0.03)
 
 
 @pytest.mark.slow
@@ -134,18 +142,6 @@ def _true_auc(q, p):
     return np.sum(q * (below - (1 - q) / 2)) / (q.sum() * (1 - q).sum())
 
 
-def test_a_rare_event_whose_predictions_are_too_high():
-    rng = np.random.default_rng(0)
-    risk = rng.beta(1, 17, 4000)
-    y = rng.random(4000) < risk
-    found = s.calibration_summary(y, 13 * risk / (1 - risk + 13 * risk))
-    assert found.event == "True"
-    assert found.observed_expected_ratio.high < 0.2
-    assert found.in_the_large.low < -np.log(13) < found.in_the_large.high
-    assert found.brier_skill.high < 0
-    assert found.ici == pytest.approx(0.3, abs=0.03)
-
-
 def test_the_event_can_be_any_class_in_any_form():
     y, p = patients(300)
     names = np.array(["no", "yes"])[y]
@@ -163,8 +159,6 @@ def test_the_event_can_be_any_class_in_any_form():
     assert other.slope.estimate == pytest.approx(expected.slope.estimate)
     assert other.in_the_large.estimate == pytest.approx(-expected.in_the_large.estimate)
 
-
-# --- what does not exist --------------------------------------------------------------------------
 
 HARD = {
     "one class": ([0] * 30, np.linspace(0.1, 0.4, 30), {"auc", "slope", "brier_skill"}),
@@ -205,31 +199,21 @@ def test_separated_data_have_a_calibration_in_the_large():
     assert found.in_the_large.estimate == pytest.approx(grid[np.abs(excess).argmin()], abs=1e-3)
 
 
-# --- the record -----------------------------------------------------------------------------------
-
-
-def test_the_frame_has_a_row_per_quantity():
+def test_the_frame_and_the_table_have_a_row_per_quantity():
     found = s.calibration_summary(*patients())
     frame = found.to_frame()
-    assert list(frame.columns) == [
-        "quantity", "estimate", "low", "high", "perfect", "explanation"
-    ]  # fmt: skip
-    assert list(frame.index) == list(ROWS)
+    columns = "quantity estimate low high perfect explanation"
+    assert list(frame.columns) == columns.split() and list(frame.index) == list(ROWS)
     assert frame.loc["slope", "estimate"] == found.slope.estimate
     assert frame.loc["slope", "perfect"] == 1
     assert frame.loc["ici", "low"] is pd.NA and frame.loc["ici", "estimate"] == found.ici
     missing = s.calibration_summary([0, 0, 1, 1], [0.1, 0.3, 0.6, 0.9]).to_frame()
     assert missing.loc["slope", "estimate"] is pd.NA
     assert "separate" in missing.loc["slope", "explanation"]
-
-
-def test_the_table_is_aligned_and_in_words():
-    text = str(s.calibration_summary(*patients()))
-    lines = text.splitlines()
+    lines = str(found).splitlines()
     assert lines[0].startswith("800 samples, ") and "intervals of 95 %" in lines[0]
     assert len(lines) == 2 + len(ROWS) and max(map(len, lines)) <= 100
-    ends = {line.index("]") for line in lines if "]" in line}
-    assert len(ends) == 1
+    assert len({line.index("]") for line in lines if "]" in line}) == 1
     for name, _, explanation in ROWS.values():
         assert any(line.startswith(name) and line.endswith(explanation) for line in lines)
 
@@ -244,8 +228,9 @@ def test_an_error_below_zero_is_none_detected():
 
 
 def test_confidence():
-    y, p = patients(200)
-    narrow, wide = (s.calibration_summary(y, p, confidence_level=level) for level in (0.8, 0.99))
+    narrow, wide = (
+        s.calibration_summary(*patients(200), confidence_level=level) for level in (0.8, 0.99)
+    )
     for name in ROWS:
         one, two = getattr(narrow, name), getattr(wide, name)
         if isinstance(one, MeanInterval):

@@ -49,12 +49,9 @@ def test_levels_by_a_naive_loop():
                 starts.append(i)
                 first = value
         np.testing.assert_array_equal(level_starts(ordered), starts)
-
-
-def test_small_probabilities_stay_apart():
-    values = np.array([0.0, 1e-300, 1e-20, 1e-16, 3e-16, 1e-15, 0.5, 0.5 + 1e-14])
-    np.testing.assert_array_equal(level_starts(values), np.arange(8))
-    assert merge_ties(values) is values
+    small = np.array([0.0, 1e-300, 1e-20, 1e-16, 3e-16, 1e-15, 0.5, 0.5 + 1e-14])  # all apart
+    np.testing.assert_array_equal(level_starts(small), np.arange(8))
+    assert merge_ties(small) is small
 
 
 def test_merging_changes_nothing_else():
@@ -82,22 +79,16 @@ def test_isotonic_curves_are_those_of_scikit_learn(name):
     y, proba = forest(load_breast_cancer, name)
     expected = IsotonicRegression(out_of_bounds="clip").fit(proba[:, 1], y).predict(proba[:, 1])
     target = np.column_stack([1 - y, y])
-    found = IsotonicSmoother().fit(proba, target).smooth()[:, 1]
-    np.testing.assert_allclose(found, expected, atol=1e-12)
-    np.testing.assert_allclose(
-        s.IsotonicRecalibrator(strict=False).fit(proba, y).predict_proba(proba)[:, 1],
-        expected,
-        atol=1e-12,
-    )
-    loss = np.mean((y - expected) ** 2)
-    raw = np.mean((y - proba[:, 1]) ** 2)
-    assert s.corp_decomposition(y, proba).miscalibration == pytest.approx(raw - loss, abs=1e-12)
-
-
-def test_level_sets_of_a_forest_are_its_distinct_averages():
-    y, proba = forest(load_breast_cancer, "pure leaves")
-    found = LevelSets().fit(last_digits_changed(proba), np.column_stack([1 - y, y])).n_cells_
-    assert found == len(np.unique(np.rint(50 * proba[:, 1])))
+    recalibrator = s.IsotonicRecalibrator(strict=False).fit(proba, y)
+    for found in (
+        IsotonicSmoother().fit(proba, target).smooth(), recalibrator.predict_proba(proba),
+    ):  # fmt: skip
+        np.testing.assert_allclose(found[:, 1], expected, atol=1e-12)
+    gain = np.mean((y - proba[:, 1]) ** 2) - np.mean((y - expected) ** 2)
+    assert s.corp_decomposition(y, proba).miscalibration == pytest.approx(gain, abs=1e-12)
+    if name == "pure leaves":  # level sets are its distinct averages
+        found = LevelSets().fit(last_digits_changed(proba), target).n_cells_
+        assert found == len(np.unique(np.rint(50 * proba[:, 1])))
 
 
 @pytest.mark.parametrize(

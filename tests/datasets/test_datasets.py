@@ -1,5 +1,7 @@
 """Simulators: the truth is the truth, by integrals and draws that share no code with ours."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.integrate import dblquad, quad
@@ -122,20 +124,16 @@ def test_standard_error_of_the_classwise_truth(n_classes, label, score):
     assert (np.std(values, axis=0, ddof=1) / np.mean(values, axis=0)).max() < 2e-3
 
 
-def test_classwise_truth_of_two_classes_by_the_general_formula():
+def test_classwise_truth_of_two_classes_and_of_extreme_settings():
+    """The general formula; finite without warnings; left out for more than 1000 classes."""
     data = make_tempered_simplex(10, 2, random_state=0)
     for name, value in _classwise_truth(2, 0.9, 0.6).items():
         assert value == pytest.approx(data.truth[name], rel=1e-6)
-
-
-def test_classwise_truth_of_extreme_settings():
-    """Finite without warnings; for more than 1000 classes it is left out."""
-    for label in (0.01, 100):
-        for score in (0.01, 100):
-            truth = make_tempered_simplex(
-                10, 3, label_temperature=label, score_temperature=score, random_state=0
-            ).truth
-            assert 0 < truth["classwise_brier"] < truth["classwise_log"] < 5
+    for label, score in product((0.01, 100), repeat=2):
+        truth = make_tempered_simplex(
+            10, 3, label_temperature=label, score_temperature=score, random_state=0
+        ).truth
+        assert 0 < truth["classwise_brier"] < truth["classwise_log"] < 5
     assert make_tempered_simplex(10, 1001, random_state=0).truth == {}
 
 
@@ -175,9 +173,6 @@ def test_grouping_truth_by_draws(within_standard_errors):
     q = s + (2 * expit(across) - 1) * np.minimum(s, 1 - s)
     np.testing.assert_allclose(data.posterior[:, 1], q, atol=1e-12)
     check_draws(data, within_standard_errors)
-
-
-def test_no_heterogeneity_no_grouping_loss():
     data = make_grouping_problem(100, heterogeneity=0.0, random_state=0)
     assert data.truth["grouping_brier"] == data.truth["grouping_log"] == 0
     np.testing.assert_allclose(data.posterior, data.y_proba, rtol=0, atol=1e-15)
@@ -214,9 +209,8 @@ def test_truth_of_the_grid_of_widmann(
 
 def test_models_of_widmann_are_points_of_the_grid():
     for model, mixture in (("M1", 0), ("M2", 0.5), ("M3", 1)):
-        plain, explicit = (
-            make_widmann(50, model=model, random_state=3, **k) for k in ({}, {"mixture": mixture})
-        )
+        options = {"model": model, "random_state": 3}
+        plain, explicit = (make_widmann(50, **options, **k) for k in ({}, {"mixture": mixture}))
         for key in ("y", "y_proba", "posterior"):
             np.testing.assert_array_equal(plain[key], explicit[key])
         assert plain.truth == explicit.truth
@@ -318,17 +312,14 @@ def test_sharpest_shift_of_optimal_accuracy_by_an_integral():
     assert truth["grouping_brier"] == pytest.approx(expected, rel=1e-8)
 
 
-@pytest.mark.parametrize(
-    ("make", "options", "words"),
-    [
+def test_refusals():
+    for make, options, words in (
         (make_tempered_simplex, {"n_classes": 1}, "n_classes must be at least 2"),
         (make_grouping_problem, {"heterogeneity": 1.5}, r"heterogeneity must be in \[0, 1\]"),
         (make_widmann, {"n_classes": 1}, "n_classes must be at least 2"),
         (make_widmann, {"model": "M2", "mixture": 1.1}, r"mixture must be in \[0, 1\], got"),
-        (make_widmann, {"model": "M1", "mixture": 0.5}, "'M1' is calibrated, so its mixture is 0"),
+        (make_widmann, {"model": "M1", "mixture": 0.5}, "is calibrated, so its mixture is 0"),
         (make_logistic_scores, {"intercept": 0.5, "slope": 0}, "slope must not be 0"),
-    ],
-)
-def test_refusals(make, options, words):
-    with pytest.raises(ValueError, match=words):
-        make(10, **options)
+    ):
+        with pytest.raises(ValueError, match=words):
+            make(10, **options)

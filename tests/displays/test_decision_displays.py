@@ -36,16 +36,12 @@ def forecasts(n, seed=0, slope=2.2):
 
 def cost_of(y, p, t):
     """The elementary score of one sample."""
-    if p > t:
-        return t * (1 - y)
-    return (1 - t) * y
+    return t * (1 - y) if p > t else (1 - t) * y
 
 
 def benefit_of(y, p, t):
     """The term of one sample in the net benefit."""
-    if p > t:
-        return y - (1 - y) * t / (1 - t)
-    return 0.0
+    return y - (1 - y) * t / (1 - t) if p > t else 0.0
 
 
 SAMPLES = {
@@ -56,9 +52,6 @@ SAMPLES = {
     "one sample": (np.array([1]), np.array([0.3])),
     "two samples": (np.array([0, 1]), np.array([0.4, 0.3])),
 }
-
-
-# --- The numbers ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", SAMPLES)
@@ -98,8 +91,7 @@ def test_the_area_of_twice_the_cost_is_the_brier_score():
     display = murphy(y, p, sample_weight=weight, thresholds=np.arange(0.5, 20) / 20, name="A")
     (curve,) = display.curves
     brier = np.average((p - y) ** 2, weights=weight)
-    assert 2 * curve.estimate.mean() == pytest.approx(brier, rel=1e-12)
-    assert curve.brier == pytest.approx(brier, rel=1e-12)
+    assert [2 * curve.estimate.mean(), curve.brier] == pytest.approx([brier] * 2, rel=1e-12)
     assert display.line_.get_label() == f"A\nBrier score\n{brier:.3f}"
 
 
@@ -119,6 +111,18 @@ def test_the_standardized_benefit_is_divided_by_the_event_rate():
         assert curve.high[k] - curve.estimate[k] == pytest.approx(found.high - found.estimate)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_net_benefit_is_that_of_the_curve(weighted):
+    y, p, weight = tied()
+    weight = weight if weighted else np.ones(len(y))
+    (curve,) = benefit(y, p, thresholds=THRESHOLDS, sample_weight=weight).curves
+    found = [net_benefit(y, p, threshold=t, sample_weight=weight) for t in THRESHOLDS]
+    assert_allclose(found, curve.estimate, atol=1e-14)
+    costs = [[cost_of(*one, t) for one in zip(y, p, strict=True)] for t in THRESHOLDS]
+    mean, cost = np.average(y, weights=weight), np.average(costs, axis=1, weights=weight)
+    assert_allclose(found, mean - cost / (1 - THRESHOLDS), atol=1e-14)
+
+
 def test_the_default_thresholds_of_the_net_benefit_end_at_the_largest_probability():
     y, p, _ = forecasts(200)
     display = benefit(y, {"all": p, "small": p / 10})
@@ -131,33 +135,25 @@ def test_the_default_thresholds_of_the_net_benefit_end_at_the_largest_probabilit
     assert benefit(y, np.zeros(200)).curves[0].threshold[-1] == 0.01
 
 
-# --- The parts ------------------------------------------------------------------------------------
-
-
 def test_the_parts_are_those_of_decision_regret():
     y, p, _ = forecasts(600)
     weight = np.random.default_rng(3).uniform(0.5, 2, len(y))
-    (curve,) = murphy(y, p, parts=True, thresholds=THRESHOLDS, sample_weight=weight).curves
+    display = murphy(y, p, parts=True, thresholds=THRESHOLDS, sample_weight=weight)
+    (curve,) = display.curves
     for k in (1, 9, 16):
         found = s.decision_regret(y, p, threshold=THRESHOLDS[k], sample_weight=weight)
         assert curve.estimate[k] == pytest.approx(found.expected_cost.estimate, rel=1e-12)
         assert curve.remaining[k] == pytest.approx(found.rest.estimate, rel=1e-12)
         assert curve.regret[k] == pytest.approx(found.calibration.estimate, rel=1e-9, abs=1e-12)
     assert_allclose(curve.remaining + curve.regret, curve.estimate, rtol=1e-14)
-    assert murphy(y, p).curves[0].regret is None
-
-
-def test_parts_are_drawn():
-    y, p, _ = forecasts(500)
-    display = murphy(y, p, parts=True)
-    assert_array_equal(display.remaining_.get_ydata(), display.curves[0].remaining)
+    assert_array_equal(display.remaining_.get_ydata(), curve.remaining)
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert {"After recalibration", "Regret of miscalibration", "No model"} <= set(texts)
     plain = murphy(y, p)
-    assert plain.remaining_ is None and plain.regret_ is None
-
-
-# --- Sketches and classifiers ---------------------------------------------------------------------
+    assert plain.remaining_ is plain.regret_ is plain.curves[0].regret is None
+    (curve,) = murphy(np.zeros(30, int), np.linspace(0, 1, 30), labels=[0, 1], parts=True).curves
+    assert np.isfinite(curve.remaining).all() and curve.remaining.min() >= 0
+    assert curve.regret.max() > 0
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -175,23 +171,21 @@ def test_a_sketch_has_the_curves_of_tied_samples(draw, weighted):
     assert display.line_.get_label() == expected.line_.get_label()
 
 
-@pytest.mark.parametrize("draw", [s.MurphyDisplay, s.DecisionCurveDisplay, s.ReliabilityDisplay])
-def test_a_sketch_of_classes_has_a_panel_for_each(draw):
+def test_a_sketch_of_classes_has_a_panel_for_each():
     rng = np.random.default_rng(0)
-    proba = rng.dirichlet(np.ones(3), 200)
-    y = rng.integers(3, size=200)
-    sketch = s.ForecastSketch([0, 1, 2], notion="classwise").fit(y, proba)
-    display = draw.from_sketch(sketch)
-    assert len(display.ax_) == 3
-    assert [curve.event for curve in display.curves] == ["class 0", "class 1", "class 2"]
+    sketch = s.ForecastSketch([0, 1, 2], notion="classwise")
+    sketch.fit(rng.integers(3, size=200), rng.dirichlet(np.ones(3), 200))
+    for draw in (s.MurphyDisplay, s.DecisionCurveDisplay, s.ReliabilityDisplay):
+        display = draw.from_sketch(sketch)
+        assert len(display.ax_) == 3
+        assert [curve.event for curve in display.curves] == ["class 0", "class 1", "class 2"]
 
 
 @pytest.mark.parametrize("draw", BOTH)
 def test_events_of_several_classes(draw):
     rng = np.random.default_rng(0)
-    proba = rng.dirichlet(np.ones(3), 300)
+    proba, weight = rng.dirichlet(np.ones(3), 300), rng.uniform(0.5, 2, 300)
     y = np.array([rng.choice(3, p=row) for row in proba])
-    weight = rng.uniform(0.5, 2, 300)
     right, confidence = (proba.argmax(axis=1) == y).astype(int), proba.max(axis=1)
     options = {"sample_weight": weight, "thresholds": THRESHOLDS}
     top = draw(y, proba, **options)
@@ -207,9 +201,6 @@ def test_events_of_several_classes(draw):
     for notion in ("canonical", Canonical()):
         with pytest.raises(ValueError, match="use notion='top_label' or 'classwise'"):
             draw(y, proba, notion=notion)
-
-
-# --- The picture ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("draw", BOTH)
@@ -251,30 +242,24 @@ def test_displays_on_the_same_axes(draw):
     assert len(set(texts)) == len(texts) and {"A", "B", "C"} <= {t.split(":")[0] for t in texts}
 
 
-def test_treat_all_is_one_line_for_displays_with_different_thresholds():
+def test_treat_all_is_one_line_for_one_event_rate():
     y, p, q = forecasts(400)
     first = benefit(y, p / 3, name="A")
     end = first.treat_all_.get_xdata()[-1]
     second = benefit(y, q, name="B", ax=first.ax_)
-    points = second.treat_all_.get_xdata()
+    points, height = second.treat_all_.get_xydata().T
     assert second.treat_all_ is first.treat_all_
     assert end < points[-1] == second.curves[0].threshold[-1]
     assert np.all(np.diff(points) > 0) and len(points) > 300
-    assert_allclose(
-        second.treat_all_.get_ydata(), y.mean() - (1 - y.mean()) * points / (1 - points), atol=1e-9
-    )
-
-
-def test_models_of_different_event_rates_have_their_references():
-    rng = np.random.default_rng(0)
-    proba = rng.dirichlet(np.ones(3), (2, 300))
-    y = proba[0].argmax(axis=1)
-    display = benefit(y, {"right": proba[0], "random": proba[1]})
+    assert_allclose(height, y.mean() - (1 - y.mean()) * points / (1 - points), atol=1e-9)
+    proba = np.random.default_rng(0).dirichlet(np.ones(3), (2, 300))
+    display = benefit(proba[0].argmax(axis=1), {"right": proba[0], "random": proba[1]})
     colors = [line.get_color() for line in display.line_]
     assert [line.get_color() for line in display.treat_all_] == colors
 
 
-def test_the_limits_of_the_net_benefit():
+def test_the_limits_of_the_axes():
+    """The net benefit is cut off below, and the cost starts at zero."""
     rng = np.random.default_rng(0)
     q = rng.beta(0.6, 29.4, 4000)
     y = (rng.random(4000) < q).astype(int)
@@ -285,9 +270,6 @@ def test_the_limits_of_the_net_benefit():
     assert curve.reference.min() < -50 and -0.2 * top < low < 0 and top < high < 1.2 * top
     nothing = benefit(np.zeros(4, int), [0.1, 0.2, 0.3, 0.4], labels=[0, 1])
     assert nothing.ax_.get_ylim()[0] < 0 < nothing.ax_.get_ylim()[1]
-
-
-def test_the_cost_starts_at_zero():
     y, p, _ = tied(20)
     display = murphy(y, p)
     assert_allclose(display.curves[0].threshold, np.arange(1, 200) / 200, rtol=0)
@@ -322,77 +304,43 @@ def test_nothing_is_cut_off(draw, size):
     figure, ax = plt.subplots(figsize=size, layout="constrained")
     draw(y, {"Over-confident": p, "Truth": q, "Other": (p + q) / 2}, ax=ax)
     figure.canvas.draw()
-    outer = figure.bbox
     for artist in (ax.xaxis.label, ax.yaxis.label, ax.get_legend()):
         box = artist.get_window_extent()
-        assert box.x0 >= outer.x0 and box.x1 <= outer.x1, artist
-        assert box.y0 >= outer.y0 and box.y1 <= outer.y1, artist
+        assert min(box.x0, box.y0) >= 0, artist
+        assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, artist
 
 
-# --- Invalid input --------------------------------------------------------------------------------
-
-
-THRESHOLD_WORDS = "thresholds must be a list of numbers strictly between 0 and 1"
-
-
-@pytest.mark.parametrize(
-    "thresholds",
-    [[], 0.5, [0.0, 0.5], [0.5, 1.0], [np.nan], [[0.1, 0.2]], ["a"], [-1], "0.5", [0.1, [0.2]]],
-    ids=str,
-)
 @pytest.mark.parametrize("draw", BOTH)
-def test_invalid_thresholds(draw, thresholds):
+def test_invalid_thresholds(draw):
     y, p, _ = tied()
-    with pytest.raises(ValueError, match=THRESHOLD_WORDS):
-        draw(y, p, thresholds=thresholds)
-    assert not plt.get_fignums()
-
-
-def test_thresholds_are_sorted_and_distinct():
-    y, p, _ = tied()
-    assert_array_equal(murphy(y, p, thresholds=[0.5, 0.2, 0.5]).curves[0].threshold, [0.2, 0.5])
+    lists = [], [0.0, 0.5], [0.5, 1.0], [np.nan], [[0.1, 0.2]], ["a"], [-1], [0.1, [0.2]]
+    for thresholds in (*lists, 0.5, "0.5"):
+        with pytest.raises(ValueError, match="thresholds must be a list of numbers strictly betw"):
+            draw(y, p, thresholds=thresholds)
+        assert not plt.get_fignums()
+    found = draw(y, p, thresholds=[0.5, 0.2, 0.5]).curves[0].threshold
+    assert_array_equal(found, [0.2, 0.5])
 
 
 @pytest.mark.parametrize("draw", BOTH)
 def test_invalid_input(draw):
     y, p, _ = tied()
     bad = np.where(np.arange(len(p)) == 3, np.nan, p)
-    with pytest.raises(ValueError, match=r"y_proba\['B'\] contains NaN"):
-        draw(y, {"A": p, "B": bad})
-    with pytest.raises(ValueError, match="y_proba is an empty dict: pass the probabilities"):
-        draw(y, {})
-    with pytest.raises(ValueError, match=r"name='C' is for a single model: leave it out, as the k"):
-        draw(y, {"A": p}, name="C")
-    with pytest.raises(ValueError, match=r"name='C' is for a single model: leave it out, as sever"):
-        draw(y, {"A": p, "B": p}).plot(name="C")
-    with pytest.raises(ValueError, match="exceed the limit of 25 panels"):
-        draw(np.arange(30), np.eye(30), notion="classwise")
-
-
-def test_parts_of_several_models_and_the_event_rate_zero():
-    y, p, _ = tied()
-    with pytest.raises(ValueError, match="parts=True is for a single model, as the areas"):
-        murphy(y, {"A": p, "B": p}, parts=True)
-    with pytest.raises(ValueError, match="standardized=True divides by the prevalence, which is"):
-        benefit(np.zeros(3, int), [0.1, 0.2, 0.3], labels=[0, 1], standardized=True)
-
-
-def test_one_class_and_parts():
-    (curve,) = murphy(np.zeros(30, int), np.linspace(0, 1, 30), labels=[0, 1], parts=True).curves
-    assert np.isfinite(curve.remaining).all() and curve.remaining.min() >= 0
-    assert curve.regret.max() > 0
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_the_net_benefit_is_that_of_the_curve(weighted):
-    y, p, weight = tied()
-    weight = weight if weighted else np.ones(len(y))
-    (curve,) = benefit(y, p, thresholds=THRESHOLDS, sample_weight=weight).curves
-    found = [net_benefit(y, p, threshold=t, sample_weight=weight) for t in THRESHOLDS]
-    assert_allclose(found, curve.estimate, atol=1e-14)
-    costs = [[cost_of(*one, t) for one in zip(y, p, strict=True)] for t in THRESHOLDS]
-    mean, cost = np.average(y, weights=weight), np.average(costs, axis=1, weights=weight)
-    assert_allclose(found, mean - cost / (1 - THRESHOLDS), atol=1e-14)
+    both, single = {"A": p, "B": p}, "name='C' is for a single model: leave it out, as "
+    for call, words in (
+        (lambda: draw(y, {"A": p, "B": bad}), r"y_proba\['B'\] contains NaN"),
+        (lambda: draw(y, {}), "y_proba is an empty dict: pass the probabilities"),
+        (lambda: draw(y, {"A": p}, name="C"), f"{single}the k"),
+        (lambda: draw(y, both).plot(name="C"), f"{single}sever"),
+        (lambda: draw(np.arange(30), np.eye(30), notion="classwise"), "the limit of 25 panels"),
+        (lambda: murphy(y, both, parts=True), "parts=True is for a single model, as the areas"),
+        (
+            lambda: benefit([0, 0, 0], [0.1, 0.2, 0.3], labels=[0, 1], standardized=True),
+            "standardized=True divides by the prevalence, which is",
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
 
 
 def test_the_scorer_of_the_net_benefit_is_a_gain():

@@ -22,9 +22,16 @@ draw = DecompositionDisplay.from_predictions
 @pytest.fixture(scope="module")
 def problem():
     """Two models: one is calibrated and grouped, the other is over-confident besides."""
-    data = make_grouping_problem(1500, random_state=0)
+    data = make_grouping_problem(700, random_state=0)
     odds = (data.y_proba[:, 1] / data.y_proba[:, 0]) ** 3
     return data.X, data.y, {"calibrated": data.y_proba[:, 1], "confident": odds / (1 + odds)}
+
+
+@pytest.fixture(scope="module")
+def terms(problem):
+    """The numbers of the two models, for the tests of the picture."""
+    X, y, proba = problem
+    return draw(y, proba, X).terms
 
 
 def terms_by_hand(name, loss, calibration, grouping):
@@ -35,13 +42,13 @@ def terms_by_hand(name, loss, calibration, grouping):
     return LossTerms(name, loss, *low_high)
 
 
-# The numbers
-
-
-@pytest.mark.parametrize("loss", ["brier", "log", "spherical"])
-def test_lengths_are_the_estimates_and_sum_to_the_loss(problem, loss):
+@pytest.mark.parametrize(
+    ("loss", "name"), [("brier", "Brier score"), ("log", "Log loss in nats"), ("spherical", None)]
+)
+def test_lengths_are_the_estimates_and_sum_to_the_loss(problem, loss, name):
     X, y, proba = problem
     display = draw(y, proba, X, loss=loss)
+    assert name is None or display.ax_.get_xlabel() == name
     for k, p in enumerate(proba.values()):
         calibration = CalibrationErrorEstimator(loss=loss).fit(p, y)
         grouping = GroupingLossEstimator(loss=loss, random_state=0).fit(X, y, y_proba=p)
@@ -49,22 +56,21 @@ def test_lengths_are_the_estimates_and_sum_to_the_loss(problem, loss):
         assert_allclose(lengths["calibration"], calibration.calibration_error_)
         assert_allclose(lengths["grouping"], grouping.grouping_loss_)
         assert_allclose(sum(lengths.values()), calibration.expected_loss_)
-        assert_allclose(grouping.expected_loss_, calibration.expected_loss_)
         assert_allclose(display.loss_.get_segments()[k][:, 0], calibration.expected_loss_)
         term = display.terms[k]
-        interval = (term.calibration.low, term.calibration.high)
-        assert_allclose(interval, calibration.confidence_interval_)
-        assert_allclose((term.grouping.low, term.grouping.high), grouping.confidence_interval_)
+        for part, estimator in ((term.calibration, calibration), (term.grouping, grouping)):
+            assert_allclose((part.low, part.high), estimator.confidence_interval_)
 
 
 def test_without_features_the_rest_is_the_refinement(problem):
     X, y, proba = problem
-    for display in (draw(y, proba), draw(y, proba, X, grouping=None)):
+    for display in (draw(y, proba), draw(y, proba, X, grouping=None, confidence_level=0.9)):
         assert list(display.bars_) == ["calibration", "rest"]
         refinement = CalibrationErrorEstimator().fit(proba["confident"], y).refinement_
         assert_allclose(display.bars_["rest"][1].get_width(), refinement)
         texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-        assert texts == ["Calibration", "Refinement", "Loss", "95 % interval"]
+        level = 90 if display.confidence_level == 0.9 else 95
+        assert texts == ["Calibration", "Refinement", "Loss", f"{level} % interval"]
         assert "refinement" in str(display.terms[0]) and "grouping" not in str(display.terms[0])
 
 
@@ -98,17 +104,13 @@ def test_negative_estimates_lie_to_the_left_of_zero(calibration, grouping, start
     assert low <= min(0, calibration) and high > 0.2
 
 
-def test_a_model_without_grouping_beside_one_that_has_it():
+def test_a_model_without_grouping_and_an_infinite_interval():
     terms = [terms_by_hand("a", 0.2, 0.02, 0.05), terms_by_hand("b", 0.1, 0.01, None)]
     display = DecompositionDisplay(terms).plot()
     assert_allclose([bar.get_width() for bar in display.bars_["grouping"]], [0.05, 0])
     assert len(display.whiskers_["grouping"][0].get_xdata()) == 1
-
-
-def test_an_infinite_interval_has_no_whisker():
     term = LossTerms("m", 0.2, MeanInterval(0.02, -np.inf, np.inf, np.inf), None)
-    display = DecompositionDisplay([term]).plot()
-    assert np.isfinite(display.ax_.get_xlim()).all()
+    assert np.isfinite(DecompositionDisplay([term]).plot().ax_.get_xlim()).all()
     assert str(term) == "calibration 0.020, refinement 0.180"
 
 
@@ -161,111 +163,68 @@ def test_all_models_have_the_same_halves_under_a_generator(problem):
     assert one.grouping == two.grouping and one.calibration == two.calibration
 
 
-# The picture
-
-
-def test_rows_labels_and_legend(problem):
-    X, y, proba = problem
-    display = draw(y, proba, X, loss="log", confidence_level=0.9)
-    assert display.figure_ is display.ax_.figure
-    assert display.ax_.get_xlabel() == "Log loss in nats"
-    assert [tick.get_text() for tick in display.ax_.get_yticklabels()] == list(proba)
-    bottom, top = display.ax_.get_ylim()
+def test_rows_and_legend_inside_the_figure(problem, terms):
+    display = DecompositionDisplay(terms).plot()
+    ax, figure = display.ax_, display.figure_
+    assert figure is ax.figure
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == list(problem[2])
+    bottom, top = ax.get_ylim()
     assert bottom > top  # the first model is on top
-    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
-    assert texts == [
-        "Calibration",
-        "Grouping (at least)",
-        "Rest: irreducible (at most)",
-        "Loss",
-        "90 % interval",
-    ]
-
-
-def test_narrow_axes_leave_the_numbers_out(problem):
-    X, y, proba = problem
-    figure, ax = plt.subplots(figsize=(3.4, 2.4), layout="constrained")
-    display = draw(y, proba, X, ax=ax)
+    names = ["Calibration", "Grouping (at least)", "Rest: irreducible (at most)", "Loss"]
+    texts = ax.get_legend().get_texts()
+    assert [text.get_text() for text in texts] == [*names, "95 % interval"]
     figure.canvas.draw()
-    assert display.ax_ is ax and len(ax.texts) == len(proba)  # the losses only
-    assert ax.get_window_extent().width > 0.5 * figure.bbox.width
-    for text in ax.get_legend().get_texts():
-        assert text.get_window_extent().x1 <= figure.bbox.x1
-    assert len(display.plot(values=True).ax_.texts) == 2 * len(proba)
-
-
-def test_everything_is_inside_the_figure(problem):
-    X, y, proba = problem
-    figure = draw(y, proba, X).figure_
-    figure.canvas.draw()
-    ax = figure.axes[0]
-    for artist in (*ax.texts, *ax.get_yticklabels(), *ax.get_legend().get_texts(), ax.xaxis.label):
+    for artist in (*ax.texts, *ax.get_yticklabels(), *texts, ax.xaxis.label):
         box = artist.get_window_extent()
         assert box.x0 >= 0 and box.y0 >= 0
         assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
 
 
-def test_parts_can_be_left_out_and_styled(problem):
-    X, y, proba = problem
-    display = draw(y, proba, X, legend=False, values=False)
-    assert display.ax_.get_legend() is None and len(display.ax_.texts) == len(proba)
-    styled = display.plot(
-        bar_kwargs={"height": 0.3, "lw": 1, "ec": "black"},
-        whisker_kwargs={"capsize": 6, "c": "red"},
-    )
+def test_narrow_axes_parts_and_styles(terms):
+    """Narrow axes have no room for the numbers."""
+    figure, ax = plt.subplots(figsize=(3.4, 2.4), layout="constrained")
+    display = DecompositionDisplay(terms).plot(ax=ax)
+    figure.canvas.draw()
+    assert display.ax_ is ax and len(ax.texts) == len(terms)  # the losses only
+    assert ax.get_window_extent().width > 0.5 * figure.bbox.width
+    for text in ax.get_legend().get_texts():
+        assert text.get_window_extent().x1 <= figure.bbox.x1
+    assert len(display.plot(values=True).ax_.texts) == 2 * len(terms)
+    bare = display.plot(legend=False, values=False)
+    assert bare.ax_.get_legend() is None and len(bare.ax_.texts) == len(terms)
+    bars, whiskers = {"height": 0.3, "lw": 1, "ec": "black"}, {"capsize": 6, "c": "red"}
+    styled = display.plot(bar_kwargs=bars, whisker_kwargs=whiskers)
     assert styled.bars_["rest"][0].get_height() == 0.3
     assert styled.whiskers_["calibration"][0].get_color() == "red"
 
 
-# The doors
-
-
-def iris():
-    X, y = load_iris(return_X_y=True, as_frame=True)
-    return X, y.map({0: "a", 1: "b", 2: "c"})
-
-
-def few():
-    return GroupingLossEstimator(n_bins=3, random_state=0)
-
-
 def test_from_estimators_out_of_fold():
-    X, y = iris()
+    X, y = load_iris(return_X_y=True, as_frame=True)
     models = {"Bayes": GaussianNB(), "Logistic": LogisticRegression(C=0.01)}
-    display = DecompositionDisplay.from_estimators(models, X, y, cv=3, grouping=few())
+    few = GroupingLossEstimator(n_bins=3, random_state=0)
+    make = DecompositionDisplay.from_estimators
+    display = make(models, X, y, cv=3, grouping=few)
     proba = {
         name: cross_val_predict(model, X, y, cv=3, method="predict_proba")
         for name, model in models.items()
     }
-    assert display.terms == draw(y, proba, X, grouping=few()).terms
+    assert display.terms == draw(y, proba, X, grouping=few).terms
     assert not hasattr(models["Bayes"], "classes_")
+    with pytest.raises(ValueError, match="must be a dict of classifiers by name"):
+        make([GaussianNB()], X, y)
+    with pytest.raises(NotFittedError, match="needs a fitted classifier"):
+        make(models, X, y)
 
 
-# What is hard, and what is refused
-
-
-def test_features_of_other_samples_are_refused(problem):
+def test_refusals(problem):
     _, y, proba = problem
-    with pytest.raises(ValueError, match="inconsistent numbers of samples|same number"):
-        draw(y, proba, np.zeros((7, 2)))
-
-
-def test_an_infinite_loss_has_no_bar():
+    words = pd.DataFrame({"word": np.resize(["a", "b", "c"], len(y))})
+    for X, message in (
+        (np.zeros((7, 2)), "inconsistent numbers of samples|same number"),
+        (words, "non-numeric columns"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            draw(y, proba, X)
+    assert draw(y, proba, words, grouping=None).terms[0].grouping is None
     with pytest.raises(ValueError, match="The loss of sure is infinite.*use loss='brier'"):
         draw([0, 1, 1, 0] * 10, {"sure": [0.0, 1.0, 0.0, 1.0] * 10}, loss="log")
-
-
-def test_estimators_are_a_dict_of_fitted_classifiers():
-    X, y = iris()
-    with pytest.raises(ValueError, match="must be a dict of classifiers by name"):
-        DecompositionDisplay.from_estimators([GaussianNB()], X, y)
-    with pytest.raises(NotFittedError, match="needs a fitted classifier"):
-        DecompositionDisplay.from_estimators({"Bayes": GaussianNB()}, X, y)
-
-
-def test_features_that_are_no_numbers_are_refused_unless_grouping_is_none(problem):
-    _, y, proba = problem
-    words = pd.DataFrame({"word": ["a", "b", "c"] * 500})
-    with pytest.raises(ValueError, match="non-numeric columns"):
-        draw(y, proba, words)
-    assert draw(y, proba, words, grouping=None).terms[0].grouping is None

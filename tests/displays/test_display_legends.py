@@ -87,10 +87,8 @@ def check(display, *, inside_figure=True):
         assert covered(ax) == []
         box = ax.get_legend().get_window_extent()
         for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
-            shown = [
-                tick.label1 for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high
-            ]
-            for other in (axis.label, *shown):
+            ticks = [tick for tick in axis.get_major_ticks() if low <= tick.get_loc() <= high]
+            for other in (axis.label, *(tick.label1 for tick in ticks)):
                 assert not box.overlaps(other.get_window_extent()), other
         if inside_figure:
             assert box.x0 >= 0 and box.y0 >= 0
@@ -100,9 +98,6 @@ def check(display, *, inside_figure=True):
             tight = ax.get_tightbbox()
             assert tight.y0 >= -1 and tight.y1 <= figure.bbox.y1 + 1
             assert tight.x0 >= -1 and tight.x1 <= figure.bbox.x1 + 1
-
-
-# Where legends lie
 
 
 @pytest.mark.parametrize("kind", WORLDS)
@@ -116,6 +111,7 @@ def test_legend_covers_nothing(kind, strategy):
     ("kind", "strategy"), rotated(WORLDS, ["isotonic", "quantile", "smooth"], 1)
 )
 def test_legend_with_a_name_in_large_and_small_axes_covers_nothing(kind, strategy):
+    """In axes of a user the figure makes no room: a legend below may leave a small figure."""
     y, p = world(kind)
     large, small = (
         plt.subplots(figsize=size, layout="constrained")[1] for size in ((5, 5.7), (3.4, 4))
@@ -123,14 +119,10 @@ def test_legend_with_a_name_in_large_and_small_axes_covers_nothing(kind, strateg
     named = draw(y, p, strategy=strategy, name="GradientBoosting", ax=large, n_resamples=39)
     check(named)
     check(named.plot(small))
-
-
-@pytest.mark.parametrize(("kind", "size"), rotated(WORLDS, [(6.4, 4.8), (12, 4), (3.4, 3.4)], 2))
-def test_legend_in_axes_of_the_user_covers_nothing(kind, size):
-    """There the figure makes no room, so that a legend below may leave a small figure."""
-    y, p = world(kind)
-    ax = plt.subplots(1, 2 if size[0] > 10 else 1, figsize=size, squeeze=False)[1][0, 0]
-    check(draw(y, p, ax=ax, n_resamples=39), inside_figure=False)
+    sizes = [(6.4, 4.8), (12, 4), (3.4, 3.4)]
+    for size in [sizes[(WORLDS.index(kind) + k) % 3] for k in range(2)]:
+        ax = plt.subplots(1, 2 if size[0] > 10 else 1, figsize=size, squeeze=False)[1][0, 0]
+        check(named.plot(ax), inside_figure=False)
 
 
 @pytest.mark.parametrize("given", [False, True])
@@ -182,37 +174,22 @@ def test_legends_of_ten_classes_cover_nothing():
     assert texts == ["95 % consistency band", "Perfectly calibrated"]
 
 
-def test_legend_of_maps_covers_nothing():
+def test_legend_of_maps_and_of_errors_covers_nothing():
     y, p = world("over-confident")
-    maps = [
-        one.fit(p, y) for one in (s.TemperatureScaling(), s.PlattScaling(), s.BetaCalibration())
-    ]
-    display = s.RecalibrationDisplay.from_recalibrators(
-        [*maps, s.IsotonicRecalibrator().fit(p, y)], p
-    )
+    maps = s.TemperatureScaling(), s.PlattScaling(), s.BetaCalibration(), s.IsotonicRecalibrator()
+    display = s.RecalibrationDisplay.from_recalibrators([one.fit(p, y) for one in maps], p)
     check(display)
     assert len({str(line.get_linestyle()) + str(line._dash_pattern) for line in display.line_}) == 4
-
-
-def test_legend_of_errors_covers_nothing():
-    y, p = world("over-confident")
-    display = s.EstimationDisplay.from_predictions(
-        y, p, errors=["ece", "rbs", "ks"], n_repeats=2, truth=0.1
-    )
+    options = {"errors": ["ece", "rbs", "ks"], "n_repeats": 2, "truth": 0.1}
+    display = s.EstimationDisplay.from_predictions(y, p, **options)
     check(display)
     assert len({line.get_marker() for line in display.line_}) == 3
 
 
-# What they say
-
-
-def test_a_curve_without_a_name_is_not_called_classifier():
+def test_curves_without_a_name_and_numbers_of_the_top_label():
     display = draw(*world("forest"))
     assert display.name is None
     assert display.line_.get_label().startswith("Calibration curve\nBrier calibration error\n")
-
-
-def test_number_of_the_top_label_says_so():
     data = make_tempered_simplex(600, 3, random_state=0)
     display = draw(data.y, data.y_proba, band=None)
     error = s.proper_calibration_error(data.y, data.y_proba, notion="top_label")
@@ -256,9 +233,6 @@ def test_pos_label_of_every_constructor(folds):
         s.RecalibrationDisplay.from_recalibrator(several, three.y_proba, pos_label=1)
 
 
-# Styles
-
-
 def test_properties_of_lines_reach_the_line():
     y, p = world("forest")
     style = {"color": "crimson", "ls": ":", "linewidth": 4, "marker": "x", "alpha": 0.5}
@@ -278,7 +252,7 @@ def test_properties_of_lines_reach_the_line():
             shown.plot(colour="red")
 
 
-def test_overlaid_curves_differ_without_colour():
+def test_overlaid_curves_differ_without_colour_and_folds_do_not(folds):
     y, p = world("over-confident")
     ax, styles, markers = None, [], []
     for k in range(5):
@@ -287,9 +261,6 @@ def test_overlaid_curves_differ_without_colour():
         styles.append(str(display.line_._unscaled_dash_pattern))
         markers.append(display.line_.get_marker())
     assert len(set(styles)) == len(set(markers)) == 5
-
-
-def test_folds_share_a_style(folds):
     results, X, y = folds
     display = s.ReliabilityDisplay.from_cv_results(results, X, y, legend=False)
     assert len({(line.get_color(), line.get_linestyle()) for line in display.line_}) == 1

@@ -38,9 +38,6 @@ def world():
     return make_tempered_simplex(6000, 3, score_temperature=0.7, random_state=0)
 
 
-# The numbers
-
-
 def test_subsamples_are_rows_without_replacement_and_shared_by_all_errors():
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(3), 50)
@@ -63,10 +60,10 @@ def test_subsamples_are_rows_without_replacement_and_shared_by_all_errors():
 
 
 def test_squares_are_averaged_before_the_root_is_taken(world):
-    (curve,) = draw(world.y, world.posterior, errors="debiased", sample_sizes=[150]).curves
-    squared = draw(
-        world.y, world.posterior, errors={"x": ERRORS["debiased"]}, sample_sizes=[150]
-    ).curves[0]
+    (curve,), (squared,) = (
+        draw(world.y, world.posterior, errors=errors, sample_sizes=[150]).curves
+        for errors in ("debiased", {"x": ERRORS["debiased"]})
+    )
     assert curve.mean == pytest.approx(np.sign(squared.mean) * np.sqrt(np.abs(squared.mean)))
     assert squared.low < 0 and curve.low == pytest.approx(-np.sqrt(-squared.low))
 
@@ -139,13 +136,9 @@ def test_the_floor_is_the_error_of_calibrated_labels(weighted, world):
 
 
 def test_only_l1_binned_errors_have_folded_normal_curves(world):
-    errors = {
-        "l1": partial(s.calibration_error, norm="l1"),
-        "l2": partial(s.calibration_error, norm="l2"),
-        "max": partial(s.calibration_error, norm="max"),
-        "plain": s.calibration_error,
-        "ks": "ks",
-    }
+    error = s.calibration_error
+    errors = {norm: partial(error, norm=norm) for norm in ("l1", "l2", "max")}
+    errors |= {"plain": error, "ks": "ks"}
     curves = draw(world.y[:500], world.y_proba[:500], errors=errors, n_repeats=2).curves
     assert [curve.prediction is not None for curve in curves] == [True, False, False, True, False]
     for curve in (curves[0], curves[3]):
@@ -164,9 +157,6 @@ def test_the_result_depends_on_the_seed_and_not_on_n_jobs(world):
     assert not np.array_equal(means[0], means[2]) and means[0][-1] == means[2][-1]
 
 
-# The picture
-
-
 def test_artists(world):
     display = draw(world.y, world.y_proba, errors=["ece", "rbs"], n_repeats=2, truth=0.1, name="A")
     ece, rbs = display.line_
@@ -181,6 +171,11 @@ def test_artists(world):
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert texts[:2] == ["A: ECE", "A: Root Brier score"] and len(texts) == 6
     assert "95 % of the subsamples" in texts and "truth" in texts
+    first = draw(world.y, world.y_proba, errors="ece", n_repeats=2, name="confident")
+    second = draw(world.y, world.posterior, errors="ece", n_repeats=2, ax=first.ax_, name="true")
+    assert second.ax_ is first.ax_ and second.line_.get_color() != first.line_.get_color()
+    texts = [text.get_text() for text in first.ax_.get_legend().get_texts()]
+    assert texts[:2] == ["confident: ECE", "true: ECE"]
 
 
 def test_what_is_switched_off_is_not_drawn(world):
@@ -195,39 +190,25 @@ def test_what_is_switched_off_is_not_drawn(world):
     assert display.plot() is display and display.band_ is not None and display.ax_ is not ax
 
 
-def test_displays_are_overlaid_in_colours_of_their_own(world):
-    first = draw(world.y, world.y_proba, errors="ece", n_repeats=2, name="confident")
-    second = draw(world.y, world.posterior, errors="ece", n_repeats=2, ax=first.ax_, name="true")
-    assert second.ax_ is first.ax_ and second.line_.get_color() != first.line_.get_color()
-    texts = [text.get_text() for text in first.ax_.get_legend().get_texts()]
-    assert texts[:2] == ["confident: ECE", "true: ECE"]
-
-
-# What is hard, and what is refused
-
-
-def test_few_samples_and_missing_classes():
+def test_few_samples_missing_classes_and_errors_of_every_form(world):
     (curve,) = draw([1], [0.7], errors="ece", labels=[0, 1]).curves
     assert curve.size.tolist() == [1] and curve.mean == pytest.approx([0.3])
     assert curve.prediction == pytest.approx([0.3])  # nothing is left to chance
     y, proba = [0, 0, 0, 2], [[0.8, 0.1, 0.1], [0.5, 0.3, 0.2], [1, 0, 0], [0, 0, 1]]
     for curve in draw(y, proba, errors=["ece", "rbs", "ks"], labels=[0, 1, 2]).curves:
         assert curve.size.tolist() == [2, 3, 4] and np.isfinite(curve.mean).all()
-
-
-def test_errors_of_every_form(world):
-    y, proba = world.y[:200], world.y_proba[:200]
     log = partial(s.proper_calibration_error, loss="log", notion="top_label")
     errors = ["ece", s.root_brier_score, log, s.ks_calibration_error]
-    names = [curve.name for curve in draw(y, proba, errors=errors, n_repeats=1).curves]
-    assert names == ["ECE", "root_brier_score", "proper_calibration_error", "ks_calibration_error"]
-    weight = np.ones(200)
-    assert len(draw(y, proba, errors=errors, n_repeats=1, sample_weight=weight).curves) == 4
+    for weight in (None, np.ones(200)):
+        display = draw(world.y[:200], world.y_proba[:200], errors=errors, n_repeats=1,
+                       sample_weight=weight)  # fmt: skip
+        assert [curve.name for curve in display.curves] == [
+            "ECE", "root_brier_score", "proper_calibration_error", "ks_calibration_error",
+        ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
+def test_refusals(world):
+    for options, message in (
         ({"errors": "brier"}, "errors must be among 'proper', 'ece'.*got 'brier'"),
         ({"errors": ["ece", 3]}, "errors must be among .* got 3"),
         ({"errors": []}, "at least one error"),
@@ -238,8 +219,6 @@ def test_errors_of_every_form(world):
         ({"sample_sizes": [10.5]}, "sample_sizes must be"),
         ({"truth": {"TCE": 0.1}}, "truth must be a number, or a dict"),
         ({"errors": "debiased", "sample_sizes": [1]}, "bins of at least two samples"),
-    ],
-)
-def test_refusals(options, message, world):
-    with pytest.raises(ValueError, match=message):
-        draw(world.y[:200], world.y_proba[:200], **{"n_repeats": 1, "errors": "ece", **options})
+    ):
+        with pytest.raises(ValueError, match=message):
+            draw(world.y[:200], world.y_proba[:200], **{"n_repeats": 1, "errors": "ece", **options})

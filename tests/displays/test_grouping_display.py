@@ -39,14 +39,27 @@ def stump(problem, **options):
     return GroupingLossEstimator(**{**settings, **options}).fit(X, y, y_proba=score)
 
 
-# The numbers
+@pytest.fixture(scope="module")
+def fitted(problem):
+    return stump(problem)
 
 
-def test_points_are_the_regions_at_the_scores_of_their_level_set(problem):
+@pytest.fixture(scope="module")
+def diagrams(problem):
+    """What the tests of the picture draw again."""
+    X, y, score = problem
+    return draw(y, score, pd.DataFrame(X, columns=["age", "smoker", "height"])).diagrams
+
+
+def picture(diagrams, **options):
+    return GroupingDisplay(diagrams).plot(**options)
+
+
+def test_points_are_the_regions_at_the_scores_of_their_level_set(problem, fitted):
     X, y, score = problem
     display = draw(y, score, X)
     diagram = display.diagrams[0]
-    expected = sorted(stump(problem).regions_, key=lambda r: (r.level_set, r.region))
+    expected = sorted(fitted.regions_, key=lambda r: (r.level_set, r.region))
     assert [r.rule for r in diagram.regions] == [r.rule for r in expected]
     level = np.array([r.level_set for r in expected])
     share, outcome, mean_score, curve = (
@@ -100,16 +113,24 @@ def test_the_curve_joins_the_level_sets(problem):
     assert_allclose(np.average(display.line_.get_ydata(), weights=mass), y.mean())
 
 
-def test_grey_exactly_where_the_interval_holds_the_level_set(problem):
-    X, y, score = problem
-    display = draw(y, score, X)
-    diagram = display.diagrams[0]
+def test_colours_markers_and_numbers_agree(diagrams):
+    """Grey exactly where the interval holds the level set; without colours the markers differ."""
+    display, (diagram,) = picture(diagrams), diagrams
     held = (diagram.low <= diagram.expected) & (diagram.expected <= diagram.high)
     above = diagram.low > diagram.expected
     assert 0 < held.sum() < len(held) and above.any() and (~held & ~above).any()
     expected = np.where(held, COLORS[HELD], np.where(above, COLORS[ABOVE], COLORS[BELOW]))
     assert [to_hex(color) for color in display.scatter_.get_facecolors()] == expected.tolist()
     assert [to_hex(color) for color in display.interval_.get_colors()] == expected.tolist()
+    markers = {}
+    for path, region, side in zip(
+        display.scatter_.get_paths(), diagram.regions, diagram.side, strict=True
+    ):
+        assert np.array_equal(path.vertices, markers.setdefault(side, path.vertices))
+        if side != HELD:
+            assert region.direction == ("too_low" if side == ABOVE else "too_high")
+            assert np.sign(region.mean_outcome - region.expected) == side
+    assert not np.array_equal(markers[ABOVE], markers[BELOW])
 
 
 def test_a_bound_that_is_not_above_zero_is_none_detected():
@@ -125,22 +146,20 @@ def test_a_bound_that_is_not_above_zero_is_none_detected():
     assert "Calibration error: none detected (Brier score)" in title(some, None, "Brier score")
 
 
-def test_title_has_the_numbers_of_the_estimator(problem):
+def test_title_has_the_numbers_of_the_estimator(problem, fitted):
     X, y, score = problem
-    display, estimator = draw(y, score, X, name="Model"), stump(problem)
+    display = draw(y, score, X, name="Model")
     diagram = display.diagrams[0]
-    assert diagram.grouping_loss.estimate == estimator.grouping_loss_
-    bound = diagram.grouping_loss
-    assert (bound.low, bound.high) == estimator.confidence_interval_
-    assert diagram.calibration_error == estimator.calibration_error_corrected_
-    low, high = estimator.confidence_interval_
-    assert low > 0
-    lines = display.ax_.get_title().split("\n")
-    assert lines[0] == "Model"
-    assert lines[1] == f"Grouping loss ≥ {estimator.grouping_loss_:.3f} [{low:.3f}, {high:.3f}]"
-    error = estimator.calibration_error_corrected_
+    bound, (low, high) = diagram.grouping_loss, fitted.confidence_interval_
+    assert (bound.estimate, bound.low, bound.high) == (fitted.grouping_loss_, low, high)
+    error = fitted.calibration_error_corrected_
+    assert diagram.calibration_error == error and low > 0
     said = f" {error:.3f}" if error >= 0.0005 else ": none detected"
-    assert lines[2] == f"Calibration error{said} (Brier score)"
+    assert display.ax_.get_title().split("\n") == [
+        "Model",
+        f"Grouping loss ≥ {fitted.grouping_loss_:.3f} [{low:.3f}, {high:.3f}]",
+        f"Calibration error{said} (Brier score)",
+    ]
     assert "(log loss in nats)" in draw(y, score, X, loss="log").ax_.get_title()
 
 
@@ -152,56 +171,38 @@ def test_title_shows_the_calibration_error_corrected_for_binning():
     display = draw(data.y, score, data.X, **options)
     diagram = display.diagrams[0]
     assert diagram.calibration_error == pytest.approx(0.0060, abs=0.0015)
-    binned = np.sum(
-        diagram.mass / diagram.mass.sum() * (diagram.prob_pred - diagram.prob_true) ** 2
-    )
+    binned = np.average((diagram.prob_pred - diagram.prob_true) ** 2, weights=diagram.mass)
     assert binned < 0.7 * diagram.calibration_error
     assert f"Calibration error {diagram.calibration_error:.3f}" in display.ax_.get_title()
     assert f"{binned:.3f}" not in display.ax_.get_title()
 
 
-def test_weights_weigh(problem):
-    X, y, score = problem
-    heavy = draw(y, score, regions=X[:, 1] > 0, n_bins=1, sample_weight=1.0 + 9 * y)
-    assert_allclose(heavy.line_.get_ydata(), np.average(y, weights=1.0 + 9 * y))
-
-
-# The picture
-
-
-def test_attributes_labels_and_legend(problem):
-    X, y, score = problem
-    display = draw(y, score, X)
-    assert display.figure_ is display.ax_.figure and display.ax_.get_aspect() == 1
-    assert display.ax_.get_xlabel() == "Predicted probability of class 1"
-    assert display.ax_.get_ylabel() == "Observed frequency of class 1"
-    assert_array_equal(display.line_.get_xdata(), display.diagrams[0].prob_pred)
-    assert_array_equal(display.line_.get_ydata(), display.diagrams[0].prob_true)
-    texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
+def test_attributes_labels_legend_and_histogram(diagrams):
+    display = picture(diagrams)
+    ax = display.ax_
+    assert display.figure_ is ax.figure and ax.get_aspect() == 1
+    assert ax.get_xlabel() == "Predicted probability of class 1"
+    assert ax.get_ylabel() == "Observed frequency of class 1"
+    curve = diagrams[0].prob_pred, diagrams[0].prob_true
+    assert_array_equal(display.line_.get_xydata().T, curve)
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
     assert texts == [
         "Level sets",
         "Region above others with equal scores",
         "Region below others with equal scores",
         "Region without significant difference (95 %)",
-        f"Largest region: {display.diagrams[0].n_samples.max()} samples",
+        f"Largest region: {diagrams[0].n_samples.max()} samples",
         "Perfectly calibrated",
     ]
-
-
-def test_histogram_lies_above_and_the_title_above_it(problem):
-    X, y, score = problem
-    display = draw(y, score, X)
     display.figure_.canvas.draw()
-    main, above = display.ax_.get_window_extent(), display.ax_hist_.get_window_extent()
-    title = display.ax_.title.get_window_extent()
-    assert main.y1 <= above.y0 < above.y1 <= title.y0
-    assert title.y1 <= display.figure_.bbox.y1
-    assert display.ax_hist_.get_xlim() == display.ax_.get_xlim()
+    main, above = ax.get_window_extent(), display.ax_hist_.get_window_extent()
+    title = ax.title.get_window_extent()
+    assert main.y1 <= above.y0 < above.y1 <= title.y0 and title.y1 <= display.figure_.bbox.y1
+    assert display.ax_hist_.get_xlim() == ax.get_xlim()
 
 
-def test_parts_can_be_left_out_and_styled(problem):
-    X, y, score = problem
-    plain = draw(y, score, X, ref_line=False, histogram=False, legend=False)
+def test_parts_can_be_left_out_and_styled(diagrams):
+    plain = picture(diagrams, ref_line=False, histogram=False, legend=False)
     assert plain.ref_line_ is plain.ax_hist_ is plain.ax_.get_legend() is None
     styled = plain.plot(
         name="again",
@@ -218,11 +219,8 @@ def test_parts_can_be_left_out_and_styled(problem):
     assert styled.ax_.get_title().startswith("again\n")
 
 
-def test_rules_of_the_regions_that_add_most_are_written(problem):
-    X, y, score = problem
-    frame = pd.DataFrame(X, columns=["age", "smoker", "height"])
-    display = draw(y, score, frame, n_rules=2)
-    diagram = display.diagrams[0]
+def test_rules_of_the_regions_that_add_most_are_written(diagrams):
+    display, (diagram,) = picture(diagrams, n_rules=2), diagrams
     told = np.flatnonzero(diagram.side != HELD)
     share = np.array([r.share for r in diagram.regions])
     adds = share * (diagram.outcome - diagram.expected) ** 2
@@ -243,139 +241,90 @@ def test_rules_of_the_regions_that_add_most_are_written(problem):
     assert display.ax_.texts[-1].get_window_extent().y0 >= 0  # the figure has room for them
 
 
-def test_colours_words_and_numbers_agree(problem):
-    """Also in grey: the markers differ."""
-    X, y, score = problem
-    display = draw(y, score, X, n_rules=20)
-    diagram = display.diagrams[0]
-    paths = display.scatter_.get_paths()
-    assert len(paths) == len(diagram.regions)
-    for path, region, side in zip(paths, diagram.regions, diagram.side, strict=True):
-        assert path == paths[list(diagram.side).index(side)] or np.array_equal(
-            path.vertices, paths[list(diagram.side).index(side)].vertices
-        )
-        if side != HELD:
-            assert region.direction == ("too_low" if side == ABOVE else "too_high")
-            assert np.sign(region.mean_outcome - region.expected) == side
-    kinds = [paths[list(diagram.side).index(side)].vertices for side in (ABOVE, BELOW)]
-    assert not np.array_equal(*kinds)
-
-
-def test_the_legend_covers_nothing(problem):
-    X, y, score = problem
+def test_the_legend_covers_nothing(diagrams):
     for n_rules in (0, 3):
-        display = draw(y, score, X, n_rules=n_rules)
+        display = picture(diagrams, n_rules=n_rules)
         display.figure_.canvas.draw()
-        legend, main = display.ax_.get_legend().get_window_extent(), display.ax_.get_window_extent()
+        legend, main = (a.get_window_extent() for a in (display.ax_.get_legend(), display.ax_))
         assert legend.y1 < main.y0
-        for text in display.ax_.texts[n_rules:]:
-            assert text.get_window_extent().y1 < legend.y0 + 1
+        rules = [text.get_window_extent() for text in display.ax_.texts[n_rules:]]
+        assert all(box.y1 < legend.y0 + 1 for box in rules)
 
 
-def test_many_regions_are_drawn_finer(problem):
-    _, y, score = problem
+def test_many_regions_weights_and_small_samples(problem):
+    X, y, score = problem
     display = draw(y, score, regions=np.arange(len(y)) % 9)
     diagram = display.diagrams[0]
     assert len(diagram.regions) > 60
     alpha = display.scatter_.get_facecolors()[:, 3]
-    assert_array_equal(alpha < 1, diagram.side == HELD)
-
-
-# Notions
+    assert_array_equal(alpha < 1, diagram.side == HELD)  # many are drawn finer
+    heavy = draw(y, score, regions=X[:, 1] > 0, n_bins=1, sample_weight=1.0 + 9 * y)
+    assert_allclose(heavy.line_.get_ydata(), np.average(y, weights=1.0 + 9 * y))
+    for regions in ({"X": X[:240]}, {"regions": np.arange(240) % 4}):  # level sets are large enough
+        diagram = draw(y[:240], score[:240], **regions).diagrams[0]
+        assert len(diagram.prob_pred) <= 5 and np.median(diagram.n_samples) >= 10
 
 
 def test_classwise_draws_a_panel_for_each_class():
     data = make_tempered_simplex(600, 3, random_state=0)
-    X = np.random.default_rng(0).standard_normal((600, 2))
+    region = np.random.default_rng(0).standard_normal(600) > 0
     y = np.array(["cat", "dog", "eel"])[data.y]
-    display = draw(y, data.y_proba, X, notion="classwise", n_rules=1)
-    assert [ax.get_xlabel().split()[-1] for ax in display.ax_] == ["cat", "dog", "eel"]
-    region = X[:, 0] > 0
-    several = draw(y, data.y_proba, regions=region, notion="classwise")
+    several = draw(y, data.y_proba, regions=region, notion="classwise", n_rules=1)
+    assert [ax.get_xlabel().split()[-1] for ax in several.ax_] == ["cat", "dog", "eel"]
     one = draw((data.y == 1).astype(int), data.y_proba[:, 1], regions=region)
     assert_allclose(several.scatter_[1].get_offsets(), one.scatter_.get_offsets())
     assert len(several.line_) == len(several.interval_) == len(several.ax_hist_) == 3
     assert len(several.figure_.legends) == 1
     given = plt.subplots(1, 3)[1]
-    again = several.plot(ax=given)
-    assert again.ax_ == list(given)
+    assert several.plot(ax=given).ax_ == list(given)
     assert [ax.get_legend() is None for ax in given] == [False, True, True]
 
 
-def test_level_sets_are_large_enough_for_their_regions(problem):
+def test_from_grouping_estimator_draws_what_it_has(problem, fitted):
     X, y, score = problem
-    few = slice(0, 240)
-    many = np.arange(240) % 4
-    for diagram in (
-        draw(y[few], score[few], X[few]).diagrams[0],
-        draw(y[few], score[few], regions=many).diagrams[0],
-    ):
-        assert len(diagram.prob_pred) <= 5
-        assert np.median(diagram.n_samples) >= 10
-
-
-# The doors
-
-
-def test_from_grouping_estimator_draws_what_it_has(problem):
-    X, y, score = problem
-    estimator = stump(problem)
-    display = GroupingDisplay.from_grouping_estimator(estimator, name="mine")
+    make = GroupingDisplay.from_grouping_estimator
+    display = make(fitted, name="mine")
     expected = draw(y, score, X, name="mine")
     assert display.ax_hist_ is None
     assert display.ax_.get_title() == expected.ax_.get_title()
     assert_array_equal(display.scatter_.get_offsets(), expected.scatter_.get_offsets())
     assert display.ax_.get_xlabel() == "Predicted probability of class 1"
-
-
-def test_swapped_halves_give_the_regions_of_both(problem):
-    estimator = stump(problem, swap=True)
-    diagram = GroupingDisplay.from_grouping_estimator(estimator).diagrams[0]
-    assert diagram.n_samples.sum() == 1200
-    assert_allclose(diagram.contribution.sum() > 0, True)
+    diagram = make(stump(problem, swap=True)).diagrams[0]  # the regions of both halves
+    assert diagram.n_samples.sum() == 1200 and diagram.contribution.sum() > 0
     assert len(diagram.prob_pred) == len({r.level_set for r in diagram.regions})
-
-
-def test_the_name_of_a_wrapped_classifier():
-    X, y = load_iris(return_X_y=True)
     model = LogisticRegression(C=0.01)
     estimator = GroupingLossEstimator(model, cv=3, notion="top_label", n_bins=3, random_state=0)
-    display = GroupingDisplay.from_grouping_estimator(estimator.fit(X, y))
-    assert display.name == "LogisticRegression"
+    assert make(estimator.fit(*load_iris(return_X_y=True))).name == "LogisticRegression"
 
 
-# What is hard, and what is refused
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
+def test_refusals():
+    data = make_tempered_simplex(200, 3, random_state=0)
+    X = np.random.default_rng(0).standard_normal((200, 2))
+    for options, words in (
         ({"X": None}, "pass their features X, or regions="),
         ({"notion": "canonical"}, "3 columns: use notion='top_label' or 'classwise'"),
         ({"notion": ClassGroups([[0], [1]])}, "3 columns: use notion='top_label' or 'classwise'"),
         ({"regions": [1, 2]}, "one region per sample"),
         ({"X": np.zeros((7, 2))}, "inconsistent numbers of samples|same number"),
-    ],
-)
-def test_refusals(options, words):
-    data = make_tempered_simplex(200, 3, random_state=0)
-    arguments = {"X": np.random.default_rng(0).standard_normal((200, 2)), **options}
-    with pytest.raises(ValueError, match=words):
-        draw(data.y, data.y_proba, **arguments)
+    ):
+        with pytest.raises(ValueError, match=words):
+            draw(data.y, data.y_proba, **{"X": X, **options})
 
 
 def test_estimators_that_have_no_picture(problem):
     X, y, _ = problem
     make = GroupingDisplay.from_grouping_estimator
-    with pytest.raises(ValueError, match="method='risk', which has no regions"):
-        make(stump(problem, method="risk", partitioner=None))
     data = make_tempered_simplex(200, 3, random_state=0)
     several = GroupingLossEstimator(notion="classwise", n_bins=3, random_state=0)
-    with pytest.raises(ValueError, match="several events .*notion='classwise'"):
-        make(several.fit(X[:200], data.y, y_proba=data.y_proba))
+    several.fit(X[:200], data.y, y_proba=data.y_proba)
+    risk = stump([part[:200] for part in problem], method="risk", partitioner=None)
+    for call, words in (
+        (lambda: make(risk), "method='risk', which has no regions"),
+        (lambda: make(several), "several events .*notion='classwise'"),
+        (lambda: make(LogisticRegression()), "use GroupingDisplay.from_estimator"),
+        (lambda: GroupingDisplay.from_estimator(several, X, y), "from_grouping_estimator"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
     with pytest.raises(NotFittedError):
         make(GroupingLossEstimator())
-    with pytest.raises(ValueError, match="use GroupingDisplay.from_estimator"):
-        make(LogisticRegression())
-    with pytest.raises(ValueError, match="from_grouping_estimator"):
-        GroupingDisplay.from_estimator(GroupingLossEstimator(), X, y)

@@ -52,48 +52,39 @@ def test_a_test(stream):
     assert quiet.alarms_ is None
 
 
-def test_infinite_values_are_at_the_end():
+def test_infinite_values_no_windows_and_windows_of_one_sample():
+    infinite = [0, 1, 1], [0.4, 0, 0.4]
     for made in (
-        MonitorDisplay.from_test(SequentialCalibrationTest().partial_fit([0, 1, 1], [0.4, 0, 0.4])),
-        MonitorDisplay.from_monitor(CalibrationMonitor().partial_fit([0, 1, 1], [0.4, 0, 0.4])),
+        MonitorDisplay.from_test(SequentialCalibrationTest().partial_fit(*infinite)),
+        MonitorDisplay.from_monitor(CalibrationMonitor().partial_fit(*infinite)),
     ):
+        assert made.differences_ is None
         ax = made.figure_.axes[0]
-        drawn = made.line_.get_ydata()
-        assert np.isfinite(ax.get_ylim()).all() and np.nanmax(drawn) == ax.get_ylim()[1]
+        assert np.isfinite(ax.get_ylim()).all()
+        assert np.nanmax(made.line_.get_ydata()) == ax.get_ylim()[1]
         made.figure_.canvas.draw()
-
-
-def test_no_windows_yet_and_a_single_sample_in_one():
-    display = MonitorDisplay.from_monitor(CalibrationMonitor().partial_fit([0, 1], [0.2, 0.7]))
-    assert display.differences_ is None and display.windows == []
+    assert made.windows == []
     one = CalibrationMonitor(window=1).partial_fit([0, 1], [0.2, 0.7])
     display = MonitorDisplay.from_monitor(one)
     assert len(display.windows) == 2
     display.figure_.canvas.draw()
 
 
-def test_given_axes(stream):
-    monitor = CalibrationMonitor().partial_fit(*stream)
-    _, axes = plt.subplots(2)
-    assert MonitorDisplay.from_monitor(monitor, ax=axes, legend=False).ax_ == list(axes)
-    with pytest.raises(ValueError, match="array of 2 Axes"):
-        MonitorDisplay.from_monitor(monitor, ax=axes[0])
-
-
-def test_refusals(stream):
-    test = SequentialCalibrationTest()
-    with pytest.raises(ValueError, match="use from_test for a SequentialCalibrationTest"):
-        MonitorDisplay.from_monitor(test)
-    with pytest.raises(ValueError, match="use from_monitor for a CalibrationMonitor"):
-        MonitorDisplay.from_test(CalibrationMonitor())
-    for make in (
-        lambda: MonitorDisplay.from_test(test),
-        lambda: MonitorDisplay.from_monitor(CalibrationMonitor()),
+def test_given_axes_and_refusals(stream):
+    monitor, test = CalibrationMonitor().partial_fit(*stream), SequentialCalibrationTest()
+    make, of_test = MonitorDisplay.from_monitor, MonitorDisplay.from_test
+    axes = plt.subplots(2)[1]
+    assert make(monitor, ax=axes, legend=False).ax_ == list(axes)
+    for call, words in (
+        (lambda: make(monitor, ax=axes[0]), "array of 2 Axes"),
+        (lambda: make(test), "use from_test for a SequentialCalibrationTest"),
+        (lambda: of_test(CalibrationMonitor()), "use from_monitor for a CalibrationMonitor"),
+        (lambda: make(monitor, confidence_level=95), "confidence_level"),
     ):
+        with pytest.raises(ValueError, match=words):
+            call()
+    for call in (lambda: of_test(test), lambda: make(CalibrationMonitor())):
         with pytest.raises(NotFittedError):
-            make()
-    monitor = CalibrationMonitor().partial_fit([0], [0.5])
-    with pytest.raises(ValueError, match="confidence_level"):
-        MonitorDisplay.from_monitor(monitor, confidence_level=95)
+            call()
     with pytest.raises(TypeError, match="unexpected keyword argument 'color_of'"):
-        MonitorDisplay.from_monitor(monitor, color_of="red")
+        make(monitor, color_of="red")

@@ -96,12 +96,6 @@ def test_ticks_are_plain_and_apart(world, size):
         assert texts == [label.get_text() for label in ax.get_yticklabels()]
 
 
-def test_percentages():
-    assert [percent(p) for p in (0, 0.00001, 0.001, 0.25, 0.999, 1)] == [
-        "0 %", "0.001 %", "0.1 %", "25 %", "99.9 %", "100 %",
-    ]  # fmt: skip
-
-
 def test_overlaid_displays_agree_whatever_their_order():
     wide = np.linspace(0.01, 0.99, 500)
     kinds = []
@@ -118,49 +112,48 @@ def test_overlaid_displays_agree_whatever_their_order():
     assert_allclose(kinds[0], kinds[1])
 
 
-def test_a_scale_by_name_is_kept():
+def test_names_panels_and_weights_choose_the_scale():
     ax = draw(labels_of(RARE), RARE, band=None, scale="linear").ax_
     draw(labels_of(RARE), RARE, band=None, ax=ax)
-    assert ax.get_xscale() == "linear"
+    assert ax.get_xscale() == "linear"  # a scale by name is kept
     opposite = plt.figure().add_subplot()
     set_probability_scale(opposite, RARE)
     assert set_probability_scale(opposite, 1 - RARE).kind == "logit"
-
-
-def test_panels_of_a_display_share_a_scale():
     data = make_tempered_simplex(500, 3, random_state=0)
     proba = data.y_proba * [1, 1, 0.02]
     proba /= proba.sum(axis=1, keepdims=True)
     display = draw(data.y, proba, notion="classwise", band=None)
-    assert len({ax.get_xscale() for ax in display.ax_}) == 1
-
-
-def test_weights_choose_the_scale():
+    assert len({ax.get_xscale() for ax in display.ax_}) == 1  # panels share one
     scores = np.r_[np.full(100, 0.01), np.full(100, 0.6)]
     weight = np.r_[np.ones(100), np.full(100, 1e-6)]
     ax = plt.figure().add_subplot()
     assert set_probability_scale(ax, scores).kind == "linear"
     assert set_probability_scale(ax, scores, weight).kind == "logit"
-
-
-def test_maps_of_recalibrators_have_the_scale_of_their_forecasts():
-    fitted = PlattScaling().fit(RARE, labels_of(RARE))
-    assert RecalibrationDisplay.from_recalibrator(fitted, RARE).ax_.get_xscale() == "function"
-    assert RecalibrationDisplay.from_recalibrator(fitted).ax_.get_xscale() == "linear"
-    logit = RecalibrationDisplay.from_recalibrator(fitted, scale="logit").ax_
-    assert logit.get_xscale() == "function"
-
-
-def test_unknown_scales_are_refused():
     with pytest.raises(ValueError, match="scale must be 'auto', 'linear', 'logit' or 'sqrt', got"):
         draw(labels_of(RARE), RARE, scale="log")
 
 
-def test_figures_can_be_pickled():
-    display = draw(labels_of(RARE), RARE)
+def test_maps_of_recalibrators_have_the_scale_of_their_forecasts():
+    draw_map = RecalibrationDisplay.from_recalibrator
+    fitted = PlattScaling().fit(RARE, labels_of(RARE))
+    assert draw_map(fitted, RARE).ax_.get_xscale() == "function"
+    assert draw_map(fitted).ax_.get_xscale() == "linear"
+    assert draw_map(fitted, scale="logit").ax_.get_xscale() == "function"
+    values = (0, 0.00001, 0.001, 0.25, 0.999, 1)
+    assert " ".join(map(percent, values)) == "0 % 0.001 % 0.1 % 25 % 99.9 % 100 %"
+
+
+def test_figures_can_be_pickled_and_are_freed():
+    display = draw(labels_of(RARE), RARE, name="A")
     copy = pickle.loads(pickle.dumps(display.figure_))
     copy.canvas.draw()
     assert copy.axes[0].get_xscale() == "function"
+    figure = weakref.ref(display.figure_)
+    draw(labels_of(RARE), RARE, name="B", ax=display.ax_)
+    plt.close("all")
+    del display
+    gc.collect()
+    assert figure() is None
 
 
 def test_histogram_with_a_spike_has_a_root_scale_that_is_named():
@@ -174,13 +167,3 @@ def test_histogram_with_a_spike_has_a_root_scale_that_is_named():
         spiked.ax_hist_.transData.transform(corners)
     )[:, 1]
     assert np.median(heights[heights > 1e-6]) > 0.03  # of the height of the histogram
-
-
-def test_closed_figures_are_freed():
-    display = draw(labels_of(RARE), RARE, name="A")
-    figure = weakref.ref(display.figure_)
-    draw(labels_of(RARE), RARE, name="B", ax=display.ax_)
-    plt.close("all")
-    del display
-    gc.collect()
-    assert figure() is None

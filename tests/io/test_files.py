@@ -22,11 +22,19 @@ def names(folder):
     return sorted(one.name for one in folder.iterdir())
 
 
-def test_text_and_bytes(tmp_path):
-    for name, data, expected in (("a", "é\n", "é\n".encode()), ("b", b"\r\n\0", b"\r\n\0")):
+def test_text_and_bytes_names_and_devices(tmp_path):
+    long = "n" * 255
+    for name, data, expected in (
+        ("a", "é\n", "é\n".encode()), ("b", b"\r\n\0", b"\r\n\0"), (long, "new", b"new"),
+    ):  # fmt: skip
         path = write_atomically(str(tmp_path / name), data)
         assert path == tmp_path / name and path.read_bytes() == expected
-    assert names(tmp_path) == ["a", "b"]
+    assert names(tmp_path) == ["a", "b", long]
+    with pytest.raises(OSError, match="File name too long"):
+        write_atomically(tmp_path / f"{long}n", "new")
+    before = os.stat(os.devnull).st_ino
+    write_atomically(os.devnull, "new")
+    assert os.stat(os.devnull).st_ino == before and not os.path.isfile(os.devnull)
 
 
 @pytest.mark.parametrize("error", [OSError(errno.ENOSPC, "No space left"), KeyboardInterrupt()])
@@ -43,40 +51,20 @@ def test_earlier_content_remains_after_an_error(path, monkeypatch, error, step):
         assert "No space left" in str(raised.value) and str(path) in str(raised.value)
 
 
-def test_text_that_cannot_be_encoded(path):
+def test_permissions_are_kept_and_links_replaced(path, tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(path)
+    write_atomically(link, "new")
+    assert link.read_text() == "new" and not link.is_symlink()
     with pytest.raises(UnicodeEncodeError):
         write_atomically(path, "\ud800")
-    assert path.read_bytes() == BEFORE and names(path.parent) == ["page.html"]
-
-
-def test_permissions_are_kept(path, tmp_path):
+    assert path.read_bytes() == BEFORE and names(path.parent) == ["link", "page.html"]
     path.chmod(0o640)
     write_atomically(path, "new")
     assert stat.S_IMODE(path.stat().st_mode) == 0o640
     (tmp_path / "plain").write_text("")
     usual = (tmp_path / "plain").stat().st_mode
     assert write_atomically(tmp_path / "new", "new").stat().st_mode == usual
-
-
-def test_a_symbolic_link_is_replaced(path, tmp_path):
-    link = tmp_path / "link"
-    link.symlink_to(path)
-    write_atomically(link, "new")
-    assert path.read_bytes() == BEFORE
-    assert link.read_text() == "new" and not link.is_symlink()
-
-
-def test_devices_are_written_to():
-    before = os.stat(os.devnull).st_ino
-    write_atomically(os.devnull, "new")
-    assert os.stat(os.devnull).st_ino == before and not os.path.isfile(os.devnull)
-
-
-def test_names_of_the_longest_length(tmp_path):
-    name = "n" * 255
-    assert write_atomically(tmp_path / name, "new").name == name
-    with pytest.raises(OSError, match="File name too long"):
-        write_atomically(tmp_path / f"{name}n", "new")
 
 
 def test_folders_that_cannot_be_written_to(path, tmp_path, monkeypatch):

@@ -15,17 +15,21 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
-import skcalib
+import skcalib as s
 from skcalib import CalibrationReport, _validation, problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.inference import MeanInterval
 from skcalib.problem import check_problem
 from skcalib.recalibration.selection import default_candidates
 from skcalib.report import analysis
-from skcalib.report.findings import noted
+from skcalib.report.analysis import _around, _find_errors, _find_test
+from skcalib.report.direction import logistic_recalibration
+from skcalib.report.findings import TEST_LEVEL, noted
 from skcalib.report.report import _kind
+from skcalib.report.subgroups import find_places, worst_places
 from skcalib.report.wording import RECALIBRATOR_NAMES, in_code, in_code_predictions
 
-NAMES = {name: getattr(skcalib, name) for name in skcalib.__all__}
+NAMES = {name: getattr(s, name) for name in s.__all__}
 
 
 def test_a_gain_that_may_be_chance_is_no_advice():
@@ -40,7 +44,7 @@ def test_a_gain_that_may_be_chance_is_no_advice():
 
 def stub_losses(log, brier):
     """As held_out_losses, from means by the names of maps; their standard error."""
-    noise = np.resize([-1.0, 1.0], 400)
+    noise = np.resize([-1.0, 1.0], 200)
 
     def losses(candidates, *args, **rest):
         names = [type(one).__name__ for one in candidates]
@@ -80,7 +84,7 @@ def test_a_map_that_raises_a_loss_is_not_recommended(monkeypatch, brier, log, re
         return *stub(candidates), [forecast] * len(candidates)
 
     monkeypatch.setattr(analysis, "held_out_losses", with_forecasts)
-    data = make_tempered_simplex(400, 3, random_state=0)
+    data = make_tempered_simplex(200, 3, random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba)
     found = shown.to_dict()
     assert found["recommended"] == recommended
@@ -114,21 +118,16 @@ def test_from_estimator():
     assert "<style>" in crossed._repr_html_()
 
 
-def test_both_kinds_of_error_are_in_the_headline():
-    data = make_grouping_problem(4000, random_state=0)
+def test_groups_that_differ_beside_the_direction_and_none():
+    data = make_grouping_problem(2500, random_state=0)
     sharpened = data.y_proba**3 / np.sum(data.y_proba**3, axis=1, keepdims=True)
     shown = CalibrationReport.from_predictions(data.y, sharpened, data.X)
     assert shown.verdict.splitlines()[0] == "Over-confident: predictions are too extreme."
     assert "Groups with equal scores differ" in shown.verdict
-
-
-def test_no_grouping_loss_where_there_is_none():
-    data = make_grouping_problem(4000, heterogeneity=0.0, random_state=0)
+    data = make_grouping_problem(2500, heterogeneity=0.0, random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, data.X)
     assert shown.verdict.splitlines()[0] == "No evidence of miscalibration."
-    said = (
-        r"No group was found that differs .* a group of 10 % would have to differ by about ([\d.]+)"
-    )
+    said = "No group was found that differs .* a group of 10 % would have to differ by about (.*?) "
     missed = 100 * shown.findings.missed_difference
     assert float(re.search(said, shown.verdict)[1]) == pytest.approx(missed, rel=0.05)
 
@@ -140,19 +139,14 @@ def test_features_that_cannot_be_cut_do_not_stop_the_report():
     assert "Groups were not compared: X has non-numeric columns" in shown.verdict
     assert shown.grouping_estimator is None
     assert "Groups were not compared" in shown._repr_html_()
-
-
-def test_features_of_other_samples_are_refused():
-    data = make_tempered_simplex(300, 2, random_state=0)
-    for n_rows in (299, 301):
-        for X in (np.zeros((n_rows, 2)), [[0.0]] * n_rows):
-            with pytest.raises(ValueError, match=f"same number of samples: X has {n_rows}"):
-                CalibrationReport.from_predictions(data.y, data.y_proba, X)
+    for X in (np.zeros((299, 2)), [[0.0]] * 301):  # features of other samples
+        with pytest.raises(ValueError, match=f"same number of samples: X has {len(X)}"):
+            CalibrationReport.from_predictions(data.y, data.y_proba, X)
 
 
 def test_features_follow_the_samples_that_count():
-    data = make_grouping_problem(2000, random_state=0)
-    weight = (np.arange(2000) % 2).astype(float)
+    data = make_grouping_problem(1200, random_state=0)
+    weight = (np.arange(1200) % 2).astype(float)
     one = CalibrationReport.from_predictions(data.y, data.y_proba, data.X, sample_weight=weight)
     two = CalibrationReport.from_predictions(data.y[1::2], data.y_proba[1::2], data.X[1::2])
     assert one.to_dict()["grouping"] == two.to_dict()["grouping"]
@@ -160,17 +154,16 @@ def test_features_follow_the_samples_that_count():
 
 def test_the_seed_decides():
     def numbers(seed, **run):
-        content = report(300, random_state=seed, **run).to_dict()
+        content = report(200, random_state=seed, **run).to_dict()
         names = ("errors", "recalibration_maps", "test", "random_state")
         return {key: content[key] for key in names}
 
-    assert numbers(1) == numbers(1)
+    one = numbers(1)
     with parallel_config(backend="threading"):
-        assert numbers(1) == numbers(np.int64(1), n_jobs=2)
-    assert numbers(1)["recalibration_maps"] != numbers(2)["recalibration_maps"]
+        assert one == numbers(np.int64(1), n_jobs=2)
+    assert one["recalibration_maps"] != numbers(2)["recalibration_maps"]
     drawn = numbers(np.random.RandomState(3))
-    assert drawn == numbers(np.random.RandomState(3))
-    assert drawn == numbers(drawn["random_state"])
+    assert drawn == numbers(np.random.RandomState(3)) == numbers(drawn["random_state"])
     with pytest.raises(ValueError, match="random_state|seed"):
         report(30, random_state="1")
 
@@ -193,16 +186,16 @@ def test_what_a_long_call_computes_is_shown(capsys):
         return 0.0
 
     y, p = [0, 1] * 10, np.linspace(0, 1, 20)
-    with skcalib.show_progress(600):
-        skcalib.calibration_error(y, p)
-    skcalib.consistency_test(y, p, metric=slow, n_resamples=2)
+    with s.show_progress(600):
+        s.calibration_error(y, p)
+    s.consistency_test(y, p, metric=slow, n_resamples=2)
     assert capsys.readouterr() == ("", "")
-    with skcalib.show_progress(0.005):
-        skcalib.consistency_test(y, p, metric=slow, n_resamples=20)
+    with s.show_progress(0.005):
+        s.consistency_test(y, p, metric=slow, n_resamples=20)
     shown = capsys.readouterr()
     assert re.search(r"skcalib: 0 s, in consistency_test > \w+", shown.err) and not shown.out
     with pytest.raises(ValueError, match="seconds must be a number above 0"):
-        skcalib.show_progress(0)
+        s.show_progress(0)
 
 
 def test_warnings_become_notes():
@@ -266,13 +259,10 @@ def test_how_it_was_computed():
     assert (found["n_samples"], found["n_tested"], len(found["errors"])) == (30, 30, 6)
     assert {"skcalib", "scikit-learn", "numpy", "scipy", "matplotlib"} == set(found["versions"])
     assert "30, all in the kernel test" in few and "Left out" not in few and "Groups" not in few
-
-
-def test_weights_are_told():
-    weight = np.random.default_rng(0).exponential(size=300)
+    weight = np.random.default_rng(0).exponential(size=100)
     size = weight.sum() ** 2 / np.sum(weight**2)
-    assert f"300 samples (effective size {size:,.0f})" in str(report(300, sample_weight=weight))
-    assert "effective" not in str(report(300, sample_weight=np.full(300, 0.1)))
+    assert f"100 samples (effective size {size:,.0f})" in str(report(100, sample_weight=weight))
+    assert "effective" not in str(report(100, sample_weight=np.full(100, 0.1)))
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -312,3 +302,121 @@ def test_held_out_forecasts_of_the_comparison_are_those_of_new_fits(n_classes, m
     known.clear()
     names = analysis._compare_maps(problem, folds, 0.95, None, known)[0].names
     assert known == {} and set(names) < set(found[0].names)
+
+
+@pytest.mark.slow
+def test_calibrated_forecasts_are_rarely_called_miscalibrated():
+    """An interval and three tests at .005: 100 data sets, 3 expected at most, 2.5 % error."""
+    alarms = 0
+    for seed in range(100):
+        data = make_tempered_simplex(500, 2, score_temperature=1.0, random_state=seed)
+        problem = check_problem(data.y, data.y_proba)
+        errors, _ = _find_errors(problem, problem, 0.95, 0)
+        test, _ = _find_test(problem, 0)
+        line = logistic_recalibration(problem, 0.95)
+        alarms += (
+            errors[0].detected
+            or errors[0].residual_pvalue < TEST_LEVEL
+            or test.rejects(TEST_LEVEL)
+            or line.pvalue < TEST_LEVEL
+        )
+    assert alarms <= 5
+
+
+def test_a_curve_that_no_slope_can_follow_is_found():
+    """Right on average and symmetric on the logit, at four values only."""
+    rng = np.random.default_rng(0)
+    p = rng.choice([0.2, 0.4, 0.6, 0.8], size=4000)
+    truth = np.select([p == 0.2, p == 0.4, p == 0.6], [0.2, 0.28, 0.72], 0.8)
+    shown = s.CalibrationReport.from_predictions((rng.random(4000) < truth).astype(int), p)
+    assert shown.miscalibrated
+    wrong = worst_places(shown.findings.places, "scores", 3)
+    assert sorted(place.label for place in wrong) == ["40.0 %", "60.0 %"]
+
+
+def test_places_of_calibrated_forecasts_are_rarely_accused():
+    """Each kind holds for all of its places at once: 5 % or less; 200 data sets."""
+    alarms = np.zeros(2)
+    for seed in range(200):
+        data = make_tempered_simplex(300, 3, score_temperature=1.0, random_state=seed)
+        places = find_places(check_problem(data.y, data.y_proba), 0.95)
+        alarms += [bool(worst_places(places, kind, 9)) for kind in ("scores", "class")]
+    assert alarms.max() / 200 <= 0.05 + 3 * 0.0154
+
+
+def test_places_hold_all_samples_once():
+    data = make_tempered_simplex(1000, 3, random_state=0)
+    weight = np.random.default_rng(0).exponential(size=1000)
+    places = find_places(check_problem(data.y, data.y_proba, sample_weight=weight), 0.95)
+    scores = [place for place in places if place.kind == "scores"]
+    assert sum(place.n_samples for place in scores) == 1000
+    assert sum(place.share for place in scores) == pytest.approx(1)
+    mean = sum(place.share * place.mean_score for place in scores)
+    assert mean == pytest.approx(np.average(data.y_proba.max(axis=1), weights=weight))
+    assert [place.label for place in places if place.kind == "class"] == ["0", "1", "2"]
+
+
+def test_numbers_agree_with_the_estimators():
+    data = make_tempered_simplex(300, 3, random_state=0)
+    shown = s.CalibrationReport.from_predictions(data.y, data.y_proba)
+    for finding in shown.findings.errors:
+        options = {"loss": finding.loss, "notion": finding.notion}
+        estimator = s.CalibrationErrorEstimator(random_state=0, **options)
+        estimator.fit(data.y_proba, data.y)
+        error, refinement = finding.calibration, finding.refinement.estimate
+        assert error.estimate == pytest.approx(estimator.calibration_error_)
+        assert (error.low, error.high) == pytest.approx(estimator.confidence_interval_)
+        interval = s.calibration_error_interval(
+            data.y, data.y_proba, metric=finding.loss, notion=finding.notion
+        )
+        assert (interval.low, interval.high) == pytest.approx((error.low, error.high))
+        assert refinement == pytest.approx(estimator.refinement_)
+        function = s.proper_calibration_error(data.y, data.y_proba, **options)
+        assert error.estimate == pytest.approx(function, abs=1e-12)
+        assert finding.expected_loss.estimate == pytest.approx(error.estimate + refinement)
+    error = s.proper_calibration_error(data.y, data.y_proba, notion="top_label")
+    assert shown.findings.typical_error["estimate"] ** 2 == pytest.approx(error, rel=1e-9)
+
+
+def test_reported_numbers_agree_with_the_functions():
+    data = make_tempered_simplex(300, 2, random_state=0)
+    weight = np.random.default_rng(0).exponential(size=300)
+    given = (data.y, data.y_proba), {"sample_weight": weight}
+    shown = s.CalibrationReport.from_predictions(*given[0], **given[1])
+    numbers = {one.key: one.value for one in shown.findings.reported}
+    rbs = s.root_brier_score(*given[0], **given[1])
+    assert numbers["root_brier_score"].estimate == pytest.approx(rbs)
+    line = s.calibration_intercept_slope(*given[0], **given[1])
+    assert numbers["slope"].estimate == pytest.approx(line.slope.estimate)
+    assert numbers["in_the_large"].low == pytest.approx(line.in_the_large.low)
+    for key in ("ece", "ks"):
+        found = s.calibration_error_interval(*given[0], metric=key, notion="canonical", **given[1])
+        for end in ("estimate", "low", "high"):
+            assert getattr(numbers[key], end) == pytest.approx(getattr(found, end))
+    multiclass = report(300, n_classes=3).findings.reported
+    assert [one.key for one in multiclass] == ["ece", "ks", "root_brier_score"]
+    assert multiclass[0].name.endswith("of the confidence") and multiclass[0].target
+
+
+def test_all_intervals_have_the_level():
+    wide, narrow = (report(300, confidence_level=level).findings for level in (0.99, 0.8))
+    for part in ("accuracy", "confidence_gap", "observed_rate", "observed_expected_ratio", "gain"):
+        a, b = (
+            f.advice.selection.gain if part == "gain" else getattr(f, part) for f in (wide, narrow)
+        )
+        assert a.low < b.low < b.estimate == a.estimate < b.high < a.high
+
+
+@pytest.mark.parametrize("limits", [(0.0972, 0.0972, 0.1209, 0.0062), (1e-4, 1e-4, 8e-4, 3e-4)])
+def test_no_interval_begins_at_its_estimate(limits):
+    found = _around(MeanInterval(*limits), 0.95)
+    assert 0 < found.low < found.estimate == limits[0] and found.high == limits[2]
+    assert _around(found, 0.95) == found
+
+
+def test_no_part_exceeds_the_limit_of_the_whole():
+    y = np.zeros(300, dtype=int)
+    y[:2] = 1  # the spread of two events says little about the mean loss
+    proba = np.r_[0.1, 0.17, np.random.default_rng(0).beta(0.5, 25, 298)]
+    for error in s.CalibrationReport.from_predictions(y, proba).findings.errors:
+        assert max(error.calibration.high, error.refinement.high) <= error.expected_loss.high

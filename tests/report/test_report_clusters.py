@@ -32,9 +32,6 @@ def clustered(n_clusters, seed, spread=1.3, size=20):
     return X, y, expit(X[:, :1] + spread * NODES) @ (MASS / MASS.sum()), cluster
 
 
-# --- reports --------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def reports():
     X, y, proba, cluster = clustered(40, 1)
@@ -47,9 +44,9 @@ def test_the_report_names_the_clusters(reports):
     plain, robust = reports
     n_samples = plain.findings.n_samples
     assert robust.findings.n_clusters == 40 and plain.findings.n_clusters is None
-    text = robust.to_text(details=True)
-    assert f"{n_samples:,} samples in 40 clusters (effective size" in " ".join(text.split())
-    assert "Intervals and tests use sums over clusters" in " ".join(text.split())
+    text = " ".join(robust.to_text(details=True).split())
+    assert f"{n_samples:,} samples in 40 clusters (effective size" in text
+    assert "Intervals and tests use sums over clusters" in text
     assert "clusters" not in plain.to_text(details=True)
     assert robust.findings.effective_size < 0.5 * plain.findings.effective_size
     assert robust.to_dict()["n_clusters"] == 40
@@ -128,36 +125,26 @@ def test_several_classes():
     assert report.findings.n_clusters == 50 and report.direction is not None
 
 
-# --- named groups ---------------------------------------------------------------------------------
+def named_of(X, y, proba, groups):
+    """Rules of the groups that are named."""
+    found, _, _ = compare_groups(
+        check_problem(y, proba, groups=groups), X, ["a", "b"], [None, None], confidence_level=0.95
+    )
+    return [one.rule for one in found.named]
 
 
 def test_groups_that_only_clusters_explain_are_not_named():
     """A feature that is constant in a cluster: 10 data sets."""
-    named = {False: 0, True: 0}
-    for seed in range(10):
-        X, y, proba, cluster = clustered(40, 200 + seed)
-        for robust in named:
-            problem = check_problem(y, proba, groups=cluster if robust else None)
-            found, _, _ = compare_groups(
-                problem, X, ["a", "b"], [None, None], confidence_level=0.95
-            )
-            named[robust] += len(found.named) > 0
-    assert named[False] >= 4 and named[True] <= 1
-
-
-def test_a_group_that_differs_is_named():
-    X, _, _, cluster = clustered(100, 5)
+    sets = [clustered(40, 200 + seed) for seed in range(10)]
+    assert sum(bool(named_of(X, y, proba, None)) for X, y, proba, _ in sets) >= 4
+    assert sum(bool(named_of(*one)) for one in sets) <= 1
+    X, _, _, cluster = clustered(100, 5)  # where a group differs, it is named
     rng = np.random.default_rng(0)
     X[:, 1] = rng.normal(size=len(X))
     p = expit(X[:, 0])
     y = (rng.random(len(X)) < expit(X[:, 0] + 1.5 * (X[:, 1] > 0) - 0.75)).astype(int)
-    problem = check_problem(y, p, groups=cluster)
-    found, _, _ = compare_groups(problem, X, ["a", "b"], [None, None], confidence_level=0.95)
-    assert any("b" in one.rule for one in found.named)
+    assert any("b" in rule for rule in named_of(X, y, p, cluster))
     assert differences_at_equal_scores(y, p, X).named
-
-
-# --- bands ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("band", ["consistency", "confidence"])
@@ -205,14 +192,12 @@ def test_consistency_band_of_clusters_holds_the_curve_of_calibrated_forecasts():
     inside = {False: [], True: []}
     for seed in range(30):
         _, y, proba, cluster = clustered(50, 400 + seed)
-        for robust in inside:
+        for robust, held in inside.items():
             groups = cluster if robust else None
             (band,) = corp_bands(y, proba, n_resamples=99, groups=groups)
-            middle = (band.forecast > 0.2) & (band.forecast < 0.8)
-            held = (band.recalibrated >= band.low) & (band.recalibrated <= band.high)
-            inside[robust].append(np.mean(held[middle]))
-    assert np.mean(inside[False]) < 0.85
-    assert np.mean(inside[True]) > 0.9
+            holds = (band.recalibrated >= band.low) & (band.recalibrated <= band.high)
+            held.append(np.mean(holds[(band.forecast > 0.2) & (band.forecast < 0.8)]))
+    assert np.mean(inside[False]) < 0.85 and np.mean(inside[True]) > 0.9
 
 
 def test_correlation_of_the_residuals_of_a_cluster():

@@ -21,6 +21,12 @@ def data():
     return make_tempered_simplex(1000, 2, random_state=0)
 
 
+@pytest.fixture(scope="module")
+def comparison(data):
+    models = {"raw": data.y_proba, "truth": data.posterior}
+    return ComparisonReport.from_predictions(data.y, models)
+
+
 def find(models, y, **parameters):
     problems = {name: check_problem(y, p, labels=range(p.shape[1])) for name, p in models.items()}
     return _find_differences(problems, parameters.pop("level", 0.95), 0, **parameters)
@@ -41,29 +47,28 @@ def test_swapped_models_flip_all_signs(data):
             -back.estimate, -back.high, -back.low, back.standard_error,
         )  # fmt: skip
         assert found.better == other.better
-
-
-def test_equal_models_do_not_differ(data):
     for one in find({"a": data.y_proba, "b": data.y_proba.copy()}, data.y):
         assert (one.difference.estimate, one.difference.low, one.difference.high) == (0, 0, 0)
         assert not one.detected and one.better == ""
 
 
-def test_differences_are_those_of_the_functions(data):
-    found = by_pair(find({"a": data.y_proba, "b": data.posterior}, data.y))
+def test_differences_are_those_of_the_functions(data, comparison):
+    found = {one.quantity: one.difference for one in comparison.differences}
     problems = [check_problem(data.y, p) for p in (data.y_proba, data.posterior)]
     losses = [Brier().loss(p.target, p.forecast) for p in problems]
-    assert found["brier", "a", "b"].difference == mean_interval(losses[0] - losses[1])
-    reports = ComparisonReport.from_predictions(
-        data.y, {"a": data.y_proba, "b": data.posterior}
-    ).reports
-    for quantity, part in (("calibration", "calibration"), ("refinement", "refinement")):
+    assert found["brier"] == mean_interval(losses[0] - losses[1])
+    for part in ("calibration", "refinement"):
         one, two = (getattr(r.findings.error("brier", "canonical"), part).estimate
-                    for r in reports.values())  # fmt: skip
-        assert found[quantity, "a", "b"].difference.estimate == pytest.approx(one - two)
+                    for r in comparison.reports.values())  # fmt: skip
+        assert found[part].estimate == pytest.approx(one - two)
     order = np.random.RandomState(0).permutation(1000)
     kernel = compare_calibration(data.y[order], data.y_proba[order], data.posterior[order])
-    assert found["kernel", "a", "b"].difference.estimate == kernel.estimate
+    assert found["kernel"].estimate == kernel.estimate
+    content = json.loads(json.dumps(comparison.to_dict()))
+    assert set(content["reports"]) == {"raw", "truth"}
+    told = {one["quantity"]: one for one in content["differences"]}
+    assert set(told) == set(QUANTITIES)
+    assert told["brier"]["better"] == "truth" and told["brier"]["detected"] is True
 
 
 def mirrored(seed, n_samples=400):
@@ -98,9 +103,8 @@ def test_intervals_hold_for_all_pairs_at_once(data):
     assert wide.estimate == two.estimate and wide.low < two.low and wide.high > two.high
 
 
-def test_verdict_names_the_better_model(data):
-    one = ComparisonReport.from_predictions(data.y, {"raw": data.y_proba, "truth": data.posterior})
-    lines = one.verdict.splitlines()
+def test_verdict_names_the_better_model(data, comparison):
+    lines = comparison.verdict.splitlines()
     assert lines[0] == "truth is better calibrated and has the lower Brier score."
     assert lines[1].startswith("Log loss: truth is below raw by")
     assert lines[3].startswith("Brier calibration error: truth is below raw by")
@@ -110,46 +114,31 @@ def test_verdict_names_the_better_model(data):
     same = ComparisonReport.from_predictions(data.y, {"a": data.posterior, "b": data.posterior})
     assert same.verdict.splitlines()[0] == "No significant difference between the models."
     assert "Log loss: a does not differ significantly from b." in same.verdict
+    assert (comparison._document().tone, same._document().tone) == ("bad", "good")
 
 
-def test_ranks_have_simultaneous_intervals(data):
-    models = {"raw": data.y_proba, "truth": data.posterior, "same": data.posterior}
-    comparison = ComparisonReport.from_predictions(data.y, models)
-    assert ranks(comparison, "log") == {"raw": (3, 3, 3), "truth": (1, 1, 2), "same": (1, 1, 2)}
-    assert "1 (1 to 2)" in str(comparison)
+def test_ranks_have_simultaneous_intervals(comparison):
+    one, two = comparison.reports.values()
+    three = ComparisonReport({"raw": one, "truth": two, "same": two})
+    assert ranks(three, "log") == {"raw": (3, 3, 3), "truth": (1, 1, 2), "same": (1, 1, 2)}
+    assert "1 (1 to 2)" in str(three)
 
 
-def test_infinite_losses():
+def test_infinite_losses_and_few_samples():
     y = np.array([0, 1, 1, 0] * 10)
-    models = {
-        "hard": np.array([0.0, 1.0, 0.0, 0.1] * 10),
-        "soft": np.array([0.2, 0.9, 0.4, 0.1] * 10),
-    }
-    one = ComparisonReport.from_predictions(y, models)
+    hard, soft = np.array([0.0, 1.0, 0.0, 0.1] * 10), np.array([0.2, 0.9, 0.4, 0.1] * 10)
+    one = ComparisonReport.from_predictions(y, {"hard": hard, "soft": soft})
     assert "Log loss: soft is below hard by an infinite amount." in one.verdict
-    both = ComparisonReport.from_predictions(y, {"a": models["hard"], "b": models["hard"]})
+    both = ComparisonReport.from_predictions(y, {"a": hard, "b": hard})
     assert "log" not in {difference.quantity for difference in both.differences}
     assert "infinite" in both._repr_html_()
-
-
-def test_few_samples_have_no_kernel_blocks():
-    y, p = np.array([0, 1, 1, 0]), np.array([0.2, 0.7, 0.6, 0.4])
-    one = ComparisonReport.from_predictions(y, {"a": p, "b": 1 - p})
-    assert {d.quantity for d in one.differences} == set(QUANTITIES) - {"kernel"}
-    assert len(str(one)) > 0
-
-
-def test_dictionary_is_ready_for_json(data):
-    one = ComparisonReport.from_predictions(data.y, {"a": data.y_proba, "b": data.posterior})
-    content = json.loads(json.dumps(one.to_dict()))
-    assert set(content["reports"]) == {"a", "b"}
-    assert {d["quantity"] for d in content["differences"]} == set(QUANTITIES)
-    best = [d for d in content["differences"] if d["quantity"] == "brier"]
-    assert best[0]["better"] == "b" and best[0]["detected"] is True
+    few = ComparisonReport.from_predictions(y[:4], {"a": soft[:4], "b": 1 - soft[:4]})
+    assert {d.quantity for d in few.differences} == set(QUANTITIES) - {"kernel"}
+    assert len(str(few)) > 0
 
 
 def test_reports_that_are_there_already_are_compared():
-    data = make_grouping_problem(500, random_state=0)
+    data = make_grouping_problem(300, random_state=0)
     reports = [
         CalibrationReport.from_predictions(data.y, p, data.X, name=name)
         for name, p in (("a", data.y_proba), ("b", data.posterior))
@@ -176,19 +165,21 @@ def test_estimators_share_their_folds():
 
 
 def test_refusals(data):
-    one = CalibrationReport.from_predictions(data.y, data.y_proba, name="a")
-    with pytest.raises(ValueError, match="at least two reports, got 1"):
-        ComparisonReport([one])
-    with pytest.raises(ValueError, match="same name"):
-        ComparisonReport([one, one])
-    other = CalibrationReport.from_predictions(data.y[::-1], data.y_proba, name="b")
-    with pytest.raises(ValueError, match="reports of a and b are not on the same samples"):
-        ComparisonReport([one, other])
-    other = CalibrationReport.from_predictions(data.y, data.y_proba, name="b", random_state=1)
-    with pytest.raises(ValueError, match="differ in confidence_level or random_state"):
-        ComparisonReport([one, other])
-    for models in ({"a": data.y_proba}, [data.y_proba, data.y_proba]):
-        with pytest.raises(ValueError, match="dict of at least two"):
-            ComparisonReport.from_predictions(data.y, models)
-    with pytest.raises(ValueError, match="dict of at least two classifiers"):
-        ComparisonReport.from_estimators(GaussianNB(), data.y_proba, data.y)
+    y, proba = data.y[:200], data.y_proba[:200]
+    make, several = CalibrationReport.from_predictions, ComparisonReport.from_predictions
+    one, turned = make(y, proba, name="a"), make(y[::-1], proba, name="b")
+    seeded = make(y, proba, name="b", random_state=1)
+    for call, words in (
+        (lambda: ComparisonReport([one]), "at least two reports, got 1"),
+        (lambda: ComparisonReport([one, one]), "same name"),
+        (lambda: ComparisonReport([one, turned]), "reports of a and b are not on the same samples"),
+        (lambda: ComparisonReport([one, seeded]), "differ in confidence_level or random_state"),
+        (lambda: several(y, {"a": proba}), "dict of at least two"),
+        (lambda: several(y, [proba, proba]), "dict of at least two"),
+        (
+            lambda: ComparisonReport.from_estimators(GaussianNB(), proba, y),
+            "dict of at least two classifiers",
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()

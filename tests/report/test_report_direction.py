@@ -9,6 +9,7 @@ from scipy.special import expit, softmax
 from skcalib import CalibrationReport
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.problem import check_problem
+from skcalib.report.analysis import _find_errors
 from skcalib.report.direction import direction_of, gains_of, logistic_recalibration
 from skcalib.report.findings import Gains
 from skcalib.report.subgroups import _equal_information, range_label
@@ -24,7 +25,7 @@ def event(n=4000, *, shift=0.0, slope=1.0, mean=-1.0, seed=0):
     return y, expit(x.mean() + (x - x.mean()) / slope - shift)
 
 
-def classes(n=3000, n_classes=4, *, temperature=1.0, bias=(), seed=0):
+def classes(n=2000, n_classes=4, *, temperature=1.0, bias=(), seed=0):
     rng = np.random.default_rng(seed)
     z = rng.normal(size=(n, n_classes)) * 1.5
     p = softmax(z, axis=1)
@@ -32,8 +33,24 @@ def classes(n=3000, n_classes=4, *, temperature=1.0, bias=(), seed=0):
     return y, softmax(z / temperature + np.append(bias, np.zeros(n_classes - len(bias))), axis=1)
 
 
-def assert_verdict(report, direction, headline):
-    """The direction in the headline; a map is advised where there is one; few words."""
+@pytest.mark.parametrize(
+    ("data", "direction", "headline"),
+    [
+        (event(3000, mean=0, shift=-0.7), "too_high", "Predictions are too high: mean "),
+        (event(3000, mean=0, shift=0.7), "too_low", "Predictions are too low: mean "),
+        (event(3000, mean=-3, slope=0.6), "too_extreme", "Over-confident: predictions are too "),
+        (event(3000, mean=-3, slope=1.7), "too_moderate", "Under-confident: predictions are not "),
+        (event(3000, mean=0), None, "No evidence of miscalibration."),
+        (classes(temperature=0.5), "too_extreme", "Over-confident: predictions are too extreme."),
+        (classes(temperature=2.0), "too_moderate", "Under-confident"),
+        (classes(bias=[1.0]), "class_shift", "Some classes are predicted too often: class 0."),
+        (classes(bias=[-1.5]), "class_shift", "Some classes are predicted too often: class "),
+        (classes(), None, "No evidence of miscalibration."),
+    ],
+)
+def test_direction_in_the_headline(data, direction, headline):
+    """A map is advised where there is a direction; few words."""
+    report = CalibrationReport.from_predictions(*data)
     assert report.direction == direction
     assert report.miscalibrated is (direction is not None)
     lines = report.verdict.splitlines()
@@ -42,22 +59,6 @@ def assert_verdict(report, direction, headline):
     assert any(line.startswith(advice) for line in lines)
     assert (report.findings.advice.recommended is None) == (direction is None)
     assert len(report.verdict.split()) <= 110
-
-
-@pytest.mark.parametrize(
-    ("parameters", "direction", "headline"),
-    [
-        ({"shift": -0.7}, "too_high", "Predictions are too high: mean "),
-        ({"shift": 0.7}, "too_low", "Predictions are too low: mean "),
-        ({"slope": 0.6}, "too_extreme", "Over-confident: predictions are too extreme."),
-        ({"slope": 1.7}, "too_moderate", "Under-confident: predictions are not extreme enough."),
-        ({}, None, "No evidence of miscalibration."),
-    ],
-)
-def test_direction_of_an_event(parameters, direction, headline):
-    mean = -3.0 if "slope" in parameters else 0.0
-    report = CalibrationReport.from_predictions(*event(4000, mean=mean, **parameters))
-    assert_verdict(report, direction, headline)
 
 
 @pytest.mark.parametrize(
@@ -79,29 +80,17 @@ def test_too_extreme_needs_samples_on_both_sides(mean, forecast, direction, head
     assert re.match(headline, report.verdict)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "direction", "headline"),
-    [
-        ({"temperature": 0.5}, "too_extreme", "Over-confident: predictions are too extreme."),
-        ({"temperature": 2.0}, "too_moderate", "Under-confident"),
-        ({"bias": [1.0]}, "class_shift", "Some classes are predicted too often: class 0."),
-        ({"bias": [-1.5]}, "class_shift", "Some classes are predicted too often: class "),
-        ({}, None, "No evidence of miscalibration."),
-    ],
-)
-def test_direction_of_several_classes(parameters, direction, headline):
-    report = CalibrationReport.from_predictions(*classes(**parameters))
-    assert_verdict(report, direction, headline)
-
-
 def test_direction_by_the_gains():
-    assert direction_of(Gains(0.1, 0.0, 0.15), 1, 0) == "too_high"
-    assert direction_of(Gains(0.1, 0.0, 0.15), -1, 0) == "too_low"
-    assert direction_of(Gains(0.1, 0.0, 0.25), 1, 1) is None
-    assert direction_of(Gains(0.1, 0.2, 0.25), 1, 1) == "too_extreme"
-    assert direction_of(Gains(0.1, 0.2, 0.25), 1, -1) == "too_moderate"
-    assert direction_of(Gains(0.1, 0.2, 0.25), 1, 0) is None
-    assert direction_of(Gains(-0.1, -0.1, -0.1), 1, 1) is None
+    for gains, shift, slope, direction in (
+        ((0.1, 0.0, 0.15), 1, 0, "too_high"),
+        ((0.1, 0.0, 0.15), -1, 0, "too_low"),
+        ((0.1, 0.0, 0.25), 1, 1, None),
+        ((0.1, 0.2, 0.25), 1, 1, "too_extreme"),
+        ((0.1, 0.2, 0.25), 1, -1, "too_moderate"),
+        ((0.1, 0.2, 0.25), 1, 0, None),
+        ((-0.1, -0.1, -0.1), 1, 1, None),
+    ):
+        assert direction_of(Gains(*gains), shift, slope) == direction
 
 
 def test_gains_have_no_optimism():
@@ -122,50 +111,16 @@ def test_logistic_recalibration_is_a_test_of_its_level():
     """Shift 0 and slope 1: the p-value is uniform; 400 data sets, standard error of .05: .011."""
     rejected, covered = 0, np.zeros(2)
     for seed in range(400):
-        y, p = event(400, seed=seed)
-        problem = check_problem(y, p)
-        found = logistic_recalibration(problem, 0.95)
+        found = logistic_recalibration(check_problem(*event(400, seed=seed)), 0.95)
         rejected += found.pvalue < 0.05
         covered += [found.shift.low < 0 < found.shift.high, found.slope.low < 1 < found.slope.high]
     assert abs(rejected / 400 - 0.05) < 0.035
     assert (np.abs(covered / 400 - 0.95) < 0.035).all()
-
-
-def test_logistic_recalibration_finds_shift_and_slope():
-    y, p = event(200_000, shift=-0.5, slope=0.8)
-    problem = check_problem(y, p)
-    found = logistic_recalibration(problem, 0.95)
+    found = logistic_recalibration(check_problem(*event(200_000, shift=-0.5, slope=0.8)), 0.95)
     assert found.shift.estimate == pytest.approx(-0.5, abs=4 * found.shift.standard_error)
     assert found.slope.estimate == pytest.approx(0.8, abs=4 * found.slope.standard_error)
     assert found.pvalue == 0
-    constant = check_problem([0, 1, 1], [0.5] * 3)
-    assert logistic_recalibration(constant, 0.95) is None
-
-
-def kinds(y, p, **parameters):
-    return [one.kind for one in find_suspicions(check_problem(y, p, **parameters))]
-
-
-def test_suspicions_are_rarely_wrong():
-    """Poor but honest models: in 3 times 100 data sets no suspicion of the input."""
-    for seed in range(100):
-        rng = np.random.default_rng(seed)
-        y = rng.integers(0, 2, 60)
-        assert "other_class" not in kinds(y, rng.random(60))
-        assert "column_order" not in kinds(*classes(200, bias=[2.0, 0.0, -1.0], seed=seed))
-        rare = rng.random(3000) * 0.01
-        labels = (rng.random(3000) < 3 * rare).astype(int)  # too low by a factor of three
-        assert "percent_scale" not in kinds(labels, rare, labels=[0, 1])
-
-
-def test_a_suspicion_comes_first_and_replaces_the_advice():
-    y, p = event(2000, mean=-3)
-    report = CalibrationReport.from_predictions(1 - y, p)
-    found = report.to_dict()
-    assert report.verdict.startswith("Check the labels: the forecasts fit the other class.")
-    assert found["suspicion_kinds"] == ["other_class"] and "accuracy" in found["suspicions"][0]
-    assert found["recommended"] is None and found["direction"] is None
-    assert "Correct the input first" in found["advice"]
+    assert logistic_recalibration(check_problem([0, 1, 1], [0.5] * 3), 0.95) is None
 
 
 def test_ranges_hold_equal_information():
@@ -210,7 +165,7 @@ def test_confused_classes_are_named():
     y, forecast = confused()
     report = CalibrationReport.from_predictions(y, forecast)
     first = report.findings.confusions[0]
-    assert report.direction == "confused"
+    assert report.direction == report.to_dict()["direction"] == "confused"
     assert (first.predicted, first.other) == ("cat", "dog")
     rows = (forecast.argmax(axis=1) == 0) & (forecast[:, 0] >= first.at_least)
     assert first.n_samples == rows.sum()
@@ -221,12 +176,7 @@ def test_confused_classes_are_named():
     assert headline.startswith("Some classes are confused: where cat is predicted with at least")
     page = report._repr_html_()
     assert "Pairs of classes" in page and "Residuals of the averaged maps" in page
-    assert report.to_dict()["direction"] == "confused"
-
-
-def test_calibrated_classes_are_not_confused():
-    y, forecast = confused(rate=0.0)
-    report = CalibrationReport.from_predictions(y, forecast)
+    report = CalibrationReport.from_predictions(*confused(rate=0.0))  # calibrated
     assert report.direction is None and report.findings.confusions == ()
     assert not report.findings.residuals_reject
 
@@ -242,3 +192,179 @@ def test_residuals_that_cells_cannot_resolve_give_a_lower_bound():
     assert sizes[0].startswith("Typical error: at least ")
     assert "even a large gain could be missed" in report.verdict
     assert "may exceed the upper limit" in report._repr_html_()
+
+
+# --- suspicions: named where they are true, silent for samples that are in order ------------------
+
+
+def of(score, rng, **options):
+    """Labels of calibrated scores."""
+    return (rng.random(len(score)) < score).astype(int), score, options
+
+
+def of_three(n, rng):
+    score = softmax(1.5 * rng.standard_normal((n, 3)), axis=1)
+    return (score.cumsum(axis=1)[:, :2] < rng.random((n, 1))).sum(axis=1), score, {}
+
+
+def in_order(data, by):
+    """The same samples, sorted."""
+    y, score, options = data
+    order = np.lexsort(by(y, score))
+    return y[order], score[order], options
+
+
+def logits(n, rng):
+    return expit(1.3 * rng.standard_normal(n))
+
+
+def integers(rng):
+    X = rng.integers(0, 3, (1000, 4))
+    return of(expit((X - 1) @ [1, 0.5, -1, 0.3]), rng, features=X)
+
+
+def in_groups(rng):
+    patient = rng.integers(0, 100, 1000)
+    effect = rng.standard_normal(100)[patient]
+    return of(expit(effect + rng.standard_normal(1000)), rng, groups=patient)
+
+
+def patients(rng):
+    """Ten equal rows of each patient, who is given as the group."""
+    y, score, _ = of(logits(100, rng), rng)
+    return np.repeat(y, 10), np.repeat(score, 10), {"groups": np.repeat(np.arange(100), 10)}
+
+
+CLEAN = {
+    "binary": lambda rng: of(logits(1000, rng), rng),
+    "rare": lambda rng: of(expit(-4.5 + rng.standard_normal(1000)), rng),
+    "K = 3": lambda rng: of_three(1000, rng),
+    "K = 3, few": lambda rng: of_three(40, rng),
+    "few": lambda rng: of(logits(30, rng), rng),
+    "tenths": lambda rng: of(rng.integers(1, 10, 1000) / 10, rng),
+    "leaves": lambda rng: of(rng.beta(0.3, 0.3, 200)[rng.integers(0, 200, 1000)], rng),
+    "hundredths": lambda rng: of(logits(1000, rng).round(2), rng),
+    "sorted forecasts": lambda rng: of(np.sort(logits(1000, rng)), rng),
+    "sorted labels": lambda rng: in_order(of(logits(1000, rng), rng), lambda y, p: (y,)),
+    "sorted ties": lambda rng: in_order(CLEAN["tenths"](rng), lambda y, p: (y, p)),
+    "small integer features": integers,
+    "groups": in_groups,
+    "equal rows of a group": patients,
+}
+
+
+def kinds(y, score, *, features=None, groups=None, gains=False, **options):
+    n_classes = np.shape(score)[1] if np.ndim(score) == 2 else 2
+    problem = check_problem(y, score, labels=range(n_classes), groups=groups)
+    shapes = None, None
+    if gains and n_classes == 2:
+        solved = _find_errors(problem, problem, 0.95)[1]
+        shapes = logistic_recalibration(problem, 0.95), gains_of(solved)
+    found = find_suspicions(problem, features, *shapes, **options)
+    return [(one.kind, *one.names) for one in found]
+
+
+@pytest.mark.parametrize("n_draws", [5, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", CLEAN)
+def test_silent_on_clean_samples(name, n_draws):
+    for seed in range(n_draws):
+        y, score, options = CLEAN[name](np.random.default_rng(seed))
+        assert kinds(y, score, gains=True, **options) == []
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("times", [2, 10])
+@pytest.mark.parametrize("name", ["binary", "rare", "K = 3", "few"])
+def test_repeated_rows(name, times, rng):
+    y, score, _ = CLEAN[name](rng)
+    rows = rng.permutation(np.repeat(np.arange(len(y)), times))
+    if name != "few" or times > 2:  # 30 rows twice may be by chance
+        assert kinds(y[rows], score[rows]) == [("repeated_rows",)]
+    assert kinds(y[rows], score[rows], groups=rows) == []
+
+
+def test_repeated_rows_behind_tied_forecasts(rng):
+    X = rng.standard_normal((300, 3))
+    y, score, _ = of(expit(X @ [1, 1, 0]).round(1).clip(0.05, 0.95), rng)
+    rows = np.repeat(np.arange(300), 3)
+    table = X.astype(object)
+    table[:, 2] = np.where(X[:, 2] > 0, "a", "b")
+    for features in (X, table):
+        assert kinds(y[rows], score[rows], features=features[rows]) == [("repeated_rows",)]
+        assert kinds(y, score, features=features) == []
+    assert kinds(y[rows], score[rows]) == []
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_labels_in_another_order(n_classes, rng):
+    y, score, _ = CLEAN["binary" if n_classes == 2 else "K = 3"](rng)
+    what = "AUC" if n_classes == 2 else "accuracy"
+    assert kinds(y[::-1], score) == [("label_order", "in reverse", what)]
+    assert kinds(np.roll(y, -1), score) == [("label_order", "moved down by one row", what)]
+    assert kinds(np.sort(y), score) == [("label_order", "labels", what)]
+    shuffled = [kinds(rng.permutation(y), score) for _ in range(20)]
+    assert sum(one == [("unrelated_labels", "", what)] for one in shuffled) >= 16  # of 20, at .95
+    if n_classes == 2:
+        assert kinds(y, np.sort(score)) == [("label_order", "forecasts", what)]
+
+
+def test_forecasts_that_rank_a_little_are_not_unrelated(rng):
+    """Stated confidences with an AUC of .567, which lies 4.2 standard errors above one half."""
+    stated = np.array([0.9, 0.95, 0.98, 0.99])
+    right = np.array([0.75, 0.78, 0.82, 0.85])
+    found = []
+    for _ in range(20):
+        at = rng.integers(4, size=2000)
+        found.append(kinds(of(right[at], rng)[0], stated[at]))
+    assert found.count([]) >= 18
+
+
+@pytest.mark.parametrize(("factor", "word"), [(10, "high"), (0.1, "low")])
+def test_odds_of_balanced_training(factor, word, rng):
+    risk = expit(-3 * np.sign(factor - 1) + rng.standard_normal(3000))
+    y, _, _ = of(risk, rng)
+    score = factor * risk / (1 - risk + factor * risk)
+    assert kinds(y, score, gains=True) == [("balanced_training", word)]
+    assert kinds(y, risk, gains=True) == []
+    steep = expit(2 * np.log(score / (1 - score)))  # the odds are off by another factor each
+    assert kinds(y, steep, gains=True) == []
+
+
+def test_a_class_without_samples(rng):
+    y, score, _ = of_three(600, rng)
+    kept = y != 1
+    assert kinds(y[kept], score[kept]) == [("absent_class", "1")]
+    report = CalibrationReport.from_predictions(y[kept], score[kept], labels=[0, 1, 2])
+    assert report.to_dict()["recommended"] is None and "class 1" in report.verdict
+    assert "points" not in report.verdict and "up to" not in str(report)
+    rare = score * [1, 1e-4, 1]  # hardly any sample is expected
+    rare /= rare.sum(axis=1, keepdims=True)
+    assert kinds(y[kept], rare[kept]) == []
+
+
+def test_suspicions_are_rarely_wrong():
+    """Poor but honest models: in 3 times 100 data sets no suspicion of the input."""
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        rare = rng.random(3000) * 0.01
+        labels = (rng.random(3000) < 3 * rare).astype(int)  # too low by a factor of three
+        for kind, data in (
+            ("other_class", (rng.integers(0, 2, 60), rng.random(60))),
+            ("column_order", classes(200, bias=[2.0, 0.0, -1.0], seed=seed)),
+            ("percent_scale", (labels, rare)),
+        ):
+            assert kind not in {one[0] for one in kinds(*data)}
+
+
+def test_a_suspicion_comes_first_and_replaces_the_advice():
+    y, p = event(2000, mean=-3)
+    report = CalibrationReport.from_predictions(1 - y, p)
+    found = report.to_dict()
+    assert report.verdict.startswith("Check the labels: the forecasts fit the other class.")
+    assert found["suspicion_kinds"] == ["other_class"] and "accuracy" in found["suspicions"][0]
+    assert found["recommended"] is None and found["direction"] is None
+    assert "Correct the input first" in found["advice"]

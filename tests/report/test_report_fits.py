@@ -11,11 +11,11 @@ from skcalib.links.averaging import ModelAverage
 
 structure = load("structure")
 needs_study = pytest.mark.skipif(structure is None, reason="needs the folder doc")
-N = 500
+N = 300
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((N, 3))
 ROWS = {
-    "groups": RNG.integers(0, 80, N),
+    "groups": RNG.integers(0, 60, N),
     "by": RNG.choice(["a", "b", "c"], N),
     "sample_weight": RNG.uniform(0.5, 2, N),
 }
@@ -29,7 +29,7 @@ def report(n_classes, *, X=None, **options):
 
 def report_with_named_groups():
     """The trees, the model and the correction by the features."""
-    data = make_grouping_problem(2000, random_state=0)
+    data = make_grouping_problem(1200, random_state=0)
     found = CalibrationReport.from_predictions(data.y, data.y_proba[:, 1], data.X)
     assert found.findings.grouping.correction is not None
     return found

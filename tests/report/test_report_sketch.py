@@ -1,6 +1,7 @@
 """Reports, comparisons and diagrams of sketches, against those of the samples."""
 
 import json
+from functools import cache
 from itertools import product
 
 import matplotlib.pyplot as plt
@@ -26,13 +27,23 @@ def tied(n_samples, distort=WORLDS["too_extreme"], seed=0):
     rng = np.random.default_rng(seed)
     truth = rng.beta(1.5, 2, n_samples)
     score = np.clip(np.round(expit(distort(logit(truth))), 2), 0.01, 0.99)
-    return (rng.random(n_samples) < (score if distort is WORLDS[None] else truth)).astype(
-        int
-    ), score
+    event = score if distort is WORLDS[None] else truth
+    return (rng.random(n_samples) < event).astype(int), score
 
 
 def sketch_of(y, score, weight=None):
     return ForecastSketch([0, 1]).fit(y, score, weight)
+
+
+@cache
+def reports(weighted=False):
+    """The report of a sketch, and that of its 4,000 samples."""
+    y, score = tied(4000)
+    weight = np.random.default_rng(1).choice([0.5, 1.0, 2.0], len(y)) if weighted else None
+    return (
+        CalibrationReport.from_sketch(sketch_of(y, score, weight)),
+        CalibrationReport.from_predictions(y, score, sample_weight=weight),
+    )
 
 
 def numbers_of(value, path=()):
@@ -56,13 +67,9 @@ DRAWN = {
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_tied_scores_give_the_numbers_of_the_samples(weighted):
-    y, score = tied(4000)
-    weight = np.random.default_rng(1).choice([0.5, 1.0, 2.0], len(y)) if weighted else None
-    found = CalibrationReport.from_sketch(sketch_of(y, score, weight)).to_dict()
-    expected = CalibrationReport.from_predictions(y, score, sample_weight=weight).to_dict()
     found, expected = (
-        dict(numbers_of({k: v for k, v in one.items() if k not in DRAWN}))
-        for one in (found, expected)
+        dict(numbers_of({k: v for k, v in one.to_dict().items() if k not in DRAWN}))
+        for one in reports(weighted)
     )
     assert found.keys() == expected.keys()
     assert len(found) > 150
@@ -75,19 +82,14 @@ def test_tied_scores_give_the_numbers_of_the_samples(weighted):
 
 def test_held_out_losses_are_those_of_random_folds():
     """Two divisions of the same samples: the means differ by less than a standard error."""
-    y, score = tied(4000)
-    found, expected = (
-        one.findings.advice.selection
-        for one in (
-            CalibrationReport.from_sketch(sketch_of(y, score)),
-            CalibrationReport.from_predictions(y, score),
-        )
-    )
+    found, expected = (one.findings.advice.selection for one in reports())
     assert found.names == expected.names
     np.testing.assert_allclose(found.losses, expected.losses, rtol=0.005)
     assert found.losses[0] == pytest.approx(expected.losses[0], rel=1e-9)
     assert found.gain.low > 0 and expected.gain.low > 0
     assert found.gain.standard_error == pytest.approx(expected.gain.standard_error, rel=0.1)
+    name = reports()[0].findings.advice.recommended
+    assert f"{name}().fit_sketch(sketch).predict_proba(new_proba)" in reports()[0].to_text()
 
 
 @pytest.mark.slow
@@ -120,28 +122,17 @@ def test_more_classes_by_their_top_label(tmp_path):
     json.dumps(report.to_dict(), default=str)
 
 
-def test_code_of_a_sketch():
-    y, score = tied(4000)
-    report = CalibrationReport.from_sketch(sketch_of(y, score))
-    name = report.findings.advice.recommended
-    assert f"{name}().fit_sketch(sketch).predict_proba(new_proba)" in report.to_text()
-
-
 def test_suspicions_of_sketches():
-    y, score = tied(4000)
-    kinds = [
-        [one.kind for one in CalibrationReport.from_sketch(sketch).findings.suspicions]
-        for sketch in (
-            sketch_of(1 - y, score),
-            sketch_of(y, score / 100),
-            sketch_of(np.ones_like(y), score),
-            sketch_of(y, np.full(4000, 0.4)),
-            sketch_of(y, y.astype(float)),
-        )
-    ]
-    assert [one[0] for one in kinds] == [
-        "other_class", "percent_scale", "one_class", "constant", "hard_predictions",
-    ]  # fmt: skip
+    y, score = tied(1500)
+    for kind, labels, scores in (
+        ("other_class", 1 - y, score),
+        ("percent_scale", y, score / 100),
+        ("one_class", np.ones_like(y), score),
+        ("constant", y, np.full(1500, 0.4)),
+        ("hard_predictions", y, y.astype(float)),
+    ):
+        report = CalibrationReport.from_sketch(sketch_of(labels, scores))
+        assert report.findings.suspicions[0].kind == kind
 
 
 def test_jobs_do_not_change_a_number():
@@ -157,22 +148,27 @@ def test_jobs_do_not_change_a_number():
 
 
 def test_what_is_refused():
-    with pytest.raises(ValueError, match="from_sketch needs a ForecastSketch, got list"):
-        CalibrationReport.from_sketch([0, 1])
-    with pytest.raises(ValueError, match="from_sketch needs a ForecastSketch, got list"):
-        ReliabilityDisplay.from_sketch([0, 1])
     data = make_tempered_simplex(100, 3, random_state=0)
     each = ForecastSketch([0, 1, 2], notion="classwise").fit(data.y, data.y_proba)
-    with pytest.raises(ValueError, match="has 3 separate classes, and the dependence of their"):
-        CalibrationReport.from_sketch(each)
     y, score = tied(200)
-    with pytest.raises(ValueError, match=r"needs the samples, not a sketch: use strategy='"):
-        ReliabilityDisplay.from_sketch(sketch_of(y, score), strategy="kernel")
-    with pytest.raises(ValueError, match="have different classes: only models of the same event"):
-        ComparisonReport.from_sketches(
-            {"a": sketch_of(y, score), "b": ForecastSketch(["n", "y"]).fit(
-                np.where(y, "y", "n"), score)}
-        )  # fmt: skip
+    names = np.array(["n", "y"])
+    plain, named = sketch_of(y, score), ForecastSketch(names).fit(names[y], score)
+    diagram, report = ReliabilityDisplay.from_sketch, CalibrationReport.from_sketch
+    for call, words in (
+        (lambda: report([0, 1]), "from_sketch needs a ForecastSketch, got list"),
+        (lambda: diagram([0, 1]), "from_sketch needs a ForecastSketch, got list"),
+        (lambda: report(each), "has 3 separate classes, and the dependence of their"),
+        (
+            lambda: diagram(plain, strategy="kernel"),
+            r"needs the samples, not a sketch: use strategy='",
+        ),
+        (
+            lambda: ComparisonReport.from_sketches({"a": plain, "b": named}),
+            "have different classes: only models of the same event",
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
 
 
 def test_differences_of_sketches_are_wider_and_have_the_same_estimates():

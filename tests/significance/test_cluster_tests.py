@@ -29,18 +29,15 @@ def test_clusters_of_one_sample_change_nothing(test):
 @pytest.mark.parametrize("n_resamples", [None, 199])
 def test_p_values_are_valid_where_those_of_independent_samples_are_not(test, n_resamples):
     """60 calibrated data sets; .05 rejects at most 7 of them but with probability .01."""
-    given = {"n_resamples": 99 if n_resamples is None else n_resamples}
-    if test is s.spiegelhalter_test:
-        given = {"n_resamples": n_resamples}
+    known_law = test is s.spiegelhalter_test  # a sum, which a shift of a cluster changes little
+    given = {"n_resamples": n_resamples or (None if known_law else 99)}
     plain = robust = 0
     for seed in range(60):
         y, proba, cluster = clustered(40, seed)
         plain += test(y, proba).rejects()
         robust += test(y, proba, groups=cluster, **given).rejects()
     assert plain > robust and robust <= 7
-    assert (
-        plain >= 12 or test is s.spiegelhalter_test
-    )  # a sum that a shift of a cluster changes little
+    assert plain >= 12 or known_law
 
 
 @pytest.mark.parametrize("test", [*BINARY, s.kernel_calibration_test])
@@ -83,9 +80,6 @@ def test_impossible_labels_are_impossible_in_any_cluster():
     assert "an event where the forecast said 0" in found.method
 
 
-# --- kernels --------------------------------------------------------------------------------------
-
-
 def test_the_function_of_clusters_is_the_sum_over_their_samples():
     y, proba, cluster = clustered(15, 5)
     weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
@@ -114,32 +108,19 @@ def test_methods_of_the_kernel_test_agree_with_clusters(method):
     assert min(p) > 0.005 and np.median(p) > 0.1
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"statistic": "linear"}, "assumes independent samples: use statistic='unbiased'"),
-        (
-            {"statistic": "block", "block_size": 5},
-            "method='asymptotic' assumes independent samples",
-        ),
-        ({"method": "bound"}, "method='bound' assumes independent samples"),
-    ],
-)
-def test_laws_of_independent_samples_are_refused(options, message):
+def test_laws_of_independent_samples_are_refused():
     y, proba, cluster = clustered(20, 7)
-    with pytest.raises(ValueError, match=message):
-        s.kernel_calibration_test(y, proba, groups=cluster, **options)
-
-
-def test_tests_that_draw_single_labels_are_refused():
-    y, proba, cluster = clustered(20, 8)
-    with pytest.raises(ValueError, match="draws labels independently"):
-        s.consistency_test(y, proba, metric=s.ks_calibration_error, groups=cluster)
-    with pytest.raises(ValueError, match="fitted to labels in clusters: use ddof=0"):
-        s.hosmer_lemeshow_test(y, proba, ddof=2, groups=cluster)
-
-
-# --- comparisons ----------------------------------------------------------------------------------
+    kernel, metric = s.kernel_calibration_test, s.ks_calibration_error
+    for test, options, message in (
+        (kernel, {"statistic": "linear"}, "assumes independent samples: use statistic='unbiased'"),
+        (kernel, {"statistic": "block", "block_size": 5}, "'asymptotic' assumes independent sampl"),
+        (kernel, {"method": "bound"}, "method='bound' assumes independent samples"),
+        (s.consistency_test, {"metric": metric}, "draws labels independently"),
+        (s.hosmer_lemeshow_test, {"ddof": 2}, "fitted to labels in clusters: use ddof=0"),
+        (s.logistic_calibration_test, {"n_resamples": 9}, "cannot be drawn: leave out n_resamples"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            test(y, proba, groups=cluster, **options)
 
 
 def test_improvement_by_hand():

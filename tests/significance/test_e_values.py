@@ -30,9 +30,6 @@ def record(pvalue=0.5, e=None, *, method="a test", estimate=0.0):
     return CalibrationTest(1.0, pvalue, estimate, method, e)
 
 
-# --- Known values ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("ones", [4, 8])
 def test_one_direction_by_quadrature(ones):
     """Forecasts of 1/2 and a wide kernel: the bets are a shift of the log odds, t sqrt(2)."""
@@ -102,15 +99,11 @@ def test_the_record():
 
 def test_classwise_is_the_average():
     y, p = several(200, np.random.default_rng(1), power=0.6)
-    rng = np.random.RandomState(0)
-    single = [
-        calibration_e_value(y == k, p[:, k], labels=[False, True], random_state=rng).e_value
-        for k in range(3)
-    ]
+    options = {"labels": [False, True], "random_state": np.random.RandomState(0)}
+    single = [calibration_e_value(y == k, p[:, k], **options).e_value for k in range(3)]
     found = calibration_e_value(y, p, notion="classwise", random_state=0).e_value
-    assert found == pytest.approx(np.mean(single), rel=0.5)  # other draws
     multilabel = calibration_e_value(np.eye(3, dtype=int)[y], p, notion=Multilabel()).e_value
-    assert multilabel == pytest.approx(found, rel=0.5)
+    assert [np.mean(single), multilabel] == pytest.approx([found] * 2, rel=0.5)  # other draws
 
 
 def test_labels_of_probability_zero_or_one():
@@ -124,17 +117,16 @@ def test_labels_of_probability_zero_or_one():
     assert largest.e_value == pytest.approx(np.finfo(float).max) and largest.pvalue > 0
 
 
-def test_seeds_decide_little():
+def test_seeds_and_scales_of_kernels_decide_little():
     y, p = several(1500, np.random.default_rng(0), power=0.8)
     p = p.round(2) + 0.01
     p /= p.sum(axis=1, keepdims=True)
     weight = np.random.default_rng(1).uniform(0, 1, 1500)
-    first = calibration_e_value(y, p, sample_weight=weight).statistic
-    other = calibration_e_value(y, p, sample_weight=weight, random_state=1).statistic
+    first, other = (
+        calibration_e_value(y, p, sample_weight=weight, random_state=seed).statistic
+        for seed in (0, 1)
+    )
     assert 0 < abs(other - first) < 0.3
-
-
-def test_kernels():
     y, p = several(300, np.random.default_rng(0), power=0.6)
     plain = calibration_e_value(y, p, kernel=LaplacianKernel(0.3)).statistic
     for same in (7 * LaplacianKernel(0.3), MatrixKernel(LaplacianKernel(0.3), np.eye(3))):
@@ -153,35 +145,17 @@ def test_many_classes_and_many_samples():
     assert calibration_e_value(calibrated, p, labels=np.arange(30)).e_value < 20
 
 
-# --- Validity and power ---------------------------------------------------------------------------
-
-
-CALIBRATED = {
-    "binary": (binary, {}),
-    "top_label": (several, {"notion": "top_label"}),
-    "three classes": (several, {}),
-}
-
-
-def e_values(simulate, n, n_sets, seed, **options):
-    found = []
-    for k in range(n_sets):
-        y, p = simulate(n, np.random.default_rng([seed, k]))
-        found.append(e_value(y, p, **options).e_value)
-    return np.array(found)
-
-
-def check_valid(found):
+@pytest.mark.parametrize(
+    ("simulate", "options"),
+    [(binary, {}), (several, {"notion": "top_label"}), (several, {})],
+    ids=["binary", "top_label", "three classes"],
+)
+def test_calibrated_forecasts(simulate, options):
     """A mean of at most 1 and P(e >= 20) at most .05, up to three standard errors."""
-    error = found.std() / np.sqrt(len(found))
-    assert found.mean() <= 1 + 3 * error
-    assert np.mean(found >= 20) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / len(found))
-
-
-@pytest.mark.parametrize("case", CALIBRATED)
-def test_calibrated_forecasts(case):
-    simulate, options = CALIBRATED[case]
-    check_valid(e_values(simulate, 60, 40, 11, **options))
+    sets = [simulate(60, np.random.default_rng([11, k])) for k in range(40)]
+    found = np.array([e_value(y, p, **options).e_value for y, p in sets])
+    assert found.mean() <= 1 + 3 * found.std() / np.sqrt(40)
+    assert np.mean(found >= 20) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 40)
 
 
 @pytest.mark.slow
@@ -201,7 +175,7 @@ def test_the_power_against_the_kernel_test():
 def test_five_batches_have_more_power_than_one():
     """A shift of .3 in the log odds, batches of 400: .18 for one, .58 for the product (of 40)."""
     single, together = [], []
-    for k in range(16):
+    for k in range(10):
         rng = np.random.default_rng([14, k])
         tests = [calibration_e_value(*binary(400, rng, shift=-0.3)) for _ in range(5)]
         single += [test.rejects() for test in tests]
@@ -209,57 +183,37 @@ def test_five_batches_have_more_power_than_one():
     assert np.mean(together) > np.mean(single) + 0.2
 
 
-# --- Combinations ---------------------------------------------------------------------------------
-
-
 def test_combinations_by_hand():
     tests = [record(1 / 8, 8.0, estimate=0.1), record(1, 0.5, estimate=0.2), record(1 / 6, 6.0)]
     together = combine_tests(tests)
-    assert together.e_value == pytest.approx(24) and together.pvalue == pytest.approx(1 / 24)
-    assert together.statistic == pytest.approx(np.log(24))
-    assert together.estimate == pytest.approx(0.1)
+    assert (together.e_value, together.pvalue) == pytest.approx((24, 1 / 24))
+    assert (together.statistic, together.estimate) == pytest.approx((np.log(24), 0.1))
     assert together.method == "product of 3 e-values: a test"
     mean = combine_tests(iter(tests), method="mean")
     assert mean.e_value == pytest.approx(14.5 / 3) and mean.method.startswith("mean of 3 e-values")
     fisher = combine_tests(tests, method="fisher")
     statistic = -2 * np.log(1 / 48)
-    assert fisher.statistic == pytest.approx(statistic) and fisher.e_value is None
-    assert fisher.pvalue == pytest.approx(chi2.sf(statistic, 6))
-    assert fisher.method == "Fisher's method for 3 p-values: a test"
+    assert (fisher.statistic, fisher.pvalue) == pytest.approx((statistic, chi2.sf(statistic, 6)))
+    assert fisher.method == "Fisher's method for 3 p-values: a test" and fisher.e_value is None
     assert combine_tests(tests[1:2]).pvalue == 1
     assert combine_tests(tests[:1]).e_value == pytest.approx(8)
 
 
 @pytest.mark.parametrize("pvalue", [1e-300, 1e-8, 0.01, 0.4, 0.9, 0.9999999, 1.0])
 def test_an_e_value_from_a_pvalue(pvalue):
-    """The average over kappa of kappa p^(kappa - 1), by quadrature."""
+    """The average over kappa of kappa p^(kappa - 1), by quadrature; e-values are used as such."""
     test = combine_tests([record(pvalue)], method="calibrated")
     x = -np.log(pvalue)
     points = [min(1, 3 / x), min(1, 30 / x)] if x else None
     expected = quad(lambda kappa: kappa * np.exp(-x * kappa), 0, 1, points=points)[0]
     assert test.statistic == pytest.approx(np.log(expected) + x, abs=1e-7)
     assert test.method == "product of 1 e-values, 1 of them from p-values: a test"
+    both = combine_tests([record(0.1, 9.0), record(pvalue)], method="calibrated")
+    assert both.statistic == pytest.approx(test.statistic + np.log(9))
+    assert both.method == "product of 2 e-values, 1 of them from p-values: a test"
 
 
-def test_calibrated_uses_e_values_where_they_are():
-    test = combine_tests([record(0.1, 9.0), record(0.0013)], method="calibrated")
-    p = 0.0013
-    assert test.e_value == pytest.approx(9 * (1 - p + p * np.log(p)) / (p * np.log(p) ** 2))
-    assert 9 * 16 < test.e_value < 9 * 20
-    assert test.method == "product of 2 e-values, 1 of them from p-values: a test"
-
-
-def test_extreme_tests():
-    largest = np.finfo(float).max
-    assert combine_tests([record(0, 1e200), record(0, 1e200)]).e_value == pytest.approx(largest)
-    assert combine_tests([record(0, np.inf), record(1, 0.0)]).e_value == np.inf
-    assert combine_tests([record(1, 0.0)]).pvalue == 1
-    for method in ("fisher", "calibrated"):
-        assert combine_tests([record(0.0), record(1.0)], method=method).pvalue == 0
-        assert combine_tests([record(1.0)], method=method).pvalue == 1
-
-
-def test_kinds_and_notions_may_differ():
+def test_kinds_and_notions_may_differ_and_extreme_tests():
     """An e-value has the p-value min(1, 1 / e), and a p-value becomes an e-value."""
     tests = [record(1 / 9, 9.0, method="kernel bets, canonical"), record(0.001, method="Brier")]
     own = combine_tests(tests[1:], method="calibrated").e_value
@@ -268,6 +222,13 @@ def test_kinds_and_notions_may_differ():
     assert together.method.endswith("1 of them from p-values: Brier and kernel bets, canonical")
     fisher = combine_tests(tests, method="fisher")
     assert fisher.statistic == pytest.approx(-2 * np.log(0.001 / 9))
+    largest = np.finfo(float).max
+    assert combine_tests([record(0, 1e200), record(0, 1e200)]).e_value == pytest.approx(largest)
+    assert combine_tests([record(0, np.inf), record(1, 0.0)]).e_value == np.inf
+    assert combine_tests([record(1, 0.0)]).pvalue == 1
+    for method in ("fisher", "calibrated"):
+        assert combine_tests([record(0.0), record(1.0)], method=method).pvalue == 0
+        assert combine_tests([record(1.0)], method=method).pvalue == 1
 
 
 def test_the_level_of_combinations():
@@ -280,9 +241,8 @@ def test_the_level_of_combinations():
     assert abs(rejected["fisher"] - 0.05) < 0.012 and rejected["calibrated"] < 0.02
 
 
-@pytest.mark.parametrize(
-    ("tests", "method", "words"),
-    [
+def test_refusals():
+    for tests, method, words in (
         ([], "product", "tests is empty: pass at least one"),
         (record(0.5, 2.0), "product", "must be a list of CalibrationTest records, got a single"),
         (3, "mean", "must be a list of CalibrationTest records, got int"),
@@ -293,8 +253,6 @@ def test_the_level_of_combinations():
         ([record(np.nan)], "fisher", "p-value must be between 0 and 1, got nan"),
         ([record(0.5, -1.0)], "product", "e-value must not be negative or NaN, got -1.0"),
         ([record(0.5, np.nan)], "product", "e-value must not be negative or NaN, got nan"),
-    ],
-)
-def test_refusals(tests, method, words):
-    with pytest.raises(ValueError, match=words):
-        combine_tests(tests, method=method)
+    ):
+        with pytest.raises(ValueError, match=words):
+            combine_tests(tests, method=method)

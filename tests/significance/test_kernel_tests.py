@@ -47,23 +47,21 @@ def few_are_many(monkeypatch):
     monkeypatch.setattr(_errors, "_FEWEST", 20)
 
 
-def rejections(seeds, n_samples, n_classes, gamma=1.0):
-    """Which default tests reject at .1, in blocks."""
-    found = []
-    for seed in seeds:
-        y, proba = calibrated(n_samples, n_classes, seed)
-        proba = proba**gamma / np.sum(proba**gamma, axis=1, keepdims=True)
-        options = {"labels": np.arange(n_classes), "random_state": seed, "n_resamples": 99}
-        test = skcalib.kernel_calibration_test(y, proba, **options)
-        assert "random blocks" in test.method
-        found.append(test.rejects(0.1))
-    return found
-
-
 def test_level_and_power_of_random_blocks(few_are_many):
-    share = np.mean(rejections(range(200), 130, 3))
+    """Of default tests at .1."""
+
+    def rejections(seeds, n_samples, gamma):
+        for seed in seeds:
+            y, proba = calibrated(n_samples, 3, seed)
+            proba = proba**gamma / np.sum(proba**gamma, axis=1, keepdims=True)
+            options = {"labels": [0, 1, 2], "random_state": seed, "n_resamples": 39}
+            test = skcalib.kernel_calibration_test(y, proba, **options)
+            assert "random blocks" in test.method
+            yield test.rejects(0.1)
+
+    share = np.mean(list(rejections(range(200), 130, 1.0)))
     assert abs(share - 0.1) < 3 * np.sqrt(0.1 * 0.9 / 200)
-    assert np.mean(rejections(range(20), 400, 3, gamma=4.0)) > 0.9
+    assert np.mean(list(rejections(range(12), 400, 4.0))) > 0.9
 
 
 def test_random_blocks_of_the_real_size():
@@ -115,55 +113,44 @@ def test_large_clusters_take_part_of_their_samples(few_are_many):
     assert test != skcalib.kernel_calibration_test(y, proba, groups=groups, statistic="unbiased")
 
 
-@pytest.mark.parametrize("x", [-30.0, -5.0, 0.0, 3.0, 50.0, 300.0])
 @pytest.mark.parametrize("copies", [2, 7, 100])
-def test_copies_of_weights_are_repeated_weights(x, copies):
+def test_copies_of_weights_are_repeated_weights(copies):
     weights = np.random.default_rng(0).normal(size=30)
-    found = chi_square_mixture_sf(x, weights, copies=copies)
-    assert found == pytest.approx(chi_square_mixture_sf(x, np.repeat(weights, copies)), rel=1e-9)
+    for x in (-30.0, -5.0, 0.0, 3.0, 50.0, 300.0):
+        found = chi_square_mixture_sf(x, weights, copies=copies)
+        repeated = chi_square_mixture_sf(x, np.repeat(weights, copies))
+        assert found == pytest.approx(repeated, rel=1e-9)
 
 
 # --- the mixture of chi-square variables ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("freedom", [1, 2, 3, 10, 300])
-@pytest.mark.parametrize("x", [0.0, 1e-200, 1e-8, 0.1, 1.0, 5.0, 50.0, 299.0, 600.0, 2000.0])
-def test_equal_weights_are_chi_square(freedom, x):
+def test_equal_weights_are_chi_square(freedom):
     weights = np.full(freedom, 2.5)
-    found = chi_square_mixture_sf(2.5 * x, weights)
-    assert found == pytest.approx(chi2.sf(x, freedom), rel=1e-10)
-    below = chi_square_mixture_sf(-2.5 * x, -weights)
-    assert below == pytest.approx(chi2.cdf(x, freedom), rel=1e-10, abs=1e-15)
+    for x in (0.0, 1e-200, 1e-8, 0.1, 1.0, 5.0, 50.0, 299.0, 600.0, 2000.0):
+        found = chi_square_mixture_sf(2.5 * x, weights)
+        assert found == pytest.approx(chi2.sf(x, freedom), rel=1e-10)
+        below = chi_square_mixture_sf(-2.5 * x, -weights)
+        assert below == pytest.approx(chi2.cdf(x, freedom), rel=1e-10, abs=1e-15)
 
 
 @pytest.mark.parametrize("x", [1e-9, 0.1, 1.0, 20.0, 300.0])
 def test_two_exponentials(x):
-    a, b = 1.0, 0.3
+    a, b, laplace = 1.0, 0.3, [0.5, 0.5, -0.5, -0.5]
     exact = (a * np.exp(-x / (2 * a)) - b * np.exp(-x / (2 * b))) / (a - b)
     assert chi_square_mixture_sf(x, [a, b, b, a, 0.0]) == pytest.approx(exact, rel=1e-10)
-    laplace = 0.5 * np.exp(-x)
-    assert chi_square_mixture_sf(x, [0.5, 0.5, -0.5, -0.5]) == pytest.approx(laplace, rel=1e-10)
-    assert chi_square_mixture_sf(-x, [0.5, 0.5, -0.5, -0.5]) == pytest.approx(
-        1 - laplace, rel=1e-10
-    )
+    above, below = (chi_square_mixture_sf(sign * x, laplace) for sign in (1, -1))
+    assert above == pytest.approx(0.5 * np.exp(-x), rel=1e-10)
+    assert below == pytest.approx(1 - 0.5 * np.exp(-x), rel=1e-10)
 
 
-@pytest.mark.parametrize(
-    ("x", "weights", "expected"),
-    [
-        (0.0, [], 1.0),
-        (1.0, [], 0.0),
-        (-1.0, [], 1.0),
-        (0.0, [-1.0], 0.0),
-        (2.0, [-1.0, -2.0], 0.0),
-        (-2.0, [1.0], 1.0),
-        (1e9, [1.0], 0.0),
-        (1.0, [1e-300], 0.0),
-        (0.0, [0.5, -0.5], 0.5),
-    ],
-)
-def test_edges_of_the_mixture(x, weights, expected):
-    assert chi_square_mixture_sf(x, weights) == pytest.approx(expected, abs=1e-10)
+def test_edges_of_the_mixture():
+    for x, weights, expected in (
+        (0.0, [], 1.0), (1.0, [], 0.0), (-1.0, [], 1.0), (0.0, [-1.0], 0.0), (-2.0, [1.0], 1.0),
+        (2.0, [-1.0, -2.0], 0.0), (1e9, [1.0], 0.0), (1.0, [1e-300], 0.0), (0.0, [0.5, -0.5], 0.5),
+    ):  # fmt: skip
+        assert chi_square_mixture_sf(x, weights) == pytest.approx(expected, abs=1e-10)
 
 
 # --- identities -----------------------------------------------------------------------------------
@@ -188,11 +175,10 @@ def test_statistics_are_functions_of_the_estimate(multiclass):
     unbiased, biased = (
         skcalib.kernel_calibration_error(*multiclass, statistic=e) for e in ("unbiased", "biased")
     )
-    for method in ("spectral", "multipliers"):
+    multiples = dict.fromkeys(("spectral", "multipliers"), (n - 1) * unbiased)
+    for method, value in (multiples | {"bootstrap": n / (n - 1) * unbiased - biased}).items():
         test = run(multiclass, method=method, n_resamples=9)
-        assert test.statistic == pytest.approx((n - 1) * unbiased, rel=1e-11)
-    test = run(multiclass, method="bootstrap", n_resamples=9)
-    assert test.statistic == pytest.approx(n / (n - 1) * unbiased - biased, rel=1e-9)
+        assert test.statistic == pytest.approx(value, rel=1e-9)
 
 
 @pytest.mark.parametrize("notion", NOTIONS)
@@ -259,11 +245,8 @@ def test_embedding_at_given_locations(multiclass):
     value = skcalib.unconditional_mean_embedding_error(*multiclass, **arguments)
     assert test.estimate == value
     assert test.statistic == pytest.approx(150 * value, rel=1e-12)
-    many = calibrated(200, 3, 0)
-    first, second = (
-        run(many, method="embedding", random_state=seed, **arguments) for seed in (0, 9)
-    )
-    assert first == second
+    many = {"data": calibrated(200, 3, 0), "method": "embedding", **arguments}
+    assert run(**many) == run(random_state=9, **many)
 
 
 # --- bounds ---------------------------------------------------------------------------------------
@@ -271,15 +254,15 @@ def test_embedding_at_given_locations(multiclass):
 
 @pytest.mark.parametrize("statistic", ["biased", "unbiased", "linear"])
 def test_bounds_by_their_formulas(statistic):
-    kernel = 0.5 * LaplacianKernel(0.4)
-    data = make_widmann(250, model="M2", random_state=0)
+    kernel, n = 0.5 * LaplacianKernel(0.4), 250  # whose largest value is 1
+    data = make_widmann(n, model="M2", random_state=0)
     pair = data.y, data.y_proba
     test = skcalib.distribution_free_bound(*pair, statistic=statistic, kernel=kernel)
-    t, n, largest = test.estimate, 250, 1.0
+    t = test.estimate
     if statistic == "biased":
-        expected = np.exp(-0.5 * max(0, np.sqrt(n * t / largest) - 1) ** 2)
+        expected = np.exp(-0.5 * max(0, np.sqrt(n * t) - 1) ** 2)
     else:
-        expected = np.exp(-(n // 2) * t**2 / (2 * largest**2))
+        expected = np.exp(-(n // 2) * t**2 / 2)
     assert t > 0 and expected < 1
     assert test.pvalue == pytest.approx(expected, rel=1e-12)
     assert run(pair, statistic, method="bound", kernel=kernel) == test
@@ -293,9 +276,7 @@ def test_a_sum_of_classes_has_a_larger_bound(multiclass):
     )
     assert total.estimate == pytest.approx(3 * mean.estimate, rel=1e-12)
     assert total.pvalue == pytest.approx(mean.pvalue, rel=1e-12)
-
-
-def test_the_bound_needs_no_number_of_samples():
+    # No number of samples is too small.
     assert skcalib.distribution_free_bound([1], [0.5], statistic="biased").pvalue == 1.0
     assert skcalib.distribution_free_bound([1, 1], [0.5, 0.5]).pvalue < 1.0
 
@@ -457,15 +438,12 @@ def test_certain_forecasts(statistic, method):
     assert wrong.pvalue == 0 and wrong.method.endswith("a label has a forecast of 0")
 
 
-def test_the_floor_of_a_pvalue():
+def test_the_floor_of_a_pvalue_ties_and_single_classes():
     """Equal blocks have no spread; ten thousand wrong samples have no chance."""
     y, proba = np.ones(10_000, dtype=int), np.full(10_000, 0.01)
     test = run((y, proba), "linear", labels=[0, 1])
     assert test.statistic > 1e6 and test.pvalue == np.finfo(float).tiny
     assert run((y, proba), method="embedding", labels=[0, 1]).pvalue == np.finfo(float).tiny
-
-
-def test_tied_and_single_class_samples():
     for data in (([1] * 30, np.full(30, 0.5)), ([0] * 30, np.linspace(0, 1, 30))):
         for method in METHODS["unbiased"]:
             test = run(data, method=method, labels=[0, 1], n_resamples=99)
@@ -473,16 +451,14 @@ def test_tied_and_single_class_samples():
             assert np.isfinite(test.statistic)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_refused_arguments(multiclass):
+    embedding = {"method": "embedding"}
+    for arguments, message in (
         ({"method": "spectral", "statistic": "linear"}, "one of 'asymptotic', 'bound' for"),
-        ({"method": "embedding", "locations": 0}, "locations must be"),
-        ({"method": "embedding", "locations": [0.3, 0.4]}, "locations have 2 columns"),
-        ({"method": "embedding", "notion": "classwise"}, "has 3 problems"),
+        ({"locations": 0, **embedding}, "locations must be"),
+        ({"locations": [0.3, 0.4], **embedding}, "locations have 2 columns"),
+        ({"notion": "classwise", **embedding}, "has 3 problems"),
         ({"method": "bound", "sample_weight": np.arange(1, 151)}, "require equal weights"),
-    ],
-)
-def test_refused_arguments(arguments, message, multiclass):
-    with pytest.raises(ValueError, match=message):
-        skcalib.kernel_calibration_test(*multiclass, **arguments)
+    ):
+        with pytest.raises(ValueError, match=message):
+            skcalib.kernel_calibration_test(*multiclass, **arguments)

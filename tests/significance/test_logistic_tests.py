@@ -26,25 +26,22 @@ def rows_of(p, weight, y=None):
     return Problem(pairs(p), pairs(y), weight, np.array([0, 1]))
 
 
-@pytest.mark.parametrize(
-    ("p", "weight", "y"),
-    [
+def test_products_of_small_scores_and_weights_are_not_zero():
+    """The estimate was NaN, with a p-value of the least number of draws."""
+    for p, weight, y in (
         ([0.1, 1e-300, 5e-324], [1e150, 1e-20, 1e-20], [0, 0, 0]),
         ([1e-310, 1e-320, 1e-320, 1e-310], [1e-310, 1e-20, 1.0, 1e150], [0, 0, 1, 1]),
         ([0.5, 1e-160, 1e-320, 1e-320], [5e-324, 5e-324, 1e-320, 5e-324], [1, 1, 0, 0]),
         ([0.3, 0.4, 0.6, 5e-324], [1e-170, 1e-170, 1e-170, 1.0], [1, 0, 1, 0]),
-    ],
-)
-def test_products_of_small_scores_and_weights_are_not_zero(p, weight, y):
-    """The estimate was NaN, with a p-value of the least number of draws."""
-    for hypothesis in HYPOTHESES:
-        options = {"hypothesis": hypothesis, "n_resamples": 19, "labels": [0, 1]}
-        try:
-            found = logistic_calibration_test(y, p, sample_weight=weight, **options)
-        except ValueError as error:
-            assert "There is no test of the slope" in str(error) and hypothesis == "slope"
-            continue
-        assert np.isfinite([found.statistic, found.estimate]).all() and 0 < found.pvalue <= 1
+    ):
+        for hypothesis in HYPOTHESES:
+            options = {"hypothesis": hypothesis, "n_resamples": 19, "labels": [0, 1]}
+            try:
+                found = logistic_calibration_test(y, p, sample_weight=weight, **options)
+            except ValueError as error:
+                assert "There is no test of the slope" in str(error) and hypothesis == "slope"
+                continue
+            assert np.isfinite([found.statistic, found.estimate]).all() and 0 < found.pvalue <= 1
 
 
 def test_numbers_of_r():
@@ -53,21 +50,16 @@ def test_numbers_of_r():
     assert found.statistic == pytest.approx(0.5810371531247, rel=1e-9)
     assert found.pvalue == pytest.approx(0.7478756362247, rel=1e-9)
     assert found.estimate == pytest.approx(-0.0354740711719, rel=1e-9)
-    ratios = {"intercept": 0.1223357477, "slope": 0.4587014055}
-    for hypothesis, ratio in ratios.items():
+    for hypothesis, ratio in {"intercept": 0.1223357477, "slope": 0.4587014055}.items():
         found = logistic_calibration_test(*forty(), hypothesis=hypothesis, n_resamples=0)
         assert found.statistic == pytest.approx(ratio, abs=1e-9)
         assert found.pvalue == pytest.approx(chi2.sf(ratio, 1), rel=1e-7)
-
-
-def test_equal_forecasts_are_those_of_r():
-    """U of val.prob if all predictions are equal: one degree of freedom."""
+    # U of val.prob if all predictions are equal: one degree of freedom.
     y = np.repeat([0, 1], [13, 7])
     found = logistic_calibration_test(y, np.full(20, 0.2), n_resamples=0)
     ratio = 2 * 20 * (log_loss(y, np.full(20, 0.2)) - log_loss(y, np.full(20, 0.35)))
-    assert found.statistic == pytest.approx(ratio, rel=1e-9)
-    assert found.pvalue == pytest.approx(chi2.sf(ratio, 1), rel=1e-9)
-    assert found.estimate == pytest.approx((ratio - 1) / 20, rel=1e-9)
+    expected = ratio, chi2.sf(ratio, 1), (ratio - 1) / 20
+    assert (found.statistic, found.pvalue, found.estimate) == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_estimate_is_the_gain_of_the_log_loss():
@@ -79,9 +71,6 @@ def test_the_estimate_is_the_gain_of_the_log_loss():
     assert found.estimate == pytest.approx(2 * gain - 2 / 3000, abs=1e-9)
     parts = [logistic_calibration_test(y, p, hypothesis=h) for h in ("intercept", "slope")]
     assert sum(part.statistic for part in parts) == pytest.approx(found.statistic, rel=1e-9)
-
-
-# --- level and power ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -108,23 +97,25 @@ def test_level_of_the_slope(weighted):
     for seed in range(250):
         y, p = draw(150, 0.6, 1.0, seed=seed)
         weight = rng.exponential(size=150) if weighted else None
-        options = {"hypothesis": "slope", "sample_weight": weight, "n_resamples": 99}
+        options = {"hypothesis": "slope", "sample_weight": weight, "n_resamples": 39}
         pvalues.append(logistic_calibration_test(y, p, **options).pvalue)
     assert np.mean(np.array(pvalues) <= 0.05) == pytest.approx(0.05, abs=0.042)
 
 
-def test_the_slope_is_tested_given_the_number_of_events():
-    """150 data sets of 50 with a wrong intercept: the standard error of a level of .05 is .018."""
-    pvalues = []
-    for seed in range(150):
-        y, p = draw(50, -2.5, 1.0, seed=seed)
-        if y.any():
-            found = logistic_calibration_test(y, p, hypothesis="slope", n_resamples=99)
-            pvalues.append(found.pvalue)
-    assert len(pvalues) > 120 and "given the number of events" in found.method
+def levels_are_right(pvalues):
+    """At most the levels .05 and .2 and 3.5 standard errors."""
     for level in (0.05, 0.2):
         error = np.sqrt(level * (1 - level) / len(pvalues))
         assert np.mean(np.array(pvalues) <= level) < level + 3.5 * error
+
+
+def test_the_slope_is_tested_given_the_number_of_events():
+    """150 data sets of 50 with a wrong intercept: the standard error of a level of .05 is .018."""
+    sets = [draw(50, -2.5, 1.0, seed=seed) for seed in range(150)]
+    options = {"hypothesis": "slope", "n_resamples": 39}
+    found = [logistic_calibration_test(y, p, **options) for y, p in sets if y.any()]
+    assert len(found) > 120 and "given the number of events" in found[0].method
+    levels_are_right([one.pvalue for one in found])
 
 
 def test_simulated_level_is_right_in_tiny_samples():
@@ -137,9 +128,7 @@ def test_simulated_level_is_right_in_tiny_samples():
         )
         assert found.method.endswith("(labels drawn from the forecasts)")
         pvalues.append(found.pvalue)
-    for level in (0.05, 0.2):
-        error = np.sqrt(level * (1 - level) / 150)
-        assert np.mean(np.array(pvalues) <= level) < level + 3.5 * error
+    levels_are_right(pvalues)
 
 
 def test_law_of_weighted_squares():
@@ -151,9 +140,6 @@ def test_law_of_weighted_squares():
             assert weighted_squares_sf(x, np.array(law)) == pytest.approx(share, abs=0.005)
     assert weighted_squares_sf(50.0, np.ones(2)) == pytest.approx(np.exp(-25), rel=1e-12)
     assert weighted_squares_sf(3.0, np.array([2.0])) == pytest.approx(chi2.sf(1.5, 1))
-
-
-# --- weights and edges ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hypothesis", HYPOTHESES)
@@ -181,9 +167,15 @@ def test_separated_classes_have_a_ratio():
     one = logistic_calibration_test(np.ones(5), p, labels=[0, 1])
     assert one.statistic == pytest.approx(-2 * np.log(p).sum(), abs=1e-6)
     assert logistic_calibration_test(y, p, hypothesis="slope").statistic > 1
+    for y, p, reason in (
+        ([1, 1, 1, 1], [0.2, 0.4, 0.5, 0.7], "labels of forecasts"),
+        ([0, 1, 0, 1], [0.3] * 4, "forecasts are equal"),
+    ):
+        with pytest.raises(ValueError, match=f"no test of the slope: all {reason}"):
+            logistic_calibration_test(y, p, hypothesis="slope", labels=[0, 1])
 
 
-def test_forecasts_of_exactly_zero_and_one():
+def test_forecasts_of_exactly_zero_and_one_and_far_logits():
     y, p = draw(100)
     found = logistic_calibration_test(y, p)
     certain = logistic_calibration_test(np.append(y, [0, 1]), np.append(p, [0.0, 1.0]))
@@ -193,10 +185,6 @@ def test_forecasts_of_exactly_zero_and_one():
     assert "an event where the forecast said 0" in wrong.method
     right = logistic_calibration_test([0, 0, 1, 1], [0.0, 0.0, 1.0, 1.0])
     assert (right.statistic, right.pvalue, right.estimate) == (0, 1, 0)
-
-
-def test_far_logits():
-    y, p = draw(100)
     far = np.append(p, [1e-300, 1e-12, 5e-324])
     for hypothesis in HYPOTHESES:
         found = logistic_calibration_test(np.append(y, [0, 0, 0]), far, hypothesis=hypothesis)
@@ -204,18 +192,6 @@ def test_far_logits():
     wrong = np.append(y, [1, 0, 0]), far
     assert logistic_calibration_test(*wrong).pvalue == 0.001
     assert logistic_calibration_test(*wrong, n_resamples=0).pvalue < 1e-30
-
-
-@pytest.mark.parametrize(
-    ("y", "p", "options", "message"),
-    [
-        ([1, 1, 1, 1], [0.2, 0.4, 0.5, 0.7], {}, "no test of the slope: all labels of forecasts"),
-        ([0, 1, 0, 1], [0.3] * 4, {}, "no test of the slope: all forecasts are equal"),
-    ],
-)
-def test_refusals_of_the_slope(y, p, options, message):
-    with pytest.raises(ValueError, match=message):
-        logistic_calibration_test(y, p, hypothesis="slope", labels=[0, 1], **options)
 
 
 def test_the_law_of_the_slope_is_that_of_the_efficient_score():
@@ -242,15 +218,9 @@ def test_level_with_clusters():
         p = expit(rng.normal(0, 1, n_samples) + rng.normal(0, 0.5, 60)[group])
         own, shared = rng.random(n_samples), rng.random(60)[group]
         y = (np.where(rng.random(n_samples) < 0.5, own, shared) < p).astype(int)
-        for k, hypothesis in enumerate(("joint", "intercept", "slope")):
+        for k, hypothesis in enumerate(HYPOTHESES):
             for column, groups in enumerate((None, group)):
                 found = logistic_calibration_test(y, p, hypothesis=hypothesis, groups=groups)
                 rejected[k, column] += found.pvalue < 0.05
     assert np.all(rejected[:2, 0] >= 25)  # the plain tests of the mean are wrong
     assert np.all(rejected[:, 1] <= 5 + 2 * 2.2 + 1)
-
-
-def test_labels_of_clusters_cannot_be_drawn():
-    y, p, group = np.arange(40) % 2, np.linspace(0.1, 0.9, 40), np.arange(40) // 2
-    with pytest.raises(ValueError, match="within clusters cannot be drawn: leave out n_resamples"):
-        logistic_calibration_test(y, p, n_resamples=9, groups=group)

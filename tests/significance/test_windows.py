@@ -8,6 +8,7 @@ from skcalib.inference import MeanInterval, difference_interval, interval_pvalue
 
 
 def windows(seed, n=1500, change=1.0):
+    """Labels, forecasts and windows; in the second the labels follow a power of the forecasts."""
     rng = np.random.default_rng(seed)
     p = np.concatenate([rng.beta(2, 4, n), rng.beta(4, 2, n)])
     by = np.repeat(["a", "b"], n)
@@ -18,21 +19,18 @@ def sketches(y, p, by):
     return [s.ForecastSketch([False, True]).fit(y[by == k], p[by == k]) for k in ("a", "b")]
 
 
-def test_limits_of_a_difference_by_hand():
+def test_limits_of_a_difference_by_hand_and_its_pvalue():
     first, second = MeanInterval(5.0, 2.0, 9.0, 1.5), MeanInterval(1.0, -2.0, 5.0, 2.0)
     found = difference_interval(first, second)
     assert (found.low, found.high, found.standard_error) == (-1.0, 9.0, 2.5)
     negative = MeanInterval(-1.0, 0.0, 3.0, 1.0)  # counts as zero
     found = difference_interval(negative, MeanInterval(4.0, 0.0, 8.0, 1.0), floor=0.0)
     assert (found.estimate, found.low, found.high) == (-5.0, -8.0, 1.0)
-
-
-@pytest.mark.parametrize("low", [-0.001, 0.001])
-def test_the_pvalue_agrees_with_the_interval(low):
-    interval = MeanInterval(1.0, low, 2.0, 0.5)
-    assert (interval_pvalue(interval, 0.95) < 0.05) == (low > 0)
-    below = MeanInterval(-1.0, -2.0, -low, 0.5)  # the same on the other side
-    assert interval_pvalue(below, 0.95) == interval_pvalue(interval, 0.95)
+    for low in (-0.001, 0.001):
+        interval = MeanInterval(1.0, low, 2.0, 0.5)
+        below = MeanInterval(-1.0, -2.0, -low, 0.5)  # the same on the other side
+        assert (interval_pvalue(interval, 0.95) < 0.05) == (low > 0)
+        assert interval_pvalue(below, 0.95) == interval_pvalue(interval, 0.95)
 
 
 def test_the_change_is_found_and_sketches_agree():
@@ -73,19 +71,27 @@ def test_two_models_and_clusters():
 
 
 def test_refusals():
+    pd = pytest.importorskip("pandas")
     y, p, by = windows(5, 50)
-    with pytest.raises(ValueError, match="by is missing"):
-        s.compare_windows(y, p)
-    with pytest.raises(ValueError, match="two different values"):
-        s.compare_windows(y, p, np.zeros(100))
-    with pytest.raises(ValueError, match="got one sketch"):
-        s.compare_calibration(sketches(y, p, by)[0], p)
-    with pytest.raises(ValueError, match="second is missing"):
-        s.compare_calibration(y, p)
-    with pytest.raises(ValueError, match="do not overlap"):
-        s.calibration_curve_equality_test(y, np.where(by == "a", 0.2, 0.8), by)
-    with pytest.raises(ValueError, match="at least 10 in each"):
-        s.calibration_curve_equality_test(y[:55], p[:55], by[:55])
+    equality = s.calibration_curve_equality_test
+    index = np.arange(100) + 7
+    score, label = pd.Series(p, index=index, name="p"), pd.Series(y, index=index)
+    turned, second = (pd.Series(v, index=index[::-1], name="p") for v in (by, p))
+    other = "y_proba and by have different indices"
+    for call, words in (
+        (lambda: s.compare_windows(y, p), "by is missing"),
+        (lambda: s.compare_windows(y, p, np.zeros(100)), "two different values"),
+        (lambda: s.compare_calibration(sketches(y, p, by)[0], p), "got one sketch"),
+        (lambda: s.compare_calibration(y, p), "second is missing"),
+        (lambda: equality(y, np.where(by == "a", 0.2, 0.8), by), "do not overlap"),
+        (lambda: equality(y[:55], p[:55], by[:55]), "at least 10 in each"),
+        (lambda: s.compare_windows(y, score, turned), other),
+        (lambda: equality(y, score, turned), other),
+        (lambda: equality(y, score, second=second), "y_proba and second have different indices"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()
+    assert s.compare_windows(label, score, pd.Series(by, index=index)).windows == ("a", "b")
 
 
 @pytest.mark.slow
@@ -196,17 +202,3 @@ def test_weighted_difference_at_two_scores_by_hand():
         total, mass = total + overlap * (rates[0] - rates[1]), mass + overlap
     found = s.calibration_curve_equality_test(y, p, by, sample_weight=weight)
     assert found.estimate == pytest.approx(total / mass, abs=1e-9)
-
-
-def test_objects_of_pandas_with_other_indices_are_refused():
-    pd = pytest.importorskip("pandas")
-    y, p, by = windows(13, 50)
-    index = np.arange(100) + 7
-    score, other = pd.Series(p, index=index, name="p"), index[::-1]
-    for function in (s.compare_windows, s.calibration_curve_equality_test):
-        with pytest.raises(ValueError, match="y_proba and by have different indices"):
-            function(y, score, pd.Series(by, index=other))
-    with pytest.raises(ValueError, match="y_proba and second have different indices"):
-        s.calibration_curve_equality_test(y, score, second=pd.Series(p, index=other, name="p"))
-    named = pd.Series(by, index=index)
-    assert s.compare_windows(pd.Series(y, index=index), score, named).windows == ("a", "b")
