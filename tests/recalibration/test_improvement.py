@@ -22,26 +22,23 @@ def data():
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_it_is_the_one_sample_t_test(data, loss):
-    gain = calibration_improvement(data.y, data.y_proba, data.posterior, loss=loss, injective=True)
+    given, options = (data.y, data.y_proba, data.posterior), {"injective": True}
+    gain = calibration_improvement(*given, loss=loss, **options)
     target = np.eye(2)[data.y]
-    before = LOSSES[loss].loss(target, data.y_proba)
-    after = LOSSES[loss].loss(target, data.posterior)
+    before, after = (LOSSES[loss].loss(target, p) for p in (data.y_proba, data.posterior))
     expected = ttest_1samp(before - after, 0)
     assert gain.estimate == pytest.approx(np.mean(before - after))
     assert gain.pvalue == pytest.approx(expected.pvalue, rel=1e-9)
-    interval = expected.confidence_interval(0.95)
-    assert (gain.low, gain.high) == pytest.approx((interval.low, interval.high))
+    assert (gain.low, gain.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))
     assert gain.loss_before == pytest.approx(before.mean())
     assert gain.loss_after == pytest.approx(after.mean())
     assert gain.injective is True
-    by_object = calibration_improvement(
-        data.y, data.y_proba, data.posterior, loss=LOSSES[loss], injective=True
-    )
-    assert by_object == gain
-    narrow = calibration_improvement(
-        data.y, data.y_proba, data.posterior, loss=loss, injective=True, confidence_level=0.5
-    )
+    assert calibration_improvement(*given, loss=LOSSES[loss], **options) == gain
+    narrow = calibration_improvement(*given, loss=loss, confidence_level=0.5, **options)
     assert gain.low < narrow.low < narrow.high < gain.high
+    for same in (data.y_proba, s.IdentityRecalibrator().fit(data.y_proba, data.y)):
+        none = calibration_improvement(data.y, data.y_proba, same, loss=loss, **options)
+        assert (none.estimate, none.low, none.high, none.pvalue) == (0, 0, 0, 1)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -105,12 +102,6 @@ def test_declarations_decide_about_the_warning(data):
             assert calibration_improvement(y, P, unknown).injective is None
     with pytest.warns(UserWarning, match="is not injective"):
         calibration_improvement(y, P, data.posterior, injective=False)
-
-
-def test_nothing_changes_nothing(data):
-    for after in (data.y_proba, s.IdentityRecalibrator().fit(data.y_proba, data.y)):
-        gain = calibration_improvement(data.y, data.y_proba, after, injective=True)
-        assert (gain.estimate, gain.low, gain.high, gain.pvalue) == (0, 0, 0, 1)
 
 
 def test_weights_average(data):
