@@ -3,7 +3,6 @@
 import inspect
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 from public_functions import numbers
@@ -68,23 +67,17 @@ def of(name, constructor, *given, **options):
 
 
 @pytest.mark.parametrize("name", DISPLAYS)
-@pytest.mark.parametrize("source", ["frame", "column", "problem", "estimator"])
-def test_every_constructor_has_the_same_data(name, source, data):
+def test_every_constructor_has_the_same_data(name, data):
     (y, p), (rows, quick) = data, DISPLAYS[name]
     options = {**rows, **quick}
     expected = drawn(of(name, "from_predictions", y, p, **options))
     assert expected.size and np.isfinite(expected).any()
-    if source == "estimator":
-        found = of(name, "from_estimator", Known().fit(p, y), p, y, **options)
-    else:
-        form = {
-            "frame": (pd.Series(y), pd.DataFrame(p)),
-            "column": (y, p[:, 1]),
-            "problem": (check_problem(y, p), p),
-        }
-        found = of(name, "from_predictions", *form[source], **options)
-    np.testing.assert_allclose(drawn(found), expected, rtol=1e-9, atol=1e-12)
-    assert found.figure_ is not None
+    for found in (
+        of(name, "from_predictions", check_problem(y, p), p, **options),
+        of(name, "from_estimator", Known().fit(p, y), p, y, **options),
+    ):
+        np.testing.assert_allclose(drawn(found), expected, rtol=1e-9, atol=1e-12)
+        assert found.figure_ is not None
 
 
 @pytest.mark.parametrize("name", WITH_SKETCH)
@@ -111,13 +104,13 @@ def test_a_sketch_has_nearly_the_same_data(name, data):
 def test_out_of_fold_probabilities_are_those_of_cross_val_predict(name, data):
     (y, _), (rows, quick) = data, DISPLAYS[name]
     X = np.random.default_rng(0).standard_normal((400, 2)) + y[:, None]
-    for weight in ({}, {"sample_weight": 1.0 + np.arange(400) % 2}):
-        proba = cross_val_predict(GaussianNB(), X, y, cv=3, method="predict_proba", params=weight)
-        options = {**rows, **quick, **weight}
-        found = of(name, "from_estimator", GaussianNB(), X, y, cv=3, **options)
-        expected = of(name, "from_predictions", y, proba, **options)
-        np.testing.assert_allclose(drawn(found), drawn(expected), rtol=1e-9, atol=1e-12)
-        assert getattr(found, "name", None) in (None, "GaussianNB")
+    weight = {"sample_weight": 1.0 + np.arange(400) % 2}
+    proba = cross_val_predict(GaussianNB(), X, y, cv=3, method="predict_proba", params=weight)
+    options = {**rows, **quick, **weight}
+    found = of(name, "from_estimator", GaussianNB(), X, y, cv=3, **options)
+    expected = of(name, "from_predictions", y, proba, **options)
+    np.testing.assert_allclose(drawn(found), drawn(expected), rtol=1e-9, atol=1e-12)
+    assert getattr(found, "name", None) in (None, "GaussianNB")
 
 
 @pytest.mark.parametrize("name", DISPLAYS)
