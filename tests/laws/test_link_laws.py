@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from planted import altered, planted
 from public_functions import others
+from scipy.special import softmax
 
 from skcalib import links
 from skcalib.links import (
@@ -80,14 +81,14 @@ class UntiesInSecret(VectorMap):
     def vjp(self, theta, logits, cotangent):
         return np.append(np.sum(cotangent * logits), np.zeros(len(theta) - 1))
 
+    def bounds(self, n_classes):
+        return [(0.1, None)] + [(None, None)] * (2 * n_classes)
+
     def preserves_order(self, theta, n_classes):
         return True
 
     def injective(self, theta, n_classes):
         return False
-
-    def bounds(self, n_classes):
-        return [(0.1, None)] + [(None, None)] * (2 * n_classes)
 
 
 class CentresInPlace(TemperatureMap):
@@ -102,18 +103,6 @@ class PreparesInPlace(TemperatureMap):
         return self
 
 
-class CentresColumns(TemperatureMap):
-    """What a row becomes depends on the others."""
-
-    def apply(self, theta, logits):
-        return logits + (theta[0] - 1) * logits.mean(axis=0)
-
-    def vjp(self, theta, logits, cotangent):
-        return np.array([cotangent.sum(axis=0) @ logits.mean(axis=0)])
-
-    injective = preserves_order = Link.injective
-
-
 class ForgetsInSecret(TemperatureMap):
     def apply(self, theta, logits):
         return np.where(theta[0] == 1, logits, 0.0)
@@ -125,6 +114,18 @@ class ForgetsInSecret(TemperatureMap):
 class LosesAColumn(TemperatureMap):
     def apply(self, theta, logits):
         return (theta[0] * logits)[:, :1] if theta[0] != 1 else logits
+
+
+class CentresColumns(TemperatureMap):
+    """What a row becomes depends on the others."""
+
+    def apply(self, theta, logits):
+        return logits + (theta[0] - 1) * logits.mean(axis=0)
+
+    def vjp(self, theta, logits, cotangent):
+        return np.array([cotangent.sum(axis=0) @ logits.mean(axis=0)])
+
+    injective = preserves_order = Link.injective
 
 
 class ForgetsWhenCopied(MonotonePieces):
@@ -203,7 +204,7 @@ def test_fit_reaches_a_stationary_point(link, score, multiclass):
     link.prepare(logits)
 
     def objective(theta):
-        loss = score.loss(target, np.exp(log_softmax(link.apply(theta, logits))))
+        loss = score.loss(target, softmax(link.apply(theta, logits), axis=1))
         pull = 5.0 * link.stiffness(3) / len(target)
         return weight @ loss / weight.sum() + 0.5 * pull @ (theta - link.start(3)) ** 2
 
@@ -218,11 +219,6 @@ def test_fit_reaches_a_stationary_point(link, score, multiclass):
         assert objective(fit.theta + step) >= lowest - 1e-12
         if low is None or fit.theta[p] - 1e-3 > low:
             assert objective(fit.theta - step) >= lowest - 1e-12
-
-
-def log_softmax(z):
-    z = z - z.max(axis=1, keepdims=True)
-    return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
 
 
 def test_a_fit_that_is_cut_short_says_so_and_is_no_worse_than_its_start(multiclass):
