@@ -91,21 +91,18 @@ def test_groups_of_any_form():
     y, p, group = world(600)
     names = np.array(["a", "b", "c"])[group]
     plain = calibration_by_group(y, p, names)
-    assert calibration_by_group(y, p, list(names)) == plain
-    assert calibration_by_group(y, p, pd.Series(pd.Categorical(names))) == plain
-    masks = calibration_by_group(y, p, {name: names == name for name in "abc"})
-    assert masks == plain
-    frame = pd.DataFrame({"site": names, "old": group > 0})
-    found = calibration_by_group(y, p, frame)
+    masks = {name: names == name for name in "abc"}
+    for same in (list(names), pd.Series(pd.Categorical(names)), masks):
+        assert calibration_by_group(y, p, same) == plain
+    found = calibration_by_group(y, p, pd.DataFrame({"site": names, "old": group > 0}))
     shown = [one.name for one in found.groups]
     assert shown == ["site = a", "site = b", "site = c", "old = False", "old = True"]
     assert found.overlapping and len(found.to_frame()) == 5
-    holes = names.astype(object)
-    holes[:30] = None
+    assert "observed - predicted" in str(found)
     numbers = [one.name for one in calibration_by_group(y, p, np.arange(600) % 12).groups]
     assert numbers == [str(k) for k in range(12)]
+    holes = np.where(np.arange(600) < 30, None, names)
     assert "missing" in [one.name for one in calibration_by_group(y, p, holes).groups]
-    assert "observed - predicted" in str(found)
 
 
 def test_several_classes():
@@ -169,17 +166,15 @@ def test_shrinkage():
         ({}, "by is an empty dict: pass a mask"),
         ({"a": [0, 1, 1, 0, 1]}, r"by\['a'\] must be a mask of 5 booleans, got int64"),
         ({"a": np.zeros(5, bool)}, "The group 'a' has no samples of positive weight"),
+        (np.arange(1500).astype(str), r"by has 1,500 groups, more than 1,000: cut numbers into"),
+        (None, "by is missing: pass the group of each sample"),
     ],
 )
 def test_groups_that_are_refused(by, message):
+    n_samples = 1500 if isinstance(by, np.ndarray) else 5
+    y, p = np.resize([0, 1, 1, 0, 1], n_samples), np.resize([0.2, 0.4, 0.6, 0.1, 0.9], n_samples)
     with pytest.raises(ValueError, match=message):
-        calibration_by_group([0, 1, 1, 0, 1], [0.2, 0.4, 0.6, 0.1, 0.9], by)
-
-
-def test_too_many_groups():
-    y, p, _ = world(1500)
-    with pytest.raises(ValueError, match=r"by has 1,500 groups, more than 1,000: cut numbers into"):
-        calibration_by_group(y, p, p.astype(str))
+        calibration_by_group(y, p, by)
 
 
 def test_many_numbers_become_fifths_of_the_samples():
@@ -201,16 +196,12 @@ def test_many_numbers_become_fifths_of_the_samples():
 def test_a_sketch_with_groups():
     """The numbers of the samples, up to the folds and the width of the cells."""
     y, p, group = world(4000)
-    weight = np.random.default_rng(1).uniform(0.5, 2, len(y))
-    for given in (None, weight):
-        sketch = ForecastSketch(labels=[0, 1]).partial_fit(y, p, by=group, sample_weight=given)
-        exact = calibration_by_group(y, p, group, sample_weight=given)
+    for weight in (None, np.random.default_rng(1).uniform(0.5, 2, len(y))):
+        sketch = ForecastSketch(labels=[0, 1]).partial_fit(y, p, by=group, sample_weight=weight)
+        exact = calibration_by_group(y, p, group, sample_weight=weight)
         for one, two in zip(calibration_by_group(sketch).groups, exact.groups, strict=True):
-            assert (one.name, one.n_samples, one.detected) == (
-                two.name,
-                two.n_samples,
-                two.detected,
-            )
+            for name in ("name", "n_samples", "detected"):
+                assert getattr(one, name) == getattr(two, name)
             for field in ("difference", "ratio", "error"):
                 a, b = (dataclasses.astuple(getattr(record, field)) for record in (one, two))
                 assert_allclose(a, b, rtol=1e-3, atol=1e-6)
@@ -220,12 +211,11 @@ def test_a_sketch_with_groups():
             assert np.log(one.pvalue) == pytest.approx(np.log(two.pvalue), rel=0.01, abs=0.01)
 
 
-def test_a_sketch_of_each_class():
+def test_a_sketch_of_each_class_and_what_is_refused():
     data = make_tempered_simplex(2000, 3, random_state=0)
     group = np.where(np.arange(2000) % 2, "odd", "even")
-    sketch = ForecastSketch(labels=[0, 1, 2], notion="classwise").partial_fit(
-        data.y, data.y_proba, by=group
-    )
+    sketch = ForecastSketch(labels=[0, 1, 2], notion="classwise")
+    sketch.partial_fit(data.y, data.y_proba, by=group)
     found = calibration_by_group(sketch, notion="classwise").groups
     exact = calibration_by_group(data.y, data.y_proba, group, notion="classwise").groups
     assert [one.event for one in found] == [one.event for one in exact]
@@ -234,16 +224,10 @@ def test_a_sketch_of_each_class():
         two = names[one.name, one.event]
         assert one.observed == pytest.approx(two.observed)
         assert one.difference.estimate == pytest.approx(two.difference.estimate, abs=1e-6)
-
-
-def test_sketches_that_are_refused():
-    y, p, group = world(100)
-    with pytest.raises(ValueError, match="has no groups: pass by= to partial_fit or summarize"):
-        calibration_by_group(ForecastSketch(labels=[0, 1]).partial_fit(y, p))
     with pytest.raises(ValueError, match="leave out y_proba, by"):
-        calibration_by_group(ForecastSketch(labels=[0, 1]).partial_fit(y, p, by=group), p, group)
-    with pytest.raises(ValueError, match="by is missing: pass the group of each sample"):
-        calibration_by_group(y, p)
+        calibration_by_group(sketch, data.y_proba, group)
+    with pytest.raises(ValueError, match="has no groups: pass by= to partial_fit or summarize"):
+        calibration_by_group(ForecastSketch(labels=[0, 1]).partial_fit([0, 1], [0.2, 0.7]))
 
 
 def clustered(seed, n_clusters=100):

@@ -143,12 +143,10 @@ def test_what_is_encoded():
     assert added == ("a = x", "a = y", "a is missing", "b = True", "b is missing")
     assert encoded.to_numpy().tolist() == [[1, 0, 0, 1, 0], [0, 0, 1, 0, 1], [0, 1, 0, 0, 0]]
     for X in (np.eye(2), [["a"]], pd.DataFrame({"n": [1, 2]}), pd.DataFrame({"a": [None, None]})):
-        assert encode_features(X) == (X, ()) if isinstance(X, list) else encode_features(X)[0] is X
+        assert encode_features(X)[0] is X and encode_features(X)[1] == ()
     rule = "a = x > 0.5 and number <= 3 and b = y <= 0.5 and a is missing <= 0.5"
-    encoded = ("a = x", "b = y", "a is missing")
-    assert plain_rule(rule, encoded) == (
-        "a = x and number <= 3 and b is not y and a is not missing"
-    )
+    found = plain_rule(rule, ("a = x", "b = y", "a is missing"))
+    assert found == "a = x and number <= 3 and b is not y and a is not missing"
 
 
 # --- who is named ---------------------------------------------------------------------------------
@@ -207,8 +205,8 @@ def accused(name, n, seeds, **options):
 
 @pytest.mark.parametrize("name", ["too extreme and too high", "rare", "weights"])
 def test_noise_is_not_named(name):
-    """At 5 % more than 4 of 20 occur once in 400 such tests; found are 0 to 1."""
-    assert accused(name, 500, range(20)) <= 4
+    """At 5 % more than 3 of 12 occur once in 450 such tests; found are 0 to 1."""
+    assert accused(name, 500, range(12)) <= 3
 
 
 @pytest.mark.slow
@@ -292,7 +290,8 @@ def test_power_and_false_discoveries(kind, rare):
     assert others <= 3
 
 
-def test_nearly_the_same_groups_are_told_once():
+def test_nearly_the_same_groups_are_told_once_and_two_causes_both():
+    """Of two causes the worse one comes first."""
     rng = np.random.default_rng(0)
     x, p = rng.normal(size=3000), rng.uniform(0.2, 0.8, 3000)
     y = rng.random(3000) < p + 0.15 * np.sign(x)
@@ -300,10 +299,6 @@ def test_nearly_the_same_groups_are_told_once():
                       "name": np.where(x > 0, "right", "left")})  # fmt: skip
     found = differences_at_equal_scores(y, p, X)
     assert len(found.named) == 1 and found.n_tried > 8
-
-
-def test_two_causes_are_both_told_and_the_worse_one_first():
-    rng = np.random.default_rng(0)
     p = rng.uniform(0.3, 0.7, 6000)
     X = pd.DataFrame({"a": rng.normal(size=6000), "b": rng.choice(list("uvw"), 6000)})
     y = rng.random(6000) < p + 0.15 * np.sign(X["a"]) - 0.1 * (X["b"] == "v") + 0.033
