@@ -123,10 +123,7 @@ def test_weights_and_the_event_reach_every_constructor(name, data):
 @pytest.mark.parametrize("name", DISPLAYS)
 def test_signatures_and_docstrings_follow(name, data):
     cls, (y, p) = getattr(skcalib, name), data
-    given = {
-        "from_estimator": (known(p, y), p, y),
-        "from_sketch": (ForecastSketch([0, 1]),),
-    }
+    given = {"from_estimator": (known(p, y), p, y), "from_sketch": (ForecastSketch([0, 1]),)}
     written = inspect.signature(cls.from_predictions).parameters
     for constructor, without in cls._constructors.items():
         method = getattr(cls, constructor)
