@@ -532,13 +532,18 @@ def separable(n_classes, seed=0):
 
 @pytest.mark.parametrize("loss", SCORES)
 @sizes
-def test_separable_labels_have_temperature_zero(loss, n_classes):
+def test_temperatures_at_the_ends_of_the_search(loss, n_classes):
+    """Separable labels, and labels against the scores; uniform forecasts leave it alone."""
     P, y = separable(n_classes)
     with pytest.warns(ConvergenceWarning, match="separable.*the smallest of the search, 0.0001"):
         scaling = s.TemperatureScaling(loss=loss).fit(P, y)
-    assert scaling.temperature_ == pytest.approx(1e-4)
-    rows = scaling.predict_proba(P)
-    assert np.isfinite(rows).all() and scaling.loss_after_ < 1e-6
+    assert scaling.temperature_ == pytest.approx(1e-4) and scaling.loss_after_ < 1e-6
+    assert np.isfinite(scaling.predict_proba(P)).all()
+    with pytest.warns(ConvergenceWarning, match="do not follow.*the largest of the search, 10000"):
+        scaling.fit(P, P.argmin(axis=1))
+    assert scaling.temperature_ == pytest.approx(1e4, rel=1e-6)
+    np.testing.assert_allclose(scaling.predict_proba(P), 1 / n_classes, atol=1e-3)
+    assert scaling.fit(np.full(P.shape, 1 / n_classes), y).temperature_ == 1
 
 
 def test_separable_labels_with_a_narrow_margin():
@@ -550,36 +555,17 @@ def test_separable_labels_with_a_narrow_margin():
         assert scaling.temperature_ == pytest.approx(1e-4) and scaling.n_iter_ < 40
 
 
-@pytest.mark.parametrize("loss", SCORES)
-@sizes
-def test_labels_against_the_scores_have_an_infinite_temperature(loss, n_classes):
-    P = separable(n_classes)[0]
-    with pytest.warns(ConvergenceWarning, match="do not follow.*the largest of the search, 10000"):
-        scaling = s.TemperatureScaling(loss=loss).fit(P, P.argmin(axis=1))
-    assert scaling.temperature_ == pytest.approx(1e4, rel=1e-6)
-    np.testing.assert_allclose(scaling.predict_proba(P), 1 / n_classes, atol=1e-3)
-
-
 def test_labels_without_any_relation_to_the_scores():
     """Every label once for each forecast: the optimum is T = infinity, exactly."""
-    P = np.repeat(separable(3)[0], 3, axis=0)
-    y = np.tile(np.arange(3), 120)
+    P, y = np.repeat(separable(3)[0], 3, axis=0), np.tile(np.arange(3), 120)
     with pytest.warns(ConvergenceWarning, match="do not follow"):
         s.TemperatureScaling().fit(P, y)
     ensemble = s.EnsembleTemperatureScaling().fit(P, y)
     assert not ensemble.injective_ or ensemble.weights_[2] < 1 - 1e-9
-    np.testing.assert_allclose(ensemble.predict_proba(P), 1 / 3, atol=1e-3)
-    for cls in (s.VectorScaling, s.MatrixScaling):  # an interior optimum: nothing to warn of
-        fitted = cls(shrinkage=1).fit(P, y)
+    # affine maps have an interior optimum: nothing to warn of
+    affine = [kind(shrinkage=1).fit(P, y) for kind in (s.VectorScaling, s.MatrixScaling)]
+    for fitted in (ensemble, *affine):
         np.testing.assert_allclose(fitted.predict_proba(P), 1 / 3, atol=1e-3)
-
-
-def test_uniform_forecasts_leave_the_temperature_alone():
-    P, y = np.full((30, 3), 1 / 3), np.arange(30) % 3
-    for loss in SCORES:
-        scaling = s.TemperatureScaling(loss=loss).fit(P, y)
-        assert scaling.temperature_ == 1
-    np.testing.assert_allclose(s.MatrixScaling().fit(P, y).predict_proba(P), 1 / 3, atol=1e-6)
 
 
 @pytest.mark.parametrize("cls", [s.PlattScaling, s.BetaCalibration, s.QuadraticScaling])
@@ -594,15 +580,20 @@ def test_perfect_separation_of_maps_of_one_logit(cls, loss):
         assert np.mean(fitted.predict(p) == y) > 0.97 and fitted.loss_after_ < fitted.loss_before_
 
 
-def test_separation_up_to_a_tie_is_separation():
-    p = np.array([0.2, 0.3, 0.5, 0.5, 0.6, 0.8] * 5)
-    y = np.array([0, 0, 0, 1, 1, 1] * 5)
+def test_what_is_separable():
+    """Up to a tie, and for a parabola an interval; one label on the other side is not."""
+    p, y = np.array([0.2, 0.3, 0.5, 0.5, 0.6, 0.8] * 5), np.array([0, 0, 0, 1, 1, 1] * 5)
     with pytest.warns(ConvergenceWarning, match="separable"):
         fitted = s.PlattScaling().fit(p, y)
     assert np.isfinite(fitted.coef_).all()
     y[0] = 1
-    fitted = s.PlattScaling().fit(p, y)  # one label on the other side: finite, and no warning
-    assert 0 < fitted.coef_[0] < 50
+    assert 0 < s.PlattScaling().fit(p, y).coef_[0] < 50
+    p = np.linspace(0.05, 0.95, 61)
+    y = (np.abs(p - 0.5) < 0.2).astype(int)
+    with pytest.warns(ConvergenceWarning, match="separable"):
+        s.QuadraticScaling().fit(p, y)
+    s.PlattScaling().fit(p, y)
+    s.BetaCalibration().fit(p, y)
 
 
 class CubicMap(BinaryMap):
@@ -630,15 +621,6 @@ def test_labels_that_overlap_are_not_called_separable(scale):
     assert np.isfinite(CubicScaling(input="logits").fit(z[:, None], y).coef_).all()
     with pytest.warns(ConvergenceWarning, match="separable"):
         CubicScaling(input="logits").fit(z[:, None], (z > 0).astype(int))
-
-
-def test_an_interval_is_separable_for_a_parabola_only():
-    p = np.linspace(0.05, 0.95, 61)
-    y = (np.abs(p - 0.5) < 0.2).astype(int)
-    with pytest.warns(ConvergenceWarning, match="separable"):
-        s.QuadraticScaling().fit(p, y)
-    s.PlattScaling().fit(p, y)
-    s.BetaCalibration().fit(p, y)
 
 
 @pytest.mark.parametrize("cls", [s.VectorScaling, s.MatrixScaling, s.DirichletCalibration])
