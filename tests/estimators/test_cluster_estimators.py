@@ -38,9 +38,6 @@ def clustered(n_clusters, seed, size=20, gap=0.0, spread=1.3):
     return X, y, np.mean(frequency, axis=0), cluster
 
 
-# --- folds ----------------------------------------------------------------------------------------
-
-
 def whole(folds, cluster):
     return all(not set(cluster[train]) & set(cluster[test]) for train, test in folds)
 
@@ -69,9 +66,6 @@ def test_a_splitter_gets_the_clusters():
     with sklearn.config_context(enable_metadata_routing=True):
         routed = [interval(cv) for cv in (GroupKFold(4), 4)]
     assert routed == [interval(GroupKFold(4)), interval(4)]
-
-
-# --- the calibration error ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{}, {"loss": "log"}])
@@ -117,9 +111,6 @@ def test_a_smoother_does_not_see_the_cluster_of_a_sample(smoother):
     )
     assert blind.calibration_error_ < 0.01
     assert seeing.calibration_error_ > blind.calibration_error_ + 0.01
-
-
-# --- the grouping loss ----------------------------------------------------------------------------
 
 
 def test_halves_are_of_whole_clusters():

@@ -91,9 +91,6 @@ def same_partition(leaf, masks):
     return len(pairs) == len(set(leaf)) == len(masks)
 
 
-# --- bins of features -----------------------------------------------------------------------------
-
-
 def test_few_values_have_bins_of_their_own():
     X = np.array([[3.0, 7.0], [1.0, 7.0], [2.0, 7.0], [np.nan, np.nan], [1.0, 7.0]])
     bins = FeatureBins().fit(X, np.random.RandomState(0))
@@ -128,9 +125,6 @@ def test_edges_are_learned_from_some_rows_only():
     assert not np.array_equal(first, other)
     share = np.bincount(few.transform(X).ravel()) / len(X)
     np.testing.assert_allclose(share, 1 / 8, atol=0.06)
-
-
-# --- the tree -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("max_leaf_nodes", [1, 2, 3, 5, 9])
@@ -183,9 +177,6 @@ def test_nothing_to_split_and_blocks_of_rows(monkeypatch):
     np.testing.assert_array_equal(whole.apply(codes), blocks.apply(codes))
 
 
-# --- rules ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("missing", [0.0, 0.02, 0.3])
 @pytest.mark.parametrize("seed", range(5))
 def test_rules_name_exactly_the_rows_of_their_leaves(seed, missing):
@@ -213,9 +204,6 @@ def test_missing_values_are_a_reason_to_split():
         "age <= 0.5",
         "(age > 0.5 or age is missing)",
     ]
-
-
-# --- the balanced stump ---------------------------------------------------------------------------
 
 
 def halves_by_sorting(x, labels, n_classes):

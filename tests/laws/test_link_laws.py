@@ -58,9 +58,6 @@ def test_binary_maps_refuse_more_than_two_columns():
         check_link(PlattMap(), n_classes=(3, 4))
 
 
-# --- planted defects ------------------------------------------------------------------------------
-
-
 class RandomStart(VectorMap):
     def start(self, n_classes):
         return super().start(n_classes) * (1 + 1e-9 * np.random.default_rng().random())
@@ -189,9 +186,6 @@ def test_injectivity_of_affine_maps_is_exact():
     np.testing.assert_allclose(gap, gap.mean(), atol=1e-12)
     assert MatrixMap().injective(np.append(1.0, np.zeros(12)), 3)
     assert not MatrixMap().injective(np.zeros(13), 3)
-
-
-# --- the one routine that fits them ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("score", [LogLoss(), Brier(), Spherical()], ids=repr)

@@ -33,9 +33,6 @@ def interval(high=0.01, level=0.95, **changes):
     return ErrorInterval(0.0, 0.0, high, 0.0, level, **values)
 
 
-# --- If calibrated --------------------------------------------------------------------------------
-
-
 def test_two_forecasts_by_hand_and_the_limits_of_many():
     """Limits are normal for many samples, and skewed for rare events."""
     found = expected_performance([0.2, 0.9])
@@ -117,9 +114,6 @@ def test_extreme_forecasts_and_weights_have_numbers(p, weight):
         assert one is None or one.low <= one.estimate <= one.high
 
 
-# --- With a labelled window -----------------------------------------------------------------------
-
-
 def world(seed, n=400, slope=1.0, *, a=1, b=3):
     rng = np.random.default_rng(seed)
     p = np.clip(rng.beta(a, b, n), 1e-6, 1 - 1e-6)
@@ -193,9 +187,6 @@ def test_the_text_and_the_table_say_what_is_not_seen():
     assert frame.loc["auc"].isna().all()
 
 
-# --- With an error interval -----------------------------------------------------------------------
-
-
 def test_the_error_interval_by_hand():
     found = expected_performance(np.full(50, 0.3), error_interval=interval(0.01))
     tail = norm.ppf(1 - 0.025 / 2)  # half of 5 % is that of the upper limit of the error
@@ -226,8 +217,6 @@ def test_no_change_of_this_size_leaves_the_bound(n_classes):
         assert abs(value - one.estimate) > 0.1 * (one.high - one.estimate)  # a change that matters
 
 
-# --- Refusals -------------------------------------------------------------------------------------
-
 Y, Q = world(7, 40)
 REFUSALS = {
     "y_proba of labelled has 2 columns, and y_proba has 1": {
@@ -246,9 +235,6 @@ REFUSALS = {
 def test_refusals(message):
     with pytest.raises(ValueError, match=re.escape(message)):
         expected_performance(Q, **REFUSALS[message])
-
-
-# --- Coverage -------------------------------------------------------------------------------------
 
 
 def several_classes(seed, n, temperature=1.0):

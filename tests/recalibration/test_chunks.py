@@ -206,9 +206,6 @@ def test_one_chunk_in_memory():
     assert alive.most <= 6
 
 
-# --- Input that is refused ------------------------------------------------------------------------
-
-
 def refused(chunks, match, scaling=None):
     scaling = s.TemperatureScaling(labels=[0, 1, 2]) if scaling is None else scaling
     with pytest.raises(ValueError, match=match):
@@ -242,9 +239,6 @@ def test_what_is_refused():
         refused(given, words)
     refused(chunks, "labels must list the classes", s.TemperatureScaling())
     refused(chunks, "shrinkage must be", s.VectorScaling(labels=[0, 1, 2], shrinkage=-1))
-
-
-# --- Dask arrays ----------------------------------------------------------------------------------
 
 
 def test_a_dask_array_is_never_in_memory_as_a_whole():

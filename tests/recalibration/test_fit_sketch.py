@@ -116,9 +116,6 @@ def test_averages_of_maps(weighted):
     assert_same_losses(found, expected)
 
 
-# --- Tied scores ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", CLASS_BY_CLASS)
 def test_tied_scores_of_several_classes(name, weighted):
@@ -169,9 +166,6 @@ def test_a_class_without_labels(name):
         found = make(name).fit_sketch(sketch_of(proba, y))
         expected = make(name, labels=[0, 1, 2]).fit(proba, y)
     assert_same(found, expected, proba, rtol=1e-4, atol=1e-6)  # a flat loss
-
-
-# --- Rows stand for several samples ---------------------------------------------------------------
 
 
 def distinct_rows(score, y):
@@ -276,9 +270,6 @@ def test_continuous_scores(fit, scores):
         assert found.loss_before_ == pytest.approx(expected.loss_before_, rel=1e-4)
 
 
-# --- Hostile samples ------------------------------------------------------------------------------
-
-
 TENTHS = np.tile([0.3, 0.7, 0.2, 0.9, 0.5, 0.6], 10)
 HOSTILE = {
     "zeros and ones": np.r_[0.0, 0.0, 1.0, 1.0, TENTHS],
@@ -344,9 +335,6 @@ def test_warnings_name_the_line_of_the_user():
     assert caught[0].filename == __file__
 
 
-# --- Objects --------------------------------------------------------------------------------------
-
-
 def test_a_fit_forgets_the_one_before_and_does_not_change_the_sketch():
     proba, y, weight = tied(500, 2, weighted=True)
     three, labels, _ = tied(500, 3)
@@ -361,9 +349,6 @@ def test_a_fit_forgets_the_one_before_and_does_not_change_the_sketch():
     for name in FITS:
         make(name).fit_sketch(sketch)
     assert sketch.to_bytes() == before and sketch.n_cells == N_CELLS
-
-
-# --- Input that is refused ------------------------------------------------------------------------
 
 
 BINARY, THREE = tied(100, 2)[:2], tied(100, 3)[:2]

@@ -40,9 +40,6 @@ def distance(proba, truth):
     return np.mean((proba - truth) ** 2)
 
 
-# --- what it removes ------------------------------------------------------------------------------
-
-
 def remaining(n_samples, link, seed, **options):
     """Distance E D(Q, S') from the truth, which exceeds the grouping loss of S', by that of S."""
     data = make_grouping_problem(n_samples, link=link, random_state=seed)
@@ -135,9 +132,6 @@ def test_effects_of_groups_are_the_maximum_of_the_posterior():
         assert max(map(posterior, moved)) < posterior(best)
 
 
-# --- where it does nothing ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("n_seeds", "n_samples"), [(3, 1000), pytest.param(40, 1500, marks=pytest.mark.slow)]
 )
@@ -174,9 +168,6 @@ def test_few_samples_change_nothing():
     np.testing.assert_array_equal(fitted.predict_proba([0.3], features=["a"]), [[0.7, 0.3]])
 
 
-# --- order of forecasts ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["features", "groups"])
 def test_monotone_in_the_forecast(kind):
     """With equal features, on a grid of forecasts."""
@@ -204,9 +195,6 @@ def test_a_plain_recalibrator_that_is_not_increasing_is_not_used_with_monotone()
     strict = s.IsotonicRecalibrator(strict=True)
     fitted = s.GroupRecalibrator(strict, monotone=True).fit(p, y, features=group)
     assert isinstance(fitted.plain_, s.IsotonicRecalibrator)
-
-
-# --- features -------------------------------------------------------------------------------------
 
 
 def test_unseen_groups_get_the_plain_correction_and_missing_ones_are_a_group():
@@ -244,9 +232,6 @@ def test_categories_of_data_frames(library):
     assert reader.is_category.tolist() == [False, True]
     np.testing.assert_array_equal(reader.read(table)[:3], [[1, 0], [2, 1], [3, np.nan]])
     np.testing.assert_array_equal(reader.read([[None, "z"]]), [[np.nan, np.nan]])
-
-
-# --- inputs, weights, seeds -----------------------------------------------------------------------
 
 
 def test_forecasts_in_all_forms():
@@ -291,9 +276,6 @@ def test_labels_of_probability_zero():
     assert (found > 0).all() and np.isfinite(found).all()
 
 
-# --- refusals -------------------------------------------------------------------------------------
-
-
 P, Y, GROUP, _ = grouped(200)
 REFUSED = [
     ({"features": GROUP[:-1]}, {}, "features has 199 rows, but there are 200 forecasts"),
@@ -327,9 +309,6 @@ def test_refusals_of_several_classes_and_of_other_features():
             fitted.predict_proba(proba, features=features)
     with pytest.raises(ValueError, match="features were given, but fit had none"):
         clone(fitted).fit(proba, y).predict_proba(proba, features=X)
-
-
-# --- behind a classifier --------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -142,9 +142,6 @@ def test_scorers_in_cross_validation_and_a_label_that_the_training_data_lack():
     assert ours(forest, X_NEW, LABELS) < -(np.mean(LABELS[:, 2]) ** 2) / 3 / 2
 
 
-# --- intervals and tests --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("metric", ["brier", "log", "l1", "l2", "max", "ks", "kernel", "ici"])
 def test_intervals_contain_the_estimate(metric):
     found = s.calibration_error_interval(LABELS, P, metric=metric, notion=NOTION)
@@ -176,9 +173,6 @@ def test_the_kernel_test():
         for y, _, truth in (world(200, seed) for seed in range(60))
     ]
     assert np.mean(np.array(levels) < 0.1) < 0.1 + 3 * np.sqrt(0.09 / 60)
-
-
-# --- the recalibrator -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -219,9 +213,6 @@ def test_the_recalibrator_reduces_the_error():
         s.proper_calibration_error(y[2000:], p, notion=NOTION) for p in (forecast[2000:], after)
     ]
     assert errors[1] < 0.1 * errors[0]
-
-
-# --- displays, estimators, refusals ---------------------------------------------------------------
 
 
 def test_a_panel_for_each_label():
