@@ -313,9 +313,8 @@ def test_weights_that_the_classifier_refuses_go_to_the_recalibrator(data):
     with sklearn.config_context(enable_metadata_routing=True):
         refused = GaussianNB().set_fit_request(sample_weight=False)
         only = RecalibratedClassifierCV(refused, "temperature").fit(X, y, sample_weight=weight)
-        RecalibratedClassifierCV().fit(X, y, sample_weight=weight)  # the default asks for them
-        frozen = RecalibratedClassifierCV(FrozenEstimator(GaussianNB().fit(X, y)))
-        frozen.fit(X, y, sample_weight=weight)
+        for classifier in (None, FrozenEstimator(GaussianNB().fit(X, y))):  # the default asks
+            RecalibratedClassifierCV(classifier, "beta").fit(X, y, sample_weight=weight)
     np.testing.assert_array_equal(only.estimator_.theta_, GaussianNB().fit(X, y).theta_)
     assert only.recalibrator_.temperature_ != unweighted.recalibrator_.temperature_
 

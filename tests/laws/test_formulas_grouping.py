@@ -192,23 +192,20 @@ def test_jackknife_leaves_out_what_is_alone_or_infinite():
     def square(mean):
         return mean[:, 0] ** 2
 
-    values = np.array([[0.0], [1.0], [0.7]])
-    one = Cells(np.array([0, 0, 1]), np.ones(3))
-    expected = 2 / 3 * 0.5 / 2  # the third sample is alone
-    assert one.jackknife_bias(square, values) == pytest.approx(expected, rel=1e-13)
-    # as is one beside which the others weigh nothing
-    for scale in (1e-6, 1.0, 1e6):
-        heavy = Cells(np.zeros(3, dtype=int), scale * np.array([1.0, 1e-12, 1e-12]))
-        assert heavy.jackknife_bias(square, values) == 0
-        light = scale * np.array([1.0, 1e-3, 1e-3])
-        found = Cells(np.zeros(3, dtype=int), light).jackknife_bias(square, values)
-        expected = jackknife_by_loops(square, np.zeros(3, dtype=int), values, light)
-        assert found == pytest.approx(expected, rel=1e-9)
-
     def inverse(mean):
         with np.errstate(divide="ignore"):
             return 1 / mean[:, 0]
 
+    values, together = np.array([[0.0], [1.0], [0.7]]), np.zeros(3, dtype=int)
+    one = Cells(np.array([0, 0, 1]), np.ones(3))
+    expected = 2 / 3 * 0.5 / 2  # the third sample is alone
+    assert one.jackknife_bias(square, values) == pytest.approx(expected, rel=1e-13)
+    for scale in (1e-6, 1.0, 1e6):  # as is one beside which the others weigh nothing
+        heavy, light = scale * np.array([1.0, 1e-12, 1e-12]), scale * np.array([1.0, 1e-3, 1e-3])
+        assert Cells(together, heavy).jackknife_bias(square, values) == 0
+        found = Cells(together, light).jackknife_bias(square, values)
+        expected = jackknife_by_loops(square, together, values, light)
+        assert found == pytest.approx(expected, rel=1e-9)
     # Without the second sample the mean is 0 and the function infinite: the first one counts.
     pair = Cells(np.zeros(2, dtype=int), np.ones(2))
     assert pair.jackknife_bias(inverse, values[:2]) == pytest.approx((1 - 2) / 2, rel=1e-13)
@@ -271,10 +268,8 @@ def test_features_that_pass():
     found = check_features(X, allow_nan=False)
     assert found.dtype == np.float64 and found.tolist() == X.tolist()
     assert check_features(X.astype(np.float32), allow_nan=False).dtype == np.float32
-    frame = pd.DataFrame({"a": [1, 2], "b": [True, False], "c": [0.5, 1.5]})
+    frame = pd.DataFrame({"a": np.uint8([1, 2]), "b": [True, False], "c": [0.5, 1.5]})
     assert check_features(frame, allow_nan=False).tolist() == [[1, 1, 0.5], [2, 0, 1.5]]
-    unsigned = pd.DataFrame({"a": np.array([1, 2], dtype=np.uint8)})
-    assert check_features(unsigned, allow_nan=False).tolist() == [[1], [2]]
     missing = np.array([[1.0, np.nan]])
     np.testing.assert_array_equal(check_features(missing, allow_nan=True), missing)
     with pytest.raises(ValueError, match="^Input X contains NaN"):
@@ -1006,22 +1001,13 @@ def test_level_sets_of_one_sample_are_left_out():
     keep = bins > 0
     curve = QuantileBins(4).fit(problem.forecast, problem.target, problem.weight).smooth_held_out()
     number = np.unique(3 * bins[keep] + region[keep], return_inverse=True)[1]
-    terms = partition_terms(
-        Brier(), bins[keep], number, problem.forecast[keep], problem.target[keep], curve[keep],
-        np.ones(119),
-    )  # fmt: skip
-    for name in ("plugin", "bias", "induced", "variance", "calibration", "correction"):
-        assert getattr(found, name) == pytest.approx(getattr(terms, name), rel=1e-11)
-    loss = Brier().loss(problem.target, curve)
-    assert found.refinement == pytest.approx(loss[keep].mean(), rel=1e-12)
-    everybody = Brier().loss(problem.target, problem.forecast)
-    assert found.mean_loss == pytest.approx(everybody.mean(), rel=1e-12)
-    assert len(found.table) == 6 and found.n_regions == 7 and found.n_measured == 120
-    expected = permutation_pvalue(
+    values, _ = expected_fit(Brier(), problem, bins, keep, number, list("abcdef"), curve[keep])
+    values["pvalue"] = permutation_pvalue(
         bins[keep], number, problem.forecast[keep], (problem.target - curve)[keep], np.ones(119),
         19, np.random.RandomState(0),
     )  # fmt: skip
-    assert found.pvalue == expected
+    assert_fit(found, values)
+    assert len(found.table) == 6 and found.n_regions == 7 and found.n_measured == 120
 
 
 @pytest.mark.parametrize("score", [Brier(), LogLoss()], ids=repr)
