@@ -547,23 +547,18 @@ def test_single_samples_of_a_level_set():
     """They join the region with the labels most like those of their own on the other half."""
     half, ones = [(0, 0), (0, 1)], [(1, 1)] * 6
     found = cut_regions([*half, *ones, (2, 1)], [0, 0, 1, 1, 2])
-    assert found.region.tolist() == [0, 0, 1, 1, 1]
     assert found.rules == ["FirstColumn region 0", "FirstColumn region 1"]
     assert found.n_before == 3 and found.singletons == pytest.approx(1 / 3)
-    found = cut_regions([*half, *ones, (2, 0)], [0, 0, 1, 1, 2])
-    assert found.region.tolist() == [0, 0, 1, 1, 0]
-    found = cut_regions([*half, *ones, (2, 1), (2, 0)], [0, 0, 1, 1, 2])
-    assert found.region.tolist() == [0, 0, 1, 1, 0]
     # Where nobody was fitted a region is like the level set as a whole: 7 ones of 8.
-    found = cut_regions([*half, *ones], [0, 0, 1, 1, 2])
-    assert found.region.tolist() == [0, 0, 1, 1, 1]
+    for own, joined in (([(2, 1)], 1), ([(2, 0)], 0), ([(2, 1), (2, 0)], 0), ([], 1)):
+        found = cut_regions([*half, *ones, *own], [0, 0, 1, 1, 2])
+        assert found.region.tolist() == [0, 0, 1, 1, joined]
     # single samples in two level sets
-    fitted = [*half, *ones]
     bins = np.repeat([0, 1, 0, 1], [5, 3, 3, 4])
-    found = cut_regions(fitted, [0, 0, 1, 0, 1, 1, 2], bins)
+    found = cut_regions([*half, *ones], [0, 0, 1, 0, 1, 1, 2], bins)
     assert found.n_before == 5 and found.singletons == pytest.approx(3 / 5)
     # a single one with nobody to join
-    found = cut_regions([(0, 0), (0, 1)], [0])
+    found = cut_regions(half, [0])
     assert found.region.tolist() == [0] and found.singletons == 1 and found.n_before == 1
 
 
@@ -929,31 +924,21 @@ def test_one_problem_with_a_half_that_is_measured(score):
 
 
 def test_options_reach_the_fit():
-    problem = problem_of()
-    fits = {
-        name: fit_partition(problem, Brier(), QuantileBins(4), None, options, 0)
-        for name, options in {
-            "plain": OPTIONS,
-            "bins": replace(OPTIONS, n_bins=3),
-            "uniform": replace(OPTIONS, strategy="uniform"),
-            "ratio": replace(OPTIONS, region_ratio=5),
-            "third": replace(OPTIONS, test_size=0.3),
-            "level": replace(OPTIONS, confidence_level=0.5),
-            "silent": replace(OPTIONS, n_permutations=0),
-            "few": replace(OPTIONS, n_permutations=4),
-        }.items()
-    }
-    assert len({region.level_set for region in fits["bins"].table}) == 3
-    assert fits["uniform"].plugin != fits["plain"].plugin
-    assert fits["ratio"].n_regions > fits["plain"].n_regions
-    assert fits["third"].n_measured == 36
-    widths = {name: fits[name].table[0].high - fits[name].table[0].low for name in fits}
-    assert widths["level"] < widths["plain"]
-    assert math.isnan(fits["silent"].pvalue)
-    assert fits["few"].pvalue * 5 == pytest.approx(round(fits["few"].pvalue * 5))
-    assert any("a" in region.rule for region in fits["plain"].table)
-    clusters = fit_partition(problem, Brier(), QuantileBins(4), "kmeans", OPTIONS, 0)
-    assert clusters.table[0].rule.startswith("KMeans region")
+    def fit(partitioner=None, **changes):
+        options = replace(OPTIONS, **changes)
+        return fit_partition(problem_of(), Brier(), QuantileBins(4), partitioner, options, 0)
+
+    plain, few = fit(), fit(n_permutations=4).pvalue * 5
+    assert len({region.level_set for region in fit(n_bins=3).table}) == 3
+    assert fit(strategy="uniform").plugin != plain.plugin
+    assert fit(region_ratio=5).n_regions > plain.n_regions and fit(test_size=0.3).n_measured == 36
+    half, wide = (
+        one.table[0].high - one.table[0].low for one in (fit(confidence_level=0.5), plain)
+    )
+    assert half < wide
+    assert math.isnan(fit(n_permutations=0).pvalue) and few == pytest.approx(round(few))
+    assert any("a" in region.rule for region in plain.table)
+    assert fit("kmeans").table[0].rule.startswith("KMeans region")
 
 
 def test_one_problem_with_given_regions():
