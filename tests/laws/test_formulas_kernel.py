@@ -105,17 +105,16 @@ def test_every_statistic_by_loops(notion, weight):
 
 def test_two_samples_by_hand():
     """Residuals (-.3, .3) and (.6, -.6), total variation .1: h = -.36 exp(-1)."""
-    y, p, kernel = [1, 0], [0.7, 0.6], LaplacianKernel(0.1)
+    y, p, kernel = [1, 0], np.array([0.7, 0.6]), LaplacianKernel(0.1)
     h = -0.36 * math.exp(-1)
-    options = {"kernel": kernel, "labels": [0, 1]}
-    assert kernel_calibration_error(y, p, **options) == pytest.approx(h, rel=1e-14)
-    found = kernel_calibration_error(y, p, statistic="biased", **options)
-    assert found == pytest.approx((0.18 + 0.72 + 2 * h) / 4, rel=1e-14)
-    other = kernel_calibration_error(y, p, pos_label=0, kernel=kernel)
-    assert other == pytest.approx(-2 * 0.7 * 0.4 * math.exp(-1), rel=1e-13)
-    columns = np.column_stack([p, 1 - np.array(p)])
-    found = kernel_calibration_error(y, columns, kernel=kernel, labels=[1, 0])
-    assert found == pytest.approx(h, rel=1e-13)
+    for proba, options, expected in (
+        (p, {"labels": [0, 1]}, h),
+        (np.column_stack([p, 1 - p]), {"labels": [1, 0]}, h),
+        (p, {"statistic": "biased"}, (0.18 + 0.72 + 2 * h) / 4),
+        (p, {"pos_label": 0}, -2 * 0.7 * 0.4 * math.exp(-1)),
+    ):
+        found = kernel_calibration_error(y, proba, kernel=kernel, **options)
+        assert found == pytest.approx(expected, rel=1e-13)
     one = kernel_calibration_error([1], [0.7], statistic="biased", labels=[0, 1], kernel=kernel)
     assert one == pytest.approx(0.18, rel=1e-14)
 

@@ -170,19 +170,12 @@ def test_planted_defects_are_found(link, law):
 
 def test_injectivity_of_affine_maps_is_exact():
     """One sign of the slopes, or of W^-1 1, is what a collision needs; a collision is exhibited."""
-    link = VectorMap()
+    link, mixed = VectorMap(), np.array([0.0, 1, 1, -1, 0, 0, 0])
     assert link.injective(np.array([1.0, 0, 0.5, 2, 0, 0, 0]), 3)
-    mixed = np.array([0.0, 1, 1, -1, 0, 0, 0])
     assert not link.injective(mixed, 3)
     # logits that move by (1, 1, -1) c map to logits that move by c alike
-    move = np.array([1.0, 1.0, -1.0])
-    first = np.array([0.1, 0.1, 0.8])
-    # .2 e^c + .8 e^-c = 1 has the roots e^c = 1 and e^c = 4
-    a = np.log(first)
-    b = a + np.log(4) * move
-    np.testing.assert_allclose(np.exp(b), [0.4, 0.4, 0.2])
-    images = link.apply(mixed, np.array([a, b]))
-    gap = images[1] - images[0]
+    a, b = np.log([0.1, 0.1, 0.8]), np.log([0.4, 0.4, 0.2])  # c is the logarithm of 4
+    gap = link.apply(mixed, np.array([b])) - link.apply(mixed, np.array([a]))
     np.testing.assert_allclose(gap, gap.mean(), atol=1e-12)
     assert MatrixMap().injective(np.append(1.0, np.zeros(12)), 3)
     assert not MatrixMap().injective(np.zeros(13), 3)

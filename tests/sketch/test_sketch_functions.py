@@ -407,22 +407,6 @@ def test_draws_of_difficult_input(case, loss):
         assert ((band.low >= 0) & (band.low <= band.high) & (band.high <= 1)).all()
 
 
-@pytest.mark.parametrize("kind", ["none", "gamma"])
-def test_merged_sketches_and_groups(kind):
-    y, score = tied(900)
-    weight, by = weights(kind, 900), np.arange(900) % 3
-    whole = s.ForecastSketch([0, 1]).fit(y, score, weight)
-    groups = s.ForecastSketch([0, 1]).fit(y, score, weight, by=by)
-    merged = reduce(s.ForecastSketch.merge, [groups.group(key) for key in groups.groups_])
-    assert len(groups.groups_) == 3
-    for function in BINARY.values():
-        expected = value_or_error(function, whole)
-        for sketch in (groups, merged, s.ForecastSketch.from_bytes(groups.to_bytes())):
-            agree(value_or_error(function, sketch), expected, 1e-8, 1e-9)
-    own = s.ForecastSketch([0, 1]).fit(y[::3], score[::3], None if weight is None else weight[::3])
-    agree(s.calibration_summary(groups.group(0)), s.calibration_summary(own), 1e-8, 1e-9)
-
-
 # --- Exact mean losses ----------------------------------------------------------------------------
 
 
