@@ -350,30 +350,18 @@ def test_several_classes_are_about_being_right():
     assert one.mean_score == pytest.approx(data.y_proba.max(axis=1)[group].mean())
 
 
-def test_the_event_can_be_chosen():
+def test_weights_and_the_event():
     y, score, X = caused("category", 3000, 0, 0.02)
-    label = np.where(y, "sick", "well")
-    proba = np.column_stack([score, 1 - score])
+    south = (X["region"] == "s").to_numpy()
+    heavy = np.where(south, 3.0, 1.0)
+    one = differences_at_equal_scores(y, score, X, sample_weight=heavy).named[0]
+    assert one.share == pytest.approx(3 * south.sum() / heavy.sum())
+    label, proba = np.where(y, "sick", "well"), np.column_stack([score, 1 - score])
     well = differences_at_equal_scores(label, proba, X).named[0]
     sick = differences_at_equal_scores(label, score, X, pos_label="sick").named[0]
-    assert sick.rule == well.rule == "region = s"
+    assert sick.rule == well.rule == one.rule == "region = s"
     assert sick.estimate == pytest.approx(-well.estimate, abs=0.01)
     assert {sick.direction, well.direction} == {"too_high", "too_low"}
-
-
-def test_weights():
-    y, score, X = caused("category", 3000, 0, 0.02)
-    plain = differences_at_equal_scores(y, score, X)
-    scaled = differences_at_equal_scores(y, score, X, sample_weight=np.full(3000, 7.0))
-    assert [one.rule for one in scaled.named] == [one.rule for one in plain.named]
-    assert scaled.named[0].estimate == pytest.approx(plain.named[0].estimate)
-    weight = np.where(np.arange(3000) < 2000, 1.0, 0.0)
-    zero = differences_at_equal_scores(y, score, X, sample_weight=weight)
-    assert zero == differences_at_equal_scores(y[:2000], score[:2000], X[:2000])
-    heavy = np.where(X["region"] == "s", 3.0, 1.0)
-    one = differences_at_equal_scores(y, score, X, sample_weight=heavy).named[0]
-    south = (X["region"] == "s").to_numpy()
-    assert one.share == pytest.approx(3 * south.sum() / heavy.sum())
 
 
 def test_many_rows_and_groups_are_sampled(monkeypatch):
