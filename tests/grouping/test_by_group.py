@@ -131,6 +131,14 @@ def test_shrunken_differences_by_hand():
     expected = shrink(np.array([one.difference.estimate for one in found]), noise)
     assert_allclose([one.shrunk for one in found], expected, rtol=1e-12)
     assert abs(expected - [one.difference.estimate for one in found]).max() > 0.005
+    rng = np.random.default_rng(0)
+    truth = rng.normal(0.02, 0.05, 200)
+    variance = rng.uniform(0.001, 0.01, 200)
+    noisy = truth + np.sqrt(variance) * rng.normal(size=200)
+    assert np.mean((shrink(noisy, variance) - truth) ** 2) < 0.5 * np.mean((noisy - truth) ** 2)
+    equal = shrink(np.full(5, 0.1), np.full(5, 0.01))
+    assert_allclose(equal, 0.1)
+    assert_allclose(shrink(np.array([0.3]), np.array([0.01])), 0.3)
 
 
 @pytest.mark.filterwarnings("error")
@@ -146,17 +154,6 @@ def test_hard_groups():
     assert found.groups[0].pvalue < 1e-5  # impossible labels
     alone = calibration_by_group([1, 1], [0.5, 0.6], ["a", "a"], labels=[0, 1])
     assert alone.groups[0].observed == 1
-
-
-def test_shrinkage():
-    rng = np.random.default_rng(0)
-    truth = rng.normal(0.02, 0.05, 200)
-    variance = rng.uniform(0.001, 0.01, 200)
-    noisy = truth + np.sqrt(variance) * rng.normal(size=200)
-    assert np.mean((shrink(noisy, variance) - truth) ** 2) < 0.5 * np.mean((noisy - truth) ** 2)
-    equal = shrink(np.full(5, 0.1), np.full(5, 0.01))
-    assert_allclose(equal, 0.1)
-    assert_allclose(shrink(np.array([0.3]), np.array([0.01])), 0.3)
 
 
 @pytest.mark.parametrize(

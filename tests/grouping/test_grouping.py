@@ -246,15 +246,6 @@ def test_a_fitted_partitioner_is_used_as_it_is(data):
     assert estimator.grouping_loss_ == pytest.approx(given.grouping_loss_, abs=0.004)
 
 
-def test_small_regions_are_warned_about(data):
-    with pytest.warns(UserWarning, match=r"single one.*larger region_ratio \(about 12\)") as record:
-        fast(method="partition", region_ratio=3).fit(data.X, data.y, y_proba=data.y_proba)
-    assert record[0].filename == __file__
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fast(method="partition").fit(data.X, data.y, y_proba=data.y_proba)
-
-
 def test_missing_values_follow_the_tags(data):
     X, y, proba = data.X[:600].copy(), data.y[:600], {"y_proba": data.y_proba[:600]}
     X[::7, 0] = np.nan
@@ -316,7 +307,7 @@ def test_classifiers_fitted_frozen_and_cross_validated():
     assert sum(region.n_samples for region in later.regions_) == 450  # half of three quarters
 
 
-def test_names_of_labels_and_features_are_told(data):
+def test_names_are_told_and_small_regions_warned_about(data):
     names = np.array(["ill", "well"])
     frame = pd.DataFrame(data.X, columns=["age", "dose"])
     named = fast(estimator=LogisticRegression(), cv=3, method="partition")
@@ -324,6 +315,12 @@ def test_names_of_labels_and_features_are_told(data):
     assert {region.event for region in named.regions_} == {"class well"}
     assert all("x0" not in r.rule and "x1" not in r.rule for r in named.regions_)
     assert any("age" in region.rule for region in named.regions_)
+    with pytest.warns(UserWarning, match=r"single one.*larger region_ratio \(about 12\)") as record:
+        fast(method="partition", region_ratio=3).fit(data.X, data.y, y_proba=data.y_proba)
+    assert record[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fast(method="partition").fit(data.X, data.y, y_proba=data.y_proba)
 
 
 @pytest.mark.parametrize("parameters", [{}, {"method": "risk"}, {"swap": True}], ids=repr)

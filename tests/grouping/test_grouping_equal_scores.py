@@ -36,6 +36,9 @@ def test_pvalues_at_the_ends():
     assert label_sum_pvalue(3.0, np.zeros(10), np.full(10, 0.5)) == 1
     few, many = (label_sum_pvalue(30.0, np.ones(400), np.full(400, 0.5), v) for v in (None, 200.0))
     assert few < 0.01 < many  # a larger variance scales the sum down
+    assert benjamini_hochberg([0.9, 0.02, 0.001, 0.03], 0.05).tolist() == [2, 1, 3]
+    assert benjamini_hochberg([0.9, 0.06], 0.05).tolist() == []
+    assert benjamini_hochberg([], 0.05).tolist() == []
 
 
 def test_statistic_is_a_regression_on_curve_and_group():
@@ -74,12 +77,6 @@ def test_harm_is_the_explained_part_of_the_grouping_loss():
         assert one.estimate == pytest.approx(one.observed - one.expected)
     assert abs(np.mean(harms) - 0.0084) < 3 * np.std(harms) / np.sqrt(40)
     assert inside >= 35  # of 40 intervals at 95 %
-
-
-def test_rule_of_benjamini_and_hochberg():
-    assert benjamini_hochberg([0.9, 0.02, 0.001, 0.03], 0.05).tolist() == [2, 1, 3]
-    assert benjamini_hochberg([0.9, 0.06], 0.05).tolist() == []
-    assert benjamini_hochberg([], 0.05).tolist() == []
 
 
 # --- groups and their rules -----------------------------------------------------------------------
@@ -124,9 +121,6 @@ def test_rules_hold_for_the_members():
         "(dose > "
         in groups.complements[[r.startswith("dose <=") for r in groups.rules].index(True)]
     )
-
-
-def test_small_groups_are_left_out():
     frame = pd.DataFrame({"kind": ["a"] * 9 + ["b"] * 40 + ["c"] * 40})
     assert groups_of(frame).rules == ["kind = b", "kind = c"]
     assert groups_of(pd.DataFrame({"x": [0.0] * 85 + [1.5] * 4})).rules == []
@@ -306,7 +300,12 @@ def test_nearly_the_same_groups_are_told_once_and_two_causes_both():
     assert rules[0].startswith("a ") and rules[1] == "b = v" and len(rules) == 2
 
 
-def test_rules_of_missing_values():
+def test_groups_of_two_features_and_of_missing_values():
+    y, score, X = caused("both signs", 4000, 0, 0.02)
+    one = differences_at_equal_scores(y, score, X).named[0]
+    assert one.n_tested < 0.6 * one.n_samples
+    assert " and " in one.rule
+    assert one.low < one.estimate < one.high and not one.low <= 0 <= one.high
     rng = np.random.default_rng(0)
     p = rng.uniform(0.2, 0.8, 3000)
     gone = rng.random(3000) < 0.3
@@ -315,14 +314,6 @@ def test_rules_of_missing_values():
     one = differences_at_equal_scores(y, p, X).named[0]
     assert (one.rule, one.direction) == ("lab is missing", "too_high")
     assert one.n_samples == one.n_tested == gone.sum()
-
-
-def test_groups_of_two_features_are_tested_on_the_other_half():
-    y, score, X = caused("both signs", 4000, 0, 0.02)
-    one = differences_at_equal_scores(y, score, X).named[0]
-    assert one.n_tested < 0.6 * one.n_samples
-    assert " and " in one.rule
-    assert one.low < one.estimate < one.high and not one.low <= 0 <= one.high
 
 
 @pytest.mark.parametrize(("n_samples", "found"), [(76, False), (80, True)])

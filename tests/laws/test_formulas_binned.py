@@ -192,10 +192,7 @@ def test_variance_of_a_mean_residual(scale):
     # equal residuals: rounding may not make a variance negative
     same = _bin_sums(np.full(7, 0.1), np.zeros(7), np.full(7, 0.3), np.array([0, 1.0]))
     assert 0 <= same.mean_variance()[0] < 1e-17
-
-
-def test_a_second_sample_of_no_weight_is_none():
-    """Effective size 1 up to 1e-9: the variance would be noise over noise."""
+    # effective size 1 up to 1e-9: the variance would be noise over noise
     score, event, edges = np.array([0.2, 0.4]), np.array([0, 1]), np.array([0.0, 1.0])
     assert _bin_sums(score, event, np.array([1, 1e-12]), edges).mean_variance()[0] == np.inf
     assert _bin_sums(score, event, np.array([1, 1e-3]), edges).mean_variance()[0] < 1
@@ -262,6 +259,9 @@ def test_defaults():
     np.testing.assert_array_equal(found.edges, same.edges)
     (other,) = reliability_bins(y, proba, strategy="uniform")
     assert not np.array_equal(found.edges, other.edges)
+    options = {"norm": "l2", "debiased": True, "labels": [0, 1, 2]}
+    with pytest.raises(ValueError, match="^debiased=True needs bins of at least two samples"):
+        calibration_error(Y3[6:8], P3[6:8], n_bins=[0, 0.34, 0.4, 1], **options)
 
 
 def test_labels_and_the_positive_class():
@@ -316,9 +316,3 @@ def test_records_of_the_bins(weight, notion):
 def test_words_of_refused_options(options, words):
     with pytest.raises(ValueError, match=words):
         calibration_error(Y3, P3, **options)
-
-
-def test_debiasing_of_lonely_samples():
-    options = {"norm": "l2", "debiased": True, "labels": [0, 1, 2]}
-    with pytest.raises(ValueError, match="^debiased=True needs bins of at least two samples"):
-        calibration_error(Y3[6:8], P3[6:8], n_bins=[0, 0.34, 0.4, 1], **options)

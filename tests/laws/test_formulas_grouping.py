@@ -565,11 +565,6 @@ def test_single_samples_of_a_level_set():
 # --- the test -------------------------------------------------------------------------------------
 
 
-def test_bonferroni():
-    assert bonferroni([0.01, 0.2, 0.5]) == pytest.approx(0.03) and bonferroni([0.9, 0.8]) == 1
-    assert bonferroni([0.4]) == 0.4 and math.isnan(bonferroni([np.nan, 0.1]))
-
-
 def pvalue_by_loops(bins, regions, forecast, residual, weight, n_permutations, rng, width):
     """The statistic by loops; draws in the order of the documentation."""
     n = len(bins)
@@ -635,17 +630,11 @@ def test_permutations_that_say_everything_or_nothing():
     # nobody to change places with
     found = permutation_pvalue(bins, regions, forecast, certain, weight, 99, rng, width=1)
     assert found == 1
+    assert bonferroni([0.01, 0.2, 0.5]) == pytest.approx(0.03) and bonferroni([0.9, 0.8]) == 1
+    assert bonferroni([0.4]) == 0.4 and math.isnan(bonferroni([np.nan, 0.1]))
 
 
 # --- the second bound -----------------------------------------------------------------------------
-
-
-def test_steps_stay_in_the_simplex():
-    """A probability falls to a twentieth of itself at the least; rows sum to one."""
-    curve = np.array([[0.4, 0.6], [0.2, 0.8]])
-    step = np.array([[0.1, -0.1], [-0.4, 0.4]])
-    np.testing.assert_array_equal(_refined(curve, 0.0 * step), curve)
-    np.testing.assert_allclose(_refined(curve, step), [[0.5, 0.5], np.array([0.01, 1.2]) / 1.21])
 
 
 def mixing_of(y, curve, paths, weight):
@@ -681,6 +670,11 @@ def test_the_best_weights():
     np.testing.assert_allclose(mixture.of(halves, rows), truth - curve, atol=1e-4)
     none = mixing_of(y, curve, halves, weight).choose(rows[:0])
     np.testing.assert_array_equal(none.weights, [0, 0])
+    # a probability falls to a twentieth of itself at the least; rows sum to one
+    curve = np.array([[0.4, 0.6], [0.2, 0.8]])
+    step = np.array([[0.1, -0.1], [-0.4, 0.4]])
+    np.testing.assert_array_equal(_refined(curve, 0.0 * step), curve)
+    np.testing.assert_allclose(_refined(curve, step), [[0.5, 0.5], np.array([0.01, 1.2]) / 1.21])
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -1046,10 +1040,7 @@ def test_the_default_model_and_one_that_says_nothing():
     problem = replace(problem_of(weighted=False), features=np.zeros((120, 2)))
     silent = fit(DummyRegressor(strategy="constant", constant=0.0), "risk")
     assert silent.pvalue == 1 and silent.lower_bound == 0 and silent.variance == 0
-
-
-def test_too_few_samples():
-    """Of the other methods tests/grouping/test_grouping.py has the words."""
+    # of the other methods tests/grouping/test_grouping.py has the words
     four = fit_risk(problem_of(4), Brier(), QuantileBins(1), LinearRegression(), OPTIONS, 0)
     assert four.n_measured == 4
     with pytest.raises(ValueError, match="^Every region has a single sample: use fewer bins"):

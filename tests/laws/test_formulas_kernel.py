@@ -222,21 +222,18 @@ def test_blocks_by_their_own_matrices(size, weighted, monkeypatch):
 # --- weights and words ----------------------------------------------------------------------------
 
 
-def test_weight_of_pairs():
-    assert pair_weight(np.array([1.0, 2, 3])) == 2 * (2 + 3 + 6)
-    rows = np.array([[1.0, 2, 3], [1, 0, 0]])
-    np.testing.assert_array_equal(pair_weight(rows), [22, 0])
-    np.testing.assert_array_equal(check_pairs(rows), [22, 0])
-    # beside a large weight small ones keep all of their digits
-    assert pair_weight(np.array([1e12, 1e-6])) == 2e6
-
-
 def test_a_block_without_pairs_counts_nothing():
     weight = np.array([1.0, 1, 1e-300, 1e-300, 2, 1, 1, 1, 1])
     h = h_by_loops(weight=weight)
     pairs = [(0, 1), (1, 0), (4, 5), (5, 4), (6, 7), (7, 6)]
     expected = mean_over(pairs, h, weight)
     assert skce("linear", sample_weight=weight) == pytest.approx(expected, rel=1e-11)
+    assert pair_weight(np.array([1.0, 2, 3])) == 2 * (2 + 3 + 6)
+    rows = np.array([[1.0, 2, 3], [1, 0, 0]])
+    np.testing.assert_array_equal(pair_weight(rows), [22, 0])
+    np.testing.assert_array_equal(check_pairs(rows), [22, 0])
+    # beside a large weight small ones keep all of their digits
+    assert pair_weight(np.array([1e12, 1e-6])) == 2e6
 
 
 def test_one_sample_may_have_all_the_weight_in_the_biased_statistic_only():

@@ -112,9 +112,6 @@ def test_a_class_without_mass_costs_nothing():
     np.testing.assert_allclose(LogLoss().loss(s, q[:, [1, 0, 2]]), [np.inf])
     np.testing.assert_array_equal(LogLoss().loss_gradient(q, s), [[1, 1 - 2, 1 - 2 / 3]])
     np.testing.assert_array_equal(LogLoss().loss_gradient(LABEL2, np.eye(2)[:1]), [[1, -np.inf]])
-
-
-def test_a_divergence_that_rounding_made_negative_is_zero():
     s = np.random.default_rng(0).dirichlet(np.ones(5), 500)
     for score in (Brier(), LogLoss(), Spherical(), Quartic()):
         assert (score.loss(s, s) - score.entropy(s)).min() <= 0
@@ -232,7 +229,7 @@ def test_logit_log_loss_of_targets_of_any_mass():
 # --- distances and objects ------------------------------------------------------------------------
 
 
-def test_distances_by_hand():
+def test_distances_and_means_by_hand():
     q, s = np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]), np.array([[0.2, 0.2, 0.6], [0.4, 0.6, 0]])
     for distance, three, two in (
         (TotalVariation(), [0.6, 0.6], 0.3),
@@ -247,6 +244,12 @@ def test_distances_by_hand():
     for p in (0.999, 0, np.nan):
         with pytest.raises(ValueError, match=f"^p must be a finite number of at least 1, got {p}"):
             Lp(p)
+    values = np.array([[1.0, 2.0], [3.0, 6.0]])
+    np.testing.assert_allclose(weighted_mean(values), [2, 4], rtol=1e-15)
+    np.testing.assert_allclose(weighted_mean(values, np.array([1.0, 3.0])), [2.5, 5], rtol=1e-15)
+    assert weighted_mean(np.array([1.0, 3.0]), np.array([3, 1])) == 1.5
+    apart = expected_divergence(Lp(1), values / 10, 0 * values, np.array([1.0, 3.0]))
+    assert type(apart) is float and apart == pytest.approx(0.5 * (0.3 + 3 * 0.9) / 4, rel=1e-14)
 
 
 def test_scores_are_compared_by_their_values():
@@ -265,12 +268,3 @@ def test_scores_are_compared_by_their_values():
             method(PAIR, PAIR)
     with pytest.raises(NotImplementedError):
         ProperScore().entropy(PAIR)
-
-
-def test_means_by_hand():
-    values = np.array([[1.0, 2.0], [3.0, 6.0]])
-    np.testing.assert_allclose(weighted_mean(values), [2, 4], rtol=1e-15)
-    np.testing.assert_allclose(weighted_mean(values, np.array([1.0, 3.0])), [2.5, 5], rtol=1e-15)
-    assert weighted_mean(np.array([1.0, 3.0]), np.array([3, 1])) == 1.5
-    apart = expected_divergence(Lp(1), values / 10, 0 * values, np.array([1.0, 3.0]))
-    assert type(apart) is float and apart == pytest.approx(0.5 * (0.3 + 3 * 0.9) / 4, rel=1e-14)

@@ -72,6 +72,9 @@ def test_accepts_what_obeys_the_laws():
     for smoother in (GlobalMean(), CrossFitted(RandomForestClassifier(3, max_depth=2), cv=3)):
         check_smoother(smoother, n_classes=(2,))
     check_notion(Evens())
+    check_smoother(IsotonicSmoother(), n_classes=(2, 3))
+    with pytest.raises(AssertionError, match="refuses every number"):
+        check_smoother(IsotonicSmoother(), n_classes=(3, 4))
 
 
 # --- planted defects: scores ------------------------------------------------------------------
@@ -299,12 +302,6 @@ class NanAtCorners(UniformBins):
 def test_rejects_smoothers(smoother, law):
     with pytest.raises(AssertionError, match=law):
         check_smoother(smoother)
-
-
-def test_a_smoother_may_refuse_some_numbers_of_classes_but_not_all():
-    check_smoother(IsotonicSmoother(), n_classes=(2, 3))
-    with pytest.raises(AssertionError, match="refuses every number"):
-        check_smoother(IsotonicSmoother(), n_classes=(3, 4))
 
 
 # --- planted defects: notions -----------------------------------------------------------------

@@ -85,7 +85,7 @@ def test_the_area_by_pairs_and_its_weights():
     assert found.estimate == pytest.approx(np.mean(drawn), abs=4 * np.std(drawn) / np.sqrt(2000))
 
 
-def test_weights_average():
+def test_weights_average_and_certain_forecasts():
     weight = np.array([2, 1, 0, 3, 1])
     found = expected_performance(P, sample_weight=weight)
     repeated = expected_performance(np.repeat(P, weight))
@@ -94,9 +94,6 @@ def test_weights_average():
         one, two = getattr(found, name), getattr(repeated, name)
         assert one.estimate == pytest.approx(two.estimate, abs=1e-12)
         assert one.standard_error > two.standard_error  # a weight of 2 is not two labels
-
-
-def test_certain_forecasts_and_several_classes():
     sure = expected_performance([0.0, 0.0, 1.0])
     assert [getattr(sure, name).estimate for name in METRICS] == [1, 0, 0, 1]
     assert sure.accuracy.low == sure.accuracy.high == 1
@@ -122,14 +119,6 @@ def test_the_same_forecasts_give_what_their_labels_gave(classes):
         assert adjusted[name].estimate == pytest.approx(value, abs=1e-10)
 
 
-def test_an_over_confident_window_lowers_the_expectation():
-    y, p = world(1, 2000, slope=0.5)
-    found = expected_performance(world(2, 1000)[1], labelled=(y, p))
-    for name, sign in (("accuracy", 1), ("auc", 1), ("brier", -1), ("log_loss", -1)):
-        assert sign * (getattr(found, name).estimate - found.adjusted[name].estimate) > 0.01
-        assert found.adjusted[name].standard_error > getattr(found, name).standard_error
-
-
 def test_weights_labels_and_order_of_the_labelled_window():
     (y, p), new = world(3, slope=0.7), world(4)[1]
     weight = np.random.default_rng(0).integers(0, 3, 400)
@@ -153,7 +142,7 @@ def test_weights_labels_and_order_of_the_labelled_window():
             assert other.adjusted[name].low == pytest.approx(found.adjusted[name].low, abs=1e-9)
 
 
-def test_what_does_not_exist_in_the_labelled_window_is_left_out():
+def test_over_confident_and_small_windows():
     y, p = world(5, 100)
     p = np.append(p, [0.0, 1.0])
     wrong = expected_performance(p, labelled=(np.append(y, [1, 1]), p))  # the forecast 0 was wrong
@@ -162,6 +151,11 @@ def test_what_does_not_exist_in_the_labelled_window_is_left_out():
     assert set(none.adjusted) == {"accuracy", "brier", "log_loss"}
     assert none.auc is not None
     assert all(np.isfinite([one.low, one.high]).all() for one in none.adjusted.values())
+    y, p = world(1, 2000, slope=0.5)
+    found = expected_performance(world(2, 1000)[1], labelled=(y, p))
+    for name, sign in (("accuracy", 1), ("auc", 1), ("brier", -1), ("log_loss", -1)):
+        assert sign * (getattr(found, name).estimate - found.adjusted[name].estimate) > 0.01
+        assert found.adjusted[name].standard_error > getattr(found, name).standard_error
 
 
 def test_the_text_and_the_table_say_what_is_not_seen():

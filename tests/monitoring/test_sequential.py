@@ -260,13 +260,18 @@ def test_bad_parameters(parameters, words):
         SequentialCalibrationTest(**parameters).partial_fit([0, 1], [0.2, 0.7])
 
 
-def test_labels_that_need_a_list():
+def test_labels_that_need_a_list_and_the_path():
     with pytest.raises(ValueError, match="labels must list the classes"):
         SequentialCalibrationTest().partial_fit(["no", "yes"], [0.2, 0.7])
     test = SequentialCalibrationTest(["no", "yes"]).partial_fit(["no"], [0.2])
     assert test.classes_.tolist() == ["no", "yes"]
     assert SequentialCalibrationTest().partial_fit([True], [0.2]).classes_.tolist() == [False, True]
     assert SequentialCalibrationTest().partial_fit([1], [0.2]).n_samples_seen_ == 1
+    y, p = binary(9001, "calibrated", np.random.default_rng(0))
+    test = SequentialCalibrationTest().partial_fit(y, p)
+    path = test.path_
+    assert len(path) <= 2002 and path[0].tolist() == [0, 0]
+    assert path[-1].tolist() == [9001, test.log_e_value_] and (np.diff(path[:, 0]) > 0).all()
 
 
 @pytest.mark.parametrize("kind", [SequentialCalibrationTest, CalibrationMonitor])
@@ -278,14 +283,6 @@ def test_before_the_first_sample_and_fit(kind):
             call()
     stream.partial_fit([0, 1], [0.2, 0.7])
     assert stream.fit([0], [0.5]).n_samples_seen_ == 1
-
-
-def test_the_path_has_few_points_and_the_last_one():
-    y, p = binary(9001, "calibrated", np.random.default_rng(0))
-    test = SequentialCalibrationTest().partial_fit(y, p)
-    path = test.path_
-    assert len(path) <= 2002 and path[0].tolist() == [0, 0]
-    assert path[-1].tolist() == [9001, test.log_e_value_] and (np.diff(path[:, 0]) > 0).all()
 
 
 @pytest.mark.parametrize("notion", NOTIONS)

@@ -333,6 +333,8 @@ def test_warnings_name_the_line_of_the_user():
     with pytest.warns(ConvergenceWarning, match="PlattScaling: in 1 of 1 problems") as caught:
         s.PlattScaling().fit_sketch(sketch_of(score, [0, 0, 1, 1]))
     assert caught[0].filename == __file__
+    # a kernel whose bandwidth is chosen leaves each sample out
+    assert not hasattr(s.KernelRecalibrator(), "fit_sketch")
 
 
 def test_a_fit_forgets_the_one_before_and_does_not_change_the_sketch():
@@ -410,8 +412,3 @@ def test_parameters_are_checked_as_in_fit(recalibrator):
         recalibrator.fit(*BINARY)
     with pytest.raises(ValueError, match=f"^{re.escape(str(expected.value))}$"):
         recalibrator.fit_sketch(sketch_of(*BINARY))
-
-
-def test_who_needs_the_samples_has_no_such_method():
-    """A kernel whose bandwidth is chosen leaves each sample out."""
-    assert not hasattr(s.KernelRecalibrator(), "fit_sketch")

@@ -151,23 +151,6 @@ def test_calibrated_forecasts_are_left_alone(n_seeds, n_samples):
     assert not np.array(moved)[identity].any()
 
 
-def test_calibration_alone_is_corrected_plainly():
-    data = make_tempered_simplex(2000, 2, score_temperature=0.5, random_state=0)
-    X = np.random.default_rng(0).normal(size=(2000, 2))
-    fitted = s.GroupRecalibrator(s.TemperatureScaling()).fit(data.y_proba, data.y, features=X)
-    assert fitted.chosen_ == "plain" and fitted.injective_ and fitted.preserves_argmax_
-    expected = s.TemperatureScaling().fit(data.y_proba, data.y).predict_proba(data.y_proba)
-    np.testing.assert_allclose(fitted.predict_proba(data.y_proba, features=X), expected, rtol=1e-9)
-    assert fitted.gain_ == fitted.plain_gain_ and fitted.plain_gain_.low > 0
-    assert fitted.feature_gain_.low <= 0
-
-
-def test_few_samples_change_nothing():
-    fitted = s.GroupRecalibrator().fit([0.2, 0.9, 0.4], [1, 0, 1], features=["a", "b", "a"])
-    assert fitted.identity_ and fitted.gain_.estimate == 0
-    np.testing.assert_array_equal(fitted.predict_proba([0.3], features=["a"]), [[0.7, 0.3]])
-
-
 @pytest.mark.parametrize("kind", ["features", "groups"])
 def test_monotone_in_the_forecast(kind):
     """With equal features, on a grid of forecasts."""
@@ -188,13 +171,21 @@ def test_monotone_in_the_forecast(kind):
     assert kind == "groups" or falls[False] < -1e-3
 
 
-def test_a_plain_recalibrator_that_is_not_increasing_is_not_used_with_monotone():
+def test_plain_recalibrators():
     p, y, group, _ = grouped()
     steps = s.GroupRecalibrator(s.IsotonicRecalibrator(), monotone=True).fit(p, y, features=group)
     assert isinstance(steps.plain_, s.IdentityRecalibrator) and steps.plain_gain_.estimate == 0
     strict = s.IsotonicRecalibrator(strict=True)
     fitted = s.GroupRecalibrator(strict, monotone=True).fit(p, y, features=group)
     assert isinstance(fitted.plain_, s.IsotonicRecalibrator)
+    data = make_tempered_simplex(2000, 2, score_temperature=0.5, random_state=0)
+    X = np.random.default_rng(0).normal(size=(2000, 2))
+    fitted = s.GroupRecalibrator(s.TemperatureScaling()).fit(data.y_proba, data.y, features=X)
+    assert fitted.chosen_ == "plain" and fitted.injective_ and fitted.preserves_argmax_
+    expected = s.TemperatureScaling().fit(data.y_proba, data.y).predict_proba(data.y_proba)
+    np.testing.assert_allclose(fitted.predict_proba(data.y_proba, features=X), expected, rtol=1e-9)
+    assert fitted.gain_ == fitted.plain_gain_ and fitted.plain_gain_.low > 0
+    assert fitted.feature_gain_.low <= 0
 
 
 def test_unseen_groups_get_the_plain_correction_and_missing_ones_are_a_group():
@@ -266,7 +257,7 @@ def test_weights(kind):
     assert np.abs(plain.predict_proba(p, features=features) - expected).max() > 1e-4
 
 
-def test_labels_of_probability_zero():
+def test_labels_of_probability_zero_and_few_samples():
     """The gain of the log loss is infinite, and the corrected forecasts are probabilities."""
     p, y, group, _ = grouped(1000)
     p[:3], y[:3] = 0.0, 1
@@ -274,6 +265,9 @@ def test_labels_of_probability_zero():
     assert fitted.gain_.estimate == np.inf and np.isfinite(fitted.loss_after_)
     found = fitted.predict_proba(p, features=group)
     assert (found > 0).all() and np.isfinite(found).all()
+    fitted = s.GroupRecalibrator().fit([0.2, 0.9, 0.4], [1, 0, 1], features=["a", "b", "a"])
+    assert fitted.identity_ and fitted.gain_.estimate == 0
+    np.testing.assert_array_equal(fitted.predict_proba([0.3], features=["a"]), [[0.7, 0.3]])
 
 
 P, Y, GROUP, _ = grouped(200)

@@ -98,6 +98,10 @@ def test_names_of_labels():
     assert [band.event for band in given] == [band.event for band in bands]
     with pytest.raises(ValueError, match="columns of y_proba are named"):
         check_problem(frame, pd.DataFrame(P, columns=names[::-1]), Multilabel())
+    check_notion(Multilabel())
+    assert repr(Multilabel("sum")) == "Multilabel(reduce='sum')"
+    with pytest.raises(ValueError, match="reduce must be 'mean' or 'sum'"):
+        Multilabel("max")
 
 
 @pytest.mark.parametrize(
@@ -165,16 +169,6 @@ def test_intervals_cover_and_the_level_of_the_test(metric):
     assert covered >= 33
 
 
-def test_the_kernel_test():
-    y, forecast, _ = world(400, 0)
-    assert s.kernel_calibration_test(y, forecast, notion=NOTION, random_state=0).rejects()
-    levels = [
-        s.kernel_calibration_test(y, truth, notion=NOTION, random_state=0).pvalue
-        for y, _, truth in (world(200, seed) for seed in range(60))
-    ]
-    assert np.mean(np.array(levels) < 0.1) < 0.1 + 3 * np.sqrt(0.09 / 60)
-
-
 @pytest.mark.parametrize(
     "one", [None, s.TemperatureScaling(), s.IsotonicRecalibrator(), s.ModelAverageScaling()]
 )
@@ -205,7 +199,7 @@ def test_the_recalibrator_of_lists_frames_and_jobs():
         named.predict_proba(P[:, :2])
 
 
-def test_the_recalibrator_reduces_the_error():
+def test_the_kernel_test_and_the_error_that_is_left():
     y, forecast, _ = world(4000, 0)
     recalibrator = s.MultilabelRecalibrator().fit(forecast[:2000], y[:2000])
     after = recalibrator.predict_proba(forecast[2000:])
@@ -213,6 +207,13 @@ def test_the_recalibrator_reduces_the_error():
         s.proper_calibration_error(y[2000:], p, notion=NOTION) for p in (forecast[2000:], after)
     ]
     assert errors[1] < 0.1 * errors[0]
+    y, forecast, _ = world(400, 0)
+    assert s.kernel_calibration_test(y, forecast, notion=NOTION, random_state=0).rejects()
+    levels = [
+        s.kernel_calibration_test(y, truth, notion=NOTION, random_state=0).pvalue
+        for y, _, truth in (world(200, seed) for seed in range(60))
+    ]
+    assert np.mean(np.array(levels) < 0.1) < 0.1 + 3 * np.sqrt(0.09 / 60)
 
 
 def test_a_panel_for_each_label():
@@ -235,13 +236,6 @@ def test_the_grouping_loss_and_its_scorer():
     regions = s.GroupingLossEstimator(MODEL, notion=NOTION, method="partition", n_permutations=0)
     events = {region.event for region in regions.fit(X_NEW, LABELS).regions_}
     assert events and events <= {f"label {k}" for k in range(3)}
-
-
-def test_the_laws_of_notions():
-    check_notion(Multilabel())
-    assert repr(Multilabel("sum")) == "Multilabel(reduce='sum')"
-    with pytest.raises(ValueError, match="reduce must be 'mean' or 'sum'"):
-        Multilabel("max")
 
 
 @pytest.mark.parametrize("function", [s.calibration_error, s.proper_calibration_error])

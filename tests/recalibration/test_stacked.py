@@ -155,11 +155,17 @@ def test_groups_and_given_folds():
     assert part.weights_ == alone.weights_
 
 
-def test_soft_labels_say_more_than_labels():
+def test_soft_labels_and_zeros():
     S, y, C = world("overconfident", 400)
     hard = s.StackedRecalibrator().fit(S, y)
     exact = s.StackedRecalibrator().fit(S, C)
     assert excess(exact.predict_proba(S), C) < excess(hard.predict_proba(S), C)
+    rng = np.random.default_rng(0)
+    p = rng.integers(0, 6, 400) / 5  # votes of five neighbours
+    y = (rng.random(400) < 0.2 + 0.6 * p).astype(int)
+    stack = s.StackedRecalibrator().fit(p, y)
+    assert np.isfinite(stack.loss_after_) and stack.loss_before_ == np.inf
+    assert stack.predict_proba([0.0, 1.0]).min() > 0.05
 
 
 def test_few_samples_of_a_class_and_few_samples():
@@ -175,15 +181,6 @@ def test_few_samples_of_a_class_and_few_samples():
     for one in (few, s.StackedRecalibrator().fit_sketch(sketch)):
         assert one.weights_ == {"IdentityRecalibrator": 1.0}
     np.testing.assert_array_equal(few.predict_proba(S), S)
-
-
-def test_zeros_cost_nothing_infinite():
-    rng = np.random.default_rng(0)
-    p = rng.integers(0, 6, 400) / 5  # votes of five neighbours
-    y = (rng.random(400) < 0.2 + 0.6 * p).astype(int)
-    stack = s.StackedRecalibrator().fit(p, y)
-    assert np.isfinite(stack.loss_after_) and stack.loss_before_ == np.inf
-    assert stack.predict_proba([0.0, 1.0]).min() > 0.05
 
 
 def test_sketches_have_nearly_the_same_mixture():

@@ -161,12 +161,6 @@ def test_names_are_refused(make):
             summarize(frame, by=wrong, **ANIMALS)
 
 
-def test_missing_labels():
-    columns = changed("animal", 3, None, object)
-    with pytest.raises(ValueError, match="'animal' has missing values"):
-        summarize(pl.DataFrame(columns, strict=False), **ANIMALS)
-
-
 def test_without_narwhals(monkeypatch):
     monkeypatch.setattr(frames, "_narwhals", lambda: None)  # new scikit-learn cannot be without it
     columns = data()
@@ -192,6 +186,9 @@ def test_other_objects_are_refused(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ValueError, match="frame must be a data frame .* got dict"):
         summarize({"p": [0.5]}, y_true="y", y_proba="p")
+    columns = changed("animal", 3, None, object)
+    with pytest.raises(ValueError, match="'animal' has missing values"):
+        summarize(pl.DataFrame(columns, strict=False), **ANIMALS)
 
 
 @pytest.mark.slow
