@@ -305,7 +305,7 @@ def run_lengths(n, alpha, seed):
 
 
 @pytest.mark.parametrize(
-    ("n", "alpha"), [(15_000, 0.01), pytest.param(200_000, 1 / 500, marks=pytest.mark.slow)]
+    ("n", "alpha"), [(9000, 0.01), pytest.param(200_000, 1 / 500, marks=pytest.mark.slow)]
 )
 def test_the_mean_run_length(n, alpha):
     """At least 1 / alpha up to 3 standard errors."""
