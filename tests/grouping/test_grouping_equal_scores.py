@@ -121,6 +121,7 @@ def test_rules_hold_for_the_members():
         "(dose > "
         in groups.complements[[r.startswith("dose <=") for r in groups.rules].index(True)]
     )
+    # small groups are left out
     frame = pd.DataFrame({"kind": ["a"] * 9 + ["b"] * 40 + ["c"] * 40})
     assert groups_of(frame).rules == ["kind = b", "kind = c"]
     assert groups_of(pd.DataFrame({"x": [0.0] * 85 + [1.5] * 4})).rules == []

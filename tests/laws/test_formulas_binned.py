@@ -246,7 +246,7 @@ def test_errors_by_loops(notion, strategy, n_bins, weighted):
         assert error(norm="max") == pytest.approx(max(largest), rel=1e-12)
 
 
-def test_defaults():
+def test_defaults_and_lonely_samples():
     y, proba = np.tile(Y3, 6), np.tile(P3, (6, 1))  # enough samples for several automatic bins
     explicit = {"norm": "l1", "squared": False, "notion": "top_label", "n_bins": "auto"}
     explicit |= {"strategy": "quantile", "debiased": False, "reduce": "mean"}

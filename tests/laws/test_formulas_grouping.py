@@ -1021,7 +1021,7 @@ def test_one_problem_with_a_model(score):
     assert same.lower_bound == found.lower_bound and same.pvalue == found.pvalue
 
 
-def test_the_default_model_and_one_that_says_nothing():
+def test_the_default_model_one_that_says_nothing_and_few_samples():
     problem = problem_of()
 
     def fit(partitioner, method):

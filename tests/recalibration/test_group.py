@@ -172,6 +172,7 @@ def test_monotone_in_the_forecast(kind):
 
 
 def test_plain_recalibrators():
+    """With `monotone` only increasing ones; calibration alone is corrected plainly."""
     p, y, group, _ = grouped()
     steps = s.GroupRecalibrator(s.IsotonicRecalibrator(), monotone=True).fit(p, y, features=group)
     assert isinstance(steps.plain_, s.IdentityRecalibrator) and steps.plain_gain_.estimate == 0

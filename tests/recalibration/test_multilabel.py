@@ -87,7 +87,7 @@ def test_weights_the_order_of_rows_and_one_label(function, options):
     assert one == pytest.approx(function(LABELS[:, 0], P[:, 0], **options))
 
 
-def test_names_of_labels():
+def test_names_of_labels_and_the_notion():
     names = ["sky", "sea", "sand"]
     frame = pd.DataFrame(LABELS, columns=names)
     problem = check_problem(frame, P, Multilabel())
@@ -200,6 +200,7 @@ def test_the_recalibrator_of_lists_frames_and_jobs():
 
 
 def test_the_kernel_test_and_the_error_that_is_left():
+    """A tenth of the error at the most; the level of the test within 3 standard errors."""
     y, forecast, _ = world(4000, 0)
     recalibrator = s.MultilabelRecalibrator().fit(forecast[:2000], y[:2000])
     after = recalibrator.predict_proba(forecast[2000:])
