@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+from grids import covering
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification
@@ -211,17 +212,20 @@ def test_folds_that_lack_a_class(data):
     assert model.fit(X, y).predict_proba(X_new).shape == (len(X_new), 3)
 
 
-@pytest.mark.parametrize("ensemble", [False, True])
 @pytest.mark.parametrize(
-    "cv", [RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0), TimeSeriesSplit(3)]
+    ("cv", "ensemble", "recalibrator"),
+    covering(
+        [RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0), TimeSeriesSplit(3)],
+        [False, True],
+        ["auto", "select"],
+    ),
 )
-def test_repeated_and_partial_splitters(data, cv, ensemble):
+def test_repeated_and_partial_splitters(data, cv, ensemble, recalibrator):
     X, y, X_new, _ = data
-    candidates = [s.TemperatureScaling(), s.PlattScaling()]
-    given = GaussianNB(), "select"
+    options = {"ensemble": ensemble, "candidates": [s.TemperatureScaling(), s.VectorScaling()]}
     one_shot = (fold for fold in list(cv.split(X, y)))
     model, again = (
-        RecalibratedClassifierCV(*given, cv=folds, ensemble=ensemble, candidates=candidates)
+        RecalibratedClassifierCV(GaussianNB(), recalibrator, cv=folds, **options)
         for folds in (cv, one_shot)
     )
     assert np.isfinite(model.fit(X, y).predict_proba(X_new)).all()

@@ -112,9 +112,9 @@ def test_the_loss_of_a_random_part(monkeypatch):
     for seed in range(60):
         proba, y = samples(4000, 2, seed=seed)
         few = s.PlattScaling(labels=[0, 1]).fit_chunks(cut(1000, proba, y))
-        test, truth = samples(8000, 2, seed=1000 + seed)
+        test, truth = samples(9000, 2, seed=1000 + seed)
         best = s.PlattScaling().fit(test, truth)
-        loss = [-np.log(one.predict_proba(test)[np.arange(8000), truth]) for one in (few, best)]
+        loss = [-np.log(one.predict_proba(test)[np.arange(9000), truth]) for one in (few, best)]
         losses.append(np.mean(loss[0] - loss[1]))
     error = np.std(losses, ddof=1) / np.sqrt(60)
     assert np.mean(losses) == pytest.approx(2 / 800, abs=3 * error)
