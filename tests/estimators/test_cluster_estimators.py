@@ -38,9 +38,6 @@ def clustered(n_clusters, seed, size=20, gap=0.0, spread=1.3):
     return X, y, np.mean(frequency, axis=0), cluster
 
 
-# --- folds ----------------------------------------------------------------------------------------
-
-
 def whole(folds, cluster):
     return all(not set(cluster[train]) & set(cluster[test]) for train, test in folds)
 
@@ -58,28 +55,17 @@ def test_numbers_of_folds_mean_folds_of_whole_clusters():
 
 
 def test_a_splitter_gets_the_clusters():
+    """Also by metadata routing."""
     X, y, _, cluster = clustered(30, 1)
-    by_number = CalibrationErrorEstimator(LogisticRegression(), cv=4).fit(X, y, groups=cluster)
-    same = CalibrationErrorEstimator(LogisticRegression(), cv=StratifiedGroupKFold(4))
-    same.fit(X, y, groups=cluster)
-    assert by_number.confidence_interval_ == same.confidence_interval_
-    other = CalibrationErrorEstimator(LogisticRegression(), cv=GroupKFold(4))
-    assert other.fit(X, y, groups=cluster).calibration_error_ != same.calibration_error_
 
+    def interval(cv):
+        estimator = CalibrationErrorEstimator(LogisticRegression(), cv=cv)
+        return estimator.fit(X, y, groups=cluster).confidence_interval_
 
-def test_metadata_routing_gives_the_clusters_to_the_splitter():
-    X, y, _, cluster = clustered(30, 2)
-    expected = CalibrationErrorEstimator(LogisticRegression(), cv=GroupKFold(4))
-    expected.fit(X, y, groups=cluster)
+    assert interval(4) == interval(StratifiedGroupKFold(4)) != interval(GroupKFold(4))
     with sklearn.config_context(enable_metadata_routing=True):
-        for cv in (GroupKFold(4), 4):
-            found = CalibrationErrorEstimator(LogisticRegression(), cv=cv)
-            found.fit(X, y, groups=cluster)
-            if cv != 4:
-                assert found.confidence_interval_ == expected.confidence_interval_
-
-
-# --- the calibration error ------------------------------------------------------------------------
+        routed = [interval(cv) for cv in (GroupKFold(4), 4)]
+    assert routed == [interval(GroupKFold(4)), interval(4)]
 
 
 @pytest.mark.parametrize("options", [{}, {"loss": "log"}])
@@ -125,9 +111,6 @@ def test_a_smoother_does_not_see_the_cluster_of_a_sample(smoother):
     )
     assert blind.calibration_error_ < 0.01
     assert seeing.calibration_error_ > blind.calibration_error_ + 0.01
-
-
-# --- the grouping loss ----------------------------------------------------------------------------
 
 
 def test_halves_are_of_whole_clusters():
@@ -191,24 +174,21 @@ def test_no_grouping_loss_is_found_where_only_clusters_differ():
     assert rejected["clusters"] <= 6
 
 
-@pytest.mark.parametrize("method", ["partition", "risk"])
-def test_a_grouping_loss_is_found(method):
-    X, y, proba, cluster = clustered(200, 7, gap=1.5, spread=0.7)
-    estimator = GroupingLossEstimator(method=method, n_bins=4, random_state=0)
-    fitted = estimator.fit(X, y, y_proba=proba, groups=cluster)
-    assert fitted.pvalue_ <= 0.05 and fitted.grouping_loss_ > 0
-    assert fitted.confidence_interval_[0] < fitted.grouping_loss_ < fitted.confidence_interval_[1]
-
-
-def test_given_regions_and_swapped_halves():
+def test_a_grouping_loss_is_found():
+    """By a partition, a model, given regions and swapped halves."""
     X, y, proba, cluster = clustered(120, 8, gap=1.5, spread=0.7)
-    given = GroupingLossEstimator(n_bins=4).fit(
-        X, y, y_proba=proba, regions=X[:, 1] > 0, groups=cluster
-    )
-    assert given.grouping_loss_ > 0.02 and given.pvalue_ <= 0.01
-    swapped = GroupingLossEstimator(n_bins=4, swap=True, n_permutations=49)
-    assert swapped.fit(X, y, y_proba=proba, groups=cluster).grouping_loss_ > 0
-    plain = GroupingLossEstimator(n_bins=4).fit(X, y, y_proba=proba, regions=X[:, 1] > 0)
+
+    def fitted(groups=cluster, regions=None, **options):
+        estimator = GroupingLossEstimator(n_bins=4, n_permutations=49, random_state=0, **options)
+        return estimator.fit(X, y, y_proba=proba, regions=regions, groups=groups)
+
+    for options in ({"method": "partition"}, {"method": "risk"}, {"regions": X[:, 1] > 0}):
+        found = fitted(**options)
+        assert found.pvalue_ <= 0.05 and found.grouping_loss_ > 0
+        assert found.confidence_interval_[0] < found.grouping_loss_ < found.confidence_interval_[1]
+    assert found.grouping_loss_ > 0.02
+    assert fitted(method="partition", swap=True).grouping_loss_ > 0
+    plain = fitted(None, regions=X[:, 1] > 0)
     own = {(r.level_set, r.rule): r.high - r.low for r in plain.regions_}
-    for region in given.regions_:
+    for region in found.regions_:
         assert region.high - region.low >= 0.999 * own[region.level_set, region.rule]

@@ -109,9 +109,7 @@ def test_ensemble_by_hand(data):
 @pytest.mark.parametrize(
     "recalibrator",
     [
-        s.IdentityRecalibrator(),
         s.VectorScaling(shrinkage=10),
-        s.LabelFrequency(),
         s.KernelRecalibrator(bandwidth=0.1),
         make_pipeline(s.TemperatureScaling(), s.IsotonicRecalibrator()),
         make_pipeline("passthrough", s.PlattScaling()),
@@ -135,35 +133,37 @@ def test_any_recalibrator(data, recalibrator, ensemble):
 
 def test_what_is_no_recalibrator_is_refused(data):
     X, y, X_new, _ = data
+    make = RecalibratedClassifierCV
     for wrong in (StandardScaler(), "spline", s.TemperatureScaling, make_pipeline("passthrough")):
         with pytest.raises(ValueError, match=r"must have fit\(P, y\) and predict_proba\(P\)"):
-            RecalibratedClassifierCV(GaussianNB(), wrong).fit(X, y)
+            make(GaussianNB(), wrong).fit(X, y)
     with pytest.raises(ValueError, match=r"Each row of Broken.predict_proba\(P\) must sum to 1"):
-        RecalibratedClassifierCV(GaussianNB(), Broken()).fit(X, y).predict_proba(X_new)
-    with pytest.raises(ValueError, match="ensemble must be True or False"):
-        RecalibratedClassifierCV(GaussianNB(), ensemble="auto").fit(X, y)
+        make(GaussianNB(), Broken()).fit(X, y).predict_proba(X_new)
     with pytest.raises(ValueError, match="candidates must be a list"):
-        RecalibratedClassifierCV(GaussianNB(), "auto", candidates=[]).fit(X, y)
+        make(GaussianNB(), "auto", candidates=[]).fit(X, y)
+    with pytest.raises(ValueError, match=r"RecalibratedClassifierCV\(FrozenEstimator\(clf\)\)"):
+        make(GaussianNB().fit(X, y), cv="prefit").fit(X, y)
     with pytest.raises(NotFittedError):
-        RecalibratedClassifierCV(GaussianNB()).predict(X)
+        make(GaussianNB()).predict(X)
 
 
 def test_frozen_classifiers(data):
     X, y, X_new, y_new = data
     classifier = GaussianNB().fit(X, NAMES[y])
-    model = RecalibratedClassifierCV(FrozenEstimator(classifier), "temperature", ensemble=True)
-    model = clone(model)
+    model = clone(
+        RecalibratedClassifierCV(FrozenEstimator(classifier), "temperature", ensemble=True)
+    )
     model.fit(X_new, NAMES[y_new])
     expected = s.TemperatureScaling().fit(classifier.predict_proba(X_new), y_new)
     assert model.recalibrator_.temperature_ == expected.temperature_
     assert model.estimator_.estimator is classifier
+    short = GaussianNB().fit(X[y < 2], NAMES[y[y < 2]])
     with pytest.raises(ValueError, match=r"y contains 'cat', but the classes of the frozen"):
-        short = GaussianNB().fit(X[y < 2], NAMES[y[y < 2]])
         RecalibratedClassifierCV(FrozenEstimator(short)).fit(X_new, NAMES[y_new])
     with pytest.raises(NotFittedError, match="not fitted: fit it on other data before"):
         RecalibratedClassifierCV(FrozenEstimator(GaussianNB())).fit(X, y)
     with pytest.warns(UserWarning, match="FrozenEstimator"):
-        RecalibratedClassifierCV(classifier).fit(X, y)
+        RecalibratedClassifierCV(classifier, "platt").fit(X, y)
 
 
 @pytest.mark.parametrize(
@@ -172,11 +172,9 @@ def test_frozen_classifiers(data):
         None,
         s.BetaCalibration(labels=["will", "be", "replaced"]),
         make_pipeline(s.TemperatureScaling(), make_pipeline(s.MatrixScaling(shrinkage=10))),
-        s.QuadraticScaling(),
         s.HistogramBinning(n_bins=5),
         Halfway(),
         log_probabilities(),
-        "auto",
     ],
     ids=lambda recalibrator: type(recalibrator).__name__,
 )
@@ -224,14 +222,15 @@ def test_folds_that_lack_a_class(data):
 )
 def test_repeated_and_partial_splitters(data, cv, ensemble, recalibrator):
     X, y, X_new, _ = data
-    model = RecalibratedClassifierCV(GaussianNB(), recalibrator, cv=cv, ensemble=ensemble)
+    options = {"ensemble": ensemble, "candidates": [s.TemperatureScaling(), s.VectorScaling()]}
+    one_shot = (fold for fold in list(cv.split(X, y)))
+    model, again = (
+        RecalibratedClassifierCV(GaussianNB(), recalibrator, cv=folds, **options)
+        for folds in (cv, one_shot)
+    )
     assert np.isfinite(model.fit(X, y).predict_proba(X_new)).all()
     assert len(model.estimators_) == (cv.get_n_splits() if ensemble else 1)
-    one_shot = (fold for fold in list(cv.split(X, y)))
-    again = RecalibratedClassifierCV(
-        GaussianNB(), recalibrator, cv=one_shot, ensemble=ensemble
-    ).fit(X, y)
-    np.testing.assert_array_equal(again.predict_proba(X_new), model.predict_proba(X_new))
+    np.testing.assert_array_equal(again.fit(X, y).predict_proba(X_new), model.predict_proba(X_new))
 
 
 def test_data_frames_of_pipelines_and_sparse_features(data):
@@ -247,23 +246,20 @@ def test_data_frames_of_pipelines_and_sparse_features(data):
 
 def test_grid_search_tunes_nested_parameters(data):
     X, y, *_ = data
-    model = RecalibratedClassifierCV(
-        GaussianNB(), make_pipeline(s.TemperatureScaling(), s.IdentityRecalibrator()), cv=3
-    )
+    chain = make_pipeline(s.TemperatureScaling(), s.IdentityRecalibrator())
     grid = [
         {
             "estimator__var_smoothing": [1e-9, 0.1],
             "recalibrator__identityrecalibrator": [s.IdentityRecalibrator(), s.PlattScaling()],
             "ensemble": [True, False],
         },
-        {"recalibrator": ["select", s.LabelFrequency()]},
+        {"recalibrator": [s.LabelFrequency()]},
         {"recalibrator": [s.VectorScaling()], "recalibrator__shrinkage": [1.0, 1e4]},
     ]
-    search = GridSearchCV(
-        model, grid, scoring="neg_log_loss", cv=3, n_jobs=2, error_score="raise"
-    ).fit(X, NAMES[y])
-    scores = search.cv_results_["mean_test_score"]
-    assert len(scores) == 12 and np.isfinite(scores).all() and len(set(scores)) > 8
+    model = RecalibratedClassifierCV(GaussianNB(), chain, cv=3)
+    search = GridSearchCV(model, grid, scoring="neg_log_loss", cv=3, error_score="raise")
+    scores = search.fit(X, NAMES[y]).cv_results_["mean_test_score"]
+    assert len(scores) == 11 and np.isfinite(scores).all() and len(set(scores)) > 8
     assert search.classes_.tolist() == NAMES.tolist()
 
 
@@ -321,9 +317,8 @@ def test_weights_that_the_classifier_refuses_go_to_the_recalibrator(data):
     with sklearn.config_context(enable_metadata_routing=True):
         refused = GaussianNB().set_fit_request(sample_weight=False)
         only = RecalibratedClassifierCV(refused, "temperature").fit(X, y, sample_weight=weight)
-        RecalibratedClassifierCV().fit(X, y, sample_weight=weight)  # the default asks for them
-        frozen = RecalibratedClassifierCV(FrozenEstimator(GaussianNB().fit(X, y)))
-        frozen.fit(X, y, sample_weight=weight)
+        for classifier in (None, FrozenEstimator(GaussianNB().fit(X, y))):  # the default asks
+            RecalibratedClassifierCV(classifier, "beta").fit(X, y, sample_weight=weight)
     np.testing.assert_array_equal(only.estimator_.theta_, GaussianNB().fit(X, y).theta_)
     assert only.recalibrator_.temperature_ != unweighted.recalibrator_.temperature_
 
@@ -339,24 +334,25 @@ def chosen(P, y, candidates=None, n_folds=5, **options):
 
 def test_leave_it_and_recalibrate_it():
     for n_classes, repetitions in ((2, 3), (3, 1)):
-        left = 0
-        for seed in range(repetitions):
-            good = make_tempered_simplex(300, n_classes, score_temperature=0.9, random_state=seed)
-            left += chosen(good.posterior, good.y)[0].chosen == "IdentityRecalibrator"
-        assert left >= 0.6 * repetitions
+        worlds = [
+            make_tempered_simplex(300, n_classes, score_temperature=0.9, random_state=seed)
+            for seed in range(repetitions)
+        ]
+        left = [chosen(good.posterior, good.y)[0].chosen for good in worlds]
+        assert left.count("IdentityRecalibrator") >= 0.6 * repetitions
         for loss in ("log", "brier"):
-            right = 0
-            for seed in range(3):
+            names = []
+            for seed in range(2):
                 bad = make_tempered_simplex(
-                    1000, n_classes, score_temperature=0.4, random_state=seed
+                    700, n_classes, score_temperature=0.4, random_state=seed
                 )
                 record, recalibrator = chosen(bad.y_proba, bad.y, loss=loss)
-                right += record.chosen == "TemperatureScaling"  # the true map, and the simplest
+                names.append(record.chosen)
                 after = record.losses[record.names.index(record.chosen)]
-                assert recalibrator.loss == loss
-                assert record.gain.low > 0
+                assert recalibrator.loss == loss and record.gain.low > 0
                 assert record.gain.estimate == pytest.approx(record.losses[0] - after)
-            assert right >= 1  # another map is better by a standard error in about a quarter
+            # the true map, and the simplest; another one is better by an error in a quarter
+            assert "TemperatureScaling" in names
 
 
 @pytest.mark.slow
@@ -392,52 +388,40 @@ def test_naive_bayes_with_exact_zeros_is_helped():
     assert brier[1] < brier[0] - 0.1
 
 
-def test_cv_prefit_is_told_what_it_is_here(data):
-    X, y, *_ = data
-    with pytest.raises(ValueError, match=r"RecalibratedClassifierCV\(FrozenEstimator\(clf\)\)"):
-        RecalibratedClassifierCV(GaussianNB().fit(X, y), cv="prefit").fit(X, y)
-
-
-def test_the_short_lists_begin_with_doing_nothing():
+def test_the_short_lists_and_the_rule_of_one_standard_error():
     for n_classes in (2, 3):
         kinds = [type(candidate) for candidate in default_candidates(n_classes)]
         assert kinds[:2] == [s.IdentityRecalibrator, s.TemperatureScaling]
         assert kinds[-1] is s.IsotonicRecalibrator
     assert all(candidate.loss == "brier" for candidate in default_candidates(2, "brier"))
-
-
-def test_the_rule_of_one_standard_error():
     rng = np.random.default_rng(0)
     best = rng.random(400)
     noise = rng.normal(size=400)
     noise -= noise.mean()
     error = np.sqrt(np.sum(noise**2) / 400 / 399)
-    rows = [best + noise + 1.01 * error, best + noise + 0.99 * error, best]
-    record = one_standard_error(["a", "b", "c"], np.array(rows))
+    rows = np.array([best + noise + 1.01 * error, best + noise + 0.99 * error, best])
+    record = one_standard_error(["a", "b", "c"], rows)
     assert (record.best, record.chosen) == ("c", "b")
     assert record.standard_errors == pytest.approx([error, error, 0])
     assert record.differences == pytest.approx([1.01 * error, 0.99 * error, 0])
     assert str(record).splitlines()[2].endswith("chosen")
     weight = rng.integers(1, 3, 400).astype(float)
-    weighted = one_standard_error(["a", "b", "c"], np.array(rows), weight)
+    weighted = one_standard_error(["a", "b", "c"], rows, weight)
     assert weighted.losses[2] == pytest.approx(np.average(best, weights=weight))
 
 
 def test_held_out_losses_are_held_out():
+    """By hand: frequencies of the other folds."""
     data = make_tempered_simplex(90, 2, random_state=0)
-    y = data.y.copy()
-    before, _ = chosen(
-        data.y_proba, y, [s.LabelFrequency(), s.IdentityRecalibrator()], loss="brier"
-    )
-    # by hand: frequencies of the other folds
-    folds = np.array_split(np.random.default_rng(0).permutation(90), 5)
+    candidates = [s.LabelFrequency(), s.IdentityRecalibrator()]
+    record, _ = chosen(data.y_proba, data.y, candidates, loss="brier")
     losses = np.empty(90)
-    for test in folds:
+    for test in np.array_split(np.random.default_rng(0).permutation(90), 5):
         train = np.setdiff1d(np.arange(90), test)
-        fitted = s.LabelFrequency().fit(data.y_proba[train], y[train])
-        losses[test] = (fitted.predict_proba(data.y_proba[test])[:, 1] - y[test]) ** 2
-    assert before.losses[0] == pytest.approx(losses.mean())
-    assert before.losses[1] == pytest.approx(np.mean((data.y_proba[:, 1] - y) ** 2))
+        fitted = s.LabelFrequency().fit(data.y_proba[train], data.y[train])
+        losses[test] = (fitted.predict_proba(data.y_proba[test])[:, 1] - data.y[test]) ** 2
+    assert record.losses[0] == pytest.approx(losses.mean())
+    assert record.losses[1] == pytest.approx(np.mean((data.y_proba[:, 1] - data.y) ** 2))
 
 
 def test_infinite_losses_are_never_chosen():

@@ -91,9 +91,6 @@ def same_partition(leaf, masks):
     return len(pairs) == len(set(leaf)) == len(masks)
 
 
-# --- bins of features -----------------------------------------------------------------------------
-
-
 def test_few_values_have_bins_of_their_own():
     X = np.array([[3.0, 7.0], [1.0, 7.0], [2.0, 7.0], [np.nan, np.nan], [1.0, 7.0]])
     bins = FeatureBins().fit(X, np.random.RandomState(0))
@@ -103,7 +100,9 @@ def test_few_values_have_bins_of_their_own():
     assert codes.dtype == np.uint8
     np.testing.assert_array_equal(codes, [[2, 0], [0, 0], [1, 0], [255, 255], [0, 0]])
     assert bins.missing_.tolist() == [True, True]
-    assert FeatureBins().fit(X[:3], None).transform(X[:3]).max() == 2
+    bins = FeatureBins().fit(np.array([[0.0], [1.0]]), None)
+    codes = bins.transform(np.array([[-5.0], [0.5], [np.nextafter(0.5, 1)], [9.0]]))
+    np.testing.assert_array_equal(codes.ravel(), [0, 0, 1, 1])  # an edge belongs below
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -118,12 +117,6 @@ def test_many_values_are_cut_into_equal_masses(dtype):
     assert not bins.missing_.any()
 
 
-def test_a_value_on_an_edge_belongs_below_it():
-    bins = FeatureBins().fit(np.array([[0.0], [1.0]]), None)
-    codes = bins.transform(np.array([[-5.0], [0.5], [np.nextafter(0.5, 1)], [9.0]]))
-    np.testing.assert_array_equal(codes.ravel(), [0, 0, 1, 1])
-
-
 def test_edges_are_learned_from_some_rows_only():
     X = np.random.default_rng(0).normal(size=(2000, 1))
     few = FeatureBins(n_bins=8, subsample=500)
@@ -132,9 +125,6 @@ def test_edges_are_learned_from_some_rows_only():
     assert not np.array_equal(first, other)
     share = np.bincount(few.transform(X).ravel()) / len(X)
     np.testing.assert_allclose(share, 1 / 8, atol=0.06)
-
-
-# --- the tree -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("max_leaf_nodes", [1, 2, 3, 5, 9])
@@ -152,34 +142,28 @@ def test_tree_is_the_exact_greedy_one(n_classes, missing, max_leaf_nodes):
 def test_leaves_hold_enough_samples(min_samples_leaf, weighted):
     """Samples, not weight: with weights the counts are kept beside them."""
     X, labels, _, codes = make_codes(2)
-    weight = np.random.default_rng(5).uniform(0.001, 5, len(X))
-    masks = greedy_leaves(X, labels, weight if weighted else np.ones(len(X)), 8, min_samples_leaf)
-    tree = HistogramTree(8, min_samples_leaf)
-    tree.fit(codes, labels, 2, weight if weighted else None)
+    weight = np.random.default_rng(5).uniform(0.001, 5, len(X)) if weighted else np.ones(len(X))
+    masks = greedy_leaves(X, labels, weight, 8, min_samples_leaf)
+    tree = HistogramTree(8, min_samples_leaf).fit(codes, labels, 2, weight if weighted else None)
     assert same_partition(tree.apply(codes), masks)
     assert np.bincount(tree.apply(codes)).min() >= min_samples_leaf
 
 
 def test_values_are_frequencies():
+    """Whatever the scale of the weights."""
     X, labels, _, codes = make_codes(4, n_classes=3)
     weight = np.random.default_rng(0).uniform(0.5, 2, len(X))
-    tree = HistogramTree(6).fit(codes, labels, 3, weight)
-    leaf = tree.apply(codes)
-    for k, value in enumerate(tree.value_):
-        here = leaf == k
-        expected = np.bincount(labels[here], weight[here], 3) / weight[here].sum()
-        np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-12)
+    for scale in (1.0, 1e-20, 1e20):
+        tree = HistogramTree(6).fit(codes, labels, 3, scale * weight)
+        leaf = tree.apply(codes)
+        assert len(tree.value_) == 6
+        for k, value in enumerate(tree.value_):
+            here = leaf == k
+            expected = np.bincount(labels[here], weight[here], 3) / weight[here].sum()
+            np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("scale", [1e-20, 1e20])
-def test_scale_of_weights_does_not_matter(scale):
-    _, labels, _, codes = make_codes(6)
-    weight = np.random.default_rng(0).uniform(0.5, 2, len(labels))
-    one, other = (HistogramTree(9, 5).fit(codes, labels, 2, w) for w in (weight, scale * weight))
-    np.testing.assert_array_equal(one.apply(codes), other.apply(codes))
-
-
-def test_nothing_to_split():
+def test_nothing_to_split_and_blocks_of_rows(monkeypatch):
     _, labels, bins, codes = make_codes(7)
     pure = HistogramTree(9).fit(codes, np.zeros_like(labels), 2)
     flat = HistogramTree(9).fit(np.zeros_like(codes), labels, 2)
@@ -187,17 +171,10 @@ def test_nothing_to_split():
     for tree in (pure, flat, small):
         assert len(tree.value_) == 1 and (tree.apply(codes) == 0).all()
         assert tree.rules(bins.edges_, NAMES, bins.missing_) == ["all"]
-
-
-def test_blocks_of_rows_do_not_matter(monkeypatch):
-    _, labels, _, codes = make_codes(8)
     whole = HistogramTree(9).fit(codes, labels, 2)
     monkeypatch.setattr(trees, "_BLOCK", 100)
     blocks = HistogramTree(9).fit(codes, labels, 2)
     np.testing.assert_array_equal(whole.apply(codes), blocks.apply(codes))
-
-
-# --- rules ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.02, 0.3])
@@ -229,9 +206,6 @@ def test_missing_values_are_a_reason_to_split():
     ]
 
 
-# --- the balanced stump ---------------------------------------------------------------------------
-
-
 def halves_by_sorting(x, labels, n_classes):
     """Largest reduction of the sum of squares by a cut of one feature into halves, up to one."""
     order, best = np.argsort(x), -np.inf
@@ -249,26 +223,22 @@ def halves_by_sorting(x, labels, n_classes):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_stump_cuts_in_halves_where_it_gains_most(n_samples, n_classes, dtype):
     """Without ties both sides have half of the samples, up to one, and the best feature is cut."""
+    names, missing = list("abcdef"), np.zeros(6, dtype=bool)
     for seed in range(5):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(n_samples, 6)).astype(dtype)
         labels = rng.integers(n_classes, size=n_samples)
         stump = BalancedStump().fit(X, labels, n_classes)
         gains = [halves_by_sorting(x, labels, n_classes) for x in X.T]
+        rules = stump.rules(names, missing)
         if max(gains) < 1e-9 * n_samples:
-            assert stump.feature_ == -1 and not stump.apply(X).any()
-            assert stump.rules(list("abcdef"), np.zeros(6, dtype=bool)) == ["all"]
+            assert stump.feature_ == -1 and not stump.apply(X).any() and rules == ["all"]
             continue
         assert gains[stump.feature_] == pytest.approx(max(gains), rel=1e-9)
-        side = stump.apply(X)
-        assert np.bincount(side).tolist() in (
-            [n_samples // 2, n_samples - n_samples // 2],
-            [n_samples - n_samples // 2, n_samples // 2],
-        )
-        names, missing = list("abcdef"), np.zeros(6, dtype=bool)
-        rules = stump.rules(names, missing)
-        assert rules[0].startswith(f"{names[stump.feature_]} <= ")
-        assert rules[1].startswith(f"{names[stump.feature_]} > ")
+        sides = np.bincount(stump.apply(X)).tolist()
+        assert sorted(sides) == [n_samples // 2, n_samples - n_samples // 2]
+        name = names[stump.feature_]
+        assert rules[0].startswith(f"{name} <= ") and rules[1].startswith(f"{name} > ")
 
 
 def test_ties_of_a_stump():

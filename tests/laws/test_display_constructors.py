@@ -3,17 +3,15 @@
 import inspect
 
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 from public_functions import numbers
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_predict
 from sklearn.naive_bayes import GaussianNB
 
 import skcalib
-from skcalib import ForecastSketch
+from skcalib import ForecastSketch, IdentityRecalibrator
 from skcalib.datasets import make_tempered_simplex
 from skcalib.notions import Multilabel
 from skcalib.problem import check_problem
@@ -31,15 +29,9 @@ DISPLAYS = {
 WITH_SKETCH = [name for name in DISPLAYS if hasattr(getattr(skcalib, name), "from_sketch")]
 
 
-class Known(ClassifierMixin, BaseEstimator):
+def known(p, y):
     """A fitted classifier whose probabilities are its features."""
-
-    def fit(self, X, y):
-        self.classes_ = np.unique(y)
-        return self
-
-    def predict_proba(self, X):
-        return np.asarray(X)
+    return IdentityRecalibrator().fit(p, y)
 
 
 @pytest.fixture(scope="module")
@@ -68,23 +60,17 @@ def of(name, constructor, *given, **options):
 
 
 @pytest.mark.parametrize("name", DISPLAYS)
-@pytest.mark.parametrize("source", ["frame", "column", "problem", "estimator"])
-def test_every_constructor_has_the_same_data(name, source, data):
+def test_every_constructor_has_the_same_data(name, data):
     (y, p), (rows, quick) = data, DISPLAYS[name]
     options = {**rows, **quick}
     expected = drawn(of(name, "from_predictions", y, p, **options))
     assert expected.size and np.isfinite(expected).any()
-    if source == "estimator":
-        found = of(name, "from_estimator", Known().fit(p, y), p, y, **options)
-    else:
-        form = {
-            "frame": (pd.Series(y), pd.DataFrame(p)),
-            "column": (y, p[:, 1]),
-            "problem": (check_problem(y, p), p),
-        }
-        found = of(name, "from_predictions", *form[source], **options)
-    np.testing.assert_allclose(drawn(found), expected, rtol=1e-9, atol=1e-12)
-    assert found.figure_ is not None
+    for found in (
+        of(name, "from_predictions", check_problem(y, p), p, **options),
+        of(name, "from_estimator", known(p, y), p, y, **options),
+    ):
+        np.testing.assert_allclose(drawn(found), expected, rtol=1e-9, atol=1e-12)
+        assert found.figure_ is not None
 
 
 @pytest.mark.parametrize("name", WITH_SKETCH)
@@ -111,13 +97,13 @@ def test_a_sketch_has_nearly_the_same_data(name, data):
 def test_out_of_fold_probabilities_are_those_of_cross_val_predict(name, data):
     (y, _), (rows, quick) = data, DISPLAYS[name]
     X = np.random.default_rng(0).standard_normal((400, 2)) + y[:, None]
-    for weight in ({}, {"sample_weight": 1.0 + np.arange(400) % 2}):
-        proba = cross_val_predict(GaussianNB(), X, y, cv=3, method="predict_proba", params=weight)
-        options = {**rows, **quick, **weight}
-        found = of(name, "from_estimator", GaussianNB(), X, y, cv=3, **options)
-        expected = of(name, "from_predictions", y, proba, **options)
-        np.testing.assert_allclose(drawn(found), drawn(expected), rtol=1e-9, atol=1e-12)
-        assert getattr(found, "name", None) in (None, "GaussianNB")
+    weight = {"sample_weight": 1.0 + np.arange(400) % 2}
+    proba = cross_val_predict(GaussianNB(), X, y, cv=3, method="predict_proba", params=weight)
+    options = {**rows, **quick, **weight}
+    found = of(name, "from_estimator", GaussianNB(), X, y, cv=3, **options)
+    expected = of(name, "from_predictions", y, proba, **options)
+    np.testing.assert_allclose(drawn(found), drawn(expected), rtol=1e-9, atol=1e-12)
+    assert getattr(found, "name", None) in (None, "GaussianNB")
 
 
 @pytest.mark.parametrize("name", DISPLAYS)
@@ -127,7 +113,7 @@ def test_weights_and_the_event_reach_every_constructor(name, data):
     options = {**rows, **quick, "sample_weight": np.random.default_rng(0).uniform(0.5, 2, 400)}
     expected = drawn(of(name, "from_predictions", 1 - y, p[:, ::-1], **options))
     words, options = np.array(["no", "yes"])[y], {**options, "pos_label": "no"}
-    fitted = of(name, "from_estimator", Known().fit(p, words), p, words, **options)
+    fitted = of(name, "from_estimator", known(p, words), p, words, **options)
     for found in (of(name, "from_predictions", words, p, **options), fitted):
         np.testing.assert_allclose(drawn(found), expected, rtol=1e-6, atol=1e-9)
     with pytest.raises(NotFittedError, match=f"{name} with cv=None needs a fitted"):
@@ -137,7 +123,7 @@ def test_weights_and_the_event_reach_every_constructor(name, data):
 @pytest.mark.parametrize("name", DISPLAYS)
 def test_signatures_and_docstrings_follow(name, data):
     cls, (y, p) = getattr(skcalib, name), data
-    given = {"from_estimator": (Known().fit(p, y), p, y), "from_sketch": (ForecastSketch([0, 1]),)}
+    given = {"from_estimator": (known(p, y), p, y), "from_sketch": (ForecastSketch([0, 1]),)}
     written = inspect.signature(cls.from_predictions).parameters
     for constructor, without in cls._constructors.items():
         method = getattr(cls, constructor)
@@ -154,7 +140,7 @@ def test_signatures_and_docstrings_follow(name, data):
 def test_a_subclass_inherits_constructors(data):
     y, p = data
     own = type("Own", (skcalib.ReliabilityDisplay,), {})
-    for display in (own.from_predictions(y, p), own.from_estimator(Known().fit(p, y), p, y)):
+    for display in (own.from_predictions(y, p), own.from_estimator(known(p, y), p, y)):
         assert type(display) is own
 
 
@@ -163,7 +149,9 @@ def test_several_labels_need_a_fitted_classifier(data):
     y = np.random.default_rng(0).integers(2, size=(60, 2))
     y[:2] = [[0, 1], [1, 0]]
 
-    class Labels(Known):
+    class Labels(IdentityRecalibrator):
+        classes_ = [np.arange(2)] * 2
+
         def predict_proba(self, X):
             return np.full((len(X), 2), 0.4)
 

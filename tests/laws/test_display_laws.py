@@ -6,20 +6,27 @@ from inspect import signature
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from planted import altered, planted
 from public_functions import DISPLAYS, only_own_warnings
 
-from skcalib import ReliabilityDisplay
+import skcalib as s
 from skcalib.testing import check_display
 
 #: Of each display its defaults, and panels where it has them.
 RECIPES = {(recipe.function, recipe.options.get("notion")): recipe for recipe in reversed(DISPLAYS)}
+#: Options without which a drawing takes a second.
+QUICK = {
+    s.EstimationDisplay.from_predictions: {"sample_sizes": [20, 60]},
+    s.DecompositionDisplay.from_predictions: {"grouping": "partition", "smoother": "binning"},
+    s.GroupingDisplay.from_predictions: {"smoother": "binning"},
+}
 
 
 def constructor_of(recipe):
     """The constructor of a recipe, with labels and forecasts alone as its arguments."""
 
     def constructor(y_true, y_proba, **arguments):
-        return recipe(y_true, np.asarray(y_proba), **arguments)
+        return recipe(y_true, np.asarray(y_proba), **QUICK.get(recipe.function, {}), **arguments)
 
     constructor.__signature__ = signature(recipe.function)
     return constructor
@@ -29,13 +36,6 @@ def constructor_of(recipe):
 def test_laws(recipe):
     with only_own_warnings():
         check_display(constructor_of(recipe), n_classes=(2,) if recipe.binary else (3,))
-
-
-def test_figures_are_closed_and_others_are_left_open():
-    figure = plt.figure()
-    check_display(ReliabilityDisplay.from_predictions, n_classes=(2,))
-    assert plt.get_fignums() == [figure.number]
-    plt.close(figure)
 
 
 class Good:
@@ -57,16 +57,16 @@ class Good:
         return self
 
 
-class DrawsNothing(Good):
+class OneMoreFigure(Good):
     def plot(self, ax=None):
-        self.ax_ = plt.subplots()[1] if ax is None else ax
-        self.figure_ = self.ax_.figure
-        return self
+        plt.figure()
+        return super().plot(ax)
 
 
-class AnotherFigure(Good):
+class WearsOut(Good):
     def plot(self, ax=None):
-        super().plot(ax).figure_ = plt.figure()
+        super().plot(ax)
+        self.values = self.values / 2
         return self
 
 
@@ -79,17 +79,6 @@ class ChangesForecasts(Good):
         return display
 
 
-class IgnoresAxes(Good):
-    def plot(self, ax=None):
-        return super().plot()
-
-
-class OneMoreFigure(Good):
-    def plot(self, ax=None):
-        plt.figure()
-        return super().plot(ax)
-
-
 class ReturnsAxes(Good):
     @classmethod
     def from_predictions(cls, y_true, y_proba, *, ax=None):
@@ -99,18 +88,6 @@ class ReturnsAxes(Good):
 
     def plot(self, ax=None):
         return super().plot(ax).ax_
-
-
-class WearsOut(Good):
-    def plot(self, ax=None):
-        super().plot(ax)
-        self.values = self.values / 2
-        return self
-
-
-class Random(Good):
-    def __init__(self, values):
-        super().__init__(values + np.random.default_rng().normal(size=len(values)))
 
 
 class ReadsLabels(Good):
@@ -134,24 +111,45 @@ class TwoClassesOnly(Good):
         return super().from_predictions(y_true, y_proba, ax=ax)
 
 
+def without_lines(display):
+    display.ax_.lines[0].remove()
+    return display
+
+
+def on_another_figure(display):
+    display.figure_ = plt.figure()
+    return display
+
+
+NOISE = np.random.default_rng()
 DEFECTS = [
-    (DrawsNothing, "no lines, areas or patches"),
-    (AnotherFigure, "does not lie in figure_"),
+    (altered(Good, plot=without_lines), "no lines, areas or patches"),
+    (altered(Good, plot=on_another_figure), "does not lie in figure_"),
     (ChangesForecasts, "an input was modified"),
-    (IgnoresAxes, "not the figure of the axes that were given"),
+    (planted(Good, plot=lambda self, ax=None: Good.plot(self)), "not the figure of the axes that"),
     (OneMoreFigure, "another figure was made"),
     (ReturnsAxes, "plot does not return the display"),
     (WearsOut, "the second drawing"),
-    (Random, "the drawing of lists"),
+    (
+        planted(Good, __init__=lambda self, v: Good.__init__(self, v + NOISE.normal(size=len(v)))),
+        "the drawing of lists",
+    ),
     (ReadsLabels, "the drawing of names"),
     (CountsZeroWeights, "the drawing with zero-weight samples"),
 ]
 
 
-@pytest.mark.parametrize("good", [Good, TwoClassesOnly], ids=lambda one: one.__name__)
-def test_accepts(good):
-    check_display(good.from_predictions)
-    check_display(partial(good.from_predictions), n_classes=(2,))
+def test_accepts():
+    """Figures are closed, and others are left open."""
+    figure = plt.figure()
+    for good in (Good, TwoClassesOnly):
+        check_display(good.from_predictions)
+        check_display(partial(good.from_predictions), n_classes=(2,))
+    check_display(s.ReliabilityDisplay.from_predictions, n_classes=(2,))
+    assert plt.get_fignums() == [figure.number]
+    plt.close(figure)
+    with pytest.raises(AssertionError, match="refuses every number of classes"):
+        check_display(TwoClassesOnly.from_predictions, n_classes=(3,))
 
 
 @pytest.mark.parametrize(("defect", "words"), DEFECTS, ids=lambda one: getattr(one, "__name__", ""))
@@ -159,8 +157,3 @@ def test_rejects_planted_defects(defect, words):
     with pytest.raises(AssertionError, match=words):
         check_display(defect.from_predictions)
     assert not plt.get_fignums()
-
-
-def test_some_number_of_classes_must_be_accepted():
-    with pytest.raises(AssertionError, match="refuses every number of classes"):
-        check_display(TwoClassesOnly.from_predictions, n_classes=(3,))

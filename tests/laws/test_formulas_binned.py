@@ -5,7 +5,6 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from conftest import whole
 from golden import P3, Y3
 
 from skcalib import calibration_error, optimal_n_bins, reliability_bins
@@ -52,12 +51,6 @@ def power_by_loops(score, event, weight, edges, norm, debiased=False):
 # --- edges ----------------------------------------------------------------------------------------
 
 
-def test_uniform_edges():
-    np.testing.assert_array_equal(uniform_edges(4), [0, 0.25, 0.5, 0.75, 1])
-    np.testing.assert_array_equal(uniform_edges(1), [0, 1])
-    np.testing.assert_array_equal(uniform_edges(3), [0, 1 / 3, 2 / 3, 1])
-
-
 @pytest.mark.parametrize(
     ("score", "n_bins", "edges"),
     [
@@ -78,32 +71,18 @@ def test_quantile_edges_by_hand(score, n_bins, edges):
 
 
 def test_bins_at_the_door():
-    assert (
-        check_bins(7, "quantile", 100) == 7 and type(check_bins(np.int8(7), "quantile", 9)) is int
-    )
-    assert check_bins(1, "quantile", 3) == 1
-    assert check_bins("auto", "quantile", 1000) == 9
-    assert optimal_n_bins(1000, strategy="quantile") == 9
+    found = check_bins(np.int8(7), "quantile", 9)
+    assert found == 7 and type(found) is int and check_bins(1, "quantile", 3) == 1
+    assert check_bins("auto", "quantile", 1000) == 9 == optimal_n_bins(1000, strategy="quantile")
     assert len(check_bins("auto", "uniform", 1000)) == 10 and optimal_n_bins(1000) == 23
-    assert [check_bins("cube_root", "quantile", n) for n in (1, 3, 4, 1000, 1200)] == [
-        1,
-        1,
-        2,
-        10,
-        11,
-    ]
-    assert len(check_bins("cube_root", "uniform", 1000)) == 11
+    roots = [check_bins("cube_root", "quantile", n) for n in (1, 3, 4, 1000, 1200)]
+    assert roots == [1, 1, 2, 10, 11] and len(check_bins("cube_root", "uniform", 1000)) == 11
     np.testing.assert_array_equal(check_bins(np.int64(2), "uniform", 100), [0, 0.5, 1])
     np.testing.assert_array_equal(check_bins("auto", "uniform", 100), np.arange(5) / 4)
-    given = [0, 0.5, 1]
-    found = check_bins(given, "quantile", 100)
-    assert found.dtype == np.float64 and found.tolist() == given
-    assert check_bins(np.array([0.0, 1.0]), "uniform", 3).tolist() == [0, 1]
+    found = check_bins([0, 0.5, 1], "quantile", 100)
+    assert found.dtype == np.float64 and found.tolist() == [0, 0.5, 1]
     edges = np.array([0.0, 0.5, 1.0])
     assert check_bins(edges, "uniform", 3) is not edges  # nobody can move them later
-
-
-WRONG = "n_bins must be a whole number of at least 1, 'auto', 'cube_root' or edges, got "
 
 
 @pytest.mark.parametrize(
@@ -112,26 +91,8 @@ WRONG = "n_bins must be a whole number of at least 1, 'auto', 'cube_root' or edg
     + [[], [1], ["a", 1], [0, np.nan, 1], [0, 1j], [[0, 1], [0]], [0, {}, 1]],
 )
 def test_edges_that_are_none(n_bins):
-    message = "Edges given as n_bins must be numbers that increase strictly from 0 to 1."
-    with pytest.raises(ValueError, match=whole(message)):
+    with pytest.raises(ValueError, match="must be numbers that increase strictly from 0 to 1"):
         check_bins(n_bins, "uniform", 10)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ((5, "kmeans", 9), "strategy must be 'quantile' or 'uniform', got 'kmeans'."),
-        ((5, ["uniform"], 9), "strategy must be 'quantile' or 'uniform', got ['uniform']."),
-        (("many", "uniform", 9), f"{WRONG}'many'."),
-        ((0, "uniform", 9), f"{WRONG}0."),
-        ((True, "quantile", 9), f"{WRONG}True."),
-        ((2.0, "uniform", 9), f"{WRONG}2.0."),
-        ((None, "uniform", 9), f"{WRONG}None."),
-    ],
-)
-def test_words_of_refused_bins(arguments, message):
-    with pytest.raises(ValueError, match=whole(message)):
-        check_bins(*arguments)
 
 
 # --- sums -----------------------------------------------------------------------------------------
@@ -187,16 +148,13 @@ def test_every_edge_and_its_neighbours(n_bins):
 
 
 @pytest.mark.parametrize("edges", [uniform_edges(4), np.array([0, 0.3, 1.0])])
-def test_a_probability_that_rounding_left_above_one(edges):
+def test_zeros_and_probabilities_that_rounding_left_above_one(edges):
     score = np.array([0.1, 1.0, np.nextafter(1, 2), 1 + 9e-6])
     sums = _bin_sums(score, np.array([0, 1, 1, 0]), np.array([1.0, 2, 3, 4]), edges)
     assert (sums.mass[0], sums.mass[-1]) == (1, 9) and sums.mass.sum() == 10
     assert sums.label[-1] == 5 and sums.square_mass[-1] == 29
     assert sums.score[-1] == pytest.approx(9 + 4 * 9e-6, rel=1e-12)
-
-
-def test_zeros_with_a_bin_of_their_own():
-    """The edges 0, 0, ... of quantile bins: zeros in the first bin, the rest above."""
+    # the edges 0, 0, ... of quantile bins: zeros in the first bin, the rest above
     sums = _bin_sums(np.array([0.0, 0.0, 0.2, 0.7]), np.zeros(4), None, np.array([0, 0, 0.5, 1]))
     np.testing.assert_array_equal(sums.mass, [2, 1, 1])
 
@@ -234,10 +192,7 @@ def test_variance_of_a_mean_residual(scale):
     # equal residuals: rounding may not make a variance negative
     same = _bin_sums(np.full(7, 0.1), np.zeros(7), np.full(7, 0.3), np.array([0, 1.0]))
     assert 0 <= same.mean_variance()[0] < 1e-17
-
-
-def test_a_second_sample_of_no_weight_is_none():
-    """Effective size 1 up to 1e-9: the variance would be noise over noise."""
+    # effective size 1 up to 1e-9: the variance would be noise over noise
     score, event, edges = np.array([0.2, 0.4]), np.array([0, 1]), np.array([0.0, 1.0])
     assert _bin_sums(score, event, np.array([1, 1e-12]), edges).mean_variance()[0] == np.inf
     assert _bin_sums(score, event, np.array([1, 1e-3]), edges).mean_variance()[0] < 1
@@ -291,19 +246,7 @@ def test_errors_by_loops(notion, strategy, n_bins, weighted):
         assert error(norm="max") == pytest.approx(max(largest), rel=1e-12)
 
 
-def test_one_bin_by_hand():
-    """Scores .2 .4 .6, labels 0 1 1: frequency 2/3 against .4."""
-    y, p = [0, 1, 1], [0.2, 0.4, 0.6]
-    options = {"notion": "canonical", "n_bins": 1}
-    gap = 2 / 3 - 0.4
-    assert calibration_error(y, p, **options) == pytest.approx(gap, rel=1e-14)
-    assert calibration_error(y, p, norm="max", **options) == pytest.approx(gap, rel=1e-14)
-    residual = np.array([-0.2, 0.6, 0.4])
-    found = calibration_error(y, p, norm="l2", squared=True, debiased=True, **options)
-    assert found == pytest.approx(gap**2 - residual.var(ddof=1) / 3, rel=1e-13)
-
-
-def test_defaults():
+def test_defaults_and_lonely_samples():
     y, proba = np.tile(Y3, 6), np.tile(P3, (6, 1))  # enough samples for several automatic bins
     explicit = {"norm": "l1", "squared": False, "notion": "top_label", "n_bins": "auto"}
     explicit |= {"strategy": "quantile", "debiased": False, "reduce": "mean"}
@@ -316,27 +259,28 @@ def test_defaults():
     np.testing.assert_array_equal(found.edges, same.edges)
     (other,) = reliability_bins(y, proba, strategy="uniform")
     assert not np.array_equal(found.edges, other.edges)
+    options = {"norm": "l2", "debiased": True, "labels": [0, 1, 2]}
+    with pytest.raises(ValueError, match="^debiased=True needs bins of at least two samples"):
+        calibration_error(Y3[6:8], P3[6:8], n_bins=[0, 0.34, 0.4, 1], **options)
 
 
 def test_labels_and_the_positive_class():
     """The class of each column, and whose probability a single column is."""
     y, p = np.array(["b", "a", "b", "b"]), np.array([0.2, 0.4, 0.7, 0.9])
     options = {"n_bins": 2, "notion": "canonical", "strategy": "uniform"}
-    expected = abs((0 + 1) - 0.6) / 4 + abs(2 - 1.6) / 4
-    assert calibration_error(y, p, **options) == pytest.approx(expected, rel=1e-13)
-    assert calibration_error(y, p, pos_label="b", **options) == pytest.approx(expected, rel=1e-13)
-    other = abs((1 + 0) - 0.6) / 4 + abs(0 - 1.6) / 4
-    assert calibration_error(y, p, pos_label="a", **options) == pytest.approx(other, rel=1e-13)
-    pairs = np.column_stack([p, 1 - p])
-    found = calibration_error(y, pairs, labels=["b", "a"], n_bins=2, notion="classwise")
-    assert found == calibration_error(y, pairs[:, ::-1], n_bins=2, notion="classwise")
+    of_b, of_a = (abs(one - 0.6) / 4 + abs(two - 1.6) / 4 for one, two in ((1, 2), (1, 0)))
+    for more, expected in (({}, of_b), ({"pos_label": "b"}, of_b), ({"pos_label": "a"}, of_a)):
+        assert calibration_error(y, p, **options, **more) == pytest.approx(expected, rel=1e-13)
     (bins,) = reliability_bins(y, p, pos_label="a", **options)
     assert bins.mean_label.tolist() == [0.5, 0]
-    swapped = reliability_bins(y, pairs, labels=["b", "a"], n_bins=2, notion="classwise")
-    assert [record.mean_label.tolist() for record in swapped] != [
-        record.mean_label.tolist() for record in reliability_bins(y, pairs, n_bins=2,
-                                                                  notion="classwise")
-    ]  # fmt: skip
+    pairs, options = np.column_stack([p, 1 - p]), {"n_bins": 2, "notion": "classwise"}
+    found = calibration_error(y, pairs, labels=["b", "a"], **options)
+    assert found == calibration_error(y, pairs[:, ::-1], **options)
+    swapped, plain = (
+        [record.mean_label.tolist() for record in reliability_bins(y, pairs, **given, **options)]
+        for given in ({"labels": ["b", "a"]}, {})
+    )
+    assert swapped != plain
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT, 1024 * WEIGHT, 0.3 * WEIGHT])
@@ -358,54 +302,17 @@ def test_records_of_the_bins(weight, notion):
         np.testing.assert_allclose(record.gap_variance, variance, rtol=1e-10)
 
 
-def test_a_weight_of_zero_is_no_sample():
-    weight = WEIGHT.copy()
-    weight[[2, 9]] = 0
-    keep = weight > 0
-    for options in ({"n_bins": 3}, {"n_bins": "auto"}, {"strategy": "uniform"}):
-        found = calibration_error(Y3, P3, sample_weight=weight, **options)
-        expected = calibration_error(Y3[keep], P3[keep], sample_weight=weight[keep], **options)
-        assert found == pytest.approx(expected, rel=1e-13)
-
-
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "words"),
     [
-        ({"norm": "l3"}, "norm must be 'l1', 'l2', 'max' or a number p of at least 1, got 'l3'."),
-        ({"norm": None}, "norm must be 'l1', 'l2', 'max' or a number p of at least 1, got None."),
-        ({"norm": 0.5}, "norm must be 'l1', 'l2', 'max' or a number p of at least 1, got 0.5."),
-        ({"squared": True}, "squared=True omits the root of norm='l2', got norm='l1'."),
-        (
-            {"norm": "max", "squared": True},
-            "squared=True omits the root of norm='l2', got norm='max'.",
-        ),
-        (
-            {"debiased": True},
-            "debiased=True needs norm='l2': for 'l1' no unbiased correction is known. Use "
-            "norm='l2', or proper_calibration_error.",
-        ),
-        (
-            {"notion": "top_label", "reduce": "sum"},
-            "reduce='sum' is for notion='classwise', got notion='top_label': leave it out.",
-        ),
+        ({"norm": 0.5}, "^norm must be 'l1', 'l2', 'max' or a number p of at least 1, got 0.5"),
+        ({"squared": True}, "^squared=True omits the root of norm='l2', got norm='l1'"),
+        ({"norm": "max", "squared": True}, "^squared=True omits the root of norm='l2', got"),
+        ({"debiased": True}, "^debiased=True needs norm='l2': .* no unbiased correction is known"),
+        ({"notion": "top_label", "reduce": "sum"}, "^reduce='sum' is for notion='classwise', got"),
+        ({"notion": "classwise", "reduce": "median"}, "^reduce must be "),
     ],
 )
-def test_words_of_refused_options(options, message):
-    with pytest.raises(ValueError, match=whole(message)):
+def test_words_of_refused_options(options, words):
+    with pytest.raises(ValueError, match=words):
         calibration_error(Y3, P3, **options)
-
-
-def test_debiasing_of_lonely_samples():
-    message = "debiased=True needs bins of at least two samples: use fewer bins."
-    options = {"norm": "l2", "debiased": True, "labels": [0, 1, 2]}
-    with pytest.raises(ValueError, match=whole(message)):
-        calibration_error(Y3[6:8], P3[6:8], n_bins=[0, 0.34, 0.4, 1], **options)
-
-
-def test_a_refused_notion_names_its_parameter():
-    with pytest.raises(ValueError, match=r"^notion must be one of "):
-        calibration_error(Y3, P3, notion="marginal")
-    with pytest.raises(ValueError, match=r"^notion must be one of "):
-        reliability_bins(Y3, P3, notion="marginal")
-    with pytest.raises(ValueError, match=r"^reduce must be "):
-        calibration_error(Y3, P3, notion="classwise", reduce="median")

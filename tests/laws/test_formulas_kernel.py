@@ -5,10 +5,10 @@ import math
 import golden
 import numpy as np
 import pytest
-from conftest import whole
 
 from skcalib import kernel_calibration_error
 from skcalib.datasets import make_tempered_simplex
+from skcalib.errors import kernel as kernel_error
 from skcalib.errors.kernel import (
     ResidualKernel,
     block_estimates,
@@ -105,35 +105,29 @@ def test_every_statistic_by_loops(notion, weight):
 
 def test_two_samples_by_hand():
     """Residuals (-.3, .3) and (.6, -.6), total variation .1: h = -.36 exp(-1)."""
-    y, p, kernel = [1, 0], [0.7, 0.6], LaplacianKernel(0.1)
+    y, p, kernel = [1, 0], np.array([0.7, 0.6]), LaplacianKernel(0.1)
     h = -0.36 * math.exp(-1)
-    options = {"kernel": kernel, "labels": [0, 1]}
-    assert kernel_calibration_error(y, p, **options) == pytest.approx(h, rel=1e-14)
-    found = kernel_calibration_error(y, p, statistic="biased", **options)
-    assert found == pytest.approx((0.18 + 0.72 + 2 * h) / 4, rel=1e-14)
-    other = kernel_calibration_error(y, p, pos_label=0, kernel=kernel)
-    assert other == pytest.approx(-2 * 0.7 * 0.4 * math.exp(-1), rel=1e-13)
-    columns = np.column_stack([p, 1 - np.array(p)])
-    found = kernel_calibration_error(y, columns, kernel=kernel, labels=[1, 0])
-    assert found == pytest.approx(h, rel=1e-13)
+    for proba, options, expected in (
+        (p, {"labels": [0, 1]}, h),
+        (np.column_stack([p, 1 - p]), {"labels": [1, 0]}, h),
+        (p, {"statistic": "biased"}, (0.18 + 0.72 + 2 * h) / 4),
+        (p, {"pos_label": 0}, -2 * 0.7 * 0.4 * math.exp(-1)),
+    ):
+        found = kernel_calibration_error(y, proba, kernel=kernel, **options)
+        assert found == pytest.approx(expected, rel=1e-13)
     one = kernel_calibration_error([1], [0.7], statistic="biased", labels=[0, 1], kernel=kernel)
     assert one == pytest.approx(0.18, rel=1e-14)
 
 
-def test_matrices_and_sums_of_kernels():
+def test_matrices_and_sums():
+    """Of kernels, and over classes."""
     scalar = LaplacianKernel(0.3)
     matrix = MatrixKernel(scalar, MATRIX)
-    first, second = h_by_loops(matrix=MATRIX), h_by_loops()
+    first, both = h_by_loops(matrix=MATRIX), h_by_loops(matrix=MATRIX) + 2 * h_by_loops()
     assert skce(kernel=matrix) == pytest.approx(mean_over(OFF, first), rel=1e-11)
-    both = mean_over(OFF, first + 2 * second)
-    assert skce(kernel=matrix + 2 * scalar) == pytest.approx(both, rel=1e-11)
-    pairs = in_blocks(3)
-    expected = mean_over(pairs, first + 2 * second)
+    assert skce(kernel=matrix + 2 * scalar) == pytest.approx(mean_over(OFF, both), rel=1e-11)
     found = skce("block", matrix + 2 * scalar, block_size=3)
-    assert found == pytest.approx(expected, rel=1e-11)
-
-
-def test_sum_over_classes():
+    assert found == pytest.approx(mean_over(in_blocks(3), both), rel=1e-11)
     h = h_by_loops("classwise", share=1.0)
     assert skce(notion=Classwise("sum")) == pytest.approx(mean_over(OFF, h), rel=1e-11)
 
@@ -184,30 +178,24 @@ def test_many_samples_in_blocks(n_samples):
     """Sums and products are those of the whole matrix, on either side of a block's border."""
     data = make_tempered_simplex(n_samples, 3, random_state=0)
     problem = check_problem(data.y, data.y_proba)
+    residual = problem.target - problem.forecast
+    distance = np.abs(problem.forecast[:, None] - problem.forecast[None]).sum(axis=2) / 2
+    expected = np.exp(-distance / 0.3) * (residual @ residual.T)
+    columns = np.random.default_rng(0).normal(size=(n_samples, 3))
+    i, j = (index.ravel() for index in np.indices((200, 200)))  # more than are taken at a time
     for n_jobs in (None, 2):
         h = ResidualKernel.of_problem(problem, LaplacianKernel(0.3), Canonical(), n_jobs)
         assert h.n_jobs == n_jobs and h.take(slice(3)).n_jobs == n_jobs
-        residual = problem.target - problem.forecast
-        distance = np.abs(problem.forecast[:, None] - problem.forecast[None]).sum(axis=2) / 2
-        expected = np.exp(-distance / 0.3) * (residual @ residual.T)
         np.testing.assert_allclose(h.matrix(), expected, atol=1e-13)
         assert h.total() == pytest.approx(expected.sum(), rel=1e-9)
-        columns = np.random.default_rng(0).normal(size=(n_samples, 3))
         np.testing.assert_allclose(h.multiply(columns), expected @ columns, atol=1e-10)
         np.testing.assert_allclose(h.diagonal(), np.diag(expected), atol=1e-13)
-
-
-def test_many_pairs_in_pieces():
-    data = make_tempered_simplex(200, 3, random_state=0)
-    problem = check_problem(data.y, data.y_proba)
-    h = ResidualKernel.of_problem(problem, LaplacianKernel(0.3), Canonical())
-    i, j = (index.ravel() for index in np.indices((200, 200)))  # more than are taken at a time
-    np.testing.assert_allclose(h.pairs(i, j).reshape(200, 200), h.matrix(), atol=1e-14)
+        np.testing.assert_allclose(h.pairs(i, j), expected[i, j], atol=1e-13)
 
 
 @pytest.mark.parametrize("size", [2, 31, 32, 33, 40, 97])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_blocks_by_their_own_matrices(size, weighted):
+def test_blocks_by_their_own_matrices(size, weighted, monkeypatch):
     """Sum over the pairs of each block over the weight of its pairs; the rest is dropped."""
     data = make_tempered_simplex(97, 3, random_state=0)
     weight = np.random.default_rng(0).uniform(0.1, 2, 97) if weighted else None
@@ -224,30 +212,14 @@ def test_blocks_by_their_own_matrices(size, weighted):
         assert values[b] == pytest.approx(off / expected, rel=1e-9, abs=1e-14)
     found = estimate(h, "block", size)
     assert found == pytest.approx(np.sum(values * pairs) / np.sum(pairs), rel=1e-12)
-
-
-def test_many_small_blocks_are_taken_piece_by_piece(monkeypatch):
-    from skcalib.errors import kernel as kernel_error
-
-    data = make_tempered_simplex(101, 3, random_state=0)
-    problem = check_problem(data.y, data.y_proba)
-    h = ResidualKernel.of_problem(problem, LaplacianKernel(0.3), Canonical())
-    expected = block_estimates(h, 4)
-    for pairs_at_a_time in (1, 6, 20, 60):  # no block, one, three, ten of six pairs each
-        monkeypatch.setattr(kernel_error, "_PAIRS", pairs_at_a_time)
-        np.testing.assert_allclose(block_estimates(h, 4), expected, rtol=1e-13)
+    for blocks_at_a_time in (0, 1, 3, 10):
+        monkeypatch.setattr(
+            kernel_error, "_PAIRS", max(blocks_at_a_time * size * (size - 1) // 2, 1)
+        )
+        np.testing.assert_allclose(block_estimates(h, size), [values, pairs], rtol=1e-12)
 
 
 # --- weights and words ----------------------------------------------------------------------------
-
-
-def test_weight_of_pairs():
-    assert pair_weight(np.array([1.0, 2, 3])) == 2 * (2 + 3 + 6)
-    rows = np.array([[1.0, 2, 3], [1, 0, 0]])
-    np.testing.assert_array_equal(pair_weight(rows), [22, 0])
-    np.testing.assert_array_equal(check_pairs(rows), [22, 0])
-    # beside a large weight small ones keep all of their digits
-    assert pair_weight(np.array([1e12, 1e-6])) == 2e6
 
 
 def test_a_block_without_pairs_counts_nothing():
@@ -256,80 +228,61 @@ def test_a_block_without_pairs_counts_nothing():
     pairs = [(0, 1), (1, 0), (4, 5), (5, 4), (6, 7), (7, 6)]
     expected = mean_over(pairs, h, weight)
     assert skce("linear", sample_weight=weight) == pytest.approx(expected, rel=1e-11)
+    assert pair_weight(np.array([1.0, 2, 3])) == 2 * (2 + 3 + 6)
+    rows = np.array([[1.0, 2, 3], [1, 0, 0]])
+    np.testing.assert_array_equal(pair_weight(rows), [22, 0])
+    np.testing.assert_array_equal(check_pairs(rows), [22, 0])
+    # beside a large weight small ones keep all of their digits
+    assert pair_weight(np.array([1e12, 1e-6])) == 2e6
 
 
-def test_words_where_one_sample_has_all_the_weight():
-    message = (
-        "sample_weight gives nearly all of the weight to one sample of every pair, so there "
-        "are no effective pairs: use statistic='biased', or more even weights."
-    )
+def test_one_sample_may_have_all_the_weight_in_the_biased_statistic_only():
+    words = "^sample_weight gives nearly all of the weight to one sample of every pair, so there"
     lonely = np.full(N, 1e-13)
     lonely[4] = 1.0
     for statistic in ("unbiased", "linear"):
-        with pytest.raises(ValueError, match=whole(message)):
+        with pytest.raises(ValueError, match=words):
             skce(statistic, sample_weight=lonely)
-    assert skce("biased", sample_weight=lonely) == pytest.approx(
-        mean_over(ALL, h_by_loops(weight=lonely), lonely), rel=1e-9
-    )
-    with pytest.raises(ValueError, match=whole(message)):
-        check_pairs(np.array([1.0, 0.0]))
+    expected = mean_over(ALL, h_by_loops(weight=lonely), lonely)
+    assert skce("biased", sample_weight=lonely) == pytest.approx(expected, rel=1e-9)
     for scale in (1e-6, 1.0, 1e6):  # a small second sample is a second sample
         check_pairs(scale * np.array([1.0, 1e-7]))
-        with pytest.raises(ValueError, match=whole(message)):
-            check_pairs(scale * np.array([1.0, 1e-10]))
+        for second in (0.0, 1e-10):
+            with pytest.raises(ValueError, match=words):
+                check_pairs(scale * np.array([1.0, second]))
     check_pairs(np.tile([1.0, 1e-7], (1000, 1)))  # block by block, however many
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "words"),
     [
-        (
-            ("quadratic", None, 9),
-            "statistic must be one of 'auto', 'biased', 'unbiased', 'linear', 'block', got "
-            "'quadratic'.",
-        ),
-        (
-            ("unbiased", None, 1),
-            "statistic='unbiased' needs at least two samples of positive weight: use 'biased'.",
-        ),
-        (
-            ("block", 2, 1),
-            "statistic='block' needs at least two samples of positive weight: use 'biased'.",
-        ),
-        (("linear", 2, 9), "block_size is for statistic='block', not for 'linear'."),
-        (("biased", 0, 9), "block_size is for statistic='block', not for 'biased'."),
+        (("quadratic", None, 9), "^statistic must be one of 'auto', 'biased', 'unbiased', 'linear"),
+        (("unbiased", None, 1), "^statistic='unbiased' needs at least two samples of positive"),
+        (("block", 2, 1), "^statistic='block' needs at least two samples of positive weight"),
+        (("linear", 2, 9), "^block_size is for statistic='block', not for 'linear'"),
+        (("biased", 0, 9), "^block_size is for statistic='block', not for 'biased'"),
         *(
-            (
-                ("block", size, 9),
-                "statistic='block' needs a block_size, a whole number from 2 to the number of "
-                f"samples, 9; got {size!r}.",
-            )
+            (("block", size, 9), "^statistic='block' needs a block_size, a whole number from 2 to ")
             for size in (None, 1, 10, 3.0, "2")
         ),
+        (("biased", None, 1), None),
+        (("unbiased", None, 2), None),
+        (("linear", None, 2), None),
+        (("block", 2, 2), None),
+        (("block", np.int64(9), 9), None),
     ],
 )
-def test_words_of_refused_statistics(arguments, message):
-    with pytest.raises(ValueError, match=whole(message)):
+def test_statistics_that_pass_and_that_are_refused(arguments, words):
+    if words is None:
+        return check_statistic(*arguments)
+    with pytest.raises(ValueError, match=words):
         check_statistic(*arguments)
 
 
-def test_statistics_that_pass():
-    for arguments in (
-        ("biased", None, 1),
-        ("unbiased", None, 2),
-        ("linear", None, 2),
-        ("block", 2, 2),
-        ("block", np.int64(9), 9),
-    ):
-        check_statistic(*arguments)
-
-
-def test_words_of_refused_kernels_and_notions():
+def test_arguments_that_are_refused():
     for kernel in ("cauchy", LaplacianKernel, 0.3):
         with pytest.raises(ValueError, match=r"^kernel must be one of 'laplacian', 'gaussian' or"):
             kernel_calibration_error(Y3, P3, kernel=kernel)
-    with pytest.raises(ValueError, match=r"^notion must be one of"):
-        kernel_calibration_error(Y3, P3, notion="marginal")
     with pytest.raises(ValueError, match=r"^block_size is for"):
         kernel_calibration_error(Y3, P3, block_size=3)
     with pytest.raises(ValueError, match=r"^statistic='unbiased' needs"):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from planted import altered, planted
 from public_functions import others
+from scipy.special import softmax
 
 from skcalib import links
 from skcalib.links import (
@@ -57,9 +58,6 @@ def test_binary_maps_refuse_more_than_two_columns():
         check_link(PlattMap(), n_classes=(3, 4))
 
 
-# --- planted defects ------------------------------------------------------------------------------
-
-
 class RandomStart(VectorMap):
     def start(self, n_classes):
         return super().start(n_classes) * (1 + 1e-9 * np.random.default_rng().random())
@@ -80,14 +78,14 @@ class UntiesInSecret(VectorMap):
     def vjp(self, theta, logits, cotangent):
         return np.append(np.sum(cotangent * logits), np.zeros(len(theta) - 1))
 
+    def bounds(self, n_classes):
+        return [(0.1, None)] + [(None, None)] * (2 * n_classes)
+
     def preserves_order(self, theta, n_classes):
         return True
 
     def injective(self, theta, n_classes):
         return False
-
-    def bounds(self, n_classes):
-        return [(0.1, None)] + [(None, None)] * (2 * n_classes)
 
 
 class CentresInPlace(TemperatureMap):
@@ -102,18 +100,6 @@ class PreparesInPlace(TemperatureMap):
         return self
 
 
-class CentresColumns(TemperatureMap):
-    """What a row becomes depends on the others."""
-
-    def apply(self, theta, logits):
-        return logits + (theta[0] - 1) * logits.mean(axis=0)
-
-    def vjp(self, theta, logits, cotangent):
-        return np.array([cotangent.sum(axis=0) @ logits.mean(axis=0)])
-
-    injective = preserves_order = Link.injective
-
-
 class ForgetsInSecret(TemperatureMap):
     def apply(self, theta, logits):
         return np.where(theta[0] == 1, logits, 0.0)
@@ -125,6 +111,18 @@ class ForgetsInSecret(TemperatureMap):
 class LosesAColumn(TemperatureMap):
     def apply(self, theta, logits):
         return (theta[0] * logits)[:, :1] if theta[0] != 1 else logits
+
+
+class CentresColumns(TemperatureMap):
+    """What a row becomes depends on the others."""
+
+    def apply(self, theta, logits):
+        return logits + (theta[0] - 1) * logits.mean(axis=0)
+
+    def vjp(self, theta, logits, cotangent):
+        return np.array([cotangent.sum(axis=0) @ logits.mean(axis=0)])
+
+    injective = preserves_order = Link.injective
 
 
 class ForgetsWhenCopied(MonotonePieces):
@@ -172,25 +170,15 @@ def test_planted_defects_are_found(link, law):
 
 def test_injectivity_of_affine_maps_is_exact():
     """One sign of the slopes, or of W^-1 1, is what a collision needs; a collision is exhibited."""
-    link = VectorMap()
+    link, mixed = VectorMap(), np.array([0.0, 1, 1, -1, 0, 0, 0])
     assert link.injective(np.array([1.0, 0, 0.5, 2, 0, 0, 0]), 3)
-    mixed = np.array([0.0, 1, 1, -1, 0, 0, 0])
     assert not link.injective(mixed, 3)
     # logits that move by (1, 1, -1) c map to logits that move by c alike
-    move = np.array([1.0, 1.0, -1.0])
-    first = np.array([0.1, 0.1, 0.8])
-    # .2 e^c + .8 e^-c = 1 has the roots e^c = 1 and e^c = 4
-    a = np.log(first)
-    b = a + np.log(4) * move
-    np.testing.assert_allclose(np.exp(b), [0.4, 0.4, 0.2])
-    images = link.apply(mixed, np.array([a, b]))
-    gap = images[1] - images[0]
+    a, b = np.log([0.1, 0.1, 0.8]), np.log([0.4, 0.4, 0.2])  # c is the logarithm of 4
+    gap = link.apply(mixed, np.array([b])) - link.apply(mixed, np.array([a]))
     np.testing.assert_allclose(gap, gap.mean(), atol=1e-12)
     assert MatrixMap().injective(np.append(1.0, np.zeros(12)), 3)
     assert not MatrixMap().injective(np.zeros(13), 3)
-
-
-# --- the one routine that fits them ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("score", [LogLoss(), Brier(), Spherical()], ids=repr)
@@ -203,7 +191,7 @@ def test_fit_reaches_a_stationary_point(link, score, multiclass):
     link.prepare(logits)
 
     def objective(theta):
-        loss = score.loss(target, np.exp(log_softmax(link.apply(theta, logits))))
+        loss = score.loss(target, softmax(link.apply(theta, logits), axis=1))
         pull = 5.0 * link.stiffness(3) / len(target)
         return weight @ loss / weight.sum() + 0.5 * pull @ (theta - link.start(3)) ** 2
 
@@ -218,11 +206,6 @@ def test_fit_reaches_a_stationary_point(link, score, multiclass):
         assert objective(fit.theta + step) >= lowest - 1e-12
         if low is None or fit.theta[p] - 1e-3 > low:
             assert objective(fit.theta - step) >= lowest - 1e-12
-
-
-def log_softmax(z):
-    z = z - z.max(axis=1, keepdims=True)
-    return z - np.log(np.exp(z).sum(axis=1, keepdims=True))
 
 
 def test_a_fit_that_is_cut_short_says_so_and_is_no_worse_than_its_start(multiclass):

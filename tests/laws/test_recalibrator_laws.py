@@ -28,6 +28,9 @@ def test_a_recalibrator_may_refuse_some_numbers_of_classes_but_not_all():
     check_recalibrator(TwoOnly())
     with pytest.raises(AssertionError, match="refuses every number of classes"):
         check_recalibrator(TwoOnly(), n_classes=(3, 4))
+    one = PlattScaling()
+    check_recalibrator(one, n_classes=(2,))
+    assert not hasattr(one, "classes_")
 
 
 class ChangesAParameter(TemperatureScaling):
@@ -120,9 +123,3 @@ DEFECTS = [
 def test_rejects_planted_defects(defect, words):
     with pytest.raises(AssertionError, match=words):
         check_recalibrator(defect)
-
-
-def test_the_object_itself_is_not_fitted():
-    one = PlattScaling()
-    check_recalibrator(one, n_classes=(2,))
-    assert not hasattr(one, "classes_")

@@ -22,12 +22,8 @@ def changing(n, at, rng, shift=-0.6):
 def in_batches(monitor, y, p, size, *, by=None, weight=None):
     for start in range(0, len(y), size):
         rows = slice(start, start + size)
-        monitor.partial_fit(
-            y[rows],
-            p[rows],
-            None if weight is None else weight[rows],
-            by=None if by is None else by[rows],
-        )
+        w, group = (None if one is None else one[rows] for one in (weight, by))
+        monitor.partial_fit(y[rows], p[rows], w, by=group)
     return monitor
 
 
@@ -58,22 +54,22 @@ def test_the_statistic_is_the_sum_over_starts():
 def test_the_mean_of_the_statistic(n_classes):
     """R - T is a martingale for calibrated forecasts: the mean of R after 10 samples is 10."""
     statistic = []
-    for seed in range(300):
+    for seed in range(200):
         rng = np.random.default_rng([n_classes, seed])
         p = rng.dirichlet(np.ones(n_classes), 10)
         y = (p.cumsum(axis=1) < rng.random(10)[:, None]).sum(axis=1).clip(0, n_classes - 1)
         monitor = CalibrationMonitor(alpha=1e-12, notion="canonical").partial_fit(y, p)
         statistic.append(np.exp(monitor.log_statistic_))
-    assert abs(np.mean(statistic) - 10) < 3.5 * np.std(statistic) / np.sqrt(300)
+    assert abs(np.mean(statistic) - 10) < 3.5 * np.std(statistic) / np.sqrt(200)
     assert np.std(statistic) < 2  # the standard error is small
 
 
 def test_a_change_is_found_and_described():
+    """In all groups, or in one."""
     rng = np.random.default_rng(1)
     y, p = changing(9000, 5000, rng)
     site = rng.choice(["north", "south"], 9000)
-    monitor = in_batches(CalibrationMonitor(window=500), y, p, 300, by=site)
-    first = monitor.alarms_[0]
+    first = in_batches(CalibrationMonitor(window=500), y, p, 300, by=site).alarms_[0]
     assert 5000 < first.at < 5600 and abs(first.since - 5000) < 200
     assert first.evidence.direction == "too_high" and first.groups == ("north", "south")
     assert abs(first.before[0] - first.before[1]) < 0.03
@@ -81,10 +77,15 @@ def test_a_change_is_found_and_described():
     assert first.log_statistic >= np.log(1e5)
     text = str(first)
     assert text.startswith(f"Alarm at sample {first.at:,}. Forecasts are too high")
-    assert (
-        text.endswith("in 2 of 2 groups (false discovery rate .05): north, south.")
-        and "Before, mean forecast 0.498 and" in text
-    )
+    assert "Before, mean forecast 0.498 and" in text
+    assert text.endswith("in 2 of 2 groups (false discovery rate .05): north, south.")
+    rng = np.random.default_rng(0)
+    y, p = changing(8000, 0, rng, shift=0)
+    site = rng.choice(["north", "south"], 8000)
+    wrong = (site == "south") & (np.arange(8000) >= 4000)
+    y = np.where(wrong, rng.random(8000) < 0.6 * p, y).astype(int)
+    monitor = CalibrationMonitor(window=500).partial_fit(y, p, by=site)
+    assert monitor.alarms_[0].groups == ("south",)
 
 
 def test_where_the_change_began():
@@ -94,16 +95,6 @@ def test_where_the_change_began():
         y, p = changing(3500, 2500, np.random.default_rng(seed))
         since.append(CalibrationMonitor(window=500).partial_fit(y, p).alarms_[0].since)
     assert abs(np.median(since) - 2500) < 100
-
-
-def test_a_change_in_one_group():
-    rng = np.random.default_rng(0)
-    y, p = changing(8000, 0, rng, shift=0)
-    site = rng.choice(["north", "south"], 8000)
-    wrong = (site == "south") & (np.arange(8000) >= 4000)
-    y = np.where(wrong, rng.random(8000) < 0.6 * p, y).astype(int)
-    monitor = CalibrationMonitor(window=500).partial_fit(y, p, by=site)
-    assert monitor.alarms_[0].groups == ("south",)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +109,7 @@ def test_a_change_in_one_group():
 )
 def test_a_change_that_lasts_is_one_alarm(base, shift, slope, direction):
     """The statistic reaches its threshold up to 16 times in 3,000 samples."""
-    for seed in range(3):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         z = rng.normal(0, 1.5, 3000)
         y = rng.random(3000) < expit(base + slope * z + shift)
@@ -155,50 +146,45 @@ def test_windows():
     y, p = changing(1050, 0, np.random.default_rng(0))
     weight = np.random.default_rng(1).uniform(0.1, 1, 1050)
     monitor = in_batches(CalibrationMonitor(window=200, n_windows=3), y, p, 70, weight=weight)
-    assert [(one.first, one.last) for one in monitor.windows_] == [
-        (401, 600),
-        (601, 800),
-        (801, 1000),
-    ]
-    rows = slice(800, 1000)
-    one = monitor.windows_[-1]
+    ends = [(one.first, one.last) for one in monitor.windows_]
+    assert ends == [(401, 600), (601, 800), (801, 1000)]
+    rows, one = slice(800, 1000), monitor.windows_[-1]
     assert one.mean_predicted == pytest.approx(np.average(p[rows], weights=weight[rows]))
     assert one.observed == pytest.approx(np.average(y[rows], weights=weight[rows]))
     assert one.weight == pytest.approx(weight[rows].sum()) and one.sketch.n_samples_seen_ == 200
-    found = one.difference(0.9)
-    assert found.estimate == pytest.approx(one.observed - one.mean_predicted, abs=1e-9)
-    assert found.low < found.estimate < found.high
-    assert found.high - found.low < (lambda d: d.high - d.low)(one.difference())
+    narrow, wide = one.difference(0.9), one.difference()
+    assert narrow.estimate == pytest.approx(one.observed - one.mean_predicted, abs=1e-9)
+    assert wide.low < narrow.low < narrow.estimate < narrow.high < wide.high
 
 
 # --- Batches, restarts, refusals ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("notion", ["top_label", "classwise", "canonical"])
-def test_batches_and_restarts_do_not_change_a_bit(notion):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batches_and_restarts_do_not_change_a_bit(notion, weighted):
     rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(3), 300)
-    y = np.where(rng.random(300) < 0.5, p.argmax(axis=1), rng.integers(0, 3, 300))
-    by = rng.choice(["a", "b"], 300)
-    weight = rng.uniform(0, 1, 300)
-    weight[::5] = 0
-    for w in (None, weight):
-        found = set()
-        for size in (17, 75, 300):
-            monitor = CalibrationMonitor([0, 1, 2], notion=notion, alpha=0.005, window=100)
-            half = 250 // size * size
-            rest = None if w is None else w[half:]
-            known = {"by": by[:half], "weight": None if w is None else w[:half]}
-            in_batches(monitor, y[:half], p[:half], size, **known)
-            if half:
-                copy = CalibrationMonitor.from_bytes(monitor.to_bytes())
-                assert copy.to_bytes() == monitor.to_bytes()
-                in_batches(copy, y[half:], p[half:], size, by=by[half:], weight=rest)
-            in_batches(monitor, y[half:], p[half:], size, by=by[half:], weight=rest)
-            found.add(numbers(monitor))
-            if half:
-                assert copy.to_bytes() == monitor.to_bytes()
-        assert len(found) == 1 and monitor.n_alarms_ > 0
+    p = rng.dirichlet(np.ones(3), 240)
+    y = np.where(rng.random(240) < 0.5, p.argmax(axis=1), rng.integers(0, 3, 240))
+    by, weight = rng.choice(["a", "b"], 240), rng.uniform(0, 1, 240) * (np.arange(240) % 5 > 0)
+    found = set()
+
+    def add(monitor, rows, size):
+        w = weight[rows] if weighted else None
+        return in_batches(monitor, y[rows], p[rows], size, by=by[rows], weight=w)
+
+    for size in (17, 60, 240):
+        monitor = CalibrationMonitor([0, 1, 2], notion=notion, alpha=0.005, window=100)
+        half = 200 // size * size
+        if half:
+            add(monitor, slice(0, half), size)
+            copy = CalibrationMonitor.from_bytes(monitor.to_bytes())
+            assert copy.to_bytes() == monitor.to_bytes()
+            add(copy, slice(half, None), size)
+        add(monitor, slice(half, None), size)
+        found.add(numbers(monitor))
+        assert not half or copy.to_bytes() == monitor.to_bytes()
+    assert len(found) == 1 and monitor.n_alarms_ > 0
 
 
 @pytest.mark.parametrize(
@@ -209,8 +195,6 @@ def test_batches_and_restarts_do_not_change_a_bit(notion):
         (lambda m: m.partial_fit([0, 1], [0.5, 0.5], [1, 0], by=["a"]), r"by must have shape \(2"),
         (lambda m: m.partial_fit([0], [0.5], source="monday"), "'monday' have been added before"),
         (lambda m: m.set_params(window=5).partial_fit([0], [0.5]), "window has changed from 1000"),
-        (lambda m: m.set_params(window=0).partial_fit([0], [0.5]), "window"),
-        (lambda m: m.set_params(alpha=2).partial_fit([0], [0.5]), "alpha"),
     ],
 )
 def test_refusals_change_nothing(call, words):
@@ -218,7 +202,7 @@ def test_refusals_change_nothing(call, words):
     before = monitor.to_bytes()
     with pytest.raises(ValueError, match=words):
         call(monitor)
-    monitor.set_params(window=1000, alpha=1e-5)
+    monitor.set_params(window=1000)
     assert monitor.to_bytes() == before and monitor.sources_ == ["monday"]
 
 
@@ -253,14 +237,12 @@ def test_what_cannot_be_saved_is_refused_before_it_is_added(kind):
         assert not hasattr(one, "classes_")
 
 
-def test_more_groups_than_can_be_compared():
+def test_more_groups_than_can_be_compared_and_a_kernel():
+    """No groups and no evidence are told, but the alarm is."""
     monitor = CalibrationMonitor(alpha=1e-9, window=2000)
     monitor.partial_fit(np.tile([0, 1], 501), np.full(1002, 0.5), by=np.arange(1002))
     monitor.partial_fit([1], [0.0], by=[0])
     assert monitor.n_alarms_ == 1 and monitor.alarms_[0].groups == ()
-
-
-def test_a_kernel():
     y, p = changing(1500, 500, np.random.default_rng(0), shift=-1.5)
     monitor = CalibrationMonitor(features=LaplacianKernel(0.3)).partial_fit(y, p)
     assert monitor.n_alarms_ > 0 and monitor.alarms_[0].evidence is None
@@ -323,7 +305,7 @@ def run_lengths(n, alpha, seed):
 
 
 @pytest.mark.parametrize(
-    ("n", "alpha"), [(15_000, 0.01), pytest.param(200_000, 1 / 500, marks=pytest.mark.slow)]
+    ("n", "alpha"), [(9000, 0.01), pytest.param(200_000, 1 / 500, marks=pytest.mark.slow)]
 )
 def test_the_mean_run_length(n, alpha):
     """At least 1 / alpha up to 3 standard errors."""

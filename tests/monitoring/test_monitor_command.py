@@ -6,6 +6,7 @@ import zlib
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.special import expit
 
@@ -15,11 +16,12 @@ from skcalib._monitor_command import run_monitor
 
 
 def write(path, y, p, *, words=("stay", "churn"), site=None):
-    names = "label,p_churn" + (",site" if site is not None else "")
-    rows = [f"{words[int(one)]},{q!r}" for one, q in zip(y, p.tolist(), strict=True)]
-    if site is not None:
-        rows = [f"{row},{one}" for row, one in zip(rows, site, strict=True)]
-    path.write_text("\n".join([names, *rows]) + "\n")
+    columns = {"label": np.array(words)[np.asarray(y, dtype=int)], "p_churn": p}
+    pd.DataFrame(columns | ({} if site is None else {"site": site})).to_csv(path, index=False)
+
+
+def monitor_of(path):
+    return CalibrationMonitor.from_bytes(path.read_bytes())
 
 
 def weeks(n, change=None, seed=0, shift=-1.5):
@@ -40,7 +42,7 @@ def test_weeks_with_an_alarm(here, capsys):
     assert status[:4] == [0] * 4 and status[4] == 1
     assert said.out.startswith("week5.csv: ") and "2,400 samples" in said.out
     assert "Forecasts are" in said.out
-    monitor = CalibrationMonitor.from_bytes((here / "churn.state").read_bytes())
+    monitor = monitor_of(here / "churn.state")
     whole = CalibrationMonitor(["stay", "churn"])
     for y, p in weeks(6, change=4):
         whole.partial_fit(np.array(["stay", "churn"])[y], p)
@@ -48,14 +50,18 @@ def test_weeks_with_an_alarm(here, capsys):
     assert sorted(path.name for path in here.iterdir())[0] == "churn.state"  # nothing beside it
 
 
-def test_other_separators(here, capsys):
+def test_other_separators_and_arrays(here, capsys):
     (here / "a.csv").write_text("y;p\n0;0,25\n1;0,5\n")
     assert main(["monitor", "a.csv", "--state", "s"]) == 2
     assert "is separated by ';'" in capsys.readouterr().err
     assert main(["monitor", "a.csv", "--state", "s", "--sep", ";", "--decimal", ","]) == 0
     (here / "b.csv").write_text("y\tp\n0\t.25\n1\t.5\n")
     assert main(["monitor", "b.csv", "--state", "s", "--sep", "tab"]) == 0
-    assert CalibrationMonitor.from_bytes((here / "s").read_bytes()).n_samples_seen_ == 4
+    assert monitor_of(here / "s").n_samples_seen_ == 4
+    rng = np.random.default_rng(0)
+    np.savez("a.npz", y_true=rng.integers(0, 3, 50), y_proba=rng.dirichlet(np.ones(3), 50))
+    assert main(["monitor", "a.npz", "--state", "t"]) in (0, 1)
+    assert monitor_of(here / "t").n_samples_seen_ == 50
 
 
 def test_options_of_the_first_call(here, capsys):
@@ -63,22 +69,11 @@ def test_options_of_the_first_call(here, capsys):
     write(here / "a.csv", y, p, site=np.where(np.arange(400) % 2, "north", "south"))
     options = ["--alpha", "0.001", "--window", "100", "--by", "site", "--event", "stay"]
     assert main(["monitor", "a.csv", "--state", "s", *options]) == 1
-    out = capsys.readouterr().out
-    assert (
-        "(alarm at 1,000)" in out
-        and "2 of 2 groups (false discovery rate .05): north, south" in out
-    )
-    monitor = CalibrationMonitor.from_bytes((here / "s").read_bytes())
+    said, monitor = capsys.readouterr().out, monitor_of(here / "s")
+    assert "(alarm at 1,000)" in said
+    assert "2 of 2 groups (false discovery rate .05): north, south" in said
     assert (monitor.labels, monitor.window) == (["churn", "stay"], 100)
     assert monitor.windows_[0].observed == pytest.approx(1 - y[:100].mean())
-
-
-def test_arrays_of_several_classes(here):
-    rng = np.random.default_rng(0)
-    p = rng.dirichlet(np.ones(3), 50)
-    np.savez("a.npz", y_true=rng.integers(0, 3, 50), y_proba=p)
-    assert main(["monitor", "a.npz", "--state", "s"]) in (0, 1)
-    assert CalibrationMonitor.from_bytes((here / "s").read_bytes()).n_samples_seen_ == 50
 
 
 def test_notions_and_rounded_probabilities(here, capsys):
@@ -91,7 +86,7 @@ def test_notions_and_rounded_probabilities(here, capsys):
     assert main(first) == 2
     assert "must sum to 1" in capsys.readouterr().err and not (here / "s").exists()
     assert main([*first, "--normalize"]) in (0, 1)
-    monitor = CalibrationMonitor.from_bytes((here / "s").read_bytes())
+    monitor = monitor_of(here / "s")
     assert monitor.notion == "classwise"
     rounded = np.array([row.split(",")[1:] for row in rows], dtype=float)
     rounded /= rounded.sum(axis=1, keepdims=True)
@@ -118,7 +113,7 @@ def test_a_week_with_one_class_only(here, capsys):
     for word in ("stay", "churn"):
         write(here / f"{word}.csv", [0, 0], np.array([0.4, 0.6]), words=(word, ""))
         assert main(["monitor", f"{word}.csv", "--state", "s", "--event", "churn"]) == 0
-    monitor = CalibrationMonitor.from_bytes((here / "s").read_bytes())
+    monitor = monitor_of(here / "s")
     assert monitor.n_samples_seen_ == 404 and monitor.labels == ["stay", "churn"]
     capsys.readouterr()
 
@@ -156,13 +151,6 @@ def test_errors_leave_the_state(here, capsys, prepare, arguments, words):
     assert (here / "s").read_bytes() == before
 
 
-def test_a_state_that_cannot_be_written(here, capsys):
-    ((y, p),) = weeks(1)
-    write(here / "a.csv", y, p)
-    assert main(["monitor", "a.csv", "--state", "missing/s"]) == 2
-    assert "missing is not a folder" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("function", ["sys.stdout.flush", "os.replace"])
 def test_an_interrupted_write_leaves_the_state(here, capsys, monkeypatch, function):
     """Of the line that is printed, or of the state."""
@@ -187,6 +175,8 @@ def test_links_devices_and_files_of_killed_writers(here, capsys):
     ((y, p),) = weeks(1)
     write(here / "a.csv", y, p)
     (here / "link").symlink_to(here / "s")
+    assert main(["monitor", "a.csv", "--state", "missing/s"]) == 2
+    assert "missing is not a folder" in capsys.readouterr().err
     for state in (os.devnull, "pipe"):
         if state == "pipe":
             os.mkfifo(state)
@@ -218,7 +208,7 @@ def test_twenty_writers_at_once(here):
         one.start()
     for one in writers:
         one.join()
-    monitor = CalibrationMonitor.from_bytes((here / "s").read_bytes())
+    monitor = monitor_of(here / "s")
     assert status == [0] * 20 and len(said) == 20
     assert monitor.n_samples_seen_ == 40 and len(monitor.sources_) == 20
     assert not list(here.glob(".skcalib*"))

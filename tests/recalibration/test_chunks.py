@@ -4,6 +4,7 @@ import warnings
 
 import joblib
 import numpy as np
+import pandas as pd
 import pytest
 from conftest import Alive, cut, lazy
 from grids import covering
@@ -67,19 +68,19 @@ def inputs_of(recalibrator, proba):
     ("name", "n_classes", "weighted"), covering(FITS, [2, 3, 8], [False, True])
 )
 def test_the_same_as_in_memory(name, n_classes, weighted):
-    proba, y = samples(1500, n_classes)
+    proba, y = samples(900, n_classes)
     found, expected = pair(name, n_classes)
     values = inputs_of(found, proba)
-    weight = np.random.default_rng(0).integers(0, 4, 1500) * 2e307 if weighted else None
+    weight = np.random.default_rng(0).integers(0, 4, 900) * 2e307 if weighted else None
     arrays = (values, y) if weight is None else (values, y, weight)
     expected.fit(values, y, sample_weight=weight)
-    assert_same(clone(found).fit_chunks(cut(400, *arrays)), expected, values)
+    assert_same(clone(found).fit_chunks(cut(250, *arrays)), expected, values)
     assert_same(clone(found).fit_chunks(lazy(*arrays, rows=130)), expected, values)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the first calls have few samples
-        in_parts(found, cut(700, *arrays))
+        in_parts(found, cut(400, *arrays))
     assert_same(found, expected, values)
-    assert found.n_samples_seen_ == (1500 if weight is None else np.count_nonzero(weight))
+    assert found.n_samples_seen_ == (900 if weight is None else np.count_nonzero(weight))
 
 
 def test_a_random_part_of_many_samples(monkeypatch):
@@ -111,9 +112,9 @@ def test_the_loss_of_a_random_part(monkeypatch):
     for seed in range(60):
         proba, y = samples(4000, 2, seed=seed)
         few = s.PlattScaling(labels=[0, 1]).fit_chunks(cut(1000, proba, y))
-        test, truth = samples(20_000, 2, seed=1000 + seed)
+        test, truth = samples(9000, 2, seed=1000 + seed)
         best = s.PlattScaling().fit(test, truth)
-        loss = [-np.log(one.predict_proba(test)[np.arange(20_000), truth]) for one in (few, best)]
+        loss = [-np.log(one.predict_proba(test)[np.arange(9000), truth]) for one in (few, best)]
         losses.append(np.mean(loss[0] - loss[1]))
     error = np.std(losses, ddof=1) / np.sqrt(60)
     assert np.mean(losses) == pytest.approx(2 / 800, abs=3 * error)
@@ -165,25 +166,19 @@ def test_a_warning_that_is_an_error_loses_no_samples():
         assert scaling.n_samples_seen_ == 600 * many
 
 
-def test_a_single_column_and_text_labels():
+def test_a_single_column_and_names_of_labels_and_columns():
     proba, y = samples(500, 2)
     y = np.array(["no", "yes"])[y]
     for kind in (s.TemperatureScaling, s.BiasCorrectedTemperatureScaling):
         found = kind(labels=["no", "yes"]).fit_chunks(cut(60, proba[:, 1], y))
         expected = kind().fit(proba[:, 1], y)
         assert found.predict_proba([0.3]) == pytest.approx(expected.predict_proba([0.3]), abs=1e-10)
-
-
-def test_names_of_columns_are_kept_and_checked():
-    pd = pytest.importorskip("pandas")
     proba, y = samples(200, 3, shift=0.2)
-    frame = pd.DataFrame(proba, columns=["a", "b", "c"])
-    y = np.array(["a", "b", "c"])[y]
-    chunks = [(frame[:90], y[:90]), (frame[90:], y[90:])]
-    scaling = s.TemperatureScaling(labels=["a", "b", "c"]).fit_chunks(chunks)
-    assert scaling.feature_names_in_.tolist() == ["a", "b", "c"]
-    single = pd.Series(proba[:, 0], name="p_a")
-    two = s.TemperatureScaling(labels=["a", "b"])
+    names = ["a", "b", "c"]
+    frame, y = pd.DataFrame(proba, columns=names), np.array(names)[y]
+    scaling = s.TemperatureScaling(labels=names).fit_chunks(cut(90, frame, y))
+    assert scaling.feature_names_in_.tolist() == names
+    single, two = pd.Series(proba[:, 0], name="p_a"), s.TemperatureScaling(labels=names[:2])
     refused([(single, np.where(y == "a", "a", "b"))], "Chunk 0: The column of X is named", two)
 
 
@@ -201,19 +196,14 @@ def test_chunks_without_weight_or_samples_are_skipped():
 def test_one_chunk_in_memory():
     proba, y = samples(2000, 3)
     alive = Alive()
-
-    class Lazy:
-        def __iter__(self):
-            return ((alive.block(p), labels) for p, labels in cut(100, proba, y))
-
-    s.VectorScaling(labels=[0, 1, 2], shrinkage=3).fit_chunks(Lazy())
+    chunks = cut(100, proba, y)
+    read_again = {"__iter__": lambda self: ((alive.block(p), labels) for p, labels in chunks)}
+    source = type("Lazy", (), read_again)()
+    s.VectorScaling(labels=[0, 1, 2], shrinkage=3).fit_chunks(source)
     assert alive.most == 1
     with joblib.parallel_config("threading", n_jobs=2):
-        s.VectorScaling(labels=[0, 1, 2], shrinkage=3).fit_chunks(Lazy())
+        s.VectorScaling(labels=[0, 1, 2], shrinkage=3).fit_chunks(source)
     assert alive.most <= 6
-
-
-# --- Input that is refused ------------------------------------------------------------------------
 
 
 def refused(chunks, match, scaling=None):
@@ -224,41 +214,31 @@ def refused(chunks, match, scaling=None):
         check_is_fitted(scaling)
 
 
-def test_sources_that_are_no_chunks_are_refused():
+def test_what_is_refused():
+    """Sources that are no chunks, and invalid samples with the number of their chunk."""
     proba, y = samples(100, 3)
-    refused((one for one in cut(10, proba, y)), "iterator .generator., which can be read only once")
-    refused(iter(cut(10, proba, y)), "read only once")
-    refused((proba, y), "a single chunk is")
-    refused(3, "must be an iterable of tuples")
-    refused([], "chunks is empty")
-    refused([(proba, y, None, None)], "but is a tuple of 4")
-    refused([(proba, y), proba], "Chunk 1 must be a tuple")
-
-
-def test_a_source_that_is_exhausted_is_refused():
-    chunks = iter(cut(25, *samples(100, 3)))
-    once = type("Once", (), {"__iter__": lambda self: chunks})()
-    refused(once, "gave 100 samples in the first pass and 0 in another")
-
-
-def test_invalid_samples_are_refused_with_the_number_of_the_chunk():
-    proba, y = samples(100, 3)
-    refused([(proba, y), (proba * 2, y)], "Chunk 1: ")
-    refused([(proba, y), (proba, y[:50])], "Chunk 1: .* must have the same number of samples")
-    refused([(proba, y), (proba, y + 1)], "Chunk 1: y_true contains 3")
-    refused([(proba, y), (proba, y, -np.ones(100))], "Chunk 1: sample_weight must be finite")
+    chunks, spent = cut(25, proba, y), iter(cut(25, proba, y))
+    once = type("Once", (), {"__iter__": lambda self: spent})()
     pairs = proba[:, :2] / proba[:, :2].sum(axis=1, keepdims=True)
-    refused([(proba[:3], y[:3]), (pairs[4:], y[4:])], "Chunk 1: labels lists 3 classes")
-    refused([(proba, y, np.zeros(100))], "no sample of positive weight")
-
-
-def test_parameters_that_are_refused():
-    chunks = [samples(100, 3)]
+    for given, words in (
+        ((one for one in chunks), "iterator .generator., which can be read only once"),
+        (iter(chunks), "read only once"),
+        (once, "gave 100 samples in the first pass and 0 in another"),
+        ((proba, y), "a single chunk is"),
+        (3, "must be an iterable of tuples"),
+        ([], "chunks is empty"),
+        ([(proba, y, None, None)], "but is a tuple of 4"),
+        ([(proba, y), proba], "Chunk 1 must be a tuple"),
+        ([(proba, y), (proba * 2, y)], "Chunk 1: "),
+        ([(proba, y), (proba, y[:50])], "Chunk 1: .* must have the same number of samples"),
+        ([(proba, y), (proba, y + 1)], "Chunk 1: y_true contains 3"),
+        ([(proba, y), (proba, y, -np.ones(100))], "Chunk 1: sample_weight must be finite"),
+        ([(proba[:3], y[:3]), (pairs[4:], y[4:])], "Chunk 1: labels lists 3 classes"),
+        ([(proba, y, np.zeros(100))], "no sample of positive weight"),
+    ):
+        refused(given, words)
     refused(chunks, "labels must list the classes", s.TemperatureScaling())
     refused(chunks, "shrinkage must be", s.VectorScaling(labels=[0, 1, 2], shrinkage=-1))
-
-
-# --- Dask arrays ----------------------------------------------------------------------------------
 
 
 def test_a_dask_array_is_never_in_memory_as_a_whole():
@@ -289,18 +269,14 @@ def test_dask_arrays_that_are_refused():
 def test_dask_arrays_are_not_computed_by_other_functions():
     """They were, as a whole and without a message."""
     proba, y = samples(100, 3)
-    p, labels = lazy(proba, y, rows=20)
-
-    def fail(block):
-        raise AssertionError("computed")
-
-    p = p.map_blocks(fail, meta=np.empty((0, 0)))
+    _, labels = lazy(proba, y, rows=20)
+    p = lazy(proba, rows=20)[0].map_blocks(pytest.fail, meta=np.empty((0, 0)))
+    fitted = s.TemperatureScaling().fit(proba, y)
     for work in (
         lambda: s.TemperatureScaling().fit(p, y),
         lambda: s.TemperatureScaling().fit(proba, labels),
-        lambda: s.TemperatureScaling().fit(proba, y).predict_proba(p),
+        lambda: fitted.predict_proba(p),
         lambda: s.proper_calibration_error(y, p),
-        lambda: s.calibration_error(y, p),
         lambda: s.calibration_error(y, proba, sample_weight=labels),
     ):
         with pytest.raises(ValueError, match="is a Dask collection, which would be computed"):

@@ -5,6 +5,7 @@ import warnings
 from functools import reduce
 
 import numpy as np
+import pandas as pd
 import pytest
 from grids import covering, rotated
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -115,9 +116,6 @@ def test_averages_of_maps(weighted):
     assert_same_losses(found, expected)
 
 
-# --- Tied scores ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", CLASS_BY_CLASS)
 def test_tied_scores_of_several_classes(name, weighted):
@@ -168,9 +166,6 @@ def test_a_class_without_labels(name):
         found = make(name).fit_sketch(sketch_of(proba, y))
         expected = make(name, labels=[0, 1, 2]).fit(proba, y)
     assert_same(found, expected, proba, rtol=1e-4, atol=1e-6)  # a flat loss
-
-
-# --- Rows stand for several samples ---------------------------------------------------------------
 
 
 def distinct_rows(score, y):
@@ -275,9 +270,6 @@ def test_continuous_scores(fit, scores):
         assert found.loss_before_ == pytest.approx(expected.loss_before_, rel=1e-4)
 
 
-# --- Hostile samples ------------------------------------------------------------------------------
-
-
 TENTHS = np.tile([0.3, 0.7, 0.2, 0.9, 0.5, 0.6], 10)
 HOSTILE = {
     "zeros and ones": np.r_[0.0, 0.0, 1.0, 1.0, TENTHS],
@@ -298,14 +290,15 @@ LABELS = {
 
 
 @pytest.mark.parametrize(
-    ("scores", "labels", "scale"), covering(HOSTILE, LABELS, [None, 1.0, 1e-300, 1e250])
+    ("scores", "labels", "scale", "part"),
+    covering(HOSTILE, LABELS, [None, 1.0, 1e-300, 1e250], [0, 1]),
 )
-def test_hostile_samples_have_the_results_and_warnings_of_fit(scores, labels, scale):
+def test_hostile_samples_have_the_results_and_warnings_of_fit(scores, labels, scale, part):
     score = HOSTILE[scores]
     y = LABELS[labels](score)
     weight = None if scale is None else scale * np.resize([1.0, 2.0, 0.5], len(score))
     sketch = sketch_of(score, y, weight)
-    for name in FITS:
+    for name in list(FITS)[part::2]:
         answers, messages = [], []
         for fit in (lambda one: one.fit(score, y, weight), lambda one: one.fit_sketch(sketch)):
             with warnings.catch_warnings(record=True) as caught:
@@ -340,119 +333,82 @@ def test_warnings_name_the_line_of_the_user():
     with pytest.warns(ConvergenceWarning, match="PlattScaling: in 1 of 1 problems") as caught:
         s.PlattScaling().fit_sketch(sketch_of(score, [0, 0, 1, 1]))
     assert caught[0].filename == __file__
+    # a kernel whose bandwidth is chosen leaves each sample out
+    assert not hasattr(s.KernelRecalibrator(), "fit_sketch")
 
 
-# --- Objects --------------------------------------------------------------------------------------
-
-
-def test_a_fit_forgets_the_one_before():
-    pandas = pytest.importorskip("pandas")
-    proba, y, _ = tied(500, 2)
-    three, labels, _ = tied(500, 3)
-    expected = s.PlattScaling().fit(proba, y)
-    again = s.PlattScaling().fit(pandas.DataFrame(three, columns=["a", "b", "c"]), labels)
-    again.fit_sketch(sketch_of(proba, y))
-    assert not hasattr(again, "feature_names_in_")
-    assert_same(again, expected, proba, rtol=1e-7, atol=1e-7)
-    assert again.fit_sketch(sketch_of(three, labels)) is again
-    assert np.isnan(again.loss_after_) and again.coef_.shape == (3,)
-
-
-def test_the_sketch_is_not_changed():
+def test_a_fit_forgets_the_one_before_and_does_not_change_the_sketch():
     proba, y, weight = tied(500, 2, weighted=True)
+    three, labels, _ = tied(500, 3)
     sketch = sketch_of(proba, y, weight)
     before = sketch.to_bytes()
+    again = s.PlattScaling().fit(pd.DataFrame(three, columns=["a", "b", "c"]), labels)
+    again.fit_sketch(sketch)
+    assert not hasattr(again, "feature_names_in_")
+    assert_same(again, s.PlattScaling().fit(proba, y, weight), proba, rtol=1e-7, atol=1e-7)
+    assert again.fit_sketch(sketch_of(three, labels)) is again
+    assert np.isnan(again.loss_after_) and again.coef_.shape == (3,)
     for name in FITS:
         make(name).fit_sketch(sketch)
     assert sketch.to_bytes() == before and sketch.n_cells == N_CELLS
 
 
-# --- Input that is refused ------------------------------------------------------------------------
-
-
 BINARY, THREE = tied(100, 2)[:2], tied(100, 3)[:2]
-REFUSED = {
-    "no sketch": (
-        s.PlattScaling(),
-        BINARY[0],
-        r"sketch must be a ForecastSketch, got ndarray: make one by "
-        r"ForecastSketch\(labels\)\.partial_fit\(y, y_proba\), or use PlattScaling\.fit\(y_proba, "
-        r"y\)\.",
-    ),
-    "top label": (
+ONE_CLASS = "needs the probability of each class, but the sketch was made for notion='top_label': "
+REFUSED = [
+    (s.PlattScaling(), BINARY[0], r"^sketch must be a ForecastSketch, got ndarray: make one by "),
+    (
         s.IsotonicRecalibrator(),
         sketch_of(*THREE, notion="top_label"),
-        r"IsotonicRecalibrator needs the probability of each class, but the sketch was made for "
-        r"notion='top_label': make one with notion='classwise'\.",
+        f"^IsotonicRecalibrator {ONE_CLASS}make one with notion='classwise'",
     ),
-    "top label of two": (
+    (
         s.TemperatureScaling(),
         sketch_of(*BINARY, notion="top_label"),
-        r"TemperatureScaling needs the probability of each class, but the sketch was made for "
-        r"notion='top_label': make one with notion='canonical'\.",
+        f"^TemperatureScaling {ONE_CLASS}make one with notion='canonical'",
     ),
-    "one temperature for three classes": (
+    (
         s.TemperatureScaling(),
         sketch_of(*THREE),
-        r"TemperatureScaling needs all probabilities of a sample, and a sketch has one at a time, "
-        r"which is sufficient for two classes only, got 3: use TemperatureScaling.fit_chunks, or "
-        r"PlattScaling with a sketch of notion='classwise'\.",
+        "^TemperatureScaling needs all probabilities of a sample, .* two classes only, got 3: use "
+        "TemperatureScaling.fit_chunks, or PlattScaling with",
     ),
-    "biases for three classes": (
+    (
         s.BiasCorrectedTemperatureScaling(),
         sketch_of(*THREE, notion="top_label"),
-        r"BiasCorrectedTemperatureScaling needs all probabilities of a sample, .*\.",
+        "^BiasCorrectedTemperatureScaling needs all probabilities of a sample",
     ),
-    "logits": (
-        s.BetaCalibration(input="logits"),
-        sketch_of(*BINARY),
-        r"A sketch has probabilities, but BetaCalibration has input='logits': use input='proba', "
-        r"and pass the softmax of the logits to predict_proba\.",
-    ),
-    "other labels": (
+    (s.BetaCalibration(input="logits"), sketch_of(*BINARY), "but BetaCalibration has input='log"),
+    (
         s.HistogramBinning(labels=[1, 0]),
         sketch_of(*BINARY),
-        r"HistogramBinning has labels=\[1, 0\], but the classes of the sketch are \[0, 1\]: leave "
-        r"labels= out, or make the sketch with the same\.",
+        r"^HistogramBinning has labels=\[1, 0\], but the classes of the sketch are \[0, 1\]: ",
     ),
-    "input": (
-        s.PlattScaling(input="odds"),
-        sketch_of(*BINARY),
-        r"input must be 'proba' or 'logits', got 'odds'\.",
-    ),
-    "loss": (s.PlattScaling(loss="l1"), sketch_of(*BINARY), r"loss must be .*, got 'l1'\."),
-}
+    (s.PlattScaling(input="odds"), sketch_of(*BINARY), "^input must be 'proba' or 'logits', got"),
+    (s.PlattScaling(loss="l1"), sketch_of(*BINARY), "^loss must be .*, got 'l1'"),
+    (s.PlattScaling(), s.ForecastSketch([0, 1]), "^This ForecastSketch instance is not fitted"),
+]
 
 
-@pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused(case):
-    recalibrator, sketch, words = REFUSED[case]
-    with pytest.raises(ValueError, match=rf"\A{words}\Z"):
+@pytest.mark.parametrize(("recalibrator", "sketch", "words"), REFUSED)
+def test_what_is_refused(recalibrator, sketch, words):
+    with pytest.raises(ValueError, match=words):
         recalibrator.fit_sketch(sketch)
     with pytest.raises(NotFittedError):
         check_is_fitted(recalibrator)
 
 
-def test_an_empty_sketch_is_refused():
-    with pytest.raises(NotFittedError, match="This ForecastSketch instance is not fitted yet"):
-        s.PlattScaling().fit_sketch(s.ForecastSketch([0, 1]))
-
-
-def test_parameters_are_checked_as_in_fit():
-    sketch = sketch_of(*BINARY)
-    for recalibrator in (
+@pytest.mark.parametrize(
+    "recalibrator",
+    [
         s.HistogramBinning(strategy="equal"),
         s.HistogramBinning(n_bins=[0, 0.5, 1]),
         s.HistogramBinning(n_bins=0),
         s.BetaCalibration(parameters="a"),
-    ):
-        with pytest.raises(ValueError) as expected:
-            recalibrator.fit(*BINARY)
-        with pytest.raises(ValueError) as found:
-            recalibrator.fit_sketch(sketch)
-        assert str(found.value) == str(expected.value)
-
-
-def test_who_needs_the_samples_has_no_such_method():
-    """A kernel whose bandwidth is chosen leaves each sample out."""
-    assert not hasattr(s.KernelRecalibrator(), "fit_sketch")
+    ],
+)
+def test_parameters_are_checked_as_in_fit(recalibrator):
+    with pytest.raises(ValueError) as expected:
+        recalibrator.fit(*BINARY)
+    with pytest.raises(ValueError, match=f"^{re.escape(str(expected.value))}$"):
+        recalibrator.fit_sketch(sketch_of(*BINARY))

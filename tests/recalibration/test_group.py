@@ -40,9 +40,6 @@ def distance(proba, truth):
     return np.mean((proba - truth) ** 2)
 
 
-# --- what it removes ------------------------------------------------------------------------------
-
-
 def remaining(n_samples, link, seed, **options):
     """Distance E D(Q, S') from the truth, which exceeds the grouping loss of S', by that of S."""
     data = make_grouping_problem(n_samples, link=link, random_state=seed)
@@ -54,7 +51,7 @@ def remaining(n_samples, link, seed, **options):
     return found, fitted, data
 
 
-@pytest.mark.parametrize(("link", "seed"), [("sigmoid", 0), ("sigmoid", 1), ("step", 2)])
+@pytest.mark.parametrize(("link", "seed"), [("sigmoid", 0), ("step", 2)])
 def test_more_than_half_of_the_grouping_loss_is_removed(link, seed):
     """Of 5,000 samples a fifth or less of it was left in each of 20 data sets."""
     found, fitted, data = remaining(5000, link, seed, loss="brier")
@@ -78,27 +75,21 @@ def test_the_gain_is_that_of_new_samples():
     assert -4 * error - 0.003 < np.mean(differences) < 4 * error  # folds learn from 4 of 5
 
 
-def test_groups_with_shifts():
+def test_groups_with_shifts_and_several_classes():
     p, y, group, truth = grouped()
     fitted = s.GroupRecalibrator().fit(p, y, features=group)
     corrected = fitted.predict_proba(p, features=group)[:, 1]
     assert fitted.spread_ > 0 and list(fitted.weights_) == ["groups"]
     assert distance(corrected, truth) < 0.05 * distance(p, truth)
     assert not fitted.injective_ and not fitted.preserves_argmax_
-
-
-def test_several_classes():
     proba, y, X, truth = three_classes(1500)
-    fitted = s.GroupRecalibrator(cv=3).fit(proba, y, features=X)
-    corrected = fitted.predict_proba(proba, features=X)
-    assert distance(corrected, truth) < 0.25 * distance(proba, truth)
-    side = np.where(X[:, 0] > 0, "right", "left")
-    fitted = s.GroupRecalibrator().fit(proba, y, features=side)
-    corrected = fitted.predict_proba(proba, features=side)
-    assert distance(corrected, truth) < 0.3 * distance(proba, truth)
-    np.testing.assert_allclose(corrected.sum(axis=1), 1, rtol=1e-12)
-    predicted = fitted.predict(proba, features=side)
-    np.testing.assert_array_equal(predicted, corrected.argmax(axis=1))
+    for features, options in ((X, {"cv": 3}), (np.where(X[:, 0] > 0, "right", "left"), {})):
+        fitted = s.GroupRecalibrator(**options).fit(proba, y, features=features)
+        corrected = fitted.predict_proba(proba, features=features)
+        assert distance(corrected, truth) < 0.3 * distance(proba, truth)
+        np.testing.assert_allclose(corrected.sum(axis=1), 1, rtol=1e-12)
+        predicted = fitted.predict(proba, features=features)
+        np.testing.assert_array_equal(predicted, corrected.argmax(axis=1))
 
 
 def test_small_groups_are_shrunk():
@@ -141,50 +132,23 @@ def test_effects_of_groups_are_the_maximum_of_the_posterior():
         assert max(map(posterior, moved)) < posterior(best)
 
 
-# --- where it does nothing ------------------------------------------------------------------------
-
-
-def nothing(seed, n_samples):
-    data = make_grouping_problem(n_samples, random_state=seed)
-    group = np.random.default_rng(seed).integers(8, size=n_samples)
-    for features in (data.X, group):
-        fitted = s.GroupRecalibrator().fit(data.posterior, data.y, features=features)
-        after = fitted.predict_proba(data.posterior, features=features)
-        yield fitted.identity_, distance(after, data.posterior)
-
-
-def test_calibrated_forecasts_are_left_alone():
-    found = [one for seed in range(4) for one in nothing(seed, 1000)]
-    assert sum(identity for identity, _ in found) >= 7
-    assert all(moved == 0 for identity, moved in found if identity)
-
-
-@pytest.mark.slow
-def test_calibrated_forecasts_are_left_alone_in_all_data_sets():
+@pytest.mark.parametrize(
+    ("n_seeds", "n_samples"), [(3, 1000), pytest.param(40, 1500, marks=pytest.mark.slow)]
+)
+def test_calibrated_forecasts_are_left_alone(n_seeds, n_samples):
     """One in 40 of 80 was changed; the mean Brier loss rises by .00001."""
-    found = [one for seed in range(40) for one in nothing(seed, 1500)]
-    assert np.mean([identity for identity, _ in found]) >= 0.95
-    assert np.mean([moved for _, moved in found]) < 5e-5
-
-
-def test_calibration_alone_is_corrected_plainly():
-    data = make_tempered_simplex(3000, 2, score_temperature=0.5, random_state=0)
-    X = np.random.default_rng(0).normal(size=(3000, 2))
-    fitted = s.GroupRecalibrator(s.TemperatureScaling()).fit(data.y_proba, data.y, features=X)
-    assert fitted.chosen_ == "plain" and fitted.injective_ and fitted.preserves_argmax_
-    expected = s.TemperatureScaling().fit(data.y_proba, data.y).predict_proba(data.y_proba)
-    np.testing.assert_allclose(fitted.predict_proba(data.y_proba, features=X), expected, rtol=1e-9)
-    assert fitted.gain_ == fitted.plain_gain_ and fitted.plain_gain_.low > 0
-    assert fitted.feature_gain_.low <= 0
-
-
-def test_few_samples_change_nothing():
-    fitted = s.GroupRecalibrator().fit([0.2, 0.9, 0.4], [1, 0, 1], features=["a", "b", "a"])
-    assert fitted.identity_ and fitted.gain_.estimate == 0
-    np.testing.assert_array_equal(fitted.predict_proba([0.3], features=["a"]), [[0.7, 0.3]])
-
-
-# --- order of forecasts ---------------------------------------------------------------------------
+    identity, moved = [], []
+    for seed in range(n_seeds):
+        data = make_grouping_problem(n_samples, random_state=seed)
+        group = np.random.default_rng(seed).integers(8, size=n_samples)
+        for features in (data.X, group):
+            fitted = s.GroupRecalibrator().fit(data.posterior, data.y, features=features)
+            after = fitted.predict_proba(data.posterior, features=features)
+            identity.append(fitted.identity_)
+            moved.append(distance(after, data.posterior))
+    assert np.mean(identity) >= (0.95 if n_seeds > 9 else 0.8)
+    assert np.mean(moved) < 5e-5 or n_seeds < 9
+    assert not np.array(moved)[identity].any()
 
 
 @pytest.mark.parametrize("kind", ["features", "groups"])
@@ -194,37 +158,43 @@ def test_monotone_in_the_forecast(kind):
     p, x = rng.uniform(0.02, 0.98, 2000), rng.integers(4, size=2000)
     bumpy = np.sin(4 * logit(p)) * np.where(x > 1, 1.5, -1.5)  # not increasing in p
     y = (rng.random(2000) < expit(logit(p) + bumpy + 0.5 * (x - 1.5))).astype(int)
-    features = x[:, None] if kind == "features" else x
     grid = np.linspace(0.02, 0.98, 400)
+    same = np.repeat(np.arange(4), 400)
+    features, same = (x[:, None], same[:, None]) if kind == "features" else (x, same)
     falls = {}
     for monotone in (True, False):
         fitted = s.GroupRecalibrator(monotone=monotone).fit(p, y, features=features)
         assert fitted.chosen_ == "features"
-        same = [np.full(400, value) for value in range(4)]
-        steps = [
-            np.diff(fitted.predict_proba(grid, features=one[:, None] if kind == "features" else one)
-                    [:, 1]) for one in same
-        ]  # fmt: skip
-        falls[monotone] = min(step.min() for step in steps)
+        found = fitted.predict_proba(np.tile(grid, 4), features=same)[:, 1]
+        falls[monotone] = np.diff(found.reshape(4, 400)).min()
     assert falls[True] > -1e-12
-    if kind == "features":
-        assert falls[False] < -1e-3
+    assert kind == "groups" or falls[False] < -1e-3
 
 
-def test_a_plain_recalibrator_that_is_not_increasing_is_not_used_with_monotone():
+def test_plain_recalibrators():
+    """With `monotone` only increasing ones; calibration alone is corrected plainly."""
     p, y, group, _ = grouped()
     steps = s.GroupRecalibrator(s.IsotonicRecalibrator(), monotone=True).fit(p, y, features=group)
     assert isinstance(steps.plain_, s.IdentityRecalibrator) and steps.plain_gain_.estimate == 0
     strict = s.IsotonicRecalibrator(strict=True)
     fitted = s.GroupRecalibrator(strict, monotone=True).fit(p, y, features=group)
     assert isinstance(fitted.plain_, s.IsotonicRecalibrator)
+    data = make_tempered_simplex(2000, 2, score_temperature=0.5, random_state=0)
+    X = np.random.default_rng(0).normal(size=(2000, 2))
+    fitted = s.GroupRecalibrator(s.TemperatureScaling()).fit(data.y_proba, data.y, features=X)
+    assert fitted.chosen_ == "plain" and fitted.injective_ and fitted.preserves_argmax_
+    expected = s.TemperatureScaling().fit(data.y_proba, data.y).predict_proba(data.y_proba)
+    np.testing.assert_allclose(fitted.predict_proba(data.y_proba, features=X), expected, rtol=1e-9)
+    assert fitted.gain_ == fitted.plain_gain_ and fitted.plain_gain_.low > 0
+    assert fitted.feature_gain_.low <= 0
 
 
-# --- features -------------------------------------------------------------------------------------
-
-
-def test_unseen_groups_get_the_plain_correction():
+def test_unseen_groups_get_the_plain_correction_and_missing_ones_are_a_group():
     p, y, group, _ = grouped()
+    names = np.array(["a", "b", None], dtype=object)[group]
+    fitted = s.GroupRecalibrator().fit(p, y, features=names)
+    found = fitted.predict_proba([0.4, 0.4], features=[None, float("nan")])[:, 1]
+    assert found[0] == found[1] > 0.55
     p = expit(2 * logit(p))
     fitted = s.GroupRecalibrator(s.TemperatureScaling()).fit(p, y, features=group)
     assert fitted.chosen_ == "features"
@@ -232,17 +202,9 @@ def test_unseen_groups_get_the_plain_correction():
     np.testing.assert_array_equal(found, fitted.plain_.predict_proba(p[:50]))
 
 
-def test_missing_groups_are_a_group():
-    p, y, group, _ = grouped()
-    names = np.array(["a", "b", None], dtype=object)[group]
-    fitted = s.GroupRecalibrator().fit(p, y, features=names)
-    found = fitted.predict_proba([0.4, 0.4], features=[None, float("nan")])[:, 1]
-    assert found[0] == found[1] > 0.55
-
-
 @pytest.mark.parametrize("library", [pd, pl], ids=lambda one: one.__name__)
 def test_categories_of_data_frames(library):
-    p, y, group, truth = grouped()
+    p, y, group, truth = grouped(1500)
     rng = np.random.default_rng(1)
     content = {"site": np.array(["a", "b", "c"])[group], "age": rng.normal(size=len(p))}
     frame = library.DataFrame(content)
@@ -253,22 +215,15 @@ def test_categories_of_data_frames(library):
         categories = frame.assign(site=frame["site"].astype("category"))
         other = s.GroupRecalibrator().fit(p, y, features=categories)
         np.testing.assert_array_equal(other.predict_proba(p, features=categories)[:, 1], corrected)
-    unseen = frame[:1].copy() if library is pd else frame[:1]
     unseen = library.DataFrame({"site": ["z"], "age": [None]})
     assert 0 < fitted.predict_proba([0.4], features=unseen)[0, 1] < 1
     with pytest.raises(ValueError, match="feature names of features should be those of fit"):
         fitted.predict_proba(p, features=frame[["age", "site"]])
-
-
-def test_reader():
     table = np.array([[1, "x"], [2, "y"], [3, None]] * 10, dtype=object)
     reader = FeatureReader().fit(table)
     assert reader.is_category.tolist() == [False, True]
     np.testing.assert_array_equal(reader.read(table)[:3], [[1, 0], [2, 1], [3, np.nan]])
     np.testing.assert_array_equal(reader.read([[None, "z"]]), [[np.nan, np.nan]])
-
-
-# --- inputs, weights, seeds -----------------------------------------------------------------------
 
 
 def test_forecasts_in_all_forms():
@@ -303,7 +258,7 @@ def test_weights(kind):
     assert np.abs(plain.predict_proba(p, features=features) - expected).max() > 1e-4
 
 
-def test_labels_of_probability_zero():
+def test_labels_of_probability_zero_and_few_samples():
     """The gain of the log loss is infinite, and the corrected forecasts are probabilities."""
     p, y, group, _ = grouped(1000)
     p[:3], y[:3] = 0.0, 1
@@ -311,9 +266,9 @@ def test_labels_of_probability_zero():
     assert fitted.gain_.estimate == np.inf and np.isfinite(fitted.loss_after_)
     found = fitted.predict_proba(p, features=group)
     assert (found > 0).all() and np.isfinite(found).all()
-
-
-# --- refusals -------------------------------------------------------------------------------------
+    fitted = s.GroupRecalibrator().fit([0.2, 0.9, 0.4], [1, 0, 1], features=["a", "b", "a"])
+    assert fitted.identity_ and fitted.gain_.estimate == 0
+    np.testing.assert_array_equal(fitted.predict_proba([0.3], features=["a"]), [[0.7, 0.3]])
 
 
 P, Y, GROUP, _ = grouped(200)
@@ -322,14 +277,8 @@ REFUSED = [
     ({"features": csr_array(np.eye(200))}, {}, "features is sparse"),
     ({"features": np.zeros((200, 2, 2))}, {}, r"features must have shape \(n_samples, n_features"),
     ({"features": np.empty((200, 0))}, {}, "features has no columns"),
-    (
-        {"features": pd.DataFrame({"day": pd.date_range("2020-01-01", periods=200)})},
-        {},
-        "features has dates",
-    ),
+    ({"features": pd.DataFrame({"day": pd.to_datetime(["2020"] * 200)})}, {}, "has dates"),
     ({"features": GROUP}, {"cv": 1}, "cv must be a number of folds, at least 2, got 1"),
-    ({"features": GROUP}, {"monotone": "yes"}, "monotone must be True or False, got 'yes'"),
-    ({"features": GROUP}, {"recalibrator": "spline"}, "recalibrator must have fit"),
 ]
 
 
@@ -341,10 +290,9 @@ def test_refusals(given, options, message):
 
 def test_refusals_of_several_classes_and_of_other_features():
     proba, y, X, _ = three_classes(100)
-    few = s.GroupRecalibrator(cv=2)
     with pytest.raises(ValueError, match="monotone=True needs two classes, but there are 3"):
         s.GroupRecalibrator(monotone=True).fit(proba, y, features=X)
-    fitted = few.fit(proba, y, features=X)
+    fitted = s.GroupRecalibrator(cv=2).fit(proba, y, features=X)
     for features, message in (
         (None, "features is None, but the recalibrator was fitted with features"),
         (X[:5], "features has 5 rows, but there are 100 forecasts"),
@@ -355,25 +303,22 @@ def test_refusals_of_several_classes_and_of_other_features():
         with pytest.raises(ValueError, match=message):
             fitted.predict_proba(proba, features=features)
     with pytest.raises(ValueError, match="features were given, but fit had none"):
-        clone(few).fit(proba, y).predict_proba(proba, features=X)
-
-
-# --- behind a classifier --------------------------------------------------------------------------
+        clone(fitted).fit(proba, y).predict_proba(proba, features=X)
 
 
 @pytest.fixture(scope="module")
 def blind():
     """Features, labels and true probabilities, of which a linear model misses a part."""
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 2))
+    X = rng.normal(size=(2000, 2))
     truth = expit(X[:, 0] + 2 * np.abs(X[:, 1]) - 1)
-    return X, (rng.random(3000) < truth).astype(int), truth
+    return X, (rng.random(2000) < truth).astype(int), truth
 
 
 @pytest.mark.parametrize("options", [{}, {"ensemble": True, "cv": 2}])
 def test_a_recalibrated_classifier_passes_its_features(blind, options):
     X, y, truth = blind
-    frame = pd.DataFrame(X, columns=["a", "b"], index=np.arange(3000)[::-1])
+    frame = pd.DataFrame(X, columns=["a", "b"], index=np.arange(2000)[::-1])
     before = LogisticRegression().fit(frame, y).predict_proba(frame)[:, 1]
     model = s.RecalibratedClassifierCV(LogisticRegression(), s.GroupRecalibrator(), **options)
     after = model.fit(frame, y).predict_proba(frame)[:, 1]

@@ -176,50 +176,36 @@ def test_labels_of_classes_and_logits():
     assert_allclose(with_labels.source_prior_, proba.mean(axis=0))
 
 
-def test_a_class_that_is_absent_from_the_target():
+def test_classes_that_may_be_absent_and_frequencies_that_are_uncertain():
     proba, _, _ = shifted(5000, [0.5, 0.49999, 0.00001])
     with pytest.warns(UserWarning, match=r"to 0\.01\d, and the classes \[2\] may be absent"):
         found = LabelShiftRecalibrator([1 / 3] * 3).fit(proba)
     assert found.target_prior_[2] < 0.01 and found.target_prior_.min() > 0
-    certain = np.eye(3)
-    assert np.isfinite(found.predict_proba(certain)).all()
-    assert_allclose(found.predict_proba(certain), certain)
-
-
-def test_frequencies_that_are_uncertain():
-    rng = np.random.default_rng(0)
-    proba = 0.5 + 0.01 * rng.normal(size=50)
-    with pytest.warns(UserWarning, match="target are uncertain: their standard errors are up to"):
-        found = LabelShiftRecalibrator([0.5, 0.5]).fit(proba)
-    assert not np.isnan(found.predict_proba(proba)).any()
-    with pytest.warns(
-        UserWarning, match=r"standard errors are up to 0\.5, and the classes \[0, 1\]"
+    assert_allclose(found.predict_proba(np.eye(3)), np.eye(3))
+    near = 0.5 + 0.01 * np.random.default_rng(0).normal(size=50)
+    for p, words in (
+        (near, "target are uncertain: their standard errors are up to"),
+        (np.full(20, 0.5), r"standard errors are up to 0\.5, and the classes \[0, 1\]"),
     ):
-        found = LabelShiftRecalibrator([0.5, 0.5]).fit(np.full(20, 0.5))
-    assert not np.isnan(found.predict_proba([0.1, 0.5])).any()
+        with pytest.warns(UserWarning, match=words):
+            found = LabelShiftRecalibrator([0.5, 0.5]).fit(p)
+        assert not np.isnan(found.predict_proba([0.1, 0.5])).any()
+
+
+FREQUENCY = "source_prior must have a positive frequency for each of the 2"
+HALVES = {"source_prior": [0.5, 0.5]}
 
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
         ({}, "requires y to be passed, but the target y is None: pass labels, or as"),
-        (
-            {"source_prior": [0.5, 0.6]},
-            "source_prior must have a positive frequency for each of the 2",
-        ),
-        (
-            {"source_prior": [0.5, 0.25, 0.25]},
-            "source_prior must have a positive frequency for each",
-        ),
-        ({"source_prior": "a"}, "source_prior must have a positive frequency for each"),
-        ({"source_prior": [1.0, 0.0]}, "source_prior must have a positive frequency for each"),
-        ({"source_prior": [0.5, 0.5], "loss": "lgo"}, "loss must be"),
-        ({"source_prior": [0.5, 0.5], "target_prior": "auto"}, "target_prior must be 'em' or the"),
-        (
-            {"source_prior": [0.5, 0.5], "target_prior": [np.nan, 1]},
-            "target_prior must have a positive",
-        ),
-        ({"source_prior": [0.5, 0.5], "labels": [0, 1, 2]}, "labels lists 3 classes, but X has 2"),
+        ({"source_prior": [0.5, 0.6]}, FREQUENCY),
+        ({"source_prior": [0.5, 0.25, 0.25]}, FREQUENCY),
+        ({"source_prior": [1.0, 0.0]}, FREQUENCY),
+        ({**HALVES, "target_prior": "auto"}, "target_prior must be 'em' or the"),
+        ({**HALVES, "target_prior": [np.nan, 1]}, "target_prior must have a positive"),
+        ({**HALVES, "labels": [0, 1, 2]}, "labels lists 3 classes, but X has 2"),
     ],
 )
 def test_what_is_refused(parameters, message):
@@ -232,9 +218,7 @@ def test_what_else_is_refused():
     assert_allclose(lacking.predict_proba(np.eye(3)), np.eye(3))
     with pytest.raises(ValueError, match=r"The source has no samples of the classes \[2\], so"):
         lacking.adapt(np.full((4, 3), 1 / 3))
-    with pytest.raises(
-        ValueError, match=r"Every forecast gives probability 0 to the classes \[1\]"
-    ):
+    with pytest.raises(ValueError, match=r"Every forecast gives probability 0 to the classes \[1"):
         LabelShiftRecalibrator([0.5, 0.5]).fit([0.0, 0.0])
     with pytest.raises(NotFittedError):
         LabelShiftRecalibrator([0.5, 0.5]).adapt([0.3, 0.4])

@@ -1,5 +1,6 @@
 """Several labels per sample: an indicator matrix and a probability for each label."""
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -7,6 +8,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import make_multilabel_classification
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import cross_val_score
 from sklearn.multiclass import OneVsRestClassifier
@@ -73,23 +75,19 @@ def test_records_of_each_label():
     assert regret.expected_cost.estimate == pytest.approx(0.5 * np.mean((P > 0.5) != LABELS))
 
 
-def test_weights_and_the_order_of_rows():
+@pytest.mark.parametrize(("function", "options"), ERRORS[:5])
+def test_weights_the_order_of_rows_and_one_label(function, options):
     weight = 1.0 + np.arange(len(P)) % 3
     weight[::5] = 0
     kept = np.flatnonzero(weight)[::-1]
-    for function, options in ERRORS[:5]:
-        value = function(LABELS, P, notion=NOTION, sample_weight=weight, **options)
-        given = {"notion": NOTION, "sample_weight": weight[kept], **options}
-        assert function(LABELS[kept], P[kept], **given) == pytest.approx(value, rel=1e-9)
+    value = function(LABELS, P, notion=NOTION, sample_weight=weight, **options)
+    given = {"notion": NOTION, "sample_weight": weight[kept], **options}
+    assert function(LABELS[kept], P[kept], **given) == pytest.approx(value, rel=1e-9)
+    one = function(LABELS[:, :1], P[:, :1], notion=NOTION, **options)
+    assert one == pytest.approx(function(LABELS[:, 0], P[:, 0], **options))
 
 
-def test_one_label_is_a_binary_problem():
-    for function, options in ERRORS[:5]:
-        value = function(LABELS[:, :1], P[:, :1], notion=NOTION, **options)
-        assert value == pytest.approx(function(LABELS[:, 0], P[:, 0], **options))
-
-
-def test_names_of_labels():
+def test_names_of_labels_and_the_notion():
     names = ["sky", "sea", "sand"]
     frame = pd.DataFrame(LABELS, columns=names)
     problem = check_problem(frame, P, Multilabel())
@@ -100,6 +98,10 @@ def test_names_of_labels():
     assert [band.event for band in given] == [band.event for band in bands]
     with pytest.raises(ValueError, match="columns of y_proba are named"):
         check_problem(frame, pd.DataFrame(P, columns=names[::-1]), Multilabel())
+    check_notion(Multilabel())
+    assert repr(Multilabel("sum")) == "Multilabel(reduce='sum')"
+    with pytest.raises(ValueError, match="reduce must be 'mean' or 'sum'"):
+        Multilabel("max")
 
 
 @pytest.mark.parametrize(
@@ -128,13 +130,7 @@ def test_answers_of_classifiers(model):
     s.ReliabilityDisplay.from_estimator(model, X_NEW, LABELS, notion=NOTION, band=None)
 
 
-def test_a_label_that_the_training_data_lack():
-    forest = RandomForestClassifier(5, random_state=0).fit(X[:250], Y[:250] * [1, 1, 0])
-    scorer = ProbaScorer(s.proper_calibration_error, notion=NOTION)
-    assert scorer(forest, X_NEW, LABELS) < -(np.mean(LABELS[:, 2]) ** 2) / 3 / 2
-
-
-def test_scorers_in_cross_validation():
+def test_scorers_in_cross_validation_and_a_label_that_the_training_data_lack():
     model = OneVsRestClassifier(GaussianNB())
     ours = ProbaScorer(s.proper_calibration_error, notion=NOTION)
     theirs = make_scorer(
@@ -146,9 +142,8 @@ def test_scorers_in_cross_validation():
     values = cross_val_score(model, X, Y, scoring=ours, cv=3)
     assert_allclose(values, cross_val_score(model, X, Y, scoring=theirs, cv=3))
     assert (values < 0).all()
-
-
-# --- intervals and tests --------------------------------------------------------------------------
+    forest = RandomForestClassifier(5, random_state=0).fit(X[:250], Y[:250] * [1, 1, 0])
+    assert ours(forest, X_NEW, LABELS) < -(np.mean(LABELS[:, 2]) ** 2) / 3 / 2
 
 
 @pytest.mark.parametrize("metric", ["brier", "log", "l1", "l2", "max", "ks", "kernel", "ici"])
@@ -174,19 +169,6 @@ def test_intervals_cover_and_the_level_of_the_test(metric):
     assert covered >= 33
 
 
-def test_the_kernel_test():
-    y, forecast, _ = world(400, 0)
-    assert s.kernel_calibration_test(y, forecast, notion=NOTION, random_state=0).rejects()
-    levels = [
-        s.kernel_calibration_test(y, truth, notion=NOTION, random_state=0).pvalue
-        for y, _, truth in (world(200, seed) for seed in range(60))
-    ]
-    assert np.mean(np.array(levels) < 0.1) < 0.1 + 3 * np.sqrt(0.09 / 60)
-
-
-# --- the recalibrator -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "one", [None, s.TemperatureScaling(), s.IsotonicRecalibrator(), s.ModelAverageScaling()]
 )
@@ -205,7 +187,8 @@ def test_one_recalibrator_for_each_label(one):
 def test_the_recalibrator_of_lists_frames_and_jobs():
     parts = [np.column_stack([1 - p, p]) for p in P.T]
     matrix = s.MultilabelRecalibrator().fit(P, LABELS)
-    listed = s.MultilabelRecalibrator(n_jobs=2).fit(parts, LABELS)
+    with joblib.parallel_config("threading"):
+        listed = s.MultilabelRecalibrator(n_jobs=2).fit(parts, LABELS)
     assert_allclose(listed.predict_proba(parts), matrix.predict_proba(P))
     named = s.MultilabelRecalibrator().fit(P, pd.DataFrame(LABELS, columns=["a", "b", "c"]))
     assert named.labels_.tolist() == ["a", "b", "c"]
@@ -216,7 +199,8 @@ def test_the_recalibrator_of_lists_frames_and_jobs():
         named.predict_proba(P[:, :2])
 
 
-def test_the_recalibrator_reduces_the_error():
+def test_the_kernel_test_and_the_error_that_is_left():
+    """A tenth of the error at the most; the level of the test within 3 standard errors."""
     y, forecast, _ = world(4000, 0)
     recalibrator = s.MultilabelRecalibrator().fit(forecast[:2000], y[:2000])
     after = recalibrator.predict_proba(forecast[2000:])
@@ -224,9 +208,13 @@ def test_the_recalibrator_reduces_the_error():
         s.proper_calibration_error(y[2000:], p, notion=NOTION) for p in (forecast[2000:], after)
     ]
     assert errors[1] < 0.1 * errors[0]
-
-
-# --- displays, estimators, refusals ---------------------------------------------------------------
+    y, forecast, _ = world(400, 0)
+    assert s.kernel_calibration_test(y, forecast, notion=NOTION, random_state=0).rejects()
+    levels = [
+        s.kernel_calibration_test(y, truth, notion=NOTION, random_state=0).pvalue
+        for y, _, truth in (world(200, seed) for seed in range(60))
+    ]
+    assert np.mean(np.array(levels) < 0.1) < 0.1 + 3 * np.sqrt(0.09 / 60)
 
 
 def test_a_panel_for_each_label():
@@ -241,25 +229,17 @@ def test_a_panel_for_each_label():
         s.ReliabilityDisplay.from_cv_results(results, X_NEW, LABELS, notion=NOTION)
 
 
-def test_the_grouping_loss():
-    estimator = s.GroupingLossEstimator(notion=NOTION).fit(X_NEW, LABELS, y_proba=P)
-    assert np.isfinite(estimator.grouping_loss_)
-    assert {region.event for region in estimator.regions_} <= {f"label {k}" for k in range(3)}
+def test_the_grouping_loss_and_its_scorer():
+    options = {"notion": NOTION, "partitioner": LinearRegression()}
+    scorer = GroupingScorer(**options, method="risk")
+    estimator = s.GroupingLossEstimator(MODEL, **scorer.kwargs).fit(X_NEW, LABELS)
+    assert scorer(MODEL, X_NEW, LABELS) == -estimator.grouping_loss_
+    regions = s.GroupingLossEstimator(MODEL, notion=NOTION, method="partition", n_permutations=0)
+    events = {region.event for region in regions.fit(X_NEW, LABELS).regions_}
+    assert events and events <= {f"label {k}" for k in range(3)}
 
 
-def test_the_scorer_of_the_grouping_loss():
-    scorer = GroupingScorer(notion=NOTION)
-    estimator = s.GroupingLossEstimator(MODEL, notion=NOTION, n_permutations=0, random_state=0)
-    assert scorer(MODEL, X_NEW, LABELS) == -estimator.fit(X_NEW, LABELS).grouping_loss_
-
-
-def test_the_laws_of_notions():
-    check_notion(Multilabel())
-    assert repr(Multilabel("sum")) == "Multilabel(reduce='sum')"
-    with pytest.raises(ValueError, match="reduce must be 'mean' or 'sum'"):
-        Multilabel("max")
-
-
+@pytest.mark.parametrize("function", [s.calibration_error, s.proper_calibration_error])
 @pytest.mark.parametrize(
     ("y", "proba", "words"),
     [
@@ -272,30 +252,23 @@ def test_the_laws_of_notions():
         (LABELS.astype(str), P, "holds other values"),
     ],
 )
-def test_refusals(y, proba, words):
-    for function in (s.calibration_error, s.proper_calibration_error):
-        with pytest.raises(ValueError, match=words):
-            function(y, proba, notion=NOTION)
+def test_refusals(function, y, proba, words):
+    with pytest.raises(ValueError, match=words):
+        function(y, proba, notion=NOTION)
 
 
 def test_refusals_name_the_notion():
-    words = "For several labels per sample .*notion=Multilabel"
-    for function in (
-        s.calibration_error,
-        s.proper_calibration_error,
-        s.ReliabilityDisplay.from_predictions,
-        s.CalibrationReport.from_predictions,
-        s.consistency_test,
+    several, single = check_problem(LABELS, P, NOTION), check_problem([0, 1], [0.2, 0.7])
+    report, display = s.CalibrationReport.from_predictions, s.ReliabilityDisplay.from_predictions
+    for function in (s.calibration_error, s.proper_calibration_error, display, report):
+        with pytest.raises(ValueError, match="For several labels per sample .*notion=Multilabel"):
+            function(LABELS, P)
+    for function, given, options, words in (
+        (s.corp_test, (LABELS, P), {}, "one label from each row"),
+        (s.calibration_error, (LABELS, P), {"pos_label": 1}, "pos_label is for two classes"),
+        (s.proper_calibration_error, (single, None), {}, "the Problem holds labels"),
     ):
         with pytest.raises(ValueError, match=words):
-            function(LABELS, P)
-    with pytest.raises(ValueError, match="one label from each row"):
-        s.corp_test(LABELS, P, notion=NOTION)
-    with pytest.raises(ValueError, match="pos_label is for two classes"):
-        s.calibration_error(LABELS, P, notion=NOTION, pos_label=1)
-    problem = check_problem(LABELS, P, Multilabel())
+            function(*given, notion=NOTION, **options)
     with pytest.raises(ValueError, match="holds an indicator matrix"):
-        s.proper_calibration_error(problem, None)
-    single = check_problem([0, 1], [0.2, 0.7])
-    with pytest.raises(ValueError, match="the Problem holds labels"):
-        s.proper_calibration_error(single, None, notion=NOTION)
+        s.proper_calibration_error(several, None)

@@ -24,10 +24,9 @@ def test_venn_abers_is_the_package():
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_venn_abers_is_isotonic_regression_with_one_more_sample(n_classes):
     rng = np.random.default_rng(n_classes)
-    proba, weight = rng.dirichlet(np.ones(n_classes), 60).round(1), rng.exponential(size=60)
-    proba[:, 0] += 1 - proba.sum(axis=1)
-    proba = np.clip(proba, 0, 1) / np.clip(proba, 0, 1).sum(axis=1, keepdims=True)
-    y, weight = rng.integers(0, n_classes, 60), weight / weight.mean()
+    proba = rng.multinomial(10, np.full(n_classes, 1 / n_classes), 60) / 10  # ties
+    y, weight = rng.integers(0, n_classes, 60), rng.exponential(size=60)
+    weight /= weight.mean()
     found = VennAbersRecalibrator().fit(proba, y, weight).predict_interval(proba[:9])
     found = found.reshape(9, -1, 2)
     for i, k, label in np.ndindex(9, found.shape[1], 2):

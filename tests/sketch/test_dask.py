@@ -40,16 +40,16 @@ def simplex(n_samples, n_classes):
     return data.y, data.y_proba
 
 
-SOME, FEW, PAIRS, MORE = simplex(200, 3), simplex(100, 3), simplex(100, 2), simplex(300, 4)
-BY_DRAWS = {"metric": s.ks_calibration_error, "n_resamples": 20}
+SOME, FEW, PAIRS, MORE = simplex(200, 3), simplex(100, 3), simplex(60, 2), simplex(300, 4)
+BY_DRAWS = {"metric": s.ks_calibration_error, "n_resamples": 8}
 SCORES = np.random.default_rng(0).random((2, 5000))
 UNIFORM = SCORES[1] < SCORES[0], SCORES[0]
 
 
 def grouping(**options):
-    data = make_grouping_problem(600, random_state=0)
+    data = make_grouping_problem(400, random_state=0)
     estimator = s.GroupingLossEstimator(
-        LogisticRegression(), cv=3, n_bins=4, n_permutations=30, random_state=0, **options
+        LogisticRegression(), cv=3, n_bins=4, n_permutations=10, random_state=0, **options
     )
     estimator.fit(data.X, data.y)
     names = ("grouping_loss_", "confidence_interval_", "pvalue_", "calibration_error_")
@@ -74,7 +74,7 @@ def ensemble(**options):
 
 
 def corp():
-    options = {"n_resamples": 40, "random_state": 0, "notion": "classwise"}
+    options = {"n_resamples": 39, "random_state": 0, "notion": "classwise"}
     terms = s.corp_decomposition(*FEW, notion="classwise")
     bands, test = s.corp_bands(*FEW, **options), s.corp_test(*FEW, **options)
     return [terms.miscalibration, *(one.low for one in bands), test]
@@ -162,12 +162,11 @@ def test_the_cluster_works(client):
 def test_dask_in_another_process():
     """A worker that shares nothing: everything is pickled on its way there and back."""
     names = ("grouping", "interval", "consistency", "ensemble", "stream")
-    tasks = [{**TASKS, **WITHOUT_N_JOBS}[name] for name in names]
     expected = [expected_of(name) for name in names]
     # With one thread, joblib does not ask the cluster.
     with processes_of_dask(1, threads_per_worker=2), joblib.parallel_config("dask"):
         assert os.getpid() not in joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(2))
-        same([task() for task in tasks], expected)
+        same([{**TASKS, **WITHOUT_N_JOBS}[name]() for name in names], expected)
 
 
 @pytest.mark.slow
@@ -195,11 +194,11 @@ SHARED_OUT = {
     "grouping classwise": 3 + 2,
     "grouping risk": 3 + 5 + 5,
     "interval": 3,
-    "resampled interval": 20 + 20,
-    "consistency": 20,
+    "resampled interval": 8 + 8,
+    "consistency": 8,
     "ensemble": 3 + 2 * 3 + 3 + 3,
     "cross-fitted": 5 + 3,
-    "corp": 3 + 3 * 1 + 40,
+    "corp": 3 + 3 * 1 + 39,
     "bandwidth": 5,
     "maps": 4 + 4 + 5 + 5,
     "stream": 6,

@@ -9,21 +9,9 @@ import pytest
 from grids import rotated
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
-from skcalib import (
-    ForecastSketch,
-    calibration_error,
-    corp_decomposition,
-    cumulative_test,
-    hosmer_lemeshow_test,
-    kde_calibration_error,
-    ks_calibration_error,
-    logistic_calibration_test,
-    reliability_bins,
-    spiegelhalter_test,
-)
+import skcalib as s
 from skcalib.cells import cells_of
 from skcalib.notions import Classwise
 from skcalib.sketch import N_CELLS
@@ -65,8 +53,8 @@ def agree(one, two, rtol=4e-16):
 
 def cell_ends(n_cells):
     """Ends of the cells: the p of equidistant sqrt p - sqrt(1 - p)."""
-    s = np.linspace(-1, 1, n_cells + 1)
-    return ((s + np.sqrt(2 - s * s)) / 2) ** 2
+    x = np.linspace(-1, 1, n_cells + 1)
+    return ((x + np.sqrt(2 - x * x)) / 2) ** 2
 
 
 # --- Cells ----------------------------------------------------------------------------------------
@@ -92,7 +80,7 @@ def test_cells_increase_and_are_narrow_at_both_ends():
 @pytest.mark.parametrize("weighted", [False, True])
 def test_sums_by_loops(notion, weighted):
     y, proba, weight = sample(60, weighted=weighted)
-    sketch = ForecastSketch([0, 1, 2], notion=notion, n_cells=32).fit(y, proba, weight)
+    sketch = s.ForecastSketch([0, 1, 2], notion=notion, n_cells=32).fit(y, proba, weight)
     w = np.ones(60) if weight is None else weight
     expected = {}
     for label, p, one in zip(y, proba, w, strict=True):
@@ -129,46 +117,46 @@ def test_order_and_chunks_leave_no_trace(sizes, weighted, shuffle):
         rows = slice(stop - size, stop)
         if weight is None or weight[rows].any():
             own = None if weight is None else weight[rows]
-            parts.append(ForecastSketch([0, 1, 2]).fit(y[rows], proba[rows], own))
+            parts.append(s.ForecastSketch([0, 1, 2]).fit(y[rows], proba[rows], own))
     shuffle.shuffle(parts)
     if parts:
-        whole = ForecastSketch([0, 1, 2]).fit(y, proba, weight)
-        agree(reduce(ForecastSketch.merge, parts), whole, rtol=2e-14 if weighted else 1e-15)
+        whole = s.ForecastSketch([0, 1, 2]).fit(y, proba, weight)
+        agree(reduce(s.ForecastSketch.merge, parts), whole, rtol=2e-14 if weighted else 1e-15)
 
 
 def test_sums_of_whole_numbers_are_exact():
     y, proba = np.array([1]), np.array([0.75])
-    one = ForecastSketch([0, 1]).fit(y, proba, [2.0**52])
-    two = ForecastSketch([0, 1]).fit(y, proba, [1.0])
-    total = reduce(ForecastSketch.merge, [two, one, two, two])
+    one = s.ForecastSketch([0, 1]).fit(y, proba, [2.0**52])
+    two = s.ForecastSketch([0, 1]).fit(y, proba, [1.0])
+    total = reduce(s.ForecastSketch.merge, [two, one, two, two])
     assert total.to_frame()["weight"].tolist() == [2**52 + 3]
 
 
 def test_many_small_chunks_lose_nothing():
-    sketch = ForecastSketch([0, 1])
-    for _ in range(1000):
+    sketch = s.ForecastSketch([0, 1])
+    for _ in range(400):
         sketch.partial_fit([0, 1], [0.1, 0.1], [1e-3, 1e3])
     frame = sketch.to_frame()
-    np.testing.assert_allclose(frame["weight"], [1.0, 1e6], rtol=1e-16)
+    np.testing.assert_allclose(frame["weight"], [0.4, 4e5], rtol=1e-16)
     np.testing.assert_allclose(frame["mean_score"], 0.1, rtol=2e-16)
 
 
 def test_groups_are_sketches_and_add_up():
     y, proba, weight = sample(500, weighted=True)
     by = np.array(["north", "south", "east"])[np.random.default_rng(0).integers(3, size=500)]
-    sketch = ForecastSketch([0, 1, 2], notion="classwise")
+    sketch = s.ForecastSketch([0, 1, 2], notion="classwise")
     for rows in (slice(0, 200), slice(200, 500)):
         sketch.partial_fit(y[rows], proba[rows], weight[rows], by=by[rows])
     assert sorted(sketch.groups_) == ["east", "north", "south"]
     for name in sketch.groups_:
         here = by == name
-        alone = ForecastSketch([0, 1, 2], notion="classwise")
+        alone = s.ForecastSketch([0, 1, 2], notion="classwise")
         alone.fit(y[here], proba[here], weight[here], by=by[here])
         agree(sketch.group(name), alone, rtol=1e-13)
-    whole = ForecastSketch([0, 1, 2], notion="classwise").fit(y, proba, weight)
+    whole = s.ForecastSketch([0, 1, 2], notion="classwise").fit(y, proba, weight)
     for options in (UNIFORM, {"norm": "l2", "debiased": True, **UNIFORM}):
-        assert calibration_error(sketch, **options) == pytest.approx(
-            calibration_error(whole, **options), rel=1e-12
+        assert s.calibration_error(sketch, **options) == pytest.approx(
+            s.calibration_error(whole, **options), rel=1e-12
         )
     with pytest.raises(ValueError, match="'west' is not one of the groups"):
         sketch.group("west")
@@ -185,10 +173,15 @@ def test_whole_cells_are_exact():
     rng = np.random.default_rng(0)
     score = rng.choice(np.arange(1, 40) / 40, 5000)
     y = rng.random(5000) < score
-    sketch = ForecastSketch([False, True]).fit(y, score)
-    (found,), (expected,) = reliability_bins(sketch, n_bins=7), reliability_bins(y, score, n_bins=7)
+    sketch = s.ForecastSketch([False, True]).fit(y, score)
+    (found,), (expected,) = (s.reliability_bins(*one, n_bins=7) for one in ((sketch,), (y, score)))
     for name in ("mass", "mean_score", "mean_label", "gap_variance"):
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-11)
+    impossible = s.ForecastSketch([0, 1]).fit([1], [0.0])
+    assert s.calibration_error(impossible, **UNIFORM) == s.ks_calibration_error(impossible) == 1.0
+    one_class = s.ForecastSketch([0, 1]).fit([1, 1, 1], [1e-300, 0.5, 1.0])
+    assert s.calibration_error(one_class, **UNIFORM) == pytest.approx(0.5)
+    assert s.kde_calibration_error(s.ForecastSketch([0, 1]).fit([0], [0.25])) == 0.25
 
 
 @pytest.mark.parametrize(
@@ -199,21 +192,13 @@ def test_scores_on_an_edge_stay_there(n_bins, n_samples):
     """The mean of equal scores is that score: rounding errors of sums do not move it past it."""
     for k in range(1, n_bins):
         edge = k / n_bins
-        sketch = ForecastSketch([0, 1])
+        sketch = s.ForecastSketch([0, 1])
         for _ in range(3):
             sketch.partial_fit(np.ones(n_samples, dtype=int), np.full(n_samples, edge))
         (rows,) = sketch.scored()
         assert abs(rows.score[0] - edge) < 3e-16
-        (bins,) = reliability_bins(sketch, strategy="uniform", n_bins=n_bins)
+        (bins,) = s.reliability_bins(sketch, strategy="uniform", n_bins=n_bins)
         assert bins.index.tolist() == [k - 1]
-
-
-def test_one_class_one_sample_and_impossible_labels():
-    sketch = ForecastSketch([0, 1]).fit([1], [0.0])
-    assert calibration_error(sketch, **UNIFORM) == ks_calibration_error(sketch) == 1.0
-    sketch = ForecastSketch([0, 1]).fit([1, 1, 1], [1e-300, 0.5, 1.0])
-    assert calibration_error(sketch, **UNIFORM) == pytest.approx(0.5)
-    assert kde_calibration_error(ForecastSketch([0, 1]).fit([0], [0.25])) == 0.25
 
 
 # --- Bytes ----------------------------------------------------------------------------------------
@@ -223,10 +208,10 @@ def test_bytes_are_the_sketch():
     y, proba, weight = sample(400, weighted=True)
     names = np.array(["a", "b", "c"])
     by = np.random.default_rng(0).integers(4, size=400)
-    sketch = ForecastSketch(names, notion="classwise").fit(names[y], proba, weight, by=by)
+    sketch = s.ForecastSketch(names, notion="classwise").fit(names[y], proba, weight, by=by)
     data = sketch.to_bytes()
     assert data.startswith(b"skcalib-sketch\x01") and b"numpy" not in data
-    copy = ForecastSketch.from_bytes(data)
+    copy = s.ForecastSketch.from_bytes(data)
     agree(copy, sketch, rtol=0)
     assert copy.groups_ == sketch.groups_ and copy.to_bytes() == data
     assert copy.classes_.tolist() == ["a", "b", "c"]
@@ -234,6 +219,9 @@ def test_bytes_are_the_sketch():
     agree(copy + sketch, sketch + sketch, rtol=0)
     more = copy.partial_fit(names[y], proba, weight, by=by)
     agree(more, sketch + sketch, rtol=1e-15)
+    for use in (s.ForecastSketch.to_bytes, s.ForecastSketch.to_frame):
+        with pytest.raises(NotFittedError):
+            use(s.ForecastSketch([0, 1]))
 
 
 @pytest.mark.parametrize(
@@ -249,9 +237,9 @@ def test_bytes_are_the_sketch():
     ],
 )
 def test_other_bytes_are_refused(spoil, words):
-    data = ForecastSketch([0, 1]).fit([0, 1], [0.2, 0.7]).to_bytes()
+    data = s.ForecastSketch([0, 1]).fit([0, 1], [0.2, 0.7]).to_bytes()
     with pytest.raises(ValueError, match=words):
-        ForecastSketch.from_bytes(spoil(data))
+        s.ForecastSketch.from_bytes(spoil(data))
 
 
 # --- Parameters and bad input ---------------------------------------------------------------------
@@ -267,11 +255,11 @@ def test_other_bytes_are_refused(spoil, words):
 )
 def test_parameters_are_refused(parameters, words):
     with pytest.raises(ValueError, match=words):
-        ForecastSketch(**parameters).fit([0, 1], [0.2, 0.7])
+        s.ForecastSketch(**parameters).fit([0, 1], [0.2, 0.7])
 
 
 def test_bad_chunks_change_nothing():
-    sketch = ForecastSketch([0, 1]).fit([0, 1], [0.2, 0.7])
+    sketch = s.ForecastSketch([0, 1]).fit([0, 1], [0.2, 0.7])
     before = sketch.to_bytes()
     for arguments, words in (
         (([0, 2], [0.2, 0.7]), "y_true contains 2"),
@@ -291,34 +279,27 @@ def test_bad_chunks_change_nothing():
     sketch.set_params(n_cells=N_CELLS)
     assert sketch.to_bytes() == before
     with pytest.raises(ValueError, match="different labels"):
-        sketch.merge(ForecastSketch([1, 0]).fit([0, 1], [0.2, 0.7]))
+        sketch.merge(s.ForecastSketch([1, 0]).fit([0, 1], [0.2, 0.7]))
     with pytest.raises(ValueError, match="Only another ForecastSketch"):
         sketch + 1
-    agree(sketch + ForecastSketch([0, 1]), sketch, rtol=0)
-
-
-def test_before_the_first_chunk():
-    for use in (calibration_error, ForecastSketch.to_bytes, ForecastSketch.to_frame):
-        with pytest.raises(NotFittedError):
-            use(ForecastSketch([0, 1]))
-    assert not hasattr(clone(ForecastSketch([0, 1]).fit([0, 1], [0.2, 0.7])), "classes_")
+    agree(sketch + s.ForecastSketch([0, 1]), sketch, rtol=0)
 
 
 def test_functions_say_what_does_not_fit():
-    sketch = ForecastSketch([0, 1, 2]).fit(*sample(50)[:2])
+    sketch = s.ForecastSketch([0, 1, 2]).fit(*sample(50)[:2])
     with pytest.raises(ValueError, match="made for notion='top_label', got notion=Classwise"):
-        calibration_error(sketch, notion="classwise")
+        s.calibration_error(sketch, notion="classwise")
     with pytest.raises(ValueError, match="leave out y_proba, labels"):
-        calibration_error(sketch, [0.5], labels=[0, 1, 2])
-    summed = ForecastSketch([0, 1, 2], notion="classwise").fit(*sample(50)[:2])
-    found = calibration_error(summed, notion="classwise", reduce="sum")
-    assert found == pytest.approx(calibration_error(summed, notion=Classwise("sum")))
-    assert found == pytest.approx(3 * calibration_error(summed))
+        s.calibration_error(sketch, [0.5], labels=[0, 1, 2])
+    summed = s.ForecastSketch([0, 1, 2], notion="classwise").fit(*sample(50)[:2])
+    found = s.calibration_error(summed, notion="classwise", reduce="sum")
+    assert found == pytest.approx(s.calibration_error(summed, notion=Classwise("sum")))
+    assert found == pytest.approx(3 * s.calibration_error(summed))
 
 
 def test_memory_does_not_grow_with_the_samples():
     rng = np.random.default_rng(0)
-    sketch = ForecastSketch([0, 1])
+    sketch = s.ForecastSketch([0, 1])
     score = rng.random(50_000)
     y = rng.random(50_000) < score
     for _ in range(3):
@@ -337,24 +318,27 @@ def test_memory_does_not_grow_with_the_samples():
 def test_corp_of_a_sketch(case, weighted):
     n_classes, notion = CASES[case]
     y, proba, weight = sample(3000, n_classes, weighted=weighted)
-    sketch = ForecastSketch(range(n_classes), notion=notion).fit(y, proba, weight)
+    sketch = s.ForecastSketch(range(n_classes), notion=notion).fit(y, proba, weight)
     for loss, bound in (("brier", 1e-6), ("spherical", 1e-5)):
-        found = corp_decomposition(sketch, loss=loss)
-        expected = corp_decomposition(y, proba, loss=loss, notion=notion, sample_weight=weight)
+        found = s.corp_decomposition(sketch, loss=loss)
+        expected = s.corp_decomposition(y, proba, loss=loss, notion=notion, sample_weight=weight)
         for name in ("score", "uncertainty"):
             assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=bound)
         for name in ("miscalibration", "discrimination"):  # the curve has no steps inside a cell
             assert -1e-4 < getattr(found, name) - getattr(expected, name) < bound
         assert [c.event for c in found.curves] == [c.event for c in expected.curves]
     with pytest.raises(ValueError, match="leave out pos_label"):
-        corp_decomposition(sketch, pos_label=1)
+        s.corp_decomposition(sketch, pos_label=1)
 
 
 TESTS = [
-    *((test, {}) for test in (spiegelhalter_test, cumulative_test, logistic_calibration_test)),
-    (cumulative_test, {"statistic": "kuiper"}),
-    (logistic_calibration_test, {"hypothesis": "slope"}),
-    *((hosmer_lemeshow_test, o) for o in ({}, {"strategy": "uniform"}, {"n_bins": "auto"})),
+    *(
+        (test, {})
+        for test in (s.spiegelhalter_test, s.cumulative_test, s.logistic_calibration_test)
+    ),
+    (s.cumulative_test, {"statistic": "kuiper"}),
+    (s.logistic_calibration_test, {"hypothesis": "slope"}),
+    *((s.hosmer_lemeshow_test, o) for o in ({}, {"strategy": "uniform"}, {"n_bins": "auto"})),
 ]
 
 
@@ -366,23 +350,23 @@ def test_binary_tests_of_a_sketch(test, options, weighted):
     score = rng.choice(np.arange(1, 80) / 80, 4000)
     y = rng.random(4000) < 0.1 + 0.8 * score
     weight = rng.gamma(2.0, 1.0, 4000) if weighted else None
-    sketch = ForecastSketch([False, True]).fit(y, score, weight)
+    sketch = s.ForecastSketch([False, True]).fit(y, score, weight)
     found, expected = test(sketch, **options), test(y, score, sample_weight=weight, **options)
     assert found.statistic == pytest.approx(expected.statistic, rel=1e-10)
     assert found.pvalue == pytest.approx(expected.pvalue, rel=1e-8)
     assert found.estimate == pytest.approx(expected.estimate, rel=1e-10)
     assert found.method == expected.method
-    many = reduce(lambda s, _: s + s, range(4), sketch)  # 16 times the samples
-    if test is spiegelhalter_test:
+    many = reduce(lambda one, _: one + one, range(4), sketch)  # 16 times the samples
+    if test is s.spiegelhalter_test:
         assert test(many).statistic == pytest.approx(4 * expected.statistic, rel=1e-9)
 
 
 def test_binary_tests_refuse_what_a_sketch_has_not():
-    sketch = ForecastSketch([0, 1]).fit([0, 1, 1, 0, 1], [0.2, 0.7, 0.4, 0.1, 0.8])
+    sketch = s.ForecastSketch([0, 1]).fit([0, 1, 1, 0, 1], [0.2, 0.7, 0.4, 0.1, 0.8])
     with pytest.raises(ValueError, match="for two classes, but the sketch has more"):
-        cumulative_test(ForecastSketch([0, 1, 2]).fit(*sample(50)[:2]))
-    impossible = sketch + ForecastSketch([0, 1]).fit([1], [0.0])
-    assert spiegelhalter_test(impossible).statistic != 0
-    only = ForecastSketch([0, 1]).fit([1, 0, 0, 1], [0.0, 0.0, 0.0, 1.0])
-    found = cumulative_test(only)
+        s.cumulative_test(s.ForecastSketch([0, 1, 2]).fit(*sample(50)[:2]))
+    impossible = sketch + s.ForecastSketch([0, 1]).fit([1], [0.0])
+    assert s.spiegelhalter_test(impossible).statistic != 0
+    only = s.ForecastSketch([0, 1]).fit([1, 0, 0, 1], [0.0, 0.0, 0.0, 1.0])
+    found = s.cumulative_test(only)
     assert found.pvalue == 0 and "an event where the forecast said 0" in found.method

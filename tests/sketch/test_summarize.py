@@ -82,48 +82,44 @@ def agree(one, two):
     assert one.classes_.tolist() == two.classes_.tolist()
 
 
-@pytest.mark.parametrize("notion", ["top_label", "classwise"])
-def test_several_classes(make, notion):
-    columns = data()
-    proba = np.column_stack([columns[f"p{k}"] for k in range(3)])
-    found = summarize(
-        make(columns), y_true="animal", y_proba=["p0", "p1", "p2"], sample_weight="w", notion=notion
-    )
-    expected = ForecastSketch(LABELS, notion=notion).fit(columns["animal"], proba, columns["w"])
-    agree(found, expected)
-    for options in ({"norm": "l2", "debiased": True, "n_bins": 9}, {"n_bins": 9}):
-        assert calibration_error(found, **options) == pytest.approx(
-            calibration_error(expected, **options), rel=1e-10
-        )
+ANIMALS = {"y_true": "animal", "y_proba": ["p0", "p1", "p2"]}
 
 
-def test_one_column_of_the_event(make):
-    columns = data()
-    found = summarize(make(columns), y_true="sick", y_proba="p1")
-    agree(found, ForecastSketch([False, True]).fit(columns["sick"], columns["p1"]))
-    swapped = summarize(make(columns), y_true="sick", y_proba="p1", labels=[True, False])
-    agree(swapped, ForecastSketch([True, False]).fit(columns["sick"], columns["p1"]))
+def of_arrays(columns, rows=slice(None), notion="top_label", weighted=True):
+    """The sketch of the columns as arrays."""
+    proba = np.column_stack([columns[f"p{k}"] for k in range(3)])[rows]
+    weight = columns["w"][rows] if weighted else None
+    return ForecastSketch(LABELS, notion=notion).fit(columns["animal"][rows], proba, weight)
+
+
+def test_several_classes(make):
+    frame = make(columns := data())
+    for notion in ("top_label", "classwise"):
+        found = summarize(frame, sample_weight="w", notion=notion, **ANIMALS)
+        expected = of_arrays(columns, notion=notion)
+        agree(found, expected)
+        for options in ({"norm": "l2", "debiased": True, "n_bins": 9}, {"n_bins": 9}):
+            assert calibration_error(found, **options) == pytest.approx(
+                calibration_error(expected, **options), rel=1e-10
+            )
+    for labels in ([False, True], [True, False]):  # one column of the event
+        found = summarize(frame, y_true="sick", y_proba="p1", labels=labels)
+        agree(found, ForecastSketch(labels).fit(columns["sick"], columns["p1"]))
+    assert summarize(frame, y_true="sick", y_proba="p1").classes_.tolist() == [False, True]
 
 
 def test_groups(make):
-    columns = data()
-    proba = np.column_stack([columns[f"p{k}"] for k in range(3)])
-    names = {"y_true": "animal", "y_proba": ["p0", "p1", "p2"]}
-    found = summarize(make(columns), by="site", sample_weight="w", **names)
+    frame = make(columns := data())
+    found = summarize(frame, by="site", sample_weight="w", **ANIMALS)
     assert sorted(found) == ["north", "south"]
     for site, sketch in found.items():
-        here = columns["site"] == site
-        rows = columns["animal"][here], proba[here], columns["w"][here]
-        agree(sketch.group(site), ForecastSketch(LABELS).fit(*rows))
-    found = summarize(make(columns), by=["site", "ward"], **names)
+        agree(sketch.group(site), of_arrays(columns, columns["site"] == site))
+    found = summarize(frame, by=["site", "ward"], **ANIMALS)
     assert sorted(found) == [(s, w) for s in ("north", "south") for w in range(3)]
-    assert sum(one.n_samples_seen_ for one in found.values()) == 600
     whole = reduce(ForecastSketch.merge, found.values())
     assert whole.n_samples_seen_ == 600 and len(whole.groups_) == 6
-    agree(
-        ForecastSketch.from_bytes(found["south", 2].to_bytes()).group(("south", 2)),
-        found["south", 2],
-    )
+    again = ForecastSketch.from_bytes(found["south", 2].to_bytes())
+    agree(again.group(("south", 2)), found["south", 2])
 
 
 def changed(name, row, value, dtype=None):
@@ -150,9 +146,8 @@ FAULTS = [
 )
 def test_faults_are_refused(make, fault):
     columns, words = FAULTS[fault]
-    names = {"y_true": "animal", "y_proba": ["p0", "p1", "p2"], "sample_weight": "w"}
     with pytest.raises(ValueError, match=words):
-        summarize(make(columns), labels=LABELS, **names)
+        summarize(make(columns), labels=LABELS, sample_weight="w", **ANIMALS)
 
 
 def test_names_are_refused(make):
@@ -163,33 +158,19 @@ def test_names_are_refused(make):
         summarize(frame, y_true="animal", y_proba=["p0", "p1"])
     for wrong in (0, False, [], ["site", "site"], [None]):
         with pytest.raises(ValueError, match="by must be the name of a column, or a list of diff"):
-            summarize(frame, y_true="animal", y_proba=["p0", "p1", "p2"], by=wrong)
-
-
-def test_missing_labels():
-    columns = data(50)
-    columns["animal"] = columns["animal"].astype(object)
-    columns["animal"][3] = None
-    with pytest.raises(ValueError, match="'animal' has missing values"):
-        summarize(pl.DataFrame(columns, strict=False), y_true="animal", y_proba=["p0", "p1", "p2"])
+            summarize(frame, by=wrong, **ANIMALS)
 
 
 def test_without_narwhals(monkeypatch):
     monkeypatch.setattr(frames, "_narwhals", lambda: None)  # new scikit-learn cannot be without it
     columns = data()
-    proba = np.column_stack([columns[f"p{k}"] for k in range(3)])
-    names = {"y_true": "animal", "y_proba": ["p0", "p1", "p2"]}
     for make in (pd.DataFrame, pl.DataFrame):
-        agree(
-            summarize(make(columns), sample_weight="w", **names),
-            ForecastSketch(LABELS).fit(columns["animal"], proba, columns["w"]),
-        )
-        found = summarize(make(columns), by=["site", "ward"], **names)
+        agree(summarize(make(columns), sample_weight="w", **ANIMALS), of_arrays(columns))
+        found = summarize(make(columns), by=["site", "ward"], **ANIMALS)
         assert len(found) == 6 and found["north", 0].n_samples_seen_ > 0
-    with pytest.raises(
-        ValueError, match=r'LazyFrame needs narwhals: pip install "skcalib\[frames\]"'
-    ):
-        summarize(pl.LazyFrame(columns), **names)
+    words = r'LazyFrame needs narwhals: pip install "skcalib\[frames\]"'
+    with pytest.raises(ValueError, match=words):
+        summarize(pl.LazyFrame(columns), **ANIMALS)
 
 
 def test_other_objects_are_refused(monkeypatch):
@@ -205,6 +186,9 @@ def test_other_objects_are_refused(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ValueError, match="frame must be a data frame .* got dict"):
         summarize({"p": [0.5]}, y_true="y", y_proba="p")
+    columns = changed("animal", 3, None, object)
+    with pytest.raises(ValueError, match="'animal' has missing values"):
+        summarize(pl.DataFrame(columns, strict=False), **ANIMALS)
 
 
 @pytest.mark.slow
@@ -225,12 +209,9 @@ def test_spark():
         pytest.skip(f"PySpark does not start: {error}")
     try:
         frame = session.createDataFrame(pd.DataFrame(columns))
-        names = {"y_true": "animal", "y_proba": ["p0", "p1", "p2"], "sample_weight": "w"}
-        proba = np.column_stack([columns[f"p{k}"] for k in range(3)])
         for notion in ("top_label", "classwise"):
-            expected = ForecastSketch(LABELS, notion=notion)
-            expected.fit(columns["animal"], proba, columns["w"])
-            agree(summarize(frame, notion=notion, **names), expected)
+            found = summarize(frame, notion=notion, sample_weight="w", **ANIMALS)
+            agree(found, of_arrays(columns, notion=notion))
     finally:
         session.stop()
 
@@ -241,17 +222,14 @@ def test_processes_of_dask():
     da, dd = (pytest.importorskip(f"dask.{name}") for name in ("array", "dataframe"))
     pytest.importorskip("narwhals")
     columns = data(2000)
-    proba = np.column_stack([columns[f"p{k}"] for k in range(3)])
-    expected = ForecastSketch(LABELS).fit(columns["animal"], proba)
     # Forecasts of certain labels have no finite log loss of their own.
-    certain = 0.98 * proba + 0.02 / 3
+    certain = 0.98 * np.column_stack([columns[f"p{k}"] for k in range(3)]) + 0.02 / 3
     scaling = TemperatureScaling().fit(certain, columns["animal"])
     lazy = [da.from_array(a, chunks=(300, *a.shape[1:])) for a in (certain, columns["animal"])]
     with processes_of_dask() as client, warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Dask support is moving out of Narwhals")
         assert len(client.nthreads()) == 2
         frame = dd.from_pandas(pd.DataFrame(columns), npartitions=4)
-        found = summarize(frame, y_true="animal", y_proba=["p0", "p1", "p2"])
-        agree(found, expected)
+        agree(summarize(frame, **ANIMALS), of_arrays(columns, weighted=False))
         chunked = TemperatureScaling(labels=LABELS).fit_chunks(tuple(lazy))
     assert chunked.temperature_ == pytest.approx(scaling.temperature_, rel=1e-8)
