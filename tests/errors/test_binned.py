@@ -84,39 +84,34 @@ def test_golden_edges_and_kolmogorov_smirnov(name):
     for params, value in rows:
         (bins,) = s.reliability_bins(y, proba, n_bins=params["B"], notion=of_f24(params))
         np.testing.assert_allclose(bins.edges[1:], value, rtol=1e-12)
-    y, proba, rows = golden(name, "ks_ties_merged")
-    for _, value in rows:
-        assert s.ks_calibration_error(y, proba, notion="top_label") == pytest.approx(
-            value, rel=1e-9
-        )
+    for _, value in golden(name, "ks_ties_merged")[2]:
+        found = s.ks_calibration_error(y, proba, notion="top_label")
+        assert found == pytest.approx(value, rel=1e-9)
 
 
-@pytest.mark.parametrize("p", [1, 1.5, 2, 3, 10.0])
+@pytest.mark.parametrize("p", [1, 1.5, 2, 10.0])
 @pytest.mark.parametrize("notion", ["top_label", "classwise"])
 def test_any_power(multiclass, p, notion):
     """TCE_p and CWCE_p of G22 from the gaps of the bins, and an interval that holds them."""
-    y, proba = multiclass
     options = {"notion": notion, "n_bins": 7}
-    bins = s.reliability_bins(y, proba, **options)
+    bins = s.reliability_bins(*multiclass, **options)
     powers = [np.average(np.abs(b.gap) ** p, weights=b.mass) for b in bins]
-    found = s.calibration_error(y, proba, norm=p, **options)
+    found = s.calibration_error(*multiclass, norm=p, **options)
     assert found == pytest.approx(np.mean(powers) ** (1 / p), rel=1e-12)
-    named = {1: "l1", 2: "l2"}.get(p)
-    if named is not None:
-        assert found == s.calibration_error(y, proba, norm=named, **options)
-    names = {"norm": p, **options}
-    interval = s.calibration_error_interval(y, proba, metric=s.calibration_error, **names)
+    if p in (1, 2):
+        assert found == s.calibration_error(*multiclass, norm=f"l{p}", **options)
+    options |= {"metric": s.calibration_error, "norm": p}
+    interval = s.calibration_error_interval(*multiclass, **options)
     assert 0 <= interval.low <= found <= interval.high <= 1 and interval.estimate == found
     assert (interval.method == "limits of norms") == (p not in (1, 2))
     assert interval.conservative or p == 2
 
 
 def test_the_largest_power_is_the_largest_gap(multiclass):
-    y, proba = multiclass
-    largest = s.calibration_error(y, proba, norm="max")
-    assert s.calibration_error(y, proba, norm=np.inf) == largest
+    largest = s.calibration_error(*multiclass, norm="max")
+    assert s.calibration_error(*multiclass, norm=np.inf) == largest
     for p in (400, 4000):
-        assert s.calibration_error(y, proba, norm=p) == pytest.approx(largest, rel=20 / p)
+        assert s.calibration_error(*multiclass, norm=p) == pytest.approx(largest, rel=20 / p)
 
 
 def test_weights_move_no_edges_of_equal_mass():

@@ -10,7 +10,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 
 from skcalib import ReliabilityDisplay, consistency_test, corp_bands, corp_decomposition, corp_test
 from skcalib.datasets import make_tempered_simplex
-from skcalib.notions import NOTIONS, TopK
+from skcalib.notions import TopK
 from skcalib.scores import SCORES, LogLoss
 from skcalib.smoothers import IsotonicSmoother
 from skcalib.tower import expected_divergence
@@ -83,7 +83,10 @@ def test_terms_by_hand(binary, loss, weighted):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_points_of_the_tower(binary, loss):
-    """DSC = D(C, ybar) (Pythagoras), MCB >= D(C, S), with C from `IsotonicSmoother`."""
+    """DSC = D(C, ybar) (Pythagoras), MCB >= D(C, S), with C from `IsotonicSmoother`.
+
+    Nothing is left after the isotonic map.
+    """
     y, p = binary
     score = SCORES[loss]()
     curve = IsotonicSmoother().fit(pairs(p), pairs(y * 1.0)).smooth()
@@ -92,15 +95,23 @@ def test_points_of_the_tower(binary, loss):
     assert_allclose(found.discrimination, expected_divergence(score, curve, mean), rtol=1e-10)
     assert found.miscalibration > expected_divergence(score, curve, pairs(p))
     assert_allclose(found.uncertainty, score.entropy(mean[:1])[0])
+    again = corp_decomposition(y, curve[:, 1], loss=loss)
+    assert 0 <= again.miscalibration < 1e-15
+    assert_allclose(again.discrimination, found.discrimination, rtol=1e-12)
+    assert_array_equal(again.curves[0].block, np.arange(len(again.curves[0].block)))
 
 
-def test_events_of_the_curves(multiclass):
-    found = corp_decomposition(*multiclass, notion="classwise")
-    assert [curve.event for curve in found.curves] == ["class 0", "class 1", "class 2"]
-    top = corp_decomposition(*multiclass, notion="top_label")
-    assert top.curves[0].event == "top label"
-    (other,) = corp_decomposition(*multiclass, notion=TopK(1)).curves
-    assert other.event == ""
+@pytest.mark.parametrize(
+    ("notion", "events"),
+    [
+        ("classwise", ["class 0", "class 1", "class 2"]),
+        ("top_label", ["top label"]),
+        (TopK(1), [""]),
+    ],
+)
+def test_events_of_the_curves(multiclass, notion, events):
+    found = corp_decomposition(*multiclass, notion=notion)
+    assert [curve.event for curve in found.curves] == events
 
 
 # --- laws -----------------------------------------------------------------------------------------
@@ -115,18 +126,6 @@ def test_increasing_maps_leave_discrimination(binary, loss, map_):
     assert after.uncertainty == before.uncertainty
     assert after.miscalibration != before.miscalibration
     assert_array_equal(after.curves[0].recalibrated, before.curves[0].recalibrated)
-
-
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-def test_no_miscalibration_is_left_after_the_isotonic_map(binary, loss):
-    y, p = binary
-    (curve,) = corp_decomposition(y, p, loss=loss).curves
-    mapped = curve.recalibrated[np.searchsorted(curve.forecast, p)]
-    again = corp_decomposition(y, mapped, loss=loss)
-    assert 0 <= again.miscalibration < 1e-15
-    before = corp_decomposition(y, p, loss=loss)
-    assert_allclose(again.discrimination, before.discrimination, rtol=1e-12)
-    assert_array_equal(again.curves[0].block, np.arange(len(again.curves[0].block)))
 
 
 def test_pos_label_turns_the_curve_and_no_term(binary):
@@ -159,28 +158,25 @@ def test_infinite_log_loss_is_miscalibration():
 
 @pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
 def test_one_sample(p):
+    one = {"labels": [0, 1]}
     for loss in LOSSES:
-        found = corp_decomposition([1], [p], loss=loss, labels=[0, 1])
+        found = corp_decomposition([1], [p], loss=loss, **one)
         assert found.discrimination == 0
         assert found.miscalibration == (found.score - found.uncertainty) >= 0
-    (band,) = corp_bands([1], [p], random_state=0, labels=[0, 1])
+    (band,) = corp_bands([1], [p], random_state=0, **one)
     assert 0 <= band.low[0] <= band.high[0] <= 1
     if p in (0, 1):
         assert band.low[0] == band.high[0] == p  # only this label can be drawn
-    (around,) = corp_bands([1], [p], band="confidence", labels=[0, 1])
+    (around,) = corp_bands([1], [p], band="confidence", **one)
     assert 0 < around.low[0] < 0.2 and around.high[0] == 1
-    test = corp_test([1], [p], random_state=0, labels=[0, 1])
+    test = corp_test([1], [p], random_state=0, **one)
     assert test.pvalue == 0 if p == 0 else 0 < test.pvalue <= 1
 
 
 @pytest.mark.parametrize(
     ("function", "options", "words"),
     [
-        (
-            corp_decomposition,
-            {"notion": "canonical"},
-            "belongs to a binary event, but Canonical.* gives 3 columns",
-        ),
+        (corp_decomposition, {"notion": "canonical"}, "a binary event, but Canonical.* 3 columns"),
         (corp_bands, {"notion": TopK(2)}, "TopK.k=2. gives 3 columns: use notion='top_label'"),
         (corp_bands, {"n_resamples": 38}, "at least 39 for a band of level 0.95"),
     ],
@@ -196,26 +192,19 @@ def test_refusals(multiclass, function, options, words):
 @pytest.mark.parametrize("band", ["consistency", "confidence"])
 @pytest.mark.parametrize("notion", ["classwise", "top_label"])
 def test_bands_are_those_of_the_display(multiclass, band, notion):
+    """Their ends increase and stay in the unit interval."""
     bands = corp_bands(*multiclass, band=band, notion=notion, random_state=0)
     display = ReliabilityDisplay.from_predictions(*multiclass, band=band, notion=notion)
     plt.close(display.figure_)
+    names = {"event": "event", "forecast": "prob_pred", "recalibrated": "prob_true"}
     for one, curve in zip(bands, display.curves, strict=True):
-        assert one.event == curve.event
-        assert_array_equal(one.forecast, curve.prob_pred)
-        assert_array_equal(one.recalibrated, curve.prob_true)
-        assert_array_equal(one.low, curve.low)
-        assert_array_equal(one.high, curve.high)
-
-
-@pytest.mark.parametrize("band", ["consistency", "confidence"])
-def test_ends_increase_and_stay_in_the_unit_interval(binary, band):
-    (one,) = corp_bands(*binary, band=band, random_state=0)
-    assert_array_equal(one.forecast, np.unique(binary[1]))
-    for end in (one.low, one.high):
-        assert np.all(np.diff(end) > -1e-9) and np.all((end >= 0) & (end <= 1))
-    assert np.all(one.low <= one.high)
-    if band == "confidence":
-        assert np.all((one.low <= one.recalibrated) & (one.recalibrated <= one.high))
+        for name, shown in {**names, "low": "low", "high": "high"}.items():
+            assert_array_equal(getattr(one, name), getattr(curve, shown))
+        for end in (one.low, one.high):
+            assert np.all(np.diff(end) > -1e-9) and np.all((end >= 0) & (end <= 1))
+        assert np.all(one.low <= one.high)
+        if band == "confidence":
+            assert np.all((one.low <= one.recalibrated) & (one.recalibrated <= one.high))
 
 
 def test_jobs_and_chunks_do_not_change_the_draws(binary, monkeypatch):
@@ -251,8 +240,8 @@ def share_inside(world, n, repetitions, truth=None, **options):
         given = {"labels": np.arange(proba.shape[1]), "random_state": seed, **options}
         given["sample_weight"] = weight[0] if weight else None
         (one,) = corp_bands(y, proba, notion=notion, **given)
-        forecast = next(iter(NOTIONS[notion]().problems(proba, proba)))[0][:, 1]
-        levels = np.quantile(forecast, [0.05, 0.25, 0.5, 0.75, 0.95])
+        score = proba.max(axis=1) if notion == "top_label" else proba[:, 1]
+        levels = np.quantile(score, [0.05, 0.25, 0.5, 0.75, 0.95])
         at = np.searchsorted(one.forecast, levels).clip(0, len(one.forecast) - 1)
         held = one.recalibrated if truth is None else truth(one.forecast)
         inside.append(((one.low <= held) & (held <= one.high))[at])
@@ -269,16 +258,17 @@ def test_consistency_bands_hold_their_level(world):
     assert share[1:-1].mean() < 0.96  # and not by being useless: steps of the curve make ties
 
 
-def overconfident(rng, n):
-    p = rng.random(n)
-    return (rng.random(n) < expit(0.6 * logit(p))).astype(int), pairs(p), "canonical"
-
-
 def test_confidence_bands_cover_a_smooth_increasing_truth():
     """95 % or more where the truth increases, standard error .022 at the level."""
-    share = share_inside(
-        overconfident, 100, 100, truth=lambda p: expit(0.6 * logit(p)), band="confidence"
-    )
+
+    def truth(p):
+        return expit(0.6 * logit(p))
+
+    def overconfident(rng, n):
+        p = rng.random(n)
+        return (rng.random(n) < truth(p)).astype(int), pairs(p), "canonical"
+
+    share = share_inside(overconfident, 100, 100, truth=truth, band="confidence")
     assert np.all(share > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 100))
 
 
@@ -301,21 +291,14 @@ def test_it_is_the_consistency_test_of_the_miscalibration(multiclass):
 @pytest.mark.parametrize("world", [calibrated_binary, calibrated_ties, calibrated_top_label])
 def test_the_test_is_exact_and_the_excess_centred(world):
     """p is uniform, and the excess of MCB zero on average, within 4 errors of 120 data sets."""
-    rng, pvalues, excess = np.random.default_rng(0), [], []
+    rng, tests = np.random.default_rng(0), []
     for seed in range(120):
         y, proba, notion = world(rng, 60)
-        test = corp_test(
-            y,
-            proba,
-            notion=notion,
-            labels=np.arange(proba.shape[1]),
-            n_resamples=19,
-            random_state=seed,
-        )
-        pvalues.append(test.pvalue)
-        excess.append(test.estimate)
+        options = {"notion": notion, "labels": np.arange(proba.shape[1]), "n_resamples": 19}
+        tests.append(corp_test(y, proba, random_state=seed, **options))
+    pvalues, excess = np.array([(test.pvalue, test.estimate) for test in tests]).T
     for level in (0.05, 0.1, 0.25, 0.5):
-        rejected = np.mean(np.array(pvalues) <= level + 1e-12)
+        rejected = np.mean(pvalues <= level + 1e-12)
         assert abs(rejected - level) < 4 * np.sqrt(level * (1 - level) / 120), level
     assert abs(np.mean(excess)) < 4 * np.std(excess) / np.sqrt(120)
 
