@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from dense_directions import labels_from
 from scipy.optimize import minimize
 from scipy.special import expit, logit, softmax
 
@@ -12,11 +13,6 @@ from skcalib.recalibration import BiasCorrectedTemperatureScaling
 def fit(forecast, y, weight=None):
     labels = np.arange(forecast.shape[1])
     return BiasCorrectedTemperatureScaling(labels=labels).fit(forecast, y, weight)
-
-
-def labels_from(posterior, seed):
-    rng = np.random.default_rng(seed)
-    return (posterior.cumsum(axis=1)[:, :-1] < rng.random((len(posterior), 1))).sum(axis=1)
 
 
 def test_binary_is_logistic_regression_on_the_logit(binary):
@@ -41,7 +37,8 @@ def test_biases_come_where_the_classes_ask_for_them():
     rng = np.random.default_rng(0)
     forecast = rng.dirichlet(np.ones(4), 5000)
     bias = np.array([1.0, -0.5, -0.5, 0.0])
-    link = fit(forecast, labels_from(softmax(np.log(forecast) + bias, axis=1), 1))
+    y = labels_from(softmax(np.log(forecast) + bias, axis=1), np.random.default_rng(1))
+    link = fit(forecast, y)
     found = link.intercept_ - link.intercept_.mean()
     np.testing.assert_allclose(found, bias - bias.mean(), atol=0.12)
 
