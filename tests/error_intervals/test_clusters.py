@@ -16,8 +16,6 @@ from skcalib.inference import (
     rate_interval,
 )
 
-# --- what groups are ------------------------------------------------------------------------------
-
 
 def arguments(metric):
     extra = {"locations": [[0.3, 0.7], [0.6, 0.4]]} if metric == "embedding" else {}
@@ -144,9 +142,6 @@ def test_statistics_of_consecutive_samples_are_refused(statistic):
         calibration_error_interval(y, proba, metric="kernel", groups=cluster, **statistic)
 
 
-# --- means, rates and the concordance -------------------------------------------------------------
-
-
 def test_mean_by_hand():
     """Sums (-3, 1, 2) around the mean 3 of six values in three clusters of two."""
     found = mean_interval([1.0, 2.0, 3.0, 4.0, 3.0, 5.0], cluster=np.array([0, 0, 1, 1, 2, 2]))
@@ -191,9 +186,6 @@ def test_rates_and_ratios_cover():
         held += [one.low <= truth <= one.high for one, truth in truths]
     assert held[2] < 0.65 * 400
     assert np.all((held[:2] >= 0.92 * 400) & (held[:2] <= 0.984 * 400))
-
-
-# --- coverage -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

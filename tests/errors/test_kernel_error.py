@@ -28,9 +28,6 @@ def small(multiclass, n_samples=13):
     return y[:n_samples], proba[:n_samples]
 
 
-# --- statistics -----------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def few_are_many(monkeypatch):
     """Random blocks from 101 samples on, of at least 20 samples."""
@@ -69,9 +66,6 @@ def test_memory_does_not_grow_with_the_square(forecasts):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2e7  # a matrix of all pairs has 2.9e8
-
-
-# --- golden values --------------------------------------------------------------------------------
 
 
 def ours(quantity, data, kernel):
@@ -129,8 +123,6 @@ def test_published_medians_and_mmce(name):
             found = skce(data, "biased", kernel=kernel, notion="top_label") ** 0.5
             assert found == pytest.approx(row["value"], rel=1e-9)
 
-
-# --- mean embeddings ------------------------------------------------------------------------------
 
 LOCATIONS = np.array([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3]])
 

@@ -68,9 +68,6 @@ def places(values, mass):
     return (below + equal / 2) / mass.sum()
 
 
-# --- sums -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("n_classes", "by_class", "names"), EVERY, ids=str)
 def test_sums_are_those_of_dense_arrays(n_classes, by_class, names, data):
     """Every sum of a block, for any groups, at probabilities other than the forecasts."""
@@ -155,9 +152,6 @@ def test_blocks_of_any_size_give_the_same(n_classes, by_class, data, monkeypatch
         np.testing.assert_allclose(one, found[0], rtol=1e-9, atol=1e-9)
 
 
-# --- what the directions are ----------------------------------------------------------------------
-
-
 def test_directions_of_two_classes(data, monkeypatch):
     """The log odds, a constant, the sum of both logs, and Legendre polynomials of the place."""
     every_value_is_kept(monkeypatch)
@@ -233,9 +227,6 @@ def test_the_number_of_polynomials_is_the_cube_root_within_6_to_15(size, degree,
         first, rest = (basis.groups[group] for group in (name, f"{name}_high"))
         assert basis.degree == degree
         assert (first.stop - first.start, rest.stop - first.start) == (low, high)
-
-
-# --- invariances and edges ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -161,9 +161,6 @@ def test_few_sources_points_and_values(drop):
     assert_allclose(nothing, canonical_average(forecast, forecast, weight, target, 0.1)[1])
 
 
-# --- laws
-
-
 def test_weights(drop):
     """Their scale has no effect on averages."""
     forecast, target, weight = make("dirichlet", 60, 3)
@@ -206,9 +203,6 @@ def test_memory_is_that_of_blocks():
     assert peak < 10e6  # a matrix of all pairs has 128 MB
 
 
-# --- likelihood
-
-
 @pytest.mark.parametrize(("kind", "shared"), rotated(KINDS, [True, False], 1))
 def test_log_likelihoods(kind, shared, drop, monkeypatch):
     monkeypatch.setattr(canonical, "_NARROW", 2 if shared else 3)
@@ -225,9 +219,6 @@ def test_log_likelihoods(kind, shared, drop, monkeypatch):
         single = canonical_log_likelihoods(forecast, weight, [h])
         assert abs(value - single[0]) <= room
     assert canonical_log_likelihoods(forecast, weight, []).shape == (0,)
-
-
-# --- dropped sources
 
 
 def test_all_tiles_but_one_are_full_and_hold_every_row_once():

@@ -37,9 +37,6 @@ def rare(rng, n):
     return 13 * c / (1 - c + 13 * c), c
 
 
-# The curve
-
-
 def test_basis_is_harrells():
     """Cubic between the knots, linear beyond them, with a continuous second derivative."""
     knots = np.array([-2.0, -0.5, 0.3, 2.5])
@@ -90,9 +87,6 @@ def test_knots_follow_the_labels():
     assert len(few._model.knots_) <= 3
 
 
-# The interval
-
-
 @pytest.mark.parametrize(
     ("world", "n"), [(tempered, 30), (tempered, 600), (bent, 600), (rare, 150), (rare, 2000)]
 )
@@ -138,8 +132,6 @@ def test_unequal_weights_widen_the_interval():
     assert_allclose(width(p, y, weight), width(p[1::2], y[1::2]), rtol=0.02)
     assert width(p, y, weight) > 1.3 * width(p, y)
 
-
-# Where data are few
 
 rng = np.random.default_rng(0)
 grid = np.linspace(0.01, 0.99, 200)
@@ -187,9 +179,6 @@ def test_refusals():
             fit([0.1, 0.2], [0, 1], n_knots=n_knots)
     with pytest.raises(ValueError, match="SplineSmoother needs a problem of two columns"):
         SplineSmoother().fit(np.full((6, 3), 1 / 3), np.eye(3)[[0, 1, 2, 0, 1, 2]])
-
-
-# In a reliability diagram
 
 
 def test_smooth_curve_and_band_of_a_display():

@@ -52,9 +52,6 @@ def binned_truth(edges, intercept, slope):
     return np.abs(gaps).sum()
 
 
-# --- the formulas ---------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n_samples", [1, 2, 3, 4, 5, 17, 100, 1000, 4321])
 @pytest.mark.parametrize("lipschitz", [0.0, 0.3, 1.0, 60.0])
 def test_optimal_n_bins_has_the_smallest_bound(n_samples, lipschitz):
@@ -156,9 +153,6 @@ def test_equations_18_and_20(dimension):
         ratios.append((values[best] * n ** (1 / 3) / log(n), best / n ** (1 / 3)))
     first, *rest = np.array(ratios)
     assert (rest < 1.01 * first).all() and (rest > 0.3 * first).all()
-
-
-# --- the simulation of F24 ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)

@@ -20,8 +20,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skcalib import ece_generalization_bound, evaluate_supersample, optimal_n_bins
 
-# --- the formulas ---------------------------------------------------------------------------------
-
 
 def test_bounds_are_the_formulas():
     n, B, L, e, f, d, c = 5000, 12, 1.4, 3.0, 7.0, 1 / 12, 2.5
@@ -83,9 +81,6 @@ def test_fresh_histogram_binning_obeys_its_bound():
         errors.append(np.sum(np.diff(edges) * np.abs(means - truth)))
     assert 0.05 < np.mean(errors) < bound
     assert max(errors) < bound
-
-
-# --- refits ---------------------------------------------------------------------------------------
 
 
 def make_data(n_samples, seed=0, n_features=3):
