@@ -133,12 +133,9 @@ def test_what_is_no_jump_and_what_is_one():
     one = Extension.of(solved(*stepped(20_000, 0)[:2]))
     assert one.test.pvalue < 1e-4 and one.test.needed >= 16 and one.share > 0.9
     assert not one.transitions and not one.test.unresolved
-
-
-def test_few_samples_are_not_tested():
-    y, s, _ = stepped(40, 0)
-    assert solved(y, s).tested is None
-    (found,) = estimates_of_solved([solved(y, s)], losses=["brier"], notion="canonical")
+    few = solved(*stepped(40, 0)[:2])  # are not tested
+    assert few.tested is None
+    (found,) = estimates_of_solved([few], losses=["brier"], notion="canonical")
     assert found.residual_pvalue == 1.0 and not found.lower_bound
 
 
@@ -158,6 +155,7 @@ def test_what_only_the_finest_cells_show_is_unresolved():
 
 
 def test_transitions_are_those_of_the_simulation():
+    """Rates maximise the likelihood: its slope is far below the standard errors."""
     y, forecast, posterior = confused(4000, 0, rate=0.2, above=0.8)
     problem = solved(y, forecast)
     one = problem.extension
@@ -167,12 +165,7 @@ def test_transitions_are_those_of_the_simulation():
     distance = [np.mean((p - posterior) ** 2) for p in (one.proba, problem.average.averaged)]
     assert distance[0] < 0.2 * distance[1]
     np.testing.assert_allclose(one.proba.sum(axis=1), 1.0, rtol=1e-12)
-
-
-def test_rates_maximise_the_likelihood():
-    y, forecast, _ = confused(3000, 1, rate=0.3)
-    one = solved(y, forecast).extension
-    rows = np.arange(3000)
+    rows = np.arange(4000)
     changes = np.stack([t.change(forecast, one.start) for t in one.transitions], axis=2)
     score = (changes[rows, y] / one.proba[rows, y][:, None]).sum(axis=0)
     assert np.abs(score).max() < 1e-2 * np.sqrt(np.diag(np.linalg.inv(one.inverse))).max()
@@ -236,8 +229,11 @@ def dense_norm(problem, one, level, loss):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("make", [stepped, confused])
 def test_dense_directions_are_centred_within_cells(make, loss):
-    """Coefficients on the cells and on what the other directions have within them."""
-    y, forecast, _ = make(2500, 3)
+    """Coefficients on the cells and on what the other directions have within them.
+
+    The interval holds that of the directions alone, and that with cells and transitions.
+    """
+    y, forecast, _ = make(3000, 3)
     problem = solved(y, forecast)
     one = problem.tested
     level = one.test.cells.levels[0]
@@ -247,29 +243,19 @@ def test_dense_directions_are_centred_within_cells(make, loss):
         mean = np.einsum("i,ikj,ik->j", share, cells, residual) / np.sqrt(own)
         np.testing.assert_allclose(found.of_cells, mean, atol=1e-12)
     along = np.einsum("i,ikj,ik->j", share, within, residual)
-    scale = 1.0 if loss == "brier" else np.sqrt(0.5)
     weights = {"brier": np.ones_like(residual), "log": one.proba}[loss]
     if loss == "log" and forecast.ndim == 1:
-        weights = (one.proba[:, 0] * one.proba[:, 1])[:, None]
+        weights = one.proba.prod(axis=1, keepdims=True)
     gram = np.einsum("i,ik,ikj,ikl->jl", share, weights, within, within)
     length = along @ np.linalg.pinv(gram, rcond=1e-12, hermitian=True) @ along
-    kept = float(found.of_dense @ found.of_dense) / scale**2
+    kept = float(found.of_dense @ found.of_dense) * (1 if loss == "brier" else 2)
     assert 0 <= kept <= length * (1 + 1e-2) + 1e-9
     assert np.isfinite(found.of_dense).all() and len(found.of_dense) <= within.shape[2]
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("make", [stepped, confused])
-def test_the_interval_holds_both(make, loss):
-    """That of the directions alone, and that with cells and transitions; blocks of any size."""
-    y, forecast, _ = make(4000, 4)
-    problem = solved(y, forecast)
     (plain,) = squared_norms([problem], [LOSSES[loss]])
-    (found,) = extended_norms([problem], [LOSSES[loss]], [plain], 1.0)
-    limits = plain.interval(0.95), SquaredNorm.interval(found.wider, 0.95)
-    low, high = found.interval(0.95)
-    assert (low, high) == (min(x[0] for x in limits), max(x[1] for x in limits))
-    assert found.wider.noise2 > 0 and found.wider.standard_error > 0
+    (norm,) = extended_norms([problem], [LOSSES[loss]], [plain], 1.0)
+    limits = plain.interval(0.95), SquaredNorm.interval(norm.wider, 0.95)
+    assert norm.interval(0.95) == (min(x[0] for x in limits), max(x[1] for x in limits))
+    assert norm.wider.noise2 > 0 and norm.wider.standard_error > 0
 
 
 def test_blocks_of_any_size_give_the_same_norm(monkeypatch):
@@ -323,24 +309,19 @@ def test_clusters_widen_what_repeated_rows_would_narrow():
 
 
 def test_very_many_samples_are_tested_where_a_part_is_suspect(monkeypatch):
-    monkeypatch.setattr(one_step, "_PART", 2000)
+    monkeypatch.setattr(one_step, "_PART", 1500)
     y, forecast, posterior = confused(12_000, 8)
     problem = one_step.OneStepProblem.of(check_problem(y, forecast))
     assert problem.suspect and problem.extension.transitions[0][:2] == (0, 1)
     truth = Brier().divergence(posterior, forecast).mean()
     assert problem.errors(Brier()).mean() == pytest.approx(truth, rel=0.15)
-    rng = np.random.default_rng(9)
-    calibrated = one_step.OneStepProblem.of(check_problem(labels_from(forecast, rng), forecast))
-    assert not calibrated.suspect and calibrated.tested is None
-
-
-def test_chunks_say_where_the_part_is_suspect(monkeypatch):
-    monkeypatch.setattr(one_step, "_PART", 1000)
-    y, forecast, _ = confused(9000, 10)
-    chunks = [(forecast[rows], y[rows]) for rows in np.array_split(np.arange(9000), 6)]
+    chunks = [(forecast[rows], y[rows]) for rows in np.array_split(np.arange(12_000), 6)]
     found = CalibrationErrorEstimator(labels=range(4)).fit_chunks(chunks)
     assert found.n_passes_ == 3 and "use fit" in found.lower_bound_
     assert CalibrationErrorEstimator().fit(forecast, y).lower_bound_ == ""
+    other = check_problem(labels_from(forecast, np.random.default_rng(9)), forecast)
+    calibrated = one_step.OneStepProblem.of(other)
+    assert not calibrated.suspect and calibrated.tested is None
 
 
 @pytest.mark.parametrize("metric", LOSSES)

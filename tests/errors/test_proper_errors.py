@@ -16,7 +16,6 @@ from skcalib import (
     integrated_calibration_index,
     proper_calibration_error,
     refinement_loss,
-    root_brier_score,
     score_decomposition,
     sharpness,
 )
@@ -155,28 +154,33 @@ def test_names_of_smoothers(name, smoother, binary):
 # --- bounds ---------------------------------------------------------------------------------------
 
 
-def test_upper_bound_is_the_loss_above_its_infimum(multiclass):
-    for loss in (Brier(), LogLoss(), Spherical(), Quartic()):
-        expected = mean_loss(*multiclass, loss) - loss.infimum
-        assert calibration_upper_bound(*multiclass, loss=loss) == pytest.approx(expected, rel=1e-13)
+def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch):
+    """From blocks, without a copy or a one-hot target; to the last bit, however a block is cut."""
+    y, proba = multiclass
+    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
+
+    class Burg(ProperScore):
+        def entropy(self, forecast):
+            return np.sum(np.log(forecast), axis=-1)
+
+        def gradient(self, forecast):
+            return 1 / forecast
+
+    with pytest.raises(ValueError, match=r"Burg\(\) has no lowest entropy"):
+        calibration_upper_bound(*multiclass, loss=Burg())
     summed = calibration_upper_bound(*multiclass, notion=Classwise("sum"))
     mean = calibration_upper_bound(*multiclass, notion="classwise")
     assert summed == pytest.approx(3 * mean, rel=1e-13)
     # the K binary Brier scores sum to the multiclass one
     assert summed == pytest.approx(calibration_upper_bound(*multiclass), rel=1e-12)
-
-
-@pytest.mark.parametrize("loss", ["brier", "log", "spherical"])
-def test_losses_come_from_blocks(loss, multiclass, monkeypatch):
-    """Without a copy or a one-hot target; to the last bit, also where a block is cut."""
-    y, proba = multiclass
-    weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
-    arguments = {"loss": loss, "sample_weight": weight, "labels": np.arange(3)}
-    expected = calibration_upper_bound(y, proba, **arguments)
-    monkeypatch.setattr("skcalib.problem._BLOCK", 60)
-    assert calibration_upper_bound(y, proba, **arguments) == expected
-    with pytest.raises(ValueError, match="must sum to 1"):
-        root_brier_score(y, 0.9 * proba)
+    for loss in (Brier(), LogLoss(), Spherical(), Quartic()):
+        monkeypatch.undo()
+        expected = mean_loss(*multiclass, loss) - loss.infimum
+        assert calibration_upper_bound(*multiclass, loss=loss) == pytest.approx(expected, rel=1e-13)
+        options = {"loss": loss, "sample_weight": weight}
+        whole = calibration_upper_bound(y, proba, **options)
+        monkeypatch.setattr("skcalib.problem._BLOCK", 60)
+        assert calibration_upper_bound(y, proba, **options) == whole
 
 
 def test_slow_default_estimates_are_announced(multiclass, monkeypatch):
@@ -197,8 +201,7 @@ def test_slow_default_estimates_are_announced(multiclass, monkeypatch):
 @pytest.mark.parametrize("method", METHODS)
 def test_forecasts_of_exactly_zero_and_one(smoother, method):
     """Half right, half wrong: the true Brier error is 1/4, the estimate finite."""
-    y = np.tile([0, 1, 0, 1], 30)
-    p = np.tile([0.0, 0.0, 1.0, 1.0], 30)
+    y, p = np.tile([0, 1, 0, 1], 30), np.tile([0.0, 0.0, 1.0, 1.0], 30)
     error = proper_calibration_error(y, p, smoother=smoother, method=method)
     assert error == pytest.approx(0.25, abs=0.08)
 
@@ -213,11 +216,10 @@ def test_an_estimate_above_a_forecast_of_zero_is_infinitely_far_from_it(binary):
 def test_perfect_forecasts(method):
     """Certain and right: no loss, no error, all uncertainty explained."""
     y = np.tile([0, 1, 2], 20)
-    proba = np.eye(3)[y]
     for smoother in (LevelSets(), "kernel", NearestNeighborsSmoother(5)):
-        error = proper_calibration_error(y, proba, smoother=smoother, method=method)
+        error = proper_calibration_error(y, np.eye(3)[y], smoother=smoother, method=method)
         assert error == pytest.approx(0, abs=1e-12)
-    terms = score_decomposition(y, proba, loss="log", smoother="kernel")
+    terms = score_decomposition(y, np.eye(3)[y], loss="log", smoother="kernel")
     assert terms.sharpness == pytest.approx(terms.uncertainty) and terms.loss == 0
 
 
@@ -230,26 +232,18 @@ def test_one_class_only(smoother, method):
 
     The averaged maps have priors, which keep them from 1.
     """
-    p = np.linspace(0.1, 0.9, 60)
-    error = proper_calibration_error(np.ones(60, int), p, smoother=smoother, method=method)
-    tolerance = 0.025 if smoother is None else 1e-3
-    assert error == pytest.approx(np.mean((1 - p) ** 2), abs=tolerance)
-    assert sharpness(np.ones(60, int), p, smoother=smoother) == pytest.approx(0, abs=tolerance)
+    y, p = np.ones(60, int), np.linspace(0.1, 0.9, 60)
+    error = proper_calibration_error(y, p, smoother=smoother, method=method)
+    near = {"abs": 0.025 if smoother is None else 1e-3}
+    assert error == pytest.approx(np.mean((1 - p) ** 2), **near)
+    assert sharpness(y, p, smoother=smoother) == pytest.approx(0, **near)
 
 
-# --- sharpness of representations -----------------------------------------------------------------
-
-
-@pytest.fixture
-def grouping():
-    data = make_grouping_problem(300, random_state=0)
-    assert np.ptp(data.X, axis=0).min() > 1 and set(data.y) == {0, 1}
-    return data
-
-
-def test_sharpness_of_features(grouping):
+def test_sharpness_of_features():
     """Its definition; a constant column tells nothing, whatever its value; one class has none."""
-    y, X, target = grouping.y, grouping.X, np.eye(2)[grouping.y]
+    data = make_grouping_problem(300, random_state=0)
+    y, X, target = data.y, data.X, np.eye(2)[data.y]
+    assert np.ptp(X, axis=0).min() > 1 and set(y) == {0, 1}
     z = (X - X.mean(axis=0)) / X.std(axis=0)
     forecast = softmax(np.column_stack([np.zeros(300), z]), axis=1)
     conditional = DirichletKernel("risk", "loss").fit(forecast, target).smooth_held_out()
@@ -259,18 +253,6 @@ def test_sharpness_of_features(grouping):
     found = [sharpness(y, features, transform="simplex") for features in constant]
     assert found[0] == pytest.approx(found[1])
     assert sharpness(np.zeros(300, int), X, transform="simplex") == 0.0
-
-
-def test_upper_bound_refuses_a_score_without_an_infimum(multiclass):
-    class Burg(ProperScore):
-        def entropy(self, forecast):
-            return np.sum(np.log(forecast), axis=-1)
-
-        def gradient(self, forecast):
-            return 1 / forecast
-
-    with pytest.raises(ValueError, match=r"Burg\(\) has no lowest entropy"):
-        calibration_upper_bound(*multiclass, loss=Burg())
 
 
 # --- distances without a loss ---------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import runpy
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +12,6 @@ from golden import GOLDEN, golden_rows, needs_golden
 from scipy.optimize import minimize
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.datasets import make_regression
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -344,7 +344,9 @@ def test_forecasts_are_out_of_fold(wave):
     """The recalibrator sees what folds fitted by hand forecast for the rows that they left out."""
     X, y, *_ = wave
     cv = KFold(4, shuffle=True, random_state=0)
-    model, jobs = (RecalibratedRegressorCV(cv=cv, n_jobs=n).fit(X, y) for n in (None, 2))
+    model = RecalibratedRegressorCV(cv=cv).fit(X, y)
+    with joblib.parallel_config("threading"):
+        jobs = RecalibratedRegressorCV(cv=cv, n_jobs=2).fit(X, y)
     expected = VarianceScaling().fit(out_of_fold(cv, X, y), y)
     assert model.recalibrator_.coef_ == pytest.approx(expected.coef_, rel=1e-9)
     assert model.recalibrator_.intercept_ == pytest.approx(expected.intercept_, rel=1e-9)
@@ -442,16 +444,6 @@ def test_errors_of_the_regressor(wave):
     ):
         with pytest.raises(ValueError, match=message):
             RecalibratedRegressorCV(regressor).fit(X, target)
-
-
-def test_refitted_models_recalibrate_honestly():
-    """Thirty samples, twenty features: out of fold the variance is too small, and is repaired."""
-    X, y = make_regression(230, 20, n_informative=20, noise=50, random_state=0)
-    model = RecalibratedRegressorCV(BayesianRidge(), cv=KFold(10)).fit(X[:30], y[:30])
-    mean, std = model.predict(X[30:], return_std=True)
-    raw = model.estimator_.predict(X[30:], return_std=True)[1]
-    before, after = (dawid_sebastiani_score(y[30:], mean, s**2) for s in (raw, std))
-    assert after < before
 
 
 @pytest.mark.slow

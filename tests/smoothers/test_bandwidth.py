@@ -9,7 +9,6 @@ from skcalib.datasets import make_tempered_simplex
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import DirichletKernel
 from skcalib.smoothers.kernel import MOST_EVALUATIONS, _search_bandwidth
-from skcalib.testing import check_smoother
 
 GRID = np.r_[np.logspace(-5, -1, 50), np.linspace(0.2, 1, 5)]  # of the published code
 
@@ -100,11 +99,6 @@ def test_the_loss_in_use_chooses_the_bandwidth():
     fixed = DirichletKernel(0.1)
     assert fixed.for_loss(LogLoss()) is fixed
     assert DirichletKernel("risk").for_loss(LogLoss()).loss == LogLoss()
-
-
-def test_the_risk_obeys_the_laws_of_smoothers():
-    """No label takes part in its own held-out estimate, by way of the bandwidth either."""
-    check_smoother(DirichletKernel("risk", refinement="loss"))
 
 
 @pytest.mark.slow

@@ -95,9 +95,3 @@ def test_a_class_that_is_missing_in_a_fold(n_classes):
     # Trained without the class, the last fold gets little of it.
     held_out = fitted.smooth_held_out()[100:, -1]
     assert held_out.mean() < 0.5 * forecast[100:, -1].mean()
-
-
-def test_other_targets_are_refused():
-    forecast = np.random.default_rng(0).dirichlet(np.ones(3), 30)
-    with pytest.raises(ValueError, match="LogitSmoother needs one forecast column per class"):
-        LogitSmoother().fit(forecast, np.eye(2)[np.arange(30) % 2]).smooth_held_out()

@@ -45,6 +45,7 @@ LEAVE_ONE_OUT = [
     NearestNeighborsSmoother(3),
 ]
 CROSS_FITTED = [
+    DirichletKernel("risk", refinement="loss"),  # by folds, the own label chooses no bandwidth
     LogitSmoother(cv=3),
     SplineSmoother(),
     SplineSmoother(n_knots=3),
