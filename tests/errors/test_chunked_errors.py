@@ -59,11 +59,12 @@ def test_the_same_as_in_memory(n_classes, loss, weighted, notion):
         assert_same(estimator(n_classes, **options).fit_chunks(cut(size, *arrays)), expected)
 
 
-def test_ties_and_single_columns_and_text_labels():
+def test_processes_ties_single_columns_and_text_labels():
     rng = np.random.default_rng(0)
     p = rng.integers(1, 10, 800) / 10
     y = np.where(rng.uniform(size=800) < p**1.3, "yes", "no")
-    found = CalibrationErrorEstimator(labels=["no", "yes"]).fit_chunks(cut(130, p, y))
+    with joblib.parallel_config("loky", n_jobs=2):
+        found = CalibrationErrorEstimator(labels=["no", "yes"]).fit_chunks(cut(130, p, y))
     assert_same(found, CalibrationErrorEstimator(labels=["no", "yes"]).fit(p[:, None], y))
 
 
@@ -141,13 +142,6 @@ def test_zeros_in_many_samples(small_parts):
     assert found.calibration_error_ == np.inf and found.confidence_interval_ == (np.inf, np.inf)
     whole = estimator(3, loss="log").fit(proba, y)
     assert found.refinement_ == pytest.approx(whole.refinement_, rel=0.01)
-
-
-def test_processes():
-    proba, y = samples(300, 2)
-    with joblib.parallel_config("loky", n_jobs=2):
-        found = estimator(2).fit_chunks(cut(100, proba, y))
-    assert_same(found, estimator(2).fit(proba, y))
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from skcalib.squared_norm import SquaredNorm
 
 LOSSES = {"brier": Brier(), "log": LogLoss()}
 NUMBERS = ["calibration_error_", "confidence_interval_"]
+MASS = np.array([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2], [0.2, 0.7, 0.1]])
 
 
 def stepped(n_samples, seed, size=0.4):
@@ -63,7 +64,12 @@ def solved(y, forecast, weight=None, cluster=None):
 
 @pytest.mark.parametrize(("n_classes", "pairs"), [(2, False), (3, False), (3, True)])
 def test_cells_are_nested_and_do_not_split_ties(n_classes, pairs):
+    """They reach into the tails: half of an equal share of the samples, or of the information."""
     rng = np.random.default_rng(0)
+    s = expit(rng.normal(-6, 2, 4000))
+    code = _NestedCells(np.column_stack([1 - s, s]), np.full(4000, 1 / 4000), 4000.0).at(16)
+    mass = np.bincount(code) / 4000 + np.bincount(code, s * (1 - s)) / np.sum(s * (1 - s))
+    np.testing.assert_allclose(mass, 2 / 16, atol=0.02)
     forecast = np.round(rng.dirichlet(np.ones(n_classes), 3000), 2)
     forecast[:, -1] = np.round(1 - forecast[:, :-1].sum(axis=1), 2)
     cells = _NestedCells(forecast, np.full(3000, 1 / 3000), 3000.0, pairs=pairs)
@@ -83,16 +89,6 @@ def test_cells_are_nested_and_do_not_split_ties(n_classes, pairs):
         if n_classes == 2:  # a cell is an interval
             ends = [(key[code == k].min(), key[code == k].max()) for k in np.unique(code)]
             assert all(a[1] < b[0] for a, b in itertools.pairwise(ends))
-
-
-def test_cells_reach_into_the_tails():
-    """A cell has half of an equal share of the samples, or of the information."""
-    rng = np.random.default_rng(1)
-    s = expit(rng.normal(-6, 2, 4000))
-    cells = _NestedCells(np.column_stack([1 - s, s]), np.full(4000, 1 / 4000), 4000.0)
-    code, information = cells.at(16), s * (1 - s)
-    mass = np.bincount(code) / 4000 + np.bincount(code, information) / information.sum()
-    np.testing.assert_allclose(mass, 2 / 16, atol=0.02)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4, 12])
@@ -155,13 +151,20 @@ def test_what_only_the_finest_cells_show_is_unresolved():
 
 
 def test_transitions_are_those_of_the_simulation():
-    """Rates maximise the likelihood: its slope is far below the standard errors."""
+    """A transition moves mass where it holds.
+
+    Rates maximise the likelihood: its slope is far below the standard errors.
+    """
     y, forecast, posterior = confused(4000, 0, rate=0.2, above=0.8)
     problem = solved(y, forecast)
     one = problem.extension
     first = one.transitions[0]
     assert (first.source, first.target) == (0, 1) and 0.1 < first.rate < 0.3
     assert first.above > 0.6 and one.share > 0.99
+    change = Transition(0, 2, 0.6, 0.1).change(MASS, MASS)
+    np.testing.assert_array_equal(change, [[-0.7, 0, 0.7], [0, 0, 0], [0, 0, 0]])
+    everywhere = Transition(0, 2, None, 0.1).change(MASS, MASS)
+    np.testing.assert_array_equal(everywhere[:, 2], MASS[:, 0])
     distance = [np.mean((p - posterior) ** 2) for p in (one.proba, problem.average.averaged)]
     assert distance[0] < 0.2 * distance[1]
     np.testing.assert_allclose(one.proba.sum(axis=1), 1.0, rtol=1e-12)
@@ -169,14 +172,6 @@ def test_transitions_are_those_of_the_simulation():
     changes = np.stack([t.change(forecast, one.start) for t in one.transitions], axis=2)
     score = (changes[rows, y] / one.proba[rows, y][:, None]).sum(axis=0)
     assert np.abs(score).max() < 1e-2 * np.sqrt(np.diag(np.linalg.inv(one.inverse))).max()
-
-
-def test_a_transition_moves_mass_where_it_holds():
-    forecast = np.array([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2], [0.2, 0.7, 0.1]])
-    change = Transition(0, 2, 0.6, 0.1).change(forecast, forecast)
-    np.testing.assert_array_equal(change, [[-0.7, 0, 0.7], [0, 0, 0], [0, 0, 0]])
-    everywhere = Transition(0, 2, None, 0.1).change(forecast, forecast)
-    np.testing.assert_array_equal(everywhere[:, 2], forecast[:, 0])
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -258,17 +253,10 @@ def test_dense_directions_are_centred_within_cells(make, loss):
     assert norm.wider.noise2 > 0 and norm.wider.standard_error > 0
 
 
-def test_blocks_of_any_size_give_the_same_norm(monkeypatch):
-    y, forecast, _ = confused(2500, 5)
-    whole = calibration_error_interval(y, forecast, metric="brier")
-    monkeypatch.setattr("skcalib.links.basis._ENTRIES", 20_000)
-    parts = calibration_error_interval(y, forecast, metric="brier")
-    assert (parts.low, parts.high) == pytest.approx((whole.low, whole.high), rel=1e-6)
-
-
 @pytest.mark.parametrize(("make", "loss"), [(stepped, "log"), (confused, "brier")])
-def test_all_functions_state_the_same_numbers(make, loss):
-    y, forecast, _ = make(4000, 6)
+def test_all_functions_state_the_same_numbers(make, loss, monkeypatch):
+    """From blocks of any size."""
+    y, forecast, _ = make(3000, 6)
     found = calibration_error_interval(y, forecast, metric=loss)
     estimator = CalibrationErrorEstimator(loss=loss).fit(forecast, y)
     terms = score_decomposition(y, forecast, loss=loss)
@@ -276,6 +264,9 @@ def test_all_functions_state_the_same_numbers(make, loss):
         assert error == pytest.approx(found.estimate, rel=1e-12)
     assert estimator.confidence_interval_ == pytest.approx((found.low, found.high), rel=1e-12)
     assert estimator.evidence_["curve" if make is stepped else "confusion"] > 0.9
+    monkeypatch.setattr("skcalib.links.basis._ENTRIES", 20_000)
+    parts = calibration_error_interval(y, forecast, metric=loss)
+    assert (parts.low, parts.high) == pytest.approx((found.low, found.high), rel=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -174,16 +174,6 @@ def test_certain_forecasts_have_the_error_of_a_fit_to_all(small_parts):
     assert found == pytest.approx(expected, rel=0.02)
 
 
-def test_labels_and_one_hot_targets_give_the_same(small_parts):
-    y, forecast, _ = world("class_slopes", 7000, 3, 4)
-    targets = y, np.eye(3)[y]
-    found = [OneStepProblem.of(Problem(forecast, one, np.ones(7000), None)) for one in targets]
-    for loss in LOSSES.values():
-        terms = [(one.errors(loss), one.differences(loss)) for one in found]
-        np.testing.assert_array_equal(terms[0], terms[1])
-    np.testing.assert_array_equal(found[0].mean_target, np.bincount(y) / 7000)
-
-
 def test_forecasts_are_neither_copied_nor_changed(small_parts):
     """A quarter of the memory of a copy and a target for each further sample, at most."""
     y, forecast, _ = world("slope", 32_000, 20, 4)
@@ -218,8 +208,16 @@ def test_a_smoother_or_a_score_of_others_gets_a_copy(monkeypatch):
         assert np.shares_memory(seen[-1].forecast, forecast)
 
 
-def test_a_label_of_probability_zero(small_parts):
-    y, forecast, _ = world("slope", 7000, 3, 5)
+def test_labels_of_other_kinds(small_parts):
+    """Labels and one-hot targets give the same; a label of probability zero an infinite loss."""
+    y, forecast, _ = world("class_slopes", 7000, 3, 4)
+    found = [
+        OneStepProblem.of(Problem(forecast, one, np.ones(7000), None)) for one in (y, np.eye(3)[y])
+    ]
+    for loss in LOSSES.values():
+        np.testing.assert_array_equal(*(one.errors(loss) for one in found))
+        np.testing.assert_array_equal(*(one.differences(loss) for one in found))
+    np.testing.assert_array_equal(found[0].mean_target, np.bincount(y) / 7000)
     forecast[:2] = np.eye(3)[(y[:2] + [0, 1]) % 3]
     ours = OneStepProblem.of(problem_of(y, forecast))
     assert ours.share @ ours.errors(LogLoss()) == np.inf

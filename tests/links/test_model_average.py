@@ -172,19 +172,11 @@ def test_screening_leaves_models_out():
     assert len(plain) < sum(map(len, PARENTS_OF_MORE.values()))
 
 
-def test_label_noise_between_classes_is_found():
-    """Two classes turn into another one each: constants by most likely class have the weight."""
-    noise = np.array([[0.8, 0.2, 0, 0], [0, 1, 0, 0], [0, 0, 0.8, 0.2], [0, 0, 0, 1.0]])
-    for seed in range(2):
-        rng = np.random.default_rng(seed)
-        forecast = softmax(1.5 * rng.normal(size=(9000, 4)), axis=1)
-        average = fit(labels_from(forecast @ noise, rng), forecast)
-        assert "confusion" in average.directions.names
-        assert average.evidence["confusion"] > 0.9
-
-
 def test_directions_by_most_likely_class_need_support():
-    """Of calibrated forecasts about a sixth pass the score test; 30 data sets of 400 samples."""
+    """Of calibrated forecasts about a sixth pass the score test; 30 data sets of 400 samples.
+
+    Where two classes turn into another one each, these constants have the weight.
+    """
     passed = 0
     for seed in range(30):
         average = fit(*world("calibrated", 400, 3, seed)[:2])
@@ -193,6 +185,13 @@ def test_directions_by_most_likely_class_need_support():
     assert passed / 30 < 0.16 + 3 * 0.067
     few = fit(*world("calibrated", 89, 3, 0)[:2])
     assert "confusion" not in few.basis.groups
+    noise = np.array([[0.8, 0.2, 0, 0], [0, 1, 0, 0], [0, 0, 0.8, 0.2], [0, 0, 0, 1.0]])
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        forecast = softmax(1.5 * rng.normal(size=(9000, 4)), axis=1)
+        average = fit(labels_from(forecast @ noise, rng), forecast)
+        assert "confusion" in average.directions.names
+        assert average.evidence["confusion"] > 0.9
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -412,14 +411,11 @@ def test_many_classes_with_few_samples_have_no_directions_by_class():
 
 
 def test_one_class_only_has_no_models():
+    """And two probabilities are those of softmax, up to relative rounding, for odds of any size."""
     average = ModelAverage().fit(np.ones((3, 1)), np.ones((3, 1)), np.ones(3))
     assert average.models == [] and average.shares.tolist() == [1.0]
     np.testing.assert_array_equal(average.map(np.ones((2, 1))), np.ones((2, 1)))
     assert average.map.increasing and not any(average.evidence.values())
-
-
-def test_two_probabilities_are_those_of_softmax():
-    """Relative rounding errors only, for log odds of any size."""
     odds = np.concatenate([np.linspace(-700, 700, 57), np.random.default_rng(0).normal(size=50)])
     expected = softmax(np.column_stack([0 * odds, odds]), axis=1)
     np.testing.assert_allclose(two_chances(odds), expected, rtol=1e-14)

@@ -29,14 +29,7 @@ from skcalib.smoothers import (
 )
 from skcalib.testing import check_smoother
 
-PARTITIONS = [
-    UniformBins(),
-    UniformBins(3),
-    UniformBins(1),
-    QuantileBins(),
-    QuantileBins(4),
-    LevelSets(),
-]
+PARTITIONS = [*map(UniformBins, ("auto", 3, 1)), *map(QuantileBins, ("auto", 4)), LevelSets()]
 LEAVE_ONE_OUT = [
     DirichletKernel(),
     DirichletKernel(0.05),
@@ -187,12 +180,8 @@ def test_isotonic_is_that_of_scikit_learn(binary):
     for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(forecast, y):
         curve = IsotonicRegression(out_of_bounds="clip").fit(forecast[train, 1], y[train])
         np.testing.assert_allclose(rows[test, 1], curve.predict(forecast[test, 1]), atol=1e-12)
-
-
-def test_isotonic_refuses_a_target_that_is_no_distribution(binary):
-    y, forecast = binary
     with pytest.raises(ValueError, match="rows of a target of two columns must sum to 1"):
-        IsotonicSmoother().fit(forecast, one_hot(y, 2) - forecast)
+        IsotonicSmoother().fit(forecast, target - forecast)
 
 
 # --- the Dirichlet kernel -------------------------------------------------------------------------
@@ -286,23 +275,21 @@ def test_neighbours_at_the_same_distance_count_alike(n_classes, n_neighbors):
         assert fitted.smooth()[i, 0] == pytest.approx(expected, abs=1e-9)
 
 
-def test_neighbours_of_a_sample_that_outweighs_those_beside_it():
-    """Its weight cancels, as it is left out; the rest is not rounded away."""
-    p, values = np.repeat([0.2, 0.8], 20), np.arange(40.0)
-    weight = np.where(np.arange(40) == 3, 1e30, 1.0)
-    fitted = NearestNeighborsSmoother(10).fit(pairs(p), pairs(p), weight)
-    expected = np.delete(values[:20], 3).mean()
-    assert fitted.smooth(values)[3] == pytest.approx(expected, rel=1e-12)
-    np.testing.assert_allclose(fitted.smooth(values)[:3], 3.0)
-
-
 def test_number_of_neighbours():
-    """By default n / 10 at most and 2000, and never more than there are others."""
+    """By default n / 10 at most and 2000, and never more than there are others.
+
+    The weight of a sample that is left out cancels, and the rest is not rounded away.
+    """
     for n_samples, expected in ((5, 1), (200, 20), (30_000, 2000)):
         p = pairs(np.linspace(0, 1, n_samples))
         assert NearestNeighborsSmoother().fit(p, p).n_neighbors_ == expected
     fitted = NearestNeighborsSmoother(100).fit(F, T)
     np.testing.assert_allclose(fitted.smooth()[:, 1], (Y8.sum() - Y8) / 7)
+    p, values = pairs(np.repeat([0.2, 0.8], 20)), np.arange(40.0)
+    fitted = NearestNeighborsSmoother(10).fit(p, p, np.where(np.arange(40) == 3, 1e30, 1.0))
+    found = fitted.smooth(values)
+    assert found[3] == pytest.approx(np.delete(values[:20], 3).mean(), rel=1e-12)
+    np.testing.assert_allclose(found[:3], 3.0)
 
 
 # --- cross-fitting --------------------------------------------------------------------------------
@@ -328,7 +315,10 @@ def test_cross_fitted_by_loops(cv, weighted, multiclass):
 
 
 def test_what_cannot_be_cross_fitted(multiclass):
-    """Folds that leave samples out; uneven weights of a classifier that takes none."""
+    """Folds that leave samples out; uneven weights of a classifier that takes none.
+
+    A class that a fold has not seen gets probability 0 in its column; the columns stay.
+    """
     y, forecast = multiclass
     smoother = CrossFitted(GaussianNB(), cv=TimeSeriesSplit(3)).fit(forecast, one_hot(y, 3))
     with pytest.raises(ValueError, match="cv leaves 39 samples without an out-of-fold prediction"):
@@ -339,16 +329,11 @@ def test_what_cannot_be_cross_fitted(multiclass):
         neighbors.smooth()
     equal = neighbors.fit(forecast, one_hot(y, 3), np.full(len(y), 2.0)).smooth()
     np.testing.assert_allclose(equal.sum(axis=1), 1)
-
-
-def test_a_class_that_a_fold_has_not_seen():
-    """Probability 0 in its column; the columns stay where they are."""
-    forecast = np.random.default_rng(0).dirichlet(np.ones(3), 30)
-    y = np.r_[np.zeros(14, int), np.full(15, 2), 1]
-    rows = CrossFitted(GaussianNB(), cv=KFold(3)).fit(forecast, one_hot(y, 3)).smooth()
+    target = one_hot(np.r_[np.zeros(14, int), np.full(15, 2), 1], 3)
+    rows = CrossFitted(GaussianNB(), cv=KFold(3)).fit(forecast[:30], target).smooth()
     assert rows[-1, 1] == 0 and rows.shape == (30, 3)
     np.testing.assert_allclose(rows.sum(axis=1), 1)
-    only_one = CrossFitted(GaussianNB()).fit(forecast, one_hot(np.full(30, 2), 3))
+    only_one = CrossFitted(GaussianNB()).fit(forecast[:30], one_hot(np.full(30, 2), 3))
     np.testing.assert_array_equal(only_one.smooth(), one_hot(np.full(30, 2), 3))
 
 
