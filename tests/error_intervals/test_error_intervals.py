@@ -16,16 +16,7 @@ from sklearn.metrics import brier_score_loss
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex, make_widmann
-from skcalib.error_intervals import resampling
-from skcalib.error_intervals._norms import (
-    covariance,
-    normal_draws,
-    residual_kernel,
-    score_gaps,
-    squared_block_norm,
-    squared_embedding_norm,
-    squared_gaps,
-)
+from skcalib.error_intervals import _norms, resampling
 from skcalib.error_intervals.interval import METRICS
 from skcalib.error_intervals.question import all_options
 from skcalib.errors.kernel import random_blocks
@@ -59,12 +50,12 @@ def options_of(function, y, proba, weight, **options):
 def kernel_of(y, proba, weight=None, **options):
     """The function h of an interval of the kernel error."""
     found = options_of(s.kernel_calibration_error, y, proba, weight, **options)
-    return residual_kernel(found, None)
+    return _norms.residual_kernel(found, None)
 
 
 def gaps_of(y, proba, weight=None, *, notion="classwise", **options):
     found = options_of(s.calibration_error, y, proba, weight, **options)
-    return score_gaps({**found, "notion": NOTIONS[notion]()})
+    return _norms.score_gaps({**found, "notion": NOTIONS[notion]()})
 
 
 # --- the record and the door ----------------------------------------------------------------------
@@ -125,9 +116,9 @@ def test_gaps_agree_with_the_binned_errors(notion, weighted):
     gaps = gaps_of(y, proba, weight, notion=notion, n_bins=6)
     options = {"notion": notion, "n_bins": 6, "sample_weight": weight}
     bins = s.reliability_bins(y, proba, **options)
-    found = np.diag(covariance(gaps.contributions()))
+    found = np.diag(_norms.covariance(gaps.contributions()))
     expected = np.concatenate([one.gap_variance for one in bins])
-    norm = squared_gaps(gaps, 100, np.random.RandomState(0))
+    norm = _norms.squared_gaps(gaps, 100, np.random.RandomState(0))
     debiased = s.calibration_error(y, proba, norm="l2", squared=True, debiased=True, **options)
     assert np.isclose(found.sum(), expected.sum(), rtol=0.1)
     assert np.isclose(norm.estimate, debiased, atol=0.1 * norm.standard_error)
@@ -153,7 +144,7 @@ def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows(notion, in_block
     weight = np.random.RandomState(0).uniform(0.5, 1.5, 1500)
     given = {"kernel": LaplacianKernel(0.5), "notion": notion}
     h = kernel_of(y, proba, weight, **given)
-    norm = (squared_block_norm if in_blocks else squared_embedding_norm)(
+    norm = (_norms.squared_block_norm if in_blocks else _norms.squared_embedding_norm)(
         h, np.random.RandomState(0)
     )
     expected = s.kernel_calibration_error(y, proba, sample_weight=weight, **given)
@@ -191,9 +182,9 @@ def test_draws_have_the_covariance_by_either_route(monkeypatch):
     total = rows.toarray().sum(axis=0)
     centred = rows.toarray() - np.outer(gaps.weight, total)
     expected = centred.T @ centred
-    dense = normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
+    dense = _norms.normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
     monkeypatch.setattr("skcalib.error_intervals._norms._DENSE", 0)
-    streamed = normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
+    streamed = _norms.normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
     for draws in (dense, streamed):
         assert np.abs(np.cov(draws.T) - expected).max() < 0.05 * expected.max()
 

@@ -10,15 +10,7 @@ from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 
-from skcalib import (
-    calibration_error_interval,
-    calibration_upper_bound,
-    integrated_calibration_index,
-    proper_calibration_error,
-    refinement_loss,
-    score_decomposition,
-    sharpness,
-)
+import skcalib as sk
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.notions import NOTIONS, Classwise, TopK
 from skcalib.scores import SCORES, Brier, LogLoss, Lp, ProperScore, Spherical
@@ -48,7 +40,7 @@ SMOOTHERS = [*BY_LOSS, DirichletKernel(0.05), DirichletKernel()]
 FINITE_LOG = [LogitSmoother(), DirichletKernel(0.3, refinement="loss"), DirichletKernel(0.05)]
 #: Notions for which a loss is the sum of its parts.
 IDENTITY = ["canonical", "classwise", "top_label", TopK(2)]
-ALL = [proper_calibration_error, refinement_loss, sharpness, score_decomposition]
+ALL = [sk.proper_calibration_error, sk.refinement_loss, sk.sharpness, sk.score_decomposition]
 
 
 def mean_loss(y, proba, score):
@@ -73,15 +65,15 @@ def test_loss_is_calibration_plus_refinement(smoother, loss, notion, multiclass)
     weight = np.random.default_rng(0).uniform(0.2, 2, len(multiclass[0]))
     for given in (None, weight):
         arguments = {"loss": loss, "notion": notion, "smoother": smoother, "sample_weight": given}
-        calibration = proper_calibration_error(*multiclass, **arguments)
-        refinement = refinement_loss(*multiclass, **arguments)
-        terms = score_decomposition(*multiclass, **arguments)
+        calibration = sk.proper_calibration_error(*multiclass, **arguments)
+        refinement = sk.refinement_loss(*multiclass, **arguments)
+        terms = sk.score_decomposition(*multiclass, **arguments)
         assert calibration + refinement == pytest.approx(terms.loss, rel=1e-13)
         assert (terms.calibration, terms.refinement) == (calibration, refinement)
         assert terms.uncertainty - terms.sharpness == pytest.approx(refinement, rel=1e-13)
-        assert terms.sharpness == sharpness(*multiclass, **arguments)
+        assert terms.sharpness == sk.sharpness(*multiclass, **arguments)
     if notion == "canonical" and loss == "log":
-        unweighted = score_decomposition(*multiclass, loss=loss, smoother=smoother).loss
+        unweighted = sk.score_decomposition(*multiclass, loss=loss, smoother=smoother).loss
         assert unweighted == pytest.approx(mean_loss(*multiclass, LogLoss()), rel=1e-13)
 
 
@@ -127,7 +119,7 @@ def test_held_out_estimates_by_their_definition(method, name, smoother, multicla
         "risk": (score.loss(target, proba) - score.loss(target, conditional)).mean(),
         "cross": np.sum((target - proba) * (conditional - proba), axis=1).mean(),
     }
-    found = proper_calibration_error(y, proba, loss=name, smoother=smoother, method=method)
+    found = sk.proper_calibration_error(y, proba, loss=name, smoother=smoother, method=method)
     assert found == pytest.approx(expected[method], rel=1e-12)
     assert type(found) is float
 
@@ -146,7 +138,7 @@ def test_held_out_estimates_by_their_definition(method, name, smoother, multicla
 def test_names_of_smoothers(name, smoother, binary):
     """Names and classifiers are short for objects, and objects stay unfitted."""
     one, other = (
-        proper_calibration_error(*binary, smoother=s, method="direct") for s in (name, smoother)
+        sk.proper_calibration_error(*binary, smoother=s, method="direct") for s in (name, smoother)
     )
     assert one == other and not hasattr(smoother, "forecast_")
 
@@ -167,31 +159,33 @@ def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch):
             return 1 / forecast
 
     with pytest.raises(ValueError, match=r"Burg\(\) has no lowest entropy"):
-        calibration_upper_bound(*multiclass, loss=Burg())
-    summed = calibration_upper_bound(*multiclass, notion=Classwise("sum"))
-    mean = calibration_upper_bound(*multiclass, notion="classwise")
+        sk.calibration_upper_bound(*multiclass, loss=Burg())
+    summed = sk.calibration_upper_bound(*multiclass, notion=Classwise("sum"))
+    mean = sk.calibration_upper_bound(*multiclass, notion="classwise")
     assert summed == pytest.approx(3 * mean, rel=1e-13)
     # the K binary Brier scores sum to the multiclass one
-    assert summed == pytest.approx(calibration_upper_bound(*multiclass), rel=1e-12)
+    assert summed == pytest.approx(sk.calibration_upper_bound(*multiclass), rel=1e-12)
     for loss in (Brier(), LogLoss(), Spherical(), Quartic()):
         monkeypatch.undo()
         expected = mean_loss(*multiclass, loss) - loss.infimum
-        assert calibration_upper_bound(*multiclass, loss=loss) == pytest.approx(expected, rel=1e-13)
+        assert sk.calibration_upper_bound(*multiclass, loss=loss) == pytest.approx(
+            expected, rel=1e-13
+        )
         options = {"loss": loss, "sample_weight": weight}
-        whole = calibration_upper_bound(y, proba, **options)
+        whole = sk.calibration_upper_bound(y, proba, **options)
         monkeypatch.setattr("skcalib.problem._BLOCK", 60)
-        assert calibration_upper_bound(y, proba, **options) == whole
+        assert sk.calibration_upper_bound(y, proba, **options) == whole
 
 
 def test_slow_default_estimates_are_announced(multiclass, monkeypatch):
     """Of several classes only: two classes are merged, and other notions have two columns."""
     y, proba = multiclass
-    expected = proper_calibration_error(y, proba)
+    expected = sk.proper_calibration_error(y, proba)
     monkeypatch.setattr("skcalib.errors.terms.SLOW", 100)
     with pytest.warns(UserWarning, match="150 samples of 3 classes takes") as caught:
-        assert proper_calibration_error(y, proba) == expected
+        assert sk.proper_calibration_error(y, proba) == expected
     assert caught[0].filename == __file__
-    proper_calibration_error(y, proba, notion="classwise")
+    sk.proper_calibration_error(y, proba, notion="classwise")
 
 
 # --- exact 0 and 1 --------------------------------------------------------------------------------
@@ -202,7 +196,7 @@ def test_slow_default_estimates_are_announced(multiclass, monkeypatch):
 def test_forecasts_of_exactly_zero_and_one(smoother, method):
     """Half right, half wrong: the true Brier error is 1/4, the estimate finite."""
     y, p = np.tile([0, 1, 0, 1], 30), np.tile([0.0, 0.0, 1.0, 1.0], 30)
-    error = proper_calibration_error(y, p, smoother=smoother, method=method)
+    error = sk.proper_calibration_error(y, p, smoother=smoother, method=method)
     assert error == pytest.approx(0.25, abs=0.08)
 
 
@@ -214,12 +208,12 @@ def test_perfect_forecasts(method, binary):
     """
     y = np.tile([0, 1, 2], 20)
     for smoother in (LevelSets(), "kernel", NearestNeighborsSmoother(5)):
-        error = proper_calibration_error(y, np.eye(3)[y], smoother=smoother, method=method)
+        error = sk.proper_calibration_error(y, np.eye(3)[y], smoother=smoother, method=method)
         assert error == pytest.approx(0, abs=1e-12)
-    terms = score_decomposition(y, np.eye(3)[y], loss="log", smoother="kernel")
+    terms = sk.score_decomposition(y, np.eye(3)[y], loss="log", smoother="kernel")
     assert terms.sharpness == pytest.approx(terms.uncertainty) and terms.loss == 0
     if method != "cross":
-        error = proper_calibration_error(*binary, loss="log", method=method)
+        error = sk.proper_calibration_error(*binary, loss="log", method=method)
         assert (error == np.inf) == (method == "direct")
 
 
@@ -233,10 +227,10 @@ def test_one_class_only(smoother, method):
     The averaged maps have priors, which keep them from 1.
     """
     y, p = np.ones(60, int), np.linspace(0.1, 0.9, 60)
-    error = proper_calibration_error(y, p, smoother=smoother, method=method)
+    error = sk.proper_calibration_error(y, p, smoother=smoother, method=method)
     near = {"abs": 0.025 if smoother is None else 1e-3}
     assert error == pytest.approx(np.mean((1 - p) ** 2), **near)
-    assert sharpness(y, p, smoother=smoother) == pytest.approx(0, **near)
+    assert sk.sharpness(y, p, smoother=smoother) == pytest.approx(0, **near)
 
 
 def test_sharpness_of_features():
@@ -248,11 +242,11 @@ def test_sharpness_of_features():
     forecast = softmax(np.column_stack([np.zeros(300), z]), axis=1)
     conditional = DirichletKernel("risk", "loss").fit(forecast, target).smooth_held_out()
     expected = Brier().entropy(target.mean(axis=0)) - Brier().loss(target, conditional).mean()
-    assert sharpness(y, X, transform="simplex") == pytest.approx(expected, rel=1e-9)
+    assert sk.sharpness(y, X, transform="simplex") == pytest.approx(expected, rel=1e-9)
     constant = [np.column_stack([X, np.full(300, value)]) for value in (0.0, 1e6)]
-    found = [sharpness(y, features, transform="simplex") for features in constant]
+    found = [sk.sharpness(y, features, transform="simplex") for features in constant]
     assert found[0] == pytest.approx(found[1])
-    assert sharpness(np.zeros(300, int), X, transform="simplex") == 0.0
+    assert sk.sharpness(np.zeros(300, int), X, transform="simplex") == 0.0
 
 
 # --- distances without a loss ---------------------------------------------------------------------
@@ -266,10 +260,10 @@ def test_distances_by_the_direct_formula(notion):
     y = rng.integers(3, size=200)
     options = {"notion": notion, "smoother": DirichletKernel(0.1)}
     found = {
-        p: proper_calibration_error(y, proba, loss=Lp(p), method="direct", **options)
+        p: sk.proper_calibration_error(y, proba, loss=Lp(p), method="direct", **options)
         for p in (1, 2, 3)
     }
-    brier = proper_calibration_error(y, proba, method="direct", **options)
+    brier = sk.proper_calibration_error(y, proba, method="direct", **options)
     assert found[2] == pytest.approx(brier, rel=1e-12)
     by_hand = []
     for forecast, target in NOTIONS[notion]().problems(proba, np.eye(3)[y]):
@@ -278,15 +272,15 @@ def test_distances_by_the_direct_formula(notion):
         by_hand.append(half * np.mean(np.sum(np.abs(curve - forecast) ** 3, axis=1)))
     assert found[3] == pytest.approx(np.mean(by_hand), rel=1e-12)
     if notion != "canonical":
-        index = integrated_calibration_index(y, proba, **options)
+        index = sk.integrated_calibration_index(y, proba, **options)
         assert found[1] == pytest.approx(index, rel=1e-9)
 
 
 def test_a_distance_has_one_method_and_an_interval():
     data = make_tempered_simplex(300, 2, random_state=0)
     with pytest.raises(ValueError, match="a distance without a loss, which only method='direct'"):
-        proper_calibration_error(data.y, data.y_proba, loss=Lp(1))
-    metric = partial(proper_calibration_error, loss=Lp(1), method="direct")
-    found = calibration_error_interval(data.y, data.y_proba, metric=metric, n_resamples=39)
+        sk.proper_calibration_error(data.y, data.y_proba, loss=Lp(1))
+    metric = partial(sk.proper_calibration_error, loss=Lp(1), method="direct")
+    found = sk.calibration_error_interval(data.y, data.y_proba, metric=metric, n_resamples=39)
     assert found.method.startswith("jackknife")
     assert found.low <= found.estimate <= found.high
