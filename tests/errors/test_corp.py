@@ -51,9 +51,6 @@ def terms_of(decomposition):
     return np.array([getattr(decomposition, name) for name in NAMES])
 
 
-# --- the definition -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", ["brier", "log"])
 def test_terms_by_hand(binary, loss, weighted):
@@ -114,9 +111,6 @@ def test_events_of_the_curves(multiclass, notion, events):
     assert [curve.event for curve in found.curves] == events
 
 
-# --- laws -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 @pytest.mark.parametrize("map_", [np.sqrt, np.square, lambda p: expit(3 * logit(p) - 1)])
 def test_increasing_maps_leave_discrimination(binary, loss, map_):
@@ -139,9 +133,6 @@ def test_pos_label_turns_the_curve_and_no_term(binary):
     table = corp_decomposition(names, pairs(p), pos_label="no").curves[0]
     assert_allclose(table.forecast, no.curves[0].forecast)
     assert table.event == "class no"
-
-
-# --- edges ----------------------------------------------------------------------------------------
 
 
 def test_infinite_log_loss_is_miscalibration():
@@ -184,9 +175,6 @@ def test_one_sample(p):
 def test_refusals(multiclass, function, options, words):
     with pytest.raises(ValueError, match=words):
         function(*multiclass, **options)
-
-
-# --- the bands ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("band", ["consistency", "confidence"])
@@ -270,9 +258,6 @@ def test_confidence_bands_cover_a_smooth_increasing_truth():
 
     share = share_inside(overconfident, 100, 100, truth=truth, band="confidence")
     assert np.all(share > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 100))
-
-
-# --- the test -------------------------------------------------------------------------------------
 
 
 def test_it_is_the_consistency_test_of_the_miscalibration(multiclass):

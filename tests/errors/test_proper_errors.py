@@ -47,9 +47,6 @@ def mean_loss(y, proba, score):
     return score.loss(np.eye(proba.shape[1])[y], proba).mean()
 
 
-# --- identities -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("smoother", "loss", "notion"),
     [
@@ -143,9 +140,6 @@ def test_names_of_smoothers(name, smoother, binary):
     assert one == other and not hasattr(smoother, "forecast_")
 
 
-# --- bounds ---------------------------------------------------------------------------------------
-
-
 def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch):
     """From blocks, without a copy or a one-hot target; to the last bit, however a block is cut."""
     y, proba = multiclass
@@ -186,9 +180,6 @@ def test_slow_default_estimates_are_announced(multiclass, monkeypatch):
         assert sk.proper_calibration_error(y, proba) == expected
     assert caught[0].filename == __file__
     sk.proper_calibration_error(y, proba, notion="classwise")
-
-
-# --- exact 0 and 1 --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("smoother", [*SMOOTHERS, IsotonicSmoother()], ids=repr)
@@ -247,9 +238,6 @@ def test_sharpness_of_features():
     found = [sk.sharpness(y, features, transform="simplex") for features in constant]
     assert found[0] == pytest.approx(found[1])
     assert sk.sharpness(np.zeros(300, int), X, transform="simplex") == 0.0
-
-
-# --- distances without a loss ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("notion", ["canonical", "top_label", "classwise"])
