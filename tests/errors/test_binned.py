@@ -5,7 +5,6 @@ import pytest
 from golden import golden_input, golden_rows, needs_golden
 
 import skcalib as s
-from skcalib.errors.binned import quantile_edges
 
 
 def golden(name, quantity):
@@ -112,21 +111,6 @@ def test_the_largest_power_is_the_largest_gap(multiclass):
     assert s.calibration_error(*multiclass, norm=np.inf) == largest
     for p in (400, 4000):
         assert s.calibration_error(*multiclass, norm=p) == pytest.approx(largest, rel=20 / p)
-
-
-def test_weights_move_no_edges_of_equal_mass():
-    """They cannot: repetition moves edges cut at rank floor(n b / B), even if all are doubled.
-
-    No rule can give the edges of the repeated samples and ignore the scale of the weights.
-    """
-    p, y = np.array([0.1, 0.2, 0.3, 0.4, 0.5]), np.array([0, 1, 0, 1, 1])
-    assert quantile_edges(p, 2).tolist() == [0, 0.2, 1]
-    assert quantile_edges(np.repeat(p, 2), 2).tolist() == [0, 0.3, 1]
-    options = {"n_bins": 2, "notion": "canonical"}
-    plain = s.calibration_error(y, p, **options)
-    assert s.calibration_error(y, p, sample_weight=np.full(5, 2), **options) == plain
-    (bins,) = s.reliability_bins(y, p, sample_weight=[9, 1, 1, 1, 1], **options)
-    assert bins.edges.tolist() == [0, 0.2, 1] and bins.mass.tolist() == [10, 3]
 
 
 def test_the_root_of_a_negative_estimate_is_zero():

@@ -156,20 +156,14 @@ def test_models_out_of_reach_do_not_matter(kind, n_samples, n_classes, seed, lim
     monkeypatch.setattr("skcalib.links.averaging._OUT_OF_REACH", np.inf)
     monkeypatch.setattr("skcalib.links.averaging._NEGLIGIBLE", 0.0)
     whole = fit(y, forecast)
-    assert len(screened.models) <= len(whole.models)
+    strong = kind == "curve" and n_samples == 1500  # with which a shift cannot compete
+    assert len(screened.models) <= len(whole.models) - strong
     change = np.sqrt(np.mean((screened.averaged - whole.averaged) ** 2))
     moved = np.sqrt(np.mean((whole.averaged - forecast) ** 2))
     noise = np.sqrt(np.mean(forecast * (1 - forecast)) / n_samples)
     assert change / (moved + noise) < limit
     for name, share in whole.evidence.items():
         assert screened.evidence[name] == pytest.approx(share, abs=2e-3)
-
-
-def test_screening_leaves_models_out():
-    """With a strong curve a shift cannot compete: fewer models are fitted than there are."""
-    average = fit(*world("curve", 3000, 3, seed=0)[:2])
-    plain = [model for model in average.models if "confusion" not in model.groups]
-    assert len(plain) < sum(map(len, PARENTS_OF_MORE.values()))
 
 
 def test_directions_by_most_likely_class_need_support():
