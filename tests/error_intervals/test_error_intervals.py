@@ -134,10 +134,7 @@ def test_gaps_agree_with_the_binned_errors(notion, weighted):
     ("notion", "in_blocks"), [("canonical", True), ("canonical", False), ("classwise", False)]
 )
 def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows(notion, in_blocks, monkeypatch):
-    """The estimate is that of the function, and its law at zero that of all rows, or of blocks.
-
-    Cumulants from 600 of 1,500 rows are those of all rows, within a tenth.
-    """
+    """The estimate is that of the function; its law at zero that of all rows, within a tenth."""
     if in_blocks:
         monkeypatch.setattr("skcalib.errors.kernel.MANY", 300)
         monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)

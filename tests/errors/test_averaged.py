@@ -68,10 +68,7 @@ def dense_terms(problem, model, loss):
 
 @pytest.mark.parametrize(("kind", "n_classes", "loss"), covering(WORLDS, [2, 3, 5], LOSSES))
 def test_terms_are_gains_minus_optimism(kind, n_classes, loss):
-    """Averaged over the models; the identity has no term.
-
-    Paired differences are those of the losses; the gain of a group is that of its model alone.
-    """
+    """Averaged over the models, as are paired differences; the identity has no term."""
     problem, score = solve(kind, 240, n_classes, seed=1), LOSSES[loss]
     errors, paired = np.zeros((2, 240))
     before = score.loss(problem.target, problem.forecast)

@@ -80,10 +80,7 @@ def test_terms_by_hand(binary, loss, weighted):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_points_of_the_tower(binary, loss):
-    """DSC = D(C, ybar) (Pythagoras), MCB >= D(C, S), with C from `IsotonicSmoother`.
-
-    Nothing is left after the isotonic map.
-    """
+    """DSC = D(C, ybar), MCB >= D(C, S), C from `IsotonicSmoother`; nothing is left after it."""
     y, p = binary
     score = SCORES[loss]()
     curve = IsotonicSmoother().fit(pairs(p), pairs(y * 1.0)).smooth()

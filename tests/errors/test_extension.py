@@ -146,10 +146,7 @@ def test_what_only_the_finest_cells_show_is_unresolved():
 
 
 def test_transitions_are_those_of_the_simulation():
-    """A transition moves mass where it holds.
-
-    Rates maximise the likelihood: its slope is far below the standard errors.
-    """
+    """They move mass where they hold; their rates have a slope far below the standard errors."""
     y, forecast, posterior = confused(4000, 0, rate=0.2, above=0.8)
     problem = solved(y, forecast)
     one = problem.extension
@@ -219,10 +216,7 @@ def dense_norm(problem, one, level, loss):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("make", [stepped, confused])
 def test_dense_directions_are_centred_within_cells(make, loss):
-    """Coefficients on the cells and on what the other directions have within them.
-
-    The interval holds that of the directions alone, and that with cells and transitions.
-    """
+    """Cells, and what others have within them; the interval holds that of either."""
     y, forecast, _ = make(3000, 3)
     problem = solved(y, forecast)
     one = problem.tested

@@ -15,10 +15,7 @@ from skcalib.smoothers import DirichletKernel, LevelSets
 
 
 def test_estimates_are_those_of_logistic_regression():
-    """Standard errors are the sandwich; here beside the inverse information.
-
-    The two agree where the model is right.
-    """
+    """Standard errors agree with the inverse information, as the model is right here."""
     y, p = draw(20_000, 0.3, 0.7)
     result = calibration_intercept_slope(y, p, confidence_level=0.9)
     x = logit(p)
@@ -62,10 +59,7 @@ def test_weights_average():
 
 
 def test_few_samples_and_certain_forecasts():
-    """The least that have an estimate; two effective samples have no interval.
-
-    Certain forecasts that came true carry no information.
-    """
+    """Two effective samples have no interval; certain forecasts that came true do not count."""
     enough = calibration_intercept_slope([0, 1, 1, 1], [0.5, 1.0, 0.7, 0.2])
     result = calibration_intercept_slope([0, 1, 0], [0.3, 0.2, 0.1], sample_weight=[1, 1e-10, 1])
     assert result.slope.low == -np.inf and result.slope.high == np.inf
@@ -136,10 +130,7 @@ def test_index_with_weights(binary):
 
 
 def test_index_finds_the_truth():
-    """Over 20 data sets; the truth by the posterior. The kernel is biased upward by its noise.
-
-    Of calibrated forecasts it is small and positive.
-    """
+    """Over 20 data sets; a kernel is biased by its noise. Small for calibrated forecasts."""
     default, kernel, truth, nothing = [], [], [], []
     for seed in range(20):
         data = make_tempered_simplex(1000, random_state=seed)

@@ -147,10 +147,7 @@ def test_public_functions_take_the_step(small_parts, monkeypatch):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_calibrated_forecasts_of_zero_have_no_error(small_parts, seed):
-    """The models start from forecasts without zeros, and the identity is exact.
-
-    The forecasts have one decimal, and more than half of them are 0.
-    """
+    """The models start without zeros, and the identity is exact. Most forecasts are 0."""
     rng = np.random.default_rng(seed)
     forecast = np.exp(8 * rng.normal(size=(8000, 5)))
     forecast = np.round(forecast / forecast.sum(axis=1, keepdims=True), 1)

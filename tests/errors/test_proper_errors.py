@@ -193,10 +193,7 @@ def test_forecasts_of_exactly_zero_and_one(smoother, method):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_perfect_forecasts(method, binary):
-    """Certain and right: no loss, no error, all uncertainty explained.
-
-    By the direct formula an estimate above a forecast of zero is infinitely far, label or not.
-    """
+    """No loss, no error, no uncertainty; by the direct formula zeros are infinitely far."""
     y = np.tile([0, 1, 2], 20)
     for smoother in (LevelSets(), "kernel", NearestNeighborsSmoother(5)):
         error = sk.proper_calibration_error(y, np.eye(3)[y], smoother=smoother, method=method)
@@ -213,10 +210,7 @@ def test_perfect_forecasts(method, binary):
 )
 @pytest.mark.parametrize("method", METHODS)
 def test_one_class_only(smoother, method):
-    """The calibrated score is 1 everywhere, so the error is the whole loss.
-
-    The averaged maps have priors, which keep them from 1.
-    """
+    """The calibrated score is 1, so the error is the whole loss; averaged maps have priors."""
     y, p = np.ones(60, int), np.linspace(0.1, 0.9, 60)
     error = sk.proper_calibration_error(y, p, smoother=smoother, method=method)
     near = {"abs": 0.025 if smoother is None else 1e-3}

@@ -99,10 +99,7 @@ def test_the_error_is_its_bandwidth(curve, n_samples):
 
 
 def test_the_error_of_known_curves():
-    """For C = s^2 residuals have one sign: the limit is the mean distance 1/6.
-
-    The bias of calibrated uniform forecasts is .30 n^{-1/3}: means of 40 data sets.
-    """
+    """For C = s^2 it is the mean distance 1/6; for calibrated uniform forecasts .30 n^{-1/3}."""
     rng = np.random.default_rng(1)
     p = rng.random(200_000)
     found = smooth_calibration_error((rng.random(200_000) < p**2).astype(int), p)

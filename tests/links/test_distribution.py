@@ -59,10 +59,7 @@ def test_values_from_a_table_are_those_of_a_search(sample, spread):
 
 
 def test_exchanged_labels_and_rounding(sample):
-    """The cells are symmetric about zero.
-
-    Rounding has no effect, also for values that many samples share, in the middle of a cell.
-    """
+    """The cells are symmetric about zero; rounding has no effect, also where many samples are."""
     values, *rest = sample
     one, other = function_of(values, *rest), function_of(-values, *rest)
     np.testing.assert_allclose(one(values), 1 - other(-values), rtol=0, atol=1e-12)

@@ -132,9 +132,7 @@ def test_labels_of_probability_zero_count_in_their_fold_only():
 
 
 def test_constants_by_most_likely_class_keep_their_cost():
-    """Where a class leads, one of the others is too high and the third too low: no map without
-    these constants helps.
-    """
+    """Where a class leads, the others are too high and too low: no other constants help."""
     _, forecast, posterior = world("calibrated", 6000, 3, 1)
     rows, top, posterior = np.arange(6000), forecast.argmax(axis=1), posterior.copy()
     moved = 0.6 * np.minimum(forecast[rows, (top + 1) % 3], forecast[rows, (top + 2) % 3])

@@ -167,10 +167,7 @@ def test_models_out_of_reach_do_not_matter(kind, n_samples, n_classes, seed, lim
 
 
 def test_directions_by_most_likely_class_need_support():
-    """Of calibrated forecasts about a sixth pass the score test; 30 data sets of 400 samples.
-
-    Where two classes turn into another one each, these constants have the weight.
-    """
+    """A sixth of 30 calibrated data sets pass the score test; label noise is found."""
     passed = 0
     for seed in range(30):
         average = fit(*world("calibrated", 400, 3, seed)[:2])
@@ -318,10 +315,7 @@ def check_average(average, forecast):
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_forecasts_of_exactly_zero_and_one(n_classes):
-    """Right in 80 %: averaged forecasts come close to .8, and the identity has no weight.
-
-    If all are right, nothing contradicts the forecasts. If all labels are of one class, all does.
-    """
+    """Right in 80 %: averages come close to .8, and the identity has no weight; right in all."""
     rng = np.random.default_rng(0)
     label = np.arange(600) % n_classes
     forecast = np.eye(n_classes)[label]

@@ -114,10 +114,7 @@ def test_golden_variance_map():
 )
 @pytest.mark.parametrize("seed", range(2))
 def test_optimum(slope, intercept, seed):
-    """No worse than a general optimiser from ten starts; scale exact; gradient zero or outward.
-
-    The units cancel.
-    """
+    """No worse than an optimiser from ten starts; gradient zero or outward; the units cancel."""
     y, moments = forecasts(300, slope, intercept, seed=seed)
     squared, variance = (y - moments[:, 0]) ** 2, moments[:, 1]
 

@@ -133,10 +133,7 @@ def test_new_forecasts_go_to_the_nearest_occupied_cell():
 
 @pytest.mark.parametrize("smoother", [*PARTITIONS, IsotonicSmoother()], ids=repr)
 def test_cell_means_by_loops(smoother, binary):
-    """Held out, those of the others in the cell; alone in a cell, of all others.
-
-    Weights move no edges, but the blocks of the isotonic curve.
-    """
+    """Held out, of the others; alone in a cell, of all others. Weights move no edges of bins."""
     y, forecast = binary
     n, weight, target = len(y), np.random.default_rng(0).uniform(0.2, 3, len(y)), one_hot(y, 2)
     fitted = clone(smoother).fit(forecast, target, weight)
@@ -232,10 +229,7 @@ def test_held_out_isotonic_curves_are_refits_of_the_folds(kind, weighted):
 @pytest.mark.parametrize("kind", [*KINDS, "one is heavy"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted, monkeypatch):
-    """Intervals of the sorted scores against the tree, difference below 1e-12.
-
-    Differences of cumulative sums would lose their digits beside a weight of 1e12.
-    """
+    """Intervals of the sorted scores against the tree, also where differences lose their digits."""
     score, y, weight = line_data(kind)
     weight = weight if weighted else np.ones(600)
     if kind == "one is heavy":
@@ -276,10 +270,7 @@ def test_neighbours_at_the_same_distance_count_alike(n_classes, n_neighbors):
 
 
 def test_number_of_neighbours():
-    """By default n / 10 at most and 2000, and never more than there are others.
-
-    The weight of a sample that is left out cancels, and the rest is not rounded away.
-    """
+    """n / 10, 2000 and all others at most; the weight of a sample that is left out cancels."""
     for n_samples, expected in ((5, 1), (200, 20), (30_000, 2000)):
         p = pairs(np.linspace(0, 1, n_samples))
         assert NearestNeighborsSmoother().fit(p, p).n_neighbors_ == expected
@@ -315,10 +306,7 @@ def test_cross_fitted_by_loops(cv, weighted, multiclass):
 
 
 def test_what_cannot_be_cross_fitted(multiclass):
-    """Folds that leave samples out; uneven weights of a classifier that takes none.
-
-    A class that a fold has not seen gets probability 0 in its column; the columns stay.
-    """
+    """Folds without some samples; weights that are not taken. Unseen classes have probability 0."""
     y, forecast = multiclass
     smoother = CrossFitted(GaussianNB(), cv=TimeSeriesSplit(3)).fit(forecast, one_hot(y, 3))
     with pytest.raises(ValueError, match="cv leaves 39 samples without an out-of-fold prediction"):
