@@ -1,5 +1,7 @@
 """CORP: the decomposition by isotonic regression, its bands and its test."""
 
+from functools import partial
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -198,34 +200,32 @@ def test_jobs_and_chunks_do_not_change_the_draws(binary, monkeypatch):
     assert_array_equal(corp_bands(*binary, random_state=0, n_jobs=2)[0].low, expected)
 
 
-def calibrated_binary(rng, n):
-    p = rng.beta(0.7, 0.7, n)
-    return (rng.random(n) < p).astype(int), pairs(p), "canonical"
+#: Calibrated forecasts; the labels are drawn from them.
+CALIBRATED = {
+    "binary": lambda rng, n: pairs(rng.beta(0.7, 0.7, n)),
+    "ties": lambda rng, n: pairs(rng.integers(0, 11, n) / 10),
+    "top label": lambda rng, n: rng.dirichlet(np.full(5, 0.5), n),
+    "weights": lambda rng, n: pairs(rng.beta(0.7, 0.7, n)),
+}
 
 
-def calibrated_ties(rng, n):
-    p = rng.integers(0, 11, n) / 10
-    return (rng.random(n) < p).astype(int), pairs(p), "canonical"
+def draw(world, rng, n):
+    """Labels, forecasts and options of a calibrated world."""
+    p = CALIBRATED[world](rng, n)
+    y = (p.cumsum(axis=1)[:, :-1] < rng.random((n, 1))).sum(axis=1)
+    options = {"notion": "top_label" if world == "top label" else "canonical"}
+    if world == "weights":
+        options["sample_weight"] = rng.exponential(size=n)
+    return y, p, options | {"labels": np.arange(p.shape[1])}
 
 
-def calibrated_top_label(rng, n):
-    p = rng.dirichlet(np.full(5, 0.5), n)
-    return (p.cumsum(axis=1)[:, :-1] < rng.random((n, 1))).sum(axis=1), p, "top_label"
-
-
-def with_weights(rng, n):
-    return *calibrated_binary(rng, n), rng.exponential(size=n)
-
-
-def share_inside(world, n, repetitions, truth=None, **options):
+def share_inside(draw, repetitions, truth=None, **options):
     """How often a band holds the curve (or the truth), at quantiles of the forecasts."""
     rng, inside = np.random.default_rng(0), []
     for seed in range(repetitions):
-        y, proba, notion, *weight = world(rng, n)
-        given = {"labels": np.arange(proba.shape[1]), "random_state": seed, **options}
-        given["sample_weight"] = weight[0] if weight else None
-        (one,) = corp_bands(y, proba, notion=notion, **given)
-        score = proba.max(axis=1) if notion == "top_label" else proba[:, 1]
+        y, p, given = draw(rng, 100)
+        (one,) = corp_bands(y, p, random_state=seed, **given, **options)
+        score = p.max(axis=1) if p.shape[1] > 2 else p[:, 1]
         levels = np.quantile(score, [0.05, 0.25, 0.5, 0.75, 0.95])
         at = np.searchsorted(one.forecast, levels).clip(0, len(one.forecast) - 1)
         held = one.recalibrated if truth is None else truth(one.forecast)
@@ -233,12 +233,11 @@ def share_inside(world, n, repetitions, truth=None, **options):
     return np.mean(inside, axis=0)
 
 
-@pytest.mark.parametrize(
-    "world", [calibrated_binary, calibrated_ties, calibrated_top_label, with_weights]
-)
+@pytest.mark.parametrize("world", CALIBRATED)
 def test_consistency_bands_hold_their_level(world):
     """200 calibrated data sets: .9 or more at each of five forecasts (standard error .021)."""
-    share = share_inside(world, 100, 200, confidence_level=0.9, n_resamples=39)
+    options = {"confidence_level": 0.9, "n_resamples": 39}
+    share = share_inside(partial(draw, world), 200, **options)
     assert np.all(share > 0.9 - 4 * np.sqrt(0.9 * 0.1 / 200))
     assert share[1:-1].mean() < 0.96  # and not by being useless: steps of the curve make ties
 
@@ -251,9 +250,9 @@ def test_confidence_bands_cover_a_smooth_increasing_truth():
 
     def overconfident(rng, n):
         p = rng.random(n)
-        return (rng.random(n) < truth(p)).astype(int), pairs(p), "canonical"
+        return (rng.random(n) < truth(p)).astype(int), pairs(p), {"notion": "canonical"}
 
-    share = share_inside(overconfident, 100, 100, truth=truth, band="confidence")
+    share = share_inside(overconfident, 100, truth=truth, band="confidence")
     assert np.all(share > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 100))
 
 
@@ -270,14 +269,13 @@ def test_it_is_the_consistency_test_of_the_miscalibration(multiclass):
     assert_allclose(fast.statistic, slow.statistic, rtol=1e-10)
 
 
-@pytest.mark.parametrize("world", [calibrated_binary, calibrated_ties, calibrated_top_label])
+@pytest.mark.parametrize("world", ["binary", "ties", "top label"])
 def test_the_test_is_exact_and_the_excess_centred(world):
     """p is uniform, and the excess of MCB zero on average, within 4 errors of 120 data sets."""
     rng, tests = np.random.default_rng(0), []
     for seed in range(120):
-        y, proba, notion = world(rng, 60)
-        options = {"notion": notion, "labels": np.arange(proba.shape[1]), "n_resamples": 19}
-        tests.append(corp_test(y, proba, random_state=seed, **options))
+        y, p, given = draw(world, rng, 60)
+        tests.append(corp_test(y, p, n_resamples=19, random_state=seed, **given))
     pvalues, excess = np.array([(test.pvalue, test.estimate) for test in tests]).T
     for level in (0.05, 0.1, 0.25, 0.5):
         rejected = np.mean(pvalues <= level + 1e-12)
@@ -288,8 +286,7 @@ def test_the_test_is_exact_and_the_excess_centred(world):
 def test_miscalibration_of_calibrated_forecasts_is_positive_and_falls():
     """The bias in sample that the docstring states: about .55 n^(-2/3) for uniform forecasts."""
     for n, repetitions in ((100, 400), (1000, 100), (10_000, 20)):
-        rng = np.random.default_rng(0)
-        found = []
+        rng, found = np.random.default_rng(0), []
         for _ in range(repetitions):
             p = rng.random(n)
             found.append(corp_decomposition((rng.random(n) < p) * 1, p).miscalibration)

@@ -159,20 +159,18 @@ def test_embedding_in_slices_and_of_the_top_label(monkeypatch, multiclass):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("message", "arguments"),
     [
-        ({"locations": 0.9 * LOCATIONS}, "sum to 1"),
-        ({"locations": [0.3, 0.4]}, "locations have 2 columns"),
-        ({"locations": LOCATIONS, "location_labels": [0]}, "2 locations, but 1"),
-        ({"locations": LOCATIONS, "location_labels": [0, 5]}, "none of the classes"),
-        ({"locations": LOCATIONS, "notion": "classwise"}, "has 3 problems"),
-        (
-            {"locations": [0.3, 0.4], "notion": "top_label", "location_labels": [0, 1]},
-            "need notion='canonical'",
-        ),
+        ("sum to 1", {"locations": 0.9 * LOCATIONS}),
+        ("locations have 2 columns", {"locations": [0.3, 0.4]}),
+        ("2 locations, but 1", {"locations": LOCATIONS, "location_labels": [0]}),
+        ("none of the classes", {"locations": LOCATIONS, "location_labels": [0, 5]}),
+        ("has 3 problems", {"locations": LOCATIONS, "notion": "classwise"}),
     ],
-    ids=str,
 )
-def test_refused_locations(arguments, message, multiclass):
+def test_refused_locations(message, arguments, multiclass):
     with pytest.raises(ValueError, match=message):
         unconditional_mean_embedding_error(*multiclass, **arguments)
+    both = {"locations": [0.3, 0.4], "notion": "top_label", "location_labels": [0, 1]}
+    with pytest.raises(ValueError, match="need notion='canonical'"):
+        unconditional_mean_embedding_error(*multiclass, **both)
