@@ -11,21 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from grids import rotated
 from scipy.special import expit, logit
 from sklearn.metrics import brier_score_loss
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex, make_widmann
-from skcalib.error_intervals import resampling
-from skcalib.error_intervals._norms import (
-    covariance,
-    normal_draws,
-    residual_kernel,
-    score_gaps,
-    squared_block_norm,
-    squared_embedding_norm,
-    squared_gaps,
-)
+from skcalib.error_intervals import _norms, resampling
 from skcalib.error_intervals.interval import METRICS
 from skcalib.error_intervals.question import all_options
 from skcalib.errors.kernel import random_blocks
@@ -45,32 +37,26 @@ def arguments(metric):
 
 
 def some_data(n_samples=200, temperature=0.6, seed=0, n_classes=3):
-    data = make_tempered_simplex(
-        n_samples, n_classes, score_temperature=temperature, random_state=seed
-    )
+    options = {"score_temperature": temperature, "random_state": seed}
+    data = make_tempered_simplex(n_samples, n_classes, **options)
     return data.y, data.y_proba
 
 
-def binned_options(**options):
-    names = ("y_true", "y_proba")
-    y, proba = options.pop("data")
-    data = {
-        **dict(zip(names, (y, proba), strict=True)),
-        "sample_weight": options.pop("weight", None),
-    }
-    return all_options(s.calibration_error, {**data, "labels": None, "pos_label": None}, options)
+def options_of(function, y, proba, weight, **options):
+    """All options of a function of labels and forecasts, for the pieces of an interval."""
+    data = {"y_true": y, "y_proba": proba, "sample_weight": weight}
+    return all_options(function, {**data, "labels": None, "pos_label": None}, options)
 
 
 def kernel_of(y, proba, weight=None, **options):
     """The function h of an interval of the kernel error."""
-    data = {"y_true": y, "y_proba": proba, "sample_weight": weight, "labels": None}
-    options = all_options(s.kernel_calibration_error, {**data, "pos_label": None}, options)
-    return residual_kernel(options, None)
+    found = options_of(s.kernel_calibration_error, y, proba, weight, **options)
+    return _norms.residual_kernel(found, None)
 
 
-def gaps_of(notion="classwise", **options):
-    found = binned_options(**options)
-    return score_gaps({**found, "notion": NOTIONS[notion]()})
+def gaps_of(y, proba, weight=None, *, notion="classwise", **options):
+    found = options_of(s.calibration_error, y, proba, weight, **options)
+    return _norms.score_gaps({**found, "notion": NOTIONS[notion]()})
 
 
 # --- the record and the door ----------------------------------------------------------------------
@@ -78,26 +64,18 @@ def gaps_of(notion="classwise", **options):
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_what_a_record_says(metric):
-    y, proba = some_data()
-    found = s.calibration_error_interval(y, proba, metric=metric, **arguments(metric))
-    assert 0 <= found.low < found.high
-    assert 0 < found.standard_error < 1
-    assert found.valid
-    assert found.conservative == bool(found.reason)
-    assert found.target and found.confidence_level == 0.95
-
-
-@pytest.mark.parametrize("metric", METRICS)
-def test_more_confidence_is_wider(metric):
-    y, proba = some_data()
-    narrow, wide = (
+    """With more confidence the interval is wider."""
+    narrow, found, wide = (
         s.calibration_error_interval(
-            y, proba, metric=metric, confidence_level=level, **arguments(metric)
+            *some_data(), metric=metric, confidence_level=level, **arguments(metric)
         )
-        for level in (0.8, 0.99)
+        for level in (0.8, 0.95, 0.99)
     )
+    assert 0 <= found.low < found.high and 0 < found.standard_error < 1
+    assert found.valid and found.target and found.confidence_level == 0.95
+    assert found.conservative == bool(found.reason)
     assert wide.low <= narrow.low < narrow.high <= wide.high
-    assert wide.estimate == narrow.estimate
+    assert wide.estimate == found.estimate == narrow.estimate
 
 
 def test_keywords_reach_the_metric():
@@ -113,28 +91,19 @@ def test_keywords_reach_the_metric():
     assert np.allclose([total.low, total.high], [3 * mean.low, 3 * mean.high])
 
 
-def mean_confidence(y_true, y_proba):
-    return float(np.max(y_proba, axis=1).mean())
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
         ({"metric": partial(s.calibration_error, None)}, "may only have keyword arguments"),
         ({"metric": "l1", "debiased": True}, "needs norm='l2'"),
-        ({"metric": mean_confidence, "method": "delta"}, "'jackknife'"),
+        ({"metric": lambda y_true, y_proba: y_proba.max(), "method": "delta"}, "'jackknife'"),
+        ({"metric": "l1", "method": "jackknife"}, "needs at least"),
+        ({"metric": "l1", "method": "subsampling"}, "needs at least"),
     ],
 )
 def test_refusals(options, words):
-    y, proba = some_data(50)
     with pytest.raises(ValueError, match=words):
-        s.calibration_error_interval(y, proba, **options)
-
-
-@pytest.mark.parametrize("method", ["jackknife", "subsampling"])
-def test_parts_of_very_few_samples_are_refused(method):
-    with pytest.raises(ValueError, match="needs at least"):
-        s.calibration_error_interval([0, 1, 1], [0.2, 0.5, 0.6], metric="l1", method=method)
+        s.calibration_error_interval([0, 1, 1], [0.2, 0.5, 0.6], **options)
 
 
 # --- the pieces against the library ---------------------------------------------------------------
@@ -145,38 +114,42 @@ def test_parts_of_very_few_samples_are_refused(method):
 def test_gaps_agree_with_the_binned_errors(notion, weighted):
     y, proba = some_data(150)
     weight = np.random.RandomState(0).uniform(0.2, 2, 150) if weighted else None
-    data = {"data": (y, proba), "weight": weight, "n_bins": 6}
-    gaps = gaps_of(notion, **data)
+    gaps = gaps_of(y, proba, weight, notion=notion, n_bins=6)
     options = {"notion": notion, "n_bins": 6, "sample_weight": weight}
     bins = s.reliability_bins(y, proba, **options)
-    found = np.diag(covariance(gaps.contributions()))
+    found = np.diag(_norms.covariance(gaps.contributions()))
     expected = np.concatenate([one.gap_variance for one in bins])
-    norm = squared_gaps(gaps, 100, np.random.RandomState(0))
+    norm = _norms.squared_gaps(gaps, 100, np.random.RandomState(0))
     debiased = s.calibration_error(y, proba, norm="l2", squared=True, debiased=True, **options)
-    if weighted:  # the variance of each sample counts by the square of its own weight
-        assert np.isclose(found.sum(), expected.sum(), rtol=0.1)
-        assert np.isclose(norm.estimate, debiased, atol=0.1 * norm.standard_error)
-    else:
+    assert np.isclose(found.sum(), expected.sum(), rtol=0.1)
+    assert np.isclose(norm.estimate, debiased, atol=0.1 * norm.standard_error)
+    if not weighted:  # the variance of each sample counts by the square of its own weight
         assert np.allclose(found, expected)
         assert np.isclose(norm.estimate, debiased, atol=1e-15)
     absolute = np.sum(gaps.share * gaps.mass() * np.abs(gaps.gap()))
     assert np.isclose(absolute, s.calibration_error(y, proba, **options))
 
 
-def test_kernel_norm_of_random_blocks(monkeypatch):
-    """The estimate is that of the function, and its law at zero that of the blocks."""
-    monkeypatch.setattr("skcalib.errors.kernel.MANY", 300)
-    monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
+@pytest.mark.parametrize(
+    ("notion", "in_blocks"), [("canonical", True), ("canonical", False), ("classwise", False)]
+)
+def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows(notion, in_blocks, monkeypatch):
+    """The estimate is that of the function; its law at zero that of all rows, within a tenth."""
+    if in_blocks:
+        monkeypatch.setattr("skcalib.errors.kernel.MANY", 300)
+        monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
     y, proba = some_data(1500, temperature=1)
     weight = np.random.RandomState(0).uniform(0.5, 1.5, 1500)
-    h = kernel_of(y, proba, weight, kernel=LaplacianKernel(0.5))
-    norm = squared_block_norm(h, np.random.RandomState(0))
-    whole = {"kernel": LaplacianKernel(0.5), "sample_weight": weight}
-    assert np.isclose(norm.estimate, s.kernel_calibration_error(y, proba, **whole), rtol=1e-9)
-    matrix = h.matrix() - np.diag(h.diagonal())
-    eigenvalues = np.linalg.eigvalsh(matrix) / 1500
-    n_blocks, size = random_blocks(1500).shape
-    assert n_blocks == 25
+    given = {"kernel": LaplacianKernel(0.5), "notion": notion}
+    h = kernel_of(y, proba, weight, **given)
+    norm = (_norms.squared_block_norm if in_blocks else _norms.squared_embedding_norm)(
+        h, np.random.RandomState(0)
+    )
+    expected = s.kernel_calibration_error(y, proba, sample_weight=weight, **given)
+    assert np.isclose(norm.estimate, expected, rtol=1e-9)
+    n_blocks, size = random_blocks(1500).shape if in_blocks else (1, 1500)
+    assert (n_blocks == 25) == in_blocks
+    eigenvalues = np.linalg.eigvalsh(h.matrix() - np.diag(h.diagonal())) / 1500
     noise2 = 2 * np.sum(eigenvalues**2) / (n_blocks * size**2)
     assert np.isclose(norm.noise2, noise2, rtol=0.1)
     assert np.isclose(norm.noise3, 8 * np.sum(eigenvalues**3) / n_blocks**2 / size**3, rtol=0.3)
@@ -191,42 +164,25 @@ def test_coverage_of_the_kernel_interval_with_random_blocks(monkeypatch, tempera
     found, covered = [], []
     kernel = LaplacianKernel(0.5)
     many = [some_data(300, seed=seed, temperature=temperature) for seed in range(400)]
-    for y, proba in many:
-        arguments = {"kernel": kernel, "labels": np.arange(proba.shape[1])}
-        found.append(s.kernel_calibration_error(y, proba, statistic="unbiased", **arguments))
+    options = {"kernel": kernel, "labels": range(3)}
+    for data in many:
+        found.append(s.kernel_calibration_error(*data, statistic="unbiased", **options))
     truth = 0.0 if temperature == 1 else np.mean(found)
-    for y, proba in many:
-        arguments = {"kernel": kernel, "labels": np.arange(proba.shape[1])}
-        one = s.calibration_error_interval(y, proba, metric="kernel", **arguments)
+    for data in many:
+        one = s.calibration_error_interval(*data, metric="kernel", **options)
         covered.append(one.low <= truth <= one.high)
     assert np.mean(covered) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 400)
 
 
-@pytest.mark.parametrize("notion", ["canonical", "classwise"])
-def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows(notion):
-    """Cumulants from 600 of 1,500 rows are those of all rows, within a tenth."""
-    y, proba = some_data(1500, temperature=1)
-    weight = np.random.RandomState(0).uniform(0.5, 1.5, 1500)
-    given = {"kernel": LaplacianKernel(0.5), "notion": notion}
-    h = kernel_of(y, proba, weight, **given)
-    matrix = h.matrix() - np.diag(h.diagonal())
-    eigenvalues = np.linalg.eigvalsh(matrix) / 1500**2
-    norm = squared_embedding_norm(h, np.random.RandomState(0))
-    expected = s.kernel_calibration_error(y, proba, sample_weight=weight, **given)
-    assert np.isclose(norm.estimate, expected, rtol=1e-9)
-    assert np.isclose(norm.noise2, 2 * np.sum(eigenvalues**2), rtol=0.1)
-    assert np.isclose(norm.noise3, 8 * np.sum(eigenvalues**3), rtol=0.3)
-
-
 def test_draws_have_the_covariance_by_either_route(monkeypatch):
-    gaps = gaps_of(data=some_data(300), n_bins=3)
+    gaps = gaps_of(*some_data(300), n_bins=3)
     rows, rng = gaps.rows(), np.random.RandomState(0)
     total = rows.toarray().sum(axis=0)
     centred = rows.toarray() - np.outer(gaps.weight, total)
     expected = centred.T @ centred
-    dense = normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
+    dense = _norms.normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
     monkeypatch.setattr("skcalib.error_intervals._norms._DENSE", 0)
-    streamed = normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
+    streamed = _norms.normal_draws(rows, 20_000, rng, total=total, weight=gaps.weight)
     for draws in (dense, streamed):
         assert np.abs(np.cov(draws.T) - expected).max() < 0.05 * expected.max()
 
@@ -234,9 +190,12 @@ def test_draws_have_the_covariance_by_either_route(monkeypatch):
 # --- the family of laws ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("eigenvalues", [np.ones(10), 0.5 ** np.arange(10), np.ones(1)], ids=str)
-@pytest.mark.parametrize("signal", [0, 1, 4, 10, 30, 100, 400])
-def test_squared_norms_of_normal_means_are_covered_at_any_distance(eigenvalues, signal):
+@pytest.mark.parametrize(
+    ("signal", "eigenvalues"),
+    rotated([0, 1, 4, 10, 30, 100, 400], [np.ones(10), 0.5 ** np.arange(10), np.ones(1)], 2),
+    ids=str,
+)
+def test_squared_norms_of_normal_means_are_covered_at_any_distance(signal, eigenvalues):
     """400 draws in a random direction; standard error .011."""
     rng = np.random.RandomState(signal)
     direction = rng.standard_normal(len(eigenvalues))
@@ -265,13 +224,10 @@ def test_limits_grow_with_the_estimate():
 # --- what intervals say of themselves -------------------------------------------------------------
 
 
-def test_absolute_errors_of_calibrated_forecasts_say_that_they_are_conservative():
-    y, proba = some_data(1000, temperature=1)
-    found = s.calibration_error_interval(y, proba, metric="l1")
+def test_absolute_errors_of_calibrated_and_of_bad_forecasts():
+    """Those of calibrated forecasts are conservative, and say so; the others next to normal."""
+    found = s.calibration_error_interval(*some_data(1000, temperature=1), metric="l1")
     assert found.conservative and "standard errors" in found.reason
-
-
-def test_absolute_errors_of_bad_forecasts_are_next_to_normal():
     data = make_widmann(5000, model="M3", random_state=0)
     for metric, options in (("l1", {"n_bins": 5}), ("ks", {})):
         options["n_resamples"] = 1000
@@ -304,33 +260,27 @@ def test_the_delta_method_says_where_it_fails():
     assert mean == s.calibration_error_interval(y, proba, metric="upper_bound")
 
 
-def test_the_bootstrap_is_never_valid_and_lies_above_the_truth():
-    y, proba = some_data(500, temperature=1)
-    found = s.calibration_error_interval(y, proba, metric="l1", method="bootstrap", n_resamples=100)
-    assert not found.valid and "repeat" in found.reason
-    assert found.low > 0
-
-
-@pytest.mark.parametrize("method", ["jackknife", "subsampling"])
+@pytest.mark.parametrize("method", ["bootstrap", "jackknife", "subsampling"])
 def test_biased_metrics_are_told_by_their_parts(method):
-    y, proba = some_data(1000, temperature=1)
-    options = {"method": method, "n_resamples": 200, "n_bins": 15}
-    biased = s.calibration_error_interval(y, proba, metric="l1", **options)
-    assert not biased.valid and "biased by about" in biased.reason
-    fine = s.calibration_error_interval(
-        y, proba, metric="root_brier_score", method=method, n_resamples=200
-    )
-    exact = s.calibration_error_interval(y, proba, metric="root_brier_score")
+    """The bootstrap is never valid and lies above the truth."""
+    data = some_data(1000, temperature=1)
+    options = {"method": method, "n_resamples": 200}
+    biased = s.calibration_error_interval(*data, metric="l1", n_bins=15, **options)
+    why = "repeat" if method == "bootstrap" else "biased by about"
+    assert not biased.valid and why in biased.reason
+    if method == "bootstrap":
+        assert biased.low > 0
+        return
+    fine = s.calibration_error_interval(*data, metric="root_brier_score", **options)
+    exact = s.calibration_error_interval(*data, metric="root_brier_score")
     assert fine.valid and not fine.reason
     assert np.isclose(fine.standard_error, exact.standard_error, rtol=0.5)
 
 
 def test_any_function_is_a_metric():
     y, proba = some_data(400, n_classes=2)
-    strings = np.array(["no", "yes"])[y]
-    found = s.calibration_error_interval(
-        strings, proba[:, 1], metric=brier_score_loss, pos_label="yes", n_jobs=1
-    )
+    given = {"metric": brier_score_loss, "pos_label": "yes", "n_jobs": 1}
+    found = s.calibration_error_interval(np.array(["no", "yes"])[y], proba[:, 1], **given)
     exact = s.calibration_error_interval(y, proba[:, 1], metric="upper_bound")
     assert np.isclose(found.estimate, exact.estimate)
     assert found.method == "jackknife" and found.valid
@@ -345,36 +295,24 @@ def test_any_function_is_a_metric():
 
 def test_a_proper_error_far_below_zero_still_has_an_upper_limit():
     """A small bandwidth makes "risk" very negative, and both of Student's limits with it."""
-    y, proba = some_data(300, temperature=1, n_classes=2)
+    data = some_data(300, temperature=1, n_classes=2)
     smoother = DirichletKernel(0.003, refinement="loss")
     for method in ("risk", "cross"):
         metric = partial(s.proper_calibration_error, method=method, smoother=smoother)
-        found = s.calibration_error_interval(y, proba, metric=metric)
+        found = s.calibration_error_interval(*data, metric=metric)
         assert found.low == 0 < found.high and found.conservative
-    assert (
-        s.calibration_error_interval(y, proba, metric=metric, method="delta").estimate
-        == found.estimate
-    )
+    delta = s.calibration_error_interval(*data, metric=metric, method="delta")
+    assert delta.estimate == found.estimate
 
 
 # --- edges ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("metric", OF_ONE)
-def test_one_sample(metric):
-    found = s.calibration_error_interval([1], [0.7], metric=metric, labels=[0, 1])
-    assert np.isfinite(found.estimate)
-    assert found.low <= found.high and not np.isnan([found.low, found.high]).any()
-    assert found.low == 0
-    assert found.reason or metric == "max"  # whose limits are those of one degree of freedom
 
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("case", ["one class", "ties", "zeros and ones"])
 def test_degenerate_data(metric, case):
     rng = np.random.RandomState(0)
-    proba = rng.uniform(size=60)
-    y = rng.randint(2, size=60)
+    proba, y = rng.uniform(size=60), rng.randint(2, size=60)
     if case == "one class":
         y[:] = 1
     elif case == "ties":
@@ -389,18 +327,18 @@ def test_degenerate_data(metric, case):
     assert found.low <= found.high
 
 
-@pytest.mark.parametrize("metric", ["l1", "l2", "ks", "kernel", "root_brier_score"])
-def test_perfect_forecasts_have_no_spread_and_say_so(metric):
+def test_one_sample_and_perfect_forecasts():
+    """They have no spread, and say so; and infinity is an answer."""
+    for metric in OF_ONE:
+        found = s.calibration_error_interval([1], [0.7], metric=metric, labels=[0, 1])
+        assert np.isfinite(found.estimate) and found.low == 0 and found.high >= 0
+        assert found.reason or metric == "max"  # whose limits are those of one degree of freedom
     y = np.arange(40) % 2
-    found = s.calibration_error_interval(y, y.astype(float), metric=metric)
-    assert found.estimate == 0 and found.low == 0
-    assert found.reason
-
-
-def test_an_infinite_error_is_an_answer():
-    found = s.calibration_error_interval(
-        [0, 1, 1], [1.0, 0.5, 0.5], metric="upper_bound", loss="log"
-    )
+    for metric in ("l1", "l2", "ks", "kernel", "root_brier_score"):
+        found = s.calibration_error_interval(y, y.astype(float), metric=metric)
+        assert found.estimate == 0 and found.low == 0 and found.reason
+    options = {"metric": "upper_bound", "loss": "log"}
+    found = s.calibration_error_interval([0, 1, 1], [1.0, 0.5, 0.5], **options)
     assert found.estimate == found.high == np.inf and not found.valid
 
 
@@ -408,40 +346,39 @@ def test_an_infinite_error_is_an_answer():
 def test_rows_of_weight_zero_are_not_there_and_the_scale_does_not_matter(metric):
     y, proba = some_data(120)
     weight = np.random.RandomState(1).choice([0.0, 0.5, 1.0, 2.0], 120)
-    counts, options = weight > 0, {**arguments(metric), "labels": [0, 1, 2]}
-    whole = s.calibration_error_interval(y, proba, metric=metric, sample_weight=weight, **options)
-    part = s.calibration_error_interval(
-        y[counts], proba[counts], metric=metric, sample_weight=4 * weight[counts], **options
+    options = {**arguments(metric), "metric": metric, "labels": [0, 1, 2]}
+    whole, part = (
+        s.calibration_error_interval(y[rows], proba[rows], sample_weight=w[rows], **options)
+        for w, rows in ((weight, slice(None)), (4 * weight, weight > 0))
     )
     for name in ("estimate", "low", "high", "standard_error"):
         assert np.isclose(getattr(whole, name), getattr(part, name), rtol=1e-6, atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    "distance", ["total_variation", "squared_euclidean", "cityblock", "euclidean"]
+    ("distance", "method"),
+    [
+        ("total_variation", "limits for all bias and none"),
+        ("cityblock", "limits for all bias and none"),
+        ("squared_euclidean", "test inversion"),
+        ("euclidean", "jackknife, test of calibration"),
+    ],
 )
-def test_distances_over_the_simplex(distance):
-    y, proba = some_data(400)
-    options = {"distance": distance, "n_resamples": 60}
-    found = s.calibration_error_interval(y, proba, metric="simplex", **options)
-    assert found.estimate == s.simplex_calibration_error(y, proba, distance=distance)
+def test_distances_over_the_simplex(distance, method):
+    data, options = some_data(400), {"distance": distance, "n_resamples": 60}
+    found = s.calibration_error_interval(*data, metric="simplex", **options)
+    assert found.estimate == s.simplex_calibration_error(*data, distance=distance)
     assert found.low <= found.estimate and found.low < found.high
-    expected = {
-        "squared_euclidean": "test inversion",
-        "euclidean": "jackknife, test of calibration",
-    }
-    assert found.method == expected.get(distance, "limits for all bias and none")
+    assert found.method == method
 
 
-@pytest.mark.parametrize("statistic", ["biased", "linear", "block"])
-def test_statistics_of_the_kernel_error(statistic):
-    y, proba = some_data(300)
-    options = {"statistic": statistic, "block_size": 10 if statistic == "block" else None}
-    found = s.calibration_error_interval(y, proba, metric="kernel", **options)
-    unbiased = s.calibration_error_interval(y, proba, metric="kernel")
-    if statistic == "biased":
-        assert (found.low, found.high) == (unbiased.low, unbiased.high)
-    else:
+def test_statistics_of_the_kernel_error():
+    data, metric = some_data(300), {"metric": "kernel"}
+    unbiased = s.calibration_error_interval(*data, **metric)
+    found = s.calibration_error_interval(*data, **metric, statistic="biased")
+    assert (found.low, found.high) == (unbiased.low, unbiased.high)
+    for options in ({"statistic": "linear"}, {"statistic": "block", "block_size": 10}):
+        found = s.calibration_error_interval(*data, **metric, **options)
         assert found.method == "delta method" and found.high > unbiased.low
 
 
@@ -449,13 +386,10 @@ def test_statistics_of_the_kernel_error(statistic):
 def test_draws_of_labels_end_when_the_answer_is_known(power, monkeypatch):
     """The interval is that of all 200 draws; calibrated forecasts need less than half of them."""
     rng = np.random.default_rng(1)
-    score = rng.random(400)
-    y = (rng.random(400) < score**power).astype(int)
+    score = rng.random(250)
+    y = (rng.random(250) < score**power).astype(int)
     drawn, draw_codes = [], resampling.draw_codes
-
-    def count(*args):
-        drawn.append(1)
-        return draw_codes(*args)
+    monkeypatch.setattr(resampling, "draw_codes", lambda *a: drawn.append(1) or draw_codes(*a))
 
     def run(size):
         drawn.clear()
@@ -464,7 +398,6 @@ def test_draws_of_labels_end_when_the_answer_is_known(power, monkeypatch):
         found = s.calibration_error_interval(y, score, metric="simplex", **options)
         return found, len(drawn)
 
-    monkeypatch.setattr(resampling, "draw_codes", count)
     (early, n_early), (whole, n_whole) = run(10), run(200)
     assert early == whole
     assert n_whole == 200 and n_early <= (100 if power == 1 else 200)
@@ -474,19 +407,14 @@ def test_draws_of_labels_end_when_the_answer_is_known(power, monkeypatch):
 # --- coverage -------------------------------------------------------------------------------------
 
 
-def study():
+@pytest.fixture(scope="module")
+def coverage():
     path = Path(__file__).parents[2] / "doc" / "studies" / "interval_coverage.py"
     if not path.exists():
         pytest.skip("needs the folder doc")
     spec = importlib.util.spec_from_file_location("interval_coverage", path)
-    module = importlib.util.module_from_spec(spec)
+    module, worlds = importlib.util.module_from_spec(spec), {}
     spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def coverage():
-    module, worlds = study(), {}
 
     def measure(world, metric, n_samples, n_repetitions=400, **options):
         if world not in worlds:
@@ -553,7 +481,7 @@ def test_the_bootstrap_shows_held_out_estimates_the_label_in_its_double():
 @pytest.mark.parametrize("world", ["nearly calibrated", "too extreme", "bump"])
 def test_coverage_of_the_mean_distance(world):
     """60 data sets of 500: at least .95 less three standard errors; jackknifes had .70."""
-    bump = {"nearly calibrated": 0.0, "too extreme": 0.0, "bump": 0.25}[world]
+    bump = 0.25 if world == "bump" else 0.0
     slope = {"nearly calibrated": 0.9, "too extreme": 0.6, "bump": 1.0}[world]
 
     def conditional(p):
@@ -578,16 +506,14 @@ def test_coverage_of_the_mean_distance(world):
 
 def test_the_mean_distance_of_classes_and_of_smoothers():
     """Sums and means of classes agree; a smoother or all classes at once has the jackknife."""
-    data = make_tempered_simplex(400, 3, random_state=0)
-    each = [
-        s.calibration_error_interval(data.y, data.y_proba, metric="ici", notion=Classwise(reduce))
+    data, metric = some_data(300, 0.7), {"metric": "ici", "n_resamples": 39}
+    mean, total = (
+        s.calibration_error_interval(*data, **metric, notion=Classwise(reduce))
         for reduce in ("mean", "sum")
-    ]
+    )
     for name in ("estimate", "low", "high"):
-        assert getattr(each[1], name) == pytest.approx(3 * getattr(each[0], name), rel=1e-9)
-    assert 0 <= each[0].low <= each[0].estimate <= each[0].high <= 1
+        assert getattr(total, name) == pytest.approx(3 * getattr(mean, name), rel=1e-9)
+    assert 0 <= mean.low <= mean.estimate <= mean.high <= 1
     for options in ({"smoother": "isotonic"}, {"notion": "canonical"}):
-        smoothed = s.calibration_error_interval(
-            data.y, data.y_proba, metric="ici", n_resamples=39, **options
-        )
+        smoothed = s.calibration_error_interval(*data, **metric, **options)
         assert smoothed.method.startswith("jackknife") and not smoothed.valid

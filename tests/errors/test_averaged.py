@@ -6,7 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 from dense_directions import dense_directions, labels_from, tangents, world
-from grids import rotated
+from grids import covering, rotated
 
 from skcalib import (
     CalibrationErrorEstimator,
@@ -33,11 +33,10 @@ def solve_arrays(forecast, target, weight):
     return AveragedProblem.of(Problem(forecast, target, weight, np.arange(forecast.shape[1])))
 
 
-def solve(kind, n_samples, n_classes, seed, *, even=False):
+def solve(kind, n_samples, n_classes, seed):
     """A problem of a world with uneven weights."""
     y, forecast, _ = world(kind, n_samples, n_classes, seed)
     weight = np.random.default_rng(seed).uniform(0.5, 2, n_samples)
-    weight = np.ones(n_samples) if even else weight
     return solve_arrays(forecast, np.eye(n_classes)[y], weight)
 
 
@@ -67,42 +66,23 @@ def dense_terms(problem, model, loss):
     return gain, 0.5 * by * np.einsum("ij,jl,il->i", x, inverse, x)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("n_classes", [2, 3, 5])
-@pytest.mark.parametrize("kind", WORLDS)
+@pytest.mark.parametrize(("kind", "n_classes", "loss"), covering(WORLDS, [2, 3, 5], LOSSES))
 def test_terms_are_gains_minus_optimism(kind, n_classes, loss):
-    """Averaged over the models; the identity has no term."""
-    problem = solve(kind, 240, n_classes, seed=1)
-    expected = np.zeros(240)
+    """Averaged over the models, as are paired differences; the identity has no term."""
+    problem, score = solve(kind, 240, n_classes, seed=1), LOSSES[loss]
+    errors, paired = np.zeros((2, 240))
+    before = score.loss(problem.target, problem.forecast)
     for share, model in problem.average.weighted_models:
         gain, optimism = dense_terms(problem, model, loss)
-        expected += share * (gain - optimism)
-    found = problem.errors(LOSSES[loss])
-    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-10)
-    assert np.abs(found).max() > 0
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_paired_differences_are_those_of_losses(n_classes, loss):
-    """L(Y, S) - L(Y, m), averaged over the models."""
-    problem, score = solve("slope", 240, n_classes, seed=2), LOSSES[loss]
-    before = score.loss(problem.target, problem.forecast)
-    expected = sum(
-        share * (before - score.loss(problem.target, model.proba))
-        for share, model in problem.average.weighted_models
-    )
-    found = problem.differences(score)
-    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_gain_of_one_group(n_classes):
-    """That of the model of this group alone, without its optimism; zero if it was not fitted."""
-    problem = solve("slope", 300, n_classes, seed=3)
-    (model,) = (model for model in problem.average.models if model.groups == ("slope",))
-    gain, optimism = dense_terms(problem, model, "log")
-    np.testing.assert_allclose(problem.gain("slope"), gain - optimism, rtol=1e-7, atol=1e-10)
+        errors += share * (gain - optimism)
+        paired += share * (before - score.loss(problem.target, model.proba))
+    np.testing.assert_allclose(problem.errors(score), errors, rtol=1e-7, atol=1e-10)
+    np.testing.assert_allclose(problem.differences(score), paired, rtol=1e-9, atol=1e-12)
+    assert np.abs(errors).max() > 0
+    if kind == "slope":
+        (model,) = (model for model in problem.average.models if model.groups == ("slope",))
+        gain, optimism = dense_terms(problem, model, "log")
+        np.testing.assert_allclose(problem.gain("slope"), gain - optimism, rtol=1e-7, atol=1e-10)
     assert not problem.gain("class_slopes").any()  # never alone
 
 
@@ -138,10 +118,10 @@ def found_by_both(y, forecast, loss, notion, **options):
     return estimator, interval
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("notion", NOTIONS)
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("kind", ["calibrated", "slope", "curve"])
+@pytest.mark.parametrize(
+    ("kind", "n_classes", "notion", "loss"),
+    covering(["calibrated", "slope", "curve"], [2, 3], NOTIONS, LOSSES),
+)
 def test_all_functions_agree(kind, n_classes, notion, loss):
     """One estimate, one interval and one standard error for each loss and notion."""
     y, forecast, _ = world(kind, 300, n_classes, seed=5)
@@ -221,35 +201,25 @@ def dense_norm(problems, loss):
 
 
 def problems_of(notion, n_samples, n_classes, kind, seed=7):
-    y, forecast, _ = world(kind, n_samples, n_classes, seed)
-    weight = np.random.default_rng(seed).uniform(0.5, 2, n_samples)
-    target = np.eye(n_classes)[y]
+    problem = solve(kind, n_samples, n_classes, seed)
     if notion == "canonical":
-        return [solve_arrays(forecast, target, weight)]
-    pairs = Classwise().problems(forecast, target)
-    return [solve_arrays(s, one, weight) for s, one in pairs]
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("notion", "n_classes"), [("canonical", 2), ("canonical", 3)])
-@pytest.mark.parametrize("kind", WORLDS)
-def test_squared_norm_is_that_of_dense_projections(kind, notion, n_classes, loss):
-    """Of one problem."""
-    check_norm(problems_of(notion, 260, n_classes, kind), loss)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("kind", ["calibrated", "slope"])
-def test_squared_norm_of_several_problems(kind, loss):
-    """Columns stacked, so that the correlations of the problems count."""
-    check_norm(problems_of("classwise", 260, 3, kind), loss)
+        return [problem]
+    pairs = Classwise().problems(problem.forecast, problem.target)
+    return [solve_arrays(s, one, problem.weight) for s, one in pairs]
 
 
 def squared_norm(problems, score):
     return squared_norms(problems, [score])[0]
 
 
-def check_norm(problems, loss):
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    ("notion", "n_classes", "kind"),
+    [*product(["canonical"], [2, 3], WORLDS), *product(["classwise"], [3], WORLDS[:2])],
+)
+def test_squared_norm_is_that_of_dense_projections(notion, n_classes, kind, loss):
+    """Columns of several problems are stacked, so that their correlations count."""
+    problems = problems_of(notion, 260, n_classes, kind)
     found, expected = squared_norm(problems, LOSSES[loss]), dense_norm(problems, loss)
     names = ["estimate", "noise2", "noise3", "slope"]
     # Where the change is not certain, its relative variance is that of noise.
@@ -378,15 +348,15 @@ def hard_cases(n_classes, n_samples=300):
 def test_hard_cases(case, n_classes):
     """Finite estimates and limits in order, the same of both functions, and no warning."""
     y, forecast, weight = hard_cases(n_classes)[case]
-    given = {"sample_weight": weight, "labels": np.arange(n_classes)}
-    for loss in LOSSES:
-        for notion in NOTIONS:
-            found = calibration_error_interval(y, forecast, metric=loss, notion=notion, **given)
-            estimator = CalibrationErrorEstimator(loss=loss, notion=notion, labels=given["labels"])
-            low, high = estimator.fit(forecast, y, weight).confidence_interval_
-            assert np.isfinite(found.estimate)
-            assert 0 <= low < high < np.inf
-            assert (found.low, found.high) == pytest.approx((low, high), rel=1e-12)
+    options = {"labels": np.arange(n_classes)}
+    for metric, notion in product(LOSSES, NOTIONS):
+        given = {"notion": notion, "sample_weight": weight, **options}
+        found = calibration_error_interval(y, forecast, metric=metric, **given)
+        assert np.isfinite(found.estimate)
+        assert 0 <= found.low < found.high < np.inf
+    estimator = CalibrationErrorEstimator(loss=metric, notion=notion, **options)
+    limits = estimator.fit(forecast, y, weight).confidence_interval_
+    assert limits == pytest.approx((found.low, found.high), rel=1e-12)
 
 
 # --- which way is taken ---------------------------------------------------------------------------
@@ -395,34 +365,27 @@ def test_hard_cases(case, n_classes):
 def test_evidence_names_what_is_wrong():
     """Weights of a shift, a slope, unlike slopes and a curve; the mean over problems."""
     names = {"shift", "slope", "class_slopes", "curve", "confusion"}
+
+    def evidence_of(forecast, y, **options):
+        found = CalibrationErrorEstimator(**options).fit(forecast, y).evidence_
+        assert set(found) == names and all(0 <= share <= 1 for share in found.values())
+        return found
+
     for kind in ("slope", "shift", "curve"):
         y, forecast, _ = world(kind, 2000, 2, seed=15)
-        evidence = CalibrationErrorEstimator().fit(forecast, y).evidence_
-        assert set(evidence) == names and all(0 <= share <= 1 for share in evidence.values())
-        assert evidence[kind] > 0.9
+        assert evidence_of(forecast, y)[kind] > 0.9
     y, forecast, _ = world("slope", 400, 3, seed=15)
-    classwise = CalibrationErrorEstimator(notion="classwise").fit(forecast, y).evidence_
-    each = [
-        CalibrationErrorEstimator().fit(forecast[:, [k]] * [-1, 1] + [1, 0], y == k).evidence_
-        for k in range(3)
-    ]
+    classwise = evidence_of(forecast, y, notion="classwise")
+    each = [evidence_of(forecast[:, [k]] * [-1, 1] + [1, 0], y == k) for k in range(3)]
     for name in names:
         assert classwise[name] == pytest.approx(np.mean([one[name] for one in each]), abs=1e-9)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"smoother": LogitSmoother()},
-        {"smoother": "kernel"},
-        {"smoother": QuantileBins(5)},
-        {"method": "risk"},
-        {"method": "cross"},
-        {"method": "direct"},
-        {"loss": "spherical"},
-    ],
-    ids=str,
-)
+AS_BEFORE = [{"smoother": one} for one in (LogitSmoother(), "kernel", QuantileBins(5))]
+AS_BEFORE += [{"method": one} for one in ("risk", "cross", "direct")] + [{"loss": "spherical"}]
+
+
+@pytest.mark.parametrize("options", AS_BEFORE, ids=str)
 def test_a_smoother_or_a_method_is_used_as_before(options):
     """Without averaged maps there is no evidence; the default smoother is the one out of fold."""
     y, forecast, _ = world("slope", 300, 3, seed=16)
@@ -437,14 +400,14 @@ def test_a_smoother_or_a_method_is_used_as_before(options):
     assert (found.confidence_interval_ is None) is (options == {"method": "direct"})
 
 
-def test_the_target_says_what_is_covered():
-    """Curves for two classes; maps by class where there are samples enough for them."""
-    y, forecast, _ = world("slope", 1000, 2, seed=18)
-    text = calibration_error_interval(y, forecast, metric="brier").target
-    assert "10 polynomials of the log odds" in text
-    y, forecast, _ = world("slope", 300, 3, seed=18)
-    text = calibration_error_interval(y, forecast, metric="log").target
-    assert "a bias and a slope of each class" in text
-    y, forecast, _ = world("slope", 150, 10, seed=18)
-    text = calibration_error_interval(y, forecast, metric="brier").target
-    assert "too few samples for maps by class" in text
+@pytest.mark.parametrize(
+    ("n_samples", "n_classes", "metric", "words"),
+    [
+        (1000, 2, "brier", "10 polynomials of the log odds"),
+        (300, 3, "log", "a bias and a slope of each class"),
+        (150, 10, "brier", "too few samples for maps by class"),
+    ],
+)
+def test_the_target_says_what_is_covered(n_samples, n_classes, metric, words):
+    y, forecast, _ = world("slope", n_samples, n_classes, seed=18)
+    assert words in calibration_error_interval(y, forecast, metric=metric).target

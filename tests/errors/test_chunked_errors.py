@@ -38,9 +38,8 @@ def estimator(n_classes, **options):
 def assert_same(found, expected, tolerance=1e-8):
     assert found.n_passes_ == 1
     for name in NUMBERS:
-        np.testing.assert_allclose(
-            getattr(found, name), getattr(expected, name), rtol=0, atol=tolerance, err_msg=name
-        )
+        pair = getattr(found, name), getattr(expected, name)
+        np.testing.assert_allclose(*pair, rtol=0, atol=tolerance, err_msg=name)
     assert found.evidence_ == pytest.approx(expected.evidence_, abs=tolerance)
     np.testing.assert_array_equal(found.classes_, expected.classes_)
     assert found.n_features_in_ == expected.n_features_in_
@@ -51,21 +50,21 @@ def assert_same(found, expected, tolerance=1e-8):
     covering([2, 10], ["brier", "log"], [False, True], ["auto", "top_label", "classwise"]),
 )
 def test_the_same_as_in_memory(n_classes, loss, weighted, notion):
-    proba, y = samples(600, n_classes)
-    weight = np.random.default_rng(0).integers(0, 4, 600) * 0.7 if weighted else None
-    arrays = (proba, y) if weight is None else (proba, y, weight)
+    arrays = samples(600, n_classes)
+    if weighted:
+        arrays += (np.random.default_rng(0).integers(0, 4, 600) * 0.7,)
     options = {"loss": loss, "notion": notion}
-    expected = estimator(n_classes, **options).fit(proba, y, weight)
+    expected = estimator(n_classes, **options).fit(*arrays)
     for size in (159, 40):
-        found = estimator(n_classes, **options).fit_chunks(cut(size, *arrays))
-        assert_same(found, expected)
+        assert_same(estimator(n_classes, **options).fit_chunks(cut(size, *arrays)), expected)
 
 
-def test_ties_and_single_columns_and_text_labels():
+def test_processes_ties_single_columns_and_text_labels():
     rng = np.random.default_rng(0)
     p = rng.integers(1, 10, 800) / 10
     y = np.where(rng.uniform(size=800) < p**1.3, "yes", "no")
-    found = CalibrationErrorEstimator(labels=["no", "yes"]).fit_chunks(cut(130, p, y))
+    with joblib.parallel_config("loky", n_jobs=2):
+        found = CalibrationErrorEstimator(labels=["no", "yes"]).fit_chunks(cut(130, p, y))
     assert_same(found, CalibrationErrorEstimator(labels=["no", "yes"]).fit(p[:, None], y))
 
 
@@ -104,18 +103,15 @@ def test_one_step_from_a_part(small_parts, n_classes, loss, notion, weighted):
     """Errors from an eighth of the samples differ by less than a standard error."""
     proba, y = samples(8000, n_classes)
     weight = np.linspace(1, 2, 8000) if weighted else None
-    arrays = (proba, y) if weight is None else (proba, y, weight)
+    arrays = (proba, y, weight) if weighted else (proba, y)
     chunks, readings = cut(900, *arrays), []
     read = {"__iter__": lambda self: iter(readings.append(1) or chunks)}
-    source = type("Source", (), read)()
     options = {"loss": loss, "notion": notion}
-    found = estimator(n_classes, **options).fit_chunks(source)
+    found = estimator(n_classes, **options).fit_chunks(type("Source", (), read)())
     assert len(readings) - 1 == found.n_passes_ == 3  # one reading is a check
     whole = estimator(n_classes, **options).fit_chunks([arrays])  # another part
-    error, low, high = differences(found, whole)
-    assert abs(error) < 0.3 and abs(low) < 0.6 and abs(high) < 0.6
-    options |= {"sample_weight": weight}
-    in_memory = proper_calibration_error(y, proba, **options)
+    assert (np.abs(differences(found, whole)) < [0.3, 0.6, 0.6]).all()
+    in_memory = proper_calibration_error(y, proba, sample_weight=weight, **options)
     assert abs(found.calibration_error_ - in_memory) < 0.3 * found.standard_error_
     terms = found.calibration_error_ + found.refinement_
     assert terms == pytest.approx(found.expected_loss_, rel=1e-12)
@@ -148,32 +144,24 @@ def test_zeros_in_many_samples(small_parts):
     assert found.refinement_ == pytest.approx(whole.refinement_, rel=0.01)
 
 
-def test_processes():
-    proba, y = samples(300, 2)
-    with joblib.parallel_config("loky", n_jobs=2):
-        found = estimator(2).fit_chunks(cut(100, proba, y))
-    assert_same(found, estimator(2).fit(proba, y))
-
-
-def refused(chunks, match, work=None):
-    work = estimator(3) if work is None else work
+@pytest.mark.parametrize(
+    ("cut_to", "times", "options", "match"),
+    [
+        (100, 2, {"labels": range(3)}, "Chunk 1: "),
+        (1, 1, {"labels": range(3)}, "At least 2 samples are needed"),
+        (100, 1, {}, "labels must list the classes"),
+        (100, 1, {"labels": range(3), "loss": "spherical"}, "smoother=None with method='auto'"),
+        (100, 1, {"labels": range(3), "method": "risk"}, "smoother=None with method='auto'"),
+        (100, 1, {"labels": range(3), "smoother": "isotonic"}, "smoother=None with method='auto'"),
+        (100, 1, {"labels": range(3), "cv": 5}, "estimator=None and cv=None"),
+    ],
+)
+def test_what_is_refused(cut_to, times, options, match):
+    """The rest is refused by the reader that recalibrators share; nothing is fitted."""
+    proba, y = samples(100, 3)
+    chunks = [(proba[:cut_to], y[:cut_to])] + [(2 * proba, y)] * (times - 1)
+    work = CalibrationErrorEstimator(**options)
     with pytest.raises(ValueError, match=match):
         work.fit_chunks(chunks)
     with pytest.raises(NotFittedError):
         check_is_fitted(work, "calibration_error_")
-
-
-def test_chunks_that_are_refused():
-    """One sample is too few; the rest is refused by the reader that recalibrators share."""
-    proba, y = samples(100, 3)
-    refused([(proba, y), (proba * 2, y)], "Chunk 1: ")
-    refused([(proba[:1], y[:1])], "At least 2 samples are needed")
-
-
-def test_parameters_that_are_refused():
-    chunks = [samples(100, 3)]
-    refused(chunks, "labels must list the classes", CalibrationErrorEstimator())
-    refused(chunks, "smoother=None with method='auto'", estimator(3, loss="spherical"))
-    refused(chunks, "smoother=None with method='auto'", estimator(3, method="risk"))
-    refused(chunks, "smoother=None with method='auto'", estimator(3, smoother="isotonic"))
-    refused(chunks, "estimator=None and cv=None", estimator(3, cv=5))

@@ -1,5 +1,7 @@
 """CORP: the decomposition by isotonic regression, its bands and its test."""
 
+from functools import partial
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from sklearn.metrics import brier_score_loss, log_loss
 
 from skcalib import ReliabilityDisplay, consistency_test, corp_bands, corp_decomposition, corp_test
 from skcalib.datasets import make_tempered_simplex
-from skcalib.notions import NOTIONS, TopK
+from skcalib.notions import TopK
 from skcalib.scores import SCORES, LogLoss
 from skcalib.smoothers import IsotonicSmoother
 from skcalib.tower import expected_divergence
@@ -51,9 +53,6 @@ def terms_of(decomposition):
     return np.array([getattr(decomposition, name) for name in NAMES])
 
 
-# --- the definition -------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("loss", ["brier", "log"])
 def test_terms_by_hand(binary, loss, weighted):
@@ -83,7 +82,7 @@ def test_terms_by_hand(binary, loss, weighted):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
 def test_points_of_the_tower(binary, loss):
-    """DSC = D(C, ybar) (Pythagoras), MCB >= D(C, S), with C from `IsotonicSmoother`."""
+    """DSC = D(C, ybar), MCB >= D(C, S), C from `IsotonicSmoother`; nothing is left after it."""
     y, p = binary
     score = SCORES[loss]()
     curve = IsotonicSmoother().fit(pairs(p), pairs(y * 1.0)).smooth()
@@ -92,18 +91,23 @@ def test_points_of_the_tower(binary, loss):
     assert_allclose(found.discrimination, expected_divergence(score, curve, mean), rtol=1e-10)
     assert found.miscalibration > expected_divergence(score, curve, pairs(p))
     assert_allclose(found.uncertainty, score.entropy(mean[:1])[0])
+    again = corp_decomposition(y, curve[:, 1], loss=loss)
+    assert 0 <= again.miscalibration < 1e-15
+    assert_allclose(again.discrimination, found.discrimination, rtol=1e-12)
+    assert_array_equal(again.curves[0].block, np.arange(len(again.curves[0].block)))
 
 
-def test_events_of_the_curves(multiclass):
-    found = corp_decomposition(*multiclass, notion="classwise")
-    assert [curve.event for curve in found.curves] == ["class 0", "class 1", "class 2"]
-    top = corp_decomposition(*multiclass, notion="top_label")
-    assert top.curves[0].event == "top label"
-    (other,) = corp_decomposition(*multiclass, notion=TopK(1)).curves
-    assert other.event == ""
-
-
-# --- laws -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("notion", "events"),
+    [
+        ("classwise", ["class 0", "class 1", "class 2"]),
+        ("top_label", ["top label"]),
+        (TopK(1), [""]),
+    ],
+)
+def test_events_of_the_curves(multiclass, notion, events):
+    found = corp_decomposition(*multiclass, notion=notion)
+    assert [curve.event for curve in found.curves] == events
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=str)
@@ -117,18 +121,6 @@ def test_increasing_maps_leave_discrimination(binary, loss, map_):
     assert_array_equal(after.curves[0].recalibrated, before.curves[0].recalibrated)
 
 
-@pytest.mark.parametrize("loss", LOSSES, ids=str)
-def test_no_miscalibration_is_left_after_the_isotonic_map(binary, loss):
-    y, p = binary
-    (curve,) = corp_decomposition(y, p, loss=loss).curves
-    mapped = curve.recalibrated[np.searchsorted(curve.forecast, p)]
-    again = corp_decomposition(y, mapped, loss=loss)
-    assert 0 <= again.miscalibration < 1e-15
-    before = corp_decomposition(y, p, loss=loss)
-    assert_allclose(again.discrimination, before.discrimination, rtol=1e-12)
-    assert_array_equal(again.curves[0].block, np.arange(len(again.curves[0].block)))
-
-
 def test_pos_label_turns_the_curve_and_no_term(binary):
     y, p = binary
     names = np.array(["no", "yes"])[y]
@@ -140,9 +132,6 @@ def test_pos_label_turns_the_curve_and_no_term(binary):
     table = corp_decomposition(names, pairs(p), pos_label="no").curves[0]
     assert_allclose(table.forecast, no.curves[0].forecast)
     assert table.event == "class no"
-
-
-# --- edges ----------------------------------------------------------------------------------------
 
 
 def test_infinite_log_loss_is_miscalibration():
@@ -159,28 +148,25 @@ def test_infinite_log_loss_is_miscalibration():
 
 @pytest.mark.parametrize("p", [0.0, 0.3, 1.0])
 def test_one_sample(p):
+    one = {"labels": [0, 1]}
     for loss in LOSSES:
-        found = corp_decomposition([1], [p], loss=loss, labels=[0, 1])
+        found = corp_decomposition([1], [p], loss=loss, **one)
         assert found.discrimination == 0
         assert found.miscalibration == (found.score - found.uncertainty) >= 0
-    (band,) = corp_bands([1], [p], random_state=0, labels=[0, 1])
+    (band,) = corp_bands([1], [p], random_state=0, **one)
     assert 0 <= band.low[0] <= band.high[0] <= 1
     if p in (0, 1):
         assert band.low[0] == band.high[0] == p  # only this label can be drawn
-    (around,) = corp_bands([1], [p], band="confidence", labels=[0, 1])
+    (around,) = corp_bands([1], [p], band="confidence", **one)
     assert 0 < around.low[0] < 0.2 and around.high[0] == 1
-    test = corp_test([1], [p], random_state=0, labels=[0, 1])
+    test = corp_test([1], [p], random_state=0, **one)
     assert test.pvalue == 0 if p == 0 else 0 < test.pvalue <= 1
 
 
 @pytest.mark.parametrize(
     ("function", "options", "words"),
     [
-        (
-            corp_decomposition,
-            {"notion": "canonical"},
-            "belongs to a binary event, but Canonical.* gives 3 columns",
-        ),
+        (corp_decomposition, {"notion": "canonical"}, "a binary event, but Canonical.* 3 columns"),
         (corp_bands, {"notion": TopK(2)}, "TopK.k=2. gives 3 columns: use notion='top_label'"),
         (corp_bands, {"n_resamples": 38}, "at least 39 for a band of level 0.95"),
     ],
@@ -190,32 +176,22 @@ def test_refusals(multiclass, function, options, words):
         function(*multiclass, **options)
 
 
-# --- the bands ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("band", ["consistency", "confidence"])
 @pytest.mark.parametrize("notion", ["classwise", "top_label"])
 def test_bands_are_those_of_the_display(multiclass, band, notion):
+    """Their ends increase and stay in the unit interval."""
     bands = corp_bands(*multiclass, band=band, notion=notion, random_state=0)
     display = ReliabilityDisplay.from_predictions(*multiclass, band=band, notion=notion)
     plt.close(display.figure_)
+    names = {"event": "event", "forecast": "prob_pred", "recalibrated": "prob_true"}
     for one, curve in zip(bands, display.curves, strict=True):
-        assert one.event == curve.event
-        assert_array_equal(one.forecast, curve.prob_pred)
-        assert_array_equal(one.recalibrated, curve.prob_true)
-        assert_array_equal(one.low, curve.low)
-        assert_array_equal(one.high, curve.high)
-
-
-@pytest.mark.parametrize("band", ["consistency", "confidence"])
-def test_ends_increase_and_stay_in_the_unit_interval(binary, band):
-    (one,) = corp_bands(*binary, band=band, random_state=0)
-    assert_array_equal(one.forecast, np.unique(binary[1]))
-    for end in (one.low, one.high):
-        assert np.all(np.diff(end) > -1e-9) and np.all((end >= 0) & (end <= 1))
-    assert np.all(one.low <= one.high)
-    if band == "confidence":
-        assert np.all((one.low <= one.recalibrated) & (one.recalibrated <= one.high))
+        for name, shown in {**names, "low": "low", "high": "high"}.items():
+            assert_array_equal(getattr(one, name), getattr(curve, shown))
+        for end in (one.low, one.high):
+            assert np.all(np.diff(end) > -1e-9) and np.all((end >= 0) & (end <= 1))
+        assert np.all(one.low <= one.high)
+        if band == "confidence":
+            assert np.all((one.low <= one.recalibrated) & (one.recalibrated <= one.high))
 
 
 def test_jobs_and_chunks_do_not_change_the_draws(binary, monkeypatch):
@@ -224,65 +200,60 @@ def test_jobs_and_chunks_do_not_change_the_draws(binary, monkeypatch):
     assert_array_equal(corp_bands(*binary, random_state=0, n_jobs=2)[0].low, expected)
 
 
-def calibrated_binary(rng, n):
-    p = rng.beta(0.7, 0.7, n)
-    return (rng.random(n) < p).astype(int), pairs(p), "canonical"
+#: Calibrated forecasts; the labels are drawn from them.
+CALIBRATED = {
+    "binary": lambda rng, n: pairs(rng.beta(0.7, 0.7, n)),
+    "ties": lambda rng, n: pairs(rng.integers(0, 11, n) / 10),
+    "top label": lambda rng, n: rng.dirichlet(np.full(5, 0.5), n),
+    "weights": lambda rng, n: pairs(rng.beta(0.7, 0.7, n)),
+}
 
 
-def calibrated_ties(rng, n):
-    p = rng.integers(0, 11, n) / 10
-    return (rng.random(n) < p).astype(int), pairs(p), "canonical"
+def draw(world, rng, n):
+    """Labels, forecasts and options of a calibrated world."""
+    p = CALIBRATED[world](rng, n)
+    y = (p.cumsum(axis=1)[:, :-1] < rng.random((n, 1))).sum(axis=1)
+    options = {"notion": "top_label" if world == "top label" else "canonical"}
+    if world == "weights":
+        options["sample_weight"] = rng.exponential(size=n)
+    return y, p, options | {"labels": np.arange(p.shape[1])}
 
 
-def calibrated_top_label(rng, n):
-    p = rng.dirichlet(np.full(5, 0.5), n)
-    return (p.cumsum(axis=1)[:, :-1] < rng.random((n, 1))).sum(axis=1), p, "top_label"
-
-
-def with_weights(rng, n):
-    return *calibrated_binary(rng, n), rng.exponential(size=n)
-
-
-def share_inside(world, n, repetitions, truth=None, **options):
+def share_inside(draw, repetitions, truth=None, **options):
     """How often a band holds the curve (or the truth), at quantiles of the forecasts."""
     rng, inside = np.random.default_rng(0), []
     for seed in range(repetitions):
-        y, proba, notion, *weight = world(rng, n)
-        given = {"labels": np.arange(proba.shape[1]), "random_state": seed, **options}
-        given["sample_weight"] = weight[0] if weight else None
-        (one,) = corp_bands(y, proba, notion=notion, **given)
-        forecast = next(iter(NOTIONS[notion]().problems(proba, proba)))[0][:, 1]
-        levels = np.quantile(forecast, [0.05, 0.25, 0.5, 0.75, 0.95])
+        y, p, given = draw(rng, 100)
+        (one,) = corp_bands(y, p, random_state=seed, **given, **options)
+        score = p.max(axis=1) if p.shape[1] > 2 else p[:, 1]
+        levels = np.quantile(score, [0.05, 0.25, 0.5, 0.75, 0.95])
         at = np.searchsorted(one.forecast, levels).clip(0, len(one.forecast) - 1)
         held = one.recalibrated if truth is None else truth(one.forecast)
         inside.append(((one.low <= held) & (held <= one.high))[at])
     return np.mean(inside, axis=0)
 
 
-@pytest.mark.parametrize(
-    "world", [calibrated_binary, calibrated_ties, calibrated_top_label, with_weights]
-)
+@pytest.mark.parametrize("world", CALIBRATED)
 def test_consistency_bands_hold_their_level(world):
     """200 calibrated data sets: .9 or more at each of five forecasts (standard error .021)."""
-    share = share_inside(world, 100, 200, confidence_level=0.9, n_resamples=39)
+    options = {"confidence_level": 0.9, "n_resamples": 39}
+    share = share_inside(partial(draw, world), 200, **options)
     assert np.all(share > 0.9 - 4 * np.sqrt(0.9 * 0.1 / 200))
     assert share[1:-1].mean() < 0.96  # and not by being useless: steps of the curve make ties
 
 
-def overconfident(rng, n):
-    p = rng.random(n)
-    return (rng.random(n) < expit(0.6 * logit(p))).astype(int), pairs(p), "canonical"
-
-
 def test_confidence_bands_cover_a_smooth_increasing_truth():
     """95 % or more where the truth increases, standard error .022 at the level."""
-    share = share_inside(
-        overconfident, 100, 100, truth=lambda p: expit(0.6 * logit(p)), band="confidence"
-    )
+
+    def truth(p):
+        return expit(0.6 * logit(p))
+
+    def overconfident(rng, n):
+        p = rng.random(n)
+        return (rng.random(n) < truth(p)).astype(int), pairs(p), {"notion": "canonical"}
+
+    share = share_inside(overconfident, 100, truth=truth, band="confidence")
     assert np.all(share > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 100))
-
-
-# --- the test -------------------------------------------------------------------------------------
 
 
 def test_it_is_the_consistency_test_of_the_miscalibration(multiclass):
@@ -298,24 +269,16 @@ def test_it_is_the_consistency_test_of_the_miscalibration(multiclass):
     assert_allclose(fast.statistic, slow.statistic, rtol=1e-10)
 
 
-@pytest.mark.parametrize("world", [calibrated_binary, calibrated_ties, calibrated_top_label])
+@pytest.mark.parametrize("world", ["binary", "ties", "top label"])
 def test_the_test_is_exact_and_the_excess_centred(world):
     """p is uniform, and the excess of MCB zero on average, within 4 errors of 120 data sets."""
-    rng, pvalues, excess = np.random.default_rng(0), [], []
+    rng, tests = np.random.default_rng(0), []
     for seed in range(120):
-        y, proba, notion = world(rng, 60)
-        test = corp_test(
-            y,
-            proba,
-            notion=notion,
-            labels=np.arange(proba.shape[1]),
-            n_resamples=19,
-            random_state=seed,
-        )
-        pvalues.append(test.pvalue)
-        excess.append(test.estimate)
+        y, p, given = draw(world, rng, 60)
+        tests.append(corp_test(y, p, n_resamples=19, random_state=seed, **given))
+    pvalues, excess = np.array([(test.pvalue, test.estimate) for test in tests]).T
     for level in (0.05, 0.1, 0.25, 0.5):
-        rejected = np.mean(np.array(pvalues) <= level + 1e-12)
+        rejected = np.mean(pvalues <= level + 1e-12)
         assert abs(rejected - level) < 4 * np.sqrt(level * (1 - level) / 120), level
     assert abs(np.mean(excess)) < 4 * np.std(excess) / np.sqrt(120)
 
@@ -323,8 +286,7 @@ def test_the_test_is_exact_and_the_excess_centred(world):
 def test_miscalibration_of_calibrated_forecasts_is_positive_and_falls():
     """The bias in sample that the docstring states: about .55 n^(-2/3) for uniform forecasts."""
     for n, repetitions in ((100, 400), (1000, 100), (10_000, 20)):
-        rng = np.random.default_rng(0)
-        found = []
+        rng, found = np.random.default_rng(0), []
         for _ in range(repetitions):
             p = rng.random(n)
             found.append(corp_decomposition((rng.random(n) < p) * 1, p).miscalibration)

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 from grids import covering
+from scipy.fft import next_fast_len
 
 from skcalib import calibration_error_interval, kde_calibration_error
 from skcalib.notions import Classwise
@@ -53,19 +54,14 @@ def exactly(event, score, power, h, weight):
 
 def n_steps_of(score, h):
     """The number of intervals of the grid, from its definition in the notes."""
-    from scipy.fft import next_fast_len
-
     left, right = max(min(score) - 3 * h, 0), min(max(score) + 3 * h, 1)
     return next_fast_len(int(np.ceil((right - left) / h * 64)), real=True)
 
 
 def problems_of(y, proba, notion):
-    top = proba.argmax(axis=1)
-    return {
-        "top_label": [(y == top, proba.max(axis=1))],
-        "classwise": [(y == k, proba[:, k]) for k in range(proba.shape[1])],
-        "canonical": [(y == 1, proba[:, 1])],
-    }[notion]
+    if notion == "top_label":
+        return [(y == proba.argmax(axis=1), proba.max(axis=1))]
+    return [(y == k, proba[:, k]) for k in range(notion == "canonical", proba.shape[1])]
 
 
 @pytest.mark.parametrize(
@@ -81,11 +77,14 @@ def test_by_loops(notion, power, weighted, binary, multiclass):
         data = event.tolist(), score.tolist(), power, h, weight.tolist()
         means.append(by_loops(*data, n_steps_of(score, h)))
         close.append(exactly(*data))
-    given = {"sample_weight": weight} if weighted else {}
-    labels = list(range(proba.shape[1]))
-    found = kde_calibration_error(y, proba, notion=notion, norm=power, labels=labels, **given)
+    given = {"notion": notion, "norm": power, "labels": range(proba.shape[1])}
+    found = kde_calibration_error(y, proba, sample_weight=weight if weighted else None, **given)
     assert found == pytest.approx(np.mean(means) ** (1 / power), rel=1e-10) and type(found) is float
     assert found == pytest.approx(np.mean(close) ** (1 / power), rel=1e-3)
+    if notion == "classwise":
+        total = kde_calibration_error(y, proba, **given | {"notion": Classwise("sum")})
+        mean = kde_calibration_error(y, proba, **given)
+        assert total == pytest.approx(3 ** (1 / power) * mean)
 
 
 @pytest.mark.parametrize("h", [0.003, 0.05, 1 / 3])
@@ -94,12 +93,10 @@ def test_given_bandwidths_by_loops(h):
     rng = np.random.default_rng(0)
     for score in (rng.beta(0.3, 0.3, 50), 0.4 + 0.01 * rng.random(50), np.r_[0.0, rng.random(9)]):
         y = rng.random(len(score)) < score**2
-        ones = np.ones(len(score)).tolist()
-        data = y.tolist(), score.tolist(), 1, h, ones
+        data = y.tolist(), score.tolist(), 1, h, [1.0] * len(score)
         found = kde_calibration_error(y, score, bandwidth=h)
         if n_steps_of(score, h) < 5000:
-            expected = by_loops(*data, n_steps_of(score, h))
-            assert found == pytest.approx(expected, rel=1e-10)
+            assert found == pytest.approx(by_loops(*data, n_steps_of(score, h)), rel=1e-10)
         assert found == pytest.approx(exactly(*data), rel=2e-3)
 
 
@@ -118,12 +115,26 @@ def test_bias_of_calibrated_forecasts():
 
 
 def test_smoothing_moves_few_distinct_scores():
-    """A calibrated forecast of two values: the mean of |u| over the kernel, 105 / 128 h."""
+    """The mean of |u| over the kernel is 105 / 128 h.
+
+    Of calibrated forecasts of two values, of zeros and ones, and where an outlier of hardly any
+    weight makes the bandwidth so small in units of the range that the grid is limited.
+    """
     score = np.repeat([0.3, 0.7], 1000)
     y = np.tile(np.arange(10), 200) < np.round(10 * score)
     for h in (0.01, 0.05):
         found = kde_calibration_error(y, score, bandwidth=h)
         assert found == pytest.approx(105 / 128 * h, rel=1e-3)
+    y = np.repeat([0, 1], 500)
+    right, wrong = y.astype(float), 1.0 - y
+    moved = 105 / 128 * scott(right)
+    assert kde_calibration_error(y, right) == pytest.approx(moved, rel=1e-3)
+    assert kde_calibration_error(y, wrong) == pytest.approx(1 - moved, rel=1e-3)
+    assert kde_calibration_error(y, wrong, bandwidth=1e-9) == pytest.approx(1, abs=1e-3)
+    score = np.r_[np.repeat(0.5 + 1e-8 * np.random.default_rng(0).random(50), 2), 0.9]
+    y, weight = np.r_[np.tile([0, 1], 50), 1], np.r_[np.ones(100), 1e-20]
+    found = kde_calibration_error(y, score, sample_weight=weight)
+    assert found == pytest.approx(105 / 128 * 0.4 * 2**-14, rel=0.01)
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2", 7.5])
@@ -140,33 +151,9 @@ def test_equal_scores(norm):
     assert found == pytest.approx(0.2, rel=1e-9)
 
 
-def test_zeros_and_ones():
-    y = np.repeat([0, 1], 500)
-    right, wrong = y.astype(float), 1.0 - y
-    h = scott(right)
-    assert kde_calibration_error(y, right) == pytest.approx(105 / 128 * h, rel=1e-3)
-    assert kde_calibration_error(y, wrong) == pytest.approx(1 - 105 / 128 * h, rel=1e-3)
-    assert kde_calibration_error(y, wrong, bandwidth=1e-9) == pytest.approx(1, abs=1e-3)
-
-
-def test_the_grid_is_limited():
-    """An outlier of hardly any weight makes the bandwidth small in units of the range."""
-    score = np.r_[np.repeat(0.5 + 1e-8 * np.random.default_rng(0).random(50), 2), 0.9]
-    weight = np.r_[np.ones(100), 1e-20]
-    y = np.r_[np.tile([0, 1], 50), 1]
-    found = kde_calibration_error(y, score, sample_weight=weight)
-    assert found == pytest.approx(105 / 128 * 0.4 * 2**-14, rel=0.01)
-
-
-def test_mean_and_sum_over_classes(multiclass):
-    mean = kde_calibration_error(*multiclass, notion="classwise", norm="l2")
-    total = kde_calibration_error(*multiclass, notion=Classwise("sum"), norm="l2")
-    assert total == pytest.approx(np.sqrt(3) * mean)
-
-
 def test_its_only_interval_is_a_bootstrap_that_is_not_valid(binary):
     metric = partial(kde_calibration_error, norm="l2")
     with pytest.raises(ValueError, match="kde_calibration_error has no interval: noise and"):
         calibration_error_interval(*binary, metric=metric, method="delta")
-    naive = calibration_error_interval(*binary, metric=metric, method="bootstrap", n_resamples=20)
-    assert not naive.valid
+    options = {"metric": metric, "method": "bootstrap", "n_resamples": 20}
+    assert not calibration_error_interval(*binary, **options).valid

@@ -156,10 +156,9 @@ def test_consistency_test_keeps_forecasts_that_leave_few_labels_uncertain():
     rng = np.random.RandomState(0)
     score = rng.uniform(0.01, 0.05, 300)
     y = (rng.random_sample(300) < score).astype(int)
-    few = consistency_test(y, score, n_resamples=9)
-    assert few == consistency_test(y, score, n_resamples=9, resample_forecasts=False)
-    many = consistency_test(y, 10 * score, n_resamples=9)
-    assert many == consistency_test(y, 10 * score, n_resamples=9, resample_forecasts=True)
+    for forecast, many in ((score, False), (10 * score, True)):
+        found = consistency_test(y, forecast, n_resamples=9)
+        assert found == consistency_test(y, forecast, n_resamples=9, resample_forecasts=many)
 
 
 @pytest.mark.parametrize("metric", ["kernel", "embedding"])

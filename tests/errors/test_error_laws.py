@@ -55,9 +55,8 @@ CORP = {
 AVERAGED = {
     f"averaged, {loss}": partial(s.proper_calibration_error, loss=loss) for loss in ("brier", "log")
 }
-WITH_NOTIONS = (
-    OF_ONE_SCORE | OF_ANY_NOTION | CORP | AVERAGED | {"kde, scott": s.kde_calibration_error}
-)
+SCOTT = {"kde, scott": s.kde_calibration_error}
+WITH_NOTIONS = OF_ONE_SCORE | OF_ANY_NOTION | CORP | AVERAGED | SCOTT
 #: Errors in which a sample of weight 2 is as good as the same sample twice.
 OF_WEIGHTS = {
     **OF_ONE_SCORE,
@@ -132,8 +131,7 @@ RECORDS = (
 
 @pytest.mark.parametrize("function", RECORDS)
 def test_records_are_frozen_and_hold_plain_numbers(function, binary):
-    y, proba = binary
-    found = function(y, 0.98 * proba + 0.01)
+    found = function(binary[0], 0.98 * binary[1] + 0.01)
     with pytest.raises(FrozenInstanceError):
         setattr(found, fields(found)[0].name, 0.0)
     assert not any(isinstance(value, np.generic) for value in vars(found).values())

@@ -10,7 +10,7 @@ from golden import golden_input, golden_rows, needs_golden
 from skcalib import kernel_calibration_error, unconditional_mean_embedding_error
 from skcalib.errors import kernel as kernel_module
 from skcalib.errors.kernel import ResidualKernel, block_estimates, random_blocks
-from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel, median_distance
+from skcalib.kernels import LaplacianKernel, MatrixKernel, median_distance
 from skcalib.notions import NOTIONS, Canonical
 from skcalib.problem import check_problem
 
@@ -26,9 +26,6 @@ def small(multiclass, n_samples=13):
     y, proba = multiclass
     assert len(np.unique(y[:n_samples])) == 3
     return y[:n_samples], proba[:n_samples]
-
-
-# --- statistics -----------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -47,11 +44,8 @@ def test_many_samples_take_random_blocks(notion, multiclass, few_are_many):
     assert rows.shape == (3, 50) and len(np.unique(rows)) == 150
     arguments = {"kernel": LaplacianKernel(0.3), "notion": notion, "labels": np.arange(3)}
     found = kernel_calibration_error(y, proba, sample_weight=weight, **arguments)
-    each, pairs = [], []
-    for block in rows:
-        data = (y[block], proba[block])
-        each.append(skce(data, sample_weight=weight[block], **arguments))
-        pairs.append(weight[block].sum() ** 2 - np.sum(weight[block] ** 2))
+    each = [skce((y[b], proba[b]), sample_weight=weight[b], **arguments) for b in rows]
+    pairs = [weight[b].sum() ** 2 - np.sum(weight[b] ** 2) for b in rows]
     assert found == pytest.approx(np.average(each, weights=pairs), rel=1e-11)
     exact = skce(multiclass, "unbiased", kernel=LaplacianKernel(0.3))
     assert kernel_calibration_error(y, proba, kernel=LaplacianKernel(0.3)) != exact
@@ -60,8 +54,7 @@ def test_many_samples_take_random_blocks(notion, multiclass, few_are_many):
 @pytest.mark.parametrize("n_samples", [20_001, 28_285, 100_000, 10**6, 1_999_999])
 def test_random_blocks_use_nearly_all_samples_and_no_more_pairs_than_before(n_samples):
     rows = random_blocks(n_samples)
-    assert rows.size > 0.997 * n_samples
-    assert rows.shape[1] >= 400
+    assert rows.size > 0.997 * n_samples and rows.shape[1] >= 400
     assert rows.size * rows.shape[1] <= max(20_000**2, 401 * n_samples)
     assert rows.size * rows.shape[1] > 0.499 * 20_000**2
 
@@ -73,9 +66,6 @@ def test_memory_does_not_grow_with_the_square(forecasts):
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 2e7  # a matrix of all pairs has 2.9e8
-
-
-# --- golden values --------------------------------------------------------------------------------
 
 
 def ours(quantity, data, kernel):
@@ -134,8 +124,6 @@ def test_published_medians_and_mmce(name):
             assert found == pytest.approx(row["value"], rel=1e-9)
 
 
-# --- mean embeddings ------------------------------------------------------------------------------
-
 LOCATIONS = np.array([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3]])
 
 
@@ -153,49 +141,36 @@ def test_embedding_by_loops(matrix, location_labels, multiclass):
             mean += weight[i] * k * m @ (np.eye(3)[y[i]] - proba[i]) / weight.sum()
         chosen = mean if location_labels is None else mean[location_labels[j]]
         terms.append(np.sum(chosen**2))
-    found = unconditional_mean_embedding_error(
-        y,
-        proba,
-        locations=LOCATIONS,
-        location_labels=location_labels,
-        kernel=MatrixKernel(LaplacianKernel(0.3), matrix),
-        sample_weight=weight,
-    )
+    options = {"locations": LOCATIONS, "location_labels": location_labels, "sample_weight": weight}
+    options["kernel"] = MatrixKernel(LaplacianKernel(0.3), matrix)
+    found = unconditional_mean_embedding_error(y, proba, **options)
     assert found == pytest.approx(np.mean(terms), rel=1e-12)
 
 
-def test_embedding_in_slices(monkeypatch, multiclass):
-    arguments = {"locations": LOCATIONS, "kernel": GaussianKernel()}
-    whole = unconditional_mean_embedding_error(*multiclass, **arguments)
-    monkeypatch.setattr("skcalib.errors.mean_embedding._ROWS", 7)
-    sliced = unconditional_mean_embedding_error(*multiclass, **arguments)
-    assert sliced == pytest.approx(whole, rel=1e-12)
-
-
-def test_embedding_of_the_top_label(multiclass):
+def test_embedding_in_slices_and_of_the_top_label(monkeypatch, multiclass):
     y, proba = multiclass
-    found = unconditional_mean_embedding_error(
-        *multiclass, locations=[0.9, 0.5], notion="top_label"
-    )
-    right = y == proba.argmax(axis=1)
-    by_hand = unconditional_mean_embedding_error(right, proba.max(axis=1), locations=[0.9, 0.5])
-    assert found == pytest.approx(by_hand, rel=1e-12)
+    error, arguments = unconditional_mean_embedding_error, {"locations": [0.9, 0.5]}
+    top = error(y, proba, notion="top_label", **arguments)
+    by_hand = error(y == proba.argmax(axis=1), proba.max(axis=1), **arguments)
+    assert top == pytest.approx(by_hand, rel=1e-12)
+    monkeypatch.setattr("skcalib.errors.mean_embedding._ROWS", 7)
+    sliced = error(y, proba, notion="top_label", **arguments)
+    assert sliced == pytest.approx(top, rel=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("message", "arguments"),
     [
-        ({"locations": 0.9 * LOCATIONS}, "sum to 1"),
-        ({"locations": [0.3, 0.4]}, "locations have 2 columns"),
-        ({"locations": LOCATIONS, "location_labels": [0]}, "2 locations, but 1"),
-        ({"locations": LOCATIONS, "location_labels": [0, 5]}, "none of the classes"),
-        ({"locations": LOCATIONS, "notion": "classwise"}, "has 3 problems"),
-        (
-            {"locations": [0.3, 0.4], "notion": "top_label", "location_labels": [0, 1]},
-            "need notion='canonical'",
-        ),
+        ("sum to 1", {"locations": 0.9 * LOCATIONS}),
+        ("locations have 2 columns", {"locations": [0.3, 0.4]}),
+        ("2 locations, but 1", {"locations": LOCATIONS, "location_labels": [0]}),
+        ("none of the classes", {"locations": LOCATIONS, "location_labels": [0, 5]}),
+        ("has 3 problems", {"locations": LOCATIONS, "notion": "classwise"}),
     ],
 )
-def test_refused_locations(arguments, message, multiclass):
+def test_refused_locations(message, arguments, multiclass):
     with pytest.raises(ValueError, match=message):
         unconditional_mean_embedding_error(*multiclass, **arguments)
+    both = {"locations": [0.3, 0.4], "notion": "top_label", "location_labels": [0, 1]}
+    with pytest.raises(ValueError, match="need notion='canonical'"):
+        unconditional_mean_embedding_error(*multiclass, **both)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from conftest import pairs
 from scipy.special import expit
 
 from skcalib import CalibrationErrorEstimator, proper_calibration_error
@@ -21,8 +22,8 @@ def make(n_samples, spread, slope=0.6, seed=0):
 
 
 def problem_of(y, p, weight=None):
-    forecast, target = np.column_stack([1 - p, p]), np.column_stack([1 - y, y]).astype(float)
-    return Problem(forecast, target, np.ones(len(y)) if weight is None else weight, np.arange(2))
+    weight = np.ones(len(y)) if weight is None else weight
+    return Problem(pairs(p), pairs(y), weight, np.arange(2))
 
 
 @pytest.mark.parametrize("spread", [1.0, 8.0, 40.0])
@@ -62,22 +63,17 @@ def test_sums_of_the_samples_are_kept(monkeypatch):
 
 
 def test_problems_that_stay_as_they_are(monkeypatch):
-    monkeypatch.setattr(module, "_MANY", 100)
-    y, p, _ = make(300, 1.0)
-    one = problem_of(y, p)
-    soft = replace(one, given=np.column_stack([1 - p, p]))
-    clusters = replace(one, cluster=np.arange(300) // 2)
-    for other in (soft, clusters, merged(one)):
-        assert merged(other) is other
-
-
-def test_several_problems_keep_their_samples(monkeypatch):
-    """The terms of several classes are added by sample."""
+    """Also several problems: the terms of several classes are added by sample."""
     y, p, _ = make(2000, 2.0)
     before = proper_calibration_error(y, p, notion="classwise")
     monkeypatch.setattr(module, "_MANY", 100)
     assert proper_calibration_error(y, p, notion="classwise") == before
     assert proper_calibration_error(y, p, notion="top_label") > 0
+    one = problem_of(y, p)
+    soft = replace(one, given=pairs(p))
+    clusters = replace(one, cluster=np.arange(2000) // 2)
+    for other in (soft, clusters, merged(one)):
+        assert merged(other) is other
 
 
 def test_band_of_groups_is_that_of_single_scores(monkeypatch):
@@ -85,17 +81,15 @@ def test_band_of_groups_is_that_of_single_scores(monkeypatch):
     y, p, _ = make(20_000, 2.0)
     curve, one = IsotonicCurve.of(problem_of(y, p)), problem_of(y, p)
     grouped, few = curve.grouped(one)
-    assert 1000 < len(few.weight) <= 2500
-    assert few.weight.sum() == 20_000
+    assert 1000 < len(few.weight) <= 2500 and few.weight.sum() == 20_000
     assert np.all(np.diff(grouped.tied.score) > 0)
-    rows = 0.9, 500
-    low, high = consistency_band(curve, one, *rows, np.random.RandomState(0))
+    found = consistency_band(curve, one, 0.9, 500, np.random.RandomState(0))
     monkeypatch.setattr("skcalib.errors.isotonic_curve._DISTINCT", 10**9)
-    exact = consistency_band(curve, one, *rows, np.random.RandomState(1))
+    exact = consistency_band(curve, one, 0.9, 500, np.random.RandomState(1))
     assert curve.grouped(one) == (curve, one)
     inner = (curve.prob_pred > 0.02) & (curve.prob_pred < 0.98)
     width = (exact[1] - exact[0])[inner]
-    for mine, other in zip((low, high), exact, strict=True):
+    for mine, other in zip(found, exact, strict=True):
         difference = (mine - other)[inner] / width
         assert abs(difference.mean()) < 0.03
         assert np.sqrt(np.mean(difference**2)) < 0.08

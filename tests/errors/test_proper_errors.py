@@ -6,19 +6,11 @@ import numpy as np
 import pytest
 from conftest import Quartic
 from grids import covering, rotated
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 
-from skcalib import (
-    calibration_error_interval,
-    calibration_upper_bound,
-    integrated_calibration_index,
-    proper_calibration_error,
-    refinement_loss,
-    root_brier_score,
-    score_decomposition,
-    sharpness,
-)
+import skcalib as sk
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.notions import NOTIONS, Classwise, TopK
 from skcalib.scores import SCORES, Brier, LogLoss, Lp, ProperScore, Spherical
@@ -48,14 +40,11 @@ SMOOTHERS = [*BY_LOSS, DirichletKernel(0.05), DirichletKernel()]
 FINITE_LOG = [LogitSmoother(), DirichletKernel(0.3, refinement="loss"), DirichletKernel(0.05)]
 #: Notions for which a loss is the sum of its parts.
 IDENTITY = ["canonical", "classwise", "top_label", TopK(2)]
-ALL = [proper_calibration_error, refinement_loss, sharpness, score_decomposition]
+ALL = [sk.proper_calibration_error, sk.refinement_loss, sk.sharpness, sk.score_decomposition]
 
 
 def mean_loss(y, proba, score):
     return score.loss(np.eye(proba.shape[1])[y], proba).mean()
-
-
-# --- identities -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -73,20 +62,22 @@ def test_loss_is_calibration_plus_refinement(smoother, loss, notion, multiclass)
     weight = np.random.default_rng(0).uniform(0.2, 2, len(multiclass[0]))
     for given in (None, weight):
         arguments = {"loss": loss, "notion": notion, "smoother": smoother, "sample_weight": given}
-        calibration = proper_calibration_error(*multiclass, **arguments)
-        refinement = refinement_loss(*multiclass, **arguments)
-        terms = score_decomposition(*multiclass, **arguments)
+        calibration = sk.proper_calibration_error(*multiclass, **arguments)
+        refinement = sk.refinement_loss(*multiclass, **arguments)
+        terms = sk.score_decomposition(*multiclass, **arguments)
         assert calibration + refinement == pytest.approx(terms.loss, rel=1e-13)
         assert (terms.calibration, terms.refinement) == (calibration, refinement)
         assert terms.uncertainty - terms.sharpness == pytest.approx(refinement, rel=1e-13)
-        assert terms.sharpness == sharpness(*multiclass, **arguments)
+        assert terms.sharpness == sk.sharpness(*multiclass, **arguments)
     if notion == "canonical" and loss == "log":
-        unweighted = score_decomposition(*multiclass, loss=loss, smoother=smoother).loss
+        unweighted = sk.score_decomposition(*multiclass, loss=loss, smoother=smoother).loss
         assert unweighted == pytest.approx(mean_loss(*multiclass, LogLoss()), rel=1e-13)
 
 
 @pytest.mark.parametrize(("function", "smoother"), rotated(ALL, [None, "kernel"], 1))
 def test_auto_is_cross_for_quadratic_scores_and_risk_for_others(function, smoother, multiclass):
+    """By default the Brier score has averaged maps, without folds."""
+
     class Halved(Brier):
         """Quadratic by declaration, and none of ours."""
 
@@ -100,11 +91,9 @@ def test_auto_is_cross_for_quadratic_scores_and_risk_for_others(function, smooth
         options = {"loss": loss, "smoother": smoother}
         found = function(*multiclass, **options)
         assert found == function(*multiclass, **options, method="auto")
-        if smoother is None and loss == "brier":  # averaged maps, without folds
-            assert found != function(*multiclass, **options, method=method)
-            continue
-        assert found == function(*multiclass, **options, method=method)
-        if method == "cross":
+        same = found == function(*multiclass, **options, method=method)
+        assert same == (smoother is not None or loss != "brier")
+        if method == "cross" and same:
             assert found != function(*multiclass, **options, method="risk")
 
 
@@ -127,13 +116,13 @@ def test_held_out_estimates_by_their_definition(method, name, smoother, multicla
         "risk": (score.loss(target, proba) - score.loss(target, conditional)).mean(),
         "cross": np.sum((target - proba) * (conditional - proba), axis=1).mean(),
     }
-    found = proper_calibration_error(y, proba, loss=name, smoother=smoother, method=method)
+    found = sk.proper_calibration_error(y, proba, loss=name, smoother=smoother, method=method)
     assert found == pytest.approx(expected[method], rel=1e-12)
     assert type(found) is float
 
 
 @pytest.mark.parametrize(
-    ("name", "object_"),
+    ("name", "smoother"),
     [
         (None, LogitSmoother()),
         ("kernel", DirichletKernel()),
@@ -143,142 +132,19 @@ def test_held_out_estimates_by_their_definition(method, name, smoother, multicla
     ],
     ids=str,
 )
-def test_names_of_smoothers(name, object_, binary):
+def test_names_of_smoothers(name, smoother, binary):
     """Names and classifiers are short for objects, and objects stay unfitted."""
-    found = [
-        proper_calibration_error(*binary, smoother=s, method="direct") for s in (name, object_)
-    ]
-    assert found[0] == found[1]
-    assert not hasattr(object_, "forecast_")
+    one, other = (
+        sk.proper_calibration_error(*binary, smoother=s, method="direct") for s in (name, smoother)
+    )
+    assert one == other and not hasattr(smoother, "forecast_")
 
 
-# --- bounds ---------------------------------------------------------------------------------------
-
-
-def test_upper_bound_is_the_loss_above_its_infimum(multiclass):
-    for loss in (Brier(), LogLoss(), Spherical(), Quartic()):
-        expected = mean_loss(*multiclass, loss) - loss.infimum
-        assert calibration_upper_bound(*multiclass, loss=loss) == pytest.approx(expected, rel=1e-13)
-    summed = calibration_upper_bound(*multiclass, notion=Classwise("sum"))
-    mean = calibration_upper_bound(*multiclass, notion="classwise")
-    assert summed == pytest.approx(3 * mean, rel=1e-13)
-    # the K binary Brier scores sum to the multiclass one
-    assert summed == pytest.approx(calibration_upper_bound(*multiclass), rel=1e-12)
-
-
-@pytest.mark.parametrize("loss", ["brier", "log", "spherical"])
-def test_losses_come_from_blocks(loss, multiclass, monkeypatch):
-    """Without a copy or a one-hot target; to the last bit, also where a block is cut."""
+def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch):
+    """From blocks, without a copy or a one-hot target; to the last bit, however a block is cut."""
     y, proba = multiclass
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
-    arguments = {"loss": loss, "sample_weight": weight, "labels": np.arange(3)}
-    expected = calibration_upper_bound(y, proba, **arguments)
-    monkeypatch.setattr("skcalib.problem._BLOCK", 60)
-    assert calibration_upper_bound(y, proba, **arguments) == expected
-    with pytest.raises(ValueError, match="must sum to 1"):
-        root_brier_score(y, 0.9 * proba)
 
-
-def test_slow_default_estimates_are_announced(multiclass, monkeypatch):
-    """Of several classes only: two classes are merged, and other notions have two columns."""
-    y, proba = multiclass
-    expected = proper_calibration_error(y, proba)
-    monkeypatch.setattr("skcalib.errors.terms.SLOW", 100)
-    with pytest.warns(UserWarning, match="150 samples of 3 classes takes") as caught:
-        assert proper_calibration_error(y, proba) == expected
-    assert caught[0].filename == __file__
-    proper_calibration_error(y, proba, notion="classwise")
-
-
-# --- exact 0 and 1 --------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("smoother", [*SMOOTHERS, IsotonicSmoother()], ids=repr)
-@pytest.mark.parametrize("method", METHODS)
-def test_forecasts_of_exactly_zero_and_one(smoother, method):
-    """Half right, half wrong: the true Brier error is 1/4, the estimate finite."""
-    y = np.tile([0, 1, 0, 1], 30)
-    p = np.tile([0.0, 0.0, 1.0, 1.0], 30)
-    error = proper_calibration_error(y, p, smoother=smoother, method=method)
-    assert error == pytest.approx(0.25, abs=0.08)
-
-
-def test_an_estimate_above_a_forecast_of_zero_is_infinitely_far_from_it(binary):
-    """With the direct formula, label or not."""
-    assert np.isfinite(proper_calibration_error(*binary, loss="log"))
-    assert proper_calibration_error(*binary, loss="log", method="direct") == np.inf
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_perfect_forecasts(method):
-    """Certain and right: no loss, no error, all uncertainty explained."""
-    y = np.tile([0, 1, 2], 20)
-    proba = np.eye(3)[y]
-    for smoother in (LevelSets(), "kernel", NearestNeighborsSmoother(5)):
-        error = proper_calibration_error(y, proba, smoother=smoother, method=method)
-        assert error == pytest.approx(0, abs=1e-12)
-    terms = score_decomposition(y, proba, loss="log", smoother="kernel")
-    assert terms.sharpness == pytest.approx(terms.uncertainty) and terms.loss == 0
-
-
-@pytest.mark.parametrize(
-    "smoother", [None, "kernel", "isotonic", "binning", LevelSets(), GaussianNB()]
-)
-@pytest.mark.parametrize("method", METHODS)
-def test_one_class_only(smoother, method):
-    """The calibrated score is 1 everywhere, so the error is the whole loss.
-
-    The averaged maps have priors, which keep them from 1.
-    """
-    p = np.linspace(0.1, 0.9, 60)
-    error = proper_calibration_error(np.ones(60, int), p, smoother=smoother, method=method)
-    tolerance = 0.025 if smoother is None else 1e-3
-    assert error == pytest.approx(np.mean((1 - p) ** 2), abs=tolerance)
-    assert sharpness(np.ones(60, int), p, smoother=smoother) == pytest.approx(0, abs=tolerance)
-
-
-# --- invariances ----------------------------------------------------------------------------------
-
-
-# --- sharpness of representations -----------------------------------------------------------------
-
-
-@pytest.fixture
-def grouping():
-    data = make_grouping_problem(300, random_state=0)
-    assert np.ptp(data.X, axis=0).min() > 1 and set(data.y) == {0, 1}
-    return data
-
-
-def test_sharpness_of_features_with_constant_columns(grouping):
-    """They tell nothing, whatever their value."""
-    found = [
-        sharpness(
-            grouping.y, np.column_stack([grouping.X, np.full(300, value)]), transform="simplex"
-        )
-        for value in (0.0, 0.1, 1e6)
-    ]
-    assert found[0] == pytest.approx(found[1]) == pytest.approx(found[2])
-
-
-def test_sharpness_of_features_by_its_definition(grouping):
-    z = (grouping.X - grouping.X.mean(axis=0)) / grouping.X.std(axis=0)
-    e = np.exp(np.column_stack([np.zeros(300), z]))
-    forecast = e / e.sum(axis=1, keepdims=True)
-    kernel = DirichletKernel("risk", "loss").fit(forecast, np.eye(2)[grouping.y])
-    conditional = kernel.smooth_held_out()
-    uncertainty = Brier().entropy(np.eye(2)[grouping.y].mean(axis=0))
-    expected = uncertainty - Brier().loss(np.eye(2)[grouping.y], conditional).mean()
-    assert sharpness(grouping.y, grouping.X, transform="simplex") == pytest.approx(
-        expected, rel=1e-9
-    )
-
-
-def test_sharpness_of_features_takes_one_class(grouping):
-    assert sharpness(np.zeros(300, int), grouping.X, transform="simplex") == 0.0
-
-
-def test_upper_bound_refuses_a_score_without_an_infimum(multiclass):
     class Burg(ProperScore):
         def entropy(self, forecast):
             return np.sum(np.log(forecast), axis=-1)
@@ -287,10 +153,85 @@ def test_upper_bound_refuses_a_score_without_an_infimum(multiclass):
             return 1 / forecast
 
     with pytest.raises(ValueError, match=r"Burg\(\) has no lowest entropy"):
-        calibration_upper_bound(*multiclass, loss=Burg())
+        sk.calibration_upper_bound(*multiclass, loss=Burg())
+    summed = sk.calibration_upper_bound(*multiclass, notion=Classwise("sum"))
+    mean = sk.calibration_upper_bound(*multiclass, notion="classwise")
+    assert summed == pytest.approx(3 * mean, rel=1e-13)
+    # the K binary Brier scores sum to the multiclass one
+    assert summed == pytest.approx(sk.calibration_upper_bound(*multiclass), rel=1e-12)
+    for loss in (Brier(), LogLoss(), Spherical(), Quartic()):
+        monkeypatch.undo()
+        expected = mean_loss(*multiclass, loss) - loss.infimum
+        assert sk.calibration_upper_bound(*multiclass, loss=loss) == pytest.approx(
+            expected, rel=1e-13
+        )
+        options = {"loss": loss, "sample_weight": weight}
+        whole = sk.calibration_upper_bound(y, proba, **options)
+        monkeypatch.setattr("skcalib.problem._BLOCK", 60)
+        assert sk.calibration_upper_bound(y, proba, **options) == whole
 
 
-# --- distances without a loss ---------------------------------------------------------------------
+def test_slow_default_estimates_are_announced(multiclass, monkeypatch):
+    """Of several classes only: two classes are merged, and other notions have two columns."""
+    y, proba = multiclass
+    expected = sk.proper_calibration_error(y, proba)
+    monkeypatch.setattr("skcalib.errors.terms.SLOW", 100)
+    with pytest.warns(UserWarning, match="150 samples of 3 classes takes") as caught:
+        assert sk.proper_calibration_error(y, proba) == expected
+    assert caught[0].filename == __file__
+    sk.proper_calibration_error(y, proba, notion="classwise")
+
+
+@pytest.mark.parametrize("smoother", [*SMOOTHERS, IsotonicSmoother()], ids=repr)
+@pytest.mark.parametrize("method", METHODS)
+def test_forecasts_of_exactly_zero_and_one(smoother, method):
+    """Half right, half wrong: the true Brier error is 1/4, the estimate finite."""
+    y, p = np.tile([0, 1, 0, 1], 30), np.tile([0.0, 0.0, 1.0, 1.0], 30)
+    error = sk.proper_calibration_error(y, p, smoother=smoother, method=method)
+    assert error == pytest.approx(0.25, abs=0.08)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_perfect_forecasts(method, binary):
+    """No loss, no error, no uncertainty; by the direct formula zeros are infinitely far."""
+    y = np.tile([0, 1, 2], 20)
+    for smoother in (LevelSets(), "kernel", NearestNeighborsSmoother(5)):
+        error = sk.proper_calibration_error(y, np.eye(3)[y], smoother=smoother, method=method)
+        assert error == pytest.approx(0, abs=1e-12)
+    terms = sk.score_decomposition(y, np.eye(3)[y], loss="log", smoother="kernel")
+    assert terms.sharpness == pytest.approx(terms.uncertainty) and terms.loss == 0
+    if method != "cross":
+        error = sk.proper_calibration_error(*binary, loss="log", method=method)
+        assert (error == np.inf) == (method == "direct")
+
+
+@pytest.mark.parametrize(
+    "smoother", [None, "kernel", "isotonic", "binning", LevelSets(), GaussianNB()]
+)
+@pytest.mark.parametrize("method", METHODS)
+def test_one_class_only(smoother, method):
+    """The calibrated score is 1, so the error is the whole loss; averaged maps have priors."""
+    y, p = np.ones(60, int), np.linspace(0.1, 0.9, 60)
+    error = sk.proper_calibration_error(y, p, smoother=smoother, method=method)
+    near = {"abs": 0.025 if smoother is None else 1e-3}
+    assert error == pytest.approx(np.mean((1 - p) ** 2), **near)
+    assert sk.sharpness(y, p, smoother=smoother) == pytest.approx(0, **near)
+
+
+def test_sharpness_of_features():
+    """Its definition; a constant column tells nothing, whatever its value; one class has none."""
+    data = make_grouping_problem(300, random_state=0)
+    y, X, target = data.y, data.X, np.eye(2)[data.y]
+    assert np.ptp(X, axis=0).min() > 1 and set(y) == {0, 1}
+    z = (X - X.mean(axis=0)) / X.std(axis=0)
+    forecast = softmax(np.column_stack([np.zeros(300), z]), axis=1)
+    conditional = DirichletKernel("risk", "loss").fit(forecast, target).smooth_held_out()
+    expected = Brier().entropy(target.mean(axis=0)) - Brier().loss(target, conditional).mean()
+    assert sk.sharpness(y, X, transform="simplex") == pytest.approx(expected, rel=1e-9)
+    constant = [np.column_stack([X, np.full(300, value)]) for value in (0.0, 1e6)]
+    found = [sk.sharpness(y, features, transform="simplex") for features in constant]
+    assert found[0] == pytest.approx(found[1])
+    assert sk.sharpness(np.zeros(300, int), X, transform="simplex") == 0.0
 
 
 @pytest.mark.parametrize("notion", ["canonical", "top_label", "classwise"])
@@ -299,31 +240,29 @@ def test_distances_by_the_direct_formula(notion):
     rng = np.random.default_rng(0)
     proba = rng.dirichlet(np.ones(3), 200)
     y = rng.integers(3, size=200)
-    smoother = DirichletKernel(0.1)
+    options = {"notion": notion, "smoother": DirichletKernel(0.1)}
     found = {
-        p: proper_calibration_error(
-            y, proba, loss=Lp(p), notion=notion, smoother=smoother, method="direct"
-        )
+        p: sk.proper_calibration_error(y, proba, loss=Lp(p), method="direct", **options)
         for p in (1, 2, 3)
     }
-    brier = proper_calibration_error(y, proba, notion=notion, smoother=smoother, method="direct")
+    brier = sk.proper_calibration_error(y, proba, method="direct", **options)
     assert found[2] == pytest.approx(brier, rel=1e-12)
     by_hand = []
     for forecast, target in NOTIONS[notion]().problems(proba, np.eye(3)[y]):
-        curve = smoother.fit(forecast, target).smooth_held_out()
+        curve = DirichletKernel(0.1).fit(forecast, target).smooth_held_out()
         half = 0.5 if forecast.shape[1] == 2 else 1
         by_hand.append(half * np.mean(np.sum(np.abs(curve - forecast) ** 3, axis=1)))
     assert found[3] == pytest.approx(np.mean(by_hand), rel=1e-12)
     if notion != "canonical":
-        index = integrated_calibration_index(y, proba, notion=notion, smoother=smoother)
+        index = sk.integrated_calibration_index(y, proba, **options)
         assert found[1] == pytest.approx(index, rel=1e-9)
 
 
 def test_a_distance_has_one_method_and_an_interval():
     data = make_tempered_simplex(300, 2, random_state=0)
     with pytest.raises(ValueError, match="a distance without a loss, which only method='direct'"):
-        proper_calibration_error(data.y, data.y_proba, loss=Lp(1))
-    metric = partial(proper_calibration_error, loss=Lp(1), method="direct")
-    found = calibration_error_interval(data.y, data.y_proba, metric=metric, n_resamples=39)
+        sk.proper_calibration_error(data.y, data.y_proba, loss=Lp(1))
+    metric = partial(sk.proper_calibration_error, loss=Lp(1), method="direct")
+    found = sk.calibration_error_interval(data.y, data.y_proba, metric=metric, n_resamples=39)
     assert found.method.startswith("jackknife")
     assert found.low <= found.estimate <= found.high

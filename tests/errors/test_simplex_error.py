@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from grids import covering
+from sklearn.base import clone
 
 from skcalib import simplex_calibration_error
 from skcalib.datasets import make_widmann
@@ -15,6 +17,8 @@ DISTANCES = {
     "euclidean": lambda d: np.sqrt(np.sum(d**2)),
 }
 OBJECTS = {"total_variation": TotalVariation(), "cityblock": Lp(1), "squared_euclidean": Brier()}
+BINS = [MedianCells(4), MedianCells(30, min_samples=1), MedianCells()]
+BINS += [UniformBins(3), QuantileBins(3), LevelSets()]
 
 
 def by_loops(y, proba, cells, weight, distance):
@@ -27,43 +31,34 @@ def by_loops(y, proba, cells, weight, distance):
     return total
 
 
-@pytest.mark.parametrize("name", DISTANCES)
 @pytest.mark.parametrize(
-    "bins",
-    [
-        MedianCells(4),
-        MedianCells(30, min_samples=1),
-        MedianCells(),
-        UniformBins(3),
-        QuantileBins(3),
-        LevelSets(),
-    ],
-    ids=str,
+    ("name", "bins", "weighted"), covering(DISTANCES, BINS, [False, True]), ids=str
 )
-@pytest.mark.parametrize("weighted", [False, True])
 def test_by_loops(name, bins, weighted, multiclass):
     y, proba = multiclass
     weight = np.random.default_rng(0).random(len(y)) if weighted else np.ones(len(y))
-    found = simplex_calibration_error(
-        y, proba, distance=name, bins=bins, sample_weight=weight if weighted else None
-    )
+    options = {"bins": bins, "sample_weight": weight if weighted else None}
+    found = simplex_calibration_error(y, proba, distance=name, **options)
     assert not hasattr(bins, "cells_")  # a smoother that is passed in stays unfitted
-    cells = bins.fit(proba, np.eye(3)[y]).cells_
-    del bins.cells_
+    cells = clone(bins).fit(proba, np.eye(3)[y]).cells_
     expected = by_loops(y, proba, cells, weight, DISTANCES[name])
     assert found == pytest.approx(expected, rel=1e-10) and type(found) is float
     if name in OBJECTS:
-        again = simplex_calibration_error(
-            y, proba, distance=OBJECTS[name], bins=type(bins)(**bins.get_params()),
-            sample_weight=weight,
-        )  # fmt: skip
-        assert again == found
+        assert simplex_calibration_error(y, proba, distance=OBJECTS[name], **options) == found
 
 
-def test_names_of_bins(multiclass):
+def test_names_of_bins_and_other_distances(multiclass):
     for name, bins in (("median", MedianCells(15)), ("uniform", UniformBins(10))):
         found = [simplex_calibration_error(*multiclass, bins=b) for b in (name, bins)]
         assert found[0] == found[1]
+
+    class Largest:
+        def divergence(self, target, forecast):
+            return np.abs(target - forecast).max(axis=-1)
+
+    largest = simplex_calibration_error(*multiclass, distance=Largest())
+    assert 0 < largest <= simplex_calibration_error(*multiclass, distance="cityblock")
+    assert simplex_calibration_error(*multiclass, distance=LogLoss()) > 0
 
 
 def cells_of_w19(proba, min_samples):
@@ -89,9 +84,8 @@ def test_data_dependent_bins(min_samples):
     for number, rows in enumerate(cells_of_w19(proba, min_samples)):
         cells[rows] = number
     expected = by_loops(y, proba, cells, np.ones(len(y)), DISTANCES["total_variation"])
-    found = simplex_calibration_error(
-        y, proba, bins=MedianCells(min_samples=min_samples), labels=np.arange(proba.shape[1])
-    )
+    options = {"bins": MedianCells(min_samples=min_samples), "labels": range(proba.shape[1])}
+    found = simplex_calibration_error(y, proba, **options)
     assert found == pytest.approx(expected, rel=0, abs=1e-13)
 
 
@@ -109,16 +103,6 @@ def test_models_of_w19(model, truth):
         assert coarse == pytest.approx(truth, abs=0.01)
     if model == "M3":  # cells that join the certain forecasts of several classes
         assert coarse < truth / 2 and fine > 0.9 * truth
-
-
-def test_other_distances(multiclass):
-    class Largest:
-        def divergence(self, target, forecast):
-            return np.abs(target - forecast).max(axis=-1)
-
-    largest = simplex_calibration_error(*multiclass, distance=Largest())
-    assert 0 < largest <= simplex_calibration_error(*multiclass, distance="cityblock")
-    assert simplex_calibration_error(*multiclass, distance=LogLoss()) > 0
 
 
 @pytest.mark.parametrize("bins", [MedianCells, UniformBins])

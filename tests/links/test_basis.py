@@ -1,6 +1,6 @@
 """Directions of logits and their sums, against dense arrays."""
 
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -45,11 +45,14 @@ def data(forecasts):
 
 def fit(forecast, weight, by_class, size=None):
     size = weight.sum() ** 2 / (weight @ weight) if size is None else size
-    return (
-        LogitBasis(forecast.shape[1])
-        .fit_directions(forecast, weight, size=size, by_class=by_class)
-        .basis
-    )
+    basis = LogitBasis(forecast.shape[1])
+    return basis.fit_directions(forecast, weight, size=size, by_class=by_class).basis
+
+
+def logs(basis, forecast):
+    """Logarithms of rows with the detection limit in place of zeros."""
+    log = np.log(np.where(forecast == 0, basis.limit, forecast))
+    return log - np.log(np.exp(log).sum(axis=1, keepdims=True))
 
 
 def every_value_is_kept(monkeypatch):
@@ -65,9 +68,6 @@ def places(values, mass):
     return (below + equal / 2) / mass.sum()
 
 
-# --- sums -----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("n_classes", "by_class", "names"), EVERY, ids=str)
 def test_sums_are_those_of_dense_arrays(n_classes, by_class, names, data):
     """Every sum of a block, for any groups, at probabilities other than the forecasts."""
@@ -81,34 +81,21 @@ def test_sums_are_those_of_dense_arrays(n_classes, by_class, names, data):
     matrix = matrix + matrix.T
     h, mean = tangents(p, g), np.einsum("ik,ikj->ij", p, g)
     own = np.einsum("ik,ikj,ikl->ijl", p, g, g) - mean[:, :, None] * mean[:, None, :]
-    expected = {
-        "logits": block.log + g @ theta,
-        "project": np.einsum("ik,ikj->ij", q, g),
-        "total": np.einsum("ik,ikj->j", q, g),
-        "information": np.einsum("i,ijl->jl", weight, own),
-        "information_diagonal": np.einsum("i,ijj->j", weight, own),
-        "leverage": np.einsum("ijl,jl->i", own, matrix),
-        "tangent_project": np.einsum("ikj,ik->ij", h, q),
-        "tangent_gram": np.einsum("i,ikj,ikl->jl", weight, h, h),
-        "tangent_squares": np.einsum("ikj,jl,ikl->i", h, matrix, h),
-    }
-    found = {
-        "logits": block.logits(theta),
-        "project": block.project(q),
-        "total": block.total(q),
-        "information": block.information(p, weight),
-        "information_diagonal": block.information_diagonal(p, weight),
-        "leverage": block.leverage(p, matrix),
-        "tangent_project": block.tangent_project(p, q),
-        "tangent_gram": block.tangent_gram(p, weight),
-        "tangent_squares": block.tangent_squares(p, matrix),
-    }
     several = np.stack([q, p * q])
-    expected["totals"] = np.einsum("rik,ikj->rj", several, g)
-    found["totals"] = block.total(several)
-    for name, value in expected.items():
-        scale = np.abs(value).max()
-        np.testing.assert_allclose(found[name], value, rtol=1e-9, atol=1e-10 * scale, err_msg=name)
+    for found, expected in (
+        (block.logits(theta), block.log + g @ theta),
+        (block.project(q), np.einsum("ik,ikj->ij", q, g)),
+        (block.total(q), np.einsum("ik,ikj->j", q, g)),
+        (block.total(several), np.einsum("rik,ikj->rj", several, g)),
+        (block.information(p, weight), np.einsum("i,ijl->jl", weight, own)),
+        (block.information_diagonal(p, weight), np.einsum("i,ijj->j", weight, own)),
+        (block.leverage(p, matrix), np.einsum("ijl,jl->i", own, matrix)),
+        (block.tangent_project(p, q), np.einsum("ikj,ik->ij", h, q)),
+        (block.tangent_gram(p, weight), np.einsum("i,ikj,ikl->jl", weight, h, h)),
+        (block.tangent_squares(p, matrix), np.einsum("ikj,jl,ikl->i", h, matrix, h)),
+    ):
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10 * scale)
 
 
 @pytest.mark.parametrize(("n_classes", "by_class"), CASES)
@@ -140,29 +127,29 @@ def test_blocks_of_any_size_give_the_same(n_classes, by_class, data, monkeypatch
     forecast, weight = data(n_classes)
     rng = np.random.default_rng(2)
     basis = fit(forecast, weight, by_class)
-    theta, q = rng.normal(size=len(basis.scale)), rng.normal(size=forecast.shape)
+    width, theta, q = (
+        basis.width,
+        rng.normal(size=len(basis.scale)),
+        rng.normal(size=forecast.shape),
+    )
     names = ("slope", "bias") if by_class or n_classes == 2 else ("slope", "top")
     found = []
-    for entries in (1 << 22, 1, 10 * basis.width + 3):
-        for kept in (1 << 25, 0):
-            monkeypatch.setattr("skcalib.links.basis._ENTRIES", entries)
-            monkeypatch.setattr("skcalib.links.basis._KEPT", kept)
-            basis = fit(forecast, weight, by_class)
-            directions, some = Directions(basis, forecast), basis.select(names)
-            parts = list(directions)
-            assert len(parts) == {1 << 22: 1, 1: len(forecast)}.get(entries, 11)
-            logits = np.concatenate([block.logits(theta) for _, block in parts])
-            total = sum(block.total(q[rows]) for rows, block in parts)
-            part = directions.of(names)
-            for _ in range(2):  # it can be read twice
-                few = sum(block.total(q[rows]) for rows, block in part)
-                np.testing.assert_allclose(few, total[some], rtol=1e-9, atol=1e-9)
-            found.append(np.concatenate([logits.ravel(), total, basis.scale]))
+    for entries, kept in product((1 << 22, 1, 10 * width + 3), (1 << 25, 0)):
+        monkeypatch.setattr("skcalib.links.basis._ENTRIES", entries)
+        monkeypatch.setattr("skcalib.links.basis._KEPT", kept)
+        basis = fit(forecast, weight, by_class)
+        directions, some = Directions(basis, forecast), basis.select(names)
+        parts = list(directions)
+        assert len(parts) == {1 << 22: 1, 1: len(forecast)}.get(entries, 11)
+        logits = np.concatenate([block.logits(theta) for _, block in parts])
+        total = sum(block.total(q[rows]) for rows, block in parts)
+        part = directions.of(names)
+        for _ in range(2):  # it can be read twice
+            few = sum(block.total(q[rows]) for rows, block in part)
+            np.testing.assert_allclose(few, total[some], rtol=1e-9, atol=1e-9)
+        found.append(np.concatenate([logits.ravel(), total, basis.scale]))
     for one in found[1:]:
         np.testing.assert_allclose(one, found[0], rtol=1e-9, atol=1e-9)
-
-
-# --- what the directions are ----------------------------------------------------------------------
 
 
 def test_directions_of_two_classes(data, monkeypatch):
@@ -170,9 +157,7 @@ def test_directions_of_two_classes(data, monkeypatch):
     every_value_is_kept(monkeypatch)
     forecast, weight = data(2)
     basis = fit(forecast, weight, False)
-    g = dense_directions(basis, forecast) / basis.scale
-    log = np.log(np.where(forecast == 0, basis.limit, forecast))
-    log -= np.log(np.exp(log).sum(axis=1, keepdims=True))
+    g, log = dense_directions(basis, forecast) / basis.scale, logs(basis, forecast)
     odds = log[:, 1] - log[:, 0]
     u = places(odds, weight * np.exp(log).prod(axis=1))
     curve = legvander(2 * u - 1, basis.degree + 1)[:, 2:]
@@ -190,9 +175,7 @@ def test_directions_of_more_classes(data, monkeypatch):
     every_value_is_kept(monkeypatch)
     forecast, weight = data(4)
     basis = fit(forecast, weight, True)
-    g = dense_directions(basis, forecast) / basis.scale
-    log = np.log(np.where(forecast == 0, basis.limit, forecast))
-    log -= np.log(np.exp(log).sum(axis=1, keepdims=True))
+    g, log = dense_directions(basis, forecast) / basis.scale, logs(basis, forecast)
     p, n, rows = np.exp(log), len(log), np.arange(len(log))
     odds = log - np.log1p(-np.minimum(p, 1 - 1e-12))
     mass = weight[:, None] * p * (1 - p)
@@ -235,35 +218,31 @@ def test_directions_of_more_classes(data, monkeypatch):
     ("size", "degree"), [(2, 6), (100, 6), (300, 7), (1000, 10), (3000, 14), (4000, 15), (1e7, 15)]
 )
 def test_the_number_of_polynomials_is_the_cube_root_within_6_to_15(size, degree, data):
-    for n_classes in (2, 3):
+    for n_classes, name, low, high in (
+        (2, "curve", 4, degree),
+        (3, "top", 5, degree + 1),
+        (3, "shared", 4, degree - 1),
+    ):
         basis = fit(*data(n_classes), True, size=size)
-        sizes = {name: span.stop - span.start for name, span in basis.groups.items()}
+        first, rest = (basis.groups[group] for group in (name, f"{name}_high"))
         assert basis.degree == degree
-        if n_classes == 2:
-            assert (sizes["curve"], sizes["curve"] + sizes["curve_high"]) == (4, degree)
-        else:
-            assert (sizes["top"], sizes["top"] + sizes["top_high"]) == (5, degree + 1)
-            assert (sizes["shared"], sizes["shared"] + sizes["shared_high"]) == (4, degree - 1)
-
-
-# --- invariances and edges ------------------------------------------------------------------------
+        assert (first.stop - first.start, rest.stop - first.start) == (low, high)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_ties_share_a_place(n_classes, data):
     """Equal forecasts have equal directions; a sample twice is one sample of twice the weight."""
     forecast, weight = data(n_classes)
-    basis = fit(forecast, weight, True, size=100)
-    g = dense_directions(basis, forecast)
+    g = dense_directions(fit(forecast, weight, True, size=100), forecast)
     np.testing.assert_array_equal(forecast[-4], forecast[-2])
     np.testing.assert_array_equal(g[-4], g[-2])
     times = np.arange(len(forecast)) % 3 + 1
     repeated = np.repeat(forecast, times, axis=0)
-    once = fit(forecast, times.astype(float), True, size=100)
-    again = fit(repeated, np.ones(len(repeated)), True, size=100)
-    np.testing.assert_allclose(
-        dense_directions(again, forecast), dense_directions(once, forecast), rtol=1e-8, atol=1e-9
+    once, again = (
+        dense_directions(fit(rows, weights, True, size=100), forecast)
+        for rows, weights in ((forecast, times * 1.0), (repeated, np.ones(len(repeated))))
     )
+    np.testing.assert_allclose(again, once, rtol=1e-8, atol=1e-9)
 
 
 def test_the_detection_limit_replaces_zeros_only(data):

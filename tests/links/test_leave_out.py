@@ -5,6 +5,8 @@ from functools import partial
 import numpy as np
 import pytest
 from dense_directions import labels_from, world
+from grids import rotated
+from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib import IdentityRecalibrator, MatrixScaling, VectorScaling
@@ -44,12 +46,19 @@ def root_mean_square(values):
     return np.sqrt(np.mean(np.square(values)))
 
 
+def without_a_fifth(y, forecast):
+    """Maps of all samples; without every fifth by one step; fits to the others, as `average_of`."""
+    whole, test = average_of(y, forecast, np.ones(6000)), np.arange(0, 6000, 5)
+    rest = np.setdiff1d(np.arange(6000), test)
+    return whole, AverageWithout(whole, test), (y[rest], forecast[rest], np.ones(4800))
+
+
 # --- averaged maps --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
-    ("kind", "n_classes"), [("slope", 2), ("curve", 2), ("shift", 3), ("class_slopes", 4)]
+    ("kind", "n_classes", "weighted"),
+    [("slope", 2, True), ("curve", 2, False), ("shift", 3, True), ("class_slopes", 4, False)],
 )
 def test_the_step_goes_nearly_all_of_the_way(kind, n_classes, weighted):
     """From the fit to all samples to that to the others, at the samples that are left out.
@@ -77,11 +86,8 @@ def test_the_prior_is_in_the_step(monkeypatch):
     """With a precision as large as the information, where it changes the step by half."""
     for module in ("averaging", "leave_out"):
         monkeypatch.setattr(f"skcalib.links.{module}._RIDGE", 5000.0)
-    y, forecast, _ = world("slope", 6000, 3, 3)
-    whole, test = average_of(y, forecast, np.ones(6000)), np.arange(0, 6000, 5)
-    rest = np.setdiff1d(np.arange(6000), test)
-    without = AverageWithout(whole, test)
-    exact = fit_in(whole.basis, y[rest], forecast[rest], np.ones(4800))
+    whole, without, rest = without_a_fifth(*world("slope", 6000, 3, 3)[:2])
+    exact = fit_in(whole.basis, *rest)
     for model in exact.models:
         start, found = (
             next(one for one in average.models if one.groups == model.groups)
@@ -119,33 +125,22 @@ def test_held_out_losses_of_calibrated_forecasts_are_not_optimistic(n_classes):
 def test_labels_of_probability_zero_count_in_their_fold_only():
     """The identity has no likelihood where such a label is among the other samples."""
     y, forecast, _ = world("calibrated", 6000, 2, 1)
-    forecast = forecast.copy()
     forecast[7] = np.eye(2)[1 - y[7]]
-    whole = average_of(y, forecast, np.ones(6000))
-    assert whole.shares[0] == 0
-    folds = np.arange(0, 6000, 5), np.arange(2, 6000, 5)  # the second has the sample
-    without = [AverageWithout(whole, test) for test in folds]
-    assert without[0].shares[0] == 0 and np.isfinite(without[0].shares).all()
-    assert without[1].shares[0] > 0.5
+    whole, without, _ = without_a_fifth(y, forecast)
+    assert whole.shares[0] == without.shares[0] == 0 and np.isfinite(without.shares).all()
+    assert AverageWithout(whole, np.arange(2, 6000, 5)).shares[0] > 0.5
 
 
 def test_constants_by_most_likely_class_keep_their_cost():
-    """Where a class leads, one of the others is too high and the third too low: no map without
-    these constants helps.
-    """
+    """Where a class leads, the others are too high and too low: no other constants help."""
     _, forecast, posterior = world("calibrated", 6000, 3, 1)
     rows, top, posterior = np.arange(6000), forecast.argmax(axis=1), posterior.copy()
     moved = 0.6 * np.minimum(forecast[rows, (top + 1) % 3], forecast[rows, (top + 2) % 3])
     posterior[rows, (top + 1) % 3] -= moved
     posterior[rows, (top + 2) % 3] += moved
-    y, weight = labels_from(posterior, np.random.default_rng(0)), np.ones(6000)
-    whole, test = average_of(y, forecast, weight), np.arange(0, 6000, 5)
-    rest = np.setdiff1d(np.arange(6000), test)
-    exact, without = (
-        fit_in(whole.basis, y[rest], forecast[rest], weight[rest]),
-        AverageWithout(whole, test),
-    )
-    models = [one.models[-1] for one in (exact, without)]
+    y = labels_from(posterior, np.random.default_rng(0))
+    whole, without, rest = without_a_fifth(y, forecast)
+    models = [one.models[-1] for one in (fit_in(whole.basis, *rest), without)]
     assert models[0].groups == models[1].groups == ("confusion",)
     assert models[1].evidence == pytest.approx(models[0].evidence, abs=0.5)
     assert without.shares[-1] > 0.99
@@ -162,16 +157,11 @@ def gain_of(average, group, y, forecast):
 
 def test_label_distributions_keep_their_dispersion():
     _, forecast, truth = world("slope", 6000, 3, 2)
-    rng = np.random.default_rng(0)
-    votes = np.array([rng.multinomial(10, row) for row in truth]) / 10
-    whole, test = average_of(votes, forecast, np.ones(6000)), np.arange(0, 6000, 5)
-    rest = np.setdiff1d(np.arange(6000), test)
-    exact = average_of(votes[rest], forecast[rest], np.ones(len(rest)))
-    without = AverageWithout(whole, test)
-    assert whole.dispersion < 0.2 and without.size == pytest.approx(len(rest))
-    far, left = (
-        np.log(one.map(forecast[test]) / exact.map(forecast[test])) for one in (whole, without)
-    )
+    votes = np.random.default_rng(0).multinomial(10, truth) / 10
+    whole, without, rest = without_a_fifth(votes, forecast)
+    exact, left_out = average_of(*rest), forecast[::5]
+    assert whole.dispersion < 0.2 and without.size == pytest.approx(4800)
+    far, left = (np.log(one.map(left_out) / exact.map(left_out)) for one in (whole, without))
     assert root_mean_square(left) < 0.25 * root_mean_square(far)
     gains = [dict((m.groups, m.gain) for m in one.models) for one in (exact, without)]
     assert gains[1]["slope",] == pytest.approx(gains[0]["slope",], rel=0.01)
@@ -213,8 +203,8 @@ def overconfident(n_samples, n_classes, seed):
     """Logits whose classes need different slopes and biases, targets and weights."""
     rng = np.random.default_rng(seed)
     z = np.log(rng.dirichlet(np.ones(n_classes), n_samples))
-    truth = np.exp(z * rng.uniform(0.5, 1, n_classes) + rng.normal(0, 0.3, n_classes))
-    y = labels_from(truth / truth.sum(axis=1, keepdims=True), rng)
+    truth = z * rng.uniform(0.5, 1, n_classes) + rng.normal(0, 0.3, n_classes)
+    y = labels_from(softmax(truth, axis=1), rng)
     return z, np.eye(n_classes)[y], rng.uniform(0.5, 2, n_samples)
 
 
@@ -249,23 +239,21 @@ def test_steps_of_affine_maps_go_nearly_all_of_the_way(kind):
         assert root_mean_square(np.concatenate(left)) < 0.08 * root_mean_square(np.concatenate(far))
 
 
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
-    "scaling", [VectorScaling(), MatrixScaling(), MatrixScaling(shrinkage=3.0)]
+    ("scaling", "seed"),
+    rotated([VectorScaling(), MatrixScaling(), MatrixScaling(shrinkage=3.0)], range(3), 1),
 )
 def test_fits_of_affine_maps_without_each_fold_are_those_of_separate_fits(
     scaling, seed, monkeypatch
 ):
     """The held-out losses agree within a twentieth of the standard error of their gain."""
     z, target, weight = overconfident(6000, 4, seed)
-    proba, y = np.exp(z), target.argmax(axis=1)
-    proba /= proba.sum(axis=1, keepdims=True)
+    proba, y = softmax(z, axis=1), target.argmax(axis=1)
     folds = np.array_split(np.random.default_rng(seed).permutation(6000), 5)
-    data = {"classes": np.arange(4), "folds": folds, "scores": [LogLoss()]}
-    maps = [IdentityRecalibrator(), scaling]
+    data = {"classes": np.arange(4), "folds": folds, "scores": [LogLoss()], "weight": weight}
 
     def losses():
-        return selection.held_out_losses(maps, proba, y, weight=weight, **data)[0][0]
+        return selection.held_out_losses([IdentityRecalibrator(), scaling], proba, y, **data)[0][0]
 
     fast = losses()
     monkeypatch.setattr(leave_out, "_FEWEST", np.inf)
@@ -281,10 +269,17 @@ def groups_of_samples(shift, seed):
     """Labels, forecasts and groups, each of which shifts the logits of the classes."""
     rng = np.random.default_rng(seed)
     group, z = rng.integers(10, size=6000), 1.5 * rng.normal(size=(6000, 5))
-    chances = np.exp(z + shift * rng.normal(size=(10, 5))[group])
-    proba = np.exp(z)
-    proba /= proba.sum(axis=1, keepdims=True)
-    return labels_from(chances / chances.sum(axis=1, keepdims=True), rng), proba, group
+    chances = softmax(z + shift * rng.normal(size=(10, 5))[group], axis=1)
+    return labels_from(chances, rng), softmax(z, axis=1), group
+
+
+def fits_without(candidate, y, proba, folds, weight=None):
+    """One fit without each fold, or None where one step is not enough."""
+    classes = np.arange(proba.shape[1])
+    return selection.fit_without_each(candidate, proba, y, weight, classes, folds)
+
+
+FIFTHS = [np.arange(k, 6000, 5) for k in range(5)]
 
 
 @pytest.mark.parametrize("shift, steps", [(0.0, True), (0.3, False), (1.0, False)])
@@ -292,20 +287,17 @@ def groups_of_samples(shift, seed):
 def test_folds_of_groups_that_differ_have_fits_of_their_own(candidate, shift, steps):
     y, proba, group = groups_of_samples(shift, seed=0)
     folds = [np.flatnonzero(group % 5 == k) for k in range(5)]
-    found = selection.fit_without_each(candidate, proba, y, None, np.arange(5), folds)
-    assert (found is not None) == steps
+    assert (fits_without(candidate, y, proba, folds) is not None) == steps
 
 
-def test_overlapping_folds_have_fits_of_their_own():
+def test_overlapping_folds_and_other_losses_have_fits_of_their_own():
     """With repeated folds, a sample that is left out once is in the fits of other repetitions."""
     y, proba, _ = groups_of_samples(0.0, seed=1)
-    data, rng = (VectorScaling(), proba, y, None, np.arange(5)), np.random.default_rng(0)
-    folds = np.array_split(rng.permutation(6000), 5)
-    assert selection.fit_without_each(*data, folds) is not None
-    again = folds + np.array_split(rng.permutation(6000), 5)
-    assert selection.fit_without_each(*data, again) is None
-    average = (ModelAverageScaling(), *data[1:])
-    assert len(selection.fit_without_each(*average, again)) == 10
+    again = FIFTHS + np.array_split(np.random.default_rng(0).permutation(6000), 5)
+    assert len(fits_without(VectorScaling(), y, proba, FIFTHS)) == 5
+    assert fits_without(VectorScaling(), y, proba, again) is None
+    assert fits_without(VectorScaling(loss="brier"), y, proba, FIFTHS) is None
+    assert len(fits_without(ModelAverageScaling(), y, proba, again)) == 10
 
 
 @pytest.mark.parametrize("candidate", [VectorScaling(), ModelAverageScaling()])
@@ -313,17 +305,16 @@ def test_samples_of_weight_zero_are_as_if_dropped(candidate):
     y, proba, _ = groups_of_samples(0.0, seed=2)
     weight = np.random.default_rng(0).uniform(0.5, 2, 6000)
     weight[::60] = 0
-    kept, folds = weight > 0, [np.arange(k, 6000, 5) for k in range(5)]
-    scores = {"classes": np.arange(5), "scores": [LogLoss()]}
-    found, *_ = selection.held_out_losses(
-        [candidate], proba, y, weight=weight, folds=folds, **scores
-    )
-    place = np.cumsum(kept) - 1
-    folds = [place[test[kept[test]]] for test in folds]
-    assert selection.fit_without_each(candidate, proba[kept], y[kept], None, np.arange(5), folds)
-    expected, *_ = selection.held_out_losses(
-        [candidate], proba[kept], y[kept], weight=weight[kept], folds=folds, **scores
-    )
+    kept, place = weight > 0, np.cumsum(weight > 0) - 1
+    folds = [place[test[kept[test]]] for test in FIFTHS]
+    assert fits_without(candidate, y[kept], proba[kept], folds)
+    found, expected = (
+        selection.held_out_losses(
+            [candidate], proba[rows], y[rows], weight=weight[rows], folds=parts,
+            classes=np.arange(5), scores=[LogLoss()],
+        )[0]
+        for rows, parts in ((slice(None), FIFTHS), (kept, folds))
+    )  # fmt: skip
     assert np.array_equal(found, expected)
 
 
@@ -337,9 +328,8 @@ def test_samples_of_weight_zero_are_as_if_dropped(candidate):
 )
 def test_parameters_are_checked_before_a_step(candidate, message):
     y, proba, _ = groups_of_samples(0.0, seed=3)
-    folds = np.array_split(np.arange(6000), 5)
     with pytest.raises(ValueError, match=message):
-        selection.fit_without_each(candidate, proba, y, None, np.arange(5), folds)
+        fits_without(candidate, y, proba, FIFTHS)
 
 
 def test_usual_scores_are_those_of_random_samples():
@@ -350,36 +340,21 @@ def test_usual_scores_are_those_of_random_samples():
         excess = np.array([0.0, factor * most, 0.0, 0.0])
         assert is_usual(excess, information, 0.5) == expected
         assert is_usual(excess, information, 0.5, 1.1)
-    rng, usual = np.random.default_rng(0), 0
-    for _ in range(2000):
-        usual += is_usual(
-            np.sqrt(0.16 * np.diag(information)) * rng.normal(size=4), information, 0.2
-        )
-    assert usual >= 1985
-
-
-def test_other_losses_have_fits_of_their_own():
-    z, target, weight = overconfident(6000, 3, seed=0)
-    proba, folds = np.exp(z), np.array_split(np.arange(6000), 5)
-    data = proba, target.argmax(axis=1), weight, np.arange(3)
-    assert selection.fit_without_each(VectorScaling(loss="brier"), *data, folds) is None
-    assert len(selection.fit_without_each(VectorScaling(), *data, folds)) == 5
+    draws = np.random.default_rng(0).normal(size=(2000, 4)) * 0.4 * np.sqrt(np.diag(information))
+    assert sum(is_usual(excess, information, 0.2) for excess in draws) >= 1985
 
 
 def test_the_strength_without_a_fold_does_not_depend_on_its_labels():
     """Some labels of the first fold change: its own map remains, those of the others change."""
-    z, target, weight = overconfident(8000, 3, seed=1)
-    proba, y = np.exp(z), target.argmax(axis=1)
-    folds = np.array_split(np.arange(8000), 5)
+    z, target, weight = overconfident(6000, 3, seed=1)
+    proba, y = softmax(z, axis=1), target.argmax(axis=1)
     other = y.copy()
-    changed = folds[0][:200]
+    changed = FIFTHS[0][:120]
     other[changed] = (y[changed] + 1) % 3
-    one, two = (
-        selection.fit_without_each(VectorScaling(), proba, labels, weight, np.arange(3), folds)
-        for labels in (y, other)
+    one, two = (fits_without(VectorScaling(), o, proba, FIFTHS, weight) for o in (y, other))
+    near, far = (
+        np.abs(one[k].predict_proba(proba) - two[k].predict_proba(proba)).mean() for k in (0, 1)
     )
-    near = np.abs(one[0].predict_proba(proba) - two[0].predict_proba(proba)).mean()
-    far = np.abs(one[1].predict_proba(proba) - two[1].predict_proba(proba)).mean()
     assert one[0].shrinkage_ == pytest.approx(two[0].shrinkage_, rel=0.1)
     assert near < 0.1 * far
 
@@ -395,10 +370,9 @@ def test_certain_forecasts_that_are_right_have_no_step(n_classes, least):
     assert found.predict_proba(forecast) == pytest.approx(forecast, abs=1e-6)
 
 
-# --- where one step is enough ---------------------------------------------------------------------
-
-
 def test_few_samples_rare_classes_and_large_folds_need_separate_fits():
+    """An expansion may have a small remainder."""
+
     def enough(counts, weight=None, n_folds=5):
         n_samples = int(np.sum(counts))
         weight = np.ones(n_samples) if weight is None else weight
@@ -410,12 +384,8 @@ def test_few_samples_rare_classes_and_large_folds_need_separate_fits():
     assert enough([150] * 40) and not enough([149] * 40)
     assert not enough([2500, 2500], n_folds=3) and enough([2500, 2500], n_folds=4)
     assert not enough([3000, 3000], weight=np.linspace(0.01, 2, 6000))
-    heavy = np.ones(10_000)
-    heavy[:2000] = 2  # a third of the mass in the first fold
+    heavy = np.repeat([2.0, 1.0], [2000, 8000])  # a third of the mass in the first fold
     assert not enough([5000, 5000], weight=heavy)
-
-
-def test_an_expansion_may_have_a_small_remainder():
     assert expansion_holds(-100.019, -100, 0.1) and not expansion_holds(-100.021, -100, 0.1)
     assert expansion_holds(-98.991, -100, 10) and not expansion_holds(-98.989, -100, 10)
 
@@ -428,8 +398,4 @@ def test_nearly_certain_forecasts_may_need_separate_fits(monkeypatch):
     y = labels_from(chances / chances.sum(axis=1, keepdims=True), rng)
     whole, folds = average_of(y, forecast, np.ones(5000)), [np.arange(k, 5000, 5) for k in range(5)]
     assert not AverageWithout(whole, folds[0]).accurate and AverageWithout(whole, folds[1]).accurate
-    data = {"classes": np.arange(10), "folds": folds, "scores": [LogLoss()]}
-    found, *_ = selection.held_out_losses([ModelAverageScaling()], forecast, y, **data)
-    monkeypatch.setattr(leave_out, "_FEWEST", np.inf)
-    separate, *_ = selection.held_out_losses([ModelAverageScaling()], forecast, y, **data)
-    assert np.array_equal(found, separate)
+    assert fits_without(ModelAverageScaling(), y, forecast, folds) is None

@@ -3,6 +3,7 @@
 import runpy
 from pathlib import Path
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +12,6 @@ from golden import GOLDEN, golden_rows, needs_golden
 from scipy.optimize import minimize
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.datasets import make_regression
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -52,24 +52,18 @@ def test_score_is_twice_the_gaussian_log_likelihood():
     mean, variance = moments.T
     expected = np.mean(-2 * norm.logpdf(y, mean, np.sqrt(variance))) - np.log(2 * np.pi)
     assert dawid_sebastiani_score(y, mean, variance) == pytest.approx(expected, rel=1e-12)
-    assert dawid_sebastiani_score(
-        pd.Series(y, index=range(7, 57)), mean[:, None].astype(np.float32), list(variance)
-    ) == pytest.approx(expected, rel=1e-5)
-
-
-def test_score_survives_a_large_mean():
-    """With mean^2 + variance in float64 nothing of the variance would be left."""
+    mixed = pd.Series(y, index=range(7, 57)), mean[:, None].astype(np.float32), list(variance)
+    assert dawid_sebastiani_score(*mixed) == pytest.approx(expected, rel=1e-5)
+    # With mean^2 + variance in float64 nothing of the variance would be left.
     found = dawid_sebastiani_score([1e9 + 0.25], [1e9], [0.0625])
     assert found == pytest.approx(1 + np.log(0.0625), rel=1e-12)
-
-
-def test_weights_of_the_score():
-    y, moments = forecasts(40, 2, 1)
-    weight = np.random.default_rng(0).integers(0, 3, 40)
+    weight = np.random.default_rng(0).integers(0, 3, 50)
     assert set(weight) == {0, 1, 2}
-    one = dawid_sebastiani_score(y, *moments.T, sample_weight=weight)
-    assert dawid_sebastiani_score(y, *moments.T, sample_weight=7.0 * weight) == pytest.approx(one)
-    rows = np.repeat(np.arange(40), weight)
+    one, scaled = (
+        dawid_sebastiani_score(y, mean, variance, sample_weight=c * weight) for c in (1, 7.0)
+    )
+    assert scaled == pytest.approx(one)
+    rows = np.repeat(np.arange(50), weight)
     assert dawid_sebastiani_score(y[rows], *moments[rows].T) == pytest.approx(one, rel=1e-12)
 
 
@@ -99,16 +93,15 @@ def test_golden_variance_map():
     """
     golden = {row["quantity"]: row["value"] for row in golden_rows("gauss200")}
     data = np.load(GOLDEN / "gauss200.npz")
-    mean, variance, y = data["mu"], data["var"], data["y"]
+    moments, y = np.column_stack([data["mu"], data["var"]]), data["y"]
     w, b = golden["platt_variance_[w,b]_unconstrained_sign"]
-    assert b < 0 < b + 0.01 * w and variance.min() > 0.01
-    moved = VarianceScaling().fit(np.column_stack([mean, variance - 0.01]), y)
+    assert b < 0 < b + 0.01 * w and moments[:, 1].min() > 0.01
+    moved = VarianceScaling().fit(moments - [0, 0.01], y)
     assert moved.coef_ == pytest.approx(w, abs=1e-5)
     assert moved.intercept_ - 0.01 * moved.coef_ == pytest.approx(b, abs=1e-5)
     optimum = golden["platt_variance_dss_opt_unconstrained"]
     assert moved.loss_after_ == pytest.approx(optimum, abs=1e-9)
     # Here b is bound to 0, and the map of one parameter is the best.
-    moments = np.column_stack([mean, variance])
     for scaling in (VarianceScaling(), VarianceScaling(fit_intercept=False)):
         scaling.fit(moments, y)
         assert scaling.coef_ == pytest.approx(golden["scale_only_w"], abs=1e-5)
@@ -119,9 +112,9 @@ def test_golden_variance_map():
 @pytest.mark.parametrize(
     ("slope", "intercept"), [(2.0, 1.0), (0.3, 0.02), (1.0, 0.0), (0.0, 4.0), (5.0, -0.0), (0.1, 9)]
 )
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_optimum(slope, intercept, seed):
-    """No worse than a general optimiser from ten starts; scale exact; gradient zero or outward."""
+    """No worse than an optimiser from ten starts; gradient zero or outward; the units cancel."""
     y, moments = forecasts(300, slope, intercept, seed=seed)
     squared, variance = (y - moments[:, 0]) ** 2, moments[:, 1]
 
@@ -144,6 +137,9 @@ def test_optimum(slope, intercept, seed):
     assert value <= min(others) + 1e-10
     assert np.all(np.where(found > 0, np.abs(gradient) * np.maximum(found, 1), -gradient) < 1e-8)
     assert standardised(y, scaling.transform(moments)) == pytest.approx(1, abs=1e-12)
+    other = VarianceScaling().fit(moments * [1e-3, 1e-6], 1e-3 * y)
+    assert other.coef_ == pytest.approx(scaling.coef_, rel=1e-7, abs=1e-12)
+    assert 1e6 * other.intercept_ == pytest.approx(scaling.intercept_, rel=1e-7, abs=1e-12)
 
 
 def test_boundaries_are_reached():
@@ -179,15 +175,7 @@ def test_the_lowest_of_several_optima(variance, squared):
     assert grid.min() - 1e-3 < scaling.loss_after_ <= grid.min() + 1e-12
 
 
-def test_units_cancel():
-    y, moments = forecasts(200, 2, 1)
-    one = VarianceScaling().fit(moments, y)
-    two = VarianceScaling().fit(moments * [1e-3, 1e-6], 1e-3 * y)
-    assert two.coef_ == pytest.approx(one.coef_, rel=1e-9)
-    assert two.intercept_ == pytest.approx(1e-6 * one.intercept_, rel=1e-9)
-
-
-def test_edges_of_the_map():
+def test_edges_of_the_map(monkeypatch):
     constant = np.column_stack([np.zeros(5), np.full(5, 0.1)])
     scaling = VarianceScaling().fit(constant, np.arange(5.0))
     assert (scaling.coef_, scaling.intercept_) == (pytest.approx(60), 0)
@@ -198,24 +186,26 @@ def test_edges_of_the_map():
     assert (perfect.coef_, perfect.intercept_, perfect.converged_) == (1, 0, False)
     # A variance of zero has a score of infinity, so it is refused; but the map has a value there.
     np.testing.assert_array_equal(one.transform([[3.0, 0.0]]), [[3.0, 0.0]])
+    with pytest.raises(ValueError, match="must not be negative, but row 0 holds -1"):
+        one.transform([[0.0, -1.0]])
     y, moments = forecasts(50, 2, 1)
     single = VarianceScaling().fit(moments.astype(np.float32), y.astype(np.float32))
     assert single.coef_ == pytest.approx(VarianceScaling().fit(moments, y).coef_, rel=1e-4)
-
-
-def test_too_few_iterations_are_reported(monkeypatch):
+    mean, std = single.predict(moments, return_std=True)
+    np.testing.assert_allclose(
+        np.column_stack([mean, std**2]), single.transform(moments), rtol=1e-12
+    )
+    np.testing.assert_array_equal(mean, single.predict(moments))
     monkeypatch.setattr("skcalib.regression.scaling.MAX_ITER", 1)
-    y, moments = forecasts(50, 2, 1)
     with pytest.warns(ConvergenceWarning, match="no optimum was reached in 1 iterations"):
-        scaling = VarianceScaling().fit(moments, y)
-    assert not scaling.converged_ and scaling.loss_after_ < scaling.loss_before_
+        short = VarianceScaling().fit(moments, y)
+    assert not short.converged_ and short.loss_after_ < short.loss_before_
 
 
 @pytest.mark.parametrize(
     ("moments", "y", "message"),
     [
-        ([[0, 1], [0, 0]], [1, 2], "y_var, the second column of mean_and_var, must be positive"),
-        ([[0, 1], [0, -2]], [1, 2], "must be positive, but row 1 holds -2"),
+        ([[0, 1], [0, -2]], [1, 2], "y_var, the second column of mean_and_var, .* row 1 holds -2"),
         ([[0, 1], [0, np.nan]], [1, 2], "y_var contains NaN"),
         ([[np.inf, 1], [0, 1]], [1, 2], "y_mean contains infinity"),
         ([[0, 1], [0, 1]], [1, np.nan], "y contains NaN"),
@@ -231,39 +221,27 @@ def test_errors_of_the_map(moments, y, message):
         VarianceScaling().fit(moments, y)
 
 
-def test_predictions_of_the_map():
-    y, moments = forecasts(50, 2, 1)
-    scaling = VarianceScaling()
-    out = scaling.fit_transform(moments, y)
-    mean, std = scaling.predict(moments, return_std=True)
-    np.testing.assert_allclose(np.column_stack([mean, std**2]), out, rtol=1e-12)
-    np.testing.assert_array_equal(mean, scaling.predict(moments))
-    with pytest.raises(ValueError, match="must not be negative, but row 0 holds -1"):
-        scaling.transform([[0.0, -1.0]])
-
-
 # --- the reliability ------------------------------------------------------------------------------
 
 
 def test_improvement_is_the_difference_of_two_scores():
     rng = np.random.default_rng(0)
-    variance, weight = rng.uniform(0.5, 2, 300), rng.uniform(0.5, 2, 300)
+    variance, weight = rng.uniform(0.5, 2, (2, 300))
     y = rng.normal(1, np.sqrt(3 * variance))
-    before = np.column_stack([np.zeros(300), variance])
+    before, given = np.column_stack([np.zeros(300), variance]), {"sample_weight": weight}
     scaling = VarianceScaling().fit(before, y, weight)
-    gain = dawid_sebastiani_improvement(y, before, scaling, sample_weight=weight)
+    gain = dawid_sebastiani_improvement(y, before, scaling, **given)
     after = scaling.transform(before)
-    scores = [dawid_sebastiani_score(y, *one.T, sample_weight=weight) for one in (before, after)]
+    scores = [dawid_sebastiani_score(y, *one.T, **given) for one in (before, after)]
     assert (gain.loss_before, gain.loss_after) == pytest.approx(scores, rel=1e-12)
     assert gain.estimate == pytest.approx(scores[0] - scores[1], rel=1e-12)
     assert gain.injective == scaling.injective_
-    by_arrays = dawid_sebastiani_improvement(y, before, after, sample_weight=weight)
+    by_arrays = dawid_sebastiani_improvement(y, before, after, **given)
     assert by_arrays.injective is None and by_arrays.estimate == gain.estimate
-    other_unit = dawid_sebastiani_improvement(
-        1000 * y, before * [1000, 1e6], after * [1000, 1e6], sample_weight=weight
-    )
-    assert other_unit.estimate == pytest.approx(gain.estimate, rel=1e-9)
-    assert other_unit.pvalue == pytest.approx(gain.pvalue, rel=1e-6)
+    units = [1000, 1e6]
+    other = dawid_sebastiani_improvement(1000 * y, before * units, after * units, **given)
+    assert other.estimate == pytest.approx(gain.estimate, rel=1e-9)
+    assert other.pvalue == pytest.approx(gain.pvalue, rel=1e-6)
 
 
 def test_coverage_of_improvements():
@@ -302,8 +280,7 @@ def test_reliability_of_weights_ties_and_single_samples():
     weight = np.random.default_rng(0).integers(0, 2, 200)
     one = variance_reliability(y, *moments.T, sample_weight=3.0 * weight)
     two = variance_reliability(y[weight > 0], *moments[weight > 0].T)
-    np.testing.assert_allclose(one.ratio, two.ratio)
-    np.testing.assert_allclose(one.high, two.high)
+    np.testing.assert_allclose([one.ratio, one.high], [two.ratio, two.high])
     tied = variance_reliability([1, 2, 3], [0, 0, 0], [1, 1, 1])
     assert tied.n_samples.tolist() == [3] and tied.overall_low == tied.low[0]
     alone = variance_reliability([1.0], [0.0], [2.0])
@@ -335,34 +312,27 @@ def wave():
     return X[:150], y[:150], X[150:], y[150:]
 
 
-def test_recalibrated_process(wave):
-    X, y, X_new, y_new = wave
-    process = GaussianProcessRegressor(RBF(1.0) + WhiteKernel(0.05), optimizer=None)
-    model = RecalibratedRegressorCV(process).fit(X, y)
-    raw, recalibrated = (m.predict(X_new, return_std=True) for m in (model.estimator_, model))
-    np.testing.assert_array_equal(raw[0], recalibrated[0])
-    np.testing.assert_array_equal(model.predict(X_new), raw[0])
-    before, after = (dawid_sebastiani_score(y_new, m, s**2) for m, s in (raw, recalibrated))
-    assert after < before - 1
-    assert standardised(y_new, np.column_stack([raw[0], raw[1] ** 2])) > 3
-    moments = np.column_stack([recalibrated[0], recalibrated[1] ** 2])
-    assert standardised(y_new, moments) == pytest.approx(1, abs=0.3)
-    assert model.score(X_new, y_new) == model.estimator_.score(X_new, y_new)
+def out_of_fold(cv, X, y, weight=None):
+    """Means and variances of ridges fitted to the other folds, by hand."""
+    moments = np.empty((len(y), 2))
+    for train, test in cv.split(X):
+        given = None if weight is None else weight[train]
+        ridge = BayesianRidge().fit(X[train], y[train], given)
+        mean, std = ridge.predict(X[test], return_std=True)
+        moments[test] = np.column_stack([mean, std**2])
+    return moments
 
 
 def test_forecasts_are_out_of_fold(wave):
     """The recalibrator sees what folds fitted by hand forecast for the rows that they left out."""
     X, y, *_ = wave
     cv = KFold(4, shuffle=True, random_state=0)
-    model = RecalibratedRegressorCV(BayesianRidge(), cv=cv).fit(X, y)
-    moments = np.empty((len(y), 2))
-    for train, test in cv.split(X):
-        mean, std = BayesianRidge().fit(X[train], y[train]).predict(X[test], return_std=True)
-        moments[test] = np.column_stack([mean, std**2])
-    expected = VarianceScaling().fit(moments, y)
+    model = RecalibratedRegressorCV(cv=cv).fit(X, y)
+    with joblib.parallel_config("threading"):
+        jobs = RecalibratedRegressorCV(cv=cv, n_jobs=2).fit(X, y)
+    expected = VarianceScaling().fit(out_of_fold(cv, X, y), y)
     assert model.recalibrator_.coef_ == pytest.approx(expected.coef_, rel=1e-9)
     assert model.recalibrator_.intercept_ == pytest.approx(expected.intercept_, rel=1e-9)
-    jobs = RecalibratedRegressorCV(BayesianRidge(), cv=cv, n_jobs=2).fit(X, y)
     assert jobs.recalibrator_.loss_after_ == model.recalibrator_.loss_after_
 
 
@@ -380,44 +350,31 @@ def test_frozen_and_fitted_regressors(wave):
         RecalibratedRegressorCV(ridge).fit(X, y)
 
 
-@pytest.mark.parametrize(
-    "cv", [TimeSeriesSplit(3), RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)]
-)
-def test_partial_and_repeated_splitters(wave, cv):
-    X, y, X_new, _ = wave
-    weight = np.random.default_rng(0).random(len(y))
-    model = RecalibratedRegressorCV(cv=cv).fit(X, y, sample_weight=weight)
-    assert np.all(model.predict(X_new, return_std=True)[1] > 0)
-
-
 def test_weights_and_groups(wave):
     X, y, *_ = wave
     rng = np.random.default_rng(0)
     weight, groups = rng.random(len(y)), rng.integers(6, size=len(y))
-    plain = RecalibratedRegressorCV(cv=3).fit(X, y, sample_weight=weight)
-    unweighted = RecalibratedRegressorCV(cv=3).fit(X, y)
-    assert plain.recalibrator_.loss_after_ != unweighted.recalibrator_.loss_after_
-    moments, folds = np.empty((len(y), 2)), KFold(3)
-    for train, test in folds.split(X):
-        ridge = BayesianRidge().fit(X[train], y[train], sample_weight=weight[train])
-        mean, std = ridge.predict(X[test], return_std=True)
-        moments[test] = np.column_stack([mean, std**2])
-    by_hand = VarianceScaling().fit(moments, y, weight)
-    assert plain.recalibrator_.loss_after_ == pytest.approx(by_hand.loss_after_, rel=1e-12)
-    grouped = RecalibratedRegressorCV(cv=GroupKFold(3)).fit(X, y, groups=groups)
+
+    def loss(estimator=None, cv=3, **given):
+        return (
+            RecalibratedRegressorCV(estimator, cv=cv).fit(X, y, **given).recalibrator_.loss_after_
+        )
+
+    by_weight, unweighted = {"sample_weight": weight}, loss()
+    plain, grouped = loss(**by_weight), loss(cv=GroupKFold(3), groups=groups)
+    for cv in (TimeSeriesSplit(3), RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)):
+        assert np.isfinite(loss(cv=cv, **by_weight))  # partial folds, and repeated ones
+    by_hand = VarianceScaling().fit(out_of_fold(KFold(3), X, y, weight), y, weight)
+    assert plain == pytest.approx(by_hand.loss_after_, rel=1e-12)
+    assert plain != unweighted != grouped
     with sklearn.config_context(enable_metadata_routing=True):
         asked = BayesianRidge().set_fit_request(sample_weight=True)
-        for estimator in (asked, None):
-            routed = RecalibratedRegressorCV(estimator, cv=3).fit(X, y, sample_weight=weight)
-            assert routed.recalibrator_.loss_after_ == plain.recalibrator_.loss_after_
-        by_group = RecalibratedRegressorCV(cv=GroupKFold(3)).fit(X, y, groups=groups)
-    assert by_group.recalibrator_.loss_after_ == grouped.recalibrator_.loss_after_
-    assert grouped.recalibrator_.loss_after_ != unweighted.recalibrator_.loss_after_
+        assert loss(asked, **by_weight) == loss(**by_weight) == plain
+        assert loss(cv=GroupKFold(3), groups=groups) == grouped
     process = GaussianProcessRegressor(RBF(1.0) + WhiteKernel(0.1), optimizer=None)
     with pytest.warns(UserWarning, match="takes no sample_weight: .* recalibrator only"):
-        model = RecalibratedRegressorCV(process, cv=3).fit(X, y, sample_weight=weight)
-    unweighted = RecalibratedRegressorCV(process, cv=3).fit(X, y)
-    assert model.recalibrator_.loss_after_ != unweighted.recalibrator_.loss_after_
+        found = loss(process, **by_weight)
+    assert found != loss(process)
 
 
 class Doubling(BaseEstimator):
@@ -432,7 +389,8 @@ class Doubling(BaseEstimator):
 
 
 def test_other_recalibrators(wave):
-    X, y, X_new, _ = wave
+    """The mean and the score are those of the regressor where the recalibrator moves no mean."""
+    X, y, X_new, y_new = wave
     model = RecalibratedRegressorCV(BayesianRidge(), Doubling()).fit(X, y)
     mean, std = model.estimator_.predict(X_new, return_std=True)
     found = model.predict(X_new, return_std=True)
@@ -442,6 +400,15 @@ def test_other_recalibrators(wave):
     scale_only = VarianceScaling(fit_intercept=False)
     model = RecalibratedRegressorCV(recalibrator=scale_only).fit(X, y)
     assert model.recalibrator_.intercept_ == 0 and not hasattr(scale_only, "coef_")
+    # Noise that the process does not expect: out of sample its variance is repaired.
+    process = GaussianProcessRegressor(RBF(1.0) + WhiteKernel(0.05), optimizer=None)
+    model = RecalibratedRegressorCV(process).fit(X, y)
+    raw, after = (np.array(m.predict(X_new, return_std=True)) for m in (model.estimator_, model))
+    np.testing.assert_array_equal(raw[0], after[0])
+    assert standardised(y_new, np.column_stack([raw[0], raw[1] ** 2])) > 3
+    moments = np.column_stack([after[0], after[1] ** 2])
+    assert standardised(y_new, moments) == pytest.approx(1, abs=0.3)
+    assert model.score(X_new, y_new) == model.estimator_.score(X_new, y_new)
 
 
 class ZeroSpread(RegressorMixin, BaseEstimator):
@@ -455,22 +422,13 @@ class ZeroSpread(RegressorMixin, BaseEstimator):
 
 def test_errors_of_the_regressor(wave):
     X, y, *_ = wave
-    with pytest.raises(ValueError, match=r"needs a regressor with predict\(X, return_std=True\)"):
-        RecalibratedRegressorCV(LinearRegression()).fit(X, y)
-    with pytest.raises(ValueError, match="the target y is None"):
-        RecalibratedRegressorCV().fit(X, None)
-    with pytest.raises(ValueError, match="y_var.* must be positive.*Give the regressor a noise"):
-        RecalibratedRegressorCV(ZeroSpread()).fit(X, y)
-
-
-def test_refitted_models_recalibrate_honestly():
-    """Thirty samples, twenty features: out of fold the variance is too small, and is repaired."""
-    X, y = make_regression(230, 20, n_informative=20, noise=50, random_state=0)
-    model = RecalibratedRegressorCV(BayesianRidge(), cv=KFold(10)).fit(X[:30], y[:30])
-    mean, std = model.predict(X[30:], return_std=True)
-    raw = model.estimator_.predict(X[30:], return_std=True)[1]
-    before, after = (dawid_sebastiani_score(y[30:], mean, s**2) for s in (raw, std))
-    assert after < before
+    for regressor, target, message in (
+        (LinearRegression(), y, r"needs a regressor with predict\(X, return_std=True\)"),
+        (None, None, "the target y is None"),
+        (ZeroSpread(), y, "y_var.* must be positive.*Give the regressor a noise"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            RecalibratedRegressorCV(regressor).fit(X, target)
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from skcalib import ReliabilityDisplay
+from skcalib.displays._curves import SplinedCurve
 from skcalib.problem import Problem
 from skcalib.smoothers import SplineSmoother
 from skcalib.smoothers.spline import SplineBasis, _firth
@@ -34,9 +35,6 @@ def bent(rng, n):
 def rare(rng, n):
     c = rng.beta(1, 17, n)
     return 13 * c / (1 - c + 13 * c), c
-
-
-# The curve
 
 
 def test_basis_is_harrells():
@@ -89,9 +87,6 @@ def test_knots_follow_the_labels():
     assert len(few._model.knots_) <= 3
 
 
-# The interval
-
-
 @pytest.mark.parametrize(
     ("world", "n"), [(tempered, 30), (tempered, 600), (bent, 600), (rare, 150), (rare, 2000)]
 )
@@ -111,34 +106,23 @@ def test_interval_covers_a_smooth_curve(world, n):
 
 
 def test_interval_holds_the_curve_and_widens_with_the_level():
-    rng = np.random.default_rng(0)
-    p, c = tempered(rng, 300)
-    fitted = fit(p, rng.random(300) < c)
-    at = pairs(np.linspace(0, 1, 21))
-    curve = fitted.predict(at)[:, 1]
-    low, high = fitted.interval(at, 0.5)
-    wider = fitted.interval(at, 0.99)
-    assert np.all((wider[0] <= low) & (low <= curve) & (curve <= high) & (high <= wider[1]))
-    narrow = fit(np.tile(p, 4), np.tile(rng.random(300) < c, 4)).interval(at, 0.5)
-    assert np.mean(narrow[1] - narrow[0]) < 0.7 * np.mean(high - low)
-
-
-def test_unequal_weights_widen_the_interval():
+    """And with unequal weights; it narrows with the samples."""
     rng = np.random.default_rng(0)
     p, c = tempered(rng, 800)
-    y = rng.random(800) < c
+    y, at = rng.random(800) < c, pairs(np.linspace(0, 1, 21))
+    fitted = fit(p, y)
+    (low, high), wider = fitted.interval(at, 0.5), fitted.interval(at, 0.99)
+    curve = fitted.predict(at)[:, 1]
+    assert np.all((wider[0] <= low) & (low <= curve) & (curve <= high) & (high <= wider[1]))
+
+    def width(*data):
+        return np.mean(np.diff(fit(*data, n_knots=3).interval(pairs([0.2, 0.5, 0.8])), axis=0))
+
     weight = np.where(np.arange(800) % 2, 1.0, 1e-6)  # half of the samples hardly count
-    at = pairs([0.2, 0.5, 0.8])
-
-    def width(*args):
-        low, high = fit(*args, n_knots=3).interval(at)
-        return np.mean(high - low)
-
     assert_allclose(width(p, y, weight), width(p[1::2], y[1::2]), rtol=0.02)
     assert width(p, y, weight) > 1.3 * width(p, y)
+    assert width(np.tile(p, 4), np.tile(y, 4)) < 0.7 * width(p, y)
 
-
-# Where data are few
 
 rng = np.random.default_rng(0)
 grid = np.linspace(0.01, 0.99, 200)
@@ -171,31 +155,21 @@ def test_degenerate_input_gives_finite_curves(case, weighted):
     assert np.all((low >= 0) & (low <= curve) & (curve <= high) & (high <= 1))
 
 
-def test_separated_labels_get_a_monotone_curve():
+def test_separated_labels_get_a_monotone_curve_and_one_class_leaves_doubt():
+    """With no event among 30 the upper limit is above the 3 / 30 of the rule of three."""
     curve = curve_of(fit(grid, grid > 0.5), grid)
     assert np.all(np.diff(curve) > 0) and curve[0] < 0.02 and curve[-1] > 0.98
     assert np.all(np.diff(curve_of(fit(grid, grid < 0.5), grid)) < 0)
-
-
-def test_labels_of_one_class_leave_doubt():
-    """With no event among 30 the upper limit is above the 3 / 30 of the rule of three."""
-    p = np.full(30, 0.2)
-    low, high = fit(p, np.zeros(30)).interval(pairs([0.2]))
+    low, high = fit(np.full(30, 0.2), np.zeros(30)).interval(pairs([0.2]))
     assert low[0] < 0.01 and 0.1 < high[0] < 0.3
 
 
-@pytest.mark.parametrize("n_knots", [2, 6, 2.5, True, "many", None])
-def test_refusals(n_knots):
-    with pytest.raises(ValueError, match="n_knots must be 'auto', 3, 4 or 5, got"):
-        fit([0.1, 0.2], [0, 1], n_knots=n_knots)
-
-
-def test_three_columns_are_refused():
+def test_refusals():
+    for n_knots in (2, 6):
+        with pytest.raises(ValueError, match="n_knots must be 'auto', 3, 4 or 5, got"):
+            fit([0.1, 0.2], [0, 1], n_knots=n_knots)
     with pytest.raises(ValueError, match="SplineSmoother needs a problem of two columns"):
         SplineSmoother().fit(np.full((6, 3), 1 / 3), np.eye(3)[[0, 1, 2, 0, 1, 2]])
-
-
-# In a reliability diagram
 
 
 def test_smooth_curve_and_band_of_a_display():
@@ -207,17 +181,12 @@ def test_smooth_curve_and_band_of_a_display():
     assert display.band == "confidence" and curve.joined
     assert_allclose(curve.prob_true, curve_of(fitted, curve.prob_pred))
     assert_allclose([curve.low, curve.high], fitted.interval(pairs(curve.prob_pred)))
-    weighted = ReliabilityDisplay.from_predictions(
-        y, p, strategy=SplineSmoother(3), sample_weight=rng.uniform(0.1, 2, 500), band="consistency"
-    ).curves[0]
-    assert (
-        np.mean((weighted.low <= weighted.prob_pred) & (weighted.prob_pred <= weighted.high)) > 0.9
-    )
+    options = {"strategy": SplineSmoother(3), "sample_weight": rng.uniform(0.1, 2, 500)}
+    (one,) = ReliabilityDisplay.from_predictions(y, p, band="consistency", **options).curves
+    assert np.mean((one.low <= one.prob_pred) & (one.prob_pred <= one.high)) > 0.9
 
 
 def test_refits_of_many_scores_are_grouped_without_harm():
-    from skcalib.displays._curves import SplinedCurve
-
     rng = np.random.default_rng(0)
     p, c = bent(rng, 5000)
     y = (rng.random(5000) < c) * 1.0

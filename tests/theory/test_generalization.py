@@ -20,13 +20,13 @@ from sklearn.tree import DecisionTreeClassifier
 
 from skcalib import ece_generalization_bound, evaluate_supersample, optimal_n_bins
 
-# --- the formulas ---------------------------------------------------------------------------------
-
 
 def test_bounds_are_the_formulas():
     n, B, L, e, f, d, c = 5000, 12, 1.4, 3.0, 7.0, 1 / 12, 2.5
+    given = {"lipschitz": L, "ecmi": e, "fcmi": f, "radius": d, "log_covering_number": c}
     ece = sqrt(8 * (e + B * log(2)) / n)
     learned = sqrt(2 * (f + B * log(2)) / n)
+    entropy = (2 + L) * d + sqrt(8 * B * log(2 * np.exp(c)) / n)
     cases = {
         ("ece", "uniform"): ece,
         ("ece", "quantile"): ece,
@@ -34,28 +34,20 @@ def test_bounds_are_the_formulas():
         ("tce", "quantile"): (1 + L) / B + (1 + L) * learned + ece,
         ("recalibrated_fresh", "uniform"): sqrt(2 * B * log(2) / (n - B)) + 2 * B / (n - B),
         ("recalibrated_reused", "uniform"): 2 * learned,
-        ("metric_entropy", "uniform"): (1 + L) / B
-        + (2 + L) * d
-        + sqrt(8 * B * log(2 * np.exp(c)) / n),
+        ("metric_entropy", "uniform"): (1 + L) / B + entropy,
     }
     for (bound, strategy), value in cases.items():
-        result = ece_generalization_bound(
-            n,
-            B,
-            bound=bound,
-            strategy=strategy,
-            lipschitz=L,
-            ecmi=e,
-            fcmi=f,
-            radius=d,
-            log_covering_number=c,
-        )
-        assert result == pytest.approx(value, rel=1e-13)
+        found = ece_generalization_bound(n, B, bound=bound, strategy=strategy, **given)
+        assert found == pytest.approx(value, rel=1e-13)
     for bound in ("ece", "tce"):  # the same formula with the information of residuals
         arguments = {"bound": bound, "strategy": "quantile", "fcmi": f}
         assert ece_generalization_bound(n, B, residual_cmi=e, **arguments) == (
             ece_generalization_bound(n, B, ecmi=e, **arguments)
         )
+    for n_bins in range(1, 51):  # the largest radius is allowed
+        arguments = {"bound": "metric_entropy", "radius": 1 / n_bins, "lipschitz": 0}
+        found = ece_generalization_bound(100, n_bins, **arguments)
+        assert found == pytest.approx(3 / n_bins + sqrt(8 * n_bins * log(2) / 100), rel=1e-13)
 
 
 @pytest.mark.parametrize(
@@ -75,14 +67,6 @@ def test_bound_refusals(keywords, message):
         ece_generalization_bound(**{"n_samples": 100, "n_bins": 10, **keywords})
 
 
-def test_the_largest_radius_is_allowed():
-    for n_bins in range(1, 51):
-        found = ece_generalization_bound(
-            100, n_bins, bound="metric_entropy", radius=1 / n_bins, lipschitz=0
-        )
-        assert found == pytest.approx(3 / n_bins + sqrt(8 * n_bins * log(2) / 100), rel=1e-13)
-
-
 def test_fresh_histogram_binning_obeys_its_bound():
     """The calibration error of binned frequencies, with the cell probabilities known."""
     rng, n, B = np.random.default_rng(0), 100, 15
@@ -99,9 +83,6 @@ def test_fresh_histogram_binning_obeys_its_bound():
     assert max(errors) < bound
 
 
-# --- refits ---------------------------------------------------------------------------------------
-
-
 def make_data(n_samples, seed=0, n_features=3):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_samples, n_features))
@@ -110,11 +91,15 @@ def make_data(n_samples, seed=0, n_features=3):
     return X, y
 
 
+def refits(X, y, estimator=None, **options):
+    """The result for logistic regression, or another classifier, with a seed."""
+    estimator = LogisticRegression() if estimator is None else estimator
+    return evaluate_supersample(estimator, X, y, **{"random_state": 0, **options})
+
+
 def test_arrays_belong_together():
     X, y = make_data(120)
-    result = evaluate_supersample(
-        LogisticRegression(), X, y, n_supersamples=3, n_draws=4, n_pairs=50, random_state=0
-    )
+    result = refits(X, y, n_supersamples=3, n_draws=4, n_pairs=50)
     assert result.n_bins == optimal_n_bins(50, strategy="quantile")
     assert result.train_error.shape == result.test_error.shape == result.gap.shape == (3, 4)
     assert result.selection.shape == (3, 4, 50) and result.rows.shape == (3, 50, 2)
@@ -143,7 +128,7 @@ def test_the_result_does_not_depend_on_n_jobs(strategy):
     forest = DecisionTreeClassifier(splitter="random", max_features=1)  # its random_state is open
     arguments = {"n_supersamples": 2, "n_draws": 3, "strategy": strategy, "random_state": 3}
     one, two, other = (
-        evaluate_supersample(forest, X, y, **{**arguments, **changes})
+        refits(X, y, forest, **arguments | changes)
         for changes in ({}, {"n_jobs": 2}, {"random_state": 4})
     )
     assert forest.random_state is None and not hasattr(forest, "tree_")
@@ -163,24 +148,17 @@ def test_open_seeds_differ_between_refits_and_fixed_ones_stay():
             return super().fit(X, y)
 
     for state in (None, 7):
-        evaluate_supersample(
-            make_pipeline(StandardScaler(), Spy(random_state=state)),
-            X,
-            y,
-            n_supersamples=1,
-            n_draws=3,
-            random_state=0,
-        )
+        spy = make_pipeline(StandardScaler(), Spy(random_state=state))
+        refits(X, y, spy, n_supersamples=1, n_draws=3)
     assert len(set(states[:3])) == 3 and states[3:] == [7, 7, 7]
 
 
 def test_a_tree_remembers_and_a_frozen_classifier_does_not():
-    X, y = make_data(600)
-    tree = evaluate_supersample(DecisionTreeClassifier(), X, y, n_draws=8, random_state=0)
+    X, y = make_data(300)
+    tree = refits(X, y, DecisionTreeClassifier(), n_draws=8)
     assert tree.train_error.max() == 0 and tree.test_error.min() > 0.1
     assert tree.fcmi.estimate == pytest.approx(log(8))  # all draws differ: the ceiling
-    frozen = FrozenEstimator(LogisticRegression().fit(*make_data(600, seed=1)))
-    same = evaluate_supersample(frozen, X, y, n_draws=8, random_state=0)
+    same = refits(X, y, FrozenEstimator(LogisticRegression().fit(*make_data(300, 1))), n_draws=8)
     assert same.fcmi.estimate == same.residual_cmi.estimate == 0
     # The number |gap| depends on U even so: U says which rows are compared.
     assert same.ecmi.estimate == pytest.approx(log(8))
@@ -188,8 +166,9 @@ def test_a_tree_remembers_and_a_frozen_classifier_does_not():
 
 
 def test_information_is_shown_with_its_limits():
+    """One draw tells nothing."""
     X, y = make_data(100)
-    result = evaluate_supersample(LogisticRegression(), X, y, n_draws=6, random_state=0)
+    result = refits(X, y, n_draws=6)
     for information in (result.ecmi, result.residual_cmi, result.fcmi):
         assert information.ceiling == log(6)
         assert information.maximum == pytest.approx(50 * log(2))
@@ -197,33 +176,27 @@ def test_information_is_shown_with_its_limits():
         assert "cannot exceed ln k" in information.note and "not an upper bound" in information.note
     assert result.residual_cmi == result.fcmi  # two classes: the label tells one from the other
     assert set(asdict(result.ecmi)) == {"estimate", "ceiling", "maximum", "note"}
+    result = refits(X, y, n_draws=1)
+    assert len(repr(result)) < 350
+    for information in (result.ecmi, result.residual_cmi, result.fcmi):
+        assert information.estimate == information.ceiling == 0
 
 
 def test_information_of_a_known_channel():
     """The prior of one pair: a constant classifier that tells how many ones it was trained on."""
-    X, y = np.zeros((2, 1)), np.array([0, 1])
-    X, y = np.repeat(X, 40, axis=0), np.repeat(y, 40)
-    result = evaluate_supersample(
-        DummyClassifier(strategy="prior"), X, y, n_supersamples=1, n_draws=200, random_state=0
-    )
-    counts = np.unique(result.forecast[0, :, 0, 0], return_counts=True)[1] / 200
+    X, y = np.zeros((80, 1)), np.repeat([0, 1], 40)
+    prior, options = DummyClassifier(strategy="prior"), {"n_supersamples": 1, "n_draws": 120}
+    result = refits(X, y, prior, **options)
+    counts = np.unique(result.forecast[0, :, 0, 0], return_counts=True)[1] / 120
     assert result.fcmi.estimate == pytest.approx(-np.sum(counts * np.log(counts)))
     assert result.fcmi.estimate < 0.6 * result.fcmi.ceiling
     # With one bin the gap is the difference of two shares of ones, which add up to a known number.
-    one_bin = evaluate_supersample(
-        DummyClassifier(strategy="prior"),
-        X,
-        y,
-        n_supersamples=1,
-        n_draws=200,
-        n_bins=1,
-        random_state=0,
-    )
+    one_bin = refits(X, y, prior, n_bins=1, **options)
     labels = y[one_bin.rows[0]]
     ones = np.array([labels[np.arange(40), u].sum() for u in one_bin.selection[0]])
     gap = np.abs(labels.sum() - 2 * ones)
     np.testing.assert_allclose(40 * np.abs(one_bin.gap[0]), gap, atol=1e-9)
-    share = np.unique(gap, return_counts=True)[1] / 200
+    share = np.unique(gap, return_counts=True)[1] / 120
     assert one_bin.ecmi.estimate == pytest.approx(-np.sum(share * np.log(share)))
     assert 0 < one_bin.ecmi.estimate < one_bin.fcmi.estimate  # the sign of the difference is lost
 
@@ -246,7 +219,7 @@ def test_the_number_alone_carries_no_bound():
     X, _ = make_data(1000)
     y = np.arange(1000) % 2
     X[:, 0] = y
-    result = evaluate_supersample(Contrary(), X, y, n_supersamples=2, n_draws=6, n_bins=4)
+    result = refits(X, y, Contrary(), n_supersamples=2, n_draws=6, n_bins=4)
     assert np.all(result.train_error == 0) and np.all(result.test_error == 1)
     assert result.ecmi.estimate == 0
     assert result.residual_cmi.estimate == pytest.approx(log(6))
@@ -258,10 +231,7 @@ def test_the_number_alone_carries_no_bound():
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
 def test_the_gap_is_within_the_bound(strategy):
     """With the information of a deterministic classifier at its maximum, and as estimated."""
-    X, y = make_data(4000)
-    result = evaluate_supersample(
-        LogisticRegression(), X, y, n_pairs=400, n_draws=5, strategy=strategy, random_state=0
-    )
+    result = refits(*make_data(4000), n_pairs=400, n_draws=5, strategy=strategy)
     gap = np.abs(result.gap).mean()
     assert 0 < gap < ece_generalization_bound(400, result.n_bins, strategy=strategy)
 
@@ -270,21 +240,19 @@ def test_more_than_two_classes_are_top_label():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 4))
     y = np.array(["a", "b", "c"])[X[:, :3].argmax(axis=1)]
-    result = evaluate_supersample(LogisticRegression(), X, y, n_draws=3, random_state=0)
+    result = refits(X, y, n_draws=3)
     assert result.forecast.min() >= 1 / 3 and set(np.unique(result.target)) == {0.0, 1.0}
-    accuracy = result.target.mean(axis=(2, 3))
-    assert accuracy.min() > 0.8
+    assert result.target.mean(axis=(2, 3)).min() > 0.8  # the accuracy
     assert result.fcmi.estimate <= result.residual_cmi.estimate + 1e-12
     with pytest.raises(ValueError, match="pos_label is for binary problems"):
-        evaluate_supersample(LogisticRegression(), X, y, pos_label="a")
+        refits(X, y, pos_label="a")
 
 
 def test_inputs_of_many_kinds():
     X, y = make_data(60)
     names = np.array(["no", "yes"])[y]
-    arguments = {"n_supersamples": 2, "n_draws": 2, "random_state": 0}
-    plain = evaluate_supersample(LogisticRegression(), X, y, **arguments)
-    before = X.copy()
+    few = {"n_supersamples": 2, "n_draws": 2}
+    plain, before = refits(X, y, **few), X.copy()
     for features, labels in (
         (pd.DataFrame(X), pd.Series(names)),
         (pl.DataFrame(X), pl.Series(names)),
@@ -292,37 +260,25 @@ def test_inputs_of_many_kinds():
         (X.tolist(), names.tolist()),
         (X, y.astype(bool)),
     ):
-        other = evaluate_supersample(LogisticRegression(), features, labels, **arguments)
+        other = refits(features, labels, **few)
         np.testing.assert_allclose(other.test_error, plain.test_error, rtol=1e-3)
     assert np.array_equal(before, X)
-    swapped = evaluate_supersample(LogisticRegression(), X, names, pos_label="no", **arguments)
+    swapped = refits(X, names, pos_label="no", **few)
     np.testing.assert_allclose(swapped.forecast, 1 - plain.forecast, rtol=1e-9)
     assert np.array_equal(swapped.target, 1 - plain.target)
-    by_margin = evaluate_supersample(LinearSVC(), X, y, **arguments)
+    by_margin = refits(X, y, LinearSVC(), **few)
     assert by_margin.forecast.min() > 0 and by_margin.forecast.max() < 1
 
 
 def test_a_class_missing_in_the_training_half():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(60, 2))
+    X = np.random.default_rng(0).normal(size=(60, 2))
     y = np.arange(60) % 2
     y[:2] = 2  # rare: most training halves see one of them or none
-    result = evaluate_supersample(
-        LogisticRegression(), X, y, n_supersamples=2, n_draws=6, random_state=0
-    )
-    trained = np.take_along_axis(
-        y[result.rows][:, None].repeat(6, axis=1), result.selection[..., None], axis=-1
-    )
+    result = refits(X, y, n_supersamples=2, n_draws=6)
+    labels = y[result.rows][:, None].repeat(6, axis=1)
+    trained = np.take_along_axis(labels, result.selection[..., None], axis=-1)
     assert not np.all((trained == 2).any(axis=(2, 3)))
     assert np.isfinite(result.test_error).all()
-
-
-def test_one_draw_tells_nothing():
-    X, y = make_data(40)
-    result = evaluate_supersample(LogisticRegression(), X, y, n_draws=1, random_state=0)
-    assert len(repr(result)) < 350
-    for information in (result.ecmi, result.residual_cmi, result.fcmi):
-        assert information.estimate == information.ceiling == 0
 
 
 @pytest.mark.parametrize(
@@ -337,6 +293,5 @@ def test_one_draw_tells_nothing():
 )
 def test_supersample_refusals(keywords, message):
     X, y = make_data(40)
-    arguments = {"y": y, "random_state": 0, **keywords}
     with pytest.raises(ValueError, match=message):
-        evaluate_supersample(LogisticRegression(), X, **arguments)
+        refits(**{"X": X, "y": y, **keywords})
