@@ -12,7 +12,7 @@ from skcalib.links.maps import (
     QuadraticMap,
     VectorMap,
 )
-from skcalib.links.temperature import BiasCorrectedTemperature, TemperatureMap, fit_bias_corrected
+from skcalib.links.temperature import BiasCorrectedTemperature, fit_bias_corrected
 
 __all__ = [
     "BetaMap",
@@ -26,7 +26,6 @@ __all__ = [
     "MonotonePieces",
     "PlattMap",
     "QuadraticMap",
-    "TemperatureMap",
     "VectorMap",
     "fit_bias_corrected",
     "fit_link",

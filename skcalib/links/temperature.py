@@ -1,7 +1,7 @@
 r"""One temperature for all logits, with or without class biases.
 
-`TemperatureMap` is the link. `optimal_inverse_temperature` minimises the log loss. As a function of
-the inverse temperature :math:`\beta`, the mean log loss
+`optimal_inverse_temperature` minimises the log loss. As a function of the inverse temperature
+:math:`\beta`, the mean log loss
 :math:`f(\beta) = \overline{\log \sum_k e^{\beta z_k} - \beta z_y}` is convex. One pass over the
 logits gives its first three derivatives, from the mean, variance and third central moment of z
 under :math:`softmax(\beta z)`. Halley's method, safeguarded by a bracket, needs about two passes
@@ -31,27 +31,6 @@ from skcalib.links._base import (
 
 _SUBSAMPLE = 2000  # rows of the warm start
 _MOST_PASSES = 100
-
-
-class TemperatureMap(Link):
-    """z -> beta z."""
-
-    def start(self, n_classes: int) -> np.ndarray:
-        return np.ones(1)
-
-    def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
-        return theta[0] * logits
-
-    def vjp(self, theta: np.ndarray, logits: np.ndarray, cotangent: np.ndarray) -> np.ndarray:
-        return np.array([np.sum(cotangent * logits)])
-
-    def bounds(self, n_classes: int) -> list[tuple[float | None, float | None]] | None:
-        return [(0.0, None)]
-
-    def injective(self, theta: np.ndarray, n_classes: int) -> bool:
-        return bool(theta[0] > 0)
-
-    preserves_order = injective
 
 
 def optimal_inverse_temperature(

@@ -17,12 +17,33 @@ from skcalib.links import (
     MonotonePieces,
     PlattMap,
     QuadraticMap,
-    TemperatureMap,
     VectorMap,
     fit_link,
 )
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.testing import check_link
+
+
+class TemperatureMap(Link):
+    """z -> beta z."""
+
+    def start(self, n_classes):
+        return np.ones(1)
+
+    def apply(self, theta, logits):
+        return theta[0] * logits
+
+    def vjp(self, theta, logits, cotangent):
+        return np.array([np.sum(cotangent * logits)])
+
+    def bounds(self, n_classes):
+        return [(0.0, None)]
+
+    def injective(self, theta, n_classes):
+        return bool(theta[0] > 0)
+
+    preserves_order = injective
+
 
 LINKS = [
     TemperatureMap(),
