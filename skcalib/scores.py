@@ -578,17 +578,16 @@ class FDivergence(ProperScore):
 class UScore:
     r"""Score of r forecasts and labels at a time (G22 appendix F).
 
-    For a rule S and independent labels its score, entropy and divergence are (eq. 52 and 55)
+    For a rule S and independent labels of the distributions Q, the score is (eq. 52)
 
     .. math:: s(P, Q) = \sum_{y_1 \dots y_r} S(P_1, \dots, P_r, y_1, \dots, y_r) \prod_i Q_{i y_i} ,
-        \qquad g(Q) = s(Q, Q) , \qquad d(P, Q) = s(P, Q) - g(Q) .
 
-    It is proper if :math:`E\,d \ge 0` for independent draws of the pairs (forecast, distribution of
-    its label). For r = 1 that is a proper score, such as a kernel score
-    :math:`(P - e_y)^\top M (P - e_y)`. For r = 2 the rule :math:`(P_1 - e_{y_1})^\top k(P_1, P_2)
-    (P_2 - e_{y_2})` has the entropy 0, and the calibration error of
-    :func:`~skcalib.kernel_calibration_error` (eq. 58 to 61). All tuples of rows are evaluated, for
-    all labels: :math:`O(n^r K^r)`.
+    the entropy :math:`g(Q) = s(Q, Q)`, and the divergence :math:`d = s(P, Q) - g(Q)` (eq. 55). It
+    is proper if :math:`E\,d \ge 0` for independent draws of the pairs (forecast, distribution of
+    its label). For r = 1 that is a proper score, such as a kernel score :math:`(P - e_y)^\top M (P
+    - e_y)`. For r = 2 the rule :math:`(P_1 - e_{y_1})^\top k(P_1, P_2) (P_2 - e_{y_2})` has the
+    entropy 0, and the calibration error of :func:`~skcalib.kernel_calibration_error` (eq. 58 to
+    61). All tuples of rows are evaluated, for all labels: :math:`O(n^r K^r)`.
 
     Parameters
     ----------
