@@ -245,7 +245,7 @@ def _convert(scope, operator, container):
     graph = _Graph(scope.get_unique_operator_name("map"), opsets)
     X, start = np.zeros((1, model.n_features_in_), kind), operator.inputs[0].full_name
     proba = graph.recalibrated([], model, X, start)
-    classes = model.classes_ if model.classes_.dtype.kind in "iu" else model.classes_.astype(object)
+    classes = model.classes_.astype(object if model.classes_.dtype.kind in "OU" else np.int64)
     if scope.get_options(model, {"nocl": False})["nocl"]:
         classes = np.arange(len(classes))
     best = graph("Squeeze", graph("ArgMax", proba), [1])
