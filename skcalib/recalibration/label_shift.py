@@ -352,15 +352,17 @@ def _standard_errors(ratio, share, size, prior, source):
     `source` (K, K) is the covariance of the log frequencies of the source.
     """
     own = ratio * prior / (ratio @ prior)[:, None]
-    spread = np.diag(share @ own) - (own.T * share) @ own
-    own -= share @ own
+    mean = share @ own
+    own -= mean
+    covariance = (own.T * share) @ own
+    within = _multinomial(mean) - covariance  # mean covariance of the classes given the forecasts
     basis = null_space(np.ones((1, len(prior))))
     total = 1 + _PRIOR * len(prior) / size
     known = np.eye(len(prior)) / len(prior) + total * np.outer(prior, prior)
     known = _PRIOR * len(prior) * known  # information of the prior, about log ratios of frequencies
-    information = basis.T @ (size * (own.T * share) @ own + known) @ basis
+    information = basis.T @ (size * covariance + known) @ basis
     slope = _multinomial(prior) @ basis @ np.linalg.solve(information, basis.T)
-    noise = size**2 * (own.T * share**2) @ own + known + size**2 * spread @ source @ spread
+    noise = size**2 * (own.T * share**2) @ own + known + size**2 * within @ source @ within
     return np.sqrt(np.diag(slope @ noise @ slope.T)), size * own @ slope.T
 
 

@@ -25,6 +25,7 @@ from sklearn.linear_model import LogisticRegression
 
 import skcalib as s
 from skcalib import kernels, links, scores
+from skcalib.error_intervals.quantities import QUANTITIES
 from skcalib.export import from_json, to_json
 from skcalib.grouping import differences_at_equal_scores, grouping_improvement
 from skcalib.notions import ClassGroups, Classwise, TopK
@@ -148,7 +149,8 @@ def features(y, P, X, weight):
 def models(y, P, X, weight):
     """Meta-estimators and scorers of a classifier."""
     model = LogisticRegression().fit(X, y)
-    found = [s.get_scorer(name)(model, X, y, sample_weight=weight) for name in NAMES]
+    named = s.get_scorers(s.get_scorer_names()).values()
+    found = [scorer(model, X, y, sample_weight=weight) for scorer in named]
     found += [DecompositionScorer(cv=3)(model, X, y), DecisionRegretScorer(0.3)(model, X, y)]
     candidates = [s.TemperatureScaling(), s.IsotonicRecalibrator()]
     for chosen in ({"recalibrator": "platt"}, {"recalibrator": "select", "candidates": candidates}):
@@ -222,7 +224,6 @@ def large(y, P, X, weight):
     return found, s.corp_decomposition(y[rows], P, notion="top_label")
 
 
-NAMES = s.get_scorer_names()
 SCORES = [scores.Spherical(), scores.ClasswiseLogLoss(), scores.LogLoss(), scores.Brier()]
 SCORES += [scores.FDivergence(None, one) for one in ("kl", "chi2", "jensen_shannon")]
 LINKS = [links.VectorMap(), links.MatrixMap(), links.DirichletMap(), links.MonotonePieces(4)]
@@ -230,19 +231,7 @@ LINKS += [links.BiasCorrectedTemperature(), links.MonotoneNetwork(hidden=3, n_gr
 KERNELS = [kernels.LaplacianKernel(), kernels.GaussianKernel(), 2 * kernels.LaplacianKernel(0.5)]
 EXPORTED = [s.PlattScaling, s.BetaCalibration, s.IsotonicRecalibrator, s.VectorScaling]
 EXPORTED += [s.KernelRecalibrator, s.SplineScaling, s.VennAbersRecalibrator, s.ModelAverageScaling]
-METRICS = (
-    "brier",
-    "log",
-    "l1",
-    "ece",
-    "l2",
-    "debiased_l2",
-    "max",
-    "ks",
-    "simplex",
-    "kernel",
-    "ici",
-)
+METRICS = [one.name for one in QUANTITIES if one.name != "embedding"]  # needs locations
 OPTIONS = ({}, {"loss": "log"}, {"notion": "classwise"})
 OWN = (report, streams, sketches, features, models, shifts, blocks, large)
 TABLE = {
