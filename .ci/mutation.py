@@ -1,13 +1,15 @@
 """Do the tests notice wrong formulas? python .ci/mutation.py [module ...]
 
-A mutant is the library with one operator, number, comparison or argument changed. The tests of its
-module must fail. All modules that hold numbers are covered, by a sample of their mutants: the seed
-is the number of the week, so that other mutants are tried each week. Run it in an environment with
-the test extra. The library and the tests are read from a copy; nothing is written into the
-checkout. Prints what survived, and a score for each module.
+A mutant is the library with one operator, number, comparison or argument changed. One of the tests
+that reach the changed line must fail. All modules that hold numbers are covered, by a sample of
+their mutants: the seed is the number of the week, so that other mutants are tried each week. Run it
+in an environment with the test extra and coverage. The library and the tests are read from a copy;
+nothing is written into the checkout. Prints what survived, and a score for each module. Which tests
+reach a line is found first, by one run of the tests (reached_lines.py); a folder that --reached
+names keeps it.
 
-    python .ci/mutation.py --sample 12                  # 12 mutants of each module: some hours
-    python .ci/mutation.py --changed origin/main --sample 60 --least 80  # a quarter of an hour
+    python .ci/mutation.py --sample 12                  # 12 mutants of each module: two hours
+    python .ci/mutation.py --changed origin/main --sample 60 --least 80  # half an hour
     python .ci/mutation.py --sample 0 errors/corp.py    # all mutants of a module
 
 With --changed the sample is that of all files together. Mutants that change no result are listed
@@ -29,8 +31,10 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from functools import cache
 from pathlib import Path
+
+import pytest
+import reached_lines
 
 ROOT = Path(__file__).resolve().parents[1]
 EQUIVALENT = ROOT / ".ci" / "equivalent_mutants"
@@ -48,6 +52,9 @@ WITHOUT_NUMBERS = (
 WITHOUT_NUMBERS += ("_column_names", "_class_columns", "_formatting", "_values")
 WITHOUT_NUMBERS += ("_records", "_files", "_fits", "datasets/")
 WITHOUT_NUMBERS += ("_command_line", "_monitor_command", "_report_command")
+#: Tests that hold no numbers of the library, or take long; and those of recorded numbers.
+SKIPPED = ("documentation", "studies", "report/test_browser.py")
+RECORDED = "tests/laws/test_recorded_numbers.py"
 #: A test that takes longer than this, in seconds, hangs: the mutant is killed.
 HANGS = 60
 
@@ -74,13 +81,21 @@ class Mutants(ast.NodeVisitor):
     """Changes of a source text: the function, start, end and text of each."""
 
     def __init__(self, source):
-        self.found, self.scope = [], []
+        self.found, self.scope, self.statement = [], [], (0, 0)
         lines = source.encode().splitlines(keepends=True)
         self.starts = [0]
         for line in lines:
             self.starts.append(self.starts[-1] + len(line))
         self.source = source.encode()
         self.visit(ast.parse(source))
+
+    def visit(self, node):
+        """Note the lines of the statement, without those of a block in it."""
+        if isinstance(node, ast.stmt):
+            block = getattr(node, "body", None)
+            last = block[0].lineno - 1 if block else node.end_lineno
+            self.statement = node.lineno, max(node.lineno, last)
+        return super().visit(node)
 
     def place(self, node):
         return (
@@ -96,9 +111,8 @@ class Mutants(ast.NodeVisitor):
         """The node, or so many of its last characters, become a text."""
         start, end = self.place(node)
         if self.scope:
-            self.found.append(
-                (".".join(self.scope), start if length is None else end - length, end, text)
-            )
+            start = start if length is None else end - length
+            self.found.append((".".join(self.scope), self.statement, start, end, text))
 
     def _scoped(self, node):
         self.scope.append(node.name)
@@ -183,43 +197,78 @@ class Mutants(ast.NodeVisitor):
 
 
 def mutants_of(path):
-    """Mutants of a file: its name, the function, the changed line, and the new source."""
+    """Mutants of a file: its name, the function, the changed text, the lines, the new source."""
     source = path.read_text(encoding="utf-8")
     whole = source.encode()
-    for function, start, end, text in Mutants(source).found:
+    for function, lines, start, end, text in Mutants(source).found:
         first = whole.rfind(b"\n", 0, start) + 1
         last = whole.find(b"\n", end)
         old = " ".join(whole[first:last].decode().split())
         new = " ".join((whole[first:start] + text.encode() + whole[end:last]).decode().split())
-        yield path, function, old, new, whole[:start] + text.encode() + whole[end:]
+        yield path, function, old, new, lines, whole[:start] + text.encode() + whole[end:]
 
 
-# --- The tests of a module ------------------------------------------------------------------------
+# --- The tests that reach a line ------------------------------------------------------------------
 
 
-@cache
-def tests_of(path, root):
-    """Test files that have to notice, those named after the module first."""
-    place = path.relative_to(root / "skcalib")
-    tests, stem = root / "tests", place.stem.strip("_")
-    named = sorted(tests.rglob(f"test_*{stem}*.py")) if len(stem) > 3 else []
-    folder = place.parts[0]
-    own = sorted((tests / folder).glob("test_*.py")) if len(place.parts) > 1 else []
-    users = [
-        one
-        for one in sorted(tests.rglob("test_*.py"))
-        if f"skcalib.{module_of(place)}" in one.read_text(encoding="utf-8")
-    ]
-    recorded = tests / "laws" / "test_recorded_numbers.py"
-    laws = sorted((tests / "laws").glob("test_*.py"))
-    more = [tests / "test_golden.py", *sorted(tests.glob("test_*.py"))]
-    public = [
-        tests / "public" / f"test_{name}.py" for name in ("parameters", "robustness", "messages")
-    ]
-    chosen = [*named, recorded, *users, *own, *laws, *more, *public]
-    skipped = ("studies", "documentation", "typing")
-    chosen = [one for one in chosen if not any(word in one.parts for word in skipped)]
-    return [str(one) for one in dict.fromkeys(chosen) if one.exists()]
+class Reached:
+    """Which tests reach a line, by a run of them; those of recorded numbers with all instances."""
+
+    def __init__(self, root, folder, n_jobs):
+        self.root = root
+        if not any(folder.glob("*.coverage")):
+            options = ["-q", "-p", "reached_lines", "-p", "no:cacheprovider", "-n", str(n_jobs)]
+            options += ["-W", "ignore"]  # coverage is late for what conftest.py imports
+            environment = os.environ | {"REACHED_LINES": str(folder)}
+            environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / ".ci"), str(root)])
+            skipped = [f"--ignore=tests/{one}" for one in (*SKIPPED, RECORDED.partition("/")[2])]
+            for part in (["tests", "--every", "3", *skipped], [RECORDED]):
+                command = [sys.executable, "-m", "pytest", *options, *part]
+                subprocess.run(command, cwd=root, env=environment, check=True)
+        self.lines, self.seconds = reached_lines.read(folder)
+        self.functions = defaultdict(set)  # those of a file of tests
+        for test in self.seconds:
+            self.functions[file_of(test)].add(test.partition("[")[0])
+
+    def batches(self, path, lines):
+        """Lists of tests to run one after the other: recorded numbers, then those closest."""
+        reached = self.lines[str(path.relative_to(self.root))]
+        tests = {one for line in range(lines[0], lines[1] + 1) for one in reached.get(line, ())}
+        if not tests:  # computed when the module is imported
+            tests = {one for found in reached.values() for one in found}
+        by_file = defaultdict(list)
+        for test in sorted(tests, key=lambda one: self.seconds.get(one, 9)):
+            by_file[file_of(test)].append(test)
+        recorded, total = [], 0.0
+        for test in by_file.pop(RECORDED, []):
+            total += self.seconds.get(test, 9)
+            if total < 15:
+                recorded.append(test)
+        yield recorded
+
+        def closeness(file):  # the share of its functions that reach the line
+            own = {one.partition("[")[0] for one in by_file[file]}
+            return -len(own) / len(self.functions[file])
+
+        files = sorted(by_file, key=closeness)
+        for start in range(0, len(files), 3):
+            yield [one for file in files[start : start + 3] for one in by_file[file]]
+
+
+def file_of(test):
+    return test.partition("::")[0]
+
+
+class Chosen:
+    """A plugin of pytest that runs the chosen tests of the collected ones, in their order."""
+
+    def __init__(self, tests):
+        self.place = {test: number for number, test in enumerate(tests)}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items):
+        items[:] = [one for one in items if one.nodeid in self.place]
+        items.sort(key=lambda one: self.place[one.nodeid])
 
 
 def module_of(place):
@@ -258,10 +307,9 @@ class Clock:
             os._exit(0)
 
 
-def start_tests(mutant, root, seconds):
+def start_tests(mutant, root, reached, seconds):
     """Run the tests of a mutant in a child process, which fails if one of them does; its number."""
-    path, *_, source = mutant
-    tests = tests_of(path, root)
+    path, *_, lines, source = mutant
     child = os.fork()
     if child == 0:
         os.chdir(root)
@@ -271,31 +319,31 @@ def start_tests(mutant, root, seconds):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, 1)
         os.dup2(null, 2)
-        import pytest
-
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--every", "3"]
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
         clock = Clock(seconds)
-        for test in tests:  # file by file: most mutants fail in the first one
-            code = int(pytest.main([*options, test], plugins=[clock]))
-            if code not in (0, 5):  # 5: no tests
+        for tests in reached.batches(path, lines):  # most mutants fail in the first one
+            files = list(dict.fromkeys(map(file_of, tests)))
+            if files and int(
+                pytest.main([*options, *files], plugins=[clock, Chosen(tests)])
+            ) not in (0, 5):
                 os._exit(1)
         os._exit(0)
     return child
 
 
-def run(mutants, root, *, seconds, ends, n_jobs):
+def run(mutants, root, reached, *, seconds, ends, n_jobs):
     """Killed or not, for each mutant that was reached before the time ends."""
     waiting, running, outcome = list(enumerate(mutants)), {}, {}
     while waiting or running:
         while waiting and len(running) < n_jobs and time.monotonic() < ends:
             number, mutant = waiting.pop(0)
-            running[start_tests(mutant, root, seconds)] = number
+            running[start_tests(mutant, root, reached, seconds)] = number
         if not running:
             break
         child, status = os.wait()
         number = running.pop(child)
         outcome[number] = status != 0
-        path, function, old, new, _ = mutants[number]
+        path, function, old, new, *_ = mutants[number]
         if status == 0:
             print(f"survived: {path.relative_to(root)}, {function}\n    - {old}\n    + {new}")
         sys.stdout.flush()
@@ -306,7 +354,7 @@ def run(mutants, root, *, seconds, ends, n_jobs):
 
 
 def key_of(mutant, root):
-    path, function, old, new, _ = mutant
+    path, function, old, new, *_ = mutant
     return f"{path.relative_to(root / 'skcalib')} | {function} | {old} | {new}"
 
 
@@ -333,6 +381,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=float("inf"), help="time for all")
     parser.add_argument("--each", type=float, default=90, help="seconds of tests for a mutant")
     parser.add_argument("--least", type=float, default=95, help="per cent that must be killed")
+    parser.add_argument("--reached", type=Path, help="folder of which tests reach each line")
     parser.add_argument("--scores", type=Path, help="table of the scores, which is added to")
     options = parser.parse_args()
     ends = time.monotonic() + options.seconds
@@ -363,9 +412,12 @@ def main():
             chosen += rng.sample(pool, options.sample) if some else pool
         rng.shuffle(chosen)  # where time ends, all modules have had some
         warm_up()
-        started = time.monotonic()
         jobs = int(os.environ.get("CHILDREN", os.cpu_count() or 1))
-        outcome = run(chosen, root, seconds=options.each, ends=ends, n_jobs=jobs)
+        lines = options.reached or root / "reached"
+        lines.mkdir(exist_ok=True)
+        reached = Reached(root, lines, jobs)
+        started = time.monotonic()
+        outcome = run(chosen, root, reached, seconds=options.each, ends=ends, n_jobs=jobs)
         scores = defaultdict(lambda: [0, 0])
         for number, killed in outcome.items():
             name = str(chosen[number][0].relative_to(root / "skcalib"))

@@ -388,11 +388,11 @@ def _median_of_pairs(distances, n_zeros, repeats):
 
 
 def any_order(forecast: np.ndarray) -> np.ndarray:
-    """A sorting order of the rows, the same for any permutation of them.
+    """A sorting order of the rows of nonnegative numbers, the same for any permutation of them.
 
-    Rows are sorted by their bytes, in one sort for any number of columns.
+    Rows are sorted by their bytes, the highest first, in one sort for any number of columns.
     """
-    rows = np.ascontiguousarray(forecast + 0.0)  # -0.0 becomes 0.0
+    rows = np.ascontiguousarray(forecast + 0.0, dtype=">f8")  # -0.0 becomes 0.0
     return np.argsort(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel())
 
 

@@ -42,6 +42,7 @@ def world(n_classes, n_samples, shift=0.0):
     z[:, -1] += 0.5 * (X[:, 1] > 0) + shift
     P = softmax(1.5 * z, axis=1)
     P[::3] = np.round(P[::3], 1) * 0.9 + 0.1 / n_classes
+    P = np.round(P, 9)  # the same bits where exp is computed differently
     P /= P.sum(axis=1, keepdims=True)
     y = (softmax(z, axis=1).cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
     y[:n_classes] = np.arange(n_classes)
@@ -276,18 +277,20 @@ def differs(got, expected):
     return got[:2] != expected[:2] or not np.allclose(got[2:4], expected[2:4], 0, 1e-5 * got[4])
 
 
+RECORDED = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+
+
+@pytest.mark.parametrize("name", TABLE)
 @pytest.mark.parametrize("where", WORLDS)
-def test_numbers_are_as_recorded(where):
-    recorded = json.loads(FILE.read_text(encoding="utf-8"))
-    assert recorded[where].keys() == TABLE.keys()
-    same = recorded["versions"] == VERSIONS
-    wrong = {}
-    for name, expected in recorded[where].items():
-        if same or not name.startswith(OF_OTHERS):
-            got = found(name, where)
-            if differs(got, expected):
-                wrong[name] = got, expected
-    assert not wrong
+def test_numbers_are_as_recorded(where, name):
+    if name.startswith(OF_OTHERS) and RECORDED["versions"] != VERSIONS:
+        pytest.skip("numbers of other packages were recorded with other versions of these")
+    got, expected = found(name, where), RECORDED[where][name]
+    assert not differs(got, expected), (got, expected)
+
+
+def test_all_is_recorded():
+    assert all(RECORDED[where].keys() == TABLE.keys() for where in WORLDS)
 
 
 if __name__ == "__main__":
