@@ -5,31 +5,41 @@ that is meant to change numbers, `python tests/laws/test_recorded_numbers.py` re
 and the difference of the file shows which ones changed.
 """
 
+import importlib
 import json
+import re
 import sys
 import warnings
+from contextlib import ExitStack, contextmanager
 from functools import partial
+from itertools import product
 from pathlib import Path
+from unittest import mock
 
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy
 import sklearn
 from public_estimators import RECALIBRATORS, SMOOTHERS, answers, quick
 from public_functions import FORECASTS, MOMENTS, numbers
 from scipy.special import softmax
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import StratifiedKFold
 
 import skcalib as s
 from skcalib import kernels, links, scores
 from skcalib.error_intervals.quantities import QUANTITIES
+from skcalib.errors.binned import expected_errors_of_subsamples
 from skcalib.export import from_json, to_json
 from skcalib.grouping import differences_at_equal_scores, grouping_improvement
+from skcalib.inference import observed_expected_ratio
 from skcalib.notions import ClassGroups, Classwise, TopK
 from skcalib.scorers import DecisionRegretScorer, DecompositionScorer
+from skcalib.significance import CalibrationTest
 
 FILE = Path(__file__).with_suffix(".json")
 
@@ -68,6 +78,8 @@ def called(recipe, y, P, X, weight):
     arrays = {"two forecasts": (P, flat(P, 0.7)), "features": (P, X)}.get(recipe.takes, (P,))
     weighted = recipe.accepts("sample_weight") and len(y) == 120
     options = {"sample_weight": weight} if weighted else {}
+    others = {"confidence_level": 0.9, "random_state": 3}  # than the defaults
+    options |= {name: value for name, value in others.items() if recipe.accepts(name)}
     if recipe.accepts("groups") and len(y) == 260:
         options["groups"] = np.arange(len(y)) // 4 * 2 + np.arange(len(y)) % 2
     return recipe(y, *arrays, **options)
@@ -225,16 +237,269 @@ def large(y, P, X, weight):
     return found, s.corp_decomposition(y[rows], P, notion="top_label")
 
 
+def regions(y, P, X, weight):
+    """Grouping losses with other partitions, features, clusters and given regions."""
+    clusters, missing = np.arange(len(y)) // 3, np.where(X > 1.5, np.nan, X)
+    words = np.array(["low", "middle", "high"])[np.digitize(X[:, 1], [-0.5, 0.5])]
+    frame = pd.DataFrame({"number": X[:, 0], "word": words, "count": np.rint(4 * X[:, 2])})
+    frame["word"] = frame["word"].astype("category")
+    common = {"n_permutations": 20, "n_bins": 4, "random_state": 0, "confidence_level": 0.8}
+    estimator = partial(s.GroupingLossEstimator, **common)
+    found = [
+        estimator(method="risk", partitioner=Ridge()).fit(X, y, y_proba=P),
+        estimator(method="risk", partitioner=LogisticRegression()).fit(X, y, y_proba=P),
+        estimator(method="partition", swap=True).fit(X, y, y_proba=P, groups=clusters),
+        estimator(method="partition", partitioner="kmeans").fit(X, y, weight, y_proba=P),
+        estimator(method="partition", partitioner="stump").fit(missing, y, y_proba=P),
+        estimator(LogisticRegression(), cv=3).fit(X, y, weight),
+        estimator().fit(X, y, y_proba=P, regions=words),
+        estimator(n_jobs=2).fit(frame[["number", "count"]], y, y_proba=P, groups=clusters),
+    ]
+    event = y == y.max()
+    found = [(answers(one, None), one.regions_) for one in found]
+    by = pd.DataFrame({"word": words, "number": X[:, 2], "count": np.rint(3 * X[:, 3]).astype(int)})
+    found += [s.calibration_by_group(y, P, by), s.calibration_by_group(event, P[:, -1], by)]
+    for monotone in (False, True)[: 1 + (P.shape[1] == 2)]:
+        one = s.GroupRecalibrator(monotone=monotone, cv=3)
+        found.append(one.fit(P, y, features=words).predict_proba(P[:20], features=words[:20]))
+        table = frame[["number", "word"]]
+        one.fit(P, y, weight, features=table)
+        found.append(one.predict_proba(P[:20], features=table[:20]))
+    return found
+
+
+def monitors(y, P, X, weight):
+    """Streams with other features and notions, what they restore, and forecasts without labels."""
+    found, last = [], slice(len(y) // 2, None)
+    given = [{"features": kernels.LaplacianKernel(0.5), "notion": "canonical"}, {"features": 2}]
+    given += [
+        {"features": lambda score: np.column_stack([score - 0.5, score**2])},
+        {"notion": "classwise"},
+    ]
+    for options in given:
+        one = s.SequentialCalibrationTest(np.unique(y), alpha=0.2, **options)
+        one.partial_fit(y[: last.start], P[: last.start])
+        if not callable(options.get("features")):
+            one = s.SequentialCalibrationTest.from_bytes(one.to_bytes())
+        found += [one.partial_fit(y[last], P[last]).path_, one.evidence]
+    monitor = s.CalibrationMonitor(np.unique(y), window=20, alpha=0.9)
+    monitor.partial_fit(y[: last.start], P[: last.start], weight[: last.start] / 2)
+    monitor = s.CalibrationMonitor.from_bytes(monitor.to_bytes())
+    monitor.partial_fit(1 - np.minimum(y[last], 1), P[last])
+    error = s.calibration_error_interval(y, P, metric="brier", confidence_level=0.99)
+    expected = s.expected_performance(P[last], error_interval=error, confidence_level=0.9)
+    return [*found, monitor.path_, monitor.alarms_, monitor.summary(), expected]
+
+
+def options_of_maps(y, P, X, weight):
+    """Options of recalibrators, labels that a score separates, and labels of one class."""
+    order = np.argsort(P[:, -1], kind="stable")
+    parted = np.sort(y)[np.argsort(order, kind="stable")]
+    prior = np.arange(1.0, 1 + P.shape[1]) / np.arange(1.0, 1 + P.shape[1]).sum()
+    found = [
+        answers(one.fit(P, labels, weight), P[:20])
+        for labels in (y, parted)
+        for one in (
+            s.PlattScaling(smooth_targets=True),
+            s.PlattScaling(),
+            s.QuadraticScaling(),
+            s.InterceptRecalibrator(shrinkage="auto"),
+            s.TemperatureScaling(loss="brier"),
+            s.LabelShiftRecalibrator(target_prior=prior),
+            s.HistogramBinning(n_bins=4, strategy="uniform"),
+            s.KernelRecalibrator(bandwidth=0.05),
+            s.IsotonicRecalibrator(centered=True),
+            s.VennAbersRecalibrator(),
+            s.DirichletCalibration(shrinkage=2.0),
+        )
+    ]
+    found.append(s.VennAbersRecalibrator().fit(P, y).predict_interval(P[:20]))
+    one = s.InterceptRecalibrator(labels=np.unique(y)).fit(P[:9], np.full(9, y[0]))
+    uniform = np.full_like(P, 1 / P.shape[1])
+    return [*found, answers(one, P[:9]), answers(s.TemperatureScaling().fit(uniform, y), P[:9])]
+
+
+def theory(y, P, X, weight):
+    """Bounds, scores and expectations that other entries do not need."""
+    n, found = len(y), []
+    for strategy, term in product(("uniform", "quantile"), ("total", "statistical", "binning")):
+        options = {"strategy": strategy, "lipschitz": 1.5, "term": term}
+        found += [s.ece_bias_bound(n, 7, confidence_level=one, **options) for one in (None, 0.9)]
+    for bound in ("ece", "tce", "recalibrated_fresh", "recalibrated_reused", "metric_entropy"):
+        information = {"recalibrated_fresh": "residual_cmi", "recalibrated_reused": "fcmi"}
+        options = {information.get(bound, "ecmi"): 0.3}
+        if bound == "metric_entropy":
+            options = {"radius": 0.01, "log_covering_number": 2.0}
+        found.append(s.ece_generalization_bound(n, 6, bound=bound, lipschitz=1.2, **options))
+    found += [s.optimal_n_bins(n, strategy="quantile", bound="tce"), s.optimal_n_bins(10**6)]
+    target, prior = np.eye(P.shape[1])[y], np.arange(1.0, 1 + P.shape[1])
+    costs = np.outer(prior, prior[::-1])
+    for score in (
+        scores.FDivergence(prior / prior.sum(), "total_variation"),
+        scores.DecisionCost(costs - np.diag(np.diag(costs))),
+    ):
+        found += [score.loss(target, P), score.entropy(P), score.divergence(target, P)]
+    found += [one.divergence(target, P) for one in (scores.Lp(1.5), scores.TotalVariation())]
+    pairs = P[: n // 2 * 2].reshape(-1, 2, P.shape[1])[:9]
+    rule = scores.UScore(lambda p, q, a, b: np.sum((p - a) * (q - b), axis=-1))
+    found += [rule.loss(pairs[::-1], pairs), rule.entropy(pairs), rule.divergence(pairs, pairs)]
+    data = P[:, -1], (y == y.max()).astype(float), weight
+    found += [expected_errors_of_subsamples(*data, bins, 40) for bins in (6, np.linspace(0, 1, 8))]
+    few = slice(0, 40)
+    tests = [CalibrationTest(0.0, one, 0.0, "a test") for one in (1 - 1e-6, 0.99, 1e-9)]
+    found += [s.combine_tests([one, one], method="calibrated") for one in tests]
+    return [*found, observed_expected_ratio(y[few] == 1, P[few, 1], confidence_level=0.9)]
+
+
+def shown(y, P, X, weight):
+    """Numbers in the texts of records, which are rounded."""
+    event, p = y == y.max(), P[:, -1]
+    by = np.where(X[:, 1] > 0, "a", "b")
+    records = [
+        s.calibration_summary(event, p), s.calibration_error_interval(y, P),
+        s.compare_windows(y, P, by), s.compare_calibration(y, P, flat(P, 0.7)),
+        s.decision_regret(event, p, threshold=0.3), s.calibration_by_group(y, P, by),
+        s.calibration_improvement(y, P, flat(P, 0.7)), s.kernel_calibration_test(y, P),
+        s.expected_performance(P, labelled=(y, P)),
+    ]  # fmt: skip
+    texts = " ".join(str(one) for one in records)
+    return [float(number) for number in re.findall(r"\d+\.?\d*", texts)]
+
+
+#: Sizes from which a way of computation for many samples is used, lowered.
+LIMITS = {
+    "errors.one_step": {"_PART": 400, "_PER_CLASS": 10},
+    "errors.merged": {"_MANY": 1000, "_CELLS": 256},
+    "errors.kernel": {"MANY": 800},
+    "errors.isotonic_curve": {"_GROUPS": 300, "_DISTINCT": 500},
+    "smoothers._dirichlet.beta": {"_PAIRS": 1000},
+    "smoothers._dirichlet.canonical": {"_MANY": 500},
+    "links.leave_out": {"_FEWEST": 1000, "_PER_CLASS": 10},
+    "links.distribution": {"_FEW": 100, "_CELLS": 512},
+    "significance.binary": {"_LEVELS": 200},
+    "error_intervals._norms": {"_ROWS": 200, "_DENSE": 300},
+    "recalibration.temperature": {"_LARGE": 1000},
+}
+
+
+@contextmanager
+def lower_limits():
+    with ExitStack() as stack:
+        for module, values in LIMITS.items():
+            module = importlib.import_module(f"skcalib.{module}")
+            stack.enter_context(mock.patch.multiple(module, **values))
+        yield
+
+
+def many(y, P, X, n_samples=2500):
+    """Rows at random, with a jump of the frequencies and, of more classes, two that are mixed."""
+    rng = np.random.default_rng(len(y))
+    rows = rng.integers(0, len(y), n_samples)
+    P = softmax(np.log(P[rows]) + 0.5 * rng.normal(size=(n_samples, P.shape[1])), axis=1)
+    P, y = np.round(P, 9), (P.cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
+    score = P[:, 1]
+    jump = (score > np.quantile(score, 0.5)) & (score < np.quantile(score, 0.6))
+    y[jump] = rng.random(jump.sum()) < 0.9
+    if P.shape[1] > 2:
+        mixed = (P.argmax(axis=1) == 2) & (rng.random(n_samples) < 0.4)
+        y[mixed] = 1
+    return y, P / P.sum(axis=1, keepdims=True), rng.uniform(0.5, 2, n_samples)
+
+
+def with_low_limits(compute):
+    """An entry that computes from many samples, with the lowered limits."""
+
+    def entry(y, P, X, weight):
+        with lower_limits():
+            clusters = {"groups": np.arange(2500) // 4} if len(y) == 260 else {}
+            return compute(*many(y, P, X), clusters)
+
+    return entry
+
+
+def errors_of_many(y, P, weight, clusters):
+    weights = {"sample_weight": weight} if P.shape[1] == 3 else {}
+    proper = s.calibration_error_interval
+    found = [proper(y, P, metric=one, **weights, **clusters) for one in ("brier", "log")]
+    found += [proper(y, P, metric=one, notion="classwise", **clusters) for one in ("brier", "log")]
+    found += [proper(y == 1, P[:, 1], metric="brier", **weights)]
+    found += [s.score_decomposition(y, P, loss=one) for one in ("brier", "log")]
+    chunks = [(P[part::3], y[part::3]) for part in range(3)]
+    for loss in ("brier", "log"):
+        one = s.CalibrationErrorEstimator(loss=loss, labels=np.unique(y)).fit_chunks(chunks)
+        found.append(answers(one, None))
+    return found
+
+
+def kernels_of_many(y, P, weight, clusters):
+    few, found = (y[:900], P[:900]), [s.kernel_calibration_error(y, P)]
+    some = {name: values[:900] for name, values in clusters.items()}
+    found.append(s.kernel_calibration_test(*few, **some))
+    for statistic in ("biased", "auto"):
+        options = {"metric": s.kernel_calibration_error, "statistic": statistic, **some}
+        found.append(s.calibration_error_interval(*few, **options))
+    places = {"metric": "embedding", "locations": P[:5]}
+    found.append(s.calibration_error_interval(y, P, **places, **clusters))
+    for matrix in (np.eye(P.shape[1]), np.diag(np.arange(1.0, 1 + P.shape[1]))):
+        kernel = kernels.MatrixKernel(kernels.GaussianKernel(0.5), matrix)
+        found += [s.kernel_calibration_error(y[:200], P[:200], kernel=kernel), kernel.bound()]
+    short = s.kernel_calibration_test(y[:203], P[:203], statistic="block", block_size=4)
+    bounds = s.distribution_free_bound(y[:99], P[:99], statistic="linear")
+    return [*found, short, bounds, kernels.median_distance(P, max_samples=99)]
+
+
+def smoothers_of_many(y, P, weight, clusters):
+    few, target = P[:600, :3] / P[:600, :3].sum(axis=1, keepdims=True), np.eye(P.shape[1])[y[:600]]
+    wide = "loo" if P.shape[1] > 2 else 0.3  # the search takes long
+    smoothers = [s.smoothers.DirichletKernel(wide, refinement=one) for one in ("loss", "entropy")]
+    smoothers += [s.smoothers.DirichletKernel(0.003), s.smoothers.DirichletKernel("scott")]
+    return [one.fit(few, target[:, :3]).smooth()[:50] for one in smoothers]
+
+
+def tests_of_many(y, P, weight, clusters):
+    data, few = (y == 1, P[:, 1]), (y[:300] == 1, P[:300, 1])
+    found = [s.corp_test(*data, n_resamples=19), s.hosmer_lemeshow_test(*data, n_resamples=19)]
+    found += [s.cumulative_test(*data, statistic=one, **clusters) for one in ("ks", "kuiper")]
+    found.append(s.corp_bands(*data, n_resamples=19, confidence_level=0.8))
+    for hypothesis in ("joint", "slope", "intercept"):
+        found.append(s.logistic_calibration_test(*data, hypothesis=hypothesis, **clusters))
+        options = {"n_resamples": 19, "hypothesis": hypothesis}
+        found.append(s.logistic_calibration_test(*few, **options))
+    for quantile in (None, 0.9):
+        options = {"metric": "ici", "quantile": quantile, **clusters}
+        found.append(s.calibration_error_interval(*data, **options))
+    return found
+
+
+def maps_of_many(y, P, weight, clusters):
+    logits, folds = np.log(P + 1e-9), StratifiedKFold(3)
+    maps = [s.ModelAverageScaling(), s.VectorScaling(), s.MatrixScaling(shrinkage=9.0)]
+    options = {"recalibrator": "select", "candidates": maps, "cv": folds}
+    chosen = s.RecalibratedClassifierCV(LogisticRegression(), **options).fit(logits, y)
+    found = [chosen.predict_proba(logits[:20]), numbers(chosen.selection_)]
+    sketch = s.ForecastSketch(np.unique(y), notion="auto" if P.shape[1] == 2 else "classwise")
+    sketch.fit(y, P)
+    found += [one.fit_sketch(sketch).predict_proba(P[:20]) for one in OF_SKETCHES]
+    for one in (s.TemperatureScaling, s.BiasCorrectedTemperatureScaling, s.PlattScaling):
+        started = one().partial_fit(P[:900], y[:900], np.unique(y))
+        found.append(started.partial_fit(P[900:], y[900:]).predict_proba(P[:20]))
+    found.append(s.TemperatureScaling().fit(P, y, weight).temperature_)
+    return found
+
+
 SCORES = [scores.Spherical(), scores.ClasswiseLogLoss(), scores.LogLoss(), scores.Brier()]
 SCORES += [scores.FDivergence(None, one) for one in ("kl", "chi2", "jensen_shannon")]
 LINKS = [links.VectorMap(), links.MatrixMap(), links.DirichletMap(), links.MonotonePieces(4)]
 LINKS += [links.BiasCorrectedTemperature(), links.MonotoneNetwork(hidden=3, n_grid=20)]
 KERNELS = [kernels.LaplacianKernel(), kernels.GaussianKernel(), 2 * kernels.LaplacianKernel(0.5)]
+OF_SKETCHES = [s.PlattScaling(), s.BetaCalibration(), s.IsotonicRecalibrator(), s.SplineScaling()]
 EXPORTED = [s.PlattScaling, s.BetaCalibration, s.IsotonicRecalibrator, s.VectorScaling]
 EXPORTED += [s.KernelRecalibrator, s.SplineScaling, s.VennAbersRecalibrator, s.ModelAverageScaling]
 METRICS = [one.name for one in QUANTITIES if one.name != "embedding"]  # needs locations
 OPTIONS = ({}, {"loss": "log"}, {"notion": "classwise"})
-OWN = (report, streams, sketches, features, models, shifts, blocks, large)
+OWN = (regions, monitors, options_of_maps, theory, shown)
+OWN += (report, streams, sketches, features, models, shifts, blocks, large)
+OF_MANY = (errors_of_many, kernels_of_many, smoothers_of_many, tests_of_many, maps_of_many)
 TABLE = {
     **{str(recipe): partial(called, recipe) for recipe in (*FORECASTS, *MOMENTS)},
     **{one.__name__: partial(mapped, one) for one in RECALIBRATORS},
@@ -245,19 +510,24 @@ TABLE = {
        for one in (*OPTIONS, {"method": "partition"})},
     **{f"interval {one}": partial(intervals, one) for one in METRICS},
     **{one.__name__: one for one in OWN},
+    **{one.__name__: with_low_limits(one) for one in OF_MANY},
 }  # fmt: skip
-#: What draws from or fits models of other packages, whose numbers change with their versions.
-OF_OTHERS = ("calibration_e_value", "decision_regret", "EnsembleTemp", "grouped", "report")
+#: What uses folds with groups, which scikit-learn draws in another way since some version.
+OF_OTHERS = ("decision_regret",)
 VERSIONS = [one.__version__.rpartition(".")[0] for one in (np, scipy, sklearn)]
 
 
 def digest(result):
-    """Numbers of a result: how many, how many are finite, and two weighted sums of these."""
+    """Numbers of a result: how many, how many are finite, and a weighted sum of each 40 of them.
+
+    The sums are those of log 1000 |x| with the sign of x, about, as far as x is above 1 / 1000: a
+    change of any number by half a per cent is noticed.
+    """
     values = numbers(result)
-    finite = values[np.isfinite(values)]
-    place = np.arange(len(finite))
-    sums = [float(f"{finite @ np.cos(k * place):.9g}") for k in (0.3, 1.1)]
-    return [len(values), len(finite), *sums, float(f"{np.abs(finite).sum():.9g}")]
+    finite = np.arcsinh(1000 * values[np.isfinite(values)])
+    weighted = finite * (1 + np.arange(len(finite)) % 3)
+    sums = np.add.reduceat(weighted, np.arange(0, len(finite), 40)) if len(finite) else []
+    return [len(values), len(finite), *(float(f"{one:.5f}") for one in sums)]
 
 
 def found(name, where):
@@ -274,7 +544,7 @@ def differs(got, expected):
     """Whether numbers differ by more than the ends of iterations do."""
     if got is None or expected is None:
         return got is not expected
-    return got[:2] != expected[:2] or not np.allclose(got[2:4], expected[2:4], 0, 1e-5 * got[4])
+    return got[:2] != expected[:2] or not np.allclose(got, expected, 0, 5e-3)
 
 
 RECORDED = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
@@ -284,7 +554,7 @@ RECORDED = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
 @pytest.mark.parametrize("where", WORLDS)
 def test_numbers_are_as_recorded(where, name):
     if name.startswith(OF_OTHERS) and RECORDED["versions"] != VERSIONS:
-        pytest.skip("numbers of other packages were recorded with other versions of these")
+        pytest.skip("recorded with another version of scikit-learn")
     got, expected = found(name, where), RECORDED[where][name]
     assert not differs(got, expected), (got, expected)
 
