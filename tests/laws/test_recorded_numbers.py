@@ -456,7 +456,7 @@ def smoothers_of_many(y, P, weight, clusters):
     return [one.fit(few, target[:, :3]).smooth()[:50] for one in smoothers]
 
 
-def tests_of_many(y, P, weight, clusters):
+def hypotheses_of_many(y, P, weight, clusters):
     data, few = (y == 1, P[:, 1]), (y[:300] == 1, P[:300, 1])
     found = [s.corp_test(*data, n_resamples=19), s.hosmer_lemeshow_test(*data, n_resamples=19)]
     found += [s.cumulative_test(*data, statistic=one, **clusters) for one in ("ks", "kuiper")]
@@ -499,7 +499,7 @@ METRICS = [one.name for one in QUANTITIES if one.name != "embedding"]  # needs l
 OPTIONS = ({}, {"loss": "log"}, {"notion": "classwise"})
 OWN = (regions, monitors, options_of_maps, theory, shown)
 OWN += (report, streams, sketches, features, models, shifts, blocks, large)
-OF_MANY = (errors_of_many, kernels_of_many, smoothers_of_many, tests_of_many, maps_of_many)
+OF_MANY = (errors_of_many, kernels_of_many, smoothers_of_many, hypotheses_of_many, maps_of_many)
 TABLE = {
     **{str(recipe): partial(called, recipe) for recipe in (*FORECASTS, *MOMENTS)},
     **{one.__name__: partial(mapped, one) for one in RECALIBRATORS},
