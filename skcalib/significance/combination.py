@@ -93,7 +93,7 @@ def combine_tests(
     >>> from skcalib.datasets import make_tempered_simplex
     >>> teams = [make_tempered_simplex(80, 3, random_state=seed) for seed in range(4)]
     >>> tests = [calibration_e_value(team.y, team.y_proba) for team in teams]
-    >>> [test.rejects(0.01) for test in tests], combine_tests(tests).rejects(0.01)
+    >>> [test.rejects(0.005) for test in tests], combine_tests(tests).rejects(0.005)
     ([False, False, False, False], True)
     >>> combine_tests(tests).method
     'product of 4 e-values: kernel bets, canonical'
