@@ -67,33 +67,27 @@ def cells_world(n_classes, weighted, seed=0):
     return bins, regions, forecast, target, curve, weight
 
 
-def mean_by_loops(cells, values, weight):
+def cell_means(cells, values, weight):
     """Mean over the cell of each sample."""
-    rows = []
-    for cell in cells:
-        here = [i for i in range(len(cells)) if cells[i] == cell]
-        mass = sum(weight[i] for i in here)
-        rows.append(sum(weight[i] * values[i] for i in here) / mass)
-    return np.array(rows)
+    member = (cells[:, None] == cells) * weight
+    return member @ values / member.sum(axis=1, keepdims=True)
 
 
-def jackknife_by_loops(function, cells, values, weight):
+def jackknife(function, cells, values, weight):
     """(W - w_i) (g without i - g), scaled so that it is exact for squares."""
     total = 0.0
-    for cell in set(cells.tolist()):
-        here = [i for i in range(len(cells)) if cells[i] == cell]
-        if len(here) == 1:
+    for cell in np.unique(cells):
+        here = cells == cell
+        if here.sum() == 1:
             continue
-        mass = sum(weight[i] for i in here)
-        share = {i: weight[i] / mass for i in here}
-        mean = sum(share[i] * values[i] for i in here)
-        squares = sum(s**2 for s in share.values())
-        expected = sum(s**2 / (1 - s) * (1 - 2 * s + squares) for s in share.values())
-        for i in here:
-            others = (mean - share[i] * values[i]) / (1 - share[i])
-            change = function(others[None])[0] - function(mean[None])[0]
-            total += squares / expected * (mass - weight[i]) * change
-    return total / sum(weight)
+        own, rows = weight[here], values[here]
+        share = own / own.sum()
+        squares = np.sum(share**2)
+        expected = np.sum(share**2 / (1 - share) * (1 - 2 * share + squares))
+        others = (share @ rows - share[:, None] * rows) / (1 - share[:, None])
+        change = function(others) - function((share @ rows)[None])
+        total += squares / expected * (own.sum() - own) @ change
+    return total / weight.sum()
 
 
 @pytest.mark.parametrize("score", SCORES, ids=repr)
@@ -102,9 +96,9 @@ def jackknife_by_loops(function, cells, values, weight):
 def test_terms_by_loops(score, n_classes, weighted):
     bins, regions, forecast, target, curve, weight = cells_world(n_classes, weighted)
     found = partition_terms(score, bins, regions, forecast, target, curve, weight)
-    share, n = weight / weight.sum(), len(bins)
-    fine, coarse = (mean_by_loops(c, target, weight) for c in (regions, bins))
-    scores, curves = (mean_by_loops(bins, values, weight) for values in (forecast, curve))
+    share = weight / weight.sum()
+    fine, coarse = (cell_means(cells, target, weight) for cells in (regions, bins))
+    scores, curves = (cell_means(bins, values, weight) for values in (forecast, curve))
     assert found.plugin == pytest.approx(share @ score.divergence(fine, coarse), rel=1e-12)
 
     def peak(mean):
@@ -113,18 +107,17 @@ def test_terms_by_loops(score, n_classes, weighted):
     def error(means):
         return score.divergence(means[:, :n_classes], means[:, n_classes:])
 
-    bias = jackknife_by_loops(peak, regions, target, weight)
-    bias -= jackknife_by_loops(peak, bins, target, weight)
+    bias = jackknife(peak, regions, target, weight)
+    bias -= jackknife(peak, bins, target, weight)
     assert found.bias == pytest.approx(bias, rel=1e-9)
     induced = score.divergence(curve, curves)
     assert found.induced == pytest.approx(share @ induced, rel=1e-12)
     influence = score.loss(target, coarse) - score.loss(target, fine) - induced
-    middle = sum(share[i] * influence[i] for i in range(n))
-    spread = sum((share[i] * (influence[i] - middle)) ** 2 for i in range(n))
+    spread = np.sum((share * (influence - share @ influence)) ** 2)
     assert found.variance == pytest.approx(spread, rel=1e-12)
     both = np.hstack([target, forecast])
     calibration = share @ score.divergence(coarse, scores)
-    calibration -= jackknife_by_loops(error, bins, both, weight)
+    calibration -= jackknife(error, bins, both, weight)
     assert found.calibration == pytest.approx(calibration, rel=1e-9)
     hidden = score.divergence(curve, forecast) - score.divergence(curves, scores)
     assert found.calibration_induced == pytest.approx(share @ hidden, rel=1e-11, abs=1e-14)
@@ -133,12 +126,10 @@ def test_terms_by_loops(score, n_classes, weighted):
     if not score.separable:
         assert math.isnan(found.correction)
         return
-    moments = 0.0
-    for i in range(n):
-        here = bins == bins[i]
-        size = weight[here].sum() ** 2 / np.sum(weight[here] ** 2)
-        of_label, of_score = target[i] - coarse[i], forecast[i] - scores[i]
-        moments += share[i] * size / (size - 1) * sum(2 * of_label * of_score - of_score**2)
+    same = bins[:, None] == bins
+    size = (same @ weight) ** 2 / (same @ weight**2)
+    of_label, of_score = target - coarse, forecast - scores
+    moments = share * size / (size - 1) @ np.sum(2 * of_label * of_score - of_score**2, axis=1)
     assert found.correction == pytest.approx(moments / (2 if n_classes == 2 else 1), rel=1e-11)
     assert {type(value) for value in vars(found).values()} == {float}
 
@@ -154,9 +145,9 @@ def test_terms_against_the_curve_by_loops(score, weighted):
     def error(means):
         return score.divergence(means[:, :3], means[:, 3:])
 
-    fine, coarse = (mean_by_loops(cells, both, weight) for cells in (regions, bins))
-    plugin, bias = share @ error(fine), jackknife_by_loops(error, regions, both, weight)
-    induced = share @ error(coarse) - jackknife_by_loops(error, bins, both, weight)
+    fine, coarse = (cell_means(cells, both, weight) for cells in (regions, bins))
+    plugin, bias = share @ error(fine), jackknife(error, regions, both, weight)
+    induced = share @ error(coarse) - jackknife(error, bins, both, weight)
     assert found.plugin == pytest.approx(plugin, rel=1e-12)
     assert found.bias == pytest.approx(bias, rel=1e-9)
     assert found.induced == pytest.approx(induced, rel=1e-9)
@@ -170,20 +161,13 @@ def test_terms_against_the_curve_by_loops(score, weighted):
         for rows in (target, curve)
     )
     of_curve = np.where(np.isfinite(of_curve), of_curve, 0.0)[:, None]
-    influence = gain - (of_curve - mean_by_loops(regions, of_curve, weight))[:, 0]
+    influence = gain - (of_curve - cell_means(regions, of_curve, weight))[:, 0]
     spread = np.sum((share * (influence - share @ influence)) ** 2)
     assert found.variance == pytest.approx(spread, rel=1e-9)
 
 
-def test_cells_by_hand():
-    """Any names of cells; sizes are effective numbers of samples."""
-    cells = Cells(np.array([5, 5, 9, 5]), np.array([1.0, 2.0, 4.0, 3.0]))
-    np.testing.assert_array_equal(cells.cells, [0, 0, 1, 0])
-    np.testing.assert_array_equal(cells.mass, [6, 4])
-    np.testing.assert_allclose(cells.size, [36 / 14, 1], rtol=1e-14)
-    values = np.array([[6.0, 0.0], [3.0, 3.0], [7.0, 8.0], [2.0, 2.0]])
-    np.testing.assert_allclose(cells.mean(values), [[3, 2], [3, 2], [7, 8], [3, 2]], rtol=1e-14)
-    tiny = Cells(np.array([0, 0]), np.array([1e-300, 3e-300]))
+def test_cells_of_tiny_weights_keep_their_digits():
+    tiny = Cells(np.array([5, 5]), np.array([1e-300, 3e-300]))
     np.testing.assert_allclose(tiny.mean(np.array([[1e-30], [5e-30]])), 4e-30, rtol=1e-14)
     np.testing.assert_allclose(tiny.size, [1.6], rtol=1e-14)
 
@@ -204,7 +188,7 @@ def test_jackknife_leaves_out_what_is_alone_or_infinite():
         heavy, light = scale * np.array([1.0, 1e-12, 1e-12]), scale * np.array([1.0, 1e-3, 1e-3])
         assert Cells(together, heavy).jackknife_bias(square, values) == 0
         found = Cells(together, light).jackknife_bias(square, values)
-        expected = jackknife_by_loops(square, together, values, light)
+        expected = jackknife(square, together, values, light)
         assert found == pytest.approx(expected, rel=1e-9)
     # Without the second sample the mean is 0 and the function infinite: the first one counts.
     pair = Cells(np.zeros(2, dtype=int), np.ones(2))
@@ -565,39 +549,29 @@ def test_single_samples_of_a_level_set():
 # --- the test -------------------------------------------------------------------------------------
 
 
-def pvalue_by_loops(bins, regions, forecast, residual, weight, n_permutations, rng, width):
-    """The statistic by loops; draws in the order of the documentation."""
-    n = len(bins)
-    ties = rng.random_sample(n)
-    order = sorted(range(n), key=lambda i: (bins[i], forecast[i, 1], ties[i]))
-    band, bands = 0, []
-    for k, i in enumerate(order):
-        place = k - min(m for m in range(n) if bins[order[m]] == bins[i])
-        band += place % width == 0
-        bands.append(band)
+def pvalue_by_hand(bins, regions, forecast, residual, weight, n_permutations, rng, width):
+    """The statistic cell by cell; draws in the order of the documentation."""
+    order = np.lexsort((rng.random_sample(len(bins)), forecast[:, 1], bins))
+    place = np.arange(len(bins)) - np.searchsorted(bins[order], bins[order])
+    bands = np.cumsum(place % width == 0)
 
     def statistic(rows):
         total = 0.0
         for cells, sign in ((regions, 1), (bins, -1)):
-            for cell in set(cells.tolist()):
-                held = [r for place, r in zip(order, rows, strict=True) if cells[place] == cell]
-                mass = sum(weight[r] for r in held)
-                for column in range(residual.shape[1]):
-                    pull = sum(weight[r] * residual[r, column] for r in held)
-                    total += sign * pull**2 / mass
+            for cell in np.unique(cells):
+                held = rows[cells[order] == cell]
+                pull = weight[held] @ residual[held]
+                total += sign * pull @ pull / weight[held].sum()
         return total
 
-    observed, reached = statistic(order), 0
-    for _ in range(n_permutations):
-        keys = rng.random_sample(n)
-        rows = [order[k] for k in sorted(range(n), key=lambda k: (bands[k], keys[k]))]
-        reached += statistic(rows) >= observed * (1 - 1e-12)
-    return (1 + reached) / (1 + n_permutations)
+    draws = (np.lexsort((rng.random_sample(len(bins)), bands)) for _ in range(n_permutations))
+    least = statistic(order) * (1 - 1e-12)
+    return (1 + sum(statistic(order[k]) >= least for k in draws)) / (1 + n_permutations)
 
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("width", [3, 20])
-def test_permutations_by_loops(seed, width, monkeypatch):
+def test_permutations_by_hand(seed, width, monkeypatch):
     rng = np.random.default_rng(seed)
     bins = rng.integers(2, size=50)
     regions = 3 * bins + rng.integers(3, size=50)
@@ -609,7 +583,7 @@ def test_permutations_by_loops(seed, width, monkeypatch):
         found = permutation_pvalue(
             *arguments, np.random.RandomState(seed), width=width, n_jobs=n_jobs
         )
-        expected = pvalue_by_loops(*arguments, np.random.RandomState(seed), width)
+        expected = pvalue_by_hand(*arguments, np.random.RandomState(seed), width)
         assert found == expected
         monkeypatch.setattr("skcalib.grouping.regions._AT_ONCE", 250)  # batches of five
     if width == 20:
