@@ -79,16 +79,6 @@ def test_binary_maps_refuse_more_than_two_columns():
         check_link(PlattMap(), n_classes=(3, 4))
 
 
-class RandomStart(VectorMap):
-    def start(self, n_classes):
-        return super().start(n_classes) * (1 + 1e-9 * np.random.default_rng().random())
-
-
-class WrongGradient(VectorMap):
-    def vjp(self, theta, logits, cotangent):
-        return super().vjp(theta, logits, cotangent) * np.append(1.0, np.full(len(theta) - 1, 0.99))
-
-
 class UntiesInSecret(VectorMap):
     """Only ties are broken: the shift is far below the gaps of other pairs."""
 
@@ -109,29 +99,10 @@ class UntiesInSecret(VectorMap):
         return False
 
 
-class CentresInPlace(TemperatureMap):
-    def apply(self, theta, logits):
-        logits -= logits.mean(axis=1, keepdims=True)
-        return theta[0] * logits
-
-
 class PreparesInPlace(TemperatureMap):
     def prepare(self, logits):
         logits -= logits.max()
         return self
-
-
-class ForgetsInSecret(TemperatureMap):
-    def apply(self, theta, logits):
-        return np.where(theta[0] == 1, logits, 0.0)
-
-    def vjp(self, theta, logits, cotangent):
-        return np.zeros(1)
-
-
-class LosesAColumn(TemperatureMap):
-    def apply(self, theta, logits):
-        return (theta[0] * logits)[:, :1] if theta[0] != 1 else logits
 
 
 class CentresColumns(TemperatureMap):
@@ -154,6 +125,9 @@ class ForgetsWhenCopied(MonotonePieces):
         return super().apply(theta, logits) * (2 if hasattr(self, "_shift") else 1)
 
 
+RNG = np.random.default_rng()
+
+
 def declares(base, name, value=lambda theta: True):
     """A map with another declaration at its parameters."""
     return planted(base, **{name: lambda self, theta, n_classes: value(theta)})
@@ -164,26 +138,30 @@ def declares(base, name, value=lambda theta: True):
     [
         (object(), "is a Link"),
         (planted(TemperatureMap, start=lambda self, n_classes: np.array([1.1]))(), "identity"),
-        (RandomStart(), "call to call"),
+        (altered(VectorMap, start=lambda found: found + 1e-9 * RNG.random())(), "call to call"),
         (altered(TemperatureMap, bounds=lambda found: [(2.0, None)])(), "bounds .2.0, None. excl"),
-        (WrongGradient(), "central differences"),
+        (altered(VectorMap, vjp=lambda found: found * np.r_[1, np.full(len(found) - 1, 0.99)])(),
+         "central differences"),
         (declares(QuadraticMap, "injective")(), "the map folds"),
         # slopes of both signs: the Jacobian vanishes on a surface that crosses the simplex
         (declares(VectorMap, "injective")(), "the map folds"),
-        (ForgetsInSecret(), "constant"),
+        (planted(TemperatureMap, apply=lambda self, theta, z: z * (theta[0] == 1),
+                 vjp=lambda self, theta, z, c: np.zeros(1))(), "constant"),
         (declares(VectorMap, "preserves_order")(), "change places"),
         (UntiesInSecret(), "tied"),
         (altered(TemperatureMap, prepare=lambda found: None)(), "prepare does not return self"),
-        (CentresInPlace(), "modif"),
+        (planted(TemperatureMap, apply=lambda self, theta, z: np.multiply(z, theta[0], out=z))(),
+         "modif"),
         (PreparesInPlace(), "prepare modified"),
         (CentresColumns(), "some of the rows"),
         (altered(VectorMap, stiffness=lambda found: np.ones(1))(), "Stiffness has the shape"),
         (altered(VectorMap, stiffness=lambda found: -np.ones_like(found))(), "not negative"),
-        (LosesAColumn(), "became"),
+        (planted(TemperatureMap, apply=lambda self, theta, z: z if theta[0] == 1 else z[:, :1])(),
+         "became"),
         (declares(TemperatureMap, "preserves_order", lambda t: np.bool_(t[0] > 0))(), "not a bool"),
         (ForgetsWhenCopied(), "copy"),
     ],
-)
+)  # fmt: skip
 def test_planted_defects_are_found(link, law):
     with pytest.raises(AssertionError, match=law):
         check_link(link, n_classes=(2, 3) if not isinstance(link, QuadraticMap) else (2,))
