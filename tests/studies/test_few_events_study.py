@@ -1,27 +1,15 @@
 """The study of few events runs, its worlds are what they say, and it finds what is off."""
 
-import csv
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from doc_studies import STUDIES, imported
+from doc_studies import assert_labels_follow, imported, needs_studies, rows_of
 
 import skcalib
 
-pytestmark = pytest.mark.skipif(not STUDIES.exists(), reason="needs the folder doc")
-
-
-@pytest.fixture(scope="module")
-def study():
-    """The module of the study, with its helper module importable."""
-    with imported("few_events", "interval_coverage") as module:
-        yield module
-
-
-def read(path):
-    with path.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+pytestmark = needs_studies
+study = imported("few_events", "interval_coverage")
 
 
 def test_worlds_are_calibrated_or_not_as_they_say(study):
@@ -29,11 +17,7 @@ def test_worlds_are_calibrated_or_not_as_they_say(study):
     for worlds in (study.LEVELS, study.INTERVALS):
         for name in worlds:
             data = study.draw(worlds, name, 20_000, 0)
-            assert data.y_proba.min() >= 0
-            np.testing.assert_allclose(data.y_proba.sum(axis=1), 1)
-            residual = np.eye(data.posterior.shape[1])[data.y] - data.posterior
-            error = np.sqrt(np.mean(data.posterior * (1 - data.posterior), axis=0) / 20_000)
-            assert np.all(np.abs(residual.mean(axis=0)) < 5 * error), name
+            assert_labels_follow(data.posterior, data.y, data.y_proba)
             equal = np.array_equal(data.y_proba, data.posterior)
             off = ("impossible", "odds", "all .049", "slope", "wave")
             assert equal != any(word in name for word in off), name
@@ -49,12 +33,12 @@ def test_a_small_run_of_both_parts(study, tmp_path):
     names = ["--worlds", "rate .02", "K = 3, confidence .99", "impossible label"]
     options = [*names, "--sizes", "50", "--draws", "3", "--output", str(tmp_path)]
     study.main([*options, "--part", "levels", "--only", "linear"])
-    rows = read(tmp_path / "few_events_levels.csv")
+    rows = rows_of(tmp_path / "few_events_levels.csv")
     assert [(row["test"], row["wanted"]) for row in rows] == [
         ("kernel, linear", "0.05"), ("kernel, linear", "0.05"), ("kernel, linear", "1")
     ]  # fmt: skip
     study.main([*options, "--part", "intervals", "--only", "root_brier"])
-    rows = read(tmp_path / "few_events_intervals.csv")
+    rows = rows_of(tmp_path / "few_events_intervals.csv")
     assert [row["world"] for row in rows] == ["rate .02", "K = 3, confidence .99"]
     assert all(0 <= float(row["coverage"]) <= 1 and row["refused"] == "0" for row in rows)
 

@@ -5,11 +5,11 @@ import sys
 
 import numpy as np
 import pytest
-from doc_studies import load
+from doc_studies import load, needs_studies
 from scipy.stats import norm
 
 study = load("published_numbers")
-pytestmark = pytest.mark.skipif(study is None, reason="needs the folder doc")
+pytestmark = needs_studies
 RECORDS = study.records() if study else []
 
 
