@@ -160,17 +160,13 @@ def test_coverage_of_the_kernel_interval_with_random_blocks(monkeypatch, tempera
     """300 samples of nine blocks of 33; the truth is the mean of 400 unbiased estimates."""
     monkeypatch.setattr("skcalib.errors.kernel.MANY", 100)
     monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
-    found, covered = [], []
-    kernel = LaplacianKernel(0.5)
     many = [some_data(300, seed=seed, temperature=temperature) for seed in range(400)]
-    options = {"kernel": kernel, "labels": range(3)}
-    for data in many:
-        found.append(s.kernel_calibration_error(*data, statistic="unbiased", **options))
+    options = {"kernel": LaplacianKernel(0.5), "labels": range(3)}
+    found = [s.kernel_calibration_error(*one, statistic="unbiased", **options) for one in many]
     truth = 0.0 if temperature == 1 else np.mean(found)
-    for data in many:
-        one = s.calibration_error_interval(*data, metric="kernel", **options)
-        covered.append(one.low <= truth <= one.high)
-    assert np.mean(covered) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 400)
+    every = [s.calibration_error_interval(*one, metric="kernel", **options) for one in many]
+    covered = np.mean([one.low <= truth <= one.high for one in every])
+    assert covered > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 400)
 
 
 def test_draws_have_the_covariance_by_either_route(monkeypatch):
