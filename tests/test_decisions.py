@@ -227,13 +227,11 @@ def dip(s):
 
 
 def both_sides(s):
-    low = np.where(s > 0.1, 0.3, 0.02)
-    return np.where(s < 0.2, low, np.where(s < 0.4, 0.1, 0.6))
+    return np.array([0.02, 0.3, 0.1, 0.6])[np.searchsorted([0.1, 0.2, 0.4], s)]
 
 
 def rare_both_sides(s):
-    low = np.where(s > 0.02, 0.1, 0.005)
-    return np.where(s < 0.05, low, np.where(s < 0.1, 0.02, 0.2))
+    return np.array([0.005, 0.1, 0.02, 0.2])[np.searchsorted([0.02, 0.05, 0.1], s)]
 
 
 @pytest.mark.parametrize("kind", ["plain", "weights", "clusters"])

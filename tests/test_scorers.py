@@ -51,15 +51,10 @@ def test_grouping_loss_reads_the_features(data):
 def test_functions_under_make_scorer(data):
     X, y = data
     options = {"greater_is_better": False, "response_method": "predict_proba", "loss": "log"}
-    both = (
-        make_scorer(s.proper_calibration_error, **options),
-        s.get_scorer("neg_log_calibration_error"),
-    )
-    results = [
-        cross_validate(LogisticRegression(), X, NAMES[y], scoring=scorer)["test_score"]
-        for scorer in both
-    ]
-    np.testing.assert_allclose(*results, rtol=1e-7)
+    plain = make_scorer(s.proper_calibration_error, **options)
+    scoring = {"plain": plain, "own": s.get_scorer("neg_log_calibration_error")}
+    found = cross_validate(LogisticRegression(), X, NAMES[y], scoring=scoring)
+    np.testing.assert_allclose(found["test_plain"], found["test_own"], rtol=1e-7)
     strict = ProbaScorer(s.proper_calibration_error, response_method="predict_proba")
     with pytest.raises(ValueError, match="LinearSVC has no predict_proba"):
         strict(LinearSVC(random_state=0).fit(X, y), X, y)
@@ -218,12 +213,14 @@ def test_multimetric_lists(binary):
     for refused in (names, [s.get_scorer(name) for name in CALIBRATION[:2]]):
         with pytest.raises(ValueError, match="scor"):
             cross_validate(LogisticRegression(), X, y, scoring=refused)
-    with pytest.raises(ValueError, match="named twice"):
-        s.get_scorers(["neg_log_loss", "neg_log_loss"])
-    with pytest.raises(ValueError, match="names must be a list of names"):
-        s.get_scorers([s.get_scorer(CALIBRATION[0])])
     first, second = s.get_scorers(CALIBRATION), s.get_scorers(CALIBRATION)
     assert all(first[name] is not second[name] for name in CALIBRATION)
+    for refused, words in (
+        (2 * names[:1], "named twice"),
+        ([first[names[1]]], "names must be a list"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            s.get_scorers(refused)
 
 
 @pytest.mark.parametrize("name", EVERY)

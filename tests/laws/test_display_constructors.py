@@ -85,11 +85,8 @@ def test_a_sketch_has_nearly_the_same_data(name, data):
     with pytest.raises(ValueError, match="from_sketch needs a ForecastSketch, got ndarray"):
         of(name, "from_sketch", p)
     if name in ("DecisionCurveDisplay", "MurphyDisplay", "ReliabilityDisplay"):
-        samples = of(name, "from_predictions", y, p, **options).curves[0]
-        (curve,) = found.curves
-        event = "estimate" if hasattr(curve, "estimate") else "error"
-        one, other = (getattr(c, event) for c in (curve, samples))
-        one, other = (getattr(c, "estimate", c) for c in (one, other))
+        samples = of(name, "from_predictions", y, p, **options)
+        one, other = (getattr(c.curves[0], "error", c.curves[0]).estimate for c in (found, samples))
         np.testing.assert_allclose(one, other, atol=0.01)
 
 

@@ -153,10 +153,8 @@ def test_recalibration_takes_the_calibration_error_and_leaves_the_grouping_loss(
         fit, use = slice(0, 10_000), slice(10_000, None)
         isotonic = IsotonicRegression(out_of_bounds="clip").fit(forecast[fit], data.y[fit])
         for estimates, p in ((before, forecast[use]), (after, isotonic.predict(forecast[use]))):
-            estimator = GroupingLossEstimator(
-                method="partition", n_permutations=0, random_state=seed
-            )
-            estimator.fit(data.X[use], data.y[use], y_proba=p)
+            how = {"method": "partition", "n_permutations": 0, "random_state": seed}
+            estimator = GroupingLossEstimator(**how).fit(data.X[use], data.y[use], y_proba=p)
             # The proper error, which has no bins to hide in, says the same.
             proper = proper_calibration_error(data.y[use], p)
             estimates.append((estimator.grouping_loss_, estimator.calibration_error_, proper))
