@@ -1,5 +1,3 @@
-import pickle
-
 import numpy as np
 import pytest
 import sklearn
@@ -93,16 +91,6 @@ def test_regret_is_that_of_the_function(options):
     half = s.decision_regret(y, proba, threshold=0.5).calibration.estimate
     found = s.get_scorer("neg_decision_regret")(Fixed().fit(X, y), X, y)
     assert found == pytest.approx(-half, abs=1e-12)
-
-
-def test_regret_with_weights_in_a_search(binary):
-    X, y = binary
-    weight = np.random.default_rng(0).random(len(y))
-    scorer = DecisionRegretScorer(threshold=0.3)
-    search = GridSearchCV(LogisticRegression(), {"C": [0.01, 1.0]}, scoring=scorer, cv=3)
-    weighted = search.fit(X, y, sample_weight=weight).best_score_
-    assert np.isfinite(weighted) and weighted != search.fit(X, y).best_score_
-    assert repr(pickle.loads(pickle.dumps(scorer))) == repr(scorer)
 
 
 @pytest.mark.parametrize(("loss", "scaling"), [("log", None), ("brier", s.TemperatureScaling())])

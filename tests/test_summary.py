@@ -31,20 +31,20 @@ def patients(n_samples=800, shift=0.5, seed=0):
 def test_every_number_is_that_of_its_function(weighted):
     y, p = patients()
     weight = np.random.default_rng(1).uniform(0.2, 2, len(y)) if weighted else None
-    data = {"sample_weight": weight}
-    found = s.calibration_summary(y, p, **data)
+    data, level = {"sample_weight": weight}, {"confidence_level": 0.8}
+    found = s.calibration_summary(y, p, **data, **level)
     assert found.mean_predicted == pytest.approx(np.average(p, weights=weight))
     for name, interval in {
-        "observed": rate_interval(y, weight),
-        "observed_expected_ratio": observed_expected_ratio(y, p, weight),
-        "brier": mean_interval((y - p) ** 2, weight),
-        "log_loss": mean_interval(-np.log(np.where(y, p, 1 - p)), weight),
-        "auc": concordance_interval(y, p, weight),
+        "observed": rate_interval(y, weight, **level),
+        "observed_expected_ratio": observed_expected_ratio(y, p, weight, **level),
+        "brier": mean_interval((y - p) ** 2, weight, **level),
+        "log_loss": mean_interval(-np.log(np.where(y, p, 1 - p)), weight, **level),
+        "auc": concordance_interval(y, p, weight, **level),
     }.items():
         one = getattr(found, name)
         limits = one.low, one.estimate, one.high
         assert limits == pytest.approx((interval.low, interval.estimate, interval.high), rel=1e-9)
-    lines = s.calibration_intercept_slope(y, p, **data)
+    lines = s.calibration_intercept_slope(y, p, **data, **level)
     for name in ("in_the_large", "intercept", "slope"):
         assert getattr(found, name) == getattr(lines, name)
     for name, quantile in (("ici", None), ("e50", 0.5), ("e90", 0.9), ("emax", 1)):
@@ -52,7 +52,7 @@ def test_every_number_is_that_of_its_function(weighted):
         assert getattr(found, name) == pytest.approx(index, abs=1e-12)
     error = s.proper_calibration_error(y, p, **data)
     assert found.brier_calibration_error.estimate == pytest.approx(error, abs=1e-12)
-    limits = s.CalibrationErrorEstimator().fit(p[:, None], y, weight).confidence_interval_
+    limits = s.CalibrationErrorEstimator(**level).fit(p[:, None], y, weight).confidence_interval_
     interval = found.brier_calibration_error
     assert interval.low == pytest.approx(max(limits[0], 0), abs=1e-12)
     assert interval.high >= limits[1]
@@ -203,13 +203,3 @@ def test_an_error_below_zero_is_none_detected():
             assert "none detected" in str(found) and found.brier_calibration_error.high > 0
             return
     raise AssertionError("no estimate below zero in twenty data sets of calibrated forecasts")
-
-
-def test_confidence():
-    narrow, wide = (
-        s.calibration_summary(*patients(200), confidence_level=level) for level in (0.8, 0.99)
-    )
-    for name in ROWS:
-        one, two = getattr(narrow, name), getattr(wide, name)
-        if isinstance(one, MeanInterval):
-            assert two.low <= one.low <= one.high <= two.high, name

@@ -311,17 +311,6 @@ def test_kinds_of_partitioners_and_who_takes_missing_values():
     assert not allows_nan(HistGradientBoostingClassifier) and not allows_nan(7)
 
 
-def test_what_is_prepared():
-    """Codes of the histogram tree, unit variance for k-means, and nothing for the rest."""
-    X = np.array([[0.0, 5.0], [1.0, 7.0], [2.0, 9.0], [3.0, 7.0]])
-    codes = Partitioner(None, 12, np.random.RandomState(0), ["a", "b"]).prepare(X)
-    assert codes.tolist() == [[0, 0], [1, 1], [2, 2], [3, 1]]
-    assert Partitioner("stump", 12, None, ["a", "b"]).prepare(X) is X
-    scaled = Partitioner("kmeans", 12, np.random.RandomState(0), ["a", "b"]).prepare(X)
-    np.testing.assert_allclose(scaled, (X - X.mean(axis=0)) / X.std(axis=0), rtol=1e-14)
-    assert Partitioner(FirstColumn(), 12, None, ["a", "b"]).prepare(X) is X
-
-
 STEPS = np.repeat([0.0, 1.0, 2.0, 3.0], 12)[:, None]  # 48 samples of four kinds
 LABELS = np.repeat([0, 1, 0, 1], 12)
 FITTING, MEASURED = np.arange(0, 48, 2), np.arange(1, 48, 2)

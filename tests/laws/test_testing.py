@@ -334,10 +334,8 @@ def test_rejects_notions(notion, law):
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_data_of_the_checkers_are_not_degenerate(n_classes):
     rng = np.random.default_rng(0)
-    scores, smoothers = (
-        score_laws._world(Brier(), n_classes, rng),
-        smoother_laws._world(n_classes, rng),
-    )
+    scores = score_laws._world(Brier(), n_classes, rng)
+    smoothers = smoother_laws._world(n_classes, rng)
     forecast, target, labels = notion_laws._world(n_classes, rng)
     rows = [scores.target, scores.forecast, smoothers.forecast, smoothers.soft, smoothers.new]
     for one in (*rows, smoothers.distinct, forecast, target):

@@ -119,44 +119,43 @@ def accused(one):
     return any(claim.kind in kinds for claim in one.wrong)
 
 
+def _beyond_chance(counts, level):
+    """Of name -> (k, n, share), those of which chance does not explain k of n by that share."""
+    return [
+        f"{name}: {k} of {n}, at most {share:.1%} expected"
+        for name, (k, n, share) in counts.items()
+        if k and binom.sf(k - 1, n, share) < level
+    ]
+
+
 def too_often_false(judgements, level=1e-3):
     """Whether more claims, or more verdicts of a scenario, are false than may be, beyond chance.
 
     At most `MOST_WRONG` of all claims; in each scenario, at most `MOST_FALSE_VERDICTS` of the
     verdicts may have one, and at most so many of all verdicts.
     """
-    told = []
-    wrong, claims = wrong_rate(judgements)
-    counts = {"all claims": (wrong, claims, MOST_WRONG)}
     false = Counter(one.scenario for one in judgements if accused(one))
     verdicts = Counter(one.scenario for one in judgements)
-    for name, n in verdicts.items():
-        counts[name] = false[name], n, MOST_FALSE_VERDICTS
+    counts = {name: (false[name], n, MOST_FALSE_VERDICTS) for name, n in verdicts.items()}
+    counts["all claims"] = *wrong_rate(judgements), MOST_WRONG
     counts["all verdicts"] = false.total(), verdicts.total(), MOST_FALSE_VERDICTS
-    for name, (k, n, share) in counts.items():
-        if k and binom.sf(k - 1, n, share) < level:
-            told.append(f"{name}: {k} of {n} false, at most {share:.0%} expected")
-    return told
+    return _beyond_chance(counts, level)
 
 
 def too_often_missing(judgements, level=1e-3):
     """Claims that were made less often than they must, beyond chance, and all of them together."""
-    told = []
-    counts = Counter(), Counter()
+    made = {}
     for one in judgements:
-        for key, made in one.kept.items():
-            counts[0][one.scenario, key] += 1
-            counts[1][one.scenario, key] += not made
-    expected = 0.0
-    for (name, key), n in counts[0].items():
-        allowed, missed = 1 - scenarios()[name].must[key], counts[1][name, key]
-        expected += n * allowed
-        if missed and binom.sf(missed - 1, n, allowed) < level:
-            told.append(f"{name}: {key} missing in {missed} of {n}")
-    total, missed = sum(counts[0].values()), sum(counts[1].values())
-    if total and binom.sf(missed - 1, total, expected / total) < level:
-        told.append(f"{missed} of {total} claims missing, {expected:.1f} expected at most")
-    return told
+        for key, kept in one.kept.items():
+            made.setdefault((one.scenario, key), []).append(kept)
+    counts = {
+        f"{name}: {key} missing": (kept.count(False), len(kept), 1 - scenarios()[name].must[key])
+        for (name, key), kept in made.items()
+    }
+    missed, total = (sum(one[k] for one in counts.values()) for k in (0, 1))
+    expected = sum(n * share for _, n, share in counts.values())
+    counts["all claims missing"] = missed, total, expected / max(total, 1)
+    return _beyond_chance(counts, level)
 
 
 def coverage(judgements):
@@ -172,20 +171,16 @@ def details(judgements):
     """Each wrong and each missing claim with its scenario and seed."""
     lines = []
     for one in judgements:
-        where = f"[{one.scenario}, seed {one.seed}]"
-        lines += [
-            f"{where} {'GRAVELY WRONG' if claim.grave else 'wrong'} {claim.kind}: {claim.said}"
-            for claim in one.wrong
-        ]
-        lines += [
-            f"{where} missing {key}: direction {one.found['direction']}, recommended "
-            f"{one.found['recommended']}, {one.found['headline']}"
-            for key in one.missing
-        ]
-        lines += [
-            f"{where} not covered: {name}, typical error {one.found['typical_error']}, truth "
-            f"{truth_of(one.scenario).rms:.4f}"
-            for name, holds in one.covered.items()
-            if not holds
-        ]
+        where, found = f"[{one.scenario}, seed {one.seed}]", one.found
+        for claim in one.wrong:
+            kind = "GRAVELY WRONG" if claim.grave else "wrong"
+            lines.append(f"{where} {kind} {claim.kind}: {claim.said}")
+        for key in one.missing:
+            made = f"direction {found['direction']}, recommended {found['recommended']}"
+            lines.append(f"{where} missing {key}: {made}, {found['headline']}")
+        for name in (name for name, holds in one.covered.items() if not holds):
+            truth = (
+                f"typical error {found['typical_error']}, truth {truth_of(one.scenario).rms:.4f}"
+            )
+            lines.append(f"{where} not covered: {name}, {truth}")
     return lines
