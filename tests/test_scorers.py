@@ -109,6 +109,8 @@ def test_refinement_and_parts_are_those_of_the_function(data, loss, scaling):
     search = GridSearchCV(LogisticRegression(), {"C": [1e-4, 1.0]}, **options).fit(X, y)
     assert search.best_score_ == max(search.cv_results_["mean_test_refinement"])
     assert search.score(X, y) == scorer(search, X, y)["refinement"]
+    best = search.best_score_
+    assert search.fit(X, y, sample_weight=weight).best_score_ != best  # without routing
 
 
 def test_refinement_is_the_entropy_of_the_calibrated_forecasts():
