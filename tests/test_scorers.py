@@ -8,7 +8,6 @@ from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
-from sklearn.metrics import make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
     HalvingGridSearchCV,
@@ -17,7 +16,6 @@ from sklearn.model_selection import (
     permutation_test_score,
 )
 from sklearn.neighbors import NearestCentroid
-from sklearn.svm import LinearSVC
 
 import skcalib as s
 from skcalib import scorers
@@ -39,23 +37,6 @@ def test_grouping_loss_reads_the_features(data):
     scorer = s.get_scorer("neg_grouping_loss")
     expected = s.GroupingLossEstimator(classifier, n_permutations=0, random_state=0).fit(X, y)
     assert scorer(classifier, X, y) == -expected.grouping_loss_
-    results = cross_validate(
-        LogisticRegression(), X, NAMES[y], scoring={"grouping": scorer, "loss": "neg_log_loss"}
-    )
-    assert np.isfinite(results["test_grouping"]).all()
-    assert "neg grouping_loss" in repr(scorer)
-
-
-def test_functions_under_make_scorer(data):
-    X, y = data
-    options = {"greater_is_better": False, "response_method": "predict_proba", "loss": "log"}
-    plain = make_scorer(s.proper_calibration_error, **options)
-    scoring = {"plain": plain, "own": s.get_scorer("neg_log_calibration_error")}
-    found = cross_validate(LogisticRegression(), X, NAMES[y], scoring=scoring)
-    np.testing.assert_allclose(found["test_plain"], found["test_own"], rtol=1e-7)
-    strict = ProbaScorer(s.proper_calibration_error, response_method="predict_proba")
-    with pytest.raises(ValueError, match="LinearSVC has no predict_proba"):
-        strict(LinearSVC(random_state=0).fit(X, y), X, y)
 
 
 class Fixed(ClassifierMixin, BaseEstimator):
@@ -268,6 +249,9 @@ def test_what_is_no_classifier_is_refused(data, name):
         scorer(IsolationForest(n_estimators=5, random_state=0).fit(X), X, y)
     with pytest.raises(NotFittedError):
         scorer(LogisticRegression(), X, y)
+    strict = ProbaScorer(s.proper_calibration_error, response_method="predict_proba")
+    with pytest.raises(ValueError, match="RidgeClassifier has no predict_proba"):
+        strict(RidgeClassifier().fit(X, y), X, y)
     hard = RidgeClassifier().fit(X, y)  # margins, and they stand for logits
     assert np.isfinite(scorer(hard, X, y))
     votes = NearestCentroid().fit(X, y)

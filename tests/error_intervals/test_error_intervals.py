@@ -308,12 +308,11 @@ def test_a_proper_error_far_below_zero_still_has_an_upper_limit():
 def test_degenerate_data(metric, case):
     rng = np.random.RandomState(0)
     proba, y = rng.uniform(size=60), rng.randint(2, size=60)
-    if case == "one class":
-        y[:] = 1
-    elif case == "ties":
-        proba[:] = 0.3
-    else:
-        proba[:30] = y[:30]
+    y, proba = {
+        "one class": (np.ones(60, dtype=int), proba),
+        "ties": (y, np.full(60, 0.3)),
+        "zeros and ones": (y, np.where(np.arange(60) < 30, y, proba)),
+    }[case]
     options = {**arguments(metric), "labels": [0, 1]}
     if metric == "embedding":
         options["locations"] = [0.2, 0.7]

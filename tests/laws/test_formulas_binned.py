@@ -8,7 +8,7 @@ import pytest
 from golden import P3, Y3
 
 from skcalib import calibration_error, optimal_n_bins, reliability_bins
-from skcalib.errors.binned import _bin_sums, _sum_blocks, check_bins, quantile_edges, uniform_edges
+from skcalib.errors.binned import _bin_sums, check_bins, quantile_edges, uniform_edges
 from skcalib.notions import Classwise
 
 WEIGHT = np.array([1.0, 2, 0.5, 3, 1, 1, 4, 0.25, 1, 2, 1, 0.75, 2, 1])
@@ -108,17 +108,6 @@ def test_sums_by_hand(edges, weighted):
         assert less.square_mass is None and less.square_gap is None
         np.testing.assert_array_equal([less.mass, less.score, less.label], found[:3])
         np.testing.assert_array_equal(score, P3[:, [np.array_equal(score, c) for c in P3.T]][:, 0])
-
-
-def test_sums_of_several_problems_and_chunks_at_once():
-    edges = uniform_edges(5)
-    hit = Y3[:, None] == np.arange(3)
-    for cuts in ([], [1], [3, 4, 9]):
-        rows = np.split(np.arange(14), cuts)
-        chunks = [(P3[r].copy(), hit[r], WEIGHT[r]) for r in rows]
-        for k, found in enumerate(_sum_blocks(chunks, edges)):
-            expected = sums_by_hand(P3[:, k], hit[:, k], WEIGHT, edges)
-            np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize("n_bins", [1, 2, 3, 7, 10, 15, 49, 100, 1000])

@@ -66,15 +66,11 @@ def test_temperature_of_the_lenet():
 @pytest.mark.parametrize("loss", ["log", "brier"])
 def test_diag_keeps_every_prediction_and_is_never_above_temperature(variant, loss):
     P, y = lenet()
-    train, test = split(0, 2000)
+    train, _ = split(0, 2000)
     diag = s.DiagonalOrderPreserving(variant=variant, loss=loss).fit(P[train], y[train])
     temperature = s.TemperatureScaling(loss=loss).fit(P[train], y[train])
     assert diag.loss_after_ <= temperature.loss_after_
     assert np.array_equal(diag.predict(P), P.argmax(axis=1))
-    after = diag.predict_proba(P[test])
-    step = P[test][:, :, None] - P[test][:, None, :]
-    image = after[:, :, None] - after[:, None, :]
-    assert (np.sign(step) * image >= 0).all()
 
 
 @pytest.mark.parametrize("cls", [s.VectorScaling, s.MatrixScaling])
@@ -96,19 +92,13 @@ def test_structured_shrinkage_wins_at_small_n_and_none_overfits(cls):
 @pytest.mark.parametrize(
     "recalibrator",
     [
-        s.EnsembleTemperatureScaling(loss="log"),
-        s.PlattScaling(),
-        s.BetaCalibration(),
-        s.QuadraticScaling(),
-        s.VectorScaling(),
-        s.MatrixScaling(),
-        s.DirichletCalibration(),
-        s.DiagonalOrderPreserving(),
-        s.DiagonalOrderPreserving(variant="pieces"),
+        s.EnsembleTemperatureScaling(loss="log"), s.PlattScaling(), s.BetaCalibration(),
+        s.QuadraticScaling(), s.VectorScaling(), s.MatrixScaling(), s.DirichletCalibration(),
+        s.DiagonalOrderPreserving(), s.DiagonalOrderPreserving(variant="pieces"),
         s.IsotonicRecalibrator(strict=True),
     ],
     ids=lambda r: type(r).__name__,
-)
+)  # fmt: skip
 def test_every_map_helps_the_lenet(recalibrator):
     """Held out, from 1.390; and none is far from temperature's 1.326."""
     P, y = lenet()
