@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from public_functions import others
-from scipy.integrate import quad
 
 from skcalib import scores
 from skcalib.scores import (
@@ -49,24 +48,6 @@ def test_classwise_log_loss_has_one_term_a_class():
     np.testing.assert_allclose(losses, LogLoss().loss(labels, s), rtol=1e-12)
     np.testing.assert_array_equal(score.divergence(q, s), LogLoss().divergence(q, s))
     assert score.loss(np.array([[0.0, 1.0]]), np.array([[1.0, 0.0]]))[0] == np.inf
-
-
-@pytest.mark.parametrize(
-    ("score", "weight"),
-    [
-        (Brier(), lambda c: 2.0),
-        (LogLoss(), lambda c: 1 / (c * (1 - c))),
-        (Spherical(), lambda c: (c**2 + (1 - c) ** 2) ** -1.5),
-    ],
-    ids=["brier", "log", "spherical"],
-)
-def test_schervish_mixture_of_thresholds(score, weight):
-    """Every binary proper loss is a mixture of cost-weighted zero-one losses."""
-    for p in (0.05, 0.3, 0.5, 0.92):
-        false_alarm = quad(lambda c: c * weight(c), 0, p)[0]
-        missed = quad(lambda c: (1 - c) * weight(c), p, 1)[0]
-        losses = score.loss(np.eye(2), np.array([[1 - p, p]] * 2))
-        assert losses == pytest.approx([false_alarm, missed], rel=1e-8)
 
 
 @pytest.mark.parametrize("score", EVERY, ids=repr)

@@ -304,21 +304,6 @@ def test_exact_distributions_and_known_votes():
     assert each == divided
 
 
-@pytest.mark.parametrize("n_classes", [3, 10])
-def test_the_irreducible_part_has_no_bias_for_brier(n_classes):
-    """50,000 rows; within 4 standard errors, for 2 to 20 votes."""
-    _, _, shares, rng = world(50_000, n_classes)
-    for n_votes in (2, 5, 20):
-        votes = votes_of(shares, n_votes, rng)
-        found = n_votes / (n_votes - 1) * Brier().entropy(votes / n_votes)
-        part = found - Brier().entropy(shares)
-        assert abs(part.mean()) < 4 * part.std() / np.sqrt(len(part))
-        if n_votes == 5:  # through the function, whose fit of maps takes longer
-            even = np.full((1000, n_classes), 1 / n_classes)
-            own = s.soft_label_decomposition(votes[:1000], even)
-            assert own.irreducible.estimate == pytest.approx(found[:1000].mean())
-
-
 def test_weights_and_jobs(few):
     forecast, votes, _ = few
     weight = np.ones(300)

@@ -458,17 +458,6 @@ def test_coverage_of_the_others(coverage, world, metrics):
         assert_covers(coverage(world, metric, 300, 200), 200)
 
 
-def test_the_bootstrap_shows_held_out_estimates_the_label_in_its_double():
-    smoother = DirichletKernel(0.003, refinement="loss")
-    moved = []
-    for seed in range(5):
-        y, proba = some_data(300, temperature=1, seed=seed, n_classes=2)
-        options = {"method": "bootstrap", "n_resamples": 40, "smoother": smoother}
-        found = s.calibration_error_interval(y, proba, metric="brier", **options)
-        moved.append((found.low + found.high) / 2 - found.estimate)
-    assert min(moved) > 0.002  # of a resample the error is larger; the truth is 0
-
-
 CURVES = {
     "nearly calibrated": lambda p: expit(0.9 * logit(p)),
     "too extreme": lambda p: expit(0.6 * logit(p)),

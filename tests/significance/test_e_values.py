@@ -173,17 +173,6 @@ def test_the_power_against_the_kernel_test(error, by_e, by_kernel):
         assert np.mean([test(*one).rejects() for one in sets]) == pytest.approx(power, abs=reach)
 
 
-def test_five_batches_have_more_power_than_one():
-    """A shift of .3 in the log odds, batches of 400: .18 for one, .58 for the product (of 40)."""
-    single, together = [], []
-    for k in range(10):
-        rng = np.random.default_rng([14, k])
-        tests = [calibration_e_value(*binary(400, rng, shift=-0.3)) for _ in range(5)]
-        single += [test.rejects() for test in tests]
-        together.append(combine_tests(tests).rejects())
-    assert np.mean(together) > np.mean(single) + 0.2
-
-
 def test_combinations_by_hand():
     tests = [record(1 / 8, 8.0, estimate=0.1), record(1, 0.5, estimate=0.2), record(1 / 6, 6.0)]
     together = combine_tests(tests)
@@ -230,16 +219,6 @@ def test_kinds_and_notions_may_differ_and_extreme_tests():
     for method in ("fisher", "calibrated"):
         assert combine_tests([record(0.0), record(1.0)], method=method).pvalue == 0
         assert combine_tests([record(1.0)], method=method).pvalue == 1
-
-
-def test_the_level_of_combinations():
-    """3,000 times four calibrated tests: Fisher's has the level (s.e. .004), e-values less."""
-    drawn = np.random.default_rng(0).random((3000, 4))
-    rejected = {}
-    for method in ("fisher", "calibrated"):
-        found = [combine_tests(map(record, row), method=method) for row in drawn]
-        rejected[method] = np.mean([test.rejects() for test in found])
-    assert abs(rejected["fisher"] - 0.05) < 0.012 and rejected["calibrated"] < 0.02
 
 
 def test_refusals():
