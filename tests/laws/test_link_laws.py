@@ -79,42 +79,31 @@ def test_binary_maps_refuse_more_than_two_columns():
         check_link(PlattMap(), n_classes=(3, 4))
 
 
-class UntiesInSecret(VectorMap):
-    """Only ties are broken: the shift is far below the gaps of other pairs."""
-
-    def apply(self, theta, logits):
-        tied = (logits[:, :1] == logits[:, 1:2]) & (theta[0] != 1)
-        return theta[0] * logits + 1e-6 * tied * np.arange(logits.shape[1])
-
-    def vjp(self, theta, logits, cotangent):
-        return np.append(np.sum(cotangent * logits), np.zeros(len(theta) - 1))
-
-    def bounds(self, n_classes):
-        return [(0.1, None)] + [(None, None)] * (2 * n_classes)
-
-    def preserves_order(self, theta, n_classes):
-        return True
-
-    def injective(self, theta, n_classes):
-        return False
+#: Only ties are broken: the shift is far below the gaps of other pairs.
+UntiesInSecret = planted(
+    VectorMap,
+    apply=lambda self, theta, z: (
+        theta[0] * z + 1e-6 * np.arange(z.shape[1]) * ((z[:, :1] == z[:, 1:2]) & (theta[0] != 1))
+    ),
+    vjp=lambda self, theta, z, c: np.append(np.sum(c * z), np.zeros(len(theta) - 1)),
+    bounds=lambda self, n_classes: [(0.1, None)] + [(None, None)] * (2 * n_classes),
+    preserves_order=lambda self, theta, n_classes: True,
+    injective=lambda self, theta, n_classes: False,
+)
+#: What a row becomes depends on the others.
+CentresColumns = planted(
+    TemperatureMap,
+    apply=lambda self, theta, z: z + (theta[0] - 1) * z.mean(axis=0),
+    vjp=lambda self, theta, z, c: np.array([c.sum(axis=0) @ z.mean(axis=0)]),
+    injective=Link.injective,
+    preserves_order=Link.injective,
+)
 
 
 class PreparesInPlace(TemperatureMap):
     def prepare(self, logits):
         logits -= logits.max()
         return self
-
-
-class CentresColumns(TemperatureMap):
-    """What a row becomes depends on the others."""
-
-    def apply(self, theta, logits):
-        return logits + (theta[0] - 1) * logits.mean(axis=0)
-
-    def vjp(self, theta, logits, cotangent):
-        return np.array([cotangent.sum(axis=0) @ logits.mean(axis=0)])
-
-    injective = preserves_order = Link.injective
 
 
 class ForgetsWhenCopied(MonotonePieces):

@@ -5,8 +5,8 @@ from itertools import product
 import numpy as np
 import pytest
 from conftest import follow_a_power as several
+from conftest import on_a_line
 from scipy.integrate import quad
-from scipy.special import expit
 from scipy.stats import chi2, norm
 
 from skcalib import calibration_e_value, combine_tests, kernel_calibration_test
@@ -17,8 +17,7 @@ from skcalib.significance import CalibrationTest
 
 def binary(n, rng, *, slope=1.0, shift=0.0):
     """Forecasts, and labels whose log odds are a multiple of theirs plus a shift."""
-    z = rng.normal(0, 1.5, n)
-    return (rng.random(n) < expit(slope * z + shift)).astype(int), expit(z)
+    return on_a_line(n, shift, slope, rng)
 
 
 def e_value(y, p, **options):

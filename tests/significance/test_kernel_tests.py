@@ -4,6 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
+from conftest import follow_a_power
 from golden import golden_input, golden_rows, needs_golden
 from scipy.stats import chi2, kstest, norm
 
@@ -29,11 +30,8 @@ def run(data, statistic="unbiased", **arguments):
     return skcalib.kernel_calibration_test(*data, statistic=statistic, **arguments)
 
 
-def calibrated(n_samples, n_classes, seed, concentration=1.0):
-    rng = np.random.default_rng(seed)
-    proba = rng.dirichlet(np.full(n_classes, concentration), n_samples)
-    y = (proba.cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
-    return y, proba
+def calibrated(n_samples, n_classes, seed):
+    return follow_a_power(n_samples, np.random.default_rng(seed), n_classes=n_classes)
 
 
 # --- random blocks of many samples ----------------------------------------------------------------

@@ -50,7 +50,6 @@ class Judgement:
     kept: dict  # claim of `must` -> whether it was made
     covered: dict  # name of an interval -> whether it holds the truth
     found: dict
-    seconds: float = 0.0
 
     @property
     def wrong(self):
@@ -63,7 +62,7 @@ class Judgement:
         return [name for name, made in self.kept.items() if not made]
 
 
-def judge(scenario, seed, draw, found, shown, truth, seconds=0.0):
+def judge(scenario, seed, draw, found, shown, truth):
     """The claims of a report: `found` is its dictionary, `shown` its texts by name."""
     claims = [*_numbers(draw, found), *_texts(found, shown), *_suspicions(scenario, found)]
     claims += _sentences(found, truth)
@@ -73,7 +72,7 @@ def judge(scenario, seed, draw, found, shown, truth, seconds=0.0):
         claims += _recommended(draw, found, truth)
         covered = _coverage(draw, found, truth)
     kept = {key: bool(_is_made(key, found)) for key in scenario.must}
-    return Judgement(scenario.name, seed, tuple(claims), kept, covered, found, seconds)
+    return Judgement(scenario.name, seed, tuple(claims), kept, covered, found)
 
 
 def _is_made(key, found):
