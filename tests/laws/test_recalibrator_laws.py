@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from planted import altered, planted
 from public_estimators import RECALIBRATORS, quick
-from sklearn.base import BaseEstimator, ClassifierMixin
 
-from skcalib import IdentityRecalibrator, PlattScaling, TemperatureScaling
+from skcalib import IdentityRecalibrator, LabelFrequency, PlattScaling, TemperatureScaling
 from skcalib.recalibration import Recalibrator
 from skcalib.testing import check_recalibrator
 
@@ -42,25 +41,6 @@ class Remembers(IdentityRecalibrator):
         return forecast / 2 + 1 / (2 * forecast.shape[1]) if self.n_fits_ > 1 else forecast
 
 
-class CountsZeroWeights(BaseEstimator, ClassifierMixin):
-    """Everybody gets the label frequencies, weights or no weights."""
-
-    injective_ = preserves_argmax_ = preserves_order_ = False
-
-    def fit(self, X, y, sample_weight=None):
-        self.classes_, counts = np.unique(y, return_counts=True)
-        self.share_ = counts / counts.sum()
-        return self
-
-    def predict_proba(self, X):
-        return np.tile(self.share_, (len(X), 1))
-
-    transform = predict_proba
-
-    def predict(self, X):
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
-
-
 class Declares(Recalibrator):
     """Turns the order round, and declares all properties but some."""
 
@@ -75,12 +55,6 @@ class Declares(Recalibrator):
 
     def _apply_map(self, forecast):
         return (1 - forecast) / (forecast.shape[1] - 1)
-
-
-class NotInjective(Declares):
-    def _apply_map(self, forecast):
-        coarse = np.floor(4 * forecast) + 1
-        return coarse / coarse.sum(axis=1, keepdims=True)
 
 
 def without_declaration(fitted):
@@ -98,8 +72,11 @@ DEFECTS = [
      "some of the rows"),
     (altered(IdentityRecalibrator, predict=lambda found: found[::-1])(), "predict is not"),
     (altered(IdentityRecalibrator, transform=lambda found: found[:, ::-1])(), "transform is not"),
-    (CountsZeroWeights(), "zero-weight samples"),
-    (NotInjective(), "injective_ is declared"),
+    (planted(LabelFrequency, fit=lambda self, X, y, sample_weight=None: LabelFrequency.fit(
+        self, X, y))(),
+     "zero-weight samples"),
+    (altered(Declares, _apply_map=lambda p: np.full_like(p, 1 / p.shape[1]))(),
+     "injective_ is declared"),
     (planted(Declares, not_declared=("preserves_argmax",))(), "preserves_order_ is declared"),
     (planted(Declares, not_declared=("preserves_order",))(), "preserves_argmax_ is declared"),
     (altered(IdentityRecalibrator, fit=without_declaration)(), "injective_ is not declared"),

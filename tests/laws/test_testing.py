@@ -170,16 +170,6 @@ def test_each_law_of_scores_bites_by_itself(score, law):
 # --- planted defects: smoothers ---------------------------------------------------------------
 
 
-def fitted(change):
-    """A `fit` of bins of equal width after which the smoother is changed."""
-
-    def fit(self, forecast, target, sample_weight=None):
-        UniformBins.fit(self, forecast, target, sample_weight)
-        return change(self)
-
-    return planted(UniformBins, fit=fit)
-
-
 LeaksItself = planted(QuantileBins, smooth_held_out=lambda self, values=None: self.smooth(values))
 LeakingFolds = planted(
     CrossFitted, smooth_held_out=lambda self, values=None: self.predict(self.forecast_)
@@ -193,6 +183,9 @@ CountsWeights = planted(
     predict=lambda self, s: (
         NearestNeighborsSmoother.predict(self, s) * np.minimum(1, self.weight_.sum() / 30)
     ),
+)
+IgnoresWeights = planted(
+    UniformBins, fit=lambda self, s, t, w=None: UniformBins.fit(self, s, t, np.ones(len(s)))
 )
 BatchMatters = altered(UniformBins, predict=lambda found: 0.5 * found + 0.5 * found.mean(axis=0))
 
@@ -224,16 +217,6 @@ class Overshoots(UniformBins):
 NotIdempotent = planted(Overshoots, reach=0.5)
 
 
-class IgnoresWeights(UniformBins):
-    def smooth(self, values=None):
-        weight, self.weight_ = self.weight_, np.ones_like(self.weight_)
-        mass, self.mass_ = self.mass_, np.bincount(self.cells_).astype(float)
-        try:
-            return super().smooth(values)
-        finally:
-            self.weight_, self.mass_ = weight, mass
-
-
 class OrderMatters(UniformBins):
     projection = False
 
@@ -255,12 +238,6 @@ class Remembers(UniformBins):
         return (1 - self.shift_) * super().predict(forecast) + self.shift_ / self.target_.shape[1]
 
 
-class NanAtCorners(UniformBins):
-    def predict(self, forecast):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return super().predict(forecast) + 0 * np.log(forecast)
-
-
 @pytest.mark.parametrize(
     ("smoother", "law"),
     [
@@ -276,15 +253,17 @@ class NanAtCorners(UniformBins):
         (NotLinear(4), "linear"),
         (OrderMatters(4), "Reordering|depends on that forecast only"),
         (BatchMatters(4), "depends on that forecast only"),
-        (fitted(lambda self: None)(4), "return self"),
-        (fitted(lambda self: self.set_params(n_bins=self.n_bins + 1))(4), "changes no parameter"),
+        (altered(UniformBins, fit=lambda fitted: None)(4), "return self"),
+        (altered(UniformBins, fit=lambda fitted: fitted.set_params(n_bins=fitted.n_bins + 1))(4),
+         "changes no parameter"),
         (Remembers(4), "does not depend on earlier fits"),
         (planted(UniformBins, __init__=lambda self, n_bins=3: setattr(self, "n_bins", -n_bins))(),
          "can clone"),
         (planted(UniformBins, fit=lambda self, s, t, w=None: UniformBins.fit(
             self, np.multiply(s, 1 - 1e-12, out=s), t, w))(4), "not modified"),
         (altered(UniformBins, smooth=lambda found: found[:, :-1])(4), "shape"),
-        (NanAtCorners(4), "off by nan|finite"),
+        (planted(UniformBins, predict=lambda self, s: (
+            UniformBins.predict(self, s) + np.where(s == 0, np.nan, 0)))(4), "off by nan|finite"),
         (LogisticRegression(), "derives from Smoother"),
     ],
 )  # fmt: skip

@@ -1,7 +1,6 @@
 """Numbers of the five papers beside ours: the records of doc/studies/published_numbers.py."""
 
 import csv
-import sys
 
 import numpy as np
 import pytest
@@ -103,14 +102,3 @@ def test_predictions_of_networks(networks):
     ]
     for network, name, published, ours in found:
         assert ours == pytest.approx(published, rel=0, abs=1e-9), (network, name)
-
-
-@pytest.mark.parametrize("is_network", [False, True], ids=["table", "networks"])
-def test_the_command_line(is_network, networks, monkeypatch, capsys):
-    arguments = ["--predictions", str(networks)] if is_network else []
-    monkeypatch.setattr(sys, "argv", ["published_numbers.py", *arguments])
-    study.main()
-    lines = capsys.readouterr().out.splitlines()
-    exact = sum(not record.n_sets for record in RECORDS)
-    assert len(lines) == 1 + (18 if is_network else exact)
-    assert not any("DIFFERENT" in line for line in lines)

@@ -99,20 +99,6 @@ def test_high_probability_grows_with_the_level_and_falls_with_samples(strategy):
         bias(29, 15, strategy=strategy)
 
 
-def test_fewer_bins_than_the_bound_of_equal_width_asks_for_have_smaller_errors():
-    """The default of bins of equal width, beside the number with the smallest bound."""
-    rng = np.random.RandomState(5)
-    for intercept, slope, truth, _ in [*MODELS.values(), CALIBRATED]:
-        sets = [draw(1000, intercept, slope, rng) for _ in range(60)]
-        default, minimiser = (
-            [abs(ece(y, p, n_bins, "uniform") - truth) for y, p in sets]
-            for n_bins in ("auto", optimal_n_bins(1000))
-        )
-        gains = np.subtract(minimiser, default)
-        assert gains.mean() > -2 * gains.std() / sqrt(60)
-    assert gains.mean() > 4 * gains.std() / sqrt(60)  # where the forecast is calibrated
-
-
 def test_equations_4_8_and_10():
     """TCE of bins <= TCE; mean ECE >= TCE of bins; the exponential moment of their distance."""
     n, n_bins, rng = 200, 8, np.random.RandomState(3)
