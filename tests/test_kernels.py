@@ -50,14 +50,11 @@ class Linear(Kernel):
         return 1.0
 
 
-@pytest.mark.parametrize("kernel", [*EVERY, Linear(), Linear() * LAPLACIAN], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [*EVERY, *THREE_CLASSES, Linear(), Linear() * LAPLACIAN], ids=repr
+)
 def test_laws(kernel):
-    check_kernel(kernel)
-
-
-@pytest.mark.parametrize("kernel", THREE_CLASSES, ids=repr)
-def test_laws_of_matrix_kernels(kernel):
-    check_kernel(kernel, n_classes=(3,))
+    check_kernel(kernel, **({"n_classes": (3,)} if kernel in THREE_CLASSES else {}))
 
 
 def test_gaussian_of_total_variation_is_a_kernel_for_two_classes():

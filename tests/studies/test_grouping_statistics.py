@@ -151,8 +151,6 @@ def test_an_injective_map_changes_nothing_at_all():
 
 # --- tests and intervals --------------------------------------------------------------------------
 
-FORECASTS = [as_they_are, bent, wavy]
-
 
 def pvalues_are_not_too_small(pvalues):
     return kstest(pvalues, "uniform", alternative="greater").pvalue > 0.01
@@ -167,7 +165,7 @@ def test_pvalues_of_small_samples(method):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The regions hold")
-@pytest.mark.parametrize("forecast", FORECASTS)
+@pytest.mark.parametrize("forecast", [as_they_are, bent, wavy])
 @pytest.mark.parametrize(
     "parameters",
     [{}, {"method": "risk"}, {"swap": True}, {"n_bins": 3}],

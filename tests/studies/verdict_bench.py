@@ -22,31 +22,27 @@ from skcalib._report_command import _report
 #: Of all claims, this share may be wrong; of the verdicts of a scenario, this share.
 MOST_WRONG = 0.01
 MOST_FALSE_VERDICTS = 0.05
-
-
-@cache
-def scenarios():
-    """All scenarios by name, those of the forty directions included."""
-    return {**SCENARIOS, **built_in_directions()}
+#: All scenarios by name, those of the forty directions included.
+EVERY = {**SCENARIOS, **built_in_directions()}
 
 
 @cache
 def truth_of(name):
     """The truth of a world, by a large draw; None where there is none."""
-    draw = scenarios()[name].draw(LARGE, np.random.default_rng(10_000))
+    draw = EVERY[name].draw(LARGE, np.random.default_rng(10_000))
     return None if draw.truth is None else Truth(draw)
 
 
 def draw_of(name, seed):
     """The data set of a scenario and a seed, whatever other scenarios there are."""
-    scenario = scenarios()[name]
+    scenario = EVERY[name]
     rng = np.random.default_rng([seed, *name.encode()])
     return scenario.draw(scenario.n_samples, rng)
 
 
 def report_of(name, draw):
     """The report of a data set, made as its scenario says."""
-    by = scenarios()[name].by
+    by = EVERY[name].by
     options = {"name": "model", **draw.options}
     if by == "predictions":
         return CalibrationReport.from_predictions(
@@ -89,7 +85,7 @@ def run(name, seed, page=False):
         report = report_of(name, draw)
         found, shown = report.to_dict(), texts_of(report, page)
     shown |= {f"warning {k}": str(one.message) for k, one in enumerate(warned)}
-    return judge(scenarios()[name], seed, draw, found, shown, truth_of(name))
+    return judge(EVERY[name], seed, draw, found, shown, truth_of(name))
 
 
 def run_all(names, seeds, page=False):
@@ -142,7 +138,7 @@ def too_often_missing(judgements, level=1e-3):
         for key, kept in one.kept.items():
             made.setdefault((one.scenario, key), []).append(kept)
     counts = {
-        f"{name}: {key} missing": (kept.count(False), len(kept), 1 - scenarios()[name].must[key])
+        f"{name}: {key} missing": (kept.count(False), len(kept), 1 - EVERY[name].must[key])
         for (name, key), kept in made.items()
     }
     missed, total = (sum(one[k] for one in counts.values()) for k in (0, 1))
