@@ -67,7 +67,7 @@ def judge(scenario, seed, draw, found, shown, truth):
     claims = [*_numbers(draw, found), *_texts(found, shown), *_suspicions(scenario, found)]
     claims += _sentences(found, truth)
     covered = {}
-    if truth is not None and truth.known:
+    if truth is not None:
         claims += [*_direction(found, truth), *_places(draw, found), *_groups(found, truth)]
         claims += _recommended(draw, found, truth)
         covered = _coverage(draw, found, truth)
@@ -289,7 +289,7 @@ def _sentences(found, truth):
     for more in _MORE_SO.finditer(said):
         if found["direction"] not in ("too_high", "too_low"):
             yield Claim("sentence", True, f"more so, of {found['direction']}: {said}")
-        elif truth is not None and truth.known:
+        elif truth is not None:
             yield Claim("direction", not truth.grows(more[1]), more[0])
 
 

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, log_softmax, logit
+from scipy.special import expit, logit, softmax
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
@@ -85,13 +85,7 @@ def draw_codes(posterior, rng):
     """Outcomes from probabilities, (n,) or (n, K)."""
     if posterior.ndim == 1:
         return (rng.random(len(posterior)) < posterior).astype(int)
-    found = (posterior.cumsum(axis=1)[:, :-1] < rng.random((len(posterior), 1))).sum(axis=1)
-    return found.astype(int)
-
-
-def softmax(logits):
-    """Rows of probabilities."""
-    return np.exp(log_softmax(logits, axis=1))
+    return (posterior.cumsum(axis=1)[:, :-1] < rng.random((len(posterior), 1))).sum(axis=1)
 
 
 # Two classes
@@ -268,8 +262,9 @@ def simplex(n, rng, n_classes, *, slope=1.0, biases=0.0, spread=2.0, tilt=0.0):
     """log C = slope log S + biases, normalised; `tilt` makes classes unequal in frequency."""
     steps = np.linspace(1, -1, n_classes)
     logits = spread * rng.standard_normal((n, n_classes)) + tilt * steps
-    score = softmax(logits)
-    truth = softmax(slope * logits + biases * np.where(np.arange(n_classes) % 2, -1, 1))
+    score = softmax(logits, axis=1)
+    turned = slope * logits + biases * np.where(np.arange(n_classes) % 2, -1, 1)
+    truth = softmax(turned, axis=1)
     return several(score, truth, rng)
 
 
@@ -314,7 +309,7 @@ def _forest(n_classes):
 def _forest_posterior(X, n_classes):
     if n_classes == 2:
         return expit(1.5 * X[:, 0] + X[:, 1] * X[:, 2])
-    return softmax(1.2 * X[:, :n_classes] + 0.5 * X[:, [0]] * X[:, 1 : n_classes + 1])
+    return softmax(1.2 * X[:, :n_classes] + 0.5 * X[:, [0]] * X[:, 1 : n_classes + 1], axis=1)
 
 
 @cache
