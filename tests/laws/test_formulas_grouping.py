@@ -365,6 +365,18 @@ def test_a_stump_is_balanced():
     assert len(cut("stump", 2, thirds, (thirds[:, 0] == 1).astype(int))[2]) == 2
 
 
+def test_weights_tell_the_stump_what_matters():
+    """Two features, each right on half of the samples: the heavy half decides."""
+    rng, rows = np.random.default_rng(0), np.arange(48)
+    labels, noise, first = rng.integers(2, size=48), rng.integers(2, size=(2, 48)), rows < 24
+    X = np.column_stack([np.where(first, labels, noise[0]), np.where(first, noise[1], labels)])
+    for heavy, feature in ((first, "a"), (~first, "b")):
+        weight, cutter = np.where(heavy, 1.0625, 0.0625), Partitioner("stump", 12, None, ["a", "b"])
+        prepared = cutter.prepare(X.astype(float))
+        rules = cutter.cut(prepared, np.eye(2)[labels], weight, rows, rows, None)[2]
+        assert {rule[0] for rule in rules} == {feature}
+
+
 def test_two_means_of_each_level_set():
     """The paper's other partition: k-means with two clusters, on the features as they are."""
     X = np.random.default_rng(1).normal(size=(48, 2)) * [1, 50]

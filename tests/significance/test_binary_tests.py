@@ -59,6 +59,19 @@ def draw(n_samples, seed=0, distort=None):
     return (rng.random(n_samples) < (p if distort is None else distort(p))).astype(int), p
 
 
+def test_hosmer_lemeshow_does_not_depend_on_the_scale_of_weights():
+    """Squares of small weights times small variances were 0, and their bins did not count."""
+    p = np.r_[np.full(9, 1e-120), np.linspace(0.1, 0.9, 27)]
+    y = np.r_[np.zeros(9), np.tile([0, 1, 1], 9)]
+    one, *others = (
+        skcalib.hosmer_lemeshow_test(y, p, sample_weight=np.full(36, w), n_bins=4, n_resamples=0)
+        for w in (1.0, 3e-30, 3e-60, 1e-160)
+    )
+    for other in others:
+        assert other.method == one.method and "4 degrees of freedom" in one.method
+        assert (other.pvalue, other.estimate) == pytest.approx((one.pvalue, one.estimate), rel=1e-9)
+
+
 @pytest.mark.parametrize("ddof", [0, 2])
 def test_hosmer_lemeshow_by_hand(ddof):
     y, p = draw(203)

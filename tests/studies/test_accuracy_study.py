@@ -48,16 +48,6 @@ def test_a_small_study(study, tmp_path, monkeypatch):
     assert {"accuracy_against_peers.csv", "accuracy_our_own.csv"} <= written
 
 
-def test_truth_of_a_tempered_world(study):
-    """Two classes, the mean of (C - S)^2 over an independent sample; 5 standard errors."""
-    world = study.World("over-confident", 2, 200_000)
-    _, forecast, conditional = world.draw(seed=5)
-    square = (forecast[:, 1] - conditional[:, 1]) ** 2
-    error = square.std() / np.sqrt(len(square))
-    truth = study.true_error(world, "brier", "canonical")
-    assert abs(square.mean() - truth) < 5 * error
-
-
 @stored
 def test_stored_results_belong_to_the_study(study):
     """Every stored world is one of the study, and the default was tried in each of them.
