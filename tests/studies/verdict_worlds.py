@@ -91,18 +91,14 @@ def draw_codes(posterior, rng):
 # Two classes
 
 
-def centre(rate, bend, spread):
-    """The mean logit of forecasts with which the event has this rate."""
-    return brentq(lambda c: expit(c + bend(spread * _GRID)).mean() - rate, -30, 30)
-
-
 def bent(rate, *, shift=0.0, slope=1.0, wave=0.0, spread=1.3):
     r"""logit C = m + shift + slope u + wave sin(3 u), with u = logit S - m normal."""
 
     def bend(u):
         return shift + slope * u + wave * np.sin(3 * u)
 
-    middle = centre(rate, bend, spread)
+    # the mean logit of forecasts with which the event has this rate
+    middle = brentq(lambda c: expit(c + bend(spread * _GRID)).mean() - rate, -30, 30)
 
     def draw(n, rng):
         u = spread * rng.standard_normal(n)
