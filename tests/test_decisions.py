@@ -65,15 +65,17 @@ def test_refusals():
                   [[0, "1"], [1, 0]]):  # fmt: skip
         with pytest.raises(ValueError, match=words):
             DecisionCost(costs)
-    y, s, *_ = world(100)
     with pytest.raises(ValueError, match="so no map can be fitted by it: fit with loss='log'"):
-        skcalib.PlattScaling(loss=Elementary(0.3)).fit(s, y)
-    data = make_tempered_simplex(50, 3, random_state=0)
-    with pytest.raises(ValueError, match=r"for 2 classes, but the forecasts have 3: pass costs"):
-        skcalib.decision_regret(data.y, data.y_proba, threshold=0.3)
-    for given in ({}, {"threshold": 0.3, "costs": [[0, 1], [1, 0]]}):
-        with pytest.raises(ValueError, match="Pass either threshold= .a probability. or costs="):
-            skcalib.decision_regret([0, 1, 1], [0.2, 0.7, 0.6], **given)
+        skcalib.PlattScaling(loss=Elementary(0.3)).fit([0.2, 0.7, 0.6], [0, 1, 1])
+    either, both = "Pass either threshold= .a probability. or costs=", {"costs": [[0, 1], [1, 0]]}
+    other = "for 2 classes, but the forecasts have 3: pass costs"
+    for given, words in (
+        ({}, either),
+        ({"threshold": 0.3}, other),
+        ({"threshold": 0.3, **both}, either),
+    ):
+        with pytest.raises(ValueError, match=words):
+            skcalib.decision_regret([0, 1, 2], np.full((3, 3), 1 / 3), **given)
 
 
 def test_parts_of_the_trial():
@@ -227,13 +229,11 @@ def dip(s):
 
 
 def both_sides(s):
-    low = np.where(s > 0.1, 0.3, 0.02)
-    return np.where(s < 0.2, low, np.where(s < 0.4, 0.1, 0.6))
+    return np.array([0.02, 0.3, 0.1, 0.6])[np.searchsorted([0.1, 0.2, 0.4], s)]
 
 
 def rare_both_sides(s):
-    low = np.where(s > 0.02, 0.1, 0.005)
-    return np.where(s < 0.05, low, np.where(s < 0.1, 0.02, 0.2))
+    return np.array([0.005, 0.1, 0.02, 0.2])[np.searchsorted([0.02, 0.05, 0.1], s)]
 
 
 @pytest.mark.parametrize("kind", ["plain", "weights", "clusters"])

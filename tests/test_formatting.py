@@ -1,11 +1,8 @@
 """What records print: short, and nothing that double precision cannot tell."""
 
-import re
-
 import numpy as np
 import pytest
 
-from skcalib import hosmer_lemeshow_test
 from skcalib._formatting import (
     class_text,
     common_spread,
@@ -73,17 +70,6 @@ def test_no_pvalue_is_printed_as_zero(pvalue, words):
     assert f"pvalue={pvalue}" in repr(test)
     gain = CalibrationImprovement(0.155, 0.125, 0.178, 0.0135, pvalue, 0.35, 0.195, True)
     assert str(gain) == f"0.155 [0.125, 0.178] ({words}; loss 0.35 before, 0.195 after)"
-
-
-EVENT = "an event where the forecast said 0"
-
-
-def test_hosmer_lemeshow_says_that_an_excluded_event_occurred():
-    y, proba = [1, 0, 0, 0, 1, 0, 1, 1], [0, 0, 0, 0, 0.3, 0.6, 0.7, 0.9]
-    found = hosmer_lemeshow_test(y, proba, n_bins=4)
-    assert re.search(rf"p < 1e-16 \(Hosmer.*refuted by {EVENT}", str(found))
-    for labels, forecasts in ((y, np.maximum(proba, 1e-320)), ([0, *y[1:]], proba)):
-        assert "event" not in hosmer_lemeshow_test(labels, forecasts, n_bins=4).method
 
 
 def test_nonnegative_text():

@@ -50,14 +50,11 @@ class Linear(Kernel):
         return 1.0
 
 
-@pytest.mark.parametrize("kernel", [*EVERY, Linear(), Linear() * LAPLACIAN], ids=repr)
+@pytest.mark.parametrize(
+    "kernel", [*EVERY, *THREE_CLASSES, Linear(), Linear() * LAPLACIAN], ids=repr
+)
 def test_laws(kernel):
-    check_kernel(kernel)
-
-
-@pytest.mark.parametrize("kernel", THREE_CLASSES, ids=repr)
-def test_laws_of_matrix_kernels(kernel):
-    check_kernel(kernel, n_classes=(3,))
+    check_kernel(kernel, **({"n_classes": (3,)} if kernel in THREE_CLASSES else {}))
 
 
 def test_gaussian_of_total_variation_is_a_kernel_for_two_classes():
@@ -123,14 +120,12 @@ def test_euclidean_distances_are_accurate_near_and_far(n_classes, spread, square
         for m in (40, 50)
     )
     y[:5] = x[:5]
-    exact = np.sqrt(np.sum((x[:, None].astype(np.longdouble) - y[None]) ** 2, axis=-1))
-    exact = exact**2 if squared else exact
-    found = Euclidean.outer(x, y, squared=squared)
-    np.testing.assert_allclose(found, exact.astype(float), rtol=1e-12, atol=1e-13)
-    assert (np.diag(found)[:5] == 0).all()
-    np.testing.assert_allclose(
-        Euclidean.paired(x[:, None], y[None], squared=squared), found, rtol=1e-12, atol=1e-13
-    )
+    square = np.sum((x[:, None].astype(np.longdouble) - y[None]) ** 2, axis=-1)
+    exact = (square if squared else np.sqrt(square)).astype(float)
+    outer = Euclidean.outer(x, y, squared=squared)
+    for found in (outer, Euclidean.paired(x[:, None], y[None], squared=squared)):
+        np.testing.assert_allclose(found, exact, rtol=1e-12, atol=1e-13)
+    assert (np.diag(outer)[:5] == 0).all()
 
 
 @pytest.mark.parametrize("metric", METRICS)

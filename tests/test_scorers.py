@@ -1,5 +1,3 @@
-import pickle
-
 import numpy as np
 import pytest
 import sklearn
@@ -10,7 +8,6 @@ from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
-from sklearn.metrics import make_scorer
 from sklearn.model_selection import (
     GridSearchCV,
     HalvingGridSearchCV,
@@ -19,7 +16,6 @@ from sklearn.model_selection import (
     permutation_test_score,
 )
 from sklearn.neighbors import NearestCentroid
-from sklearn.svm import LinearSVC
 
 import skcalib as s
 from skcalib import scorers
@@ -41,28 +37,6 @@ def test_grouping_loss_reads_the_features(data):
     scorer = s.get_scorer("neg_grouping_loss")
     expected = s.GroupingLossEstimator(classifier, n_permutations=0, random_state=0).fit(X, y)
     assert scorer(classifier, X, y) == -expected.grouping_loss_
-    results = cross_validate(
-        LogisticRegression(), X, NAMES[y], scoring={"grouping": scorer, "loss": "neg_log_loss"}
-    )
-    assert np.isfinite(results["test_grouping"]).all()
-    assert "neg grouping_loss" in repr(scorer)
-
-
-def test_functions_under_make_scorer(data):
-    X, y = data
-    options = {"greater_is_better": False, "response_method": "predict_proba", "loss": "log"}
-    both = (
-        make_scorer(s.proper_calibration_error, **options),
-        s.get_scorer("neg_log_calibration_error"),
-    )
-    results = [
-        cross_validate(LogisticRegression(), X, NAMES[y], scoring=scorer)["test_score"]
-        for scorer in both
-    ]
-    np.testing.assert_allclose(*results, rtol=1e-7)
-    strict = ProbaScorer(s.proper_calibration_error, response_method="predict_proba")
-    with pytest.raises(ValueError, match="LinearSVC has no predict_proba"):
-        strict(LinearSVC(random_state=0).fit(X, y), X, y)
 
 
 class Fixed(ClassifierMixin, BaseEstimator):
@@ -100,16 +74,6 @@ def test_regret_is_that_of_the_function(options):
     assert found == pytest.approx(-half, abs=1e-12)
 
 
-def test_regret_with_weights_in_a_search(binary):
-    X, y = binary
-    weight = np.random.default_rng(0).random(len(y))
-    scorer = DecisionRegretScorer(threshold=0.3)
-    search = GridSearchCV(LogisticRegression(), {"C": [0.01, 1.0]}, scoring=scorer, cv=3)
-    weighted = search.fit(X, y, sample_weight=weight).best_score_
-    assert np.isfinite(weighted) and weighted != search.fit(X, y).best_score_
-    assert repr(pickle.loads(pickle.dumps(scorer))) == repr(scorer)
-
-
 @pytest.mark.parametrize(("loss", "scaling"), [("log", None), ("brier", s.TemperatureScaling())])
 def test_refinement_and_parts_are_those_of_the_function(data, loss, scaling):
     X, y = data[0], NAMES[data[1]]
@@ -126,6 +90,8 @@ def test_refinement_and_parts_are_those_of_the_function(data, loss, scaling):
     search = GridSearchCV(LogisticRegression(), {"C": [1e-4, 1.0]}, **options).fit(X, y)
     assert search.best_score_ == max(search.cv_results_["mean_test_refinement"])
     assert search.score(X, y) == scorer(search, X, y)["refinement"]
+    best = search.best_score_
+    assert search.fit(X, y, sample_weight=weight).best_score_ != best  # without routing
 
 
 def test_refinement_is_the_entropy_of_the_calibrated_forecasts():
@@ -218,12 +184,14 @@ def test_multimetric_lists(binary):
     for refused in (names, [s.get_scorer(name) for name in CALIBRATION[:2]]):
         with pytest.raises(ValueError, match="scor"):
             cross_validate(LogisticRegression(), X, y, scoring=refused)
-    with pytest.raises(ValueError, match="named twice"):
-        s.get_scorers(["neg_log_loss", "neg_log_loss"])
-    with pytest.raises(ValueError, match="names must be a list of names"):
-        s.get_scorers([s.get_scorer(CALIBRATION[0])])
     first, second = s.get_scorers(CALIBRATION), s.get_scorers(CALIBRATION)
     assert all(first[name] is not second[name] for name in CALIBRATION)
+    for refused, words in (
+        (2 * names[:1], "named twice"),
+        ([first[names[1]]], "names must be a list"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            s.get_scorers(refused)
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -281,6 +249,9 @@ def test_what_is_no_classifier_is_refused(data, name):
         scorer(IsolationForest(n_estimators=5, random_state=0).fit(X), X, y)
     with pytest.raises(NotFittedError):
         scorer(LogisticRegression(), X, y)
+    strict = ProbaScorer(s.proper_calibration_error, response_method="predict_proba")
+    with pytest.raises(ValueError, match="RidgeClassifier has no predict_proba"):
+        strict(RidgeClassifier().fit(X, y), X, y)
     hard = RidgeClassifier().fit(X, y)  # margins, and they stand for logits
     assert np.isfinite(scorer(hard, X, y))
     votes = NearestCentroid().fit(X, y)

@@ -24,13 +24,22 @@ FORBIDDEN = (
     r"treat(?:s|ed)? \w+ differently",
     r"treats? differently",
 )
+#: What no text says: that nothing is there where nothing was found, and limits below zero.
+NEVER = re.compile(
+    r"\b(?:would|does|will|did) not help\b|\bNo group differs\b|\bat (?:least|most) [-\u2212]\.?\d",
+    re.IGNORECASE,
+)
 _FORBIDDEN = re.compile(r"\b(?:" + "|".join(FORBIDDEN) + r")\b", re.IGNORECASE)
 
 
 def forbidden_words(text):
     """The forbidden words of a text, each with what is around it."""
-    text = re.sub(r"\s+", " ", text)
-    return [text[max(0, m.start() - 30) : m.end() + 30] for m in _FORBIDDEN.finditer(text)]
+    return words_around(_FORBIDDEN, re.sub(r"\s+", " ", text))
+
+
+def words_around(pattern, text):
+    """What a pattern finds in a text, each with what is around it."""
+    return [text[max(0, m.start() - 30) : m.end() + 30] for m in pattern.finditer(text)]
 
 
 def text_of_page(page):
@@ -69,28 +78,26 @@ _COMPLETE = re.compile(
 )
 
 
-def _value(text):
+def value_of(text):
     return float(text.replace("−", "-").replace(",", ""))
 
 
 def impossible_numbers(text):
     """Numbers outside their range, line by line, in text as a terminal shows it."""
     found = []
-    if re.search(r"\b(?:nan|NaN|None)\b", text):
-        found.append("nan or None: " + re.search(r".{0,40}\b(?:nan|NaN|None)\b.{0,40}", text)[0])
+    if missing := re.search(r".{0,40}\b(?:nan|NaN|None)\b.{0,40}", text):
+        found.append(f"nan or None: {missing[0]}")
     for line in _logical_lines(text):
         for match in _POINTS.finditer(line):
-            values = [_value(v) for v in match.groups() if v]
+            values = [value_of(v) for v in match.groups() if v]
             if max(map(abs, values)) > 100:
                 found.append(f"more than 100 points: {line}")
         for match in _PERCENT.finditer(line):
-            values = [_value(v) for v in match.groups() if v]
-            if max(values) > 100 and not _SIGNED.search(line):
-                found.append(f"more than 100 %: {line}")
-            if min(values) < 0 and not _SIGNED.search(line):
-                found.append(f"less than 0 %: {line}")
+            values = [value_of(v) for v in match.groups() if v]
+            if not 0 <= min(values) <= max(values) <= 100 and not _SIGNED.search(line):
+                found.append(f"less than 0 % or more than 100 %: {line}")
         for match in _INTERVAL.finditer(line):
-            low, high = _value(match[2]), _value(match[3])
+            low, high = value_of(match[2]), value_of(match[3])
             if low > high:
                 found.append(f"an interval the wrong way round: {line}")
             before = line[: match.start()]  # what the interval is of: a row, or the words before
@@ -189,28 +196,21 @@ def _of_advice(found, verdict):
 def _of_errors(found, verdict):
     told = []
     error = found["typical_error"]
-    none = not error["estimate"]
-    if none and re.search(r"typical error:? \d", verdict, re.I):
-        told.append("no typical error, and the verdict has one")
-    if not none and re.search(r"typical error:? none", verdict, re.I):
-        told.append("a typical error, and the verdict has none")
+    other = "none" if error["estimate"] else r"\d"
+    if re.search(rf"typical error:? {other}", verdict, re.I):
+        told.append(f"the typical error is {error['estimate']}, and the verdict says another")
     expected, observed = found["mean_predicted"], found["observed_rate"]["estimate"]
     ratio = found["observed_expected_ratio"]["estimate"]
     if ratio is not None and expected > 0 and abs(ratio - observed / expected) > 1e-6 * ratio:
         told.append(f"the ratio {ratio} is not {observed} over {expected}")
-    if found["direction"] == "too_high" and observed > expected:
-        told.append("too high, and more is observed than predicted")
-    if found["direction"] == "too_low" and observed < expected:
-        told.append("too low, and less is observed than predicted")
+    side = {"too_high": 1, "too_low": -1}.get(found["direction"], 0)
+    if side * (observed - expected) > 0:
+        told.append(f"{found['direction']}, and {observed} is observed, {expected} predicted")
     return told
 
 
-#: What the absence of evidence does not show.
-_NEVER = re.compile(r"would not help|does not help|no group differs|at (?:least|most) -", re.I)
-
-
 def _of_groups(found, verdict):
-    told = [f"said: {words}" for words in _NEVER.findall(verdict)]
+    told = [f"said: {words}" for words in NEVER.findall(verdict)]
     named = found["named_groups"]
     none = re.search(r"no group was found that differs", verdict, re.I)
     if named and none:

@@ -131,15 +131,9 @@ def test_few_clusters_warn_once_at_the_line_of_the_caller():
     assert said[0].filename == __file__
     y, proba, cluster = clustered(10, 5)  # enough: a warning would be an error here
     calibration_error_interval(y, proba, metric="upper_bound", groups=cluster)
-
-
-@pytest.mark.parametrize(
-    "statistic", [{"statistic": "linear"}, {"statistic": "block", "block_size": 5}]
-)
-def test_statistics_of_consecutive_samples_are_refused(statistic):
-    y, proba, cluster = clustered(12, 6)
-    with pytest.raises(ValueError, match="use statistic='unbiased' with groups"):
-        calibration_error_interval(y, proba, metric="kernel", groups=cluster, **statistic)
+    for options in ({"statistic": "linear"}, {"statistic": "block", "block_size": 5}):
+        with pytest.raises(ValueError, match="use statistic='unbiased' with groups"):
+            calibration_error_interval(y, proba, metric="kernel", groups=cluster, **options)
 
 
 def test_mean_by_hand():
@@ -190,27 +184,23 @@ def test_coverage_of_the_mean_loss(n_clusters, n_sets):
     """The standard error of a share of .95 is .014 for 250 data sets, .011 for 400."""
     y, proba, _ = clustered(20_000, 10**6)
     truth = np.mean((y - proba) ** 2)
-    held = {False: 0, True: 0}
+    held = np.zeros(2)
     for seed in range(n_sets):
         y, proba, cluster = clustered(n_clusters, seed)
-        for robust in held:
-            groups = cluster if robust else None
+        for robust, groups in enumerate((None, cluster)):
             found = calibration_error_interval(y, proba, metric="upper_bound", groups=groups)
             held[robust] += found.low <= truth <= found.high
-    assert held[False] <= 0.8 * n_sets
-    assert 0.92 * n_sets <= held[True] <= 0.98 * n_sets
+    assert held[0] <= 0.8 * n_sets and 0.92 * n_sets <= held[1] <= 0.98 * n_sets
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", ["squared_l2", "brier", "ks"])
 def test_coverage_of_calibrated_forecasts(metric):
     """The error is zero, so an interval misses it where its lower limit is positive; 100 sets."""
-    missed = {False: 0, True: 0}
+    options, missed = {"metric": metric, "notion": "canonical", "n_resamples": 100}, np.zeros(2)
     for seed in range(100):
         y, proba, cluster = clustered(50, seed)
-        for robust in missed:
-            groups = cluster if robust else None
-            options = {"metric": metric, "notion": "canonical", "n_resamples": 100}
-            missed[robust] += calibration_error_interval(y, proba, groups=groups, **options).low > 0
-    assert missed[False] > 20
-    assert missed[True] <= 11
+        for robust, groups in enumerate((None, cluster)):
+            found = calibration_error_interval(y, proba, groups=groups, **options)
+            missed[robust] += found.low > 0
+    assert missed[0] > 20 and missed[1] <= 11

@@ -4,13 +4,12 @@ Coverage is measured by ``doc/studies/interval_coverage.py``, whose targets come
 E[Y|S]; its Monte Carlo standard error at .95 is .011 for 400 data sets, .007 for 1,000.
 """
 
-import importlib.util
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
+from doc_studies import load
 from grids import rotated
 from scipy.special import expit, logit
 from sklearn.metrics import brier_score_loss
@@ -161,17 +160,13 @@ def test_coverage_of_the_kernel_interval_with_random_blocks(monkeypatch, tempera
     """300 samples of nine blocks of 33; the truth is the mean of 400 unbiased estimates."""
     monkeypatch.setattr("skcalib.errors.kernel.MANY", 100)
     monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
-    found, covered = [], []
-    kernel = LaplacianKernel(0.5)
     many = [some_data(300, seed=seed, temperature=temperature) for seed in range(400)]
-    options = {"kernel": kernel, "labels": range(3)}
-    for data in many:
-        found.append(s.kernel_calibration_error(*data, statistic="unbiased", **options))
+    options = {"kernel": LaplacianKernel(0.5), "labels": range(3)}
+    found = [s.kernel_calibration_error(*one, statistic="unbiased", **options) for one in many]
     truth = 0.0 if temperature == 1 else np.mean(found)
-    for data in many:
-        one = s.calibration_error_interval(*data, metric="kernel", **options)
-        covered.append(one.low <= truth <= one.high)
-    assert np.mean(covered) > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 400)
+    every = [s.calibration_error_interval(*one, metric="kernel", **options) for one in many]
+    covered = np.mean([one.low <= truth <= one.high for one in every])
+    assert covered > 0.95 - 3 * np.sqrt(0.95 * 0.05 / 400)
 
 
 def test_draws_have_the_covariance_by_either_route(monkeypatch):
@@ -313,12 +308,11 @@ def test_a_proper_error_far_below_zero_still_has_an_upper_limit():
 def test_degenerate_data(metric, case):
     rng = np.random.RandomState(0)
     proba, y = rng.uniform(size=60), rng.randint(2, size=60)
-    if case == "one class":
-        y[:] = 1
-    elif case == "ties":
-        proba[:] = 0.3
-    else:
-        proba[:30] = y[:30]
+    y, proba = {
+        "one class": (np.ones(60, dtype=int), proba),
+        "ties": (y, np.full(60, 0.3)),
+        "zeros and ones": (y, np.where(np.arange(60) < 30, y, proba)),
+    }[case]
     options = {**arguments(metric), "labels": [0, 1]}
     if metric == "embedding":
         options["locations"] = [0.2, 0.7]
@@ -409,12 +403,9 @@ def test_draws_of_labels_end_when_the_answer_is_known(power, monkeypatch):
 
 @pytest.fixture(scope="module")
 def coverage():
-    path = Path(__file__).parents[2] / "doc" / "studies" / "interval_coverage.py"
-    if not path.exists():
+    module, worlds = load("interval_coverage"), {}
+    if module is None:
         pytest.skip("needs the folder doc")
-    spec = importlib.util.spec_from_file_location("interval_coverage", path)
-    module, worlds = importlib.util.module_from_spec(spec), {}
-    spec.loader.exec_module(module)
 
     def measure(world, metric, n_samples, n_repetitions=400, **options):
         if world not in worlds:
@@ -467,41 +458,38 @@ def test_coverage_of_the_others(coverage, world, metrics):
         assert_covers(coverage(world, metric, 300, 200), 200)
 
 
-def test_the_bootstrap_shows_held_out_estimates_the_label_in_its_double():
-    smoother = DirichletKernel(0.003, refinement="loss")
-    moved = []
-    for seed in range(5):
-        y, proba = some_data(300, temperature=1, seed=seed, n_classes=2)
-        options = {"method": "bootstrap", "n_resamples": 40, "smoother": smoother}
-        found = s.calibration_error_interval(y, proba, metric="brier", **options)
-        moved.append((found.low + found.high) / 2 - found.estimate)
-    assert min(moved) > 0.002  # of a resample the error is larger; the truth is 0
+CURVES = {
+    "nearly calibrated": lambda p: expit(0.9 * logit(p)),
+    "too extreme": lambda p: expit(0.6 * logit(p)),
+    "bump": lambda p: p - 0.25 * (1 - np.clip((p - 0.7) / 0.15, -1, 1) ** 2) ** 2,
+    "wave": lambda p: p + 0.1 * np.sin(6 * np.pi * p) * np.minimum(1, 4 * np.minimum(p, 1 - p)),
+}
 
 
-@pytest.mark.parametrize("world", ["nearly calibrated", "too extreme", "bump"])
-def test_coverage_of_the_mean_distance(world):
-    """60 data sets of 500: at least .95 less three standard errors; jackknifes had .70."""
-    bump = 0.25 if world == "bump" else 0.0
-    slope = {"nearly calibrated": 0.9, "too extreme": 0.6, "bump": 1.0}[world]
-
-    def conditional(p):
-        distance = np.clip((p - 0.7) / 0.15, -1, 1)
-        return expit(slope * logit(p)) - bump * (1 - distance**2) ** 2
-
+@pytest.mark.parametrize(
+    ("world", "quantile", "n_sets"),
+    [(world, None, 60) for world in CURVES if world != "wave"]
+    + [(world, level, 25) for world in ("nearly calibrated", "wave") for level in (0.5, 0.9)],
+)
+def test_coverage_of_the_distance(world, quantile, n_sets):
+    """Data sets of 500: at least .95 less three standard errors; jackknives had .70 to .33."""
     grid = (np.arange(100_000) + 0.5) / 100_000
-    truth = np.mean(np.abs(conditional(grid) - grid))
-    covered, lower = 0, 0
-    for seed in range(60):
+    distance = np.abs(CURVES[world](grid) - grid)
+    truth = distance.mean() if quantile is None else np.quantile(distance, quantile)
+    options, found = {"quantile": quantile, "labels": [0, 1]}, []
+    for seed in range(n_sets):
         rng = np.random.default_rng(seed)
         p = rng.uniform(size=500)
-        y = (rng.uniform(size=500) < conditional(p)).astype(int)
-        found = s.calibration_error_interval(y, p, metric="ici", pos_label=1, labels=[0, 1])
-        covered += found.low <= truth <= found.high
-        lower += found.low > 0
-        assert found.estimate == s.integrated_calibration_index(y, p, pos_label=1, labels=[0, 1])
-        assert found.conservative and found.method == "test inversion"
-    assert covered / 60 >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 60)
-    assert lower > 30 or world == "nearly calibrated"
+        y = (rng.uniform(size=500) < CURVES[world](p)).astype(int)
+        one = s.calibration_error_interval(y, p, metric="ici", n_resamples=100, **options)
+        assert one.estimate == s.integrated_calibration_index(y, p, **options)
+        assert one.conservative and one.valid
+        assert one.method == ("simultaneous limits" if quantile else "test inversion")
+        found.append(one)
+    held = np.mean([one.low <= truth <= one.high for one in found])
+    assert held >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / n_sets)
+    positive = np.mean([one.low > 0 for one in found])
+    assert positive > 0.5 or quantile or world == "nearly calibrated"
 
 
 def test_the_mean_distance_of_classes_and_of_smoothers():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from conftest import pairs
-from scipy.special import expit, logit, softmax
+from scipy.special import softmax
 from scipy.stats import binom
 
 from skcalib import ForecastSketch, calibration_error_interval
@@ -103,28 +103,6 @@ def test_marked_labels_are_shifted_to_a_mean():
         np.testing.assert_allclose(moved.sum(axis=1), 1)
     assert mark.least(Brier(), mark.means[0]) == 0
     assert mark.least(Brier(), 0.3) < mark.error(Brier(), 0.3)
-
-
-@pytest.mark.parametrize("world", ["slope", "wave"])
-def test_coverage_of_quantiles_of_the_distance(world):
-    """At least .95 less three standard errors, of 25 data sets; jackknives had .60, .67 and .33."""
-
-    def conditional(p):
-        if world == "slope":
-            return expit(0.9 * logit(p))
-        return p + 0.1 * np.sin(6 * np.pi * p) * np.minimum(1, 4 * np.minimum(p, 1 - p))
-
-    grid = (np.arange(100_000) + 0.5) / 100_000
-    for level in (0.5, 0.9):
-        truth, covered = np.quantile(np.abs(conditional(grid) - grid), level), 0
-        for seed in range(25):
-            rng = np.random.default_rng(seed)
-            p = rng.uniform(size=500)
-            y = (rng.uniform(size=500) < conditional(p)).astype(int)
-            found = interval(y, p, "ici", quantile=level)
-            covered += found.low <= truth <= found.high
-            assert found.conservative and found.valid
-        assert covered / 25 >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 25)
 
 
 def test_no_part_of_a_loss_exceeds_the_whole():

@@ -57,19 +57,6 @@ class Good:
         return self
 
 
-class OneMoreFigure(Good):
-    def plot(self, ax=None):
-        plt.figure()
-        return super().plot(ax)
-
-
-class WearsOut(Good):
-    def plot(self, ax=None):
-        super().plot(ax)
-        self.values = self.values / 2
-        return self
-
-
 class ChangesForecasts(Good):
     @classmethod
     def from_predictions(cls, y_true, y_proba, *, ax=None):
@@ -116,6 +103,16 @@ def without_lines(display):
     return display
 
 
+def worn_out(display):
+    display.values = display.values / 2
+    return display
+
+
+def with_another_figure(display):
+    plt.figure()
+    return display
+
+
 def on_another_figure(display):
     display.figure_ = plt.figure()
     return display
@@ -127,9 +124,9 @@ DEFECTS = [
     (altered(Good, plot=on_another_figure), "does not lie in figure_"),
     (ChangesForecasts, "an input was modified"),
     (planted(Good, plot=lambda self, ax=None: Good.plot(self)), "not the figure of the axes that"),
-    (OneMoreFigure, "another figure was made"),
+    (altered(Good, plot=with_another_figure), "another figure was made"),
     (ReturnsAxes, "plot does not return the display"),
-    (WearsOut, "the second drawing"),
+    (altered(Good, plot=worn_out), "the second drawing"),
     (
         planted(Good, __init__=lambda self, v: Good.__init__(self, v + NOISE.normal(size=len(v)))),
         "the drawing of lists",

@@ -9,6 +9,7 @@ from scipy.special import softmax
 
 from skcalib.scores import (
     Brier,
+    ClasswiseLogLoss,
     DawidSebastiani,
     Divergence,
     LogLoss,
@@ -198,7 +199,9 @@ def test_gradient_by_differences_next_to_the_border(mass):
     np.testing.assert_allclose(found, [[0, 1 - 1.2, 1 - 0.8]], atol=1e-6)
 
 
-@pytest.mark.parametrize("score", [Brier(), LogLoss(), Spherical(), Quartic()], ids=repr)
+@pytest.mark.parametrize(
+    "score", [Brier(), LogLoss(), Spherical(), Quartic(), ClasswiseLogLoss()], ids=repr
+)
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_loss_of_logits_and_its_chain_rule(score, n_classes):
     """dL/dz_j = s_j (g_j - sum_k s_k g_k)."""
@@ -207,10 +210,7 @@ def test_loss_of_logits_and_its_chain_rule(score, n_classes):
     loss, gradient = score.logit_loss(target, logits)
     s = softmax(logits, axis=1)
     slope = score.loss_gradient(target, s)
-    expected = [
-        [row[j] * (g[j] - sum(a * b for a, b in zip(row, g, strict=True))) for j in range(len(row))]
-        for row, g in zip(s, slope, strict=True)
-    ]
+    expected = s * (slope - np.sum(s * slope, axis=1, keepdims=True))
     np.testing.assert_allclose(loss, score.loss(target, s), rtol=1e-12)
     np.testing.assert_allclose(gradient, expected, rtol=1e-9, atol=1e-12)
 

@@ -79,40 +79,25 @@ def test_binary_maps_refuse_more_than_two_columns():
         check_link(PlattMap(), n_classes=(3, 4))
 
 
-class RandomStart(VectorMap):
-    def start(self, n_classes):
-        return super().start(n_classes) * (1 + 1e-9 * np.random.default_rng().random())
-
-
-class WrongGradient(VectorMap):
-    def vjp(self, theta, logits, cotangent):
-        return super().vjp(theta, logits, cotangent) * np.append(1.0, np.full(len(theta) - 1, 0.99))
-
-
-class UntiesInSecret(VectorMap):
-    """Only ties are broken: the shift is far below the gaps of other pairs."""
-
-    def apply(self, theta, logits):
-        tied = (logits[:, :1] == logits[:, 1:2]) & (theta[0] != 1)
-        return theta[0] * logits + 1e-6 * tied * np.arange(logits.shape[1])
-
-    def vjp(self, theta, logits, cotangent):
-        return np.append(np.sum(cotangent * logits), np.zeros(len(theta) - 1))
-
-    def bounds(self, n_classes):
-        return [(0.1, None)] + [(None, None)] * (2 * n_classes)
-
-    def preserves_order(self, theta, n_classes):
-        return True
-
-    def injective(self, theta, n_classes):
-        return False
-
-
-class CentresInPlace(TemperatureMap):
-    def apply(self, theta, logits):
-        logits -= logits.mean(axis=1, keepdims=True)
-        return theta[0] * logits
+#: Only ties are broken: the shift is far below the gaps of other pairs.
+UntiesInSecret = planted(
+    VectorMap,
+    apply=lambda self, theta, z: (
+        theta[0] * z + 1e-6 * np.arange(z.shape[1]) * ((z[:, :1] == z[:, 1:2]) & (theta[0] != 1))
+    ),
+    vjp=lambda self, theta, z, c: np.append(np.sum(c * z), np.zeros(len(theta) - 1)),
+    bounds=lambda self, n_classes: [(0.1, None)] + [(None, None)] * (2 * n_classes),
+    preserves_order=lambda self, theta, n_classes: True,
+    injective=lambda self, theta, n_classes: False,
+)
+#: What a row becomes depends on the others.
+CentresColumns = planted(
+    TemperatureMap,
+    apply=lambda self, theta, z: z + (theta[0] - 1) * z.mean(axis=0),
+    vjp=lambda self, theta, z, c: np.array([c.sum(axis=0) @ z.mean(axis=0)]),
+    injective=Link.injective,
+    preserves_order=Link.injective,
+)
 
 
 class PreparesInPlace(TemperatureMap):
@@ -121,37 +106,15 @@ class PreparesInPlace(TemperatureMap):
         return self
 
 
-class ForgetsInSecret(TemperatureMap):
-    def apply(self, theta, logits):
-        return np.where(theta[0] == 1, logits, 0.0)
-
-    def vjp(self, theta, logits, cotangent):
-        return np.zeros(1)
-
-
-class LosesAColumn(TemperatureMap):
-    def apply(self, theta, logits):
-        return (theta[0] * logits)[:, :1] if theta[0] != 1 else logits
-
-
-class CentresColumns(TemperatureMap):
-    """What a row becomes depends on the others."""
-
-    def apply(self, theta, logits):
-        return logits + (theta[0] - 1) * logits.mean(axis=0)
-
-    def vjp(self, theta, logits, cotangent):
-        return np.array([cotangent.sum(axis=0) @ logits.mean(axis=0)])
-
-    injective = preserves_order = Link.injective
-
-
 class ForgetsWhenCopied(MonotonePieces):
     def __getstate__(self):
         return {"n_pieces": self.n_pieces, "knots_": self.knots_ + 1.0, "_shift": 1.0}
 
     def apply(self, theta, logits):
         return super().apply(theta, logits) * (2 if hasattr(self, "_shift") else 1)
+
+
+RNG = np.random.default_rng()
 
 
 def declares(base, name, value=lambda theta: True):
@@ -164,26 +127,30 @@ def declares(base, name, value=lambda theta: True):
     [
         (object(), "is a Link"),
         (planted(TemperatureMap, start=lambda self, n_classes: np.array([1.1]))(), "identity"),
-        (RandomStart(), "call to call"),
+        (altered(VectorMap, start=lambda found: found + 1e-9 * RNG.random())(), "call to call"),
         (altered(TemperatureMap, bounds=lambda found: [(2.0, None)])(), "bounds .2.0, None. excl"),
-        (WrongGradient(), "central differences"),
+        (altered(VectorMap, vjp=lambda found: found * np.r_[1, np.full(len(found) - 1, 0.99)])(),
+         "central differences"),
         (declares(QuadraticMap, "injective")(), "the map folds"),
         # slopes of both signs: the Jacobian vanishes on a surface that crosses the simplex
         (declares(VectorMap, "injective")(), "the map folds"),
-        (ForgetsInSecret(), "constant"),
+        (planted(TemperatureMap, apply=lambda self, theta, z: z * (theta[0] == 1),
+                 vjp=lambda self, theta, z, c: np.zeros(1))(), "constant"),
         (declares(VectorMap, "preserves_order")(), "change places"),
         (UntiesInSecret(), "tied"),
         (altered(TemperatureMap, prepare=lambda found: None)(), "prepare does not return self"),
-        (CentresInPlace(), "modif"),
+        (planted(TemperatureMap, apply=lambda self, theta, z: np.multiply(z, theta[0], out=z))(),
+         "modif"),
         (PreparesInPlace(), "prepare modified"),
         (CentresColumns(), "some of the rows"),
         (altered(VectorMap, stiffness=lambda found: np.ones(1))(), "Stiffness has the shape"),
         (altered(VectorMap, stiffness=lambda found: -np.ones_like(found))(), "not negative"),
-        (LosesAColumn(), "became"),
+        (planted(TemperatureMap, apply=lambda self, theta, z: z if theta[0] == 1 else z[:, :1])(),
+         "became"),
         (declares(TemperatureMap, "preserves_order", lambda t: np.bool_(t[0] > 0))(), "not a bool"),
         (ForgetsWhenCopied(), "copy"),
     ],
-)
+)  # fmt: skip
 def test_planted_defects_are_found(link, law):
     with pytest.raises(AssertionError, match=law):
         check_link(link, n_classes=(2, 3) if not isinstance(link, QuadraticMap) else (2,))

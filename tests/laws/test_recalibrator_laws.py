@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 from planted import altered, planted
 from public_estimators import RECALIBRATORS, quick
-from sklearn.base import BaseEstimator, ClassifierMixin
 
-from skcalib import IdentityRecalibrator, PlattScaling, TemperatureScaling
+from skcalib import IdentityRecalibrator, LabelFrequency, PlattScaling, TemperatureScaling
 from skcalib.recalibration import Recalibrator
 from skcalib.testing import check_recalibrator
 
@@ -33,12 +32,6 @@ def test_a_recalibrator_may_refuse_some_numbers_of_classes_but_not_all():
     assert not hasattr(one, "classes_")
 
 
-class ChangesAParameter(TemperatureScaling):
-    def fit(self, X, y, sample_weight=None):
-        self.loss = "brier"
-        return super().fit(X, y, sample_weight)
-
-
 class Remembers(IdentityRecalibrator):
     def fit(self, X, y, sample_weight=None):
         self.n_fits_ = getattr(self, "n_fits_", 0) + 1
@@ -46,25 +39,6 @@ class Remembers(IdentityRecalibrator):
 
     def _apply_map(self, forecast):
         return forecast / 2 + 1 / (2 * forecast.shape[1]) if self.n_fits_ > 1 else forecast
-
-
-class CountsZeroWeights(BaseEstimator, ClassifierMixin):
-    """Everybody gets the label frequencies, weights or no weights."""
-
-    injective_ = preserves_argmax_ = preserves_order_ = False
-
-    def fit(self, X, y, sample_weight=None):
-        self.classes_, counts = np.unique(y, return_counts=True)
-        self.share_ = counts / counts.sum()
-        return self
-
-    def predict_proba(self, X):
-        return np.tile(self.share_, (len(X), 1))
-
-    transform = predict_proba
-
-    def predict(self, X):
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
 
 
 class Declares(Recalibrator):
@@ -83,40 +57,30 @@ class Declares(Recalibrator):
         return (1 - forecast) / (forecast.shape[1] - 1)
 
 
-class NotInjective(Declares):
-    def _apply_map(self, forecast):
-        coarse = np.floor(4 * forecast) + 1
-        return coarse / coarse.sum(axis=1, keepdims=True)
+def without_declaration(fitted):
+    del fitted.injective_
+    return fitted
 
 
-class DeclaresNothing(IdentityRecalibrator):
-    def fit(self, X, y, sample_weight=None):
-        super().fit(X, y, sample_weight)
-        del self.injective_
-        return self
-
-
-LooksAtTheBatch = altered(IdentityRecalibrator, _apply_map=lambda p: (p + p.mean(axis=0)) / 2)
-PredictsTheFirst = planted(
-    IdentityRecalibrator, predict=lambda self, X: np.full(len(X), self.classes_[0])
-)
-TransformsOtherwise = planted(
-    IdentityRecalibrator, transform=lambda self, X: self.predict_proba(X)[:, ::-1]
-)
 DEFECTS = [
     (altered(IdentityRecalibrator, fit=lambda fitted: None)(), "does not return self"),
-    (ChangesAParameter(), "changed a parameter"),
+    (altered(TemperatureScaling, fit=lambda fitted: fitted.set_params(loss="brier"))(),
+     "changed a parameter"),
     (Remembers(), "after a second fit"),
     (altered(IdentityRecalibrator, _apply_map=np.square)(), "must sum to one"),
-    (LooksAtTheBatch(), "some of the rows"),
-    (PredictsTheFirst(), "predict is not"),
-    (TransformsOtherwise(), "transform is not"),
-    (CountsZeroWeights(), "zero-weight samples"),
-    (NotInjective(), "injective_ is declared"),
+    (altered(IdentityRecalibrator, _apply_map=lambda p: (p + p.mean(axis=0)) / 2)(),
+     "some of the rows"),
+    (altered(IdentityRecalibrator, predict=lambda found: found[::-1])(), "predict is not"),
+    (altered(IdentityRecalibrator, transform=lambda found: found[:, ::-1])(), "transform is not"),
+    (planted(LabelFrequency, fit=lambda self, X, y, sample_weight=None: LabelFrequency.fit(
+        self, X, y))(),
+     "zero-weight samples"),
+    (altered(Declares, _apply_map=lambda p: np.full_like(p, 1 / p.shape[1]))(),
+     "injective_ is declared"),
     (planted(Declares, not_declared=("preserves_argmax",))(), "preserves_order_ is declared"),
     (planted(Declares, not_declared=("preserves_order",))(), "preserves_argmax_ is declared"),
-    (DeclaresNothing(), "injective_ is not declared"),
-]
+    (altered(IdentityRecalibrator, fit=without_declaration)(), "injective_ is not declared"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("defect", "words"), DEFECTS)

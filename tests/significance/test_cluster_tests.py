@@ -36,15 +36,10 @@ def test_p_values_are_valid_where_those_of_independent_samples_are_not(test, n_r
         y, proba, cluster = clustered(40, seed)
         plain += test(y, proba).rejects()
         robust += test(y, proba, groups=cluster, **given).rejects()
+    y, proba, cluster = clustered(100, 0, temper=2.5)  # too extreme, and too low
+    assert test(y, expit(logit(proba) - 0.8), groups=cluster).rejects()
     assert plain > robust and robust <= 7
     assert plain >= 12 or known_law
-
-
-@pytest.mark.parametrize("test", [*BINARY, s.kernel_calibration_test])
-def test_power(test):
-    """Of forecasts that are too extreme, and too low."""
-    y, proba, cluster = clustered(100, 0, temper=2.5)
-    assert test(y, expit(logit(proba) - 0.8), groups=cluster).rejects()
 
 
 def test_spiegelhalter_by_hand():

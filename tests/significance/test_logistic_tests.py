@@ -120,15 +120,13 @@ def test_the_slope_is_tested_given_the_number_of_events():
 
 def test_simulated_level_is_right_in_tiny_samples():
     """150 data sets of eight: the standard error of a share of .2 is .033."""
-    rng, pvalues = np.random.default_rng(2), []
-    for seed in range(150):
-        p = rng.beta(0.5, 0.5, 8)
-        found = logistic_calibration_test(
-            (rng.random(8) < p).astype(int), p, n_resamples=19, random_state=seed, labels=[0, 1]
-        )
-        assert found.method.endswith("(labels drawn from the forecasts)")
-        pvalues.append(found.pvalue)
-    levels_are_right(pvalues)
+    rng, options = np.random.default_rng(2), {"n_resamples": 19, "labels": [0, 1]}
+    sets = [((rng.random(8) < p).astype(int), p) for p in rng.beta(0.5, 0.5, (150, 8))]
+    found = [
+        logistic_calibration_test(*one, random_state=k, **options) for k, one in enumerate(sets)
+    ]
+    assert all(one.method.endswith("(labels drawn from the forecasts)") for one in found)
+    levels_are_right([one.pvalue for one in found])
 
 
 def test_law_of_weighted_squares():
@@ -143,20 +141,12 @@ def test_law_of_weighted_squares():
 
 
 @pytest.mark.parametrize("hypothesis", HYPOTHESES)
-def test_weights(hypothesis):
+def test_twice_the_samples_have_twice_the_ratio(hypothesis):
     y, p = draw(200, 0.2, 0.8)
-    weight = np.random.default_rng(1).integers(0, 4, 200).astype(float)
-
-    def test(*rows, **options):
-        return logistic_calibration_test(*rows, hypothesis=hypothesis, n_resamples=0, **options)
-
-    found = test(y, p, sample_weight=weight)
-    kept = weight > 0
-    assert test(y[kept], p[kept], sample_weight=weight[kept]) == found
-    equal = test(y, p, sample_weight=np.full(200, 0.3))
-    assert equal.pvalue == pytest.approx(test(y, p).pvalue, rel=1e-9)
-    repeated = test(np.repeat(y, 2), np.repeat(p, 2))  # twice the samples, twice the ratio
-    assert repeated.statistic == pytest.approx(2 * test(y, p).statistic, rel=1e-8)
+    options = {"hypothesis": hypothesis, "n_resamples": 0}
+    once = logistic_calibration_test(y, p, **options)
+    twice = logistic_calibration_test(np.repeat(y, 2), np.repeat(p, 2), **options)
+    assert twice.statistic == pytest.approx(2 * once.statistic, rel=1e-8)
 
 
 def test_separated_classes_have_a_ratio():

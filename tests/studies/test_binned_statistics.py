@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
-from doc_studies import load
+from doc_studies import load, needs_studies
 from scipy.special import softmax
 
 from skcalib import (
@@ -21,7 +21,6 @@ from skcalib.problem import check_problem
 from skcalib.smoothers import LevelSets
 
 study = load("published_numbers")
-needs_study = pytest.mark.skipif(study is None, reason="needs the folder doc")
 
 
 class Reversed(Notion):
@@ -92,7 +91,7 @@ def g22():
     return logits, right
 
 
-@needs_study
+@needs_studies
 @pytest.mark.parametrize(
     ("scale", "error"),
     [(1.0, 0.0), (1.5, 0.046), (2.5, 0.0816)],

@@ -1,40 +1,27 @@
 """The study of the default intervals runs, and its stored results bear out the guide."""
 
-import csv
 import sys
 
 import numpy as np
 import pytest
-from doc_studies import STUDIES, imported
+from doc_studies import assert_labels_follow, imported, needs_studies, rows_of
 
-pytestmark = pytest.mark.skipif(not STUDIES.exists(), reason="needs the folder doc")
-
-
-@pytest.fixture(scope="module")
-def study():
-    """The module of the study, with its helper module importable."""
-    with imported("default_coverage", "_worlds", "_interval_tables") as module:
-        yield module
+pytestmark = needs_studies
+study = imported("default_coverage", "_worlds", "_interval_tables")
 
 
 @pytest.fixture(scope="module")
 def rows(study):
-    with study.RESULTS.open(newline="", encoding="utf-8") as file:
-        found = list(csv.DictReader(file))
     named = ("setting", "loss")
-    return [{k: v if k in named else float(v) for k, v in row.items()} for row in found]
+    return [
+        {k: v if k in named else float(v) for k, v in row.items()} for row in rows_of(study.RESULTS)
+    ]
 
 
 def test_labels_follow_the_posterior(study):
-    """The mean residual of each class within five standard errors of 0."""
     for kind, n_classes in study.SETTINGS + study.LAST:
         y, forecast, conditional = study.World(kind, n_classes, 4000).draw(seed=0)
-        for proba in (forecast, conditional):
-            assert np.all(proba >= 0)
-            np.testing.assert_allclose(proba.sum(axis=1), 1)
-        residual = np.eye(n_classes)[y] - conditional
-        error = np.sqrt(np.mean(conditional * (1 - conditional), axis=0) / 4000)
-        assert np.all(np.abs(residual.mean(axis=0)) < 5 * error), kind
+        assert_labels_follow(conditional, y, forecast)
         assert (kind == "calibrated") == np.array_equal(forecast, conditional)
 
 

@@ -1,36 +1,14 @@
 """The studies of corrections by features and of recalibrated models run, and their results hold."""
 
-import csv
-
 import numpy as np
 import pytest
-from doc_studies import STUDIES, imported
+from doc_studies import imported, needs_studies, rows_of
 from sklearn.naive_bayes import GaussianNB
 
-pytestmark = pytest.mark.skipif(not STUDIES.exists(), reason="needs the folder doc")
-
-
-@pytest.fixture(scope="module")
-def field():
-    with imported("field_of_features", "_interval_tables") as module:
-        yield module
-
-
-@pytest.fixture(scope="module")
-def default():
-    with imported("grouping_default", "_interval_tables") as module:
-        yield module
-
-
-@pytest.fixture(scope="module")
-def models():
-    with imported("recalibrated_models", "_interval_tables") as module:
-        yield module
-
-
-def stored(study):
-    with study.RESULTS.open(newline="", encoding="utf-8") as file:
-        return list(csv.DictReader(file))
+pytestmark = needs_studies
+field = imported("field_of_features", "_interval_tables")
+default = imported("grouping_default", "_interval_tables")
+models = imported("recalibrated_models", "_interval_tables")
 
 
 def test_posteriors_average_to_the_forecasts_or_move_by_features(field):
@@ -53,7 +31,7 @@ def test_a_small_run_of_the_field(field, monkeypatch):
 def test_the_field_is_not_better(field):
     """Within 1 % of the lowest held-out log loss in nine of ten settings, sizes and data sets."""
     losses = {}
-    for row in stored(field):
+    for row in rows_of(field.RESULTS):
         key = row["setting"], row["samples"]
         losses.setdefault(key, {}).setdefault(row["method"], []).append(float(row["loss"]))
     near = [
@@ -81,7 +59,7 @@ def test_a_small_run_of_the_default(default, tmp_path):
 
 def test_the_default_finds_grouping_loss_only_where_it_is(default):
     """The claims of the guide, on the stored results."""
-    for row in stored(default):
+    for row in rows_of(default.RESULTS):
         row = {name: float(value) for name, value in row.items()}
         assert row["below"] <= 0.05 and row["limits"] >= 0.95
         if row["truth"] == 0:
@@ -100,7 +78,7 @@ def test_a_small_run_of_recalibrated_models(models):
 def test_recalibrated_models_keep_their_grouping_loss(models):
     """Of the mean over models, less than a third of the calibration error remains."""
     values = {}
-    for row in stored(models):
+    for row in rows_of(models.RESULTS):
         for term in ("calibration", "grouping"):
             key = row["data"], row["recalibrated"], term
             values.setdefault(key, []).append(float(row[term]))

@@ -86,14 +86,6 @@ def test_nothing_is_found_where_nothing_is(loss):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n_samples", [400, 2000])
-def test_second_bound_is_not_above_nothing(n_samples):
-    """Scaled by the other folds; the best scale of all folds was 3 standard errors above 0."""
-    fits, _ = simulate(25, n_samples, heterogeneity=0.0, method="risk")
-    assert errors_above(values(fits, "grouping_loss_"), 0) < 2
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("link", LINKS)
 def test_links(link):
     """n = 20,000, ratio 30: LB/GL .92, .90, .97, .94, .96, .97 (standard errors .01 to .03)."""
@@ -112,34 +104,6 @@ def test_second_bound_stays_below_the_truth(link, loss):
     assert bound.mean() > 0.5 * truth
 
 
-def smooth_world(n_samples, seed, n_features=10):
-    """Heterogeneity along a direction in which all features have a part."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((n_samples, n_features))
-    sign = np.where(np.arange(n_features) % 2, 1, -1)
-    score = expit(1.5 * X.sum(axis=1) / np.sqrt(n_features))
-    shift = 2 * expit(2 * X @ sign / np.sqrt(n_features)) - 1
-    posterior = score + shift * np.minimum(score, 1 - score)
-    return X, (rng.random(n_samples) < posterior).astype(int), score, posterior
-
-
-@pytest.mark.slow
-def test_second_bound_gains_where_heterogeneity_is_smooth_in_many_features():
-    """n = 5000, ten features: .70 of the truth, the partition bound .21 (standard errors .02)."""
-    _, _, score, posterior = smooth_world(500_000, 99)
-    truth = np.mean((score - posterior) ** 2)
-    found = {"partition": [], "risk": []}
-    for seed in range(8):
-        X, y, score, _ = smooth_world(5000, seed)
-        for method, bounds in found.items():
-            estimator = GroupingLossEstimator(method=method, n_permutations=0, random_state=seed)
-            bounds.append(estimator.fit(X, y, y_proba=score).grouping_loss_)
-    assert np.mean(found["risk"]) > 1.5 * np.mean(found["partition"])
-    assert np.mean(found["partition"]) > 0
-    for bounds in found.values():
-        assert errors_above(bounds, truth) < 2
-
-
 # --- recalibration --------------------------------------------------------------------------------
 
 
@@ -153,10 +117,8 @@ def test_recalibration_takes_the_calibration_error_and_leaves_the_grouping_loss(
         fit, use = slice(0, 10_000), slice(10_000, None)
         isotonic = IsotonicRegression(out_of_bounds="clip").fit(forecast[fit], data.y[fit])
         for estimates, p in ((before, forecast[use]), (after, isotonic.predict(forecast[use]))):
-            estimator = GroupingLossEstimator(
-                method="partition", n_permutations=0, random_state=seed
-            )
-            estimator.fit(data.X[use], data.y[use], y_proba=p)
+            how = {"method": "partition", "n_permutations": 0, "random_state": seed}
+            estimator = GroupingLossEstimator(**how).fit(data.X[use], data.y[use], y_proba=p)
             # The proper error, which has no bins to hide in, says the same.
             proper = proper_calibration_error(data.y[use], p)
             estimates.append((estimator.grouping_loss_, estimator.calibration_error_, proper))
@@ -181,8 +143,6 @@ def test_an_injective_map_changes_nothing_at_all():
 
 # --- tests and intervals --------------------------------------------------------------------------
 
-FORECASTS = [as_they_are, bent, wavy]
-
 
 def pvalues_are_not_too_small(pvalues):
     return kstest(pvalues, "uniform", alternative="greater").pvalue > 0.01
@@ -193,11 +153,13 @@ def pvalues_are_not_too_small(pvalues):
 def test_pvalues_of_small_samples(method):
     fits, _ = simulate(25, 400, heterogeneity=0.0, method=method, n_permutations=59)
     assert pvalues_are_not_too_small(values(fits, "pvalue_"))
+    # scaled by the other folds: the best scale of all folds was 3 standard errors above 0
+    assert errors_above(values(fits, "grouping_loss_"), 0) < 2
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The regions hold")
-@pytest.mark.parametrize("forecast", FORECASTS)
+@pytest.mark.parametrize("forecast", [as_they_are, bent, wavy])
 @pytest.mark.parametrize(
     "parameters",
     [{}, {"method": "risk"}, {"swap": True}, {"n_bins": 3}],

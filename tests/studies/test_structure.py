@@ -4,13 +4,12 @@ import ast
 import re
 from pathlib import Path
 
-import pytest
-from doc_studies import load
+from doc_studies import load, needs_studies
 
 import skcalib
 
 structure = load("structure")
-pytestmark = pytest.mark.skipif(structure is None, reason="needs the folder doc")
+pytestmark = needs_studies
 DESIGN = Path(__file__).parents[2] / "doc" / "design.rst"
 
 

@@ -5,10 +5,8 @@ import warnings
 from collections import Counter
 from functools import cache
 from pathlib import Path
-from time import process_time
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.special import logit
 from scipy.stats import binom
 from verdict_claims import judge
@@ -24,31 +22,27 @@ from skcalib._report_command import _report
 #: Of all claims, this share may be wrong; of the verdicts of a scenario, this share.
 MOST_WRONG = 0.01
 MOST_FALSE_VERDICTS = 0.05
-
-
-@cache
-def scenarios():
-    """All scenarios by name, those of the forty directions included."""
-    return {**SCENARIOS, **built_in_directions()}
+#: All scenarios by name, those of the forty directions included.
+EVERY = {**SCENARIOS, **built_in_directions()}
 
 
 @cache
 def truth_of(name):
     """The truth of a world, by a large draw; None where there is none."""
-    draw = scenarios()[name].draw(LARGE, np.random.default_rng(10_000))
+    draw = EVERY[name].draw(LARGE, np.random.default_rng(10_000))
     return None if draw.truth is None else Truth(draw)
 
 
 def draw_of(name, seed):
     """The data set of a scenario and a seed, whatever other scenarios there are."""
-    scenario = scenarios()[name]
+    scenario = EVERY[name]
     rng = np.random.default_rng([seed, *name.encode()])
     return scenario.draw(scenario.n_samples, rng)
 
 
 def report_of(name, draw):
     """The report of a data set, made as its scenario says."""
-    by = scenarios()[name].by
+    by = EVERY[name].by
     options = {"name": "model", **draw.options}
     if by == "predictions":
         return CalibrationReport.from_predictions(
@@ -86,22 +80,17 @@ def texts_of(report, page=False):
 def run(name, seed, page=False):
     """A scenario and a seed -> `Judgement`."""
     draw = draw_of(name, seed)
-    start = process_time()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         report = report_of(name, draw)
         found, shown = report.to_dict(), texts_of(report, page)
     shown |= {f"warning {k}": str(one.message) for k, one in enumerate(warned)}
-    seconds = process_time() - start
-    return judge(scenarios()[name], seed, draw, found, shown, truth_of(name), seconds)
+    return judge(EVERY[name], seed, draw, found, shown, truth_of(name))
 
 
-def run_all(names, seeds, page=False, n_jobs=None):
+def run_all(names, seeds, page=False):
     """Every scenario with every seed."""
-    pairs = [(name, seed) for name in names for seed in seeds]
-    return Parallel(n_jobs=n_jobs, batch_size=1)(
-        delayed(run)(name, seed, page) for name, seed in pairs
-    )
+    return [run(name, seed, page) for name in names for seed in seeds]
 
 
 def wrong_rate(judgements):
@@ -119,44 +108,43 @@ def accused(one):
     return any(claim.kind in kinds for claim in one.wrong)
 
 
+def _beyond_chance(counts, level):
+    """Of name -> (k, n, share), those of which chance does not explain k of n by that share."""
+    return [
+        f"{name}: {k} of {n}, at most {share:.1%} expected"
+        for name, (k, n, share) in counts.items()
+        if k and binom.sf(k - 1, n, share) < level
+    ]
+
+
 def too_often_false(judgements, level=1e-3):
     """Whether more claims, or more verdicts of a scenario, are false than may be, beyond chance.
 
     At most `MOST_WRONG` of all claims; in each scenario, at most `MOST_FALSE_VERDICTS` of the
     verdicts may have one, and at most so many of all verdicts.
     """
-    told = []
-    wrong, claims = wrong_rate(judgements)
-    counts = {"all claims": (wrong, claims, MOST_WRONG)}
     false = Counter(one.scenario for one in judgements if accused(one))
     verdicts = Counter(one.scenario for one in judgements)
-    for name, n in verdicts.items():
-        counts[name] = false[name], n, MOST_FALSE_VERDICTS
+    counts = {name: (false[name], n, MOST_FALSE_VERDICTS) for name, n in verdicts.items()}
+    counts["all claims"] = *wrong_rate(judgements), MOST_WRONG
     counts["all verdicts"] = false.total(), verdicts.total(), MOST_FALSE_VERDICTS
-    for name, (k, n, share) in counts.items():
-        if k and binom.sf(k - 1, n, share) < level:
-            told.append(f"{name}: {k} of {n} false, at most {share:.0%} expected")
-    return told
+    return _beyond_chance(counts, level)
 
 
 def too_often_missing(judgements, level=1e-3):
     """Claims that were made less often than they must, beyond chance, and all of them together."""
-    told = []
-    counts = Counter(), Counter()
+    made = {}
     for one in judgements:
-        for key, made in one.kept.items():
-            counts[0][one.scenario, key] += 1
-            counts[1][one.scenario, key] += not made
-    expected = 0.0
-    for (name, key), n in counts[0].items():
-        allowed, missed = 1 - scenarios()[name].must[key], counts[1][name, key]
-        expected += n * allowed
-        if missed and binom.sf(missed - 1, n, allowed) < level:
-            told.append(f"{name}: {key} missing in {missed} of {n}")
-    total, missed = sum(counts[0].values()), sum(counts[1].values())
-    if total and binom.sf(missed - 1, total, expected / total) < level:
-        told.append(f"{missed} of {total} claims missing, {expected:.1f} expected at most")
-    return told
+        for key, kept in one.kept.items():
+            made.setdefault((one.scenario, key), []).append(kept)
+    counts = {
+        f"{name}: {key} missing": (kept.count(False), len(kept), 1 - EVERY[name].must[key])
+        for (name, key), kept in made.items()
+    }
+    missed, total = (sum(one[k] for one in counts.values()) for k in (0, 1))
+    expected = sum(n * share for _, n, share in counts.values())
+    counts["all claims missing"] = missed, total, expected / max(total, 1)
+    return _beyond_chance(counts, level)
 
 
 def coverage(judgements):
@@ -172,20 +160,16 @@ def details(judgements):
     """Each wrong and each missing claim with its scenario and seed."""
     lines = []
     for one in judgements:
-        where = f"[{one.scenario}, seed {one.seed}]"
-        lines += [
-            f"{where} {'GRAVELY WRONG' if claim.grave else 'wrong'} {claim.kind}: {claim.said}"
-            for claim in one.wrong
-        ]
-        lines += [
-            f"{where} missing {key}: direction {one.found['direction']}, recommended "
-            f"{one.found['recommended']}, {one.found['headline']}"
-            for key in one.missing
-        ]
-        lines += [
-            f"{where} not covered: {name}, typical error {one.found['typical_error']}, truth "
-            f"{truth_of(one.scenario).rms:.4f}"
-            for name, holds in one.covered.items()
-            if not holds
-        ]
+        where, found = f"[{one.scenario}, seed {one.seed}]", one.found
+        for claim in one.wrong:
+            kind = "GRAVELY WRONG" if claim.grave else "wrong"
+            lines.append(f"{where} {kind} {claim.kind}: {claim.said}")
+        for key in one.missing:
+            made = f"direction {found['direction']}, recommended {found['recommended']}"
+            lines.append(f"{where} missing {key}: {made}, {found['headline']}")
+        for name in (name for name, holds in one.covered.items() if not holds):
+            truth = (
+                f"typical error {found['typical_error']}, truth {truth_of(one.scenario).rms:.4f}"
+            )
+            lines.append(f"{where} not covered: {name}, {truth}")
     return lines

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import verdict_texts as texts
 from sklearn.base import clone
+from verdict_texts import value_of
 from verdict_truth import NIL, Truth, rows_of_place
 from verdict_worlds import columns
 
@@ -18,11 +19,6 @@ _NOISE = 4.0
 #: Share of the Brier score that an infinite log loss which becomes finite outweighs.
 _OUTWEIGHED = 0.01
 
-#: What no text says: that nothing is there where nothing was found, and limits below zero.
-NEVER = re.compile(
-    r"\b(?:would|does|will|did) not help\b|\bNo group differs\b|\bat (?:least|most) [-\u2212]\.?\d",
-    re.IGNORECASE,
-)
 _NUMBER = r"(\d[\d,]*(?:\.\d+)?)"
 _MISSED_ERROR = re.compile(rf"errors?[^.]* of up to {_NUMBER} points? could be missed")
 _MISSED_GROUP = re.compile(rf"a group of 10 % would have to differ by about {_NUMBER} points?")
@@ -54,7 +50,6 @@ class Judgement:
     kept: dict  # claim of `must` -> whether it was made
     covered: dict  # name of an interval -> whether it holds the truth
     found: dict
-    seconds: float = 0.0
 
     @property
     def wrong(self):
@@ -67,17 +62,17 @@ class Judgement:
         return [name for name, made in self.kept.items() if not made]
 
 
-def judge(scenario, seed, draw, found, shown, truth, seconds=0.0):
+def judge(scenario, seed, draw, found, shown, truth):
     """The claims of a report: `found` is its dictionary, `shown` its texts by name."""
     claims = [*_numbers(draw, found), *_texts(found, shown), *_suspicions(scenario, found)]
     claims += _sentences(found, truth)
     covered = {}
-    if truth is not None and truth.known:
+    if truth is not None:
         claims += [*_direction(found, truth), *_places(draw, found), *_groups(found, truth)]
         claims += _recommended(draw, found, truth)
         covered = _coverage(draw, found, truth)
     kept = {key: bool(_is_made(key, found)) for key in scenario.must}
-    return Judgement(scenario.name, seed, tuple(claims), kept, covered, found, seconds)
+    return Judgement(scenario.name, seed, tuple(claims), kept, covered, found)
 
 
 def _is_made(key, found):
@@ -117,13 +112,12 @@ def _places(draw, found):
     for place in found["places"]:
         if not place["detected"]:
             continue
+        rows, (score, truth) = np.arange(len(draw.y)), pair
         if place["kind"] == "scores":
             rows = rows_of_place(draw, place)
-            score, truth = (part[rows] for part in pair)
-        elif draw.n_classes == 2:
-            rows, (score, truth) = np.arange(len(draw.y)), (draw.score, draw.truth)
-        else:
-            rows, k = np.arange(len(draw.y)), names.index(place["label"])
+            score, truth = score[rows], truth[rows]
+        elif draw.n_classes > 2:
+            k = names.index(place["label"])
             score, truth = draw.score[:, k], draw.truth[:, k]
         share = draw.share[rows] / draw.share[rows].sum()
         gap = share @ (score - truth)
@@ -163,21 +157,21 @@ def _recommended(draw, found, truth):
         )
         after = np.asarray(fitted.predict_proba(world.matrix))
     posterior = columns(world.truth)
-    worse, allowed = [], 1e-7
+    bad, told, allowed = False, [], 1e-7
     for loss in (_log_loss, _brier):
         before, then = loss(world.matrix, posterior), loss(after, posterior)
         if not np.isfinite(before).all():  # it was infinite: nothing is worse
             allowed = _OUTWEIGHED * world.share @ _brier(world.matrix, posterior)
             continue
-        if not np.isfinite(then).all():
-            worse.append((True, np.inf))
-            continue
         change = then - before
-        error = np.sqrt(world.share**2 @ (change - world.share @ change) ** 2)
         mean = world.share @ change
-        worse.append((mean > _NOISE * error and mean > allowed, float(mean)))
-    said = f"{name}: true change of the losses {[f'{change:+.6f}' for _, change in worse]}"
-    yield Claim("recommended", any(bad for bad, _ in worse), said)
+        told.append(f"{mean:+.6f}")
+        if np.isfinite(mean):
+            error = np.sqrt(world.share**2 @ (change - mean) ** 2)
+            bad |= mean > _NOISE * error and mean > allowed
+        else:
+            bad = True
+    yield Claim("recommended", bool(bad), f"{name}: true change of the losses {told}")
 
 
 def _candidate(name, n_classes):
@@ -258,8 +252,7 @@ def _texts(found, shown):
     for what, text in shown.items():
         if what.startswith("warning"):
             yield Claim("warning", True, text)
-        never = [text[max(0, m.start() - 30) : m.end() + 30] for m in NEVER.finditer(text)]
-        for words in [*texts.forbidden_words(text), *never]:
+        for words in [*texts.forbidden_words(text), *texts.words_around(texts.NEVER, text)]:
             yield Claim("words", True, f"{what}: {words}")
         if what != "page":  # a page has no lines
             for line in texts.impossible_numbers(text):
@@ -273,10 +266,6 @@ def _verdict(found):
     return re.sub(r"\s+", " ", " ".join([found["headline"], *sentences]))
 
 
-def _value(text):
-    return float(text.replace(",", ""))
-
-
 def _rounding(text, unit=100.0):
     """Half a unit of the last decimal of a number, as a fraction of `unit`."""
     return 0.5001 * 10.0 ** -len(text.partition(".")[2]) / unit
@@ -284,7 +273,7 @@ def _rounding(text, unit=100.0):
 
 def _same(text, value):
     """Whether a number of percent, or of points, is this value, rounded."""
-    return abs(_value(text) / 100 - value) <= _rounding(text)
+    return abs(value_of(text) / 100 - value) <= _rounding(text)
 
 
 def _sentences(found, truth):
@@ -300,7 +289,7 @@ def _sentences(found, truth):
     for more in _MORE_SO.finditer(said):
         if found["direction"] not in ("too_high", "too_low"):
             yield Claim("sentence", True, f"more so, of {found['direction']}: {said}")
-        elif truth is not None and truth.known:
+        elif truth is not None:
             yield Claim("direction", not truth.grows(more[1]), more[0])
 
 
@@ -326,12 +315,12 @@ STATED = {
     "a group of 10 % would have to differ by about x points": (
         _no_group_found,
         _MISSED_GROUP,
-        lambda found, groups: 0 < _value(groups[0]) <= 100,
+        lambda found, groups: 0 < value_of(groups[0]) <= 100,
     ),
     "a gain of up to X % of the log loss could be missed": (
         _not_recommended,
         _MISSED_GAIN,
-        lambda found, groups: 0 < _value(groups[0]) <= (100 if groups[1] else np.inf),
+        lambda found, groups: 0 < value_of(groups[0]) <= (100 if groups[1] else np.inf),
     ),
     "mean a %, observed b %": (
         lambda found, said: found["direction"] in ("too_high", "too_low"),
@@ -368,7 +357,7 @@ def _gain_is_within(missed, found, truth):
     world = truth.draw
     posterior = columns(world.truth)
     gain = world.share @ (_log_loss(world.matrix, posterior) - _log_loss(posterior, posterior))
-    stated, before = _value(missed[1]), 1.0
+    stated, before = value_of(missed[1]), 1.0
     if missed[2]:  # a share of the loss
         stated, before = stated / 100, found["log_loss"]["before"]
     return bool(gain <= (stated + _rounding(missed[1], 100 if missed[2] else 1)) * before)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 from scipy.special import expit, logit
-from verdict_worlds import bent, binary, draw_codes, simplex
+from verdict_worlds import bent, binary, draw_codes, simplex, world
 
 REGIONS = np.array(["north", "east", "south", "west"])
 #: By how much an effect of size one moves the probability, in units of 4 p (1 - p).
@@ -37,48 +37,35 @@ def cause(kind, rng, n):
     return {"z": z, "region": region}, effect
 
 
-def grouped(kind, rate=0.4, **bends):
+@world
+def grouped(n, rng, kind, rate=0.4, **bends):
     """Two classes, calibrated or not; `kind` is the cause of the differences between groups."""
-    curve = bent(rate, spread=1.0, **bends)
-
-    def draw(n, rng):
-        found = curve(n, rng)
-        named, effect = cause(kind, rng, n)
-        posterior = found.truth + REACH * 4 * found.truth * (1 - found.truth) * effect
-        X = frame(found.score, rng, **named)
-        return binary(found.score, found.truth, rng, posterior, X=X)
-
-    return draw
+    found = bent(rate, spread=1.0, **bends)(n, rng)
+    named, effect = cause(kind, rng, n)
+    posterior = found.truth + REACH * 4 * found.truth * (1 - found.truth) * effect
+    X = frame(found.score, rng, **named)
+    return binary(found.score, found.truth, rng, posterior, X=X)
 
 
-def grouped_classes(kind, n_classes=10):
+@world
+def grouped_classes(n, rng, kind, n_classes=10):
     """Ten classes, whose predicted class is right more or less often than its score says."""
-    curve = simplex(n_classes)
-
-    def draw(n, rng):
-        found = curve(n, rng)
-        named, effect = cause(kind, rng, n)
-        rows, top = np.arange(n), found.score.argmax(axis=1)
-        right = found.truth[rows, top]
-        moved = right + REACH * 4 * right * (1 - right) * effect
-        posterior = found.truth * ((1 - moved) / (1 - right))[:, None]
-        posterior[rows, top] = moved
-        code = draw_codes(posterior, rng)
-        X = frame(right, rng, **named)
-        return replace(found, y=code, code=code, posterior=posterior, X=X)
-
-    return draw
+    found = simplex(n_classes)(n, rng)
+    named, effect = cause(kind, rng, n)
+    rows, top = np.arange(n), found.score.argmax(axis=1)
+    right = found.truth[rows, top]
+    moved = right + REACH * 4 * right * (1 - right) * effect
+    posterior = found.truth * ((1 - moved) / (1 - right))[:, None]
+    posterior[rows, top] = moved
+    code = draw_codes(posterior, rng)
+    X = frame(right, rng, **named)
+    return replace(found, y=code, code=code, posterior=posterior, X=X)
 
 
-def noise_only(rate=0.4, n_features=6, **bends):
+@world
+def noise_only(n, rng, rate=0.4, n_features=6, **bends):
     """Features that have nothing to do with the labels, as an array."""
-    curve = bent(rate, **bends)
-
-    def draw(n, rng):
-        found = curve(n, rng)
-        return replace(found, X=rng.standard_normal((n, n_features)))
-
-    return draw
+    return replace(bent(rate, **bends)(n, rng), X=rng.standard_normal((n, n_features)))
 
 
 def many_categories(n, rng):

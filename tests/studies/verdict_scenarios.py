@@ -11,246 +11,206 @@ A key of `must` is a claim; its value is the share of data sets in which it has 
 - "event:NAME": the event is of that name.
 """
 
+from functools import partial
+from itertools import product
+
 import numpy as np
 import verdict_groups as groups
-import verdict_worlds as worlds
+import verdict_worlds as w
 from verdict_worlds import Scenario, bent, simplex
 
-ALWAYS, USUALLY, OFTEN = 1.0, 0.95, 0.9
 
-#: Events of each base rate: samples that a report of it is made of.
-_SIZES = {0.5: 2000, 0.2: 2000, 0.05: 4000, 0.01: 8000}
-_INFINITE = frozenset({"infinite_log_loss"})
+def _must(share, *claims):
+    return dict.fromkeys(claims, share)
+
+
+always, usually, often, in_half = (partial(_must, share) for share in (1.0, 0.95, 0.9, 0.5))
+NONE, LEAVE, NOBODY = often("none"), always("leave"), usually("no group")
+INFINITE = frozenset({"infinite_log_loss"})
+RIGHT = frozenset({"every_label_right", "hard_predictions"})
 
 
 def _base_rates():
     """Six shapes at four base rates."""
-    for rate, n in _SIZES.items():
-        strength = {0.5: 0.5, 0.2: 0.5, 0.05: 0.7, 0.01: 1.0}[rate]
-        extreme, moderate = {0.5: (0.6, 1.6), 0.2: (0.6, 1.6), 0.05: (0.5, 1.7)}.get(
-            rate, (0.35, 2.0)
-        )
+    for rate, n, strength, extreme, moderate in (
+        (0.5, 2000, 0.5, 0.6, 1.6),
+        (0.2, 2000, 0.5, 0.6, 1.6),
+        (0.05, 4000, 0.7, 0.5, 1.7),
+        (0.01, 8000, 1.0, 0.35, 2.0),
+    ):
         of = f"rate {rate:g}"
-        yield Scenario(f"calibrated, {of}", bent(rate), n, {"none": OFTEN})
-        for name, bends in (
-            ("too_high", {"shift": -strength}),
-            ("too_low", {"shift": strength}),
-            ("too_extreme", {"slope": extreme, "spread": 1.6}),
-            ("too_moderate", {"slope": moderate, "spread": 0.9}),
-        ):
-            must = {name: USUALLY, "recommended": OFTEN}
-            yield Scenario(f"{name}, {of}", bent(rate, **bends), n, must)
-        must = {"miscalibrated": OFTEN} if rate > 0.1 else {}
-        yield Scenario(f"wave, {of}", bent(rate, wave=0.9), n, must)
+        yield f"calibrated, {of}", bent(rate), n, NONE
+        for name, bends in _directions(strength, extreme, moderate):
+            must = usually(name) | often("recommended")
+            yield f"{name}, {of}", bent(rate, **bends), n, must
+        must = often("miscalibrated") if rate > 0.1 else {}
+        yield f"wave, {of}", bent(rate, wave=0.9), n, must
 
 
-def _sizes():
-    """Few samples, and many."""
-    yield Scenario("calibrated, n = 20", bent(0.5), 20, {"leave": OFTEN})
-    yield Scenario("too_high, n = 20", bent(0.5, shift=-1.5), 20, {})
-    yield Scenario("calibrated, n = 150", bent(0.4), 150, {"none": OFTEN})
-    yield Scenario("calibrated rare event, n = 150", bent(0.05), 150, {"none": OFTEN})
-    yield Scenario("too_extreme, n = 150", bent(0.5, slope=0.35, spread=2), 150,
-                   {"too_extreme": 0.5})  # fmt: skip
-    yield Scenario("too_high, n = 150", bent(0.2, shift=-1.2), 150, {"too_high": OFTEN})
-    yield Scenario("calibrated, n = 20,000", bent(0.3), 20_000, {"none": OFTEN})
-    yield Scenario("slightly too_high, n = 20,000", bent(0.3, shift=-0.15), 20_000,
-                   {"too_high": USUALLY})  # fmt: skip
+def _directions(strength, extreme, moderate):
+    """Directions of forecasts, and the curves that have them."""
+    yield "too_high", {"shift": -strength}
+    yield "too_low", {"shift": strength}
+    yield "too_extreme", {"slope": extreme, "spread": 1.6}
+    yield "too_moderate", {"slope": moderate, "spread": 0.9}
 
 
-def _several_classes():
-    yield Scenario("ten classes, calibrated", simplex(10), 2000, {"none": OFTEN})
-    yield Scenario("ten classes, too_extreme", simplex(10, slope=0.6), 2000,
-                   {"too_extreme": USUALLY, "recommended": USUALLY})  # fmt: skip
-    yield Scenario("ten classes, too_moderate", simplex(10, slope=1.6, spread=1.2), 2000,
-                   {"too_moderate": USUALLY, "recommended": USUALLY})  # fmt: skip
-    yield Scenario("ten classes, class_shift", simplex(10, biases=0.7), 2000,
-                   {"class_shift": USUALLY, "recommended": USUALLY})  # fmt: skip
-    yield Scenario("ten unequal classes, calibrated", simplex(10, tilt=2.0), 2000,
-                   {"none": OFTEN})  # fmt: skip
-    yield Scenario("ten unequal classes, too_extreme", simplex(10, tilt=2.0, slope=0.6), 2000,
-                   {"too_extreme": USUALLY})  # fmt: skip
-    yield Scenario("ten classes, calibrated, n = 150", simplex(10), 150, {"none": OFTEN})
-    yield Scenario("three classes, calibrated", simplex(3), 2000, {"none": OFTEN})
-    yield Scenario("three classes, class_shift", simplex(3, biases=0.5), 2000,
-                   {"class_shift": USUALLY})  # fmt: skip
-    yield Scenario("three classes, too_extreme, n = 150", simplex(3, slope=0.4), 150,
-                   {"too_extreme": OFTEN})  # fmt: skip
-    yield Scenario("ten confident classes, calibrated", worlds.confident_ten(None), 2000,
-                   {"none": OFTEN})  # fmt: skip
-    yield Scenario("ten confident classes, too_extreme", worlds.confident_ten(0.8), 2000,
-                   {"too_extreme": USUALLY})  # fmt: skip
+SIZES = [
+    ("calibrated, n = 20", bent(0.5), 20, often("leave")),
+    ("too_high, n = 20", bent(0.5, shift=-1.5), 20, {}),
+    ("calibrated, n = 150", bent(0.4), 150, NONE),
+    ("calibrated rare event, n = 150", bent(0.05), 150, NONE),
+    ("too_extreme, n = 150", bent(0.5, slope=0.35, spread=2), 150, in_half("too_extreme")),
+    ("too_high, n = 150", bent(0.2, shift=-1.2), 150, often("too_high")),
+    ("calibrated, n = 20,000", bent(0.3), 20_000, NONE),
+    ("slightly too_high, n = 20,000", bent(0.3, shift=-0.15), 20_000, usually("too_high")),
+]
+EXTREME, MODERATE, SHIFT = (
+    usually(name, "recommended") for name in ("too_extreme", "too_moderate", "class_shift")
+)
+SEVERAL_CLASSES = [
+    ("ten classes, calibrated", simplex(10), 2000, NONE),
+    ("ten classes, too_extreme", simplex(10, slope=0.6), 2000, EXTREME),
+    ("ten classes, too_moderate", simplex(10, slope=1.6, spread=1.2), 2000, MODERATE),
+    ("ten classes, class_shift", simplex(10, biases=0.7), 2000, SHIFT),
+    ("ten unequal classes, calibrated", simplex(10, tilt=2.0), 2000, NONE),
+    ("ten unequal classes, too_extreme", simplex(10, tilt=2.0, slope=0.6), 2000,
+     usually("too_extreme")),
+    ("ten classes, calibrated, n = 150", simplex(10), 150, NONE),
+    ("three classes, calibrated", simplex(3), 2000, NONE),
+    ("three classes, class_shift", simplex(3, biases=0.5), 2000, usually("class_shift")),
+    ("three classes, too_extreme, n = 150", simplex(3, slope=0.4), 150, often("too_extreme")),
+    ("ten confident classes, calibrated", w.confident_ten(None), 2000, NONE),
+    ("ten confident classes, too_extreme", w.confident_ten(0.8), 2000, usually("too_extreme")),
+]  # fmt: skip
 
 
 def _groups():
     for kind, name in (("numeric", "z"), ("category", "region"), ("interaction", "z|region")):
         for state, bends, must in (
-            ("calibrated", {}, {"none": OFTEN}),
-            ("too_high", {"shift": -0.8}, {"too_high": USUALLY}),
+            ("calibrated", {}, NONE),
+            ("too_high", {"shift": -0.8}, usually("too_high")),
             ("too_extreme", {"slope": 0.5}, {}),
         ):
-            yield Scenario(f"{kind} groups, {state}", groups.grouped(kind, **bends), 6000,
-                           {**must, f"cause:{name}": OFTEN})  # fmt: skip
+            draw, must = groups.grouped(kind, **bends), must | often(f"cause:{name}")
+            yield f"{kind} groups, {state}", draw, 6000, must
     for state, bends in (
         ("calibrated", {}),
         ("too_high", {"shift": -0.8}),
         ("too_extreme", {"slope": 0.5, "spread": 1.6}),
     ):
-        yield Scenario(f"noise features, {state}", groups.noise_only(**bends), 2000,
-                       {"no group": USUALLY})  # fmt: skip
-    yield Scenario("noise categories, too_high", groups.grouped("nothing", shift=-0.8), 2000,
-                   {"no group": USUALLY})  # fmt: skip
-    yield Scenario("forty noise categories, too_high", groups.many_categories, 4000,
-                   {"no group": USUALLY})  # fmt: skip
-    yield Scenario("noise features, rare event", groups.noise_only(0.05, shift=-0.7), 4000,
-                   {"no group": USUALLY})  # fmt: skip
-    yield Scenario("ten classes, noise features", groups.grouped_classes("nothing"), 2000,
-                   {"no group": USUALLY})  # fmt: skip
-    yield Scenario("ten classes, numeric groups", groups.grouped_classes("numeric"), 6000,
-                   {"cause:z": OFTEN})  # fmt: skip
-    yield Scenario("overlooked feature, coin-tossed region", groups.overlooked_feature, 6000,
-                   {"too_high": USUALLY, "cause:z": OFTEN})  # fmt: skip
+        yield f"noise features, {state}", groups.noise_only(**bends), 2000, NOBODY
 
 
-def _odd_data():
-    """Degenerate data, ties, weights, and mistakes of the input."""
-    right = frozenset({"every_label_right", "hard_predictions"})
-    for code in (0, 1):
-        yield Scenario(f"all labels {code}", worlds.one_class(code), 30,
-                       {"suspicion:one_class": ALWAYS, "leave": ALWAYS})  # fmt: skip
-    yield Scenario("all labels 0, rare forecasts", worlds.one_class(0, 4.0), 400,
-                   {"suspicion:one_class": ALWAYS, "leave": ALWAYS})  # fmt: skip
-    yield Scenario("two rows", worlds.fixed([0, 1], [0.3, 0.8]), 2, {"leave": ALWAYS}, right)
-    yield Scenario("two rows, both wrong", worlds.fixed([1, 0], [0.3, 0.8]), 2,
-                   {"leave": ALWAYS})  # fmt: skip
-    yield Scenario("twenty right, two wrong",
-                   worlds.fixed([1] * 20 + [0] * 2, [0.9] * 21 + [0.8]), 22,
-                   {"leave": ALWAYS, "none": ALWAYS})  # fmt: skip
-    yield Scenario("separated, n = 20", worlds.separated, 20, {"leave": ALWAYS}, right)
-    yield Scenario("separated, n = 2,000", worlds.separated, 2000,
-                   {"suspicion:every_label_right": ALWAYS}, right)  # fmt: skip
-    yield Scenario("constant, calibrated", worlds.constant(0.3, 0.3), 1000,
-                   {"suspicion:constant": ALWAYS})  # fmt: skip
-    yield Scenario("constant, too_low", worlds.constant(0.3, 0.5), 1000,
-                   {"suspicion:constant": ALWAYS, "too_low": USUALLY})  # fmt: skip
-    yield Scenario("hard predictions", worlds.hard(0.8), 1000,
-                   {"suspicion:hard_predictions": ALWAYS}, _INFINITE)  # fmt: skip
-    yield Scenario("perfect", worlds.hard(1.0), 1000,
-                   {"suspicion:every_label_right": ALWAYS}, right)  # fmt: skip
-    yield Scenario("ties, calibrated", worlds.rounded(1.0), 2000, {"none": OFTEN})
-    yield Scenario("ties, too_extreme", worlds.rounded(0.5), 2000, {"too_extreme": USUALLY})
-    yield Scenario("weights at random, calibrated", worlds.weights_at_random, 2000,
-                   {"none": OFTEN})  # fmt: skip
-    yield Scenario("weights that matter, too_low", worlds.weights_that_matter, 4000,
-                   {"too_low": USUALLY})  # fmt: skip
-    yield Scenario("certain misses", worlds.certain_misses, 2000,
-                   {"suspicion:infinite_log_loss": USUALLY}, _INFINITE)  # fmt: skip
-    yield Scenario("outliers that only the log loss sees", worlds.far_outliers, 2000, {})
-    yield Scenario("weak signal, calibrated", bent(0.5, spread=0.25), 2000,
-                   {"none": OFTEN, "leave": OFTEN})  # fmt: skip
-    stated = worlds.stated((0.9, 0.95, 0.98, 0.99), (0.9, 0.95, 0.98, 0.99))
-    yield Scenario("stated confidences, calibrated", stated, 2000, {"none": OFTEN})
-    stated = worlds.stated((0.9, 0.95, 0.98, 0.99), (0.75, 0.78, 0.82, 0.85))
-    yield Scenario("stated confidences, too_high", stated, 2000,
-                   {"miscalibrated": ALWAYS, "recommended": USUALLY})  # fmt: skip
-    yield Scenario("forest of two classes", worlds.forest(2), 2000, {}, _INFINITE)
-    yield Scenario("forest of four classes", worlds.forest(4), 2000, {}, _INFINITE)
-
-
-def _mistakes():
-    yield Scenario("the other class", worlds.mistaken(bent(0.3, spread=2)), 1000,
-                   {"suspicion:other_class": ALWAYS, "leave": ALWAYS})  # fmt: skip
-    yield Scenario("the other class, accuracy .04",
-                   worlds.mistaken(bent(0.5, spread=6.0)), 400,
-                   {"suspicion:other_class": ALWAYS, "leave": ALWAYS}, _INFINITE)  # fmt: skip
-    yield Scenario("two columns swapped",
-                   worlds.mistaken(worlds.two_columns(bent(0.3, spread=2))), 1000,
-                   {"suspicion:other_class": ALWAYS, "leave": ALWAYS})  # fmt: skip
-    yield Scenario("ten columns moved", worlds.columns_moved, 1000,
-                   {"suspicion:column_order": ALWAYS, "leave": ALWAYS})  # fmt: skip
-    yield Scenario("percentages twice", worlds.percentages_twice, 1000,
-                   {"suspicion:percent_scale": ALWAYS, "leave": ALWAYS})  # fmt: skip
-
-
-def _reproductions():
-    """What users met first."""
-    yield Scenario("balanced class weights, rare event", worlds.odds_multiplied, 4000,
-                   {"too_high": USUALLY, "recommended": USUALLY, "event:1": ALWAYS},
-                   frozenset({"balanced_training"}))  # fmt: skip
-    yield Scenario("confidence of a network as two classes", worlds.network_confidence, 2000,
-                   {"miscalibrated": ALWAYS, "recommended": USUALLY})  # fmt: skip
-    yield Scenario("very rare event", bent(0.004, shift=-0.9, spread=1.6), 20_000,
-                   {"too_high": USUALLY, "event:1": ALWAYS})  # fmt: skip
-    churn = worlds.two_names(bent(0.1, shift=-0.8), ("churn", "stay"), "churn")
-    must = {"too_high": USUALLY, "event:churn": ALWAYS}
-    yield Scenario("pos_label, first in order", churn, 2000, must)
-    for column in ("p_churn", "churn", "proba_churn", "PROB_Churn"):
-        yield Scenario(f"file with the column {column}", churn, 2000, must, by=column)
-    yield Scenario("frame with the column p_churn", churn, 2000, must, by="frame:p_churn")
-
-
-def _samples():
-    """Samples that are not what they should be, and what may pass for it."""
-    for name, draw in (("rows ten times", worlds.repeated(bent(0.3), 10)),
-                       ("rows twice, rare event", worlds.repeated(bent(0.05), 2))):  # fmt: skip
-        must = {"suspicion:repeated_rows": ALWAYS, "none": ALWAYS, "leave": ALWAYS}
-        yield Scenario(name, draw, 2000, must)
-    orders = {
-        "in reverse": lambda rows, rng: rows[::-1],
-        "moved by a row": lambda rows, rng: np.roll(rows, 1),
-    }
-    for name, order in orders.items():
-        yield Scenario(f"labels {name}", worlds.reordered(bent(0.3), order), 1000,
-                       {"suspicion:label_order": ALWAYS, "leave": ALWAYS})  # fmt: skip
-    shuffled = worlds.reordered(bent(0.3), lambda rows, rng: rng.permutation(rows))
-    yield Scenario("labels shuffled", shuffled, 1000,
-                   {"suspicion:unrelated_labels": USUALLY, "leave": USUALLY})  # fmt: skip
-    yield Scenario("odds ten times too high", worlds.odds_of(bent(0.05), 10), 4000,
-                   {"suspicion:balanced_training": OFTEN, "too_high": USUALLY,
-                    "recommended": USUALLY})  # fmt: skip
-    yield Scenario("decision values", bent(0.4, slope=2.0, spread=0.8), 1000,
-                   {"suspicion:decision_values": ALWAYS, "too_moderate": USUALLY,
-                    "recommended": USUALLY}, by="decision values")  # fmt: skip
-    yield Scenario("three classes, one without samples", worlds.without_class(simplex(3), 2), 1000,
-                   {"suspicion:absent_class": ALWAYS, "leave": ALWAYS})  # fmt: skip
-
-
-def _rare():
-    """Calibrated forecasts of a rare event, with no event or some: 13 seeds are 312 draws."""
-    one_class = frozenset({"one_class"})
-    for rate in (0.005, 0.01, 0.02, 0.05):
-        for n in (50, 100, 200, 500, 1000, 2000):
-            must = {"none": USUALLY, "leave": USUALLY}
-            yield Scenario(f"rare, rate {rate:g}, n = {n:,}", worlds.rare(rate), n, must, one_class)
-    must = {"miscalibrated": USUALLY, "recommended": OFTEN}
-    yield Scenario("rare event, overlooked feature", groups.overlooked_rare, 8000, must)
-
-
-SCENARIOS = {
-    scenario.name: scenario
-    for make in (
-        _base_rates, _sizes, _rare, _several_classes, _groups, _odd_data, _mistakes, _reproductions,
-        _samples,
-    )
-    for scenario in make()
-}  # fmt: skip
+OTHER_GROUPS = [
+    ("noise categories, too_high", groups.grouped("nothing", shift=-0.8), 2000, NOBODY),
+    ("forty noise categories, too_high", groups.many_categories, 4000, NOBODY),
+    ("noise features, rare event", groups.noise_only(0.05, shift=-0.7), 4000, NOBODY),
+    ("ten classes, noise features", groups.grouped_classes("nothing"), 2000, NOBODY),
+    ("ten classes, numeric groups", groups.grouped_classes("numeric"), 6000, often("cause:z")),
+    ("overlooked feature, coin-tossed region", groups.overlooked_feature, 6000,
+     usually("too_high") | often("cause:z")),
+    ("rare event, overlooked feature", groups.overlooked_rare, 8000,
+     usually("miscalibrated") | often("recommended")),
+]  # fmt: skip
+ONE_CLASS = always("suspicion:one_class", "leave")
+ALL_RIGHT, CONSTANT = always("suspicion:every_label_right"), always("suspicion:constant")
+SURE = (0.9, 0.95, 0.98, 0.99)
+#: Degenerate data, ties, weights.
+ODD_DATA = [
+    ("all labels 0", w.one_class(0), 30, ONE_CLASS),
+    ("all labels 1", w.one_class(1), 30, ONE_CLASS),
+    ("all labels 0, rare forecasts", w.one_class(0, 4.0), 400, ONE_CLASS),
+    ("two rows", w.fixed([0, 1], [0.3, 0.8]), 2, LEAVE, RIGHT),
+    ("two rows, both wrong", w.fixed([1, 0], [0.3, 0.8]), 2, LEAVE),
+    ("twenty right, two wrong", w.fixed([1] * 20 + [0] * 2, [0.9] * 21 + [0.8]), 22,
+     always("leave", "none")),
+    ("separated, n = 20", w.separated, 20, LEAVE, RIGHT),
+    ("separated, n = 2,000", w.separated, 2000, ALL_RIGHT, RIGHT),
+    ("constant, calibrated", w.constant(0.3, 0.3), 1000, CONSTANT),
+    ("constant, too_low", w.constant(0.3, 0.5), 1000, CONSTANT | usually("too_low")),
+    ("hard predictions", w.hard(0.8), 1000, always("suspicion:hard_predictions"), INFINITE),
+    ("perfect", w.hard(1.0), 1000, ALL_RIGHT, RIGHT),
+    ("ties, calibrated", w.rounded(1.0), 2000, NONE),
+    ("ties, too_extreme", w.rounded(0.5), 2000, usually("too_extreme")),
+    ("weights at random, calibrated", w.weights_at_random, 2000, NONE),
+    ("weights that matter, too_low", w.weights_that_matter, 4000, usually("too_low")),
+    ("certain misses", w.certain_misses, 2000, usually("suspicion:infinite_log_loss"), INFINITE),
+    ("outliers that only the log loss sees", w.far_outliers, 2000, {}),
+    ("weak signal, calibrated", bent(0.5, spread=0.25), 2000, often("none", "leave")),
+    ("stated confidences, calibrated", w.stated(SURE, SURE), 2000, NONE),
+    ("stated confidences, too_high", w.stated(SURE, (0.75, 0.78, 0.82, 0.85)), 2000,
+     always("miscalibrated") | usually("recommended")),
+    ("forest of two classes", w.forest(2), 2000, {}, INFINITE),
+    ("forest of four classes", w.forest(4), 2000, {}, INFINITE),
+]  # fmt: skip
+OTHER_CLASS = always("suspicion:other_class", "leave")
+MISTAKES = [
+    ("the other class", w.mistaken(bent(0.3, spread=2)), 1000, OTHER_CLASS),
+    ("the other class, accuracy .04", w.mistaken(bent(0.5, spread=6)), 400, OTHER_CLASS, INFINITE),
+    ("two columns swapped", w.mistaken(w.two_columns(bent(0.3, spread=2))), 1000, OTHER_CLASS),
+    ("ten columns moved", w.columns_moved, 1000, always("suspicion:column_order", "leave")),
+    ("percentages twice", w.percentages_twice, 1000, always("suspicion:percent_scale", "leave")),
+]  # fmt: skip
+CHURN = w.two_names(bent(0.1, shift=-0.8), ("churn", "stay"), "churn"), 2000
+CHURN += (usually("too_high") | always("event:churn"), frozenset())
+HIGH = usually("too_high", "recommended")
+#: What users met first.
+REPRODUCTIONS = [
+    ("balanced class weights, rare event", w.odds_multiplied(w.rare(1 / 18, shape=1), 13), 4000,
+     HIGH | always("event:1"), frozenset({"balanced_training"})),
+    ("confidence of a network as two classes", w.network_confidence, 2000,
+     always("miscalibrated") | usually("recommended")),
+    ("very rare event", bent(0.004, shift=-0.9, spread=1.6), 20_000,
+     usually("too_high") | always("event:1")),
+    ("pos_label, first in order", *CHURN),
+    *((f"file with the column {one}", *CHURN, one)
+      for one in ("p_churn", "churn", "proba_churn", "PROB_Churn")),
+    ("frame with the column p_churn", *CHURN, "frame:p_churn"),
+]  # fmt: skip
+REPEATED = always("suspicion:repeated_rows", "none", "leave")
+ORDER = always("suspicion:label_order", "leave")
+#: Samples that are not what they should be, and what may pass for it.
+SAMPLES = [
+    ("rows ten times", w.repeated(bent(0.3), 10), 2000, REPEATED),
+    ("rows twice, rare event", w.repeated(bent(0.05), 2), 2000, REPEATED),
+    ("labels in reverse", w.reordered(bent(0.3), lambda rows, rng: rows[::-1]), 1000, ORDER),
+    ("labels moved by a row", w.reordered(bent(0.3), lambda rows, rng: np.roll(rows, 1)), 1000,
+     ORDER),
+    ("labels shuffled", w.reordered(bent(0.3), lambda rows, rng: rng.permutation(rows)), 1000,
+     usually("suspicion:unrelated_labels", "leave")),
+    ("odds ten times too high", w.odds_multiplied(bent(0.05), 10), 4000,
+     HIGH | often("suspicion:balanced_training")),
+    ("decision values", bent(0.4, slope=2.0, spread=0.8), 1000,
+     MODERATE | always("suspicion:decision_values"), frozenset(), "decision values"),
+    ("three classes, one without samples", w.without_class(simplex(3), 2), 1000,
+     always("suspicion:absent_class", "leave")),
+]  # fmt: skip
+#: Calibrated forecasts of a rare event, with no event or some: 13 seeds are 312 draws.
+RARE = [
+    (f"rare, rate {rate:g}, n = {n:,}", w.rare(rate), n, usually("none", "leave"),
+     frozenset({"one_class"}))
+    for rate, n in product((0.005, 0.01, 0.02, 0.05), (50, 100, 200, 500, 1000, 2000))
+]  # fmt: skip
+TABLE = (
+    *_base_rates(), *SIZES, *RARE, *SEVERAL_CLASSES, *_groups(), *OTHER_GROUPS, *ODD_DATA,
+    *MISTAKES, *REPRODUCTIONS, *SAMPLES,
+)  # fmt: skip
+SCENARIOS = {row[0]: Scenario(*row) for row in TABLE}
 
 
 def built_in_directions():
     """Forty worlds of a plain direction at base rates of .5 to .02."""
-    found = {}
-    for rate in (0.5, 0.2, 0.1, 0.05, 0.02):
-        n = 2000 if rate > 0.05 else 4000
-        strengths = (0.5, 1.0) if rate > 0.05 else (0.7, 1.2)
-        slopes = (0.6, 0.4) if rate > 0.05 else (0.45, 0.3)
-        steep = (1.6, 2.2) if rate > 0.05 else (1.8, 2.4)
-        for k in range(2):
-            for name, bends in (
-                ("too_high", {"shift": -strengths[k]}),
-                ("too_low", {"shift": strengths[k]}),
-                ("too_extreme", {"slope": slopes[k], "spread": 1.6}),
-                ("too_moderate", {"slope": steep[k], "spread": 0.9}),
-            ):
-                scenario = Scenario(f"{name} {k}, rate {rate:g}", bent(rate, **bends), n, {name: 1})
-                found[scenario.name] = scenario
-    return found
+    common, rare = ((0.5, 0.6, 1.6), (1.0, 0.4, 2.2)), ((0.7, 0.45, 1.8), (1.2, 0.3, 2.4))
+    rows = [
+        (
+            f"{name} {k}, rate {rate:g}",
+            bent(rate, **bends),
+            2000 if rate > 0.05 else 4000,
+            {name: 1},
+        )
+        for rate in (0.5, 0.2, 0.1, 0.05, 0.02)
+        for k, sizes in enumerate(common if rate > 0.05 else rare)
+        for name, bends in _directions(*sizes)
+    ]
+    return {row[0]: Scenario(*row) for row in rows}

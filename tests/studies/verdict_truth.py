@@ -23,11 +23,6 @@ class Truth:
 
     draw: Draw
 
-    @property
-    def known(self):
-        """Whether there is a truth at all."""
-        return self.draw.truth is not None
-
     @cached_property
     def pair(self):
         """Score and truth of the event, or of the predicted class."""

@@ -1,12 +1,12 @@
 """Worlds with a known truth: labels, forecasts, and P(Y | score), from which reports are made."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, log_softmax, logit
+from scipy.special import expit, logit, softmax
 from scipy.stats import norm
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import RandomForestClassifier
@@ -76,25 +76,19 @@ def columns(score):
     return np.column_stack([1 - score, score]) if score.ndim == 1 else score
 
 
+def world(draw):
+    """A function of (n, rng, ...) as one of the rest that makes a function of (n, rng)."""
+    return lambda *given, **named: lambda n, rng: draw(n, rng, *given, **named)
+
+
 def draw_codes(posterior, rng):
     """Outcomes from probabilities, (n,) or (n, K)."""
     if posterior.ndim == 1:
         return (rng.random(len(posterior)) < posterior).astype(int)
-    found = (posterior.cumsum(axis=1)[:, :-1] < rng.random((len(posterior), 1))).sum(axis=1)
-    return found.astype(int)
-
-
-def softmax(logits):
-    """Rows of probabilities."""
-    return np.exp(log_softmax(logits, axis=1))
+    return (posterior.cumsum(axis=1)[:, :-1] < rng.random((len(posterior), 1))).sum(axis=1)
 
 
 # Two classes
-
-
-def centre(rate, bend, spread):
-    """The mean logit of forecasts with which the event has this rate."""
-    return brentq(lambda c: expit(c + bend(spread * _GRID)).mean() - rate, -30, 30)
 
 
 def bent(rate, *, shift=0.0, slope=1.0, wave=0.0, spread=1.3):
@@ -103,7 +97,8 @@ def bent(rate, *, shift=0.0, slope=1.0, wave=0.0, spread=1.3):
     def bend(u):
         return shift + slope * u + wave * np.sin(3 * u)
 
-    middle = centre(rate, bend, spread)
+    # the mean logit of forecasts with which the event has this rate
+    middle = brentq(lambda c: expit(c + bend(spread * _GRID)).mean() - rate, -30, 30)
 
     def draw(n, rng):
         u = spread * rng.standard_normal(n)
@@ -118,103 +113,73 @@ def binary(score, truth, rng, posterior=None, **rest):
     return Draw(code, score, score, code, truth, posterior, **rest)
 
 
-def rare(rate):
-    """Calibrated; the probability of the event is Beta(.5, .) with this mean."""
-
-    def draw(n, rng):
-        risk = rng.beta(0.5, 0.5 / rate - 0.5, n)
-        code = draw_codes(risk, rng)
-        return Draw(code, risk, risk, code, risk, options={"labels": [0, 1]})
-
-    return draw
+@world
+def rare(n, rng, rate, shape=0.5):
+    """Calibrated; the probability of the event is Beta(shape, .) with this mean."""
+    risk = rng.beta(shape, shape / rate - shape, n)
+    code = draw_codes(risk, rng)
+    return Draw(code, risk, risk, code, risk, options={"labels": [0, 1]})
 
 
-def odds_multiplied(n, rng):
-    """A rare risk, and a model trained with balanced class weights."""
-    risk = rng.beta(1, 17, n)
-    return binary(13 * risk / (1 - risk + 13 * risk), risk, rng)
-
-
-def two_names(draw, names, event):
+@world
+def two_names(n, rng, draw, names, event):
     """The labels are names, the forecast one-dimensional and of one of them."""
-
-    def named(n, rng):
-        found = draw(n, rng)
-        other = next(name for name in names if name != event)
-        y = np.where(found.code == 1, event, other)
-        options = {"pos_label": event, "labels": None}
-        return Draw(y, found.p, found.score, found.code, found.truth, options=options)
-
-    return named
+    found = draw(n, rng)
+    other = next(name for name in names if name != event)
+    y = np.where(found.code == 1, event, other)
+    options = {"pos_label": event, "labels": None}
+    return replace(found, y=y, options=options)
 
 
-def two_columns(draw):
+@world
+def two_columns(n, rng, draw):
     """The same as one column per class."""
-
-    def matrix(n, rng):
-        found = draw(n, rng)
-        return Draw(found.y, found.matrix, found.score, found.code, found.truth)
-
-    return matrix
+    found = draw(n, rng)
+    return replace(found, p=found.matrix)
 
 
-def mistaken(draw):
+@world
+def mistaken(n, rng, draw):
     """The probability of the other class is given."""
-
-    def other(n, rng):
-        found = draw(n, rng)
-        score = 1 - found.score
-        p = columns(score) if found.p.ndim == 2 else score
-        return Draw(found.y, p, score, found.code, found.truth)
-
-    return other
+    found = draw(n, rng)
+    score = 1 - found.score
+    p = columns(score) if found.p.ndim == 2 else score
+    return replace(found, p=p, score=score)
 
 
 def percentages_twice(n, rng):
     """Probabilities that were divided by 100."""
     found = bent(0.4)(n, rng)
     score = found.score / 100
-    return Draw(found.y, score, score, found.code, found.truth)
+    return replace(found, p=score, score=score)
 
 
-def stated(levels, truths):
+@world
+def stated(n, rng, levels, truths):
     """A few stated confidences, as language models give them, and how often each is right."""
     levels, truths = np.array(levels), np.array(truths)
-
-    def draw(n, rng):
-        which = rng.integers(len(levels), size=n)
-        return binary(levels[which], truths[which], rng)
-
-    return draw
+    which = rng.integers(len(levels), size=n)
+    return binary(levels[which], truths[which], rng)
 
 
-def rounded(slope):
+@world
+def rounded(n, rng, slope):
     """Scores in tenths: heavy ties."""
-
-    def draw(n, rng):
-        score = rng.integers(1, 10, n) / 10
-        return binary(score, expit(slope * logit(score)), rng)
-
-    return draw
+    score = rng.integers(1, 10, n) / 10
+    return binary(score, expit(slope * logit(score)), rng)
 
 
-def constant(score, rate):
+@world
+def constant(n, rng, score, rate):
     """One score for all."""
-
-    def draw(n, rng):
-        return binary(np.full(n, score), np.full(n, rate), rng)
-
-    return draw
+    return binary(np.full(n, score), np.full(n, rate), rng)
 
 
-def hard(right):
+@world
+def hard(n, rng, right):
     """Forecasts of 0 and 1 that are right in that share."""
-
-    def draw(n, rng):
-        score = rng.integers(0, 2, n).astype(float)
-        return binary(score, np.where(score == 1, right, 1 - right), rng)
-
-    return draw
+    score = rng.integers(0, 2, n).astype(float)
+    return binary(score, np.where(score == 1, right, 1 - right), rng)
 
 
 def separated(n, rng):
@@ -224,25 +189,19 @@ def separated(n, rng):
     return binary(score, (score > 0.5).astype(float), rng)
 
 
-def one_class(code, spread=1.0):
+@world
+def one_class(n, rng, code, spread=1.0):
     """All labels are the same, whatever the forecasts."""
-
-    def draw(n, rng):
-        score = expit(spread * rng.standard_normal(n))
-        codes = np.full(n, code)
-        return Draw(codes, score, score, codes, options={"labels": [0, 1]})
-
-    return draw
+    score = expit(spread * rng.standard_normal(n))
+    codes = np.full(n, code)
+    return Draw(codes, score, score, codes, options={"labels": [0, 1]})
 
 
-def fixed(y, p):
+@world
+def fixed(n, rng, y, p):
     """The same few rows each time; nothing is known of their truth."""
     y, p = np.asarray(y), np.asarray(p, dtype=float)
-
-    def draw(n, rng):
-        return Draw(y, p, p, y, options={"labels": [0, 1]})
-
-    return draw
+    return Draw(y, p, p, y, options={"labels": [0, 1]})
 
 
 def certain_misses(n, rng):
@@ -266,8 +225,7 @@ def far_outliers(n, rng):
 def weights_at_random(n, rng):
     """Calibrated, with weights that have nothing to do with it."""
     found = bent(0.3)(n, rng)
-    weight = rng.choice([0.5, 1.0, 4.0], n)
-    return Draw(found.y, found.p, found.score, found.code, found.truth, weight=weight)
+    return replace(found, weight=rng.choice([0.5, 1.0, 4.0], n))
 
 
 def weights_that_matter(n, rng):
@@ -295,17 +253,15 @@ def network_confidence(n, rng):
 # Several classes
 
 
-def simplex(n_classes, *, slope=1.0, biases=0.0, spread=2.0, tilt=0.0):
+@world
+def simplex(n, rng, n_classes, *, slope=1.0, biases=0.0, spread=2.0, tilt=0.0):
     """log C = slope log S + biases, normalised; `tilt` makes classes unequal in frequency."""
     steps = np.linspace(1, -1, n_classes)
-
-    def draw(n, rng):
-        logits = spread * rng.standard_normal((n, n_classes)) + tilt * steps
-        score = softmax(logits)
-        truth = softmax(slope * logits + biases * np.where(np.arange(n_classes) % 2, -1, 1))
-        return several(score, truth, rng)
-
-    return draw
+    logits = spread * rng.standard_normal((n, n_classes)) + tilt * steps
+    score = softmax(logits, axis=1)
+    turned = slope * logits + biases * np.where(np.arange(n_classes) % 2, -1, 1)
+    truth = softmax(turned, axis=1)
+    return several(score, truth, rng)
 
 
 def several(score, truth, rng, posterior=None, **rest):
@@ -319,23 +275,20 @@ def columns_moved(n, rng):
     """Ten classes whose columns are in another order than the labels."""
     found = simplex(10)(n, rng)
     order = np.roll(np.arange(10), 3)
-    score, truth = found.score[:, order], found.truth
-    return Draw(found.y, score, score, found.code, truth, options=found.options)
+    score = found.score[:, order]
+    return replace(found, p=score, score=score)
 
 
-def confident_ten(right):
+@world
+def confident_ten(n, rng, right):
     """Ten classes with confidences from .9 on, of which `right` are right; calibrated by None."""
-
-    def draw(n, rng):
-        top = rng.choice([0.9, 0.95, 0.98, 0.99], n)
-        truth_top = top if right is None else np.full(n, right)
-        which = rng.integers(10, size=n)
-        rows = np.arange(n)
-        score, truth = (np.repeat(((1 - t) / 9)[:, None], 10, axis=1) for t in (top, truth_top))
-        score[rows, which], truth[rows, which] = top, truth_top
-        return several(score, truth, rng)
-
-    return draw
+    top = rng.choice([0.9, 0.95, 0.98, 0.99], n)
+    truth_top = top if right is None else np.full(n, right)
+    which = rng.integers(10, size=n)
+    rows = np.arange(n)
+    score, truth = (np.repeat(((1 - t) / 9)[:, None], 10, axis=1) for t in (top, truth_top))
+    score[rows, which], truth[rows, which] = top, truth_top
+    return several(score, truth, rng)
 
 
 # Forests
@@ -352,7 +305,7 @@ def _forest(n_classes):
 def _forest_posterior(X, n_classes):
     if n_classes == 2:
         return expit(1.5 * X[:, 0] + X[:, 1] * X[:, 2])
-    return softmax(1.2 * X[:, :n_classes] + 0.5 * X[:, [0]] * X[:, 1 : n_classes + 1])
+    return softmax(1.2 * X[:, :n_classes] + 0.5 * X[:, [0]] * X[:, 1 : n_classes + 1], axis=1)
 
 
 @cache
@@ -365,73 +318,56 @@ def _forest_table(n_classes):
     return np.bincount(at, posterior, minlength=51) / np.maximum(counts, 1)
 
 
-def forest(n_classes):
+@world
+def forest(n, rng, n_classes):
     """Shares of votes, which are ties but for rounding."""
-
-    def draw(n, rng):
-        X = rng.standard_normal((n, 6))
-        score = _forest(n_classes).predict_proba(X)
-        posterior = _forest_posterior(X, n_classes)
-        if n_classes > 2:
-            code = draw_codes(posterior, rng)
-            options = {"labels": np.arange(n_classes)}
-            return Draw(code, score, score, code, posterior, options=options, exact=False)
-        code = draw_codes(posterior, rng)
-        truth = _forest_table(2)[np.rint(50 * score[:, 1]).astype(int)]
-        return Draw(code, score, score[:, 1], code, truth)
-
-    return draw
+    X = rng.standard_normal((n, 6))
+    score = _forest(n_classes).predict_proba(X)
+    posterior = _forest_posterior(X, n_classes)
+    if n_classes > 2:
+        return several(score, posterior, rng, exact=False)
+    code = draw_codes(posterior, rng)
+    truth = _forest_table(2)[np.rint(50 * score[:, 1]).astype(int)]
+    return Draw(code, score, score[:, 1], code, truth)
 
 
 # Samples that are not what they should be
 
 
-def repeated(draw, times):
+@world
+def repeated(n, rng, draw, times):
     """Every row several times: no interval holds its truth."""
-
-    def again(n, rng):
-        found = draw(n // times, rng)
-        rows = np.tile(np.arange(n // times), times)
-        parts = (found.y, found.p, found.score, found.code)
-        return Draw(*(part[rows] for part in parts))
-
-    return again
+    found = draw(n // times, rng)
+    rows = np.tile(np.arange(n // times), times)
+    parts = (found.y, found.p, found.score, found.code)
+    return Draw(*(part[rows] for part in parts))
 
 
-def reordered(draw, order):
+@world
+def reordered(n, rng, draw, order):
     """Labels in another order than the forecasts, which say nothing of them."""
-
-    def other(n, rng):
-        found = draw(n, rng)
-        rows = order(np.arange(n), rng)
-        truth = np.full(n, found.truth.mean())
-        return Draw(found.y[rows], found.p, found.score, found.code[rows], truth)
-
-    return other
+    found = draw(n, rng)
+    rows = order(np.arange(n), rng)
+    truth = np.full(n, found.truth.mean())
+    return replace(found, y=found.y[rows], code=found.code[rows], truth=truth)
 
 
-def odds_of(draw, factor):
+@world
+def odds_multiplied(n, rng, draw, factor):
     """Calibrated forecasts whose odds were multiplied, as by balanced training data."""
-
-    def multiplied(n, rng):
-        risk = draw(n, rng).score
-        return binary(factor * risk / (1 - risk + factor * risk), risk, rng)
-
-    return multiplied
+    risk = draw(n, rng).score
+    return binary(factor * risk / (1 - risk + factor * risk), risk, rng)
 
 
-def without_class(draw, k):
+@world
+def without_class(n, rng, draw, k):
     """No sample of class k."""
-
-    def absent(n, rng):
-        found = draw(n, rng)
-        kept = found.code != k
-        truth = found.truth[kept] * (np.arange(found.n_classes) != k)
-        truth /= truth.sum(axis=1, keepdims=True)
-        score, code = found.score[kept], found.code[kept]
-        return Draw(code, score, score, code, truth, options=found.options)
-
-    return absent
+    found = draw(n, rng)
+    kept = found.code != k
+    truth = found.truth[kept] * (np.arange(found.n_classes) != k)
+    truth /= truth.sum(axis=1, keepdims=True)
+    score, code = found.score[kept], found.code[kept]
+    return Draw(code, score, score, code, truth, options=found.options)
 
 
 class Decisions(ClassifierMixin, BaseEstimator):

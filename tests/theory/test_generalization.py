@@ -39,11 +39,9 @@ def test_bounds_are_the_formulas():
     for (bound, strategy), value in cases.items():
         found = ece_generalization_bound(n, B, bound=bound, strategy=strategy, **given)
         assert found == pytest.approx(value, rel=1e-13)
-    for bound in ("ece", "tce"):  # the same formula with the information of residuals
-        arguments = {"bound": bound, "strategy": "quantile", "fcmi": f}
-        assert ece_generalization_bound(n, B, residual_cmi=e, **arguments) == (
-            ece_generalization_bound(n, B, ecmi=e, **arguments)
-        )
+        if bound in ("ece", "tce"):  # the same formula with the information of residuals
+            same = {**given, "ecmi": 0, "residual_cmi": e, "bound": bound, "strategy": strategy}
+            assert ece_generalization_bound(n, B, **same) == found
     for n_bins in range(1, 51):  # the largest radius is allowed
         arguments = {"bound": "metric_entropy", "radius": 1 / n_bins, "lipschitz": 0}
         found = ece_generalization_bound(100, n_bins, **arguments)
@@ -53,7 +51,6 @@ def test_bounds_are_the_formulas():
 @pytest.mark.parametrize(
     ("keywords", "message"),
     [
-        ({"n_bins": 51}, "two samples per bin"),
         ({"ecmi": 69.4}, "ecmi=69.4 nats exceeds n ln 2 = 69.3147"),
         ({"residual_cmi": 69.4}, "residual_cmi=69.4 nats exceeds n ln 2 = 69.3147"),
         *(
@@ -101,9 +98,7 @@ def test_arrays_belong_together():
     X, y = make_data(120)
     result = refits(X, y, n_supersamples=3, n_draws=4, n_pairs=50)
     assert result.n_bins == optimal_n_bins(50, strategy="quantile")
-    assert result.train_error.shape == result.test_error.shape == result.gap.shape == (3, 4)
-    assert result.selection.shape == (3, 4, 50) and result.rows.shape == (3, 50, 2)
-    assert result.forecast.shape == result.target.shape == (3, 4, 50, 2)
+    assert np.array_equal(result.gap, result.test_error - result.train_error)
     for s in range(3):
         assert len(np.unique(result.rows[s])) == 100
         for d in range(4):
