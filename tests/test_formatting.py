@@ -20,7 +20,7 @@ from skcalib.error_intervals import ErrorInterval
 from skcalib.errors import CalibrationInterceptSlope
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.recalibration import CalibrationImprovement
-from skcalib.significance import CalibrationComparison, CalibrationTest
+from skcalib.significance import CalibrationComparison, CalibrationTest, hosmer_lemeshow_test
 
 INF = float("inf")
 MEAN = MeanInterval(0.155, 0.125, 0.178, 0.0135)
@@ -70,6 +70,12 @@ def test_no_pvalue_is_printed_as_zero(pvalue, words):
     assert f"pvalue={pvalue}" in repr(test)
     gain = CalibrationImprovement(0.155, 0.125, 0.178, 0.0135, pvalue, 0.35, 0.195, True)
     assert str(gain) == f"0.155 [0.125, 0.178] ({words}; loss 0.35 before, 0.195 after)"
+
+
+def test_rare_and_excluded_events_that_did_not_occur_do_not_refute():
+    y, proba = [1, 0, 0, 0, 1, 0, 1, 1], [0, 0, 0, 0, 0.3, 0.6, 0.7, 0.9]
+    for labels, forecasts in ((y, np.maximum(proba, 1e-320)), ([0, *y[1:]], proba)):
+        assert "refuted" not in hosmer_lemeshow_test(labels, forecasts, n_bins=4).method
 
 
 def test_nonnegative_text():

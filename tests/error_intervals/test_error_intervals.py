@@ -505,3 +505,14 @@ def test_the_mean_distance_of_classes_and_of_smoothers():
     for options in ({"smoother": "isotonic"}, {"notion": "canonical"}):
         smoothed = s.calibration_error_interval(*data, **metric, **options)
         assert smoothed.method.startswith("jackknife") and not smoothed.valid
+
+
+def test_the_bootstrap_shows_held_out_estimates_the_label_in_its_double():
+    smoother = DirichletKernel(0.003, refinement="loss")
+    moved = []
+    for seed in range(5):
+        y, proba = some_data(300, temperature=1, seed=seed, n_classes=2)
+        options = {"method": "bootstrap", "n_resamples": 40, "smoother": smoother}
+        found = s.calibration_error_interval(y, proba, metric="brier", **options)
+        moved.append((found.low + found.high) / 2 - found.estimate)
+    assert min(moved) > 0.002  # of a resample the error is larger; the truth is 0

@@ -1,13 +1,19 @@
-"""Two windows: level of the comparison, and of the test of equal curves.
+"""Two windows: level and power of the comparison, and of the test of equal curves.
 
 Level .05, windows of 500 and 2,000 samples with different distributions of the scores, of
 independent samples and of clusters of unequal size. The labels of a cluster depend on each other
 through a normal copula, so that P(Y | S) is the curve that is given. The curves of both windows are
-equal, calibrated or of slope .6. Shares of rejections with 500 samples (100 data sets of each of
-four kinds, standard error of their mean .011): .02 to .07 for the curves, .05 to .08 for the slope
-and the Brier score, .00 to .06 for the calibration error, .04 and .07 for observed minus expected.
-With 2,000 samples (40 of each, .017) up to .10 for the slope, .15 for the Brier score, and .05 for
-the rest. The Brier calibration error has conservative intervals near 0.
+equal, calibrated or of slope .6. Measured shares of rejections (500 samples: 100 data sets of each
+of four kinds, standard error of their mean .011; 2,000 samples: 40 of each, .017):
+
+    quantity                   500 samples          2,000 samples
+    curves                     .02 to .07           .00 to .05
+    slope                      .05 to .08           .00 to .10
+    calibration error          .00 to .06           .00 to .05
+    observed minus expected    .04 and .07          .03 and .05
+    Brier score                .05 to .08           .03 to .15
+
+The Brier calibration error has conservative intervals near 0.
 """
 
 import numpy as np
@@ -18,16 +24,17 @@ from scipy.stats import norm
 from skcalib import calibration_curve_equality_test, compare_windows
 
 LEVEL = 0.05
+CURVES = {"calibrated": 1.0, "slope .6": 0.6}
 #: Windows of so many samples: data sets of each kind.
 REPEATS = {500: 100, 2000: 40}
 
 
-def draw(seed, n, slope, clustered, correlation=0.3):
+def draw(seed, n, slopes, *, shift=0.0, clustered=False, correlation=0.3):
     """Labels, forecasts, windows and clusters; the log odds are a slope times those forecast."""
-    rng = np.random.default_rng([seed, n, clustered, round(10 * slope)])
+    rng = np.random.default_rng([seed, n, clustered, *(round(10 * slope) for slope in slopes)])
     p = np.concatenate([rng.beta(2, 4, n), rng.beta(4, 2, n)])
     by = np.repeat([0, 1], n)
-    chance = expit(slope * logit(p))
+    chance = expit(np.repeat(slopes, n) * logit(p) + shift * by)
     noise, groups = rng.normal(size=2 * n), None
     if clustered:
         sizes = rng.geometric(1 / 8, 2 * n).clip(max=40)  # 1 to 40 samples, 8 on average
@@ -47,15 +54,19 @@ def pvalues(y, p, by, groups):
     return found
 
 
+def shares(seeds, **world):
+    found = [pvalues(*draw(seed, **world)) for seed in seeds]
+    return {name: np.mean([one[name] <= LEVEL for one in found]) for name in found[0]}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("clustered", [False, True], ids=["independent", "clusters"])
 @pytest.mark.parametrize("n", REPEATS)
 def test_level(n, clustered):
     """At most .05 plus four standard errors of equal curves, calibrated or not."""
     kept = []
-    for slope in (1.0, 0.6):
-        drawn = [pvalues(*draw(seed, n, slope, clustered)) for seed in range(REPEATS[n])]
-        found = {name: np.mean([one[name] <= LEVEL for one in drawn]) for name in drawn[0]}
+    for slope in CURVES.values():
+        found = shares(range(REPEATS[n]), n=n, slopes=[slope, slope], clustered=clustered)
         if slope != 1:  # other forecasts: these two differ although the curves are equal
             del found["observed_minus_expected"]
         kept.append(found)
@@ -64,3 +75,14 @@ def test_level(n, clustered):
     for name in kept[1]:
         both = np.mean([found[name] for found in kept])
         assert both <= LEVEL + 4 * error / np.sqrt(2), (name, both)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("clustered", "least"), [(False, 0.85), (True, 0.55)], ids=["independent", "clusters"]
+)
+def test_power_against_a_shift(clustered, least):
+    """By .7 in the log odds, 500 samples; measured .98 and .80 for the curves."""
+    found = shares(range(40), n=500, slopes=[1, 1], shift=-0.7, clustered=clustered)
+    assert found["curves"] > least, found
+    assert found["observed_minus_expected"] > least - 0.1, found

@@ -200,3 +200,17 @@ def test_rate_of_the_calibrated_model(strategy):
 
     slope = np.polyfit(np.log(sizes), np.log([mean_gap(n) for n in sizes]), 1)[0]
     assert slope == pytest.approx(-1 / 3, abs=0.03)
+
+
+def test_fewer_bins_than_the_bound_of_equal_width_asks_for_have_smaller_errors():
+    """The default of bins of equal width, beside the number with the smallest bound."""
+    rng = np.random.RandomState(5)
+    for intercept, slope, truth, _ in [*MODELS.values(), CALIBRATED]:
+        sets = [draw(1000, intercept, slope, rng) for _ in range(60)]
+        default, minimiser = (
+            [abs(ece(y, p, n_bins, "uniform") - truth) for y, p in sets]
+            for n_bins in ("auto", optimal_n_bins(1000))
+        )
+        gains = np.subtract(minimiser, default)
+        assert gains.mean() > -2 * gains.std() / sqrt(60)
+    assert gains.mean() > 4 * gains.std() / sqrt(60)  # where the forecast is calibrated
