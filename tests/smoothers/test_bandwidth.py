@@ -96,8 +96,10 @@ def test_the_loss_in_use_chooses_the_bandwidth():
         np.testing.assert_allclose(found, kernel.predict(forecast))
         asked[loss] = kernel.bandwidth_
     assert asked["brier"] != asked["log"]
-    fixed = DirichletKernel(0.1)
+    fixed = DirichletKernel(0.1).fit(forecast, target)
     assert fixed.for_loss(LogLoss()) is fixed
+    found = KernelRecalibrator(bandwidth=0.1).fit(forecast, y).predict_proba(forecast)
+    np.testing.assert_allclose(found, fixed.predict(forecast))
     assert DirichletKernel("risk").for_loss(LogLoss()).loss == LogLoss()
 
 
