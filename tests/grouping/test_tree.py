@@ -190,12 +190,8 @@ def test_stump_cuts_in_halves_where_it_gains_most(n_samples, n_classes, dtype):
 
 
 def test_ties_of_a_stump():
-    """A feature with ties at its median is cut beside them, at least at a third."""
+    """A feature with ties at its median is cut beside them (at a third, say tests/laws)."""
     names, missing = ["a"], np.zeros(1, dtype=bool)
-    for few, regions in ((10, 2), (9, 1)):
-        x = np.repeat([0.0, 1.0], [30 - few, few])[:, None]
-        stump = BalancedStump().fit(x, x[:, 0].astype(int), 2)
-        assert len(stump.rules(names, missing)) == regions == len(set(stump.apply(x)))
     # The larger gain of the cuts at 0.5 (10 and 20) and 1.5 (20 and 10).
     x = np.repeat([0.0, 1.0, 2.0], 10)[:, None]
     for last, rule in ((0, "a <= 0.5"), (2, "a <= 1.5")):
