@@ -4,7 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from dense_directions import labels_from, world
+from dense_directions import labels_from, problem_of, world
 
 import skcalib as s
 from skcalib import problem as problem_module
@@ -25,12 +25,6 @@ WORLDS = ["calibrated", "slope", "shift", "class_slopes", "curve"]
 @pytest.fixture
 def small_parts(monkeypatch):
     monkeypatch.setattr(one_step, "_PART", 3000)
-
-
-def problem_of(y, forecast, weight=None):
-    n_classes = forecast.shape[1]
-    weight = np.ones(len(y)) if weight is None else weight
-    return Problem(forecast, np.eye(n_classes)[y], weight, np.arange(n_classes))
 
 
 def both(y, forecast, weight=None):
@@ -205,8 +199,7 @@ def test_soft_labels(small_parts):
     """Label distributions vary less than labels: the same error with a smaller variance."""
     y, forecast, chance = world("slope", 8000, 3, 6)
     soft = 0.8 * chance + 0.2 * np.eye(3)[y]
-    problem = Problem(forecast, soft, np.ones(8000), np.arange(3))
-    ours, full = OneStepProblem.of(problem), AveragedProblem.of(problem)
+    ours, full = both(soft, forecast)
     assert ours.average.dispersion == pytest.approx(full.average.dispersion, rel=0.05)
     for loss in LOSSES:
         found, expected = mean_and_error(ours, loss)[0], mean_and_error(full, loss)[0]
