@@ -30,6 +30,12 @@ def problem_of(y, forecast, weight=None):
     return Problem(forecast, target, weight, np.arange(forecast.shape[1]))
 
 
+def reached(values, mass, at):
+    """Distribution function at some places: the mass below, and half of the mass of ties."""
+    below = (values[None] < at[:, None]) @ mass
+    return (below + (values[None] == at[:, None]) @ mass / 2) / mass.sum()
+
+
 def labels_from(posterior, rng):
     """One label for each row of probabilities."""
     return (posterior.cumsum(axis=1)[:, :-1] < rng.random((len(posterior), 1))).sum(axis=1)

@@ -111,27 +111,13 @@ def test_evidence_and_shares_by_their_formulas(kind, n_classes, every_model):
             price += 1.5 + 0.5 * more * (1 + np.log(max(2 * gain / more, 1)))
         price += 3 * ("confusion" in groups)
         assert model.evidence == pytest.approx(parent.evidence + gain - price, abs=1e-9)
+    assert cost(3.0, 1, 10) == cost(3.0, 1, 15) == 0.25  # of few samples
+    assert cost(10.0, 2, 5) == pytest.approx(0.25 + 1.5 + 1 + np.log(10), rel=1e-12)
     evidence = np.array([0.0, *(model.evidence for model in average.models)])
     shares = np.exp(evidence - logsumexp(evidence))
     np.testing.assert_allclose(average.shares, shares, rtol=1e-9, atol=1e-12)
     mean = sum(a * m.proba for a, m in zip(shares[1:], average.models, strict=True))
     np.testing.assert_allclose(average.averaged, mean + shares[0] * forecast, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("gain", "n_parameters", "size", "expected"),
-    [
-        (3.0, 1, 1500, 0.5 * np.log(100)),
-        (3.0, 1, 10, 0.25),
-        (3.0, 1, 15, 0.25),
-        (0.5, 4, 1500, 0.5 * np.log(100) + 1.5 + 2),
-        (-1.0, 4, 1500, 0.5 * np.log(100) + 1.5 + 2),
-        (10.0, 4, 1500, 0.5 * np.log(100) + 1.5 + 2 * (1 + np.log(5))),
-        (10.0, 2, 5, 0.25 + 1.5 + 1 + np.log(10)),
-    ],
-)
-def test_costs(gain, n_parameters, size, expected):
-    assert cost(gain, n_parameters, size) == pytest.approx(expected, rel=1e-12)
 
 
 # --- shares and screening -------------------------------------------------------------------------
