@@ -700,6 +700,8 @@ def test_data_are_refused(recalibrator):
     ):
         with pytest.raises(ValueError, match=words):
             clone(recalibrator).fit(X, labels, weight)
+    with pytest.raises(ValueError, match="X has 2 columns, but .* fitted with 3 classes"):
+        clone(recalibrator).fit(P, y).predict_proba(P[:, 0])
 
 
 def test_what_is_no_matrix_of_probabilities_is_told_the_remedy():

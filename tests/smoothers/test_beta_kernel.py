@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import gammaln, logsumexp
 
-from skcalib import proper_calibration_error
-from skcalib.smoothers import DirichletKernel
 from skcalib.smoothers._dirichlet import beta
 from skcalib.smoothers._dirichlet.beta import (
     Sources,
@@ -174,16 +172,6 @@ def test_parts_of_the_plan():
     for bandwidth in (0.1, 1e-3, 1e-5):  # the number of panels grows as the root
         assert len(make_plan(bandwidth).first) < 40 + 3 * np.sqrt(1 / bandwidth)
         assert make_plan(bandwidth) is make_plan(bandwidth)
-
-
-def test_a_million_forecasts_end_to_end():
-    """Binary, through the public function; the memory is measured in doc/benchmarks."""
-    rng = np.random.default_rng(0)
-    p = rng.beta(0.5, 0.5, 1_000_000)
-    y = rng.random(len(p)) < p
-    smoother = DirichletKernel(1e-3, refinement="loss")
-    error = proper_calibration_error(y, p, smoother=smoother, method="cross")
-    assert abs(error) < 2e-5
 
 
 @pytest.mark.parametrize("name", ["confident", "u-shaped"])

@@ -184,17 +184,6 @@ def test_isotonic_is_that_of_scikit_learn(binary):
 # --- the Dirichlet kernel -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("bandwidth", [1e-5, 0.01, 1.0])
-def test_kernel_at_exact_zeros_and_ones(bandwidth):
-    """Finite everywhere; samples at a corner are averaged with their mates there."""
-    p = np.array([0.0, 0, 0, 0.5, 1, 1, 1])
-    fitted = DirichletKernel(bandwidth).fit(pairs(p), pairs(np.array([0.0, 0, 1, 1, 1, 1, 0])))
-    rows = fitted.smooth()
-    assert np.isfinite(rows).all() and np.isfinite(fitted.log_likelihood())
-    np.testing.assert_allclose(rows[:3, 1], [0.5, 0.5, 0], atol=1e-12)
-    np.testing.assert_allclose(rows[4:, 1], [0.5, 0.5, 1], atol=1e-12)
-
-
 #: Scores without ties, with ties, with distances that are equal up to rounding, at the ends.
 KINDS = ["plain", "ties", "almost equal", "ends"]
 
