@@ -220,22 +220,6 @@ def test_the_number_of_polynomials_is_the_cube_root_within_6_to_15(size, degree,
         assert (first.stop - first.start, rest.stop - first.start) == (low, high)
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_ties_share_a_place(n_classes, data):
-    """Equal forecasts have equal directions; a sample twice is one sample of twice the weight."""
-    forecast, weight = data(n_classes)
-    g = dense_directions(fit(forecast, weight, True, size=100), forecast)
-    np.testing.assert_array_equal(forecast[-4], forecast[-2])
-    np.testing.assert_array_equal(g[-4], g[-2])
-    times = np.arange(len(forecast)) % 3 + 1
-    repeated = np.repeat(forecast, times, axis=0)
-    once, again = (
-        dense_directions(fit(rows, weights, True, size=100), forecast)
-        for rows, weights in ((forecast, times * 1.0), (repeated, np.ones(len(repeated))))
-    )
-    np.testing.assert_allclose(again, once, rtol=1e-8, atol=1e-9)
-
-
 def test_the_detection_limit_replaces_zeros_only(data):
     """Half of the smallest positive forecast, up to the renormalisation of the row."""
     forecast, weight = data(3)

@@ -171,27 +171,6 @@ def test_directions_by_most_likely_class_need_support():
         assert average.evidence["confusion"] > 0.9
 
 
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_integer_weights_fit_as_repeated_rows(n_classes, every_model, monkeypatch):
-    """Without the penalty, parameters agree; not gains, which are in effective samples."""
-    monkeypatch.setattr("skcalib.links.averaging._RIDGE", 1e-6)
-    y, forecast, _ = world("slope", 200, n_classes, seed=8)
-    times = np.arange(200) % 3 + 1
-    weighted = fit(y, forecast, times.astype(float))
-    repeated = fit(np.repeat(y, times), np.repeat(forecast, times, axis=0))
-    assert weighted.size == pytest.approx(times.sum() ** 2 / (times @ times))
-    assert repeated.size == pytest.approx(times.sum())
-    others = {model.groups: model for model in repeated.models}
-    # The number of polynomials depends on the effective number of samples, which is not the same.
-    models = [m for m in weighted.models if not any("_high" in group for group in m.groups)]
-    assert len(models) >= 6
-    for model in models:
-        other = others[model.groups]
-        np.testing.assert_allclose(model.theta, other.theta, atol=2e-4)
-        gains = model.gain / weighted.size, other.gain / repeated.size
-        assert gains[0] == pytest.approx(gains[1], rel=1e-4, abs=1e-7)
-
-
 # --- what is found --------------------------------------------------------------------------------
 
 
