@@ -88,11 +88,3 @@ def test_band_of_groups_is_that_of_single_scores(monkeypatch):
         difference = (mine - other)[inner] / width
         assert abs(difference.mean()) < 0.03
         assert np.sqrt(np.mean(difference**2)) < 0.08
-
-
-@pytest.mark.slow
-def test_a_million_samples_take_few_rows():
-    y, p, _ = make(1_000_000, 2.0)
-    few = merged(problem_of(y, p))
-    assert len(few.weight) < 50_000
-    assert np.ptp(few.forecast.sum(axis=1)) < 1e-12

@@ -121,17 +121,11 @@ def test_held_out_estimates_by_their_definition(method, name, smoother, multicla
     assert type(found) is float
 
 
-@pytest.mark.parametrize(
-    ("name", "smoother"),
-    [
-        (None, LogitSmoother()),
-        ("kernel", DirichletKernel()),
-        ("isotonic", IsotonicSmoother()),
-        ("binning", QuantileBins()),
-        (GaussianNB(), CrossFitted(GaussianNB())),
-    ],
-    ids=str,
-)
+NAMED = {"kernel": DirichletKernel(), "isotonic": IsotonicSmoother(), "binning": QuantileBins()}
+NAMED |= {None: LogitSmoother(), GaussianNB(): CrossFitted(GaussianNB())}
+
+
+@pytest.mark.parametrize(("name", "smoother"), NAMED.items(), ids=str)
 def test_names_of_smoothers(name, smoother, binary):
     """Names and classifiers are short for objects, and objects stay unfitted."""
     one, other = (

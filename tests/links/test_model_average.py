@@ -372,15 +372,3 @@ def test_one_class_only_has_no_models():
     odds = np.concatenate([np.linspace(-700, 700, 57), np.random.default_rng(0).normal(size=50)])
     expected = softmax(np.column_stack([0 * odds, odds]), axis=1)
     np.testing.assert_allclose(two_chances(odds), expected, rtol=1e-14)
-
-
-def test_averaged_map_is_the_mean_of_its_parts():
-    """Directions are computed once for all parts: relative difference 1e-12."""
-    rng = np.random.default_rng(3)
-    forecast, basis = basis_of(2, seed=3)
-    names = [("slope",), ("slope", "bias", "curve"), ("curve", "curve_high")]
-    parts = [(0.2, own, 0.1 * rng.normal(size=len(basis.select(own)))) for own in names]
-    expected = 0.4 * forecast
-    for share, own, theta in parts:
-        expected += share * softmax(basis(forecast, own).logits(theta), axis=1)
-    np.testing.assert_allclose(AveragedMap(basis, 0.4, parts)(forecast), expected, rtol=1e-12)

@@ -8,7 +8,6 @@ import pytest
 from scipy.integrate import quad
 
 from skcalib import kernel_calibration_error_gaussian, kernel_calibration_test_gaussian
-from skcalib.errors.kernel import random_blocks
 
 
 def sample(n_samples, seed, *, spread=1.0, shift=0.0):
@@ -89,26 +88,6 @@ def test_level_and_power(method):
     assert rejected["calibrated"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_draws)
     assert rejected["shifted"] > (0.5 if method == "asymptotic" else 0.95)
     assert rejected["narrow"] > (0.08 if method == "asymptotic" else 0.95)
-
-
-def test_many_samples_take_random_blocks(monkeypatch):
-    """The mean of the unbiased estimates of blocks; below the limit nothing changes."""
-    mean, noise = np.random.default_rng(0).normal(size=(2, 150))
-    data = (mean + noise, mean, np.full(150, 0.5))
-    scales = {"forecast_bandwidth": 0.5, "target_bandwidth": 1.0}
-    exact = kernel_calibration_error_gaussian(*data, **scales)
-    assert exact == kernel_calibration_error_gaussian(*data, statistic="unbiased", **scales)
-    monkeypatch.setattr("skcalib.errors.kernel.MANY", 100)
-    monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
-    each = [
-        kernel_calibration_error_gaussian(*(a[rows] for a in data), **scales)
-        for rows in random_blocks(150)
-    ]
-    found = kernel_calibration_error_gaussian(*data, **scales)
-    assert found == pytest.approx(np.mean(each), rel=1e-9) and found != exact
-    test = kernel_calibration_test_gaussian(*data, **scales)
-    assert "3 random blocks of 50 samples" in test.method
-    assert test.estimate == pytest.approx(found, rel=1e-12)
 
 
 def test_refusals_of_the_test():

@@ -110,19 +110,6 @@ def test_bins_by_rule_and_by_edges():
     np.testing.assert_array_equal(cells.edges_, edges[1:-1])
 
 
-@pytest.mark.parametrize("n_bins", [1, 2, 3, 7, 20, 50])
-def test_quantile_bins_are_cut_at_order_statistics(n_bins):
-    """u_b = p_(floor(n b / B)); bins are right-closed (F24)."""
-    p = np.random.default_rng(0).permutation(np.linspace(0.01, 0.99, 20))
-    smoother = QuantileBins(n_bins).fit(pairs(p), pairs(p))
-    rank = np.argsort(np.argsort(p)) + 1  # 1 to n
-    edges = {20 * b // n_bins for b in range(1, n_bins)} - {0}
-    expected = np.array([sum(r > edge for edge in edges) for r in rank])
-    np.testing.assert_array_equal(smoother.cells_, expected)
-    if 20 % n_bins == 0:
-        assert set(np.bincount(smoother.cells_)) == {20 // n_bins}
-
-
 def test_new_forecasts_go_to_the_nearest_occupied_cell():
     fitted = UniformBins(10).fit(pairs([0.05, 0.06, 0.95]), pairs([0.0, 1, 1]))
     found = fitted.predict(pairs([0.3, 0.7, 0.0, 1.0]))[:, 1]
