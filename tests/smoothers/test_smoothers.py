@@ -14,6 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
 from skcalib import smoothers
+from skcalib.datasets import make_widmann
 from skcalib.smoothers import (
     CrossFitted,
     DirichletKernel,
@@ -359,6 +360,23 @@ def test_median_cells_cut_the_largest_variance_at_its_median():
     for min_samples, expected in ((3, 1), (2, 2), (1, 5)):
         found = MedianCells(min_samples=min_samples).fit(forecast, forecast)
         assert found.n_cells_ == expected
+
+
+@pytest.mark.parametrize("min_samples", [10, 100])
+def test_median_cells_are_those_of_the_recursion_of_w19(min_samples):
+    forecast = make_widmann(3000, model="M2", random_state=0).y_proba
+    found = MedianCells(min_samples=min_samples).fit(forecast, forecast)
+    n_cells, todo = 0, [np.arange(3000)]
+    while todo:
+        rows = todo.pop()
+        column = forecast[rows, forecast[rows].var(axis=0).argmax()]
+        below = column < np.median(column)
+        if min(below.sum(), (~below).sum()) >= min_samples:
+            todo += [rows[below], rows[~below]]
+        else:
+            assert len(set(found.cells_[rows])) == 1
+            n_cells += 1
+    assert found.n_cells_ == n_cells
 
 
 @pytest.mark.parametrize(("min_samples", "n_classes"), [(1, 2), (7, 3), (10, 10), (100, 3)])
