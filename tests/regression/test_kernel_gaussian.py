@@ -8,6 +8,7 @@ import pytest
 from scipy.integrate import quad
 
 from skcalib import kernel_calibration_error_gaussian, kernel_calibration_test_gaussian
+from skcalib.errors.kernel import random_blocks
 
 
 def sample(n_samples, seed, *, spread=1.0, shift=0.0):
@@ -88,6 +89,16 @@ def test_level_and_power(method):
     assert rejected["calibrated"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_draws)
     assert rejected["shifted"] > (0.5 if method == "asymptotic" else 0.95)
     assert rejected["narrow"] > (0.08 if method == "asymptotic" else 0.95)
+
+
+def test_many_samples_take_random_blocks(monkeypatch):
+    monkeypatch.setattr("skcalib.errors.kernel.MANY", 100)
+    monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
+    data = sample(150, 0, spread=0.5)
+    parts = [data, *([a[rows] for a in data] for rows in random_blocks(150))]
+    scales = {"forecast_bandwidth": 0.5, "target_bandwidth": 1.0}
+    whole, *each = (kernel_calibration_error_gaussian(*part, **scales) for part in parts)
+    assert len(each) == 3 and whole == pytest.approx(np.mean(each), rel=1e-9)
 
 
 def test_refusals_of_the_test():
