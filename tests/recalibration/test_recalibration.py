@@ -25,38 +25,21 @@ from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.testing import check_recalibrator
 
 SCORES = {"log": LogLoss(), "brier": Brier(), "spherical": Spherical()}
-VARIANTS = [
-    s.TemperatureScaling(loss="brier"),
-    s.EnsembleTemperatureScaling(loss="log"),
-    s.InterceptRecalibrator(loss="brier"),
-    s.PlattScaling(smooth_targets=True),
-    s.BetaCalibration(parameters="am"),
-    s.BetaCalibration(parameters="ab", loss="brier"),
-    s.VectorScaling(),
-    s.VectorScaling(shrinkage=0, loss="brier"),
-    s.DiagonalOrderPreserving(variant="pieces"),
-    s.IsotonicRecalibrator(centered=True),
-    s.IsotonicRecalibrator(strict=True),
-    s.HistogramBinning(n_bins=5, strategy="uniform"),
-    s.KernelRecalibrator(bandwidth=0.05),
-]
+VARIANTS = [s.TemperatureScaling(loss="brier"), s.EnsembleTemperatureScaling(loss="log")]
+VARIANTS += [s.InterceptRecalibrator(loss="brier"), s.PlattScaling(smooth_targets=True)]
+VARIANTS += [s.BetaCalibration(parameters="am"), s.BetaCalibration(parameters="ab", loss="brier")]
+VARIANTS += [s.VectorScaling(), s.VectorScaling(shrinkage=0, loss="brier")]
+VARIANTS += [s.DiagonalOrderPreserving(variant="pieces"), s.IsotonicRecalibrator(centered=True)]
+VARIANTS += [s.IsotonicRecalibrator(strict=True), s.KernelRecalibrator(bandwidth=0.05)]
+VARIANTS += [s.HistogramBinning(n_bins=5, strategy="uniform")]
 SLOW = s.StackedRecalibrator, s.GroupRecalibrator, s.KernelRecalibrator, s.ModelAverageScaling
 EVERY = [*(quick(kind) for kind in RECALIBRATORS if kind not in SLOW), *VARIANTS]
 EVERY = [pytest.param(r, id=f"{i}-{type(r).__name__}") for i, r in enumerate(EVERY)]
 #: Maps that contain the identity, for two classes; one against the rest loses it beyond them.
-WITH_IDENTITY = [
-    s.TemperatureScaling,
-    s.EnsembleTemperatureScaling,
-    s.InterceptRecalibrator,
-    s.LabelNoiseScaling,
-    s.PlattScaling,
-    s.BetaCalibration,
-    s.QuadraticScaling,
-    s.VectorScaling,
-    s.MatrixScaling,
-    s.DirichletCalibration,
-    s.DiagonalOrderPreserving,
-]
+WITH_IDENTITY = [s.TemperatureScaling, s.EnsembleTemperatureScaling, s.InterceptRecalibrator]
+WITH_IDENTITY += [s.LabelNoiseScaling, s.PlattScaling, s.BetaCalibration, s.QuadraticScaling]
+WITH_IDENTITY += [s.VectorScaling, s.MatrixScaling, s.DirichletCalibration]
+WITH_IDENTITY += [s.DiagonalOrderPreserving]
 UNCHANGED = s.IdentityRecalibrator, s.LabelShiftRecalibrator  # `fit` with labels gives the identity
 every = pytest.mark.parametrize("recalibrator", EVERY)
 sizes = pytest.mark.parametrize("n_classes", [2, 3, 5])
@@ -445,17 +428,10 @@ def test_logits_are_another_way_to_write_forecasts(recalibrator, n_classes):
 
 
 #: Beside those of which scikit-learn's checks say it.
-REPEATED = [
-    s.TemperatureScaling(loss="brier"),
-    s.PlattScaling(),
-    s.PlattScaling(smooth_targets=True),
-    s.QuadraticScaling(loss="spherical"),
-    s.VectorScaling(shrinkage=0),
-    s.MatrixScaling(shrinkage=0, max_iter=3000),
-    s.IsotonicRecalibrator(centered=True),
-    s.HistogramBinning(n_bins=4, strategy="uniform"),
-    s.KernelRecalibrator(bandwidth=0.05),
-]
+REPEATED = [s.TemperatureScaling(loss="brier"), s.PlattScaling(), s.VectorScaling(shrinkage=0)]
+REPEATED += [s.PlattScaling(smooth_targets=True), s.QuadraticScaling(loss="spherical")]
+REPEATED += [s.MatrixScaling(shrinkage=0, max_iter=3000), s.IsotonicRecalibrator(centered=True)]
+REPEATED += [s.HistogramBinning(n_bins=4, strategy="uniform"), s.KernelRecalibrator(bandwidth=0.05)]
 
 
 @pytest.mark.parametrize("recalibrator", REPEATED, ids=lambda r: type(r).__name__)

@@ -31,13 +31,8 @@ from skcalib.smoothers import (
 from skcalib.testing import check_smoother
 
 PARTITIONS = [*map(UniformBins, ("auto", 3, 1)), *map(QuantileBins, ("auto", 4)), LevelSets()]
-LEAVE_ONE_OUT = [
-    DirichletKernel(),
-    DirichletKernel(0.05),
-    DirichletKernel(1e-4, refinement="loss"),
-    NearestNeighborsSmoother(),
-    NearestNeighborsSmoother(3),
-]
+LEAVE_ONE_OUT = [DirichletKernel(), DirichletKernel(0.05), DirichletKernel(1e-4, refinement="loss")]
+LEAVE_ONE_OUT += [NearestNeighborsSmoother(), NearestNeighborsSmoother(3)]
 CROSS_FITTED = [
     DirichletKernel("risk", refinement="loss"),  # by folds, the own label chooses no bandwidth
     LogitSmoother(cv=3),
