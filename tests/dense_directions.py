@@ -1,10 +1,12 @@
-"""Directions of logits as dense arrays (n, K, J), and worlds with known truth.
+"""Directions of logits as dense arrays (n, K, J), problems, and worlds with known truth.
 
 An independent check of the sums of `BasisBlock`, which never make such arrays.
 """
 
 import numpy as np
 from scipy.special import softmax
+
+from skcalib.problem import Problem
 
 
 def dense_directions(basis, forecast, names=None):
@@ -18,6 +20,20 @@ def dense_directions(basis, forecast, names=None):
 def tangents(p, g):
     """Derivatives (n, K, J) of probabilities p (n, K) in the parameters of g (n, K, J)."""
     return p[:, :, None] * (g - np.einsum("ik,ikj->ij", p, g)[:, None])
+
+
+def problem_of(y, forecast, weight=None):
+    """The problem of labels, or of label distributions, and of forecasts (n, K) or of an event."""
+    forecast = np.column_stack([1 - forecast, forecast]) if forecast.ndim == 1 else forecast
+    target = np.eye(forecast.shape[1])[y] if y.ndim == 1 else y
+    weight = np.ones(len(y)) if weight is None else weight
+    return Problem(forecast, target, weight, np.arange(forecast.shape[1]))
+
+
+def reached(values, mass, at):
+    """Distribution function at some places: the mass below, and half of the mass of ties."""
+    below = (values[None] < at[:, None]) @ mass
+    return (below + (values[None] == at[:, None]) @ mass / 2) / mass.sum()
 
 
 def labels_from(posterior, rng):

@@ -5,7 +5,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from dense_directions import dense_directions, labels_from, tangents, world
+from dense_directions import dense_directions, labels_from, problem_of, tangents, world
 from grids import covering, rotated
 
 from skcalib import (
@@ -19,7 +19,6 @@ from skcalib.error_intervals.proper import estimate_of_solved, estimates_of_solv
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import squared_norms
 from skcalib.notions import Classwise
-from skcalib.problem import Problem
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother, QuantileBins
 from skcalib.squared_norm import SquaredNorm
@@ -29,19 +28,25 @@ LOSSES = {"brier": Brier(), "log": LogLoss()}
 NOTIONS = ["canonical", "top_label", "classwise"]
 
 
-def solve_arrays(forecast, target, weight):
-    return AveragedProblem.of(Problem(forecast, target, weight, np.arange(forecast.shape[1])))
+def solve_arrays(*arrays):
+    return AveragedProblem.of(problem_of(*arrays))
 
 
 def solve(kind, n_samples, n_classes, seed):
     """A problem of a world with uneven weights."""
     y, forecast, _ = world(kind, n_samples, n_classes, seed)
     weight = np.random.default_rng(seed).uniform(0.5, 2, n_samples)
-    return solve_arrays(forecast, np.eye(n_classes)[y], weight)
+    return solve_arrays(y, forecast, weight)
 
 
 def factor(problem):
     return 0.5 if problem.forecast.shape[1] == 2 else 1.0
+
+
+def several_blocks(monkeypatch):
+    """Blocks of a few samples, which are computed each time."""
+    monkeypatch.setattr("skcalib.links.basis._ENTRIES", 1000)
+    monkeypatch.setattr("skcalib.links.basis._KEPT", 0)
 
 
 # --- terms by sample ------------------------------------------------------------------------------
@@ -67,8 +72,10 @@ def dense_terms(problem, model, loss):
 
 
 @pytest.mark.parametrize(("kind", "n_classes", "loss"), covering(WORLDS, [2, 3, 5], LOSSES))
-def test_terms_are_gains_minus_optimism(kind, n_classes, loss):
+def test_terms_are_gains_minus_optimism(kind, n_classes, loss, monkeypatch):
     """Averaged over the models, as are paired differences; the identity has no term."""
+    if kind in WORLDS[1:3]:
+        several_blocks(monkeypatch)
     problem, score = solve(kind, 240, n_classes, seed=1), LOSSES[loss]
     errors, paired = np.zeros((2, 240))
     before = score.loss(problem.target, problem.forecast)
@@ -97,7 +104,7 @@ def test_mean_error_is_the_truth_where_the_gain_is_not(monkeypatch, within_stand
     debiased, plain = ({loss: [] for loss in LOSSES} for _ in range(2))
     for seed in range(200):
         data = make_tempered_simplex(200, 2, random_state=seed)
-        problem = solve_arrays(data.y_proba, np.eye(2)[data.y], np.ones(200))
+        problem = solve_arrays(data.y, data.y_proba)
         names = [set(model.groups) for model in problem.average.models]
         at = names.index(wanted)
         problem.average.shares = np.eye(len(names) + 1)[at + 1]  # this model only
@@ -116,27 +123,6 @@ def found_by_both(y, forecast, loss, notion, **options):
     estimator = CalibrationErrorEstimator(loss=loss, notion=notion).fit(forecast, y, **options)
     interval = calibration_error_interval(y, forecast, metric=loss, notion=notion, **options)
     return estimator, interval
-
-
-@pytest.mark.parametrize(
-    ("kind", "n_classes", "notion", "loss"),
-    covering(["calibrated", "slope", "curve"], [2, 3], NOTIONS, LOSSES),
-)
-def test_all_functions_agree(kind, n_classes, notion, loss):
-    """One estimate, one interval and one standard error for each loss and notion."""
-    y, forecast, _ = world(kind, 300, n_classes, seed=5)
-    weight = np.random.default_rng(0).uniform(0.5, 2, 300)
-    given = {"loss": loss, "notion": notion, "sample_weight": weight}
-    expected = proper_calibration_error(y, forecast, **given)
-    estimator, interval = found_by_both(y, forecast, loss, notion, sample_weight=weight)
-    terms = score_decomposition(y, forecast, **given)
-    for found in (terms.calibration, estimator.calibration_error_, interval.estimate):
-        assert found == pytest.approx(expected, rel=1e-12, abs=1e-15)
-    limits = interval.low, interval.high
-    assert estimator.confidence_interval_ == pytest.approx(limits, rel=1e-12, abs=1e-15)
-    assert estimator.standard_error_ == pytest.approx(interval.standard_error, rel=1e-12)
-    assert 0 <= interval.low <= max(expected, 0) and expected <= interval.high < 1
-    assert interval.method == "test inversion" and interval.valid
 
 
 # --- the squared norm -----------------------------------------------------------------------------
@@ -205,7 +191,7 @@ def problems_of(notion, n_samples, n_classes, kind, seed=7):
     if notion == "canonical":
         return [problem]
     pairs = Classwise().problems(problem.forecast, problem.target)
-    return [solve_arrays(s, one, problem.weight) for s, one in pairs]
+    return [solve_arrays(one, s, problem.weight) for s, one in pairs]
 
 
 def squared_norm(problems, score):
@@ -217,8 +203,10 @@ def squared_norm(problems, score):
     ("notion", "n_classes", "kind"),
     [*product(["canonical"], [2, 3], WORLDS), *product(["classwise"], [3], WORLDS[:2])],
 )
-def test_squared_norm_is_that_of_dense_projections(notion, n_classes, kind, loss):
+def test_squared_norm_is_that_of_dense_projections(notion, n_classes, kind, loss, monkeypatch):
     """Columns of several problems are stacked, so that their correlations count."""
+    if kind in WORLDS[1:3]:
+        several_blocks(monkeypatch)
     problems = problems_of(notion, 260, n_classes, kind)
     found, expected = squared_norm(problems, LOSSES[loss]), dense_norm(problems, loss)
     names = ["estimate", "noise2", "noise3", "slope"]
@@ -243,23 +231,10 @@ def test_several_losses_share_their_work(notion, n_classes):
     impossible = problems[0].forecast.copy()
     impossible[np.arange(3), problems[0].target[:3].argmax(axis=1)] = 0.0
     impossible /= impossible.sum(axis=1, keepdims=True)
-    worse = [solve_arrays(impossible, problems[0].target, problems[0].weight)]
+    worse = [solve_arrays(problems[0].target, impossible, problems[0].weight)]
     found = estimates_of_solved(worse, losses=names[::-1], notion="canonical")
     assert found[0].interval.estimate == np.inf and found[0].norm is None
     assert replace(found[1].norm, wider=None) == squared_norm(worse, LOSSES["brier"])
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("n_classes", [2, 4])
-def test_blocks_of_any_size_give_the_same_error_and_norm(n_classes, loss, monkeypatch):
-    whole = solve("slope", 150, n_classes, seed=8)
-    monkeypatch.setattr("skcalib.links.basis._ENTRIES", 40 * whole.average.basis.width)
-    monkeypatch.setattr("skcalib.links.basis._KEPT", 0)
-    parts = solve("slope", 150, n_classes, seed=8)
-    terms = [problem.errors(LOSSES[loss]) for problem in (whole, parts)]
-    np.testing.assert_allclose(terms[1], terms[0], rtol=1e-6, atol=1e-10)
-    one, other = (squared_norm([problem], LOSSES[loss]) for problem in (whole, parts))
-    np.testing.assert_allclose(other.interval(0.95), one.interval(0.95), rtol=1e-6)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -326,7 +301,6 @@ def hard_cases(n_classes, n_samples=300):
     none = np.ones(n_samples)
     return {
         "constant": (y, even, none),
-        "constant and unequal": (y, random[:1] + 0 * random, none),
         "two values": (y, two, none),
         "one sample twice as sure": (y, np.vstack([random[:1], even[1:]]), none),
         "almost sure and right": (y, sure, none),
@@ -337,8 +311,6 @@ def hard_cases(n_classes, n_samples=300):
         "never": (np.zeros(n_samples, dtype=int), rare, none),
         "uneven weights": (y, random, np.exp(5 * rng.normal(size=n_samples))),
         "one weight": (y, random, np.append(1e12, none[1:])),
-        "tiny weights": (y, random, 1e-200 * none),
-        "huge weights": (y, random, 1e200 * none),
     }
 
 
@@ -357,6 +329,10 @@ def test_hard_cases(case, n_classes):
     estimator = CalibrationErrorEstimator(loss=metric, notion=notion, **options)
     limits = estimator.fit(forecast, y, weight).confidence_interval_
     assert limits == pytest.approx((found.low, found.high), rel=1e-12)
+    assert estimator.standard_error_ == pytest.approx(found.standard_error, rel=1e-12)
+    terms = score_decomposition(y, forecast, loss=metric, **given)
+    for error in (terms.calibration, estimator.calibration_error_):
+        assert error == pytest.approx(found.estimate, rel=1e-12, abs=1e-15)
 
 
 # --- which way is taken ---------------------------------------------------------------------------
@@ -394,10 +370,6 @@ def test_a_smoother_or_a_method_is_used_as_before(options):
     assert found.calibration_error_ == proper_calibration_error(y, forecast, **options)
     smoother = {"smoother": LogitSmoother()} | options
     assert found.calibration_error_ == proper_calibration_error(y, forecast, **smoother)
-    if options != {"loss": "spherical"}:
-        default = CalibrationErrorEstimator().fit(forecast, y)
-        assert found.calibration_error_ != default.calibration_error_
-    assert (found.confidence_interval_ is None) is (options == {"method": "direct"})
 
 
 @pytest.mark.parametrize(

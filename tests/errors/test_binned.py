@@ -165,17 +165,7 @@ def test_by_hand(recipe):
     found = recipe(y, proba, ["a", "b"], s.calibration_error, n_bins=1)
     assert found["a"] == pytest.approx((4 / 6, 0.3))
     assert found["b"] == pytest.approx((2 / 6, 0.4))
+    wide, above = np.column_stack([proba, np.zeros(6)]), {"threshold": 0.7, "n_bins": 1}
+    assert recipe(y, wide, ["a", "b", "c"], s.calibration_error, **above) == {"a": found["a"]}
     one = s.calibration_error(y, proba, notion="top_label", n_bins=1)  # the errors cancel
     assert one == pytest.approx(abs(4 * 0.3 - 2 * 0.4) / 6)
-
-
-def test_threshold_and_missing_classes(recipe):
-    y, proba = regular()
-    kept = proba.max(axis=1) > 0.9
-    found = recipe(y, proba, [0, 1, 2], s.calibration_error, n_bins=5, threshold=0.9)
-    again = recipe(y[kept], proba[kept], [0, 1, 2], s.calibration_error, n_bins=5)
-    for label, (share, error) in found.items():
-        assert (share, error) == (pytest.approx(again[label][0] * kept.mean()), again[label][1])
-    assert set(found) == {0, 1, 2}
-    wide = np.column_stack([proba, np.zeros(600)])
-    assert 3 not in recipe(y, wide, [0, 1, 2, 3], s.calibration_error)

@@ -11,15 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 from skcalib import CalibrationErrorEstimator, proper_calibration_error
 from skcalib.datasets import make_tempered_simplex
 
-NUMBERS = (
-    "calibration_error_",
-    "refinement_",
-    "sharpness_",
-    "uncertainty_",
-    "expected_loss_",
-    "standard_error_",
-    "confidence_interval_",
-)
+NUMBERS = ["calibration_error_", "refinement_", "sharpness_", "uncertainty_", "expected_loss_"]
+NUMBERS += ["standard_error_", "confidence_interval_"]
 
 
 def samples(n_samples, n_classes, *, temperature=0.7, shift=0.3, seed=0):

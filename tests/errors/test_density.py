@@ -32,18 +32,12 @@ def error_of(places, mass, events, z, power, h):
     return np.average(np.abs(joint[some] / density[some] - z[some]) ** power, weights=density[some])
 
 
-def by_loops(event, score, power, h, weight, n_steps):
+def on_a_grid(event, score, power, h, weight, n_steps):
     """The same grid: each score is shared by two nodes, and each node sums over all of them."""
     left, right = max(min(score) - 3 * h, 0), min(max(score) + 3 * h, 1)
-    step = (right - left) / n_steps
-    mass = np.zeros((2, n_steps + 1))
-    for y, s, w in zip(event, score, weight, strict=True):
-        node = min(int((s - left) / step), n_steps - 1)
-        share = (s - left) / step - node
-        mass[:, node] += (1 - share) * w * np.array([1, y])
-        mass[:, node + 1] += share * w * np.array([1, y])
-    z = left + step * np.arange(n_steps + 1)
-    return error_of(z, *mass, z, power, h)
+    z = np.linspace(left, right, n_steps + 1)
+    share = np.maximum(1 - np.abs(z[:, None] - score) * n_steps / (right - left), 0)
+    return error_of(z, share @ weight, share @ np.multiply(event, weight), z, power, h)
 
 
 def exactly(event, score, power, h, weight):
@@ -74,8 +68,8 @@ def test_by_loops(notion, power, weighted, binary, multiclass):
     means, close = [], []
     for event, score in problems_of(y, proba, notion):
         h = scott(score, weight)
-        data = event.tolist(), score.tolist(), power, h, weight.tolist()
-        means.append(by_loops(*data, n_steps_of(score, h)))
+        data = event, score, power, h, weight
+        means.append(on_a_grid(*data, n_steps_of(score, h)))
         close.append(exactly(*data))
     given = {"notion": notion, "norm": power, "labels": range(proba.shape[1])}
     found = kde_calibration_error(y, proba, sample_weight=weight if weighted else None, **given)
@@ -93,10 +87,10 @@ def test_given_bandwidths_by_loops(h):
     rng = np.random.default_rng(0)
     for score in (rng.beta(0.3, 0.3, 50), 0.4 + 0.01 * rng.random(50), np.r_[0.0, rng.random(9)]):
         y = rng.random(len(score)) < score**2
-        data = y.tolist(), score.tolist(), 1, h, [1.0] * len(score)
+        data = y, score, 1, h, np.ones(len(score))
         found = kde_calibration_error(y, score, bandwidth=h)
         if n_steps_of(score, h) < 5000:
-            assert found == pytest.approx(by_loops(*data, n_steps_of(score, h)), rel=1e-10)
+            assert found == pytest.approx(on_a_grid(*data, n_steps_of(score, h)), rel=1e-10)
         assert found == pytest.approx(exactly(*data), rel=2e-3)
 
 

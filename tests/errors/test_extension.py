@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dense_directions import dense_directions, labels_from, tangents
+from dense_directions import dense_directions, labels_from, problem_of, tangents
 from scipy.special import expit
 
 from skcalib import CalibrationErrorEstimator, calibration_error_interval, score_decomposition
@@ -15,7 +15,7 @@ from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import squared_norms
 from skcalib.errors.extended_interval import BrierDirections, LogDirections, extended_norms
 from skcalib.links.basis import LogitBasis
-from skcalib.problem import Problem, check_problem
+from skcalib.problem import check_problem
 from skcalib.scores import Brier, LogLoss
 from skcalib.squared_norm import SquaredNorm
 
@@ -43,13 +43,8 @@ def confused(n_samples, seed, rate=0.25, above=0.0, n_classes=4):
     return labels_from(posterior, rng), forecast, posterior
 
 
-def solved(y, forecast, weight=None, cluster=None):
-    forecast = np.column_stack([1 - forecast, forecast]) if forecast.ndim == 1 else forecast
-    target = np.eye(forecast.shape[1])[y]
-    weight = np.ones(len(y)) if weight is None else weight
-    return AveragedProblem.of(
-        Problem(forecast, target, weight, np.arange(forecast.shape[1]), cluster=cluster)
-    )
+def solved(y, forecast):
+    return AveragedProblem.of(problem_of(y, forecast))
 
 
 # --- cells ----------------------------------------------------------------------------------------

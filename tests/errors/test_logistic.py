@@ -50,12 +50,10 @@ def test_weights_average():
     weight = np.random.default_rng(1).integers(0, 4, 300)
     result = calibration_intercept_slope(y, p, sample_weight=weight)
     repeated = calibration_intercept_slope(np.repeat(y, weight), np.repeat(p, weight))
-    scaled = calibration_intercept_slope(y, p, sample_weight=1e-3 * weight)
     for name in ("in_the_large", "intercept", "slope"):
-        one, two, three = (getattr(r, name) for r in (result, repeated, scaled))
+        one, two = (getattr(r, name) for r in (result, repeated))
         assert one.estimate == pytest.approx(two.estimate, rel=1e-6)
         assert one.standard_error > 1.1 * two.standard_error  # repetitions are no new samples
-        assert one.low == pytest.approx(three.low, rel=1e-6)
 
 
 def test_few_samples_and_certain_forecasts():

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import pairs
+from dense_directions import problem_of
 from scipy.special import expit
 
 from skcalib import CalibrationErrorEstimator, proper_calibration_error
 from skcalib.errors import merged as module
 from skcalib.errors.isotonic_curve import IsotonicCurve, consistency_band
 from skcalib.errors.merged import merged
-from skcalib.problem import Problem
 
 
 def make(n_samples, spread, slope=0.6, seed=0):
@@ -19,11 +19,6 @@ def make(n_samples, spread, slope=0.6, seed=0):
     odds = spread * rng.standard_normal(n_samples)
     y = (rng.random(n_samples) < expit(slope * odds)).astype(int)
     return y, expit(odds), rng.random(n_samples) + 0.1
-
-
-def problem_of(y, p, weight=None):
-    weight = np.ones(len(y)) if weight is None else weight
-    return Problem(pairs(p), pairs(y), weight, np.arange(2))
 
 
 @pytest.mark.parametrize("spread", [1.0, 8.0, 40.0])
@@ -93,11 +88,3 @@ def test_band_of_groups_is_that_of_single_scores(monkeypatch):
         difference = (mine - other)[inner] / width
         assert abs(difference.mean()) < 0.03
         assert np.sqrt(np.mean(difference**2)) < 0.08
-
-
-@pytest.mark.slow
-def test_a_million_samples_take_few_rows():
-    y, p, _ = make(1_000_000, 2.0)
-    few = merged(problem_of(y, p))
-    assert len(few.weight) < 50_000
-    assert np.ptp(few.forecast.sum(axis=1)) < 1e-12

@@ -27,15 +27,9 @@ from skcalib.smoothers import (
 
 METHODS = ["risk", "direct", "cross"]
 #: Smoothers whose refinement is their loss on held-out labels.
-BY_LOSS = [
-    LogitSmoother(),
-    QuantileBins(5),
-    UniformBins(4),
-    LevelSets(),
-    NearestNeighborsSmoother(),
-    DirichletKernel(0.05, refinement="loss"),
-    CrossFitted(GaussianNB(), cv=3),
-]
+BY_LOSS = [LogitSmoother(), QuantileBins(5), UniformBins(4), LevelSets()]
+BY_LOSS += [NearestNeighborsSmoother(), DirichletKernel(0.05, refinement="loss")]
+BY_LOSS += [CrossFitted(GaussianNB(), cv=3)]
 SMOOTHERS = [*BY_LOSS, DirichletKernel(0.05), DirichletKernel()]
 FINITE_LOG = [LogitSmoother(), DirichletKernel(0.3, refinement="loss"), DirichletKernel(0.05)]
 #: Notions for which a loss is the sum of its parts.
@@ -121,17 +115,11 @@ def test_held_out_estimates_by_their_definition(method, name, smoother, multicla
     assert type(found) is float
 
 
-@pytest.mark.parametrize(
-    ("name", "smoother"),
-    [
-        (None, LogitSmoother()),
-        ("kernel", DirichletKernel()),
-        ("isotonic", IsotonicSmoother()),
-        ("binning", QuantileBins()),
-        (GaussianNB(), CrossFitted(GaussianNB())),
-    ],
-    ids=str,
-)
+NAMED = {"kernel": DirichletKernel(), "isotonic": IsotonicSmoother(), "binning": QuantileBins()}
+NAMED |= {None: LogitSmoother(), GaussianNB(): CrossFitted(GaussianNB())}
+
+
+@pytest.mark.parametrize(("name", "smoother"), NAMED.items(), ids=str)
 def test_names_of_smoothers(name, smoother, binary):
     """Names and classifiers are short for objects, and objects stay unfitted."""
     one, other = (

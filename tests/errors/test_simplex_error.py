@@ -61,34 +61,6 @@ def test_names_of_bins_and_other_distances(multiclass):
     assert simplex_calibration_error(*multiclass, distance=LogLoss()) > 0
 
 
-def cells_of_w19(proba, min_samples):
-    """The rows of each cell: W19's recursion, in any order of the cells."""
-    cells, todo = [], [np.arange(len(proba))]
-    while todo:
-        rows = todo.pop()
-        column = proba[rows, proba[rows].var(axis=0).argmax()]
-        below = column < np.median(column)
-        if min(below.sum(), (~below).sum()) < min_samples:
-            cells.append(rows)
-        else:
-            todo += [rows[below], rows[~below]]
-    return cells
-
-
-@pytest.mark.parametrize("min_samples", [10, 100])
-def test_data_dependent_bins(min_samples):
-    """W19's ECE in total variation, by loops over the cells of a separate implementation."""
-    data = make_widmann(3000, model="M2", random_state=0)
-    y, proba = data.y, data.y_proba
-    cells = np.empty(len(y), dtype=int)
-    for number, rows in enumerate(cells_of_w19(proba, min_samples)):
-        cells[rows] = number
-    expected = by_loops(y, proba, cells, np.ones(len(y)), DISTANCES["total_variation"])
-    options = {"bins": MedianCells(min_samples=min_samples), "labels": range(proba.shape[1])}
-    found = simplex_calibration_error(y, proba, **options)
-    assert found == pytest.approx(expected, rel=0, abs=1e-13)
-
-
 @pytest.mark.parametrize(("model", "truth"), [("M1", 0.0), ("M2", 0.45), ("M3", 0.7106418)])
 def test_models_of_w19(model, truth):
     """Total variation errors of three models of ten classes, with 20,000 samples each."""

@@ -116,16 +116,24 @@ def test_features_that_are_refused(user):
             USERS[user](features("strings"), y, p)
 
 
-class Threads(LogisticRegression):
+class Counting:
     """Keeps the largest number of threads that a fit and a prediction may use."""
 
     def fit(self, X, y):
-        self.fitted_ = max(one["num_threads"] for one in threadpool_info())
+        type(self).fitted = max(one["num_threads"] for one in threadpool_info())
         return super().fit(X, y)
 
     def predict_proba(self, X):
-        Threads.predicted = max(one["num_threads"] for one in threadpool_info())
+        type(self).predicted = max(one["num_threads"] for one in threadpool_info())
         return super().predict_proba(X)
+
+
+class Threads(Counting, LogisticRegression):
+    pass
+
+
+class Watched(Counting, LinearRegression):
+    pass
 
 
 def test_small_fits_and_one_job_use_one_thread():
@@ -133,19 +141,11 @@ def test_small_fits_and_one_job_use_one_thread():
     X, y = rng.normal(size=(12_000, 10)), rng.integers(2, size=12_000)
     small, few = X[:200], y[:200]
     with threadpool_limits(2):
-        assert CrossFitProba(Threads(), cv=2).fit(X, y).estimator_.fitted_ == 2
-        assert CrossFitProba(Threads(), cv=2, n_jobs=1).fit(X, y).estimator_.fitted_ == 1
-        assert CrossFitProba(Threads(), cv=2).fit(small, few).estimator_.fitted_ == 1
+        assert CrossFitProba(Threads(), cv=2).fit(X, y).estimator_.fitted == 2
+        assert CrossFitProba(Threads(), cv=2, n_jobs=1).fit(X, y).estimator_.fitted == 1
+        assert CrossFitProba(Threads(), cv=2).fit(small, few).estimator_.fitted == 1
         assert GroupingLossEstimator(Threads().fit(small, few)).fit(small, few).valid_
         assert Threads.predicted == 1
         risk = GroupingLossEstimator(method="risk", partitioner=Watched(), n_jobs=1)
         risk.fit(X, y, y_proba=rng.random(12_000))
     assert Watched.fitted == 1
-
-
-class Watched(LinearRegression):
-    """Keeps the largest number of threads that a fit may use."""
-
-    def fit(self, X, y):
-        Watched.fitted = max(one["num_threads"] for one in threadpool_info())
-        return super().fit(X, y)

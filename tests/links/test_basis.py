@@ -4,7 +4,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from dense_directions import dense_directions, tangents
+from dense_directions import dense_directions, reached, tangents
 from numpy.polynomial.legendre import legvander
 from scipy.special import softmax
 
@@ -59,13 +59,6 @@ def every_value_is_kept(monkeypatch):
     """Cells that are so narrow that each has one value, all of them kept."""
     monkeypatch.setattr("skcalib.links.distribution._CELLS", 1 << 20)
     monkeypatch.setattr("skcalib.links.distribution._KNOTS", 1000)
-
-
-def places(values, mass):
-    """Distribution function at values: the mass below, and half of the mass of ties."""
-    below = (values[None] < values[:, None]) @ mass
-    equal = (values[None] == values[:, None]) @ mass
-    return (below + equal / 2) / mass.sum()
 
 
 @pytest.mark.parametrize(("n_classes", "by_class", "names"), EVERY, ids=str)
@@ -127,14 +120,10 @@ def test_blocks_of_any_size_give_the_same(n_classes, by_class, data, monkeypatch
     forecast, weight = data(n_classes)
     rng = np.random.default_rng(2)
     basis = fit(forecast, weight, by_class)
-    width, theta, q = (
-        basis.width,
-        rng.normal(size=len(basis.scale)),
-        rng.normal(size=forecast.shape),
-    )
+    theta, q = rng.normal(size=len(basis.scale)), rng.normal(size=forecast.shape)
     names = ("slope", "bias") if by_class or n_classes == 2 else ("slope", "top")
     found = []
-    for entries, kept in product((1 << 22, 1, 10 * width + 3), (1 << 25, 0)):
+    for entries, kept in product((1 << 22, 1, 10 * basis.width + 3), (1 << 25, 0)):
         monkeypatch.setattr("skcalib.links.basis._ENTRIES", entries)
         monkeypatch.setattr("skcalib.links.basis._KEPT", kept)
         basis = fit(forecast, weight, by_class)
@@ -159,7 +148,7 @@ def test_directions_of_two_classes(data, monkeypatch):
     basis = fit(forecast, weight, False)
     g, log = dense_directions(basis, forecast) / basis.scale, logs(basis, forecast)
     odds = log[:, 1] - log[:, 0]
-    u = places(odds, weight * np.exp(log).prod(axis=1))
+    u = reached(odds, weight * np.exp(log).prod(axis=1), odds)
     curve = legvander(2 * u - 1, basis.degree + 1)[:, 2:]
     expected = {"slope": odds, "bias": np.ones_like(odds), "class_slopes": log.sum(axis=1)}
     expected |= {"curve": curve[:, :4], "curve_high": curve[:, 4:]}
@@ -181,11 +170,13 @@ def test_directions_of_more_classes(data, monkeypatch):
     mass = weight[:, None] * p * (1 - p)
     centred = log - log.mean(axis=1, keepdims=True)
     z = centred / np.sqrt(np.average((centred**2).mean(axis=1), weights=weight))
-    shared = legvander(2 * places(odds.ravel(), mass.ravel()) - 1, basis.degree)
+    place = reached(odds.ravel(), mass.ravel(), odds.ravel())
+    shared = legvander(2 * place - 1, basis.degree)
     shared = shared.reshape(n, 4, -1)[:, :, 2:]
     column = log.argmax(axis=1)
     top = np.zeros((n, 4, basis.degree + 1))
-    u = places(odds[rows, column], mass[rows, column])
+    own = odds[rows, column]
+    u = reached(own, mass[rows, column], own)
     top[rows, column] = legvander(2 * u - 1, basis.degree)
     expected = {
         "slope": log[:, :, None],
@@ -227,22 +218,6 @@ def test_the_number_of_polynomials_is_the_cube_root_within_6_to_15(size, degree,
         first, rest = (basis.groups[group] for group in (name, f"{name}_high"))
         assert basis.degree == degree
         assert (first.stop - first.start, rest.stop - first.start) == (low, high)
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_ties_share_a_place(n_classes, data):
-    """Equal forecasts have equal directions; a sample twice is one sample of twice the weight."""
-    forecast, weight = data(n_classes)
-    g = dense_directions(fit(forecast, weight, True, size=100), forecast)
-    np.testing.assert_array_equal(forecast[-4], forecast[-2])
-    np.testing.assert_array_equal(g[-4], g[-2])
-    times = np.arange(len(forecast)) % 3 + 1
-    repeated = np.repeat(forecast, times, axis=0)
-    once, again = (
-        dense_directions(fit(rows, weights, True, size=100), forecast)
-        for rows, weights in ((forecast, times * 1.0), (repeated, np.ones(len(repeated))))
-    )
-    np.testing.assert_allclose(again, once, rtol=1e-8, atol=1e-9)
 
 
 def test_the_detection_limit_replaces_zeros_only(data):

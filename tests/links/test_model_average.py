@@ -111,27 +111,13 @@ def test_evidence_and_shares_by_their_formulas(kind, n_classes, every_model):
             price += 1.5 + 0.5 * more * (1 + np.log(max(2 * gain / more, 1)))
         price += 3 * ("confusion" in groups)
         assert model.evidence == pytest.approx(parent.evidence + gain - price, abs=1e-9)
+    assert cost(3.0, 1, 10) == cost(3.0, 1, 15) == 0.25  # of few samples
+    assert cost(10.0, 2, 5) == pytest.approx(0.25 + 1.5 + 1 + np.log(10), rel=1e-12)
     evidence = np.array([0.0, *(model.evidence for model in average.models)])
     shares = np.exp(evidence - logsumexp(evidence))
     np.testing.assert_allclose(average.shares, shares, rtol=1e-9, atol=1e-12)
     mean = sum(a * m.proba for a, m in zip(shares[1:], average.models, strict=True))
     np.testing.assert_allclose(average.averaged, mean + shares[0] * forecast, rtol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("gain", "n_parameters", "size", "expected"),
-    [
-        (3.0, 1, 1500, 0.5 * np.log(100)),
-        (3.0, 1, 10, 0.25),
-        (3.0, 1, 15, 0.25),
-        (0.5, 4, 1500, 0.5 * np.log(100) + 1.5 + 2),
-        (-1.0, 4, 1500, 0.5 * np.log(100) + 1.5 + 2),
-        (10.0, 4, 1500, 0.5 * np.log(100) + 1.5 + 2 * (1 + np.log(5))),
-        (10.0, 2, 5, 0.25 + 1.5 + 1 + np.log(10)),
-    ],
-)
-def test_costs(gain, n_parameters, size, expected):
-    assert cost(gain, n_parameters, size) == pytest.approx(expected, rel=1e-12)
 
 
 # --- shares and screening -------------------------------------------------------------------------
@@ -183,27 +169,6 @@ def test_directions_by_most_likely_class_need_support():
         average = fit(labels_from(forecast @ noise, rng), forecast)
         assert "confusion" in average.directions.names
         assert average.evidence["confusion"] > 0.9
-
-
-@pytest.mark.parametrize("n_classes", [2, 3])
-def test_integer_weights_fit_as_repeated_rows(n_classes, every_model, monkeypatch):
-    """Without the penalty, parameters agree; not gains, which are in effective samples."""
-    monkeypatch.setattr("skcalib.links.averaging._RIDGE", 1e-6)
-    y, forecast, _ = world("slope", 200, n_classes, seed=8)
-    times = np.arange(200) % 3 + 1
-    weighted = fit(y, forecast, times.astype(float))
-    repeated = fit(np.repeat(y, times), np.repeat(forecast, times, axis=0))
-    assert weighted.size == pytest.approx(times.sum() ** 2 / (times @ times))
-    assert repeated.size == pytest.approx(times.sum())
-    others = {model.groups: model for model in repeated.models}
-    # The number of polynomials depends on the effective number of samples, which is not the same.
-    models = [m for m in weighted.models if not any("_high" in group for group in m.groups)]
-    assert len(models) >= 6
-    for model in models:
-        other = others[model.groups]
-        np.testing.assert_allclose(model.theta, other.theta, atol=2e-4)
-        gains = model.gain / weighted.size, other.gain / repeated.size
-        assert gains[0] == pytest.approx(gains[1], rel=1e-4, abs=1e-7)
 
 
 # --- what is found --------------------------------------------------------------------------------
@@ -407,15 +372,3 @@ def test_one_class_only_has_no_models():
     odds = np.concatenate([np.linspace(-700, 700, 57), np.random.default_rng(0).normal(size=50)])
     expected = softmax(np.column_stack([0 * odds, odds]), axis=1)
     np.testing.assert_allclose(two_chances(odds), expected, rtol=1e-14)
-
-
-def test_averaged_map_is_the_mean_of_its_parts():
-    """Directions are computed once for all parts: relative difference 1e-12."""
-    rng = np.random.default_rng(3)
-    forecast, basis = basis_of(2, seed=3)
-    names = [("slope",), ("slope", "bias", "curve"), ("curve", "curve_high")]
-    parts = [(0.2, own, 0.1 * rng.normal(size=len(basis.select(own)))) for own in names]
-    expected = 0.4 * forecast
-    for share, own, theta in parts:
-        expected += share * softmax(basis(forecast, own).logits(theta), axis=1)
-    np.testing.assert_allclose(AveragedMap(basis, 0.4, parts)(forecast), expected, rtol=1e-12)

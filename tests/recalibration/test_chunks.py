@@ -105,22 +105,6 @@ def test_a_random_part_of_many_samples(monkeypatch):
     assert chunked.temperature_ == again.temperature_ != expected.temperature_
 
 
-def test_the_loss_of_a_random_part(monkeypatch):
-    """q parameters from N samples: a log loss higher by q / (2 N), here with q = 2."""
-    monkeypatch.setattr(s.PlattScaling, "_most_samples", 400)
-    losses = []
-    for seed in range(60):
-        proba, y = samples(4000, 2, seed=seed)
-        few = s.PlattScaling(labels=[0, 1]).fit_chunks(cut(1000, proba, y))
-        test, truth = samples(9000, 2, seed=1000 + seed)
-        best = s.PlattScaling().fit(test, truth)
-        loss = [-np.log(one.predict_proba(test)[np.arange(9000), truth]) for one in (few, best)]
-        losses.append(np.mean(loss[0] - loss[1]))
-    error = np.std(losses, ddof=1) / np.sqrt(60)
-    assert np.mean(losses) == pytest.approx(2 / 800, abs=3 * error)
-    assert error < 0.3 * 2 / 800
-
-
 def test_classes_of_the_first_call():
     proba, y = samples(300, 3)
     scaling = s.TemperatureScaling()

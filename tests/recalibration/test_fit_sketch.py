@@ -2,7 +2,6 @@
 
 import re
 import warnings
-from functools import reduce
 
 import numpy as np
 import pandas as pd
@@ -139,21 +138,6 @@ def test_names_and_order_of_the_classes(name):
     assert set(found.predict(proba)) == {"yes", "no"}
     class_by_class = sketch_of(proba, names[y], labels=names, notion="classwise")
     assert_same(make(name).fit_sketch(class_by_class), expected, proba, **tolerances(name))
-
-
-@pytest.mark.parametrize("name", ["temperature", "platt", "isotonic", "quantile bins"])
-def test_groups_and_merged_sketches(name):
-    proba, y, weight = tied(3000, 2, weighted=True)
-    by = np.array(["north", "south", "east"])[np.arange(3000) % 3]
-    parts = [s.ForecastSketch([0, 1]) for _ in range(3)]
-    for k, rows in enumerate(np.array_split(np.arange(3000), 30)):
-        parts[k % 3].partial_fit(y[rows], proba[rows], weight[rows], by=by[rows])
-    whole = s.ForecastSketch.from_bytes(reduce(s.ForecastSketch.merge, parts).to_bytes())
-    expected = make(name).fit(proba, y, weight)
-    assert_same(make(name).fit_sketch(whole), expected, proba, **tolerances(name))
-    north = by == "north"
-    expected = make(name).fit(proba[north], y[north], weight[north])
-    assert_same(make(name).fit_sketch(whole.group("north")), expected, proba, **tolerances(name))
 
 
 @pytest.mark.parametrize("name", CLASS_BY_CLASS)

@@ -7,9 +7,8 @@ import pytest
 from conftest import Quartic
 from golden import golden_input, needs_golden
 from public_estimators import RECALIBRATORS, quick
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, logit, softmax
-from scipy.stats import beta
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.isotonic import IsotonicRegression
@@ -26,38 +25,21 @@ from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.testing import check_recalibrator
 
 SCORES = {"log": LogLoss(), "brier": Brier(), "spherical": Spherical()}
-VARIANTS = [
-    s.TemperatureScaling(loss="brier"),
-    s.EnsembleTemperatureScaling(loss="log"),
-    s.InterceptRecalibrator(loss="brier"),
-    s.PlattScaling(smooth_targets=True),
-    s.BetaCalibration(parameters="am"),
-    s.BetaCalibration(parameters="ab", loss="brier"),
-    s.VectorScaling(),
-    s.VectorScaling(shrinkage=0, loss="brier"),
-    s.DiagonalOrderPreserving(variant="pieces"),
-    s.IsotonicRecalibrator(centered=True),
-    s.IsotonicRecalibrator(strict=True),
-    s.HistogramBinning(n_bins=5, strategy="uniform"),
-    s.KernelRecalibrator(bandwidth=0.05),
-]
+VARIANTS = [s.TemperatureScaling(loss="brier"), s.EnsembleTemperatureScaling(loss="log")]
+VARIANTS += [s.InterceptRecalibrator(loss="brier"), s.PlattScaling(smooth_targets=True)]
+VARIANTS += [s.BetaCalibration(parameters="am"), s.BetaCalibration(parameters="ab", loss="brier")]
+VARIANTS += [s.VectorScaling(), s.VectorScaling(shrinkage=0, loss="brier")]
+VARIANTS += [s.DiagonalOrderPreserving(variant="pieces"), s.IsotonicRecalibrator(centered=True)]
+VARIANTS += [s.IsotonicRecalibrator(strict=True), s.KernelRecalibrator(bandwidth=0.05)]
+VARIANTS += [s.HistogramBinning(n_bins=5, strategy="uniform")]
 SLOW = s.StackedRecalibrator, s.GroupRecalibrator, s.KernelRecalibrator, s.ModelAverageScaling
 EVERY = [*(quick(kind) for kind in RECALIBRATORS if kind not in SLOW), *VARIANTS]
 EVERY = [pytest.param(r, id=f"{i}-{type(r).__name__}") for i, r in enumerate(EVERY)]
 #: Maps that contain the identity, for two classes; one against the rest loses it beyond them.
-WITH_IDENTITY = [
-    s.TemperatureScaling,
-    s.EnsembleTemperatureScaling,
-    s.InterceptRecalibrator,
-    s.LabelNoiseScaling,
-    s.PlattScaling,
-    s.BetaCalibration,
-    s.QuadraticScaling,
-    s.VectorScaling,
-    s.MatrixScaling,
-    s.DirichletCalibration,
-    s.DiagonalOrderPreserving,
-]
+WITH_IDENTITY = [s.TemperatureScaling, s.EnsembleTemperatureScaling, s.InterceptRecalibrator]
+WITH_IDENTITY += [s.LabelNoiseScaling, s.PlattScaling, s.BetaCalibration, s.QuadraticScaling]
+WITH_IDENTITY += [s.VectorScaling, s.MatrixScaling, s.DirichletCalibration]
+WITH_IDENTITY += [s.DiagonalOrderPreserving]
 UNCHANGED = s.IdentityRecalibrator, s.LabelShiftRecalibrator  # `fit` with labels gives the identity
 every = pytest.mark.parametrize("recalibrator", EVERY)
 sizes = pytest.mark.parametrize("n_classes", [2, 3, 5])
@@ -190,26 +172,6 @@ def test_beta_keeps_its_slopes_from_falling_below_zero():
     np.testing.assert_allclose(fitted.predict_proba(p)[:, 1], y.mean(), atol=1e-6)
 
 
-@pytest.mark.parametrize("loss", ["brier", "spherical"])
-@pytest.mark.parametrize("cls", [s.PlattScaling, s.BetaCalibration, s.QuadraticScaling])
-def test_other_losses_of_maps_of_one_logit(cls, loss):
-    P, y = draw(300, 2, seed=3)
-    fitted = cls(loss=loss).fit(P, y)
-    z = logit(P[:, 1])
-    columns = {
-        s.PlattScaling: [z, np.ones_like(z)],
-        s.BetaCalibration: [np.log(P[:, 1]), -np.log(P[:, 0]), np.ones_like(z)],
-        s.QuadraticScaling: [z, np.ones_like(z), z**2],
-    }[cls]
-
-    def objective(theta):
-        p = expit(np.column_stack(columns) @ theta)
-        return mean_loss(SCORES[loss], np.column_stack([1 - p, p]), y)
-
-    found = minimize(objective, np.full(len(columns), 0.3), method="Nelder-Mead", tol=1e-12)
-    assert fitted.loss_after_ <= found.fun + 1e-9
-
-
 def test_one_against_the_rest_is_divided_by_the_sum():
     P, y = draw(500, 3)
     fitted = s.PlattScaling().fit(P, y)
@@ -249,6 +211,9 @@ def test_the_loss_falls_where_the_map_contains_the_identity(cls, loss):
         after = mean_loss(score, fitted.predict_proba(P), y)
         assert fitted.loss_after_ == pytest.approx(after, rel=1e-9)
         assert fitted.loss_before_ == pytest.approx(mean_loss(score, P, y), rel=1e-9)
+        if n_classes == 2 and not hasattr(fitted, "shrinkage"):  # the others minimise other losses
+            others = (cls(loss=one).fit(P, y).predict_proba(P) for one in SCORES if one != loss)
+            assert fitted.loss_after_ < min(mean_loss(score, Q, y) for Q in others)
 
 
 # --- shrinkage ------------------------------------------------------------------------------------
@@ -365,29 +330,12 @@ def test_histogram_binning_is_the_equation_of_f24(strategy, weighted):
     P, y = draw(97, 2, seed=6)
     P[:5] = [0.4, 0.6]  # a tie, on an edge of ten uniform bins
     weight = np.random.default_rng(0).integers(1, 4, 97).astype(float) if weighted else np.ones(97)
-    n_bins, f = 10, P[:, 1]
-    if strategy == "uniform":
-        edges = [i / n_bins for i in range(1, n_bins)]
-    else:
-        ranked = sorted(f)
-        edges = [ranked[97 * b // n_bins - 1] for b in range(1, n_bins)]
-    expected = []
-    for value in f:
-        bin_ = sum(value > edge for edge in edges)
-        inside = [i for i in range(97) if sum(f[i] > edge for edge in edges) == bin_]
-        mass = sum(weight[i] for i in inside)
-        expected.append(sum(weight[i] * y[i] for i in inside) / mass)
-    fitted = s.HistogramBinning(n_bins=n_bins, strategy=strategy).fit(P, y, weight)
+    b = np.arange(1, 10)
+    edges = b / 10 if strategy == "uniform" else np.sort(P[:, 1])[97 * b // 10 - 1]
+    bins = np.searchsorted(edges, P[:, 1])  # how many edges are below the score
+    expected = (np.bincount(bins, weight * y) / np.bincount(bins, weight))[bins]
+    fitted = s.HistogramBinning(n_bins=10, strategy=strategy).fit(P, y, weight)
     np.testing.assert_allclose(fitted.predict_proba(P)[:, 1], expected, atol=1e-12)
-
-
-def test_kernel_recalibrator_is_a_ratio_of_beta_densities():
-    P, y = draw(60, 2)
-    h = 0.05
-    fitted = s.KernelRecalibrator(bandwidth=h).fit(P, y)
-    for x in (0.05, 0.4, 0.97):
-        k = [beta.pdf(x, p / h + 1, (1 - p) / h + 1) for p in P[:, 1]]
-        assert fitted.predict_proba([x])[0, 1] == pytest.approx(np.average(y, weights=k), rel=1e-9)
 
 
 def test_label_frequency_by_loops():
@@ -412,21 +360,14 @@ def test_laws(recalibrator):
     check_recalibrator(recalibrator, n_classes=(2, 3, 5))
 
 
-def test_what_is_declared():
-    """Families whose promises do not depend on the data, and those whose do."""
-    P, y = draw(300, 3)
-    always = [s.TemperatureScaling(), s.DiagonalOrderPreserving(), s.IdentityRecalibrator()]
-    for r in [*always, s.EnsembleTemperatureScaling(), s.DiagonalOrderPreserving(variant="pieces")]:
-        r.fit(P, y)
-        assert r.injective_ and r.preserves_argmax_ and r.preserves_order_
-    never = [s.HistogramBinning(), s.IsotonicRecalibrator(), s.KernelRecalibrator(bandwidth=0.1)]
-    for r in [*never, s.LabelFrequency(), s.PlattScaling(), s.IsotonicRecalibrator(strict=True)]:
-        assert not r.fit(P, y).injective_ and not r.preserves_order_
+def test_what_is_declared_may_depend_on_the_data():
+    """What each family declares by default is in the recorded numbers of tests/laws."""
     P, y = draw(300, 2)
-    for r in [s.PlattScaling(), s.BetaCalibration(), s.IsotonicRecalibrator(strict=True)]:
-        assert r.fit(P, y).injective_ and not r.preserves_argmax_
-    assert not s.QuadraticScaling().fit(P, y).injective_
+    assert not s.IsotonicRecalibrator(strict=True).fit(P, y).preserves_argmax_
     assert s.VectorScaling(shrinkage=10).fit(P, y).injective_
+    P, y = draw(300, 3)
+    assert not s.IsotonicRecalibrator(strict=True).fit(P, y).injective_
+    assert s.DiagonalOrderPreserving(variant="pieces").fit(P, y).preserves_order_
     rng = np.random.default_rng(0)
     P = rng.dirichlet(np.ones(3), 3000)
     Q = softmax(np.log(P) * [1.0, 1.0, -1.0], axis=1)  # slopes of both signs
@@ -487,17 +428,10 @@ def test_logits_are_another_way_to_write_forecasts(recalibrator, n_classes):
 
 
 #: Beside those of which scikit-learn's checks say it.
-REPEATED = [
-    s.TemperatureScaling(loss="brier"),
-    s.PlattScaling(),
-    s.PlattScaling(smooth_targets=True),
-    s.QuadraticScaling(loss="spherical"),
-    s.VectorScaling(shrinkage=0),
-    s.MatrixScaling(shrinkage=0, max_iter=3000),
-    s.IsotonicRecalibrator(centered=True),
-    s.HistogramBinning(n_bins=4, strategy="uniform"),
-    s.KernelRecalibrator(bandwidth=0.05),
-]
+REPEATED = [s.TemperatureScaling(loss="brier"), s.PlattScaling(), s.VectorScaling(shrinkage=0)]
+REPEATED += [s.PlattScaling(smooth_targets=True), s.QuadraticScaling(loss="spherical")]
+REPEATED += [s.MatrixScaling(shrinkage=0, max_iter=3000), s.IsotonicRecalibrator(centered=True)]
+REPEATED += [s.HistogramBinning(n_bins=4, strategy="uniform"), s.KernelRecalibrator(bandwidth=0.05)]
 
 
 @pytest.mark.parametrize("recalibrator", REPEATED, ids=lambda r: type(r).__name__)
@@ -727,20 +661,16 @@ def test_forecasts_of_naive_bayes_do_not_settle_the_temperature():
 def test_data_are_refused(recalibrator):
     P, y = draw(60, 3)
     for X, labels, weight, words in (
-        (np.log(P), y, None, "outside .0, 1.: probabilities are expected"),
-        (np.where(P > 0.9, np.nan, P), y, None, "X contains NaN"),
         (P, np.where(y == 0, np.nan, y), None, "y contains NaN"),
         (P, y, -np.ones(60), "not negative"),
         (P, y, np.zeros(60), "sums to zero"),
         (P, y, np.ones(59), "one weight per sample"),
-        (P, None, None, "requires y to be passed"),
         (P, np.eye(3)[y], None, "one label per sample"),
     ):
         with pytest.raises(ValueError, match=words):
             clone(recalibrator).fit(X, labels, weight)
-    fitted = clone(recalibrator).fit(P, y)
     with pytest.raises(ValueError, match="X has 2 columns, but .* fitted with 3 classes"):
-        fitted.predict_proba(P[:, 0])
+        clone(recalibrator).fit(P, y).predict_proba(P[:, 0])
 
 
 def test_what_is_no_matrix_of_probabilities_is_told_the_remedy():

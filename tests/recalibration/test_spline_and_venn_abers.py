@@ -36,28 +36,6 @@ def test_venn_abers_is_isotonic_regression_with_one_more_sample(n_classes):
         assert found[i, k, label] == pytest.approx(one.predict_proba(score[-1:])[0, 1], abs=1e-9)
 
 
-def test_limits_of_venn_abers_are_valid():
-    """The limit of the label that occurs is calibrated, and the others are on either side.
-
-    150 data sets of 30 calibration rows and 10 new ones. The mean of Y - p_Y has mean 0 and, as
-    the rows of a data set depend on each other, a standard error from the data sets.
-    """
-    rng = np.random.default_rng(1)
-    residual, below, above = [], [], []
-    for _ in range(150):
-        score = rng.random(40)
-        y = (rng.random(40) < score**2).astype(int)
-        fitted = VennAbersRecalibrator(labels=[0, 1]).fit(score[:30], y[:30])
-        low, high = fitted.predict_interval(score[30:]).T
-        assert np.all(low <= high)
-        residual.append(np.mean(y[30:] - np.where(y[30:] == 1, high, low)))
-        below.append(np.mean(y[30:] - low))
-        above.append(np.mean(high - y[30:]))
-    error = np.std(residual) / np.sqrt(150)
-    assert error < 0.015 and abs(np.mean(residual)) < 4 * error
-    assert np.mean(below) > 4 * error and np.mean(above) > 4 * error
-
-
 def waves(n_samples, size, seed=0):
     rng = np.random.default_rng(seed)
     t = rng.normal(0, 2, n_samples)

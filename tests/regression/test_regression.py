@@ -29,6 +29,7 @@ from skcalib.regression import (
 from skcalib.regression.scaling import Profile
 
 ROOT = Path(__file__).parents[2]
+SCORE, FIT = dawid_sebastiani_score, VarianceScaling().fit
 
 
 def forecasts(n_samples, slope, intercept, *, seed=0, spread=1.0):
@@ -52,8 +53,6 @@ def test_score_is_twice_the_gaussian_log_likelihood():
     mean, variance = moments.T
     expected = np.mean(-2 * norm.logpdf(y, mean, np.sqrt(variance))) - np.log(2 * np.pi)
     assert dawid_sebastiani_score(y, mean, variance) == pytest.approx(expected, rel=1e-12)
-    mixed = pd.Series(y, index=range(7, 57)), mean[:, None].astype(np.float32), list(variance)
-    assert dawid_sebastiani_score(*mixed) == pytest.approx(expected, rel=1e-5)
     # With mean^2 + variance in float64 nothing of the variance would be left.
     found = dawid_sebastiani_score([1e9 + 0.25], [1e9], [0.0625])
     assert found == pytest.approx(1 + np.log(0.0625), rel=1e-12)
@@ -65,20 +64,6 @@ def test_score_is_twice_the_gaussian_log_likelihood():
     assert scaled == pytest.approx(one)
     rows = np.repeat(np.arange(50), weight)
     assert dawid_sebastiani_score(y[rows], *moments[rows].T) == pytest.approx(one, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (([1, 2], [[0, 0], [0, 0]], [1, 1]), r"y_mean must have shape \(n,\)"),
-        (([1, 2], [0j, 1], [1, 1]), "y_mean must hold real numbers"),
-        (([1, 2], [0, 0], [1, np.nan]), "y_var contains NaN"),
-    ],
-)
-def test_errors_name_the_argument(arguments, message):
-    for function in (dawid_sebastiani_score, variance_reliability):
-        with pytest.raises(ValueError, match=message):
-            function(*arguments)
 
 
 # --- the map --------------------------------------------------------------------------------------
@@ -126,7 +111,8 @@ def test_optimum(slope, intercept, seed):
 
     scaling = VarianceScaling().fit(moments, y)
     found = np.array([scaling.coef_, scaling.intercept_])
-    assert scaling.converged_ and np.all(found >= 0)
+    assert scaling.converged_ and np.all(found >= 0) and scaling.injective_ == (found[0] > 0)
+    assert slope > 0 or found[0] == 0  # at least where the truth is constant, the end is reached
     value, gradient = loss(found)
     assert scaling.loss_after_ == pytest.approx(value, rel=1e-12)
     assert scaling.loss_before_ == pytest.approx(loss([1.0, 0.0])[0], rel=1e-12)
@@ -140,19 +126,6 @@ def test_optimum(slope, intercept, seed):
     other = VarianceScaling().fit(moments * [1e-3, 1e-6], 1e-3 * y)
     assert other.coef_ == pytest.approx(scaling.coef_, rel=1e-7, abs=1e-12)
     assert 1e6 * other.intercept_ == pytest.approx(scaling.intercept_, rel=1e-7, abs=1e-12)
-
-
-def test_boundaries_are_reached():
-    """Both ends of the interval are optima of some of these data sets, as is the inside."""
-    found = {"slope only": 0, "constant": 0, "both": 0}
-    for seed in range(20):
-        y, moments = forecasts(60, *((1.0, 0.0), (0.0, 4.0))[seed % 2], seed=seed)
-        scaling = VarianceScaling().fit(moments, y)
-        zero = (scaling.coef_ == 0, scaling.intercept_ == 0)
-        found[{(False, True): "slope only", (True, False): "constant"}.get(zero, "both")] += 1
-        assert scaling.injective_ == (scaling.coef_ > 0)
-        assert standardised(y, scaling.transform(moments)) == pytest.approx(1, abs=1e-12)
-    assert min(found.values()) >= 2
 
 
 @pytest.mark.parametrize(
@@ -189,13 +162,9 @@ def test_edges_of_the_map(monkeypatch):
     with pytest.raises(ValueError, match="must not be negative, but row 0 holds -1"):
         one.transform([[0.0, -1.0]])
     y, moments = forecasts(50, 2, 1)
-    single = VarianceScaling().fit(moments.astype(np.float32), y.astype(np.float32))
-    assert single.coef_ == pytest.approx(VarianceScaling().fit(moments, y).coef_, rel=1e-4)
-    mean, std = single.predict(moments, return_std=True)
-    np.testing.assert_allclose(
-        np.column_stack([mean, std**2]), single.transform(moments), rtol=1e-12
-    )
-    np.testing.assert_array_equal(mean, single.predict(moments))
+    mean, std = one.predict(moments, return_std=True)
+    np.testing.assert_allclose(np.column_stack([mean, std**2]), one.transform(moments), rtol=1e-12)
+    np.testing.assert_array_equal(mean, one.predict(moments))
     monkeypatch.setattr("skcalib.regression.scaling.MAX_ITER", 1)
     with pytest.warns(ConvergenceWarning, match="no optimum was reached in 1 iterations"):
         short = VarianceScaling().fit(moments, y)
@@ -203,22 +172,23 @@ def test_edges_of_the_map(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("moments", "y", "message"),
+    ("function", "arguments", "message"),
     [
-        ([[0, 1], [0, -2]], [1, 2], "y_var, the second column of mean_and_var, .* row 1 holds -2"),
-        ([[0, 1], [0, np.nan]], [1, 2], "y_var contains NaN"),
-        ([[np.inf, 1], [0, 1]], [1, 2], "y_mean contains infinity"),
-        ([[0, 1], [0, 1]], [1, np.nan], "y contains NaN"),
-        ([[0, 1], [0, 1]], [1, 2, 3], "same number of samples, got 3, 2 and 2"),
-        ([[0, 1], [0, 1]], None, "the target y is None"),
-        ([1, 2], [1, 2], r"must have two columns, the mean and the variance, got shape \(2,\)"),
-        ((np.zeros(3), np.ones(3)), np.ones(3), r"got shape \(2, 3\): np.column_stack"),
-        (pd.DataFrame({"var": [1.0], "mean": [0.0]}), [1], "the mean comes first"),
+        (SCORE, ([1, 2], [[0, 0], [0, 0]], [1, 1]), r"y_mean must have shape \(n,\)"),
+        (SCORE, ([1, 2], [0j, 1], [1, 1]), "y_mean must hold real numbers"),
+        (FIT, ([[0, 1], [0, -2]], [1, 2]), "y_var, the second column of mean_.* row 1 holds -2"),
+        (FIT, ([[0, 1], [0, np.nan]], [1, 2]), "y_var contains NaN"),
+        (FIT, ([[np.inf, 1], [0, 1]], [1, 2]), "y_mean contains infinity"),
+        (FIT, ([[0, 1], [0, 1]], [1, np.nan]), "y contains NaN"),
+        (FIT, ([[0, 1], [0, 1]], [1, 2, 3]), "same number of samples, got 3, 2 and 2"),
+        (FIT, ([1, 2], [1, 2]), r"must have two columns, the mean and the .* got shape \(2,\)"),
+        (FIT, ((np.zeros(3), np.ones(3)), np.ones(3)), r"got shape \(2, 3\): np.column_stack"),
+        (FIT, (pd.DataFrame({"var": [1.0], "mean": [0.0]}), [1]), "the mean comes first"),
     ],
 )
-def test_errors_of_the_map(moments, y, message):
+def test_errors_name_the_argument(function, arguments, message):
     with pytest.raises(ValueError, match=message):
-        VarianceScaling().fit(moments, y)
+        function(*arguments)
 
 
 # --- the reliability ------------------------------------------------------------------------------
@@ -242,19 +212,6 @@ def test_improvement_is_the_difference_of_two_scores():
     other = dawid_sebastiani_improvement(1000 * y, before * units, after * units, **given)
     assert other.estimate == pytest.approx(gain.estimate, rel=1e-9)
     assert other.pvalue == pytest.approx(gain.pvalue, rel=1e-6)
-
-
-def test_coverage_of_improvements():
-    """Twice the variance is right: the gain is 1 - log 2. 400 data sets, four standard errors."""
-    truth, covered = 1 - np.log(2), 0
-    for seed in range(400):
-        rng = np.random.default_rng(seed)
-        variance = rng.uniform(1, 3, 300)
-        y = np.sqrt(2 * variance) * rng.standard_normal(300)
-        before = np.column_stack([np.zeros(300), variance])
-        gain = dawid_sebastiani_improvement(y, before, before * [1, 2], injective=True)
-        covered += gain.low <= truth <= gain.high
-    assert abs(covered / 400 - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 400)
 
 
 def test_reliability_by_hand():
@@ -356,9 +313,8 @@ def test_weights_and_groups(wave):
     weight, groups = rng.random(len(y)), rng.integers(6, size=len(y))
 
     def loss(estimator=None, cv=3, **given):
-        return (
-            RecalibratedRegressorCV(estimator, cv=cv).fit(X, y, **given).recalibrator_.loss_after_
-        )
+        model = RecalibratedRegressorCV(estimator, cv=cv).fit(X, y, **given)
+        return model.recalibrator_.loss_after_
 
     by_weight, unweighted = {"sample_weight": weight}, loss()
     plain, grouped = loss(**by_weight), loss(cv=GroupKFold(3), groups=groups)
@@ -422,13 +378,12 @@ class ZeroSpread(RegressorMixin, BaseEstimator):
 
 def test_errors_of_the_regressor(wave):
     X, y, *_ = wave
-    for regressor, target, message in (
-        (LinearRegression(), y, r"needs a regressor with predict\(X, return_std=True\)"),
-        (None, None, "the target y is None"),
-        (ZeroSpread(), y, "y_var.* must be positive.*Give the regressor a noise"),
+    for regressor, message in (
+        (LinearRegression(), r"needs a regressor with predict\(X, return_std=True\)"),
+        (ZeroSpread(), "y_var.* must be positive.*Give the regressor a noise"),
     ):
         with pytest.raises(ValueError, match=message):
-            RecalibratedRegressorCV(regressor).fit(X, target)
+            RecalibratedRegressorCV(regressor).fit(X, y)
 
 
 @pytest.mark.slow

@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import gammaln, logsumexp
 
-from skcalib import proper_calibration_error
-from skcalib.smoothers import DirichletKernel
 from skcalib.smoothers._dirichlet import beta
 from skcalib.smoothers._dirichlet.beta import (
     Sources,
@@ -32,19 +30,7 @@ def tolerance(bandwidth):
     return 1e-9 if bandwidth >= 1e-3 else 1e-7
 
 
-def scores(name, n_samples, rng):
-    if name == "uniform":
-        return rng.random(n_samples)
-    if name == "u-shaped":
-        return rng.beta(0.1, 0.1, n_samples)
-    if name == "two points":
-        return rng.choice([0.2, 0.8], n_samples)
-    if name == "ties":
-        return np.round(rng.beta(0.5, 0.5, n_samples), 2)
-    if name == "confident":
-        return np.exp(-rng.exponential(8, n_samples))
-    if name == "gaps":
-        return np.where(rng.random(n_samples) < 0.5, 0.1, 0.6) + 0.01 * rng.random(n_samples)
+def extreme(n_samples, rng):
     p = rng.beta(0.3, 0.3, n_samples)
     special = np.array([0, 1, 1e-30, 1e-300, 5e-324, 1 - 2**-53, 0.5, 0, 1])
     p[: len(special)] = special
@@ -52,6 +38,15 @@ def scores(name, n_samples, rng):
     return p
 
 
+SCORES = {
+    "uniform": lambda n, rng: rng.random(n),
+    "u-shaped": lambda n, rng: rng.beta(0.1, 0.1, n),
+    "two points": lambda n, rng: rng.choice([0.2, 0.8], n),
+    "ties": lambda n, rng: np.round(rng.beta(0.5, 0.5, n), 2),
+    "confident": lambda n, rng: np.exp(-rng.exponential(8, n)),
+    "gaps": lambda n, rng: np.where(rng.random(n) < 0.5, 0.1, 0.6) + 0.01 * rng.random(n),
+    "extreme": extreme,
+}
 NAMES = ("ties", "uniform", "two points", "u-shaped", "confident", "extreme")
 
 
@@ -82,7 +77,7 @@ def leave_one_out(forecast, weight, values, bandwidth):
 def test_leave_one_out_against_all_pairs(name, n_samples):
     """Weights are equal or differ by twelve decades, or one sample has nearly all."""
     rng = np.random.default_rng(0)
-    forecast = pairs(scores(name, n_samples, rng))
+    forecast = pairs(SCORES[name](n_samples, rng))
     values = rng.uniform(-1, 1, (n_samples, 2))
     # special values come first; of many samples that have none fewer are compared
     n_first = min(n_samples, 95 if name == "extreme" or n_samples <= 3000 else 10)
@@ -105,7 +100,7 @@ def test_leave_one_out_against_all_pairs(name, n_samples):
 def test_new_points_against_all_pairs(name):
     """Points far from all sources, where nothing but the nearest counts, included."""
     rng = np.random.default_rng(1)
-    sources = scores("uniform" if name == "one is heavy" else name, 2000, rng)
+    sources = SCORES["uniform" if name == "one is heavy" else name](2000, rng)
     values, weight = rng.uniform(-1, 1, (2000, 1)), rng.uniform(0.5, 2, 2000)
     if name == "one is heavy":
         weight[0] = 1e12
@@ -139,7 +134,7 @@ def test_any_scores(p, log_bandwidth, seed):
 def test_few_pairs_take_the_exact_path_with_the_same_answer(monkeypatch):
     """Rows may miss one by rounding."""
     rng = np.random.default_rng(0)
-    forecast, weight = pairs(scores("extreme", 200, rng)), rng.uniform(0.1, 5, 200)
+    forecast, weight = pairs(extreme(200, rng)), rng.uniform(0.1, 5, 200)
     target = np.eye(2)[rng.integers(2, size=200)]
 
     def both():
@@ -176,22 +171,12 @@ def test_parts_of_the_plan():
         assert make_plan(bandwidth) is make_plan(bandwidth)
 
 
-def test_a_million_forecasts_end_to_end():
-    """Binary, through the public function; the memory is measured in doc/benchmarks."""
-    rng = np.random.default_rng(0)
-    p = rng.beta(0.5, 0.5, 1_000_000)
-    y = rng.random(len(p)) < p
-    smoother = DirichletKernel(1e-3, refinement="loss")
-    error = proper_calibration_error(y, p, smoother=smoother, method="cross")
-    assert abs(error) < 2e-5
-
-
 @pytest.mark.parametrize("name", ["confident", "u-shaped"])
 @pytest.mark.parametrize("bandwidth", [1e-2, 1e-3, 1e-4])
 def test_averages_of_labels_are_probabilities_with_a_finite_log_loss(name, bandwidth):
     """To relative precision at the own label, which a kernel far away from its class needs."""
     rng = np.random.default_rng(0)
-    forecast = pairs(scores(name, 20_000, rng))
+    forecast = pairs(SCORES[name](20_000, rng))
     label = (rng.random(20_000) < forecast[:, 1]).astype(int)
     averages = beta_average(
         forecast, forecast, np.ones(20_000), np.eye(2)[label], bandwidth, leave_out=True

@@ -161,16 +161,6 @@ def test_few_sources_points_and_values(drop):
     assert_allclose(nothing, canonical_average(forecast, forecast, weight, target, 0.1)[1])
 
 
-def test_weights(drop):
-    """Their scale has no effect on averages."""
-    forecast, target, weight = make("dirichlet", 60, 3)
-    averages, log_mass = canonical_average(forecast, forecast, weight, target, 0.02)
-    for factor in (1e-200, 1e200):
-        scaled = canonical_average(forecast, forecast, factor * weight, target, 0.02)
-        assert_allclose(scaled[0], averages, rtol=1e-11)
-        assert_allclose(scaled[1], log_mass + np.log(factor), rtol=1e-12)
-
-
 @pytest.mark.parametrize("one_hot", [True, False])
 def test_threads_do_not_change_a_bit(one_hot, drop, monkeypatch):
     monkeypatch.setattr(canonical, "_TASK", 64)

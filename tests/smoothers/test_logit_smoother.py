@@ -7,9 +7,7 @@ from sklearn.model_selection import KFold
 
 from skcalib import proper_calibration_error
 from skcalib.links.averaging import ModelAverage
-from skcalib.recalibration import TemperatureScaling
-from skcalib.scores import Brier
-from skcalib.smoothers import CrossFitted, LogitSmoother
+from skcalib.smoothers import LogitSmoother
 
 FEW = "399 samples of 20 classes are fewer than 20 per class: .* notion='top_label'"
 
@@ -29,35 +27,6 @@ def test_held_out_rows_are_the_averaged_maps_of_the_other_folds(n_classes):
     np.testing.assert_allclose(fitted.smooth(), expected, rtol=1e-9, atol=1e-12)
     whole = ModelAverage().fit(forecast, target, weight).map
     np.testing.assert_allclose(fitted.predict(forecast[:9]), whole(forecast[:9]), rtol=1e-9)
-
-
-@pytest.mark.parametrize(("n_classes", "method"), [(2, "risk"), (4, "cross")])
-def test_a_wave_that_no_temperature_finds(n_classes, method):
-    """One temperature sees less than a sixth of the error, this one all but a fifth."""
-    y, forecast, posterior = world("curve", 8000, n_classes, seed=0)
-    truth = Brier().divergence(posterior, forecast).mean()
-    plain, error = (
-        proper_calibration_error(y, forecast, smoother=smoother, method=method)
-        for smoother in (CrossFitted(TemperatureScaling()), LogitSmoother())
-    )
-    assert plain < 0.15 * truth
-    assert abs(error - truth) < 0.2 * truth
-
-
-@pytest.mark.parametrize("n_classes", [2, 5])
-def test_calibrated_forecasts_are_hardly_changed(n_classes):
-    """Over 12 data sets of 400 samples: the squared change is that of about one parameter.
-
-    A fit of all directions would change the forecasts as a dozen would.
-    """
-    changes, noise = [], []
-    for seed in range(12):
-        y, forecast, _ = world("calibrated", 400, n_classes, seed)
-        smoothed = LogitSmoother().fit(forecast, np.eye(n_classes)[y]).smooth_held_out()
-        changes.append(np.mean(np.sum((smoothed - forecast) ** 2, axis=1)))
-        noise.append(np.mean(np.sum(forecast * (1 - forecast), axis=1)) / 320)
-    assert np.mean(changes) < 1.5 * np.mean(noise)
-    assert np.median(changes) < 0.5 * np.mean(noise)
 
 
 def test_few_samples_of_many_classes_are_warned_of():

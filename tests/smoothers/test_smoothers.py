@@ -14,6 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
 from skcalib import smoothers
+from skcalib.datasets import make_widmann
 from skcalib.smoothers import (
     CrossFitted,
     DirichletKernel,
@@ -30,13 +31,8 @@ from skcalib.smoothers import (
 from skcalib.testing import check_smoother
 
 PARTITIONS = [*map(UniformBins, ("auto", 3, 1)), *map(QuantileBins, ("auto", 4)), LevelSets()]
-LEAVE_ONE_OUT = [
-    DirichletKernel(),
-    DirichletKernel(0.05),
-    DirichletKernel(1e-4, refinement="loss"),
-    NearestNeighborsSmoother(),
-    NearestNeighborsSmoother(3),
-]
+LEAVE_ONE_OUT = [DirichletKernel(), DirichletKernel(0.05), DirichletKernel(1e-4, refinement="loss")]
+LEAVE_ONE_OUT += [NearestNeighborsSmoother(), NearestNeighborsSmoother(3)]
 CROSS_FITTED = [
     DirichletKernel("risk", refinement="loss"),  # by folds, the own label chooses no bandwidth
     LogitSmoother(cv=3),
@@ -110,19 +106,6 @@ def test_bins_by_rule_and_by_edges():
     np.testing.assert_array_equal(cells.edges_, edges[1:-1])
 
 
-@pytest.mark.parametrize("n_bins", [1, 2, 3, 7, 20, 50])
-def test_quantile_bins_are_cut_at_order_statistics(n_bins):
-    """u_b = p_(floor(n b / B)); bins are right-closed (F24)."""
-    p = np.random.default_rng(0).permutation(np.linspace(0.01, 0.99, 20))
-    smoother = QuantileBins(n_bins).fit(pairs(p), pairs(p))
-    rank = np.argsort(np.argsort(p)) + 1  # 1 to n
-    edges = {20 * b // n_bins for b in range(1, n_bins)} - {0}
-    expected = np.array([sum(r > edge for edge in edges) for r in rank])
-    np.testing.assert_array_equal(smoother.cells_, expected)
-    if 20 % n_bins == 0:
-        assert set(np.bincount(smoother.cells_)) == {20 // n_bins}
-
-
 def test_new_forecasts_go_to_the_nearest_occupied_cell():
     fitted = UniformBins(10).fit(pairs([0.05, 0.06, 0.95]), pairs([0.0, 1, 1]))
     found = fitted.predict(pairs([0.3, 0.7, 0.0, 1.0]))[:, 1]
@@ -182,17 +165,6 @@ def test_isotonic_is_that_of_scikit_learn(binary):
 
 
 # --- the Dirichlet kernel -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("bandwidth", [1e-5, 0.01, 1.0])
-def test_kernel_at_exact_zeros_and_ones(bandwidth):
-    """Finite everywhere; samples at a corner are averaged with their mates there."""
-    p = np.array([0.0, 0, 0, 0.5, 1, 1, 1])
-    fitted = DirichletKernel(bandwidth).fit(pairs(p), pairs(np.array([0.0, 0, 1, 1, 1, 1, 0])))
-    rows = fitted.smooth()
-    assert np.isfinite(rows).all() and np.isfinite(fitted.log_likelihood())
-    np.testing.assert_allclose(rows[:3, 1], [0.5, 0.5, 0], atol=1e-12)
-    np.testing.assert_allclose(rows[4:, 1], [0.5, 0.5, 1], atol=1e-12)
 
 
 #: Scores without ties, with ties, with distances that are equal up to rounding, at the ends.
@@ -383,6 +355,23 @@ def test_median_cells_cut_the_largest_variance_at_its_median():
     for min_samples, expected in ((3, 1), (2, 2), (1, 5)):
         found = MedianCells(min_samples=min_samples).fit(forecast, forecast)
         assert found.n_cells_ == expected
+
+
+@pytest.mark.parametrize("min_samples", [10, 100])
+def test_median_cells_are_those_of_the_recursion_of_w19(min_samples):
+    forecast = make_widmann(3000, model="M2", random_state=0).y_proba
+    found = MedianCells(min_samples=min_samples).fit(forecast, forecast)
+    n_cells, todo = 0, [np.arange(3000)]
+    while todo:
+        rows = todo.pop()
+        column = forecast[rows, forecast[rows].var(axis=0).argmax()]
+        below = column < np.median(column)
+        if min(below.sum(), (~below).sum()) >= min_samples:
+            todo += [rows[below], rows[~below]]
+        else:
+            assert len(set(found.cells_[rows])) == 1
+            n_cells += 1
+    assert found.n_cells_ == n_cells
 
 
 @pytest.mark.parametrize(("min_samples", "n_classes"), [(1, 2), (7, 3), (10, 10), (100, 3)])
