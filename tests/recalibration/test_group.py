@@ -323,3 +323,18 @@ def test_a_frozen_classifier_and_pipelines(blind):
     hidden = make_pipeline(s.TemperatureScaling(), s.GroupRecalibrator())
     with pytest.raises(ValueError, match="Pipeline of recalibrators has a GroupRecalibrator, but"):
         s.RecalibratedClassifierCV(LogisticRegression(), hidden).fit(X, y)
+
+
+@pytest.mark.slow
+def test_the_gain_is_that_of_new_samples():
+    """Mean of held-out gains against that on new samples; four standard errors."""
+    differences, errors = [], []
+    for seed in range(4):
+        _, fitted, _ = remaining(2000, "step", seed, loss="brier")
+        new = make_grouping_problem(20_000, link="step", random_state=seed + 50)
+        after = fitted.predict_proba(new.y_proba, features=new.X)
+        found = s.calibration_improvement(new.y, new.y_proba, after, injective=True)
+        differences.append(fitted.gain_.estimate - found.estimate)
+        errors.append(np.hypot(fitted.gain_.standard_error, found.standard_error))
+    error = np.sqrt(np.sum(np.square(errors))) / 4
+    assert -4 * error - 0.003 < np.mean(differences) < 4 * error  # folds learn from 4 of 5
