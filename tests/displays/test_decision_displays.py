@@ -279,25 +279,6 @@ def test_the_limits_of_the_axes():
 
 
 @pytest.mark.parametrize("draw", BOTH)
-def test_options_of_plot(draw):
-    y, p, _ = tied()
-    bare = draw(y, p, band=False, ref_line=False, legend=False)
-    assert bare.band_ is None and bare.ax_.get_legend() is None and len(bare.ax_.lines) == 1
-    styled = draw(
-        y, p, color="black", lw=3, band_kwargs={"alpha": 0.5}, ref_line_kwargs={"ls": "-."},
-        curve_kwargs={"ls": ":"},
-    )  # fmt: skip
-    assert styled.line_.get_color() == "black" and styled.line_.get_linewidth() == 3
-    assert styled.line_.get_linestyle() == ":" and styled.band_.get_alpha() == 0.5
-    assert styled.band_.get_facecolor()[0][:3].tolist() == [0, 0, 0]
-    reference = styled.ref_line_ if draw is murphy else styled.treat_all_
-    assert reference.get_linestyle() == "-."
-    assert styled.plot(name="renamed").line_.get_label().startswith("renamed")
-    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
-        draw(y, p, colour="red")
-
-
-@pytest.mark.parametrize("draw", BOTH)
 @pytest.mark.parametrize("size", [(12.8, 8), (3.9, 3.6)])
 def test_nothing_is_cut_off(draw, size):
     y, p, q = forecasts(400)

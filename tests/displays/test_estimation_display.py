@@ -2,7 +2,6 @@
 
 from functools import partial
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from grids import rotated
@@ -176,18 +175,6 @@ def test_artists(world):
     assert second.ax_ is first.ax_ and second.line_.get_color() != first.line_.get_color()
     texts = [text.get_text() for text in first.ax_.get_legend().get_texts()]
     assert texts[:2] == ["confident: ECE", "true: ECE"]
-
-
-def test_what_is_switched_off_is_not_drawn(world):
-    ax = plt.figure().add_subplot()
-    display = draw(
-        world.y, world.y_proba, errors="ece", n_repeats=2, ax=ax, band=False, prediction=False,
-        floor=False, legend=False, curve_kwargs={"lw": 5, "c": "black"},
-    )  # fmt: skip
-    assert display.ax_ is ax and len(ax.lines) == 1 and ax.get_legend() is None
-    assert display.line_.get_linewidth() == 5 and display.line_.get_color() == "black"
-    assert display.band_ is display.prediction_ is display.floor_ is display.truth_ is None
-    assert display.plot() is display and display.band_ is not None and display.ax_ is not ax
 
 
 def test_few_samples_missing_classes_and_errors_of_every_form(world):

@@ -201,24 +201,6 @@ def test_attributes_labels_legend_and_histogram(diagrams):
     assert display.ax_hist_.get_xlim() == ax.get_xlim()
 
 
-def test_parts_can_be_left_out_and_styled(diagrams):
-    plain = picture(diagrams, ref_line=False, histogram=False, legend=False)
-    assert plain.ref_line_ is plain.ax_hist_ is plain.ax_.get_legend() is None
-    styled = plain.plot(
-        name="again",
-        curve_kwargs={"c": "red", "lw": 3},
-        scatter_kwargs={"c": "green", "edgecolor": "k"},
-        interval_kwargs={"lw": 4, "colors": "blue"},
-        hist_kwargs={"color": "pink"},
-        ref_line_kwargs={"ls": "--"},
-    )
-    assert styled.line_.get_color() == "red" and styled.line_.get_linewidth() == 3
-    assert to_hex(styled.scatter_.get_facecolors()[0]) == "#008000"
-    assert styled.interval_.get_linewidths()[0] == 4
-    assert styled.ref_line_.get_linestyle() == "--"
-    assert styled.ax_.get_title().startswith("again\n")
-
-
 def test_rules_of_the_regions_that_add_most_are_written(diagrams):
     display, (diagram,) = picture(diagrams, n_rules=2), diagrams
     told = np.flatnonzero(diagram.side != HELD)

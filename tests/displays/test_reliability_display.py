@@ -35,13 +35,18 @@ from skcalib.smoothers import (
 )
 
 STRATEGIES = ("isotonic", "quantile", "uniform", "kernel", "smooth")
+SMOOTHERS = (LevelSets(), NearestNeighborsSmoother(), UniformBins(3))
 draw = ReliabilityDisplay.from_predictions
+
+
+def data_of(n_samples):
+    data = make_tempered_simplex(n_samples, 2, random_state=0)
+    return data.y, data.y_proba[:, 1].round(2)  # rounded: there are ties
 
 
 @pytest.fixture
 def binary():
-    data = make_tempered_simplex(400, 2, random_state=0)
-    return data.y, data.y_proba[:, 1].round(2)  # rounded: there are ties
+    return data_of(400)
 
 
 def test_isotonic_and_kernel_curves_are_those_of_the_smoother(binary):
@@ -57,14 +62,6 @@ def test_isotonic_and_kernel_curves_are_those_of_the_smoother(binary):
     kernel = DirichletKernel(0.02).fit(pairs(p), pairs(y.astype(float)))
     assert_allclose(curve.prob_true, kernel.predict(pairs(curve.prob_pred))[:, 1])
     assert curve.prob_pred[0] == p.min() and curve.prob_pred[-1] == p.max()
-
-
-@pytest.mark.parametrize("smoother", [LevelSets(), NearestNeighborsSmoother(), UniformBins(3)])
-@pytest.mark.parametrize("band", ["consistency", "confidence"])
-def test_a_smoother_is_a_strategy(binary, smoother, band):
-    curve = draw(*binary, strategy=smoother, band=band).curves[0]
-    assert np.all(np.diff(curve.prob_pred) > 0)
-    assert np.all((curve.low >= 0) & (curve.low <= curve.high) & (curve.high <= 1))
 
 
 def inside_at_five_points(smoother, n_samples, n_sets, world, band):
@@ -202,14 +199,9 @@ def test_attributes_labels_and_histogram(binary):
     assert display.ax_hist_.get_xlim() == ax.get_xlim()
 
 
-def test_parts_and_styles(binary):
-    """The simple style draws what scikit-learn draws."""
+def test_the_simple_style(binary):
+    """It draws what scikit-learn draws."""
     y, p = binary
-    plain = draw(y, p, band=None, ref_line=False, histogram=False, legend=False)
-    assert plain.band_ is plain.ref_line_ is plain.ax_hist_ is plain.ax_.get_legend() is None
-    styled = plain.plot(name="again", curve_kwargs={"c": "red", "lw": 3})
-    assert styled.line_.get_color() == "red" and styled.line_.get_linewidth() == 3
-    assert styled.line_.get_label().startswith("again\n")
     display = draw(y, p**3, style="simple", name="Model")
     expected = CalibrationDisplay.from_predictions(y, p**3).line_
     assert_allclose(display.line_.get_xydata(), expected.get_xydata())
@@ -283,11 +275,13 @@ HARD = {
     "certain": dict(y_true=[0, 1, 1], y_proba=[0.0, 1.0, 0.0]),
     "constant": dict(y_true=["x"] * 4, y_proba=[[0.3, 0.7]] * 4, labels=["x", "y"]),
     "ties": dict(y_true=[1, 1, 0, 1], y_proba=[0.2, 0.2, 0.4, 0.4], sample_weight=[1, 2, 3, 0]),
+    "many": dict(zip(("y_true", "y_proba"), data_of(400), strict=True)),
 }
 
 
 @pytest.mark.parametrize(
-    ("case", "strategy", "band"), covering(HARD, STRATEGIES, ["consistency", "confidence"])
+    ("case", "strategy", "band"),
+    covering(HARD, [*STRATEGIES, *SMOOTHERS], ["consistency", "confidence"]),
 )
 def test_hard_input_gives_a_picture(case, strategy, band):
     if case == "one sample" and strategy == "kernel":
@@ -299,7 +293,7 @@ def test_hard_input_gives_a_picture(case, strategy, band):
     curve = display.curves[0]
     for values in (curve.prob_pred, curve.prob_true, curve.low, curve.high):
         assert np.all((values >= 0) & (values <= 1))
-    assert np.all(curve.low <= curve.high)
+    assert np.all(np.diff(curve.prob_pred) > 0) and np.all(curve.low <= curve.high)
     assert (curve.error is None) == (case == "one sample")
 
 
