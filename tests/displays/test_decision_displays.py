@@ -171,16 +171,6 @@ def test_a_sketch_has_the_curves_of_tied_samples(draw, weighted):
     assert display.line_.get_label() == expected.line_.get_label()
 
 
-def test_a_sketch_of_classes_has_a_panel_for_each():
-    rng = np.random.default_rng(0)
-    sketch = s.ForecastSketch([0, 1, 2], notion="classwise")
-    sketch.fit(rng.integers(3, size=200), rng.dirichlet(np.ones(3), 200))
-    for draw in (s.MurphyDisplay, s.DecisionCurveDisplay, s.ReliabilityDisplay):
-        display = draw.from_sketch(sketch)
-        assert len(display.ax_) == 3
-        assert [curve.event for curve in display.curves] == ["class 0", "class 1", "class 2"]
-
-
 @pytest.mark.parametrize("draw", BOTH)
 def test_events_of_several_classes(draw):
     rng = np.random.default_rng(0)

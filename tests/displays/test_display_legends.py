@@ -296,3 +296,45 @@ def test_overlaid_curves_differ_without_colour_and_folds_do_not(folds):
     results, X, y = folds
     display = s.ReliabilityDisplay.from_cv_results(results, X, y, legend=False)
     assert len({(line.get_color(), line.get_linestyle()) for line in display.line_}) == 1
+
+
+#: Displays that have a panel for each class, and what they are made of beside the forecasts.
+PANELS = {
+    "ReliabilityDisplay": {"strategy": "quantile"},
+    "GroupingDisplay": {"regions": np.arange(300) % 2},
+    "MurphyDisplay": {},
+    "DecisionCurveDisplay": {"thresholds": [0.2, 0.4]},
+    "GroupCalibrationDisplay": {"by": np.arange(300) % 3},
+}
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_a_panel_for_each_class(name):
+    """Each is that of the class against the rest; also from a sketch."""
+    data = make_tempered_simplex(300, 3, random_state=0)
+    labels = np.array(["cat", "dog", "eel"])[data.y]
+    cls, options = getattr(s, name), PANELS[name]
+    several = cls.from_predictions(labels, data.y_proba, notion="classwise", **options)
+    for ax, label in zip(several.ax_, ["cat", "dog", "eel"], strict=True):
+        assert label in (ax.get_xlabel().split()[-1], ax.get_title().split(" ")[-1])
+    one = cls.from_predictions((data.y == 1).astype(int), data.y_proba[:, 1], **options)
+    lines = several.ax_[1].lines, one.ax_.lines
+    if name == "GroupCalibrationDisplay":  # intervals are those of all classes at once
+        lines = [several.differences_[1].lines[:1], one.differences_.lines[:1]]
+    for line, expected in zip(*lines, strict=True):
+        np.testing.assert_allclose(line.get_xydata(), expected.get_xydata(), atol=1e-12)
+    assert len(several.figure_.legends) == 1  # of what all panels share
+    given = plt.subplots(1, 3)[1]
+    assert several.plot(ax=given).ax_ == list(given) and not given[0].figure.legends
+    assert given[0].get_legend() is not None
+    if name in (
+        "GroupingDisplay",
+        "GroupCalibrationDisplay",
+    ):  # panels have no numbers of their own
+        assert given[1].get_legend() is given[2].get_legend() is None
+    with pytest.raises(ValueError, match="ax must be an array of 3 Axes"):
+        several.plot(ax=given[0])
+    if hasattr(cls, "from_sketch"):
+        sketch = s.ForecastSketch(list(range(3)), notion="classwise")
+        sketch.partial_fit(data.y, data.y_proba, by=options.get("by"))
+        assert len(cls.from_sketch(sketch).ax_) == 3

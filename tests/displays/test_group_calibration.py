@@ -1,12 +1,9 @@
 """`GroupCalibrationDisplay`: what is drawn, of which groups, and where."""
 
-import matplotlib.pyplot as plt
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 from skcalib import ForecastSketch, GroupCalibrationDisplay, calibration_by_group
-from skcalib.datasets import make_tempered_simplex
 
 draw = GroupCalibrationDisplay.from_predictions
 
@@ -68,17 +65,6 @@ def test_shrunken_differences_and_parts_left_out():
     assert_allclose(display.shrunk_.get_xdata(), [one.shrunk for one in display.groups_])
     assert display.equal_scores_ is None and display.ax_.get_legend() is None
     assert display.ax_.get_xlabel() == "Observed frequency - mean prediction"
-
-
-def test_a_panel_for_each_class():
-    data = make_tempered_simplex(600, 3, random_state=0)
-    group = np.arange(600) % 2
-    display = draw(data.y, data.y_proba, group, notion="classwise")
-    assert [ax.get_title() for ax in display.ax_] == ["class 0", "class 1", "class 2"]
-    lows = [one.difference.low for one in display.groups_]
-    assert len(lows) == 6 and all(min(lows) > ax.get_xlim()[0] for ax in display.ax_)
-    with pytest.raises(ValueError, match="ax must be an array of 3 Axes"):
-        draw(data.y, data.y_proba, group, notion="classwise", ax=plt.subplots()[1])
 
 
 def test_other_constructors_and_names():

@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -245,21 +244,6 @@ def test_many_regions_weights_and_small_samples(problem):
     for regions in ({"X": X[:240]}, {"regions": np.arange(240) % 4}):  # level sets are large enough
         diagram = draw(y[:240], score[:240], **regions).diagrams[0]
         assert len(diagram.prob_pred) <= 5 and np.median(diagram.n_samples) >= 10
-
-
-def test_classwise_draws_a_panel_for_each_class():
-    data = make_tempered_simplex(600, 3, random_state=0)
-    region = np.random.default_rng(0).standard_normal(600) > 0
-    y = np.array(["cat", "dog", "eel"])[data.y]
-    several = draw(y, data.y_proba, regions=region, notion="classwise", n_rules=1)
-    assert [ax.get_xlabel().split()[-1] for ax in several.ax_] == ["cat", "dog", "eel"]
-    one = draw((data.y == 1).astype(int), data.y_proba[:, 1], regions=region)
-    assert_allclose(several.scatter_[1].get_offsets(), one.scatter_.get_offsets())
-    assert len(several.line_) == len(several.interval_) == len(several.ax_hist_) == 3
-    assert len(several.figure_.legends) == 1
-    given = plt.subplots(1, 3)[1]
-    assert several.plot(ax=given).ax_ == list(given)
-    assert [ax.get_legend() is None for ax in given] == [False, True, True]
 
 
 def test_from_grouping_estimator_draws_what_it_has(problem, fitted):

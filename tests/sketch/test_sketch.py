@@ -165,20 +165,6 @@ def test_groups_are_sketches_and_add_up():
 # --- Functions of a sketch ------------------------------------------------------------------------
 
 
-CASES = {"binary": (2, "canonical"), "top label": (4, "top_label"), "classwise": (3, "classwise")}
-
-
-def test_whole_cells_are_exact():
-    """Edges of bins are edges of no cell, but scores are far from them."""
-    rng = np.random.default_rng(0)
-    score = rng.choice(np.arange(1, 40) / 40, 5000)
-    y = rng.random(5000) < score
-    sketch = s.ForecastSketch([False, True]).fit(y, score)
-    (found,), (expected,) = (s.reliability_bins(*one, n_bins=7) for one in ((sketch,), (y, score)))
-    for name in ("mass", "mean_score", "mean_label", "gap_variance"):
-        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=1e-11)
-
-
 @pytest.mark.parametrize(
     ("n_bins", "n_samples"),
     [*rotated([2, 3, 5, 10, 15, 20], [7, 1000], 1), (3, 200_000), (10, 200_000)],
@@ -312,19 +298,3 @@ def test_memory_does_not_grow_with_the_samples():
     tracemalloc.stop()
     assert peak < 60e6
     assert len(sketch.to_bytes()) < 12e6
-
-
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("weighted", [False, True])
-def test_corp_of_a_sketch(case, weighted):
-    n_classes, notion = CASES[case]
-    y, proba, weight = sample(3000, n_classes, weighted=weighted)
-    sketch = s.ForecastSketch(range(n_classes), notion=notion).fit(y, proba, weight)
-    for loss, bound in (("brier", 1e-6), ("spherical", 1e-5)):
-        found = s.corp_decomposition(sketch, loss=loss)
-        expected = s.corp_decomposition(y, proba, loss=loss, notion=notion, sample_weight=weight)
-        for name in ("score", "uncertainty"):
-            assert getattr(found, name) == pytest.approx(getattr(expected, name), abs=bound)
-        for name in ("miscalibration", "discrimination"):  # the curve has no steps inside a cell
-            assert -1e-4 < getattr(found, name) - getattr(expected, name) < bound
-        assert [c.event for c in found.curves] == [c.event for c in expected.curves]

@@ -113,6 +113,8 @@ WITHOUT_LEVERAGE = {
     "mean distance": (s.integrated_calibration_index, {}),
     "quantile of distances": (s.integrated_calibration_index, {"quantile": 0.9}),
     "confidence band": (s.corp_bands, {"band": "confidence"}),
+    "isotonic": (s.corp_decomposition, {}),
+    "isotonic, spherical": (s.corp_decomposition, {"loss": "spherical"}),
 }
 OF_EVENTS = {**TIED, **WITHOUT_LEVERAGE}
 ALONE = [name for name in TIED if "decomposition" in name]  # for one event
@@ -576,3 +578,8 @@ def test_the_order_of_samples_in_a_cell_is_lost():
     assert abs(s.kde_calibration_error(y, p) - s.kde_calibration_error(sketch)) < 0.002
     one, two = (s.corp_decomposition(*given).miscalibration for given in ((y, p), (sketch,)))
     assert abs(one - two) < 0.003
+    y, p = continuous(3000)
+    one, two = s.corp_decomposition(y, p), s.corp_decomposition(sketch_of("binary", y, p))
+    assert one.score == pytest.approx(two.score, abs=1e-6)
+    for name in ("miscalibration", "discrimination"):  # the curve has no steps inside a cell
+        assert -1e-6 < getattr(one, name) - getattr(two, name) < 1e-4
