@@ -1,7 +1,7 @@
 """Alarms at changes, the mean run length without one, and what an alarm reports."""
 
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
@@ -273,11 +273,8 @@ def test_threads_may_share_a_stream(kind):
 
     y, p = changing(60, 0, np.random.default_rng(0))
     shared, single = kind([0, 1], features=features), kind([0, 1], features=features)
-    threads = [threading.Thread(target=shared.partial_fit, args=(y, p)) for _ in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: shared.partial_fit(y, p), range(4)))
     assert max(most) == 1 and shared.n_samples_seen_ == 240
     for _ in range(4):
         single.partial_fit(y, p)
@@ -286,18 +283,16 @@ def test_threads_may_share_a_stream(kind):
 
 @pytest.mark.parametrize("kind", [SequentialCalibrationTest, CalibrationMonitor])
 def test_pandas_objects_with_different_indices(kind):
-    y = pd.Series([0, 1, 1, 0], index=[3, 1, 2, 0])
-    p = pd.Series([0.2, 0.6, 0.7, 0.4])
-    stream = kind([0, 1])
-    with pytest.raises(ValueError, match="y_true and y_proba have different indices"):
-        stream.partial_fit(y, p)
-    with pytest.raises(ValueError, match="y_true and sample_weight have different indices"):
-        stream.partial_fit(y, p.set_axis(y.index), pd.Series(np.ones(4)))
+    y, stream = pd.Series([0, 1, 1, 0], index=[3, 1, 2, 0]), kind([0, 1])
+    p, other = pd.Series([0.2, 0.6, 0.7, 0.4], index=y.index), pd.Series([0.2, 0.6, 0.7, 0.4])
+    given = {"y_proba": (other,), "sample_weight": (p, other)}
+    for name, rest in given.items():
+        with pytest.raises(ValueError, match=f"y_true and {name} have different indices"):
+            stream.partial_fit(y, *rest)
     if kind is CalibrationMonitor:
         with pytest.raises(ValueError, match="y_true and by have different indices"):
-            stream.partial_fit(y, p.set_axis(y.index), by=pd.Series(list("abab")))
-    assert not hasattr(stream, "classes_")
-    assert stream.partial_fit(y, p.set_axis(y.index)).n_samples_seen_ == 4
+            stream.partial_fit(y, p, by=other)
+    assert not hasattr(stream, "classes_") and stream.partial_fit(y, p).n_samples_seen_ == 4
 
 
 def run_lengths(n, alpha, seed):

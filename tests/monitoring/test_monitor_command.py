@@ -1,8 +1,8 @@
 """The command line: one line, an exit status, and a state that is whole at any time."""
 
 import os
-import threading
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -203,11 +203,8 @@ def test_twenty_writers_at_once(here):
         options = SimpleNamespace(file=here / f"{number}.csv", state=here / "s", **given)
         status.append(run_monitor(options, said.append))
 
-    writers = [threading.Thread(target=add, args=(number,)) for number in range(20)]
-    for one in writers:
-        one.start()
-    for one in writers:
-        one.join()
+    with ThreadPoolExecutor(20) as writers:
+        list(writers.map(add, range(20)))
     monitor = monitor_of(here / "s")
     assert status == [0] * 20 and len(said) == 20
     assert monitor.n_samples_seen_ == 40 and len(monitor.sources_) == 20

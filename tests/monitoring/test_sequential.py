@@ -230,45 +230,32 @@ def test_the_expectation_over_all_labels_is_one(notion):
 # --- Studies --------------------------------------------------------------------------------------
 
 
-def rejections(n_streams, n, kind, *, seed=0):
-    tests = []
-    for k in range(n_streams):
-        rng = np.random.default_rng([seed, k])
-        tests.append(SequentialCalibrationTest().partial_fit(*binary(n, kind, rng)))
-    return tests
+def streams(n_streams, n, kind, seed):
+    """Tests of so many streams."""
+    draws = (binary(n, kind, np.random.default_rng([seed, k])) for k in range(n_streams))
+    return [SequentialCalibrationTest().partial_fit(*one) for one in draws]
 
 
 def test_false_alarms_of_short_streams():
     """120 streams of 1,000: at most alpha + 3 standard errors at any time."""
-    found = np.mean([one.rejected_ for one in rejections(120, 1000, "calibrated")])
+    found = np.mean([one.rejected_ for one in streams(120, 1000, "calibrated", 0)])
     assert found <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 120)
 
 
+STREAMS = dict(binary=500, adversarial=200, kernel=200, top_label=120, classwise=70, canonical=70)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("notion", "n_streams"),
-    [
-        ("binary", 500),
-        ("adversarial", 200),
-        ("kernel", 200),
-        ("top_label", 120),
-        ("classwise", 70),
-        ("canonical", 70),
-    ],
-)
+@pytest.mark.parametrize(("notion", "n_streams"), STREAMS.items())
 def test_false_alarms_over_all_times(notion, n_streams):
     """Streams of 5,000: at most alpha + 2 standard errors; also true of 500 streams of each."""
     rejected = []
     for k in range(n_streams):
         rng = np.random.default_rng([7, k])
-        parameters = {}
+        parameters = {"features": LaplacianKernel(0.3)} if notion == "kernel" else {}
         if notion in NOTIONS:
-            y, p = several(5000, rng)
-            parameters = {"notion": notion}
-        else:
-            y, p = binary(5000, "calibrated", rng)
-        if notion == "kernel":
-            parameters = {"features": LaplacianKernel(0.3)}
+            parameters["notion"] = notion
+        y, p = several(5000, rng) if notion in NOTIONS else binary(5000, "calibrated", rng)
         if notion == "adversarial":  # the next forecast follows the last residual
             p = np.empty(5000)
             y, last = np.empty(5000, dtype=int), 0.5
@@ -287,5 +274,5 @@ def test_false_alarms_over_all_times(notion, n_streams):
 @pytest.mark.parametrize(("kind", "most"), [("slope", 892), ("shift", 975), ("wave", 2000)])
 def test_delays(kind, most):
     """Median number of samples to a rejection, of 100 streams."""
-    at = [one.rejected_at_ or np.inf for one in rejections(100, 4000, kind, seed=1)]
+    at = [one.rejected_at_ or np.inf for one in streams(100, 4000, kind, 1)]
     assert np.median(at) <= most

@@ -162,9 +162,6 @@ def test_groups_are_sketches_and_add_up():
         sketch.group("west")
 
 
-# --- Functions of a sketch ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("n_bins", "n_samples"),
     [*rotated([2, 3, 5, 10, 15, 20], [7, 1000], 1), (3, 200_000), (10, 200_000)],

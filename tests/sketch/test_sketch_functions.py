@@ -180,9 +180,6 @@ def test_many_times_the_samples_are_that_many_samples():
         agree(function(many), function(y[times], score[times]), 1e-8)
 
 
-# --- Random draws: the same law -------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", ["none", "equal"])
 def test_consistency_bands_have_the_same_law(kind):
     """Ends of 1,999 draws: their Monte Carlo error is about .03 of the width of the band."""
@@ -215,8 +212,6 @@ def test_corp_tests_have_the_same_law(case, loss):
     assert abs(found.pvalue - expected.pvalue) < 4 * error
     assert found.estimate == pytest.approx(expected.estimate, abs=0.05 * found.statistic)
 
-
-# --- Scores without ties --------------------------------------------------------------------------
 
 #: Metric -> largest difference of estimates and limits, in standard errors.
 CONTINUOUS = {
@@ -254,9 +249,6 @@ def test_intervals_of_scores_without_ties(case, metric, n_samples, kind):
     assert found.method == expected.method and found.valid == expected.valid
     if metric == "upper_bound":
         assert found.estimate == pytest.approx(expected.estimate, rel=1e-12)
-
-
-# --- Statistics over many samples -----------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -416,9 +408,6 @@ def test_draws_of_difficult_input(case, loss):
     np.testing.assert_allclose(found.recalibrated, expected.recalibrated, atol=1e-12)
     for band in (found, expected):
         assert ((band.low >= 0) & (band.low <= band.high) & (band.high <= 1)).all()
-
-
-# --- Exact mean losses ----------------------------------------------------------------------------
 
 
 def extreme(n_samples=5000, seed=0):
