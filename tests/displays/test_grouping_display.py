@@ -135,28 +135,27 @@ def test_colours_markers_and_numbers_agree(diagrams):
 def test_a_bound_that_is_not_above_zero_is_none_detected():
     data = make_grouping_problem(500, heterogeneity=0.0, random_state=0)
     display = draw(data.y, data.y_proba, data.X)
-    bound = display.diagrams[0].grouping_loss
-    assert bound.estimate <= 0
-    lines = display.ax_.get_title().split("\n")
-    assert lines[0] == "Grouping loss: none detected"
-    some = replace(display.diagrams[0], grouping_loss=MeanInterval(0.002, -0.001, 0.005, 0.0015))
-    assert "Grouping loss ≥ 0.002 [0.000, 0.005]" in title(some, None, "Brier score")
-    some = replace(display.diagrams[0], calibration_error=-0.0004)
-    assert "Calibration error: none detected (Brier score)" in title(some, None, "Brier score")
+    (one,) = display.diagrams
+    assert one.grouping_loss.estimate <= 0
+    assert display.ax_.get_title().startswith("Grouping loss: none detected\n")
+    for change, words in (
+        ({"grouping_loss": MeanInterval(0.002, -0.001, 0.005, 0.0015)}, "≥ 0.002 [0.000, 0.005]"),
+        ({"calibration_error": -0.0004}, "Calibration error: none detected (Brier score)"),
+    ):
+        assert words in title(replace(one, **change), None, "Brier score")
 
 
 def test_title_has_the_numbers_of_the_estimator(problem, fitted):
     X, y, score = problem
     display = draw(y, score, X, name="Model")
-    diagram = display.diagrams[0]
-    bound, (low, high) = diagram.grouping_loss, fitted.confidence_interval_
+    (diagram,), (low, high) = display.diagrams, fitted.confidence_interval_
+    bound, error = diagram.grouping_loss, fitted.calibration_error_corrected_
     assert (bound.estimate, bound.low, bound.high) == (fitted.grouping_loss_, low, high)
-    error = fitted.calibration_error_corrected_
     assert diagram.calibration_error == error and low > 0
     said = f" {error:.3f}" if error >= 0.0005 else ": none detected"
     assert display.ax_.get_title().split("\n") == [
         "Model",
-        f"Grouping loss ≥ {fitted.grouping_loss_:.3f} [{low:.3f}, {high:.3f}]",
+        f"Grouping loss ≥ {bound.estimate:.3f} [{low:.3f}, {high:.3f}]",
         f"Calibration error{said} (Brier score)",
     ]
     assert "(log loss in nats)" in draw(y, score, X, loss="log").ax_.get_title()
@@ -222,14 +221,13 @@ def test_rules_of_the_regions_that_add_most_are_written(diagrams):
     assert display.ax_.texts[-1].get_window_extent().y0 >= 0  # the figure has room for them
 
 
-def test_the_legend_covers_nothing(diagrams):
-    for n_rules in (0, 3):
-        display = picture(diagrams, n_rules=n_rules)
-        display.figure_.canvas.draw()
-        legend, main = (a.get_window_extent() for a in (display.ax_.get_legend(), display.ax_))
-        assert legend.y1 < main.y0
-        rules = [text.get_window_extent() for text in display.ax_.texts[n_rules:]]
-        assert all(box.y1 < legend.y0 + 1 for box in rules)
+@pytest.mark.parametrize("n_rules", [0, 3])
+def test_the_legend_covers_nothing(diagrams, n_rules):
+    display = picture(diagrams, n_rules=n_rules)
+    display.figure_.canvas.draw()
+    legend, main = (a.get_window_extent() for a in (display.ax_.get_legend(), display.ax_))
+    assert legend.y1 < main.y0
+    assert all(one.get_window_extent().y1 < legend.y0 + 1 for one in display.ax_.texts[n_rules:])
 
 
 def test_many_regions_weights_and_small_samples(problem):
