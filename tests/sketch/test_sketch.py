@@ -47,25 +47,19 @@ def agree(one, two, rtol=4e-16):
     assert one.n_samples_seen_ == two.n_samples_seen_
 
 
-def cell_ends(n_cells):
-    """Ends of the cells: the p of equidistant sqrt p - sqrt(1 - p)."""
-    x = np.linspace(-1, 1, n_cells + 1)
-    return ((x + np.sqrt(2 - x * x)) / 2) ** 2
-
-
 # --- Cells ----------------------------------------------------------------------------------------
 
 
 def test_cells_increase_and_are_narrow_at_both_ends():
-    score = np.concatenate(
-        [[0.0], np.geomspace(1e-300, 0.5, 4000), 1 - np.geomspace(0.5, 1e-16, 4000)]
-    )
-    score = np.append(np.unique(score), 1.0)
+    """They end at the p of equidistant sqrt p - sqrt(1 - p)."""
+    near_one = 1 - np.geomspace(0.5, 1e-16, 4000)
+    score = np.unique(np.concatenate([[0.0, 1.0], np.geomspace(1e-300, 0.5, 4000), near_one]))
     cell = cells_of(score, N_CELLS)
     assert (np.diff(cell) >= 0).all() and cell[0] == 0 and cell[-1] == N_CELLS + 1
     inside = (score > 0) & (score < 1)
-    assert cell[inside].min() == 1 and cell[inside].max() == N_CELLS
-    ends = cell_ends(N_CELLS)
+    assert (cell[inside].min(), cell[inside].max()) == (1, N_CELLS)
+    x = np.linspace(-1, 1, N_CELLS + 1)
+    ends = ((x + np.sqrt(2 - x * x)) / 2) ** 2
     width = np.diff(ends)
     assert width.max() < 2.2e-5 and width[0] < 1.1e-9 and width[-1] < 1.1e-9
     k = cell[inside] - 1
@@ -133,20 +127,18 @@ def test_many_small_chunks_lose_nothing():
 def test_groups_are_sketches_and_add_up():
     y, proba, weight = sample(500, weighted=True)
     by = np.array(["north", "south", "east"])[np.random.default_rng(0).integers(3, size=500)]
-    sketch = s.ForecastSketch([0, 1, 2], notion="classwise")
+    new = s.ForecastSketch([0, 1, 2], notion="classwise")
+    sketch, whole = clone(new), clone(new).fit(y, proba, weight)
     for rows in (slice(0, 200), slice(200, 500)):
         sketch.partial_fit(y[rows], proba[rows], weight[rows], by=by[rows])
     assert sorted(sketch.groups_) == ["east", "north", "south"]
     for name in sketch.groups_:
         here = by == name
-        alone = s.ForecastSketch([0, 1, 2], notion="classwise")
-        alone.fit(y[here], proba[here], weight[here], by=by[here])
+        alone = clone(new).fit(y[here], proba[here], weight[here], by=by[here])
         agree(sketch.group(name), alone, rtol=1e-13)
-    whole = s.ForecastSketch([0, 1, 2], notion="classwise").fit(y, proba, weight)
     for options in (UNIFORM, {"norm": "l2", "debiased": True, **UNIFORM}):
-        assert s.calibration_error(sketch, **options) == pytest.approx(
-            s.calibration_error(whole, **options), rel=1e-12
-        )
+        found, expected = (s.calibration_error(one, **options) for one in (sketch, whole))
+        assert found == pytest.approx(expected, rel=1e-12)
     with pytest.raises(ValueError, match="'west' is not one of the groups"):
         sketch.group("west")
 
