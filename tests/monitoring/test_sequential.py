@@ -48,18 +48,18 @@ def test_without_alternatives_for_one_sample():
     assert test.pvalue_ == pytest.approx(min(1, 1 / max(expected, 1)))
 
 
-def test_a_label_of_probability_zero_is_a_proof():
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_a_label_of_probability_zero_is_a_proof(notion):
     """Certain forecasts that are right are no evidence; an infinite e-value comes back."""
-    for notion in NOTIONS:
-        test = SequentialCalibrationTest(notion=notion)
-        test.partial_fit([0, 1, 1], [[0.5, 0.5], [1, 0], [0.4, 0.6]])
-        assert (test.log_e_value_, test.pvalue_) == (np.inf, 0)
-        assert test.rejected_at_ == 2 and str(test.evidence())
+    test = SequentialCalibrationTest(notion=notion)
+    test.partial_fit([0, 1, 1], [[0.5, 0.5], [1, 0], [0.4, 0.6]])
+    assert (test.log_e_value_, test.pvalue_) == (np.inf, 0)
+    assert test.rejected_at_ == 2 and str(test.evidence())
     copy = SequentialCalibrationTest.from_bytes(test.to_bytes())
-    assert copy.log_e_value_ == np.inf and copy.rejected_at_ == 2
+    assert (copy.log_e_value_, copy.rejected_at_) == (np.inf, 2)
     copy.partial_fit([0, 1], [[0.3, 0.7], [0.4, 0.6]])
-    assert copy.log_e_value_ == np.inf and copy.n_samples_seen_ == 5
-    test = SequentialCalibrationTest().partial_fit([0, 1, 0], [0.0, 1.0, 0.0])
+    assert (copy.log_e_value_, copy.n_samples_seen_) == (np.inf, 5)
+    test = SequentialCalibrationTest(notion=notion).partial_fit([0, 1, 0], [0.0, 1.0, 0.0])
     assert test.log_e_value_ <= 0 and test.pvalue_ == 1
     assert test.evidence() is None and not test.rejected_
 
