@@ -1,10 +1,13 @@
 """Legends, labels and styles of displays: what a reader sees, measured on the drawn figure."""
 
+from inspect import signature
+
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from grids import rotated
 from matplotlib.collections import PolyCollection
+from matplotlib.colors import to_hex
 from matplotlib.path import Path
 from scipy.special import expit, logit
 from sklearn.datasets import make_classification
@@ -17,37 +20,38 @@ from skcalib.datasets import make_tempered_simplex
 draw = s.ReliabilityDisplay.from_predictions
 
 
-def world(kind, n=1500):
+def odds(p, factor):
+    """Probabilities whose odds are those of p times a factor."""
+    return factor * p / (1 - p + factor * p)
+
+
+#: Scores, and the probabilities of events for these.
+WORLDS = {
+    "rare": (lambda rng: rng.beta(1, 49, 1500), lambda p: p),
+    "n20": (lambda rng: rng.random(20), lambda p: p),
+    "over-confident": (
+        lambda rng: expit(2.5 * logit(rng.random(1500))),
+        lambda p: expit(logit(p) / 2.5),
+    ),
+    "under-confident": (
+        lambda rng: expit(0.3 * logit(rng.random(1500))),
+        lambda p: expit(logit(p) / 0.3),
+    ),
+    "too high": (lambda rng: odds(rng.beta(1, 17, 1500), 13), lambda p: odds(p, 1 / 13)),
+    "too low": (lambda rng: rng.beta(1, 17, 1500), lambda p: odds(p, 13)),
+    "near one": (lambda rng: np.sqrt(1 - rng.beta(1, 25, 1500)), np.square),
+    "forest": (  # ties and exact zeros
+        lambda rng: rng.binomial(50, rng.beta(0.3, 3, 1500)) / 50,
+        lambda p: expit(0.8 * logit(p.clip(0.005, 0.99))),
+    ),
+}
+
+
+def world(kind):
     """Labels and scores."""
-    rng = np.random.default_rng(0)
-    if kind == "rare":
-        p = c = rng.beta(1, 49, n)
-    elif kind == "n20":
-        p = c = rng.random(20)
-    elif kind == "over-confident":
-        c = rng.random(n)
-        p = expit(2.5 * logit(c))
-    elif kind == "under-confident":
-        c = rng.random(n)
-        p = expit(0.3 * logit(c))
-    elif kind == "too high":
-        c = rng.beta(1, 17, n)
-        p = 13 * c / (1 - c + 13 * c)
-    elif kind == "too low":
-        p = rng.beta(1, 17, n)
-        c = 13 * p / (1 - p + 13 * p)
-    elif kind == "near one":
-        c = 1 - rng.beta(1, 25, n)
-        p = c**0.5
-    else:  # a forest: ties and exact zeros
-        p = rng.binomial(50, rng.beta(0.3, 3, n)) / 50
-        c = expit(0.8 * logit(p.clip(0.005, 0.99)))
-    return (rng.random(len(p)) < c) * 1, p
-
-
-WORLDS = (
-    "rare", "n20", "over-confident", "under-confident", "too high", "too low", "near one", "forest",
-)  # fmt: skip
+    rng, (scores, chance) = np.random.default_rng(0), WORLDS[kind]
+    p = scores(rng)
+    return (rng.random(len(p)) < chance(p)).astype(int), p
 
 
 def covered(ax):
@@ -120,7 +124,7 @@ def test_legend_with_a_name_in_large_and_small_axes_covers_nothing(kind, strateg
     check(named)
     check(named.plot(small))
     sizes = [(6.4, 4.8), (12, 4), (3.4, 3.4)]
-    for size in [sizes[(WORLDS.index(kind) + k) % 3] for k in range(2)]:
+    for size in [sizes[(list(WORLDS).index(kind) + k) % 3] for k in range(2)]:
         ax = plt.subplots(1, 2 if size[0] > 10 else 1, figsize=size, squeeze=False)[1][0, 0]
         check(named.plot(ax), inside_figure=False)
 
@@ -200,14 +204,11 @@ def test_no_interval_of_a_squared_error_is_negative():
     """Calibrated forecasts: half of the estimates lie below zero."""
     texts = []
     for seed in range(12):
-        rng = np.random.default_rng(seed)
-        p = rng.random(100)
-        display = draw((rng.random(100) < p) * 1, p, band=None, legend=False, histogram=False)
-        estimate = display.curves[0].error.estimate
-        text = display.line_.get_label().split("\n")[-1]
-        assert ("none detected (upper limit 0.0" in text) == (estimate < -0.0005)
-        assert "-" not in text
-        texts.append(text)
+        p, draws = np.random.default_rng(seed).random((2, 100))
+        display = draw((draws < p) * 1, p, band=None, legend=False, histogram=False)
+        texts.append(display.line_.get_label().split("\n")[-1])
+        below = display.curves[0].error.estimate < -0.0005
+        assert ("none detected (upper limit 0.0" in texts[-1]) == below and "-" not in texts[-1]
         plt.close("all")
     assert any("none" in text for text in texts) and any(" [0, 0.0" in text for text in texts)
 
@@ -233,23 +234,54 @@ def test_pos_label_of_every_constructor(folds):
         s.RecalibrationDisplay.from_recalibrator(several, three.y_proba, pos_label=1)
 
 
-def test_properties_of_lines_reach_the_line():
-    y, p = world("forest")
-    style = {"color": "crimson", "ls": ":", "linewidth": 4, "marker": "x", "alpha": 0.5}
-    display = draw(y, p, **style)
-    line = display.line_
-    assert line.get_color() == "crimson" and line.get_linestyle() == ":"
-    assert line.get_linewidth() == 4 and line.get_marker() == "x" and line.get_alpha() == 0.5
+LABELS, SCORES = (one[:300] for one in world("over-confident"))
+WITHOUT_BAND = {"band": False, "ref_line": False}
+WITHOUT_HISTOGRAM = {"ref_line": False, "histogram": False}
+#: Displays with a line -> options, and those that leave parts out.
+LINED = {
+    "ReliabilityDisplay": ({"n_resamples": 39}, {"band": None, **WITHOUT_HISTOGRAM}),
+    "RecalibrationDisplay": ({"recalibrator": s.PlattScaling()}, WITHOUT_HISTOGRAM),
+    "EstimationDisplay": (
+        {"errors": "ece", "n_repeats": 2},
+        {"band": False, "prediction": False, "floor": False},
+    ),
+    "GroupingDisplay": ({"regions": LABELS}, WITHOUT_HISTOGRAM),
+    "MurphyDisplay": ({}, WITHOUT_BAND),
+    "DecisionCurveDisplay": ({}, WITHOUT_BAND),
+}
+PARTS = "band_", "ref_line_", "ax_hist_", "prediction_", "floor_", "truth_", "treat_all_"
+#: Properties of the artists that have an argument of their own.
+STYLES = {
+    "band": ("alpha", 0.125),
+    "hist": ("alpha", 0.125),
+    "interval": ("linewidth", 4),
+    "ref_line": ("linestyle", "-."),
+    "scatter": ("linewidth", 3),
+}
+
+
+@pytest.mark.parametrize("name", LINED)
+def test_parts_are_left_out_and_styled(name):
+    options, off = LINED[name]
+    display = getattr(s, name).from_predictions(LABELS, SCORES, **options)
+    style = {"color": "crimson", "linestyle": ":", "linewidth": 4, "marker": "x", "alpha": 0.5}
+    line = display.plot(**style).line_
+    assert {key: plt.getp(line, key) for key in style} == style
+    if name in ("MurphyDisplay", "DecisionCurveDisplay"):  # the band has the colour of the line
+        assert to_hex(display.band_.get_facecolor()[0]) == to_hex("crimson")
     assert display.plot(color="red", curve_kwargs={"c": "blue"}).line_.get_color() == "blue"
-    platt = s.RecalibrationDisplay.from_recalibrator(s.PlattScaling().fit(p, y), color="red", lw=3)
-    assert platt.line_.get_color() == "red" and platt.line_.get_linewidth() == 3
-    several = s.EstimationDisplay.from_predictions(y, p, n_repeats=2, errors="ece", color="red")
-    assert several.line_.get_color() == "red"
-    groups = s.GroupingDisplay.from_predictions(y, p, regions=y, color="red")
-    assert groups.line_.get_color() == "red"
-    for shown in (display, platt, several, groups):
-        with pytest.raises(TypeError, match="argument 'colour': it takes its own parameters and"):
-            shown.plot(colour="red")
+    for part, (key, value) in STYLES.items():
+        if f"{part}_kwargs" in signature(display.plot).parameters:
+            display.plot(name="again", **{f"{part}_kwargs": {key: value}})
+            artist = display.ax_hist_.patches[0] if part == "hist" else None
+            artist = artist or getattr(display, f"{part}_", None) or display.treat_all_
+            assert np.ravel(plt.getp(artist, key))[0] == value, part
+    assert "again" in display.line_.get_label() + display.ax_.get_title()
+    with pytest.raises(TypeError, match="argument 'colour': it takes its own parameters and"):
+        display.plot(colour="red")
+    bare = getattr(s, name).from_predictions(LABELS, SCORES, legend=False, **options, **off)
+    assert len(bare.ax_.lines) == 1 and bare.ax_.get_legend() is None
+    assert [part for part in PARTS if getattr(bare, part, None) is not None] == []
 
 
 def test_overlaid_curves_differ_without_colour_and_folds_do_not(folds):
@@ -264,3 +296,45 @@ def test_overlaid_curves_differ_without_colour_and_folds_do_not(folds):
     results, X, y = folds
     display = s.ReliabilityDisplay.from_cv_results(results, X, y, legend=False)
     assert len({(line.get_color(), line.get_linestyle()) for line in display.line_}) == 1
+
+
+#: Displays that have a panel for each class, and what they are made of beside the forecasts.
+PANELS = {
+    "ReliabilityDisplay": {"strategy": "quantile"},
+    "GroupingDisplay": {"regions": np.arange(300) % 2},
+    "MurphyDisplay": {},
+    "DecisionCurveDisplay": {"thresholds": [0.2, 0.4]},
+    "GroupCalibrationDisplay": {"by": np.arange(300) % 3},
+}
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_a_panel_for_each_class(name):
+    """Each is that of the class against the rest; also from a sketch."""
+    data = make_tempered_simplex(300, 3, random_state=0)
+    labels = np.array(["cat", "dog", "eel"])[data.y]
+    cls, options = getattr(s, name), PANELS[name]
+    several = cls.from_predictions(labels, data.y_proba, notion="classwise", **options)
+    for ax, label in zip(several.ax_, ["cat", "dog", "eel"], strict=True):
+        assert label in (ax.get_xlabel().split()[-1], ax.get_title().split(" ")[-1])
+    one = cls.from_predictions((data.y == 1).astype(int), data.y_proba[:, 1], **options)
+    lines = several.ax_[1].lines, one.ax_.lines
+    if name == "GroupCalibrationDisplay":  # intervals are those of all classes at once
+        lines = [several.differences_[1].lines[:1], one.differences_.lines[:1]]
+    for line, expected in zip(*lines, strict=True):
+        np.testing.assert_allclose(line.get_xydata(), expected.get_xydata(), atol=1e-12)
+    assert len(several.figure_.legends) == 1  # of what all panels share
+    given = plt.subplots(1, 3)[1]
+    assert several.plot(ax=given).ax_ == list(given) and not given[0].figure.legends
+    assert given[0].get_legend() is not None
+    if name in (
+        "GroupingDisplay",
+        "GroupCalibrationDisplay",
+    ):  # panels have no numbers of their own
+        assert given[1].get_legend() is given[2].get_legend() is None
+    with pytest.raises(ValueError, match="ax must be an array of 3 Axes"):
+        several.plot(ax=given[0])
+    if hasattr(cls, "from_sketch"):
+        sketch = s.ForecastSketch(list(range(3)), notion="classwise")
+        sketch.partial_fit(data.y, data.y_proba, by=options.get("by"))
+        assert len(cls.from_sketch(sketch).ax_) == 3

@@ -1,12 +1,9 @@
 """`GroupCalibrationDisplay`: what is drawn, of which groups, and where."""
 
-import matplotlib.pyplot as plt
 import numpy as np
-import pytest
 from numpy.testing import assert_allclose
 
 from skcalib import ForecastSketch, GroupCalibrationDisplay, calibration_by_group
-from skcalib.datasets import make_tempered_simplex
 
 draw = GroupCalibrationDisplay.from_predictions
 
@@ -42,14 +39,13 @@ def test_points_and_intervals():
 
 def test_filled_markers_are_the_groups_that_were_found():
     y, p, group = world()
-    display, two = draw(y, p, group), group < 2
+    two = group < 2
+    for rows, found in ((slice(None), [2]), (two, [])):
+        display = draw(y[rows], p[rows], group[rows])
+        lines = [one for one in display.ax_.lines if one.get_label().startswith("Filled")]
+        filled = [x for line in lines for x in line.get_xdata()]
+        assert_allclose(filled, [display.groups_[k].difference.estimate for k in found])
     assert display.ax_.get_xlabel().endswith("\n◇ Observed frequency - frequency at equal scores")
-    filled, none = (
-        [line for line in one.ax_.lines if line.get_label().startswith("Filled")]
-        for one in (display, draw(y[two], p[two], group[two]))
-    )
-    assert_allclose(filled[0].get_xdata(), [display.groups_[2].difference.estimate])
-    assert not none
 
 
 def test_the_smallest_pvalues_of_many_groups():
@@ -70,25 +66,12 @@ def test_shrunken_differences_and_parts_left_out():
     assert display.ax_.get_xlabel() == "Observed frequency - mean prediction"
 
 
-def test_a_panel_for_each_class():
-    data = make_tempered_simplex(600, 3, random_state=0)
-    group = np.arange(600) % 2
-    display = draw(data.y, data.y_proba, group, notion="classwise")
-    assert [ax.get_title() for ax in display.ax_] == ["class 0", "class 1", "class 2"]
-    lows = [one.difference.low for one in display.groups_]
-    assert len(lows) == 6 and all(min(lows) > ax.get_xlim()[0] for ax in display.ax_)
-    with pytest.raises(ValueError, match="ax must be an array of 3 Axes"):
-        draw(data.y, data.y_proba, group, notion="classwise", ax=plt.subplots()[1])
-
-
-def test_other_constructors_and_names():
+def test_a_sketch_and_long_names():
     y, p, group = world()
     sketch = ForecastSketch([0, 1]).partial_fit(y, p, by=group)
-    display = GroupCalibrationDisplay.from_sketch(sketch)
-    expected = draw(y, p, group).differences_.lines[0].get_xdata()
-    assert_allclose(display.differences_.lines[0].get_xdata(), expected, atol=1e-6)
-    again = GroupCalibrationDisplay(calibration_by_group(y, p, group)).plot()
-    assert_allclose(again.differences_.lines[0].get_xdata(), expected)
+    points = [display.differences_.lines[0].get_xdata() for display in (
+        draw(y, p, group), GroupCalibrationDisplay.from_sketch(sketch))]  # fmt: skip
+    assert_allclose(*points, atol=1e-6)
     names = np.array(["$a$", "a" * 60])[group % 2]
     texts = [text.get_text() for text in draw(y, p, names).ax_.get_yticklabels()]
     assert texts == [r"\$a\$", "a" * 31 + "…"]

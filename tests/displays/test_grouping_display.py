@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -136,28 +135,27 @@ def test_colours_markers_and_numbers_agree(diagrams):
 def test_a_bound_that_is_not_above_zero_is_none_detected():
     data = make_grouping_problem(500, heterogeneity=0.0, random_state=0)
     display = draw(data.y, data.y_proba, data.X)
-    bound = display.diagrams[0].grouping_loss
-    assert bound.estimate <= 0
-    lines = display.ax_.get_title().split("\n")
-    assert lines[0] == "Grouping loss: none detected"
-    some = replace(display.diagrams[0], grouping_loss=MeanInterval(0.002, -0.001, 0.005, 0.0015))
-    assert "Grouping loss ≥ 0.002 [0.000, 0.005]" in title(some, None, "Brier score")
-    some = replace(display.diagrams[0], calibration_error=-0.0004)
-    assert "Calibration error: none detected (Brier score)" in title(some, None, "Brier score")
+    (one,) = display.diagrams
+    assert one.grouping_loss.estimate <= 0
+    assert display.ax_.get_title().startswith("Grouping loss: none detected\n")
+    for change, words in (
+        ({"grouping_loss": MeanInterval(0.002, -0.001, 0.005, 0.0015)}, "≥ 0.002 [0.000, 0.005]"),
+        ({"calibration_error": -0.0004}, "Calibration error: none detected (Brier score)"),
+    ):
+        assert words in title(replace(one, **change), None, "Brier score")
 
 
 def test_title_has_the_numbers_of_the_estimator(problem, fitted):
     X, y, score = problem
     display = draw(y, score, X, name="Model")
-    diagram = display.diagrams[0]
-    bound, (low, high) = diagram.grouping_loss, fitted.confidence_interval_
+    (diagram,), (low, high) = display.diagrams, fitted.confidence_interval_
+    bound, error = diagram.grouping_loss, fitted.calibration_error_corrected_
     assert (bound.estimate, bound.low, bound.high) == (fitted.grouping_loss_, low, high)
-    error = fitted.calibration_error_corrected_
     assert diagram.calibration_error == error and low > 0
     said = f" {error:.3f}" if error >= 0.0005 else ": none detected"
     assert display.ax_.get_title().split("\n") == [
         "Model",
-        f"Grouping loss ≥ {fitted.grouping_loss_:.3f} [{low:.3f}, {high:.3f}]",
+        f"Grouping loss ≥ {bound.estimate:.3f} [{low:.3f}, {high:.3f}]",
         f"Calibration error{said} (Brier score)",
     ]
     assert "(log loss in nats)" in draw(y, score, X, loss="log").ax_.get_title()
@@ -201,24 +199,6 @@ def test_attributes_labels_legend_and_histogram(diagrams):
     assert display.ax_hist_.get_xlim() == ax.get_xlim()
 
 
-def test_parts_can_be_left_out_and_styled(diagrams):
-    plain = picture(diagrams, ref_line=False, histogram=False, legend=False)
-    assert plain.ref_line_ is plain.ax_hist_ is plain.ax_.get_legend() is None
-    styled = plain.plot(
-        name="again",
-        curve_kwargs={"c": "red", "lw": 3},
-        scatter_kwargs={"c": "green", "edgecolor": "k"},
-        interval_kwargs={"lw": 4, "colors": "blue"},
-        hist_kwargs={"color": "pink"},
-        ref_line_kwargs={"ls": "--"},
-    )
-    assert styled.line_.get_color() == "red" and styled.line_.get_linewidth() == 3
-    assert to_hex(styled.scatter_.get_facecolors()[0]) == "#008000"
-    assert styled.interval_.get_linewidths()[0] == 4
-    assert styled.ref_line_.get_linestyle() == "--"
-    assert styled.ax_.get_title().startswith("again\n")
-
-
 def test_rules_of_the_regions_that_add_most_are_written(diagrams):
     display, (diagram,) = picture(diagrams, n_rules=2), diagrams
     told = np.flatnonzero(diagram.side != HELD)
@@ -241,14 +221,13 @@ def test_rules_of_the_regions_that_add_most_are_written(diagrams):
     assert display.ax_.texts[-1].get_window_extent().y0 >= 0  # the figure has room for them
 
 
-def test_the_legend_covers_nothing(diagrams):
-    for n_rules in (0, 3):
-        display = picture(diagrams, n_rules=n_rules)
-        display.figure_.canvas.draw()
-        legend, main = (a.get_window_extent() for a in (display.ax_.get_legend(), display.ax_))
-        assert legend.y1 < main.y0
-        rules = [text.get_window_extent() for text in display.ax_.texts[n_rules:]]
-        assert all(box.y1 < legend.y0 + 1 for box in rules)
+@pytest.mark.parametrize("n_rules", [0, 3])
+def test_the_legend_covers_nothing(diagrams, n_rules):
+    display = picture(diagrams, n_rules=n_rules)
+    display.figure_.canvas.draw()
+    legend, main = (a.get_window_extent() for a in (display.ax_.get_legend(), display.ax_))
+    assert legend.y1 < main.y0
+    assert all(one.get_window_extent().y1 < legend.y0 + 1 for one in display.ax_.texts[n_rules:])
 
 
 def test_many_regions_weights_and_small_samples(problem):
@@ -263,21 +242,6 @@ def test_many_regions_weights_and_small_samples(problem):
     for regions in ({"X": X[:240]}, {"regions": np.arange(240) % 4}):  # level sets are large enough
         diagram = draw(y[:240], score[:240], **regions).diagrams[0]
         assert len(diagram.prob_pred) <= 5 and np.median(diagram.n_samples) >= 10
-
-
-def test_classwise_draws_a_panel_for_each_class():
-    data = make_tempered_simplex(600, 3, random_state=0)
-    region = np.random.default_rng(0).standard_normal(600) > 0
-    y = np.array(["cat", "dog", "eel"])[data.y]
-    several = draw(y, data.y_proba, regions=region, notion="classwise", n_rules=1)
-    assert [ax.get_xlabel().split()[-1] for ax in several.ax_] == ["cat", "dog", "eel"]
-    one = draw((data.y == 1).astype(int), data.y_proba[:, 1], regions=region)
-    assert_allclose(several.scatter_[1].get_offsets(), one.scatter_.get_offsets())
-    assert len(several.line_) == len(several.interval_) == len(several.ax_hist_) == 3
-    assert len(several.figure_.legends) == 1
-    given = plt.subplots(1, 3)[1]
-    assert several.plot(ax=given).ax_ == list(given)
-    assert [ax.get_legend() is None for ax in given] == [False, True, True]
 
 
 def test_from_grouping_estimator_draws_what_it_has(problem, fitted):

@@ -1,10 +1,12 @@
 """Performance expected without labels: by hand, by enumeration of labels, and coverage."""
 
 import re
+from functools import partial
 from itertools import product
 
 import numpy as np
 import pytest
+from conftest import follow_a_power
 from scipy.special import expit, logit
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
@@ -162,26 +164,25 @@ def test_the_text_and_the_table_say_what_is_not_seen():
     text = str(expected_performance(P, labelled=world(6)))
     for words in ("Not visible without labels: a change of P(Y | X)", "if calibrated", "if as the"):
         assert words in text
+    assert max(map(len, text.splitlines())) <= 100
     assert "within the error interval" in str(expected_performance(P, error_interval=interval()))
     assert "if as" not in str(expected_performance(P))
-    assert max(map(len, text.splitlines())) <= 100
     frame = expected_performance(np.full((4, 3), 1 / 3)).to_frame().set_index("metric")
-    assert list(frame.index) == list(METRICS)
+    assert list(frame.index) == list(METRICS) and frame.loc["auc"].isna().all()
     assert frame.loc["brier", "expected"] == pytest.approx(2 / 3)
-    assert frame.loc["auc"].isna().all()
 
 
 def test_the_error_interval_by_hand():
     found = expected_performance(np.full(50, 0.3), error_interval=interval(0.01))
     tail = norm.ppf(1 - 0.025 / 2)  # half of 5 % is that of the upper limit of the error
-    assert set(found.adjusted) == {"accuracy", "brier", "log_loss"}
-    for name, size in (("accuracy", 1.0), ("brier", 0.4), ("log_loss", abs(logit(0.3)))):
+    sizes = {"accuracy": 1.0, "brier": 0.4, "log_loss": abs(logit(0.3))}
+    assert found.adjusted.keys() == sizes.keys()
+    for name, size in sizes.items():
         one, own = found.adjusted[name], getattr(found, name)
         assert one.estimate == own.estimate
-        middle = (one.high + one.low) / 2
         reach = (one.high - one.low) / 2 - tail * one.standard_error
         assert reach == pytest.approx(0.1 * size, abs=0.005)
-        assert middle == pytest.approx(own.estimate, abs=0.01)
+        assert (one.high + one.low) / 2 == pytest.approx(own.estimate, abs=0.01)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
@@ -221,26 +222,25 @@ def test_refusals(message):
         expected_performance(Q, **REFUSALS[message])
 
 
-def several_classes(seed, n, temperature=1.0):
+def tempered(seed):
     rng = np.random.default_rng(seed)
-    p = rng.dirichlet([1, 1, 2, 3], n)
-    chance = p ** (1 / temperature)
-    chance /= chance.sum(axis=1, keepdims=True)
-    return (chance.cumsum(axis=1) < rng.random((n, 1))).sum(axis=1).clip(max=3), p
+    return follow_a_power(500, rng, power=1 / 1.5, n_classes=4)
 
 
+#: The labelled window and the next one, by a seed each.
 WORLDS = {
-    "calibrated": lambda seed: (world(seed, 500), world(seed + 10**6, 500)),
-    "slope": lambda seed: (world(seed, 500, 1 / 1.4), world(seed + 10**6, 500, 1 / 1.4)),
-    "other forecasts": lambda seed: (
-        world(seed, 400, 1 / 1.4),  # the error of the map matters: without it .81
-        world(seed + 10**6, 2000, 1 / 1.4, a=4, b=2),
-    ),
-    "four classes": lambda seed: (
-        several_classes(seed, 500, 1.5),
-        several_classes(seed + 10**6, 500, 1.5),
-    ),
+    "calibrated": [partial(world, n=500)] * 2,
+    "slope": [partial(world, n=500, slope=1 / 1.4)] * 2,
+    "other forecasts": [  # the error of the map matters: without it .81
+        partial(world, slope=1 / 1.4),
+        partial(world, n=2000, slope=1 / 1.4, a=4, b=2),
+    ],
+    "four classes": [tempered] * 2,
 }
+
+
+def windows(name, seed):
+    return [draw(seed + k * 10**6) for k, draw in enumerate(WORLDS[name])]
 
 
 @pytest.mark.slow
@@ -249,7 +249,7 @@ def test_coverage(name):
     """200 seeds: intervals of 95 %, each metric within four standard errors (.06) of .95."""
     hits: dict[str, list] = {}
     for seed in range(200):
-        old, (y, p) = WORLDS[name](seed)
+        old, (y, p) = windows(name, seed)
         found = expected_performance(p, labelled=old)
         for metric, value in observed(y, p).items():
             one = found.adjusted[metric]
@@ -266,7 +266,7 @@ def test_coverage_within_the_error_interval_and_what_is_not_seen():
     """The error interval is conservative; after a change of P(Y | S) nothing is covered."""
     inside, blind = [], []
     for seed in range(100):
-        (y_old, old), (y, p) = WORLDS["slope"](seed)
+        (y_old, old), (y, p) = windows("slope", seed)
         error = calibration_error_interval(y_old, old)
         found = expected_performance(p, error_interval=error).adjusted
         truth = observed(y, p)

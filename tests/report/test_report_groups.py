@@ -61,12 +61,9 @@ def test_a_forecast_that_is_wrong_for_everybody_accuses_nobody():
     x, z = rng.normal(size=(2, 4000))
     y = (rng.random(4000) < expit(-2 + x + z)).astype(int)
     X = pd.DataFrame({"x": x, "z": z, "region": rng.choice(list("nesw"), 4000)})
-    shown = CalibrationReport.from_predictions(y, expit(-1 + x), X)
-    named = shown.findings.grouping.named
-    assert "z" in named[0].rule
-    assert not any("region" in one.rule for one in named)
-    assert "region" not in shown.verdict
-    assert shown.to_dict()["named_groups"][0]["rule"] == named[0].rule
+    found = CalibrationReport.from_predictions(y, expit(-1 + x), X).to_dict()
+    rules = [one["rule"] for one in found["named_groups"]]
+    assert "z" in rules[0] and "region" not in "".join([*rules, *found["verdict"]])
 
 
 def test_the_gain_of_a_better_model_is_that_of_the_simulation():
@@ -116,9 +113,10 @@ def test_nothing_is_promised_where_nothing_is_gained():
 
 
 def test_a_bound_below_zero_takes_nothing_off_the_rest():
-    rest = groups._rest(REFINEMENT, MeanInterval(-0.01, -0.02, -0.005, 0.004))
+    low, high = MeanInterval(-0.01, -0.02, -0.005, 0.004), MeanInterval(0.05, 0.03, 0.07, 0.01)
+    rest = groups._rest(REFINEMENT, low)
     assert (rest.estimate, rest.low, rest.high) == pytest.approx((0.2, 0.19, 0.21))
-    rest = groups._rest(REFINEMENT, MeanInterval(0.05, 0.03, 0.07, 0.01))
+    rest = groups._rest(REFINEMENT, high)
     assert (rest.estimate, rest.high - rest.estimate) == pytest.approx((0.15, 0.03))
 
 
@@ -143,24 +141,28 @@ def test_columns_of_categories(library):
         X.index = X.index[::-1]
     before = X.copy() if library == "pandas" else X.clone()
     found, split = find(y, p, X)
-    assert X.equals(before)
     (one,) = found.named
+    assert X.equals(before) and found.detected
     assert (one.rule, one.direction) == ("region = south", "too_high")
     assert one.n_samples == np.sum(region == "south")
     assert one.low < -0.2 < one.high or abs(one.estimate + 0.2) < 0.05
-    assert found.detected
     assert {r.rule for r in split.regions_} == {"region = south", "others"}
 
 
 def test_features_of_which_no_numbers_can_be_made():
+    """They do not stop a report."""
     data = make_tempered_simplex(300, 2, random_state=0)
     dates = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=300)})
-    for X in (dates, [["a"]] * 300):
+    for X, words in ((dates, "X has non-numeric columns"), ([["a"]] * 300, "X h")):
         found, split = find(data.y, data.y_proba, X)
         assert split is None and found.named == () and found.grouping_loss is None
-        assert found.note.startswith("X h") and "pd.get_dummies" in found.note
+        assert found.note.startswith(words) and "pd.get_dummies" in found.note
     flags = pd.DataFrame({"flag": [False] * 300, "z": np.arange(300.0)})
     assert find(data.y, data.y_proba, flags)[0].rest is not None
+    shown = report(data.y, data.y_proba, dates)
+    assert shown.grouping_estimator is None
+    for text in (shown.verdict, shown._repr_html_()):
+        assert "Groups were not compared: X has non-numeric columns" in text
 
 
 def test_few_samples_one_class_and_several_classes():
@@ -277,15 +279,14 @@ def test_a_better_model():
 
 def test_costs_of_several_classes_and_of_the_other_event():
     data = make_tempered_simplex(1000, 3, random_state=0)
-    costs = [[0, 10, 20], [30, 0, 20], [5, 5, 0]]
+    costs = ((0, 10, 20), (30, 0, 20), (5, 5, 0))
     found = decided(data.y, data.y_proba, costs=costs)
     (said,) = decision_advice(found)
-    assert "per 1,000 samples, in the units of the given costs" in said
-    assert found.costs == tuple(map(tuple, np.array(costs, float)))
+    assert "per 1,000 samples, in the units of the given costs" in said and found.costs == costs
     y, p, _ = world(400)
-    proba, names = np.column_stack([1 - p, p]), np.array(["no", "yes"])[y]
+    names, options = np.array(["no", "yes"])[y], {"costs": [[0, 1], [4, 0]]}
     one, other = (
-        report(names, proba, costs=[[0, 1], [4, 0]], pos_label=event).findings.decision
+        report(names, np.column_stack([1 - p, p]), pos_label=event, **options).findings.decision
         for event in (None, "no")
     )
     assert one.expected_cost.estimate == pytest.approx(other.expected_cost.estimate)
@@ -310,15 +311,13 @@ def test_groups_that_differ_are_named():
     y, p, site = world(6000, slope=1.0, groups=True)
     found = report(y, p, pd.DataFrame({"site": site, "coin": np.arange(6000) % 2}), by="site")
     said = sentence(found, "Of the 3 groups that you named")
-    assert "site = south, observed" in said and "site = north, observed" in said
-    assert "Compared with all samples with equal scores" in said
-    assert found.findings.groups_differ
-    numbers = found.to_dict()["by"]["groups"]
+    for words in ("site = south, observed", "site = north, observed"):
+        assert words in said
+    assert "Compared with all samples with equal scores" in said and found.findings.groups_differ
+    numbers = json.loads(json.dumps(found.to_dict()))["by"]["groups"]
     assert [one["name"] for one in numbers] == ["site = east", "site = north", "site = south"]
-    json.dumps(found.to_dict())
-    text, sections = found.to_text(details=True), found._document().sections
-    assert "Groups that you named" in text and "2,0" in text
-    assert any(section.title == "Groups that you named" for section in sections)
+    text, titles = found.to_text(details=True), [s.title for s in found._document().sections]
+    assert "Groups that you named" in text and "2,0" in text and "Groups that you named" in titles
     two = site != "east"  # which differ from each other
     said = report(y[two], p[two], by=site[two]).verdict
     assert "At equal scores the two groups differ from each other: recalibration" in said

@@ -123,8 +123,7 @@ def test_dictionary_agrees_and_the_first_screen_is_short(shown, page):
     content, document, details = shown.to_dict(), shown._document(), Reader(page).all("details")
     assert (content["headline"], tuple(content["verdict"])) == (document.headline, document.verdict)
     assert shown.verdict.splitlines() == [document.headline, *document.verdict]
-    assert document.headline in repr(shown)
-    assert len(" ".join([document.headline, *document.verdict]).split()) <= 110
+    assert document.headline in repr(shown) and len(shown.verdict.split()) <= 110
     assert len(str(shown).split()) < 200 and len(details) == len(document.sections)
     assert not any("open" in attrs for attrs in details)
 
@@ -164,16 +163,14 @@ def test_no_number_is_nan(shown, page):
         assert not re.search(r"\bnan\b", text.lower())
 
 
-def test_sections():
-    titles = [
-        "By range of scores", "By group", "Recalibration maps", "Where the loss comes from",
-        "Tests", "Other numbers", "Method",
-    ]  # fmt: skip
+@pytest.mark.parametrize("grouped", [False, True])
+def test_sections(grouped):
     data = make_grouping_problem(300, random_state=0)
-    for X in (data.X, None):
-        shown = CalibrationReport.from_predictions(data.y, data.y_proba, X)
-        expected = [t for t in titles if X is not None or t != "By group"]
-        assert [section.title for section in shown._document().sections] == expected
+    shown = CalibrationReport.from_predictions(data.y, data.y_proba, data.X if grouped else None)
+    assert [section.title for section in shown._document().sections] == [
+        "By range of scores", *["By group"] * grouped, "Recalibration maps",
+        "Where the loss comes from", "Tests", "Other numbers", "Method",
+    ]  # fmt: skip
 
 
 def test_figures(with_features, three_classes, comparison):
@@ -184,18 +181,12 @@ def test_figures(with_features, three_classes, comparison):
         assert len(set(re.findall(">(√ share|Share)<", page))) == 1
 
 
-def test_figures_without_a_legend_need_no_error(three_classes, comparison, monkeypatch, tmp_path):
+def test_figures_without_a_legend_need_no_error(three_classes, comparison, monkeypatch):
     """An error is estimated for a legend only, which the comparison has."""
     calls = []
-
-    def estimated(problem, confidence_level):
-        calls.append(problem)
-
-    monkeypatch.setattr("skcalib.displays._curves._error", estimated)
-    page = three_classes.to_html(tmp_path / "page.html").read_text("utf-8")
-    assert page.count("<svg") >= 4 and not calls
-    comparison.to_html(tmp_path / "page.html")
-    assert len(calls) == len(comparison.reports)
+    monkeypatch.setattr("skcalib.displays._curves._error", lambda *given: calls.append(given))
+    assert three_classes._repr_html_().count("<svg") >= 4 and not calls
+    assert comparison._repr_html_() and len(calls) == len(comparison.reports)
 
 
 def test_of_many_classes_those_that_are_off_are_drawn():
@@ -206,18 +197,15 @@ def test_of_many_classes_those_that_are_off_are_drawn():
         shown = CalibrationReport.from_predictions(data.y, forecast)
         reader = Reader(shown._repr_html_())
         assert [t for t in reader.text if re.fullmatch(r"Class \d", t)] == titles
-        recalibrated = shown.recalibrated is not None
-        assert len(reader.all("svg")) == 1 + recalibrated + len(titles)
+        assert len(reader.all("svg")) == 1 + (shown.recalibrated is not None) + len(titles)
 
 
 def test_page_is_reproducible():
     data = make_tempered_simplex(100, 2, random_state=0)
+    compare = ComparisonReport.from_predictions
     models = {"one": data.y_proba, "two": data.posterior}
-    first, again, other = (
-        ComparisonReport.from_predictions(data.y, models, random_state=seed)._repr_html_()
-        for seed in (0, 0, 1)
-    )
-    assert first == again != other
+    pages = [compare(data.y, models, random_state=seed)._repr_html_() for seed in (0, 0, 1)]
+    assert pages[0] == pages[1] != pages[2]
 
 
 def test_names_are_text_and_no_markup():
@@ -227,11 +215,9 @@ def test_names_are_text_and_no_markup():
     shown = CalibrationReport.from_predictions(labels[data.y], data.y_proba, frame, name=EVIL)
     page = shown._repr_html_()
     reader = Reader(page)
-    assert "script" not in {tag for tag, _ in reader.tags}
-    assert "<script" not in page
-    assert f"Calibration report: {EVIL}" in reader.text
-    assert dense("of them b" + EVIL) in dense("".join(reader.text))
-    assert dense(f"where {EVIL[:40]}") in dense("".join(reader.text))
+    assert "script" not in {tag for tag, _ in reader.tags} and "<script" not in page
+    for text in (f"Calibration report: {EVIL}", "of them b" + EVIL, f"where {EVIL[:40]}"):
+        assert dense(text) in dense("".join(reader.text))
 
 
 def test_edges():

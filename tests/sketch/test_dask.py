@@ -149,7 +149,7 @@ WITH_JOBS = ("grouping risk", "ensemble", "resampled interval", "kernels")
 )
 def test_dask(name, options, client):
     with joblib.parallel_config("dask"):
-        same({**TASKS, **WITHOUT_N_JOBS}[name](**options), expected_of(name))
+        np.testing.assert_equal({**TASKS, **WITHOUT_N_JOBS}[name](**options), expected_of(name))
 
 
 def test_the_cluster_works(client):
@@ -166,7 +166,7 @@ def test_dask_in_another_process():
     # With one thread, joblib does not ask the cluster.
     with processes_of_dask(1, threads_per_worker=2), joblib.parallel_config("dask"):
         assert os.getpid() not in joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(2))
-        same([{**TASKS, **WITHOUT_N_JOBS}[name]() for name in names], expected)
+        np.testing.assert_equal([{**TASKS, **WITHOUT_N_JOBS}[name]() for name in names], expected)
 
 
 @pytest.mark.slow
@@ -174,7 +174,7 @@ def test_dask_in_another_process():
 def test_loops_without_n_jobs_go_to_processes(name):
     task = {**WITHOUT_N_JOBS, **TASKS}[name]
     with joblib.parallel_config("loky", n_jobs=2):
-        same(task(), expected_of(name))
+        np.testing.assert_equal(task(), expected_of(name))
 
 
 class Counting(ThreadingBackend):
@@ -213,15 +213,5 @@ def test_every_loop_is_shared_out(name):
     joblib.register_parallel_backend("counting", Counting)
     Counting.tasks = 0
     with joblib.parallel_config("counting", n_jobs=2):
-        same(task(), expected_of(name))
+        np.testing.assert_equal(task(), expected_of(name))
     assert Counting.tasks >= SHARED_OUT[name]
-
-
-def same(found, expected):
-    if isinstance(expected, list):
-        for one, two in zip(found, expected, strict=True):
-            same(one, two)
-    elif isinstance(expected, np.ndarray):
-        np.testing.assert_array_equal(found, expected)
-    else:
-        assert found == expected

@@ -73,11 +73,8 @@ def make(request):
 
 def agree(one, two):
     """The same cells and numbers of samples, and the same sums up to rounding."""
-    first, second = one.to_frame(), two.to_frame()
-    names = ["problem", "cell", "event", "count"]
-    assert first[names].to_numpy().tolist() == second[names].to_numpy().tolist()
-    sums = ["weight", "square_weight", "mean_score"]
-    np.testing.assert_allclose(first[sums], second[sums], rtol=1e-12)
+    frames = [sketch.to_frame().drop(columns="group") for sketch in (one, two)]
+    pd.testing.assert_frame_equal(*frames, rtol=1e-12, atol=0)
     assert one.n_samples_seen_ == two.n_samples_seen_
     assert one.classes_.tolist() == two.classes_.tolist()
 
@@ -196,15 +193,12 @@ def test_other_objects_are_refused(monkeypatch):
 def test_spark():
     pytest.importorskip("narwhals")
     sql = pytest.importorskip("pyspark.sql")
-    columns = data()
+    columns, builder = data(), sql.SparkSession.builder.master("local[2]")
+    builder = builder.config("spark.ui.enabled", "false")
+    for name in ("bindAddress", "host"):
+        builder = builder.config(f"spark.driver.{name}", "127.0.0.1")
     try:
-        session = (
-            sql.SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.driver.bindAddress", "127.0.0.1")
-            .config("spark.driver.host", "127.0.0.1")
-            .getOrCreate()
-        )
+        session = builder.getOrCreate()
     except Exception as error:  # no Java, or an old one
         pytest.skip(f"PySpark does not start: {error}")
     try:
