@@ -226,6 +226,22 @@ def intervals(metric, y, P, X, weight):
     return found
 
 
+def few_events(y, P, X, weight):
+    """Intervals, tests and summaries of three events among many samples."""
+    p = 0.03 * P[:, -1] / P[:, -1].max()
+    event = np.arange(len(y)) % (len(y) // 3) == 5
+    proba = np.column_stack([1 - p, p])
+    found = [intervals(metric, event, proba, X, weight)[0] for metric in METRICS]
+    found += [s.calibration_summary(event, p), s.calibration_by_group(event, p, X[:, 1] > 0)]
+    found += [s.kernel_calibration_test(event, proba), s.logistic_calibration_test(event, p)]
+    found += [s.decision_regret(event, p, threshold=0.02), s.hosmer_lemeshow_test(event, p)]
+    found += [
+        s.ks_calibration_error(y, P, notion="classwise", reduce="predicted"),
+        s.corp_test(event, p),
+    ]
+    return [*found, s.ModelAverageScaling().fit(proba, event).predict_proba(proba[:9])]
+
+
 def large(y, P, X, weight):
     """Ways of computation for many samples."""
     rng = np.random.default_rng(len(y))
@@ -378,6 +394,7 @@ LIMITS = {
     "smoothers._dirichlet.canonical": {"_MANY": 500},
     "links.leave_out": {"_FEWEST": 1000, "_PER_CLASS": 10},
     "links.distribution": {"_FEW": 100, "_CELLS": 512},
+    "significance.kernel": {"_ROWS": 300},
     "significance.binary": {"_LEVELS": 200},
     "error_intervals._norms": {"_ROWS": 200, "_DENSE": 300},
     "recalibration.temperature": {"_LARGE": 1000},
@@ -503,7 +520,7 @@ EXPORTED = [s.PlattScaling, s.BetaCalibration, s.IsotonicRecalibrator, s.VectorS
 EXPORTED += [s.KernelRecalibrator, s.SplineScaling, s.VennAbersRecalibrator, s.ModelAverageScaling]
 METRICS = [one.name for one in QUANTITIES if one.name != "embedding"]  # needs locations
 OPTIONS = ({}, {"loss": "log"}, {"notion": "classwise"})
-OWN = (regions, monitors, options_of_maps, theory, shown)
+OWN = (few_events, regions, monitors, options_of_maps, theory, shown)
 OWN += (report, streams, sketches, features, models, shifts, blocks, large)
 OF_MANY = (errors_of_many, kernels_of_many, smoothers_of_many, hypotheses_of_many, maps_of_many)
 TABLE = {
