@@ -131,6 +131,19 @@ def test_any_recalibrator(data, recalibrator, ensemble):
     assert set(model.predict(X_new)) <= set(NAMES)
 
 
+class OneClass(Halfway):
+    """It has learned a single class, whatever it was fitted to."""
+
+    def fit(self, P, y):
+        self.classes_, self.base_rates = np.array([1]), np.ones(1)
+
+
+def test_a_recalibrator_of_one_class_is_certain(data):
+    X, y, X_new, _ = data
+    P = RecalibratedClassifierCV(GaussianNB(), OneClass()).fit(X, y).predict_proba(X_new)
+    np.testing.assert_array_equal(P, np.eye(3)[np.ones(len(X_new), dtype=int)])
+
+
 def test_what_is_no_recalibrator_is_refused(data):
     X, y, X_new, _ = data
     make = RecalibratedClassifierCV

@@ -321,9 +321,13 @@ def test_predictions_name_their_columns():
 
 
 def test_report_of_several_models_has_a_frame():
+    """Its text has a table of the pairs for each quantity."""
     d = make_tempered_simplex(150, 2, random_state=0)
     p = d.y_proba[:, 1]
-    report = s.ComparisonReport.from_predictions(d.y, {"a": p, "b": p**2})
+    report = s.ComparisonReport.from_predictions(d.y, {"a": p, "b": p**2, "c": p**0.5})
+    text = " ".join(report.to_text(details=True).split())
+    for words in ("intervals that hold for all 3 pairs together", "a - b", "a - c", "b - c"):
+        assert words in text
     frame = report.to_frame()
     assert len(frame) == len(report.differences)
     assert frame["quantity"].tolist() == [one.quantity for one in report.differences]
