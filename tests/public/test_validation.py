@@ -49,6 +49,7 @@ BAD_PROBA = [
     (Y, np.round(99.5 * P, 1), "The rows sum to 100.*: divide by 100"),
     (Y, PERCENTS, r"value 34, outside .*The rows sum to 100, so .*: divide by 100\.$"),
     (BITS, 2 * POSITIVE, "value 2, .*percentages, divide by 100"),
+    (BITS, np.full((6, 2), 2.0**1023), r"outside \[0, 1\]"),
     (Y, np.empty((6, 0)), "y_proba must have shape"),
     (Y, None, "y_proba is missing: pass labels and forecasts"),
     ([0, 1], [[0.5, 0.5], [1.0]], "y_proba must be a numeric array"),
