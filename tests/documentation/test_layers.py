@@ -100,14 +100,10 @@ LAYERS = (
 LAYER = {f"skcalib.{unit}": n for n, layer in enumerate(LAYERS) for unit in layer}
 LAYER["skcalib"] = LAYER.pop("skcalib.__init__")
 #: Private modules that draw: matplotlib at their top, and imported inside functions only.
-DRAWING = (
-    "skcalib.displays._decision_plots",
-    "skcalib.displays._group_plots",
-    "skcalib.displays._monitor_plots",
-    "skcalib.displays._plotting",
-    "skcalib.displays._probability_scale",
-)
+PLOTS = ("_decision_plots", "_group_plots", "_monitor_plots", "_plotting", "_probability_scale")
+DRAWING = tuple(f"skcalib.displays.{module}" for module in PLOTS)
 NUMPY_AND_SCIPY_ONLY = ("skcalib.kernels", "skcalib.scores", "skcalib.links", "skcalib.tower")
+NUMPY_AND_SCIPY = {"numpy", "scipy", *sys.stdlib_module_names}
 MAY_DRAW = ("skcalib.displays", "skcalib.report", "skcalib.testing")
 
 
@@ -175,11 +171,7 @@ def violations(module, source, *, is_package=False, modules=SOURCES):
             found += _upward(module, resolve(path, modules))
             if top and resolve(path, modules) in DRAWING and module not in DRAWING:
                 found.append(f"{module} imports {path} outside of a function")
-        elif unit(module) in NUMPY_AND_SCIPY_ONLY and outer not in {
-            "numpy",
-            "scipy",
-            *sys.stdlib_module_names,
-        }:
+        elif unit(module) in NUMPY_AND_SCIPY_ONLY and outer not in NUMPY_AND_SCIPY:
             found.append(f"{module} imports {path}, but may use numpy and scipy only")
         if outer == "matplotlib" and top and module not in DRAWING:
             found.append(f"{module} imports {path} outside of a function")
