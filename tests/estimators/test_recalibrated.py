@@ -239,25 +239,6 @@ def test_data_frames_of_pipelines_and_sparse_features(data):
     assert machine.score(csr_array(X_new), y_new) > 0.4
 
 
-def test_grid_search_tunes_nested_parameters(data):
-    X, y, *_ = data
-    chain = make_pipeline(s.TemperatureScaling(), s.IdentityRecalibrator())
-    grid = [
-        {
-            "estimator__var_smoothing": [1e-9, 0.1],
-            "recalibrator__identityrecalibrator": [s.IdentityRecalibrator(), s.PlattScaling()],
-            "ensemble": [True, False],
-        },
-        {"recalibrator": [s.LabelFrequency()]},
-        {"recalibrator": [s.VectorScaling()], "recalibrator__shrinkage": [1.0, 1e4]},
-    ]
-    model = RecalibratedClassifierCV(GaussianNB(), chain, cv=3)
-    search = GridSearchCV(model, grid, scoring="neg_log_loss", cv=3, error_score="raise")
-    scores = search.fit(X, NAMES[y]).cv_results_["mean_test_score"]
-    assert len(scores) == 11 and np.isfinite(scores).all() and len(set(scores)) > 8
-    assert search.classes_.tolist() == NAMES.tolist()
-
-
 def test_weights_without_routing(data):
     X, y, X_new, _ = data
     weight = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
