@@ -296,6 +296,18 @@ def test_grouping_problem_of_optimal_accuracy(link, optimal, within_standard_err
         assert np.abs(q - score).max() <= 0.25
 
 
+def test_sharpest_shift_of_optimal_accuracy_by_an_integral():
+    """The link "step" is 1 in size: the grouping loss is E min(S, 1 - S, |S - 1/2|)^2."""
+
+    def integrand(z):
+        s = expit(z)
+        return 2 * norm.pdf(z, scale=np.sqrt(20)) * min(s, 1 - s, abs(s - 0.5)) ** 2
+
+    truth = make_grouping_problem(10, link="step", optimal_accuracy=True, random_state=0).truth
+    expected = quad(integrand, 0, 60, points=[np.log(3)], epsabs=1e-13)[0]
+    assert truth["grouping_brier"] == pytest.approx(expected, rel=1e-8)
+
+
 def test_refusals():
     for make, options, words in (
         (make_tempered_simplex, {"n_classes": 1}, "n_classes must be at least 2"),
