@@ -190,21 +190,15 @@ DIFFERS = "fit_transform is cross-fitted and differs from transform by design"
 SPARSE = "scikit-learn 1.6 runs it although the tag says that sparse X is refused"
 RIDGE = "the BayesianRidge of scikit-learn 1.6 fails this check itself"
 EQUIVALENCE = "check_sample_weight_equivalence_on_dense_data"
+COUNTING = (
+    *(s.BiasCorrectedTemperatureScaling, s.SplineScaling, s.VennAbersRecalibrator),
+    *(s.StackedRecalibrator, s.VectorScaling, s.MatrixScaling, s.ModelAverageScaling),
+    *(s.DirichletCalibration, s.DiagonalOrderPreserving, s.GroupRecalibrator),
+)
 EXEMPT = {
-    s.BiasCorrectedTemperatureScaling: {EQUIVALENCE: COUNTS},
-    s.PlattScaling: {EQUIVALENCE: SEPARABLE},
-    s.QuadraticScaling: {EQUIVALENCE: SEPARABLE},
-    s.SplineScaling: {EQUIVALENCE: COUNTS},
-    s.VennAbersRecalibrator: {EQUIVALENCE: COUNTS},
-    s.StackedRecalibrator: {EQUIVALENCE: COUNTS},
-    s.VectorScaling: {EQUIVALENCE: COUNTS},
-    s.MatrixScaling: {EQUIVALENCE: COUNTS},
-    s.ModelAverageScaling: {EQUIVALENCE: COUNTS},
-    s.DirichletCalibration: {EQUIVALENCE: COUNTS},
-    s.DiagonalOrderPreserving: {EQUIVALENCE: COUNTS},
-    s.GroupRecalibrator: {EQUIVALENCE: COUNTS},
-    s.HistogramBinning: {EQUIVALENCE: RANKS},
-    s.KernelRecalibrator: {EQUIVALENCE: RANKS},
+    **{one: {EQUIVALENCE: COUNTS} for one in COUNTING},
+    **{one: {EQUIVALENCE: SEPARABLE} for one in (s.PlattScaling, s.QuadraticScaling)},
+    **{one: {EQUIVALENCE: RANKS} for one in (s.HistogramBinning, s.KernelRecalibrator)},
     s.RecalibratedClassifierCV: {
         EQUIVALENCE: COUNTS,
         "check_sample_weight_equivalence_on_sparse_data": COUNTS,
@@ -258,34 +252,25 @@ def variants():
 
 def instances():
     """Pairs (estimator, kind of X): "proba", "features" or "moments"."""
-    recalibrators = [(quick(recalibrator), "proba") for recalibrator in RECALIBRATORS]
-    recalibrators += [(recalibrator, "proba") for recalibrator in variants()]
+    candidates = [s.TemperatureScaling(), s.IsotonicRecalibrator()]
+    risk = {"method": "risk", "partitioner": Ridge()}
     return [
-        *recalibrators,
+        *((quick(recalibrator), "proba") for recalibrator in RECALIBRATORS),
+        *((recalibrator, "proba") for recalibrator in variants()),
         (s.VarianceScaling(), "moments"),
         (s.CalibrationErrorEstimator(), "proba"),
         (s.CalibrationErrorEstimator(GaussianNB(), cv=3), "features"),
-        (
-            s.GroupingLossEstimator(GaussianNB(), cv=3, n_permutations=10, random_state=0),
-            "features",
-        ),
-        (
-            s.GroupingLossEstimator(
-                GaussianNB(), cv=3, method="risk", partitioner=Ridge(), random_state=0
-            ),
-            "features",
+        *(
+            (s.GroupingLossEstimator(GaussianNB(), cv=3, random_state=0, **options), "features")
+            for options in ({"n_permutations": 10}, risk)
         ),
         (s.CrossFitProba(GaussianNB(), cv=3), "features"),
-        (s.RecalibratedClassifierCV(GaussianNB(), "temperature", cv=3), "features"),
-        (
-            s.RecalibratedClassifierCV(
-                GaussianNB(),
-                "select",
-                cv=3,
-                ensemble=True,
-                candidates=[s.TemperatureScaling(), s.IsotonicRecalibrator()],
-            ),
-            "features",
+        *(
+            (s.RecalibratedClassifierCV(GaussianNB(), name, cv=3, **options), "features")
+            for name, options in (
+                ("temperature", {}),
+                ("select", {"ensemble": True, "candidates": candidates}),
+            )
         ),
         (s.RecalibratedRegressorCV(cv=3), "features"),
     ]

@@ -90,14 +90,17 @@ class Recipe:
 
     def __call__(self, y, *arrays, **arguments):
         """Call it with forecasts (and what it takes beside them) and shared arguments."""
-        function = self.function
-        if self.takes == "two forecasts" and len(arrays) == 1:
-            arrays = (arrays[0], arrays[0][::-1])
-        if self.takes == "features" and len(arrays) == 1:
-            arrays = (arrays[0], _features(arrays[0]))
+        if len(arrays) == 1:
+            arrays = self.arrays(arrays[0])
         if self.accepts("random_state"):
             arguments.setdefault("random_state", 0)
-        return function(y, *arrays, **self.options, **arguments)
+        return self.function(y, *arrays, **self.options, **arguments)
+
+    def arrays(self, proba):
+        """Forecasts, and what the function takes beside them."""
+        if self.takes == "two forecasts":
+            return proba, proba[::-1]
+        return (proba, _features(proba)) if self.takes == "features" else (proba,)
 
     def accepts(self, name):
         """Whether the function has a parameter of this name."""
@@ -113,7 +116,7 @@ def _features(proba):
     columns = np.zeros((n_samples, 1))
     if np.ndim(proba) and np.size(proba):  # no array or an empty one is refused, and not here
         columns = np.asarray(proba, dtype=np.float64).reshape(n_samples, -1)
-    return np.column_stack([columns[:, -1] ** 2, np.arange(len(columns)) % 7])
+    return np.column_stack([columns[:, -1], np.arange(len(columns)) % 7])
 
 
 def public_name(function):
@@ -401,12 +404,8 @@ SIMULATORS = [getattr(datasets, name) for name in datasets.__all__]
 
 #: In the tables, but no function of `skcalib` itself: the door of a class, and one of a module.
 BESIDE = {
-    "CalibrationMonitor",
-    "SequentialCalibrationTest",
-    "dawid_sebastiani_improvement",
-    "differences_at_equal_scores",
-    "median_distance",
-    "net_benefit",
+    *("CalibrationMonitor", "SequentialCalibrationTest", "dawid_sebastiani_improvement"),
+    *("differences_at_equal_scores", "median_distance", "net_benefit"),
 }
 
 #: For those who add a score, a smoother, ...: `test_testing` and `test_links` feed them instances.
@@ -427,45 +426,31 @@ ELSEWHERE = {
     "ComparisonReport.from_predictions": "several models: tests/report/test_report.py",
 }
 DOORS_ELSEWHERE = {  # doors of displays that fetch probabilities and then do as from_predictions
-    "from_estimator",
-    "from_estimators",
-    "from_cv_results",
-    "from_grouping_estimator",
-    "from_recalibrator",
-    "from_recalibrators",
+    *("from_estimator", "from_estimators", "from_cv_results", "from_grouping_estimator"),
+    *("from_recalibrator", "from_recalibrators", "from_test"),
     "from_monitor",  # tests/displays/test_monitor_display.py
-    "from_test",
     "from_bytes",  # of a sketch: test_sketch.py
-    "from_sketch",  # test_report_sketch.py
-    "from_sketches",
+    *("from_sketch", "from_sketches"),  # test_report_sketch.py
 }
 
 
 def numbers(result):
     """Every number of a result, in a fixed order: a flat float64 array."""
-    found = []
-    _collect(result, found)
-    return np.array(found, dtype=np.float64)
+    return np.array([*_each(result)], dtype=np.float64)
 
 
-def _collect(value, found):
-    if value is None or isinstance(value, (str, bytes)):
-        return
+def _each(value):
+    if isinstance(value, np.ndarray):
+        value = value.astype(float) if value.dtype.kind in "biuf" else value
+        value = value.ravel().tolist() if value.dtype.kind in "fO" else ()
     if isinstance(value, (bool, int, float, np.number, np.bool_)):
-        found.append(float(value))
-    elif isinstance(value, np.ndarray):
-        if value.dtype.kind in "biuf":
-            found.extend(value.astype(np.float64).ravel().tolist())
-        elif value.dtype.kind == "O":
-            _collect(value.ravel().tolist(), found)
-    elif isinstance(value, dict):
-        for key in sorted(value, key=str):
-            _collect(value[key], found)
+        yield float(value)
     elif isinstance(value, (list, tuple)):
         for one in value:
-            _collect(one, found)
+            yield from _each(one)
+    elif isinstance(value, dict):
+        yield from _each([value[key] for key in sorted(value, key=str)])
     elif is_dataclass(value):
-        _collect([getattr(value, one.name) for one in fields(value)], found)
+        yield from _each([getattr(value, one.name) for one in fields(value)])
     elif type(value).__module__.startswith("skcalib"):
-        own = {name: one for name, one in vars(value).items() if not name.endswith("_")}
-        _collect(own, found)
+        yield from _each({name: one for name, one in vars(value).items() if name[-1] != "_"})

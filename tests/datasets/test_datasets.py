@@ -37,6 +37,11 @@ MAKERS = [
 ]
 
 
+def tempered(n, n_classes, label, score):
+    temperatures = {"label_temperature": label, "score_temperature": score}
+    return make_tempered_simplex(n, n_classes, random_state=7, **temperatures)
+
+
 @pytest.mark.parametrize("make", MAKERS)
 def test_shape_and_reproducibility(make):
     data, same, other = make(300, 0), make(300, 0), make(300, 1)
@@ -78,9 +83,7 @@ def test_tempered_truth_by_quadrature(label, score):
         "refinement_brier": lambda p, s, q, r: p * q,
         "refinement_log": lambda p, s, q, r: -p * np.log(p) - q * np.log(q),
     }
-    truth = make_tempered_simplex(
-        10, 2, label_temperature=label, score_temperature=score, random_state=0
-    ).truth
+    truth = tempered(10, 2, label, score).truth
     for name, function in functions.items():
         integrand = lambda u, function=function: function(*parts(u))  # noqa: E731
         expected = quad(integrand, 1e-9, 1 - 1e-9, epsabs=1e-11, limit=200)[0]
@@ -94,9 +97,7 @@ CLASSWISE = [(2, 0.9, 0.6), (3, 0.9, 0.6), (5, 0.9, 1.4), (10, 0.9, 0.3), (4, 0.
 @pytest.mark.parametrize(("n_classes", "label", "score"), CLASSWISE)
 def test_classwise_truth_by_draws(n_classes, label, score, within_standard_errors):
     """Neighbours in the score of one class share E[Y_k|S_k]; no draw uses the quadrature."""
-    data = make_tempered_simplex(
-        400_000, n_classes, label_temperature=label, score_temperature=score, random_state=7
-    )
+    data = tempered(400_000, n_classes, label, score)
     order = np.argsort(data.y_proba[:, 0])
     s, p = data.y_proba[order, 0], data.posterior[order, 0]
     # Products of independent gaps at nearly equal scores: their mean is E (E[Y_0|S_0] - S_0)^2.
@@ -118,9 +119,8 @@ def test_classwise_truth_by_draws(n_classes, label, score, within_standard_error
 @pytest.mark.parametrize(("n_classes", "label", "score"), CLASSWISE[1:])
 def test_standard_error_of_the_classwise_truth(n_classes, label, score):
     """Other quasi-random points: the relative error that the docstring states."""
-    values = [
-        list(_classwise_truth(n_classes, label, score, seed=seed).values()) for seed in range(5)
-    ]
+    truths = [_classwise_truth(n_classes, label, score, seed=seed) for seed in range(5)]
+    values = [list(truth.values()) for truth in truths]
     assert (np.std(values, axis=0, ddof=1) / np.mean(values, axis=0)).max() < 2e-3
 
 
@@ -130,9 +130,7 @@ def test_classwise_truth_of_two_classes_and_of_extreme_settings():
     for name, value in _classwise_truth(2, 0.9, 0.6).items():
         assert value == pytest.approx(data.truth[name], rel=1e-6)
     for label, score in product((0.01, 100), repeat=2):
-        truth = make_tempered_simplex(
-            10, 3, label_temperature=label, score_temperature=score, random_state=0
-        ).truth
+        truth = tempered(10, 3, label, score).truth
         assert 0 < truth["classwise_brier"] < truth["classwise_log"] < 5
     assert make_tempered_simplex(10, 1001, random_state=0).truth == {}
 
@@ -141,9 +139,8 @@ def test_the_forecast_is_a_function_of_the_posterior():
     """Temperature scaling is injective, so the calibrated scores are the posterior itself."""
     data = make_tempered_simplex(500, 4, score_temperature=0.6, random_state=0)
     rebuilt = data.posterior ** (1 / 0.6)
-    np.testing.assert_allclose(
-        data.y_proba, rebuilt / rebuilt.sum(axis=1, keepdims=True), rtol=1e-9
-    )
+    rebuilt /= rebuilt.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(data.y_proba, rebuilt, rtol=1e-9)
     calibrated = make_tempered_simplex(50, 4, score_temperature=1, random_state=0)
     np.testing.assert_allclose(calibrated.y_proba, calibrated.posterior, rtol=1e-12)
     names = ("brier", "log", "classwise_brier", "classwise_log")
@@ -225,9 +222,8 @@ def test_truth_of_logistic_scores(within_standard_errors):
         gap = data.posterior - data.y_proba
         within_standard_errors(np.abs(gap[:, 1]), data.truth["tce"])
         within_standard_errors(gap[:, 1] ** 2, data.truth["brier"])
-        within_standard_errors(
-            LogLoss().divergence(data.posterior, data.y_proba), data.truth["log"]
-        )
+        losses = LogLoss().divergence(data.posterior, data.y_proba)
+        within_standard_errors(losses, data.truth["log"])
     calibrated = make_logistic_scores(100, 0, -2, random_state=0)
     np.testing.assert_allclose(calibrated.posterior, calibrated.y_proba)
     assert calibrated.truth["tce"] == 0 and calibrated.truth["lipschitz"] == pytest.approx(1)

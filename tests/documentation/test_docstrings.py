@@ -44,9 +44,7 @@ def test_see_also(name):
 
 
 def test_neighbours_are_read():
-    text = (
-        "Title.\n\nSee Also\n--------\nbrier : One.\nskcalib.lost : Two.\n\nNotes\n-----\nx : y\n"
-    )
+    text = "Title.\n\nSee Also\n--------\nbrier : One.\nskcalib.lost : Two.\n\nNotes\n-----\nx : y"
     assert neighbours(text) == [("brier", "One."), ("skcalib.lost", "Two.")]
     assert not neighbours("Title.\n\nNotes\n-----\nbrier : One.\n")
     assert exists("skcalib.calibration_error", "scores.Brier") and exists("LogLoss", "scores.Brier")

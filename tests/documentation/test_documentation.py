@@ -20,6 +20,7 @@ import skcalib.testing
 
 ROOT = Path(__file__).parents[2]
 DOC = ROOT / "doc"
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 pytestmark = pytest.mark.skipif(not DOC.exists(), reason="needs the folder doc")
 NO_PAGE = {
     "__version__",  # a string
@@ -131,13 +132,6 @@ def test_every_name_in_the_reference_exists():
             found = getattr(found, part)
 
 
-@pytest.mark.parametrize("folder", ["user_guide", "extend"])
-def test_every_page_is_in_its_table_of_contents(folder):
-    index = (DOC / folder / "index.rst").read_text()
-    pages = {path.stem for path in (DOC / folder).glob("*.rst")} - {"index"}
-    assert not {page for page in pages if f"   {page}\n" not in index}
-
-
 @pytest.mark.skipif(not (ROOT / "examples").exists(), reason="needs the folder examples")
 def test_examples_are_short_and_draw():
     for path in (ROOT / "examples").rglob("plot_*.py"):
@@ -195,40 +189,19 @@ def test_every_numbered_item_of_the_papers_has_a_row():
     assert sorted(rows) == sorted(row[:2] for row in listed) and len(set(rows)) == len(rows)
 
 
-@pytest.mark.skipif(not (ROOT / "examples").exists(), reason="needs the folder examples")
-def test_references_to_examples_exist():
-    for path in DOC.glob("**/*.rst"):
-        if {"_build", "auto_examples", "generated"} & set(path.parts):
-            continue
-        for name in re.findall(r"sphx_glr_auto_examples_(\w+)\.py", path.read_text()):
-            example = ROOT / "examples" / f"{name.replace('_plot_', '/plot_', 1)}.py"
-            assert example.exists(), f"{path.name} names {name}"
-
-
-def docstrings(source):
-    """Name and text of the docstrings of a source, as Python reads them."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, kinds):
-            yield getattr(node, "name", "module"), ast.get_docstring(node, clean=False) or ""
-
-
-def controls(text):
-    """Control characters but the end of a line: a LaTeX command without its raw string."""
+def controls(source):
+    """Control characters of docstrings: a LaTeX command without its raw string."""
+    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, DOCUMENTED)]
+    text = "".join(ast.get_docstring(node, clean=False) or "" for node in nodes)
     return {character for character in text if character != "\n" and not character.isprintable()}
 
 
 def test_no_docstring_has_control_characters():
     for path in Path(skcalib.__file__).parent.rglob("*.py"):
-        for name, text in docstrings(path.read_text(encoding="utf-8")):
-            assert not controls(text), f"{name} of {path.name} has {controls(text)}"
-
-
-def test_control_characters_would_be_found():
+        assert not controls(path.read_text(encoding="utf-8")), path
     for command in ("theta", "frac", "rho", "bar", "alpha", "varphi"):
-        source = f'def f():\n    """The \\{command}."""\n'
-        assert controls(dict(docstrings(source))["f"])
-        assert not controls(dict(docstrings(source.replace('"""The', 'r"""The')))["f"])
+        assert controls(source := f'def f():\n    """The \\{command}."""\n')
+        assert not controls(source.replace('"""The', 'r"""The'))
 
 
 def test_no_forbidden_word_in_guide_and_examples():
@@ -277,9 +250,6 @@ def test_calls_in_the_guide_have_such_parameters():
         for call in wrong_calls(path.read_text(encoding="utf-8"))
     }
     assert not found, "\n" + "\n".join(sorted(found))
-
-
-def test_wrong_calls_are_found():
     text = "Use ``calibration_error(y, p, bins=3)`` or ``calibration_error(y, p, n_bins=3)``."
     assert list(wrong_calls(text)) == ["calibration_error(y, p, bins=3): bins"]
     assert list(wrong_calls("``TopK(k=3)``, ``other(y, p, x=3)``, ``skcalib report x.csv``")) == []

@@ -1,9 +1,7 @@
 """Files around the package that hosts, installers and other programs read."""
 
-import ast
 import re
 import runpy
-import sys
 import tomllib
 from pathlib import Path
 
@@ -48,21 +46,6 @@ def test_lower_bounds_of_the_recipe():
     run = set(re.findall(r"^    - ([\w-]+) >=([\d.]+)$", recipe.split("  run:")[1], re.MULTILINE))
     assert {f"{name}>={version}" for name, version in run} == set(declared["dependencies"])
     assert f'python_min: "{declared["requires-python"].removeprefix(">=")}"' in recipe
-
-
-@in_checkout
-def test_dependencies_are_those_imported():
-    """Whatever a module imports when it is imported itself, and not what a function imports."""
-    needed = tomllib.loads(text_of("pyproject.toml"))["project"]["dependencies"]
-    declared = {re.match(r"[\w-]+", one)[0].replace("scikit-learn", "sklearn") for one in needed}
-    imported = set()
-    for path in Path(skcalib.__file__).parent.rglob("*.py"):
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.Import):
-                imported |= {one.name.partition(".")[0] for one in node.names}
-            elif isinstance(node, ast.ImportFrom):
-                imported.add(node.module.partition(".")[0])
-    assert imported - sys.stdlib_module_names - {"skcalib"} == declared
 
 
 @in_checkout

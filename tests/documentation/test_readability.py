@@ -31,42 +31,33 @@ def blocks(text):
     lines = text.expandtabs().splitlines()
     i = 0
     while i < len(lines):
-        line = lines[i]
-        if not line.strip():
+        line, start = lines[i].strip(), i
+        if not line:
             i += 1
             continue
-        indent = len(line) - len(line.lstrip())
-        if line.lstrip().startswith(".. ") or line.strip() == "..":
-            found = _DIRECTIVE.match(line.lstrip())
-            end = _end_of_body(lines, i + 1, indent)
-            body = lines[i + 1 : end]
+        indent = len(lines[i]) - len(lines[i].lstrip())
+        if line.startswith(".. ") or line == "..":
+            found = _DIRECTIVE.match(line)
+            i = _end_of_body(lines, start + 1, indent)
+            body = lines[start + 1 : i]
             if found and found[1] in PROSE:
                 yield from blocks("\n".join(x.strip() for x in [found[2], "", *body]))
             elif found and found[1] in ("code-block", "code"):
                 yield "code", [x for x in body if x.strip() and not x.lstrip().startswith(":")]
             elif found and found[1] == "list-table":
                 yield "table", [x for x in body if x.lstrip().startswith("* ")]
+            continue
+        table = _TABLE.fullmatch(line) and not re.fullmatch(r"=+", line)
+        while i < len(lines) and (lines[i].strip() or (table and _inside_table(lines, start, i))):
+            i += 1
+        if table:
+            yield "table", [x for x in lines[start:i] if re.match(rf" {{{indent}}}[^\s=+]", x)]
+            continue
+        yield "code" if line.startswith(">>>") else "prose", lines[start:i]
+        if lines[i - 1].rstrip().endswith("::"):  # a literal block follows
+            end = _end_of_body(lines, i, indent)
+            yield "code", [x for x in lines[i:end] if x.strip()]
             i = end
-        elif _TABLE.fullmatch(line.strip()) and not re.fullmatch(r"=+", line.strip()):
-            end = i
-            while end < len(lines) and (lines[end].strip() or _inside_table(lines, i, end)):
-                end += 1
-            yield "table", [x for x in lines[i:end] if re.match(rf" {{{indent}}}[^\s=+]", x)]
-            i = end
-        else:
-            end = i
-            while end < len(lines) and lines[end].strip():
-                end += 1
-            block = lines[i:end]
-            if block[0].lstrip().startswith(">>>"):
-                yield "code", block
-            else:
-                yield "prose", block
-            i = end
-            if block[-1].rstrip().endswith("::"):  # a literal block follows
-                end = _end_of_body(lines, i, indent)
-                yield "code", [x for x in lines[i:end] if x.strip()]
-                i = end
 
 
 def _end_of_body(lines, start, indent):
@@ -85,16 +76,10 @@ def _inside_table(lines, start, i):
 
 def sentences(text):
     """Words of each sentence of a page."""
-    found = []
-    for kind, block in blocks(text):
-        if kind != "prose":
-            continue
-        for part in _items(block):
-            for sentence in re.split(r"(?<=[.!?])[)*\"']*\s+", _plain(part)):
-                words = [w for w in sentence.split() if re.search(r"\w", w)]
-                if words:
-                    found.append(words)
-    return found
+    items = (item for kind, block in blocks(text) if kind == "prose" for item in _items(block))
+    texts = (one for item in items for one in re.split(r"(?<=[.!?])[)*\"']*\s+", _plain(item)))
+    found = ([word for word in text.split() if re.search(r"\w", word)] for text in texts)
+    return [words for words in found if words]
 
 
 def _items(block):
@@ -138,12 +123,8 @@ def mean_sentence(text):
 
 
 def minutes(text):
-    lines = {"code": 0, "table": 0}
-    for kind, block in blocks(text):
-        if kind != "prose":
-            lines[kind] += len(block)
-    words = sum(map(len, sentences(text)))
-    return words / 200 + lines["code"] / 20 + lines["table"] / 20
+    lines = sum(len(block) for kind, block in blocks(text) if kind != "prose")
+    return sum(map(len, sentences(text))) / 200 + lines / 20
 
 
 #: Pages where one looks up a line: tables, without a figure.
@@ -172,13 +153,9 @@ def test_sentences_of_readme_and_start_page_are_short():
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_pages_are_read_within_minutes(name):
-    assert minutes(page(name)) < MOST_MINUTES
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_code_is_not_cut_at_the_right_edge(name):
+def test_pages_are_read_within_minutes_and_code_is_not_cut_at_the_right_edge(name):
     """See the size of the font in skcalib.css."""
+    assert minutes(page(name)) < MOST_MINUTES
     code = [line for kind, block in blocks(page(name)) if kind == "code" for line in block]
     assert not [line for line in code if len(line) > 100]
 
@@ -199,6 +176,7 @@ def _is_heading(block):
     return any(re.fullmatch(r"([=\-~^])\1{2,}", line.strip()) for line in block)
 
 
+KINDS = ("code", "table")
 SAMPLE = """.. _label:
 
 =====
@@ -241,17 +219,9 @@ def test_what_is_counted():
     found = [" ".join(words) for words in sentences(SAMPLE)]
     assert found[0] == "*Is it short?"
     assert len(found[1].split()) == 7 and found[1].startswith("Yes, see")
-    assert found[2:] == [
-        "It has x too:",
-        "one item",
-        "another item of two lines",
-        "A note.",
-        "Of two sentences.",
-    ]
-    lines = {"code": [], "table": []}
-    for kind, block in blocks(SAMPLE):
-        if kind != "prose":
-            lines[kind] += block
-    assert len(lines["code"]) == 4  # an example, its output and two lines
-    assert [line.split()[0] for line in lines["table"]] == ["Head", "a", "d"]
+    assert found[2:5] == ["It has x too:", "one item", "another item of two lines"]
+    assert found[5:] == ["A note.", "Of two sentences."]
+    code, table = ([x for k, b in blocks(SAMPLE) if k == kind for x in b] for kind in KINDS)
+    assert len(code) == 4  # an example, its output and two lines
+    assert [line.split()[0] for line in table] == ["Head", "a", "d"]
     assert minutes(SAMPLE) == pytest.approx(26 / 200 + 4 / 20 + 3 / 20)

@@ -279,21 +279,16 @@ def test_answers_can_be_written_to(recalibrator):
 
 
 def parallel_estimators(n_jobs):
-    forest = RandomForestClassifier(5, random_state=0)
+    forest, folds = RandomForestClassifier(5, random_state=0), {"cv": 3, "n_jobs": n_jobs}
+    regions, options = s.GroupingLossEstimator, {**folds, "random_state": 3}
     return [
-        s.CalibrationErrorEstimator(
-            forest, cv=3, notion="classwise", n_jobs=n_jobs, random_state=3
-        ),
-        s.GroupingLossEstimator(
-            forest, cv=3, notion="classwise", n_permutations=9, n_jobs=n_jobs, random_state=3
-        ),
-        s.GroupingLossEstimator(
-            forest, cv=3, method="risk", partitioner=Ridge(), n_jobs=n_jobs, random_state=3
-        ),
-        s.CrossFitProba(forest, cv=3, n_jobs=n_jobs),
-        s.RecalibratedClassifierCV(forest, "select", cv=3, n_jobs=n_jobs),
-        s.RecalibratedClassifierCV(forest, "beta", cv=3, ensemble=True, n_jobs=n_jobs),
-        s.RecalibratedRegressorCV(cv=3, n_jobs=n_jobs),
+        s.CalibrationErrorEstimator(forest, notion="classwise", **options),
+        regions(forest, notion="classwise", n_permutations=9, **options),
+        regions(forest, method="risk", partitioner=Ridge(), **options),
+        s.CrossFitProba(forest, **folds),
+        s.RecalibratedClassifierCV(forest, "select", **folds),
+        s.RecalibratedClassifierCV(forest, "beta", ensemble=True, **folds),
+        s.RecalibratedRegressorCV(**folds),
     ]
 
 
@@ -340,18 +335,11 @@ def forecasts(draw, n_classes=None, rows=None):
     n_classes = draw(st.integers(2, 4)) if n_classes is None else n_classes
     n_samples = draw(st.sampled_from([1, 2, 3, 5, 8, 20, 40])) if rows is None else rows
     value = st.one_of(st.sampled_from(SPECIAL), st.floats(0, 1, width=32))
-    pool = draw(
-        st.lists(
-            st.lists(value, min_size=n_classes, max_size=n_classes).filter(lambda r: sum(r) > 0),
-            min_size=1,
-            max_size=6,
-        )
-    )
+    row = st.lists(value, min_size=n_classes, max_size=n_classes).filter(lambda r: sum(r) > 0)
+    pool = draw(st.lists(row, min_size=1, max_size=6))
     kinds = np.array(pool) / np.sum(pool, axis=1, keepdims=True)
-    P = kinds[
-        draw(st.lists(st.integers(0, 5), min_size=n_samples, max_size=n_samples))
-        % (np.int64(len(kinds)))
-    ]
+    which = draw(st.lists(st.integers(0, 5), min_size=n_samples, max_size=n_samples))
+    P = kinds[np.array(which) % len(kinds)]
     return P * (1 + draw(st.sampled_from([0.0, 0.0, 1e-7, -1e-7, 1e-3])))
 
 

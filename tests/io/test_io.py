@@ -62,11 +62,9 @@ def test_npz(read_npz):
         assert read.event == read_event
 
 
-def test_pickles_are_not_opened(read_npz, tmp_path):
-    with pytest.raises(ValueError, match="has Python objects in its array 'y_true'"):
-        read_npz(y_true=np.array([Trap(), Trap()], dtype=object), y_proba=np.array([0.1, 0.2]))
+def test_pickles_are_not_opened(tmp_path):
     path = tmp_path / "p.npz"
-    path.write_bytes(pickle.dumps([1, 2]))
+    path.write_bytes(pickle.dumps(Trap()))
     with pytest.raises(ValueError, match=r"not a readable \.npz archive"):
         read_predictions(path)
 

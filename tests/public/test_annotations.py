@@ -27,14 +27,9 @@ def public_modules():
 
 def public_objects(module):
     """Functions and classes of `__all__`; without it, what is defined in the module."""
-    if hasattr(module, "__all__"):
-        found = {name: getattr(module, name) for name in module.__all__}
-    else:
-        found = {
-            name: value
-            for name, value in vars(module).items()
-            if not name.startswith("_") and getattr(value, "__module__", "") == module.__name__
-        }
+    own = [n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__]
+    names = getattr(module, "__all__", [name for name in own if not name.startswith("_")])
+    found = {name: getattr(module, name) for name in names}
     return {n: v for n, v in found.items() if inspect.isfunction(v) or inspect.isclass(v)}
 
 
@@ -67,8 +62,7 @@ def missing_of(module_name):
     for name, value in public_objects(importlib.import_module(module_name)).items():
         callables = [(name, value, False)] if inspect.isfunction(value) else methods(value)
         for where, function, bound in callables:
-            lacks = missing(function, bound=bound)
-            if lacks:
+            if lacks := missing(function, bound=bound):
                 found.append(f"{where} lacks {', '.join(lacks)}")
     return found
 

@@ -1,6 +1,7 @@
 """Tensors at the door: the same numbers as from NumPy, Python floats back, clear refusals."""
 
 import warnings
+from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -32,9 +33,8 @@ def test_one_column_and_mixed_libraries(asarray, binary):
     y, proba = binary
     column = np.ascontiguousarray(proba[:, 1])
     expected = s.calibration_error(y, column, notion="canonical")
-    assert s.calibration_error(asarray(y), asarray(column), notion="canonical") == expected
-    assert s.calibration_error(y.tolist(), asarray(column), notion="canonical") == expected
-    assert s.calibration_error(asarray(y), column.tolist(), notion="canonical") == expected
+    for one, other in ((asarray, asarray), (np.ndarray.tolist, asarray), (asarray, list)):
+        assert s.calibration_error(one(y), other(column), notion="canonical") == expected
 
 
 @pytest.mark.parametrize("score", SCORES, ids=repr)
@@ -53,8 +53,7 @@ def test_every_function(asarray):
     assert len(once) > 25
     for recipe in once:
         y, proba = make_forecasts(40, 2 if recipe.binary else 3, seed=1)
-        beside = {"two forecasts": [0.5 * proba + 0.5 * proba[::-1]], "features": [proba**2]}
-        arrays = [y, proba, *beside.get(recipe.takes, [])]
+        arrays = [y, *recipe.arrays(proba)]
         given = {"sample_weight": np.ones(40), "labels": np.unique(y)}
         given = {name: value for name, value in given.items() if recipe.accepts(name)}
         tensors = {name: asarray(value) for name, value in given.items()}
@@ -125,25 +124,16 @@ def test_other_devices_are_refused(what, library, multiclass):
     xp = pytest.importorskip(library)
     # No GPU is needed: both have a device whose memory NumPy cannot read.
     device = "meta" if library == "torch" else xp.Device("device1")
-    given = {
-        "y_true": multiclass[0],
-        "y_proba": multiclass[1],
-        "sample_weight": np.ones(len(multiclass[0])),
-        "labels": np.arange(3),
-    }
+    given = dict(zip(("y_true", "y_proba"), multiclass, strict=True))
+    given |= {"sample_weight": np.ones(len(given["y_true"])), "labels": np.arange(3)}
     given[what] = xp.asarray(given[what], device=device)
     message = rf"{what} is a {library}.* copy it to the CPU, for example with {what}.cpu\(\)"
-    with pytest.raises(ValueError, match=message):
-        s.calibration_error(**given)
-    with pytest.raises(ValueError, match=message):
-        s.proper_calibration_error(**given)
-
-
-def test_the_door_names_features(torch, multiclass):
-    y, proba = multiclass
-    scaling = s.TemperatureScaling().fit(proba, y)
-    with pytest.raises(ValueError, match="X is a torch.Tensor .*meta"):
-        scaling.transform(torch.tensor(proba, device="meta"))
+    for function in (s.calibration_error, s.proper_calibration_error):
+        with pytest.raises(ValueError, match=message):
+            function(**given)
+    scaling = s.TemperatureScaling().fit(multiclass[1], multiclass[0])
+    with pytest.raises(ValueError, match=rf"X is a {library}.* copy it to the CPU"):
+        scaling.transform(xp.asarray(multiclass[1], device=device))
 
 
 def test_dispatch_changes_nothing(asarray, multiclass, monkeypatch):
@@ -151,17 +141,14 @@ def test_dispatch_changes_nothing(asarray, multiclass, monkeypatch):
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     y, proba = multiclass
     expected = s.calibration_error(y, proba)
-    try:
-        context = sklearn.config_context(array_api_dispatch=True)
-        context.__enter__()
-    except (ImportError, RuntimeError):
-        pytest.skip("array_api_dispatch needs a SciPy that was imported with SCIPY_ARRAY_API=1")
-    try:
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(sklearn.config_context(array_api_dispatch=True))
+        except (ImportError, RuntimeError):
+            pytest.skip("array_api_dispatch needs a SciPy that was imported with SCIPY_ARRAY_API=1")
         assert s.calibration_error(asarray(y), asarray(proba)) == expected
         found = s.TemperatureScaling().fit(asarray(proba), y).transform(asarray(proba))
         assert type(found) is np.ndarray
-    finally:
-        context.__exit__(None, None, None)
 
 
 class OnlyDLPack:

@@ -2,7 +2,6 @@
 
 import re
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -133,15 +132,8 @@ def test_names_of_several_columns(names, classes, expected):
 
 
 def test_plain_classes_and_numbered_columns():
-    for classes in (
-        BITS,
-        [-1, 1],
-        [False, True],
-        ["0", "1"],
-        [0.0, 1.0],
-        ["FALSE", "TRUE"],
-        ["no", "Yes"],
-    ):
+    words = ["0", "1"], ["FALSE", "TRUE"], ["no", "Yes"]
+    for classes in (BITS, [-1, 1], [False, True], [0.0, 1.0], *words):
         assert is_plain(classes) and is_plain(np.array(classes))
     for classes in ([1, 2], ["no", "sick"], [0, 1, 2], [None, 1]):
         assert not is_plain(classes)
@@ -180,26 +172,16 @@ def test_a_named_column_is_the_probability_of_its_class(kind, name):
 @pytest.mark.parametrize("labels", [BITS, [-1, 1], [False, True], ["0", "1"]])
 def test_plain_labels(kind, labels):
     y = np.array(labels)[(Y == "churn").astype(int)]
-    for name in (
-        "p_1",
-        "proba_1",
-        "score_1",
-        "1",
-        "p",
-        "y_pred_proba",
-        "positive",
-        "rf",
-        "p_churn",
-    ):
+    certain = "p_1", "proba_1", "score_1", "1"
+    for name in (*certain, "p", "y_pred_proba", "positive", "rf", "p_churn"):
         problem = check_problem(y, BY_NAME[kind](name, P))
         assert problem.classes.tolist() == labels, name
         np.testing.assert_array_equal(problem.forecast[:, 1], P)
     zero = "-1" if labels[0] == -1 else "0"
     assert check_problem(y, BY_NAME[kind](f"p_{zero}", P)).classes.tolist() == labels[::-1]
     for name in ("p_neg", "not_1", "no_churn", "p_2", "y_0"):
-        with pytest.raises(
-            ValueError, match=f"column of y_proba is named {name!r}, which does not"
-        ):
+        words = f"column of y_proba is named {name!r}, which does not"
+        with pytest.raises(ValueError, match=words):
             check_problem(y, BY_NAME[kind](name, P))
 
 
@@ -223,9 +205,8 @@ def test_a_name_and_an_argument_that_contradict_each_other(kind):
     column = BY_NAME[kind]("p_churn", P)
     assert check_problem(Y, column, pos_label="churn").classes[1] == "churn"
     for arguments in ({"pos_label": "stay"}, {"labels": ["churn", "stay"]}):
-        with pytest.raises(
-            ValueError, match="is the probability of 'churn', but .* that of 'stay'"
-        ):
+        words = "is the probability of 'churn', but .* that of 'stay'"
+        with pytest.raises(ValueError, match=words):
             check_problem(Y, column, **arguments)
     with pytest.raises(ValueError, match="does not say whether"):
         check_problem(Y, BY_NAME[kind]("days_to_churn", P), pos_label="stay")
@@ -233,16 +214,8 @@ def test_a_name_and_an_argument_that_contradict_each_other(kind):
 
 def test_no_names():
     """What has no name, or one that a library has given, is read as an array."""
-    for column in (
-        P,
-        P[:, None],
-        P.tolist(),
-        pd.Series(P),
-        pd.DataFrame(P),
-        pd.Series(P, name=0),
-        pl.Series(P),
-        pl.DataFrame(P),
-    ):
+    frames = pd.Series(P), pd.DataFrame(P), pd.Series(P, name=0), pl.Series(P), pl.DataFrame(P)
+    for column in (P, P[:, None], P.tolist(), *frames):
         assert check_problem(Y, column).classes.tolist() == ["churn", "stay"]
     both = pd.DataFrame(np.column_stack([1 - P, P]))
     bits = (Y == "churn").astype(int)
@@ -315,41 +288,29 @@ def test_estimators_and_streams_read_names_by_the_same_rule(kind):
     y = np.where(rng.uniform(size=200) < p**2, "churn", "stay")
     order, wrong = ["stay", "churn"], ["churn", "stay"]
     column, X = BY_NAME[kind]("p_churn", p), rng.normal(size=(200, 2))
+    after, display = BY_NAME[kind]("p_churn", p**2), s.ReliabilityDisplay.from_predictions
 
-    def error_of(labels, proba):
-        return s.CalibrationErrorEstimator(labels=labels).fit(proba, y).calibration_error_
+    def stream(p, labels=order):
+        sketch = s.ForecastSketch(labels=labels, notion="canonical").partial_fit(y, p)
+        return s.calibration_error(sketch, strategy="uniform")
 
-    def groups_of(labels, proba):
-        estimator = s.GroupingLossEstimator(labels=labels, random_state=0)
-        return estimator.fit(X, y, y_proba=proba).grouping_loss_
+    def regions(p, **labels):
+        return s.GroupingLossEstimator(random_state=0, **labels).fit(X, y, y_proba=p).grouping_loss_
 
-    def stream_of(labels, proba):
-        sketch = s.ForecastSketch(labels=labels or order, notion="canonical")
-        return s.calibration_error(sketch.partial_fit(y, proba), strategy="uniform")
-
-    def curve_of(labels, proba):
-        display = s.ReliabilityDisplay.from_predictions(y, proba, labels=labels)
-        plt.close(display.figure_)
-        return display.curves[0].prob_true.tolist()
-
-    def gain_of(labels, proba):
-        after = BY_NAME[kind]("p_churn", p**2)
-        gain = s.calibration_improvement(y, proba, after, injective=True, labels=labels)
-        return gain.estimate
-
-    def binned(function):
-        def value(labels, proba):
-            return function(y, proba, labels=labels, notion="canonical")
-
-        return value
-
-    errors = binned(s.calibration_error), binned(s.ks_calibration_error)
-    for value in (error_of, groups_of, stream_of, curve_of, gain_of, *errors):
-        expected = value(order, p)
-        assert value(None, column) == pytest.approx(expected, rel=1e-9), value.__name__
-        assert value(order, column) == pytest.approx(expected, rel=1e-9), value.__name__
+    for value in (
+        lambda p, **labels: s.CalibrationErrorEstimator(**labels).fit(p, y).calibration_error_,
+        lambda p, **labels: s.calibration_improvement(y, p, after, injective=True, **labels).high,
+        lambda p, **labels: s.calibration_error(y, p, notion="canonical", **labels),
+        lambda p, **labels: s.ks_calibration_error(y, p, notion="canonical", **labels),
+        lambda p, **labels: display(y, p, **labels).curves[0].prob_true.tolist(),
+        regions,
+        stream,
+    ):
+        expected = value(p, labels=order)
+        assert value(column) == pytest.approx(expected, rel=1e-9)
+        assert value(column, labels=order) == pytest.approx(expected, rel=1e-9)
         with pytest.raises(ValueError, match="'p_churn', so it is the probability of 'churn', but"):
-            value(wrong, column)
+            value(column, labels=wrong)
 
 
 def test_a_comparison_of_columns_of_different_classes():

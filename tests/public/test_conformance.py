@@ -28,20 +28,12 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError, UnsetMetadata
 from sklearn.linear_model import BayesianRidge, LogisticRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_validate
 from sklearn.naive_bayes import GaussianNB
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from skcalib import (
-    CalibrationErrorEstimator,
-    CrossFitProba,
-    GroupingLossEstimator,
-    IdentityRecalibrator,
-    RecalibratedClassifierCV,
-    RecalibratedRegressorCV,
-    TemperatureScaling,
-)
+import skcalib as s
 
 INSTANCES = instances()
 TRANSFORMERS = [(e, kind) for e, kind in INSTANCES if hasattr(e, "transform")]
@@ -58,7 +50,7 @@ def label(value):
 def test_no_public_estimator_is_missing():
     assert set(CHECKED) | set(NOT_CHECKED) == set(public_estimators())
     assert not set(CHECKED) & set(NOT_CHECKED)
-    shown = {type(e) for e, _ in INSTANCES} | {type(s) for s in other_instances()}
+    shown = {type(e) for e, _ in INSTANCES} | {type(other) for other in other_instances()}
     assert shown == set(public_estimators())
 
 
@@ -86,15 +78,9 @@ def test_scikit_learn_checks_at_length(estimator, check):
     check(estimator)
 
 
-def test_cross_fitting_is_exempt_for_the_reason_given():
-    X, y, _ = draw()
-    crossfit = CrossFitProba(GaussianNB())
-    assert not np.allclose(crossfit.fit_transform(X, y), crossfit.transform(X))
-
-
 def test_the_filter_of_warnings_hides_nothing_else():
     with pytest.warns(ConvergenceWarning, match="do not follow the scores"):
-        TemperatureScaling().fit([0.1, 0.2, 0.8, 0.9], [1, 1, 0, 0])
+        s.TemperatureScaling().fit([0.1, 0.2, 0.8, 0.9], [1, 1, 0, 0])
 
 
 # --- parameters and pictures ----------------------------------------------------------------------
@@ -178,7 +164,7 @@ def test_output_frames(estimator, kind):
 def test_tags_are_true(estimator, kind):
     X, y = data_for(kind)
     tags = get_tags(estimator)
-    regressor = isinstance(estimator, RecalibratedRegressorCV)
+    regressor = isinstance(estimator, s.RecalibratedRegressorCV)
     assert is_regressor(estimator) == regressor
     assert is_classifier(estimator) == (hasattr(estimator, "predict_proba"))
     assert (tags.transformer_tags is not None) == hasattr(estimator, "transform")
@@ -206,13 +192,13 @@ def test_tags_are_true(estimator, kind):
 
 def test_tags_follow_the_wrapped_estimator():
     trees = HistGradientBoostingClassifier
-    for outer in (CalibrationErrorEstimator, CrossFitProba, RecalibratedClassifierCV):
+    for outer in (s.CalibrationErrorEstimator, s.CrossFitProba, s.RecalibratedClassifierCV):
         for inner in (trees(), LogisticRegression(), GaussianNB()):
             ours, theirs = get_tags(outer(inner)).input_tags, get_tags(inner).input_tags
             assert (ours.sparse, ours.allow_nan) == (theirs.sparse, theirs.allow_nan)
-    assert not get_tags(GroupingLossEstimator(LogisticRegression())).input_tags.sparse
-    assert not hasattr(CalibrationErrorEstimator(), "score")
-    assert not hasattr(GroupingLossEstimator(), "score")
+    assert not get_tags(s.GroupingLossEstimator(LogisticRegression())).input_tags.sparse
+    assert not hasattr(s.CalibrationErrorEstimator(), "score")
+    assert not hasattr(s.GroupingLossEstimator(), "score")
 
 
 # --- metadata -------------------------------------------------------------------------------------
@@ -244,17 +230,17 @@ class Recorder(ClassifierMixin, BaseEstimator):
 
 def composites(estimator, cv):
     return [
-        CalibrationErrorEstimator(estimator, cv=cv),
-        GroupingLossEstimator(estimator, cv=cv, n_permutations=0, random_state=0),
-        CrossFitProba(estimator, cv=cv),
-        RecalibratedClassifierCV(estimator, IdentityRecalibrator(), cv=cv),
-        RecalibratedClassifierCV(estimator, IdentityRecalibrator(), cv=cv, ensemble=True),
+        s.CalibrationErrorEstimator(estimator, cv=cv),
+        s.GroupingLossEstimator(estimator, cv=cv, n_permutations=0, random_state=0),
+        s.CrossFitProba(estimator, cv=cv),
+        s.RecalibratedClassifierCV(estimator, s.IdentityRecalibrator(), cv=cv),
+        s.RecalibratedClassifierCV(estimator, s.IdentityRecalibrator(), cv=cv, ensemble=True),
     ]
 
 
 def fit(composite, X, y, **metadata):
     """Fit out of fold: that is `fit_transform` of CrossFitProba."""
-    method = "fit_transform" if isinstance(composite, CrossFitProba) else "fit"
+    method = "fit_transform" if isinstance(composite, s.CrossFitProba) else "fit"
     return getattr(composite, method)(X, y, **metadata)
 
 
@@ -293,7 +279,7 @@ def test_metadata_goes_nowhere_without_a_request(metadata, which):
         with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
             fit(composites(Recorder(log), 3)[which], X, y, sample_weight=weight)
         refused = composites(Recorder(log).set_fit_request(sample_weight=False), 3)[which]
-        if isinstance(refused, CrossFitProba):  # it has no use for weights of its own
+        if isinstance(refused, s.CrossFitProba):  # it has no use for weights of its own
             with pytest.raises(TypeError, match="not routed to any object"):
                 fit(refused, X, y, sample_weight=weight)
             return
@@ -313,8 +299,8 @@ def test_metadata_arrives_from_outside(metadata, which):
             composite.set_fit_request(sample_weight=True)
         scaler = StandardScaler().set_fit_request(sample_weight=False)
         steps = [scaler, composite]
-        if isinstance(composite, CrossFitProba):
-            steps.append(IdentityRecalibrator().set_fit_request(sample_weight=False))
+        if isinstance(composite, s.CrossFitProba):
+            steps.append(s.IdentityRecalibrator().set_fit_request(sample_weight=False))
         chain = make_pipeline(*steps).fit(X, y, sample_weight=weight, groups=groups)
         X_scaled = StandardScaler().fit_transform(X)
         alone.fit(X_scaled, y, sample_weight=weight, groups=groups)
@@ -327,34 +313,19 @@ def test_searches_hand_groups_to_both_splitters(metadata):
     X, y, weight, groups = metadata
     with sklearn.config_context(enable_metadata_routing=True):
         inner = GaussianNB().set_fit_request(sample_weight=True)
-        model = RecalibratedClassifierCV(inner, cv=GroupKFold(2))
+        model = s.RecalibratedClassifierCV(inner, cv=GroupKFold(2))
         model.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
         grid = {"estimator__var_smoothing": [1e-9, 0.1]}
         search = GridSearchCV(model, grid, cv=GroupKFold(3), error_score="raise")
         search.fit(X, y, sample_weight=weight, groups=groups)
         assert search.best_estimator_.predict_proba(X).shape == (len(y), 3)
-        results = cross_validate(
-            model,
-            X,
-            y,
-            cv=GroupKFold(3),
-            params={"sample_weight": weight, "groups": groups},
-            error_score="raise",
-        )
-        assert np.isfinite(results["test_score"]).all()
-        variance = RecalibratedRegressorCV(
-            BayesianRidge().set_fit_request(sample_weight=True), cv=GroupKFold(2)
-        ).set_fit_request(sample_weight=True)
-        variance.set_score_request(sample_weight=True)
-        results = cross_validate(
-            variance,
-            X[:, 1:],
-            X[:, 0],
-            cv=GroupKFold(3),
-            params={"sample_weight": weight, "groups": groups},
-            error_score="raise",
-        )
-        assert np.isfinite(results["test_score"]).all()
+        ridge = BayesianRidge().set_fit_request(sample_weight=True)
+        variance = s.RecalibratedRegressorCV(ridge, cv=GroupKFold(2))
+        variance.set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        options = {"cv": GroupKFold(3), "params": {"sample_weight": weight, "groups": groups}}
+        for one, features, target in ((model, X, y), (variance, X[:, 1:], X[:, 0])):
+            results = cross_validate(one, features, target, error_score="raise", **options)
+            assert np.isfinite(results["test_score"]).all()
 
 
 @pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=lambda r: r.__name__)
@@ -362,25 +333,21 @@ def test_recalibrators_in_pipelines_get_their_weights(recalibrator, metadata):
     _, _, weight, _ = metadata
     _, y, P = draw()
     expected = recalibrator().fit(P, y, weight).predict_proba(P)
-    plain = make_pipeline(IdentityRecalibrator(), recalibrator())
-    plain.fit(P, y, **{f"{recalibrator.__name__.lower()}__sample_weight": weight}) if (
-        recalibrator is not IdentityRecalibrator
-    ) else plain.fit(P, y)
+    plain = Pipeline([("first", s.IdentityRecalibrator()), ("last", recalibrator())])
+    plain.fit(P, y, last__sample_weight=weight)
     np.testing.assert_array_equal(plain.predict_proba(P), expected)
     with sklearn.config_context(enable_metadata_routing=True):
-        routed = make_pipeline(
-            IdentityRecalibrator().set_fit_request(sample_weight=False),
-            recalibrator().set_fit_request(sample_weight=True),
-        ).fit(P, y, sample_weight=weight)
+        first = s.IdentityRecalibrator().set_fit_request(sample_weight=False)
+        routed = make_pipeline(first, recalibrator().set_fit_request(sample_weight=True))
+        routed.fit(P, y, sample_weight=weight)
     np.testing.assert_array_equal(routed.predict_proba(P), expected)
 
 
-@pytest.mark.parametrize("estimator", [CalibrationErrorEstimator(), GroupingLossEstimator()])
+@pytest.mark.parametrize("estimator", [s.CalibrationErrorEstimator(), s.GroupingLossEstimator()])
 def test_metadata_that_nobody_uses_is_refused(estimator):
     X, y, P = draw()
-    given = {} if isinstance(estimator, CalibrationErrorEstimator) else {"y_proba": P}
-    with pytest.raises(ValueError, match="fit got mark, but only a classifier that is cross-valid"):
-        clone(estimator).fit(P if not given else X, y, mark=y, **given)
+    plain = (P, {}) if isinstance(estimator, s.CalibrationErrorEstimator) else (X, {"y_proba": P})
     fitted = clone(estimator).set_params(estimator=GaussianNB().fit(X, y))
-    with pytest.raises(ValueError, match="fit got mark, but only a classifier that is cross-val"):
-        fitted.fit(X, y, mark=1)
+    for one, features, given in ((estimator, *plain), (fitted, X, {})):
+        with pytest.raises(ValueError, match="got mark, but only a classifier that is cross-valid"):
+            one.fit(features, y, mark=y, **given)

@@ -92,12 +92,10 @@ VALID_NAMES = {
 }
 
 
+ASYMPTOTIC = ("cumulative", "hosmer_lemeshow", "logistic_calibration", "spiegelhalter")
 #: The same for parameters of single callables.
 VALID_HERE = {
-    ("cumulative_test", "n_resamples"): {"0"},  # the asymptotic distribution
-    ("hosmer_lemeshow_test", "n_resamples"): {"0"},
-    ("logistic_calibration_test", "n_resamples"): {"0"},
-    ("spiegelhalter_test", "n_resamples"): {"0"},
+    **{(f"{name}_test", "n_resamples"): {"0"} for name in ASYMPTOTIC},
     ("CalibrationErrorEstimator", "labels"): {"array"},  # those of the classifier count
     ("GroupingLossEstimator", "labels"): {"array"},
     ("DiagonalOrderPreserving", "random_state"): {"0"},
@@ -127,9 +125,9 @@ STREAM = skcalib.SequentialCalibrationTest().fit(Y, PAIRS)
 REPORT = skcalib.CalibrationReport.from_predictions(Y, PAIRS)
 #: What required parameters, and data, are by their name.
 GIVEN = {
-    "y_true": Y,
-    "y": Y,
-    "y_proba": PAIRS,
+    **dict.fromkeys(("y_true", "y"), Y),
+    **dict.fromkeys(("y_proba", "first", "before", "forecast"), PAIRS),
+    **dict.fromkeys(("y_mean", "y_var"), P),
     "X": X,
     "estimator": CLASSIFIER,
     "estimators": {"one": CLASSIFIER},
@@ -138,11 +136,7 @@ GIVEN = {
     "recalibrator": MAP,
     "recalibrators": [MAP],
     "by": np.where(np.arange(40) % 2, "odd", "even"),
-    "first": PAIRS,
-    "before": PAIRS,
     "after": PAIRS[::-1],
-    "y_mean": P,
-    "y_var": P,
     "locations": np.eye(2),
     "problem": check_problem(Y, PAIRS),
     "name": "neg_brier_calibration_error",
@@ -151,7 +145,6 @@ GIVEN = {
     "n_bins": 5,
     "costs": [[0, 1], [1, 0]],
     "threshold": 0.5,
-    "forecast": PAIRS,
     "rule": lambda p, q, y, z: np.sum(p - y, 1),
     "kernel": kernels.LaplacianKernel(),
     "reports": {"one": REPORT},
@@ -159,6 +152,7 @@ GIVEN = {
     "test": STREAM,
 }
 
+TWO_GROUPS = ("calibration_by_group", "compare_windows", "calibration_curve_equality_test")
 #: Arguments that the functions of one name need instead of these.
 OWN = {
     "ReliabilityDisplay.from_cv_results": {
@@ -173,11 +167,9 @@ OWN = {
     "RecalibrationDisplay.from_estimator": {
         "estimator": skcalib.RecalibratedClassifierCV(FrozenEstimator(CLASSIFIER)).fit(X, Y)
     },
-    "calibration_by_group": {"by": GIVEN["by"]},
+    **{name: {"by": GIVEN["by"]} for name in TWO_GROUPS},
     "expected_performance": {"labelled": (Y, PAIRS)},
     "combine_tests": {"tests": [skcalib.calibration_e_value(Y, PAIRS)]},
-    "compare_windows": {"by": GIVEN["by"]},
-    "calibration_curve_equality_test": {"by": GIVEN["by"]},
     "compare_calibration": {"second": PAIRS[::-1]},
     "decision_regret": {"threshold": 0.5},
     "ComparisonReport.from_predictions": {"y_proba": {"one": PAIRS}},
@@ -349,12 +341,9 @@ def test_scalars_of_numpy_are_numbers():
     assert scaling.fit(PAIRS, Y).n_iter_ <= 9
     with pytest.raises(ValueError, match=r"got -0\.5\.$"):
         skcalib.calibration_intercept_slope(Y, PAIRS, confidence_level=np.float64(-0.5))
-
-
-@pytest.mark.parametrize("n_jobs", [1, -1, np.int64(1), None])
-def test_a_number_of_jobs_is_as_joblib_takes_it(n_jobs):
-    plain = skcalib.integrated_calibration_index(Y, PAIRS)
-    assert skcalib.integrated_calibration_index(Y, PAIRS, n_jobs=n_jobs) == plain
+    index = skcalib.integrated_calibration_index
+    for n_jobs in (1, -1, np.int64(1)):
+        assert index(Y, PAIRS, n_jobs=n_jobs) == index(Y, PAIRS)
 
 
 def test_a_subclass_may_use_the_name_of_a_parameter_for_another_thing():
@@ -394,32 +383,13 @@ def test_recalibrators_have_names(name, kind):
         np.testing.assert_array_equal(*(one.predict_proba(PAIRS) for one in groups))
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (
-            lambda: skcalib.RecalibratedClassifierCV(method="isotonic"),
-            "RecalibratedClassifierCV has no parameter method: use recalibrator='isotonic', "
-            "'platt' ('sigmoid') or 'beta'.",
-        ),
-        (
-            lambda: skcalib.calibration_error(Y, PAIRS, notion="top_k"),
-            "notion must be one of 'auto', 'canonical', 'classwise', 'top_label' or a Notion, got "
-            "'top_k': use notion=TopK(k) of skcalib.notions.",
-        ),
-        (
-            lambda: skcalib.calibration_error(Y, PAIRS, notion="Top-label"),
-            "notion must be one of 'auto', 'canonical', 'classwise', 'top_label' or a Notion, got "
-            "'Top-label'. Use 'top_label'.",
-        ),
-    ],
-)
-def test_guessed_names_get_advice(call, words):
-    with pytest.raises((TypeError, ValueError), match=f"^{re.escape(words)}$"):
-        call()
-
-
-def test_a_metric_in_capitals_is_answered():
+def test_guessed_names_get_advice():
+    words = (
+        "RecalibratedClassifierCV has no parameter method: use recalibrator='isotonic', 'platt' "
+        "('sigmoid') or 'beta'."
+    )
+    with pytest.raises(TypeError, match=f"^{re.escape(words)}$"):
+        skcalib.RecalibratedClassifierCV(method="isotonic")
     with pytest.raises(ValueError, match=r"got 'ECE'\. Use 'ece'\.$"):
         skcalib.calibration_error_interval(Y, PAIRS, metric="ECE")
 

@@ -6,8 +6,8 @@ import pkgutil
 import re
 from dataclasses import fields, is_dataclass, replace
 from functools import cache
-from html.parser import HTMLParser
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -16,13 +16,7 @@ from sklearn.naive_bayes import GaussianNB
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
-from skcalib.grouping import (
-    GroupCalibration,
-    GroupComparison,
-    GroupDifference,
-    Region,
-    grouping_improvement,
-)
+from skcalib.grouping import GroupCalibration, GroupComparison, GroupDifference, Region
 from skcalib.inference import MeanInterval
 from skcalib.io import Predictions
 from skcalib.kernels import Kernel
@@ -56,9 +50,9 @@ def records():
     half = np.where(np.arange(200) % 2, "first <b>half</b>", SCRIPT)
     X = np.random.default_rng(0).standard_normal((200, 2))
     interval = MeanInterval(0.12345678, 0.05, 0.2, 0.04)
-    group = GroupDifference(
-        SCRIPT, 90, 80, 0.4, 0.5, 0.55, 0.4, -0.1, -0.2, -0.01, 0.05, 0.03, 1e-4
-    )
+    counts, rates = (90, 80), (0.4, 0.5, 0.55, 0.4)
+    group = GroupDifference(SCRIPT, *counts, *rates, -0.1, -0.2, -0.01, 0.05, 0.03, 1e-4)
+    losses = (0.3, 0.2), (0.1, 0.0), (0.05, 0.0)
     evidence = Evidence(SCRIPT, "too_high", 0.1, 0.2, -0.05, 31)
     corp = s.corp_decomposition(y, p, notion="classwise")
     groups = s.calibration_by_group(y, p, half)
@@ -90,19 +84,14 @@ def records():
         (curve, len(curve.score)),
         (bins, len(bins.index)),
         (s.score_decomposition(y, p), 1),
-        (
-            RecalibratorSelection(
-                (SCRIPT, "b"), (0.3, 0.2), (0.1, 0.0), (0.05, 0.0), "b", "b", interval
-            ),
-            2,
-        ),
+        (RecalibratorSelection((SCRIPT, "b"), *losses, "b", "b", interval), 2),
         (RecalibratorMixture((SCRIPT, "b"), (0.4, 0.6), (0.3, 0.2), interval, True), 2),
         (s.calibration_curve_equality_test(y, p, half), 1),
         (groups, 2),
         (groups.groups[0], 1),
         (GroupComparison((group, group), 7, 200, SCRIPT), 2),
         (group, 1),
-        (grouping_improvement(y, p, p, X, random_state=0), 2),
+        (s.grouping.grouping_improvement(y, p, p, X, random_state=0), 2),
         (Region(SCRIPT, 0, 1, SCRIPT, 20, 0.1, 0.4, 0.45, 0.5, 0.3, 0.7, -0.05, 1e-4, 19.5), 1),
         (Predictions(y, p, np.unique(y), X), 200),
         (LinkFit(np.array([0.5, 1.25]), 7, True, SCRIPT), 2),
@@ -173,25 +162,10 @@ def test_frame(name):
     assert missing <= MAY_BE_MISSING.get(name, set())
 
 
-class Reader(HTMLParser):
-    """Text of well-formed HTML: each tag that is opened is closed, in the right order."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.cells = [], [], []
-        self.feed(text)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
-        self.tags.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.cells.append(data)
+def read(text):
+    """Tags and texts of well-formed HTML: each tag that is opened is closed, in order."""
+    root = ElementTree.fromstring(f"<html>{text}</html>")
+    return [one.tag for one in root.iter()][1:], [cell for cell in root.itertext() if cell]
 
 
 def numbers_of(value):
@@ -214,11 +188,11 @@ def numbers_of(value):
 def test_html(name):
     record, _ = records()[name]
     text = record._repr_html_()
-    reader = Reader(text)
-    assert reader.cells[0] == name
-    assert set(reader.tags) <= {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
+    tags, cells = read(text)
+    assert cells[0] == name
+    assert set(tags) <= {"div", "p", "strong", "table", "thead", "tbody", "tr", "th", "td"}
     assert not re.search("color|background|<script|<b>", text)
-    shown = re.findall(r"-?\d[\d,]*\.?\d*(?:e-?\d+)?", " ".join(reader.cells))
+    shown = re.findall(r"-?\d[\d,]*\.?\d*(?:e-?\d+)?", " ".join(cells))
     shown = np.array([float(one.replace(",", "")) for one in shown])
     for number in numbers_of(record):
         if np.isfinite(number):
@@ -234,7 +208,7 @@ def test_texts_are_escaped():
                 changed.append(replace(record, **{one.name: SCRIPT})._repr_html_())
     assert len(changed) > 20
     for text in changed:
-        Reader(text)
+        read(text)
         assert "<script" not in text and "&lt;script&gt;alert" in text
 
 
@@ -248,11 +222,11 @@ def test_html_of_hand_made_numbers():
 
 def test_long_tables_show_both_ends():
     curve = records()["CumulativeCurve"][0]
-    reader = Reader(curve._repr_html_())
-    assert reader.tags.count("tr") == 1 + 20 + 1 and "200 rows" in reader.cells
+    tags, cells = read(curve._repr_html_())
+    assert tags.count("tr") == 1 + 20 + 1 and "200 rows" in cells
     for end in (0, 9, 190, 199):
-        assert f"{curve.score[end]:.4g}" in reader.cells
-    assert f"{curve.score[100]:.4g}" not in reader.cells
+        assert f"{curve.score[end]:.4g}" in cells
+    assert f"{curve.score[100]:.4g}" not in cells
 
 
 def test_without_pandas(monkeypatch):
@@ -321,9 +295,13 @@ def test_predictions_name_their_columns():
 
 
 def test_report_of_several_models_has_a_frame():
+    """Its text has a table of the pairs for each quantity."""
     d = make_tempered_simplex(150, 2, random_state=0)
     p = d.y_proba[:, 1]
-    report = s.ComparisonReport.from_predictions(d.y, {"a": p, "b": p**2})
+    report = s.ComparisonReport.from_predictions(d.y, {"a": p, "b": p**2, "c": p**0.5})
+    text = " ".join(report.to_text(details=True).split())
+    for words in ("intervals that hold for all 3 pairs together", "a - b", "a - c", "b - c"):
+        assert words in text
     frame = report.to_frame()
     assert len(frame) == len(report.differences)
     assert frame["quantity"].tolist() == [one.quantity for one in report.differences]

@@ -4,7 +4,6 @@ import ast
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 import skcalib
@@ -19,19 +18,7 @@ def test_no_tail_is_a_difference_from_one():
         assert not re.search(r"1(\.0)? - [\w.]*\.?(cdf|ndtr)\(", file.read_text()), file
 
 
-# --- traps of the papers' own code, named in the sections on P24 and W19 ----------------------
-
-
-@pytest.mark.parametrize("smoother", [None, "kernel", "binning"])
-def test_certain_forecasts_and_absent_classes_are_no_trap(smoother):
-    """P24: p = 0 or 1 raises or gives nan; a class absent from y raises."""
-    y = np.array([0, 1, 0, 1, 1, 0, 0, 1, 0, 1])
-    certain = np.eye(3)[y]
-    certain[:4] = [0.3, 0.3, 0.4]
-    for loss in ("brier", "log"):
-        options = {"loss": loss, "method": "direct", "labels": [0, 1, 2], "smoother": smoother}
-        assert skcalib.proper_calibration_error(y, certain, **options) >= 0
-        assert np.isfinite(skcalib.calibration_upper_bound(y, certain, loss=loss, labels=[0, 1, 2]))
+# --- a trap of the papers' own code, named in the section on W19 ----------------------------------
 
 
 def test_a_negative_kernel_estimate_is_no_evidence():

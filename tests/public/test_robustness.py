@@ -6,7 +6,6 @@ never a warning of numpy.
 """
 
 import traceback
-from functools import partial
 from inspect import signature
 from pathlib import Path
 
@@ -28,7 +27,6 @@ from public_functions import (
 )
 
 import skcalib
-from skcalib.problem import check_problem
 
 HOME = str(Path(skcalib.__file__).parent)
 
@@ -80,6 +78,11 @@ SPECIAL = [0.0, 5e-324, 1e-310, 1e-200, 1e-17, 1e-9, 1e-5, 0.1, 1 / 3, 0.5, 0.7,
 BAD = {"1e-3": 1.001, "NaN": np.nan, "inf": np.inf, "negative": -0.1, "above": 1.5}
 
 
+def arrays(values, size):
+    """Arrays of so many of some values."""
+    return st.lists(values, min_size=size, max_size=size).map(np.array)
+
+
 @st.composite
 def rows(draw, n_samples, n_classes):
     """Rows of the simplex; few distinct ones make ties, one alone a constant forecast."""
@@ -87,14 +90,11 @@ def rows(draw, n_samples, n_classes):
     n_distinct = draw(st.sampled_from([1, 2, 3, n_samples]))
     distinct = []
     for _ in range(min(n_distinct, n_samples)):
-        row = np.array(draw(st.lists(entry, min_size=n_classes, max_size=n_classes)))
+        row = draw(arrays(entry, n_classes))
         if draw(st.sampled_from([True, False, False])) or row.sum() < 1e-4:
             row = np.eye(n_classes)[draw(st.integers(0, n_classes - 1))]
         distinct.append(row / row.sum())
-    which = draw(
-        st.lists(st.integers(0, len(distinct) - 1), min_size=n_samples, max_size=n_samples)
-    )
-    return np.array(distinct)[which]
+    return np.array(distinct)[draw(arrays(st.integers(0, len(distinct) - 1), n_samples))]
 
 
 @st.composite
@@ -103,24 +103,14 @@ def weights(draw, n_samples):
     kind = draw(
         st.sampled_from(["none", "none", "ones", "zeros", "single", "scales", "tiny", "huge"])
     )
-    if kind == "none":
-        return None
-    weight = np.ones(n_samples)
     if kind == "zeros":
-        weight = np.array(
-            draw(st.lists(st.sampled_from([0.0, 1.0, 2.5]), min_size=n_samples, max_size=n_samples))
-        )
-    elif kind == "single":
-        weight[1:] = 0
-    elif kind == "scales":
-        weight = 10.0 ** np.array(
-            draw(st.lists(st.integers(-9, 9), min_size=n_samples, max_size=n_samples))
-        )
-    elif kind == "tiny":
-        weight *= 1e-300
-    elif kind == "huge":
-        weight *= 1e300
-    return weight
+        return draw(arrays(st.sampled_from([0.0, 1.0, 2.5]), n_samples))
+    if kind == "scales":
+        return 10.0 ** draw(arrays(st.integers(-9, 9), n_samples))
+    if kind == "single":
+        return np.eye(n_samples)[0]
+    scale = {"none": None, "ones": 1.0, "tiny": 1e-300, "huge": 1e300}[kind]
+    return None if scale is None else np.full(n_samples, scale)
 
 
 ANIMALS = np.array(["ant", "bee", "cat", "dog", "elk", "fox", "gnu", "hen"])
@@ -135,11 +125,6 @@ NAMES = {
     "date": np.datetime64("2026-01-01") + np.arange(8),
     "bool": np.array([False, True]),  # of two classes
 }
-
-
-def names_for(classes):
-    """Kinds of names: two classes may be booleans, more may not."""
-    return [name for name in NAMES if len(NAMES[name]) >= classes]
 
 
 @st.composite
@@ -157,17 +142,11 @@ def in_another_order(draw, y, proba, options):
 @st.composite
 def as_somebody_holds_it(draw, y, proba):
     """Another container of the labels, another precision of the forecasts."""
-    hold = draw(st.sampled_from(["array", "array", "list", "series", "category", "column"]))
-    if hold == "list":
-        y = y.tolist()
-    elif hold == "category" and y.dtype.kind in "iU":
-        y = pd.Series(pd.Categorical(y))
-    elif hold in ("series", "category"):
-        y = pd.Series(y)
-    elif hold == "column":
-        y = y[:, None]
+    holds = [np.asarray, np.asarray, np.ndarray.tolist, pd.Series, lambda y: y[:, None]]
+    if y.dtype.kind in "iU":
+        holds.append(lambda y: pd.Series(pd.Categorical(y)))
     dtype = draw(st.sampled_from([np.float64, np.float64, np.float64, np.float32, np.float16]))
-    return y, proba.astype(dtype)
+    return draw(st.sampled_from(holds))(y), proba.astype(dtype)
 
 
 @st.composite
@@ -184,10 +163,9 @@ def valid(draw, max_samples=12, binary=False, plain=False):
     elif kind == "one class":
         column = np.full(n_samples, draw(st.integers(0, n_classes - 1)))
     else:
-        column = np.array(
-            draw(st.lists(st.integers(0, n_classes - 1), min_size=n_samples, max_size=n_samples))
-        )
-    classes = NAMES[draw(st.sampled_from(names_for(n_classes)))][:n_classes]
+        column = draw(arrays(st.integers(0, n_classes - 1), n_samples))
+    enough = [names for names in NAMES.values() if len(names) >= n_classes]
+    classes = draw(st.sampled_from(enough))[:n_classes]
     options = {"sample_weight": draw(weights(n_samples)), "labels": classes}
     if len(np.unique(column)) == n_classes and draw(st.booleans()):
         del options["labels"]
@@ -240,13 +218,8 @@ def broken(draw, binary=False):
 
 # --- every function -------------------------------------------------------------------------------
 
-EASY = settings(
-    max_examples=6,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
+EASY = settings(max_examples=6, derandomize=True, database=None, **QUIET)
 THOROUGH = settings(EASY, max_examples=25)
 ANY, BINARY = (
     [recipe for recipe in FORECASTS if recipe.binary is binary] for binary in (False, True)
@@ -310,39 +283,6 @@ def test_hard_forecasts_in_the_report(case):
     check_all([REPORT], *case)
 
 
-@settings(EASY, max_examples=40)
-@given(valid(max_samples=20))
-def test_answers_are_those_of_plain_loops(case):
-    """The definitions, sample by sample, on the same hard forecasts."""
-    y, proba, options = case
-    problem = check_problem(y, proba, **options)
-    p, t, w = problem.forecast, problem.target, problem.weight / problem.weight.sum()
-    square = sum(wi * np.sum((pi - ti) ** 2) for wi, pi, ti in zip(w, p, t, strict=True))
-    halved = 0.5 if p.shape[1] == 2 else 1.0
-    near = partial(pytest.approx, rel=1e-9, abs=1e-12)
-    # squares: the root of a rounding error of 1e-16 is 1e-8
-    assert skcalib.root_brier_score(y, proba, **options) ** 2 == near(halved * square)
-    gaps = np.zeros(7)
-    for wi, pi, ti in zip(w, p, t, strict=True):
-        top = int(np.argmax(pi))
-        gaps[sum(pi[top] > k / 7 for k in range(1, 7))] += wi * (ti[top] - pi[top])
-    one = {"strategy": "uniform", "n_bins": 7, "notion": "top_label"}
-    found = skcalib.calibration_error(y, proba, **one, **options)
-    assert found == near(np.abs(gaps).sum())
-    rows = range(len(w))
-    total = sum(
-        w[i] * w[j] * (t[i] - p[i]) @ (t[j] - p[j]) * np.exp(-np.abs(p[i] - p[j]).sum())
-        for i in rows
-        for j in rows
-    )
-    kernel = {"kernel": skcalib.kernels.LaplacianKernel(0.5), "statistic": "biased"}
-    assert skcalib.kernel_calibration_error(y, proba, **kernel, **options) == near(total)
-    terms = skcalib.corp_decomposition(y, proba, notion="top_label", **options)
-    kept = terms.miscalibration - terms.discrimination + terms.uncertainty
-    assert terms.score == pytest.approx(kept, rel=1e-6, abs=1e-9)
-    assert min(terms.miscalibration, terms.discrimination, terms.uncertainty) >= 0
-
-
 # --- decisions that are stated in the documentation -----------------------------------------------
 
 
@@ -364,12 +304,10 @@ def test_rows_above_one_by_rounding(recipe):
     """A certain forecast that an average has left at 1.0000001 is as good as certain."""
     y = np.array([0, 1, 1, 0, 1] * 4)
     above = np.array([[0.0, 1 + 1e-7]] * 20)
+    labels = {"labels": [0, 1]} if recipe.accepts("labels") else {}
     for proba in (above, np.where(np.arange(20)[:, None] % 5 == 1, above, [[0.4, 0.6]])):
         answer_or_sentence(recipe, y, proba)
-        sure = np.ones(20, dtype=int)
-        answer_or_sentence(
-            recipe, sure, proba, **{"labels": [0, 1]} if recipe.accepts("labels") else {}
-        )
+        answer_or_sentence(recipe, np.ones(20, dtype=int), proba, **labels)
 
 
 def test_certainty_above_one_is_not_refuted_by_its_rounding():
@@ -401,10 +339,9 @@ HARD_NUMBERS = [0.0, 5e-324, 1e-300, 1e-17, 1.0, 1.0, 2.0, -3.0, 1e17, 1e300, -1
 def representations(draw):
     """Labels and real features: constant columns, copies, numbers of every size."""
     n_samples, n_features = draw(st.integers(1, 12)), draw(st.integers(1, 3))
-    rows_ = st.lists(st.sampled_from(HARD_NUMBERS), min_size=n_features, max_size=n_features)
-    features = np.array(draw(st.lists(rows_, min_size=n_samples, max_size=n_samples)))
-    y = np.array(draw(st.lists(st.integers(0, 2), min_size=n_samples, max_size=n_samples)))
-    return y, features, draw(weights(n_samples))
+    features = draw(arrays(st.sampled_from(HARD_NUMBERS), n_samples * n_features))
+    y = draw(arrays(st.integers(0, 2), n_samples))
+    return y, features.reshape(n_samples, n_features), draw(weights(n_samples))
 
 
 REPRESENTATION = next(recipe for recipe in FORECASTS if "transform" in recipe.options)
@@ -443,9 +380,7 @@ def test_bad_features_are_refused(features):
     proba = np.random.default_rng(0).dirichlet(np.ones(2), 40)
     y = np.arange(40) % 2
     assert answer_or_sentence(REPRESENTATION, y, features) is None
-    with pytest.raises(
-        (ValueError, TypeError)
-    ):  # features are judged by scikit-learn, in its words
+    with pytest.raises((ValueError, TypeError)):  # scikit-learn judges features, in its words
         GROUPING(y, proba, features)
 
 
@@ -457,13 +392,10 @@ def moments(draw):
     """Outcomes, means and variances of every size, with ties, in units that are far from one."""
     n_samples = draw(st.integers(1, 12))
     value = st.sampled_from([0.0, 1.0, -1.0, 0.5, 3.0, 1e-8, -1e6])
-    columns = [
-        np.array(draw(st.lists(value, min_size=n_samples, max_size=n_samples))) for _ in range(2)
-    ]
-    variance = st.sampled_from([1e-12, 1e-6, 0.1, 1.0, 1.0, 1e6])
-    columns.append(np.array(draw(st.lists(variance, min_size=n_samples, max_size=n_samples))))
+    y, mean = draw(arrays(value, n_samples)), draw(arrays(value, n_samples))
+    variance = draw(arrays(st.sampled_from([1e-12, 1e-6, 0.1, 1.0, 1.0, 1e6]), n_samples))
     unit = draw(st.sampled_from([1.0, 1.0, 1e-30, 1e30]))
-    return unit * columns[0], unit * columns[1], unit**2 * columns[2], draw(weights(n_samples))
+    return unit * y, unit * mean, unit**2 * variance, draw(weights(n_samples))
 
 
 @settings(EASY, max_examples=60)

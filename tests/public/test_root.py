@@ -17,16 +17,10 @@ import skcalib
 from skcalib import GUESSES
 from skcalib.datasets import make_tempered_simplex
 
-ASKED_FOR = (
-    "ece",
-    "expected_calibration_error",
-    "CalibrationDisplay",
-    "reliability_diagram",
-    "grouping_loss",
-    "brier_score",
-    "reliability_curve",
-    "temperature_scaling",
-)
+ASKED_FOR = {
+    *("ece", "expected_calibration_error", "CalibrationDisplay", "reliability_diagram"),
+    *("grouping_loss", "brier_score", "reliability_curve", "temperature_scaling"),
+}
 
 
 def test_the_message():
@@ -38,7 +32,7 @@ def test_the_message():
         skcalib.ece  # noqa: B018
     with pytest.raises(AttributeError, match="^module 'skcalib' has no attribute 'other'$"):
         skcalib.other  # noqa: B018
-    assert set(ASKED_FOR) <= set(GUESSES)
+    assert set(GUESSES) >= ASKED_FOR
 
 
 @pytest.mark.parametrize("name", GUESSES)
@@ -73,9 +67,10 @@ def test_few_names_and_all_of_the_stub_are_read():
     assert typed == table | {("skcalib", "datasets")}
 
 
-def test_importing_the_package_imports_no_module_of_it():
-    code = "import sys, skcalib; print([m for m in sys.modules if m.startswith('skcalib.')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+def test_importing_the_package_imports_no_module_of_it_and_not_matplotlib():
+    code = "print([m for m in sys.modules if m.startswith(('skcalib.', 'matplotlib'))])"
+    code = [sys.executable, "-c", f"import sys, skcalib; {code}"]
+    done = subprocess.run(code, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
@@ -89,9 +84,3 @@ def test_the_module_behaves():
     assert pickle.loads(pickle.dumps(skcalib.calibration_error)) is skcalib.calibration_error
     assert np.isin(skcalib.__all__, dir(skcalib)).all()
     assert "evaluate and improve the calibration" in pydoc.render_doc(skcalib)
-
-
-def test_submodules_are_still_found():
-    code = "from skcalib import testing; import skcalib.report as r; print(testing.__name__)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "skcalib.testing"
