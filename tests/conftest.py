@@ -3,6 +3,7 @@
 import os
 import re
 import threading
+import tracemalloc
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -143,6 +144,16 @@ class Block(np.ndarray):
         if self.owner is not None:
             with self.owner.lock:
                 self.owner.now -= 1
+
+
+def peak_memory(call):
+    """The result of a call, and the most bytes that were in use during it."""
+    tracemalloc.start()
+    try:
+        found = call()
+        return found, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 def whole(message):

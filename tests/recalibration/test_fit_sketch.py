@@ -152,46 +152,6 @@ def test_a_class_without_labels(name):
     assert_same(found, expected, proba, rtol=1e-4, atol=1e-6)  # a flat loss
 
 
-def distinct_rows(score, y):
-    """Distinct pairs of score and label, and their numbers: rows that a wrong fit would count."""
-    pairs, count = np.unique(np.column_stack([score, y]), axis=0, return_counts=True)
-    return pairs[:, 0], pairs[:, 1].astype(int), count
-
-
-@pytest.mark.parametrize(
-    ("recalibrator", "separable"),
-    [
-        (s.PlattScaling(smooth_targets=True), False),
-        (s.PlattScaling(), True),
-        (s.BetaCalibration(), True),
-        (s.QuadraticScaling(), True),
-        (s.IsotonicRecalibrator(strict=True), False),
-        (s.HistogramBinning(n_bins="auto"), False),
-        (s.HistogramBinning(n_bins="cube_root", strategy="uniform"), False),
-        (s.HistogramBinning(n_bins=7), False),
-    ],
-    ids=repr,
-)
-def test_the_number_of_samples_is_not_that_of_the_rows(recalibrator, separable):
-    rng = np.random.default_rng(0)
-    score = rng.choice(np.arange(1, 100) / 100, 4000, p=np.arange(99, 0, -1) / 4950)
-    y = (score > 0.3 if separable else rng.random(4000) < score**2).astype(int)
-    fits = (
-        lambda: recalibrator.fit(score, y).predict_proba(score),
-        lambda: recalibrator.fit_sketch(sketch_of(score, y)).predict_proba(score),
-        lambda: recalibrator.fit(*distinct_rows(score, y)).predict_proba(score),
-    )
-    answers = []
-    for fit in fits:
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            answers.append(fit())
-        assert [w.category for w in caught] == separable * [ConvergenceWarning]
-    expected, found, wrong = answers
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    assert np.abs(wrong - expected).max() > 1e-4
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("name", FITS)
 def test_scores_are_replaced_by_the_means_of_their_cells(name, weighted):

@@ -2,16 +2,13 @@
 
 import numpy as np
 import pytest
+from dense_directions import labels_from
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
 from sklearn.model_selection import GroupKFold
 
 import skcalib as s
 from skcalib.recalibration.stacked import HeldOutMixture, short_name
-
-
-def draw(rng, posterior):
-    return (rng.random((len(posterior), 1)) > posterior.cumsum(axis=1)[:, :-1]).sum(axis=1)
 
 
 def world(kind, n_samples, seed=0):
@@ -29,7 +26,7 @@ def world(kind, n_samples, seed=0):
         S, C = softmax(Z, axis=1), softmax(Z * np.array([0.4, 0.7, 1.0, 1.5, 2.0]), axis=1)
     else:
         S, C = (np.column_stack([1 - p, p]) for p in (score, curves[kind]))
-    return S, draw(rng, C), C
+    return S, labels_from(C, rng), C
 
 
 def excess(forecast, posterior):
