@@ -6,6 +6,7 @@ import pytest
 from grids import rotated
 from scipy.special import expit, logit
 from scipy.stats import binom
+from sklearn.linear_model import LinearRegression
 
 from skcalib.datasets import make_tempered_simplex
 from skcalib.grouping import differences_at_equal_scores, equal_scores
@@ -51,9 +52,8 @@ def test_statistic_is_a_regression_on_curve_and_group():
     equal = EqualScores(score, hit, weight)
     found = compare(equal, group[:, None])
     columns = np.column_stack([score[:, None] == [0.2, 0.4, 0.7], group]).astype(float)
-    root = np.sqrt(weight)[:, None]
-    slope = np.linalg.lstsq(columns * root, hit * root[:, 0], rcond=None)[0][-1]
-    assert found.total[0] / found.information[0] == pytest.approx(slope)
+    slopes = LinearRegression(fit_intercept=False).fit(columns, hit, weight).coef_
+    assert found.total[0] / found.information[0] == pytest.approx(slopes[-1])
     for value in (0.2, 0.4, 0.7):
         here = score == value
         assert equal.curve[here] == pytest.approx(np.average(hit[here], weights=weight[here]))

@@ -76,6 +76,7 @@ def test_sums_are_those_of_dense_arrays(n_classes, by_class, names, data):
     own = np.einsum("ik,ikj,ikl->ijl", p, g, g) - mean[:, :, None] * mean[:, None, :]
     several = np.stack([q, p * q])
     for found, expected in (
+        (block.values(), g[:, 1:] if k == 2 else g),
         (block.logits(theta), block.log + g @ theta),
         (block.project(q), np.einsum("ik,ikj->ij", q, g)),
         (block.total(q), np.einsum("ik,ikj->j", q, g)),

@@ -6,11 +6,11 @@ from numpy.testing import assert_allclose
 from scipy.special import expit, softmax
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 
 from skcalib import BiasCorrectedTemperatureScaling, LabelShiftRecalibrator
 from skcalib.datasets import make_tempered_simplex
-from skcalib.scores import LogLoss
 
 RARE = pytest.mark.filterwarnings("ignore:The class frequencies of the target are uncertain")
 
@@ -29,10 +29,6 @@ def shifted(n_samples, target, seed=0, **options):
 def by_bayes(proba, source, target):
     found = proba * (np.asarray(target) / source)
     return found / found.sum(axis=1, keepdims=True)
-
-
-def log_loss(y, proba):
-    return LogLoss().loss(np.eye(proba.shape[1])[y], proba).mean()
 
 
 @pytest.mark.parametrize("target", [[0.8, 0.2], [0.05, 0.95], [0.6, 0.3, 0.1]])
