@@ -44,15 +44,6 @@ def test_biases_come_where_the_classes_ask_for_them():
         np.testing.assert_allclose(rows[0], np.bincount(y) / len(y), atol=0.01)
 
 
-def test_integer_weights_are_repetitions(forecasts):
-    """Two classes, whose totals ask for biases in both fits."""
-    y, proba = forecasts(300, 2)
-    times = np.random.default_rng(0).integers(1, 4, len(y))
-    one = fit(proba, y, times.astype(float)).predict_proba(proba)
-    repeated = fit(np.repeat(proba, times, axis=0), np.repeat(y, times)).predict_proba(proba)
-    np.testing.assert_allclose(one, repeated, atol=1e-4)
-
-
 def test_halley_at_the_optimum_ends_at_once():
     """A step of the size of rounding left the bracket, and the search started again at an end."""
     calls = []

@@ -431,6 +431,7 @@ REPEATED = [s.TemperatureScaling(loss="brier"), s.PlattScaling(), s.VectorScalin
 REPEATED += [s.PlattScaling(smooth_targets=True), s.QuadraticScaling(loss="spherical")]
 REPEATED += [s.MatrixScaling(shrinkage=0, max_iter=3000), s.IsotonicRecalibrator(centered=True)]
 REPEATED += [s.HistogramBinning(n_bins=4, strategy="uniform"), s.KernelRecalibrator(bandwidth=0.05)]
+REPEATED += [s.BiasCorrectedTemperatureScaling()]
 
 
 @pytest.mark.parametrize("recalibrator", REPEATED, ids=lambda r: type(r).__name__)
