@@ -156,6 +156,14 @@ def peak_memory(call):
         tracemalloc.stop()
 
 
+def rule_holds(rule, frame):
+    """Rows of a frame for which the text of a rule is true, as pandas reads it."""
+    text = re.sub(r"(\w+) is not missing", r"(\1 == \1)", rule)
+    text = re.sub(r"(\w+) is missing", r"(\1 != \1)", text)
+    text = re.sub(r"(\w+) = (\w+)", r"(@frame.\1.astype('str') == '\2')", text)
+    return frame.eval(text).to_numpy()
+
+
 def whole(message):
     """A pattern of the whole message: no word more, none less."""
     return "^" + re.escape(message) + "$"

@@ -31,13 +31,6 @@ def binary():
     return data.y, p
 
 
-@pytest.fixture
-def multiclass():
-    data = make_tempered_simplex(300, 3, random_state=0)
-    assert set(data.y) == {0, 1, 2}
-    return data.y, data.y_proba
-
-
 def terms_of(decomposition):
     return np.array([getattr(decomposition, name) for name in NAMES])
 

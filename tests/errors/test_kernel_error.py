@@ -19,23 +19,11 @@ def skce(data, statistic="unbiased", block_size=None, **arguments):
     return kernel_calibration_error(*data, statistic=statistic, block_size=block_size, **arguments)
 
 
-def small(multiclass, n_samples=13):
-    """A few samples without a tie, every class present."""
-    y, proba = multiclass
-    assert len(np.unique(y[:n_samples])) == 3
-    return y[:n_samples], proba[:n_samples]
-
-
-@pytest.fixture
-def few_are_many(monkeypatch):
-    """Random blocks from 101 samples on, of at least 20 samples."""
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_many_samples_take_random_blocks(notion, multiclass, monkeypatch):
+    """The pair-weighted mean of the unbiased estimates of the blocks, one by one."""
     monkeypatch.setattr(kernel_module, "MANY", 100)
     monkeypatch.setattr(kernel_module, "_FEWEST", 20)
-
-
-@pytest.mark.parametrize("notion", NOTIONS)
-def test_many_samples_take_random_blocks(notion, multiclass, few_are_many):
-    """The pair-weighted mean of the unbiased estimates of the blocks, one by one."""
     y, proba = multiclass
     weight = np.random.default_rng(1).uniform(0.2, 2, 150)
     rows = random_blocks(150)
@@ -125,7 +113,7 @@ LOCATIONS = np.array([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3]])
 @pytest.mark.parametrize("matrix", [None, MATRIX], ids=["identity", "matrix"])
 @pytest.mark.parametrize("location_labels", [None, [0, 2]])
 def test_embedding_by_its_formula(matrix, location_labels, multiclass):
-    y, proba = small(multiclass)
+    y, proba = (one[:13] for one in multiclass)
     weight = np.random.default_rng(0).uniform(0.2, 3, 13)
     m = np.eye(3) if matrix is None else np.array(matrix)
     k = np.exp(-np.abs(LOCATIONS[:, None] - proba).sum(axis=2) / 2 / 0.3)

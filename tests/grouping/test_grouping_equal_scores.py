@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import rule_holds
 from grids import rotated
 from scipy.special import expit, logit
 from scipy.stats import binom
@@ -102,16 +103,7 @@ def test_rules_hold_for_the_members():
     groups = groups_of(frame)
     assert groups.n_formed == len(groups.rules) == groups.member.shape[1]
     for k, rule in enumerate(groups.rules):
-        column = rule.split(" ")[0]
-        values, rest = frame[column], rule.removeprefix(f"{column} ")
-        if rest == "is missing":
-            expected = values.isna()
-        elif rest.startswith("= "):
-            expected = values.astype(str) == rest[2:]
-        else:
-            sign, cut = rest.split(" ")
-            expected = values <= float(cut) if sign == "<=" else values > float(cut)
-        np.testing.assert_array_equal(groups.member[:, k], expected, rule)
+        np.testing.assert_array_equal(groups.member[:, k], rule_holds(rule, frame), rule)
     assert "flag = True" in groups.rules and "smoker = 1" in groups.rules
     assert sum(rule.startswith("smoker") for rule in groups.rules) == 1
     assert sum(rule.startswith("constant") for rule in groups.rules) == 0

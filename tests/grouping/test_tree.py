@@ -1,23 +1,15 @@
 """The histogram tree against that of scikit-learn, and its rules against the rows they name."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import rule_holds
 from sklearn.tree import DecisionTreeClassifier
 
 from skcalib.grouping import tree as trees
 from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
 
 NAMES = ["a", "b", "c", "d"]
-
-
-def rule_holds(rule, frame):
-    """Rows of a frame for which the text of a rule is true, as pandas reads it."""
-    text = re.sub(r"(\w+) is not missing", r"(\1 == \1)", rule)
-    text = re.sub(r"(\w+) is missing", r"(\1 != \1)", text)
-    return frame.eval(text).to_numpy()
 
 
 def assert_same_leaves(leaf, X, labels, weight=None, **parameters):

@@ -60,17 +60,13 @@ def assert_same(found, expected, values):
             assert np.array_equal(getattr(found, name), value) or name == "mixture_", name
 
 
-def inputs_of(recalibrator, proba):
-    return np.log(np.maximum(proba, 1e-9)) if recalibrator.input == "logits" else proba
-
-
 @pytest.mark.parametrize(
     ("name", "n_classes", "weighted"), covering(FITS, [2, 3, 8], [False, True])
 )
 def test_the_same_as_in_memory(name, n_classes, weighted):
     proba, y = samples(900, n_classes)
     found, expected = pair(name, n_classes)
-    values = inputs_of(found, proba)
+    values = np.log(np.maximum(proba, 1e-9)) if found.input == "logits" else proba
     weight = np.random.default_rng(0).integers(0, 4, 900) * 2e307 if weighted else None
     arrays = (values, y) if weight is None else (values, y, weight)
     expected.fit(values, y, sample_weight=weight)
