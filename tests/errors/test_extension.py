@@ -54,9 +54,8 @@ def test_cells_are_nested_and_do_not_split_ties(n_classes, pairs):
     """They reach into the tails: half of an equal share of the samples, or of the information."""
     rng = np.random.default_rng(0)
     s = expit(rng.normal(-6, 2, 4000))
-    code = extension._NestedCells(np.column_stack([1 - s, s]), np.full(4000, 1 / 4000), 4000.0).at(
-        16
-    )
+    cells = extension._NestedCells(np.column_stack([1 - s, s]), np.full(4000, 1 / 4000), 4000.0)
+    code = cells.at(16)
     mass = np.bincount(code) / 4000 + np.bincount(code, s * (1 - s)) / np.sum(s * (1 - s))
     np.testing.assert_allclose(mass, 2 / 16, atol=0.02)
     forecast = np.round(rng.dirichlet(np.ones(n_classes), 3000), 2)
@@ -170,9 +169,8 @@ def dense_norm(problem, one, level, loss):
     n, k = s.shape
     code = one.test.cells.at(level)
     names = set(problem.average.directions.names) - ({"confusion"} if k > 2 else set())
-    g = dense_directions(
-        problem.average.basis, s, [x for x in problem.average.basis.groups if x in names]
-    )
+    names = [x for x in problem.average.basis.groups if x in names]
+    g = dense_directions(problem.average.basis, s, names)
     if loss == "brier":
         x, y, omega = tangents(s, g), problem.target - s, np.ones((n, k))
         maps = [problem.average.affine.proba, problem.average.best.proba, star]

@@ -178,9 +178,8 @@ def test_a_smoother_or_a_score_of_others_gets_a_copy(monkeypatch):
 def test_labels_of_other_kinds(small_parts):
     """Labels and one-hot targets give the same; a label of probability zero an infinite loss."""
     y, forecast, _ = world("class_slopes", 7000, 3, 4)
-    found = [
-        OneStepProblem.of(Problem(forecast, one, np.ones(7000), None)) for one in (y, np.eye(3)[y])
-    ]
+    problems = (Problem(forecast, one, np.ones(7000), None) for one in (y, np.eye(3)[y]))
+    found = [OneStepProblem.of(problem) for problem in problems]
     for loss in LOSSES.values():
         np.testing.assert_array_equal(*(one.errors(loss) for one in found))
         np.testing.assert_array_equal(*(one.differences(loss) for one in found))

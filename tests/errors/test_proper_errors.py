@@ -150,9 +150,8 @@ def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch):
     for loss in (Brier(), LogLoss(), Spherical(), Quartic()):
         monkeypatch.undo()
         expected = mean_loss(*multiclass, loss) - loss.infimum
-        assert sk.calibration_upper_bound(*multiclass, loss=loss) == pytest.approx(
-            expected, rel=1e-13
-        )
+        found = sk.calibration_upper_bound(*multiclass, loss=loss)
+        assert found == pytest.approx(expected, rel=1e-13)
         options = {"loss": loss, "sample_weight": weight}
         whole = sk.calibration_upper_bound(y, proba, **options)
         monkeypatch.setattr("skcalib.problem._BLOCK", 60)

@@ -86,11 +86,9 @@ def test_two_pure_regions_explain_all_of_the_log_loss():
     """The plug-in is ln 2 and never NaN; the correction is that of a coin with n tosses."""
     for n in (4, 10, 100):
         y, bins = np.repeat([0, 1], n // 2), np.zeros(n, dtype=int)
-        half = np.full(n, 0.5)
+        half, target = pairs(np.full(n, 0.5)), pairs(y)
         with np.errstate(all="raise"):
-            terms = partition_terms(
-                LogLoss(), bins, y, pairs(half), pairs(y), pairs(half), np.ones(n)
-            )
+            terms = partition_terms(LogLoss(), bins, y, half, target, half, np.ones(n))
         assert terms.plugin == pytest.approx(np.log(2), abs=1e-15)
         assert terms.induced == 0
         assert np.isfinite(terms.bias) and np.isfinite(terms.variance)
@@ -158,9 +156,8 @@ def test_records_by_hand(data):
     """Regions of the table, from the samples of given regions; a badly calibrated score."""
     regions = np.where(data.X[:, 0] > data.X[:, 1], "north", "south")
     score = np.sqrt(data.y_proba[:, 1])
-    estimator = fast(n_bins=3, confidence_level=0.9).fit(
-        data.X, data.y, y_proba=score, regions=regions
-    )
+    estimator = fast(n_bins=3, confidence_level=0.9)
+    estimator.fit(data.X, data.y, y_proba=score, regions=regions)
     bins = level_sets(pairs(score), 3, "quantile")
     smoother = LogitSmoother().for_loss(Brier())
     curve = smoother.fit(pairs(score), pairs(data.y)).smooth_held_out()[:, 1]
@@ -216,10 +213,8 @@ def test_regions_may_have_any_names(data):
 
 
 def test_a_fitted_partitioner_is_used_as_it_is(data):
-    north = DecisionTreeClassifier(max_leaf_nodes=2).fit(
-        data.X @ [[1], [-1]], data.X[:, 0] > data.X[:, 1]
-    )
     X = data.X @ [[1], [-1]]
+    north = DecisionTreeClassifier(max_leaf_nodes=2).fit(X, X[:, 0] > 0)
     estimator = fast(method="partition", partitioner=FrozenEstimator(north), n_bins=5)
     estimator.fit(X, data.y, y_proba=data.y_proba)
     given = fast(method="partition", n_bins=5)

@@ -109,10 +109,8 @@ def test_rules_hold_for_the_members():
     assert sum(rule.startswith("constant") for rule in groups.rules) == 0
     assert sum(rule.startswith("dose") for rule in groups.rules) == 7  # both sides, and missing
     assert groups.complements[groups.rules.index("dose is missing")] == "dose is not missing"
-    assert (
-        "(dose > "
-        in groups.complements[[r.startswith("dose <=") for r in groups.rules].index(True)]
-    )
+    below = [rule.startswith("dose <=") for rule in groups.rules].index(True)
+    assert "(dose > " in groups.complements[below]
     # small groups are left out
     frame = pd.DataFrame({"kind": ["a"] * 9 + ["b"] * 40 + ["c"] * 40})
     assert groups_of(frame).rules == ["kind = b", "kind = c"]

@@ -163,10 +163,8 @@ def test_a_single_column_and_names_of_labels_and_columns():
 def test_chunks_without_weight_or_samples_are_skipped():
     proba, y = samples(300, 3)
     found, expected = pair("vector", 3)
-    chunks = [
-        *cut(100, proba, y, np.ones(300)),
-        (proba[:50] ** 2 * 0 + 1 / 3, y[:50], np.zeros(50)),
-    ]
+    nothing = np.full((50, 3), 1 / 3), y[:50], np.zeros(50)
+    chunks = [*cut(100, proba, y, np.ones(300)), nothing]
     chunks.insert(1, (proba[:0], y[:0]))
     assert_same(found.fit_chunks(chunks), expected.fit(proba, y), proba)
 

@@ -284,9 +284,8 @@ def test_auto_shrinkage_is_weak_where_classes_are_biased():
     y = labels_from(biased, rng)
     fitted = s.VectorScaling().fit(P, y)
     assert fitted.shrinkage_ <= 100
-    np.testing.assert_allclose(
-        fitted.intercept_ - fitted.intercept_.mean(), [1, -1, 0, 0], atol=0.35
-    )
+    found = fitted.intercept_ - fitted.intercept_.mean()
+    np.testing.assert_allclose(found, [1, -1, 0, 0], atol=0.35)
     assert s.VectorScaling().fit(P[:8], y[:8]).shrinkage_ == np.inf  # too few to choose
 
 
@@ -336,9 +335,8 @@ def test_isotonic_maps():
         for values in (p, grid):
             found = fitted.predict_proba(values)[:, 1]
             np.testing.assert_allclose(found, expected.predict(values), atol=1e-12)
-    centered, strict = (
-        s.IsotonicRecalibrator(**{kind: True}).fit(P, y) for kind in ("centered", "strict")
-    )
+    centered = s.IsotonicRecalibrator(centered=True).fit(P, y)
+    strict = s.IsotonicRecalibrator(strict=True).fit(P, y)
     curve = IsotonicRegression(out_of_bounds="clip").fit(p, y).predict(p)
     for level in np.unique(curve):
         centre = p[curve == level].mean()

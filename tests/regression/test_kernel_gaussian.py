@@ -73,11 +73,8 @@ def test_units_biases_and_edges():
 def test_level_and_power(method):
     options = {"statistic": "linear"} if method == "asymptotic" else {"n_resamples": 300}
     rejected, n_draws = {}, 60
-    for name, wrong in {
-        "calibrated": {},
-        "narrow": {"spread": 0.2},
-        "shifted": {"shift": 1.0},
-    }.items():
+    worlds = {"calibrated": {}, "narrow": {"spread": 0.2}, "shifted": {"shift": 1.0}}
+    for name, wrong in worlds.items():
         tests = [
             kernel_calibration_test_gaussian(
                 *sample(120, seed, **wrong), method=method, random_state=0, **options

@@ -57,9 +57,8 @@ def test_score_is_twice_the_gaussian_log_likelihood():
     assert found == pytest.approx(1 + np.log(0.0625), rel=1e-12)
     weight = np.random.default_rng(0).integers(0, 3, 50)
     assert set(weight) == {0, 1, 2}
-    one, scaled = (
-        dawid_sebastiani_score(y, mean, variance, sample_weight=c * weight) for c in (1, 7.0)
-    )
+    both = weight, 7.0 * weight
+    one, scaled = (dawid_sebastiani_score(y, mean, variance, sample_weight=w) for w in both)
     assert scaled == pytest.approx(one)
     rows = np.repeat(np.arange(50), weight)
     assert dawid_sebastiani_score(y[rows], *moments[rows].T) == pytest.approx(one, rel=1e-12)

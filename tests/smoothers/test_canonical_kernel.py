@@ -222,10 +222,8 @@ def test_all_tiles_but_one_are_full_and_hold_every_row_once():
 def test_what_is_dropped_is_below_rounding(kind, bandwidth):
     """Of every row and every class, or else it is underflow beside the whole row."""
     forecast, target, weight = make(kind, 600, 4)
-    constant = constants(forecast, weight, bandwidth)
-    sources = Sources.sorted(
-        forecast / bandwidth, np.ones(1), constant[None], target.argmax(axis=1), 4
-    )
+    constant, label = constants(forecast, weight, bandwidth), target.argmax(axis=1)
+    sources = Sources.sorted(forecast / bandwidth, np.ones(1), constant[None], label, 4)
     dropping = Dropping(sources.columns, sources.slopes, sources.constants, sources.edges)
     log_points = np.log(np.maximum(forecast, TINY))
     position = np.argsort(sources.order)
