@@ -151,10 +151,8 @@ def test_transitions_are_those_of_the_simulation():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_equal_weights_of_any_size_change_nothing(loss):
     y, forecast, _ = confused(1500, 2)
-    fits = [
-        CalibrationErrorEstimator(loss=loss).fit(forecast, y, sample_weight=weight)
-        for weight in (None, np.full(1500, 7))
-    ]
+    weights = None, np.full(1500, 7)
+    fits = [CalibrationErrorEstimator(loss=loss).fit(forecast, y, one) for one in weights]
     errors, limits = ([getattr(one, name) for one in fits] for name in NUMBERS)
     assert errors[1] == pytest.approx(errors[0], rel=1e-6)
     assert limits[1] == pytest.approx(limits[0], rel=1e-5)

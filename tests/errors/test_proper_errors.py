@@ -228,11 +228,8 @@ def test_distances_by_the_direct_formula(notion):
     proba = rng.dirichlet(np.ones(3), 200)
     y = rng.integers(3, size=200)
     options = {"notion": notion, "smoother": DirichletKernel(0.1)}
-    found = {
-        p: sk.proper_calibration_error(y, proba, loss=Lp(p), method="direct", **options)
-        for p in (1, 2, 3)
-    }
-    brier = sk.proper_calibration_error(y, proba, method="direct", **options)
+    error = partial(sk.proper_calibration_error, y, proba, method="direct", **options)
+    found, brier = {p: error(loss=Lp(p)) for p in (1, 2, 3)}, error()
     assert found[2] == pytest.approx(brier, rel=1e-12)
     by_hand = []
     for forecast, target in NOTIONS[notion]().problems(proba, np.eye(3)[y]):

@@ -126,10 +126,8 @@ def test_classwise_log_loss_of_the_paper():
     log_loss = -np.mean(np.log(y_proba[np.arange(len(y)), y]))
     options = dict(n_bins=2, smoother=LevelSets(), notion=Classwise(reduce="sum"))
     options["method"] = "partition"
-    paper, ours = (
-        fast(loss=score, **options).fit(X, y, y_proba=y_proba, regions=region)
-        for score in (ClasswiseLogLoss(), LogLoss())
-    )
+    given, scores = {"y_proba": y_proba, "regions": region}, (ClasswiseLogLoss(), LogLoss())
+    paper, ours = (fast(loss=score, **options).fit(X, y, **given) for score in scores)
     explained, calibration = 0.0, 0.0
     for k in range(3):
         frame = pd.DataFrame({"event": y == k, "p": y_proba[:, k], "region": region})
@@ -198,12 +196,8 @@ def test_regions_may_have_any_names(data):
         return fast(n_bins=5).fit(data.X, data.y, y_proba=data.y_proba, regions=regions)
 
     expected = fitted(number).grouping_loss_
-    for regions in (
-        np.array(["a", "b", "c", "d"])[number],
-        np.array([None, "b", 3, 4.5], dtype=object)[number],
-        pd.Series(number).astype("category"),
-        number.tolist(),
-    ):
+    category, mixed = pd.Series(number).astype("category"), np.array([None, "b", 3, 4.5], object)
+    for regions in (np.array(list("abcd"))[number], mixed[number], category, number.tolist()):
         found = fitted(regions)
         assert found.grouping_loss_ == pytest.approx(expected, abs=1e-12)
         assert len(found.regions_) == 20
