@@ -3,6 +3,7 @@
 import os
 import re
 import threading
+import tracemalloc
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -143,6 +144,24 @@ class Block(np.ndarray):
         if self.owner is not None:
             with self.owner.lock:
                 self.owner.now -= 1
+
+
+def peak_memory(call):
+    """The result of a call, and the most bytes that were in use during it."""
+    tracemalloc.start()
+    try:
+        found = call()
+        return found, tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def rule_holds(rule, frame):
+    """Rows of a frame for which the text of a rule is true, as pandas reads it."""
+    text = re.sub(r"(\w+) is not missing", r"(\1 == \1)", rule)
+    text = re.sub(r"(\w+) is missing", r"(\1 != \1)", text)
+    text = re.sub(r"(\w+) = (\w+)", r"(@frame.\1.astype('str') == '\2')", text)
+    return frame.eval(text).to_numpy()
 
 
 def whole(message):

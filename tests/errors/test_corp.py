@@ -31,13 +31,6 @@ def binary():
     return data.y, p
 
 
-@pytest.fixture
-def multiclass():
-    data = make_tempered_simplex(300, 3, random_state=0)
-    assert set(data.y) == {0, 1, 2}
-    return data.y, data.y_proba
-
-
 def terms_of(decomposition):
     return np.array([getattr(decomposition, name) for name in NAMES])
 
@@ -49,18 +42,10 @@ def test_terms_by_hand(binary, loss, weighted):
     weight = np.random.default_rng(0).integers(1, 5, len(y)) * 1.0 if weighted else np.ones(len(y))
     found = corp_decomposition(y, p, loss=loss, sample_weight=weight)
     isotonic = IsotonicRegression().fit(p, y, weight)
-    curve = isotonic.predict(p)
-
-    def mean_loss(f):
-        with np.errstate(divide="ignore"):
-            each = (f - y) ** 2 if loss == "brier" else -np.log(np.where(y, f, 1 - f))
-        return np.average(each, weights=weight)
-
-    chance = mean_loss(np.full(len(y), np.average(y, weights=weight)))
-    score, best = mean_loss(p), mean_loss(curve)
-    assert_allclose(terms_of(found), [score, score - best, chance - best, chance], rtol=1e-12)
     metric = brier_score_loss if loss == "brier" else log_loss
-    assert_allclose(found.score, metric(y, p, sample_weight=weight), rtol=1e-12)
+    forecasts = p, isotonic.predict(p), np.full(len(y), np.average(y, weights=weight))
+    score, best, chance = (metric(y, one, sample_weight=weight) for one in forecasts)
+    assert_allclose(terms_of(found), [score, score - best, chance - best, chance], rtol=1e-12)
     (one,) = found.curves
     assert_array_equal(one.forecast, np.unique(p))
     assert_allclose(one.recalibrated, isotonic.predict(one.forecast), atol=1e-14)

@@ -11,36 +11,26 @@ from skcalib import (
 )
 
 
-@pytest.mark.parametrize("notion", ["top_label", "classwise", "canonical"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_by_loops(notion, weighted, binary, multiclass):
-    for y, proba in (binary, multiclass):
-        if notion == "canonical" and proba.shape[1] > 2:
-            continue
-        weight = np.random.default_rng(0).integers(4, size=len(y)) if weighted else np.ones(len(y))
-        given = {"notion": notion, "sample_weight": weight if weighted else None}
-        proba = np.round(20 * proba) / 20  # ties
-        proba[:, 0] = 1 - proba[:, 1:].sum(axis=1)
-        proba = np.abs(np.round(proba, 12))
-        top = proba.argmax(axis=1)
-        problems = {
-            "top_label": [(y == top, proba.max(axis=1))],
-            "classwise": [(y == k, proba[:, k]) for k in range(proba.shape[1])],
-            "canonical": [(y == 1, proba[:, 1])],
-        }[notion]
-        curves = cumulative_curve(y, proba, **given)
-        largest = []
-        for curve, (event, score) in zip(curves, problems, strict=True):
-            present, total = np.unique(score[weight > 0]), weight.sum()
-            below = score <= present[:, None]
-            expected = below @ (weight * (event - score)) / total
-            np.testing.assert_array_equal(curve.score, present)
-            assert len(present) < len(score)
-            np.testing.assert_allclose(curve.difference, expected, atol=1e-14)
-            np.testing.assert_allclose(curve.share, below @ weight / total, rtol=1e-13)
-            largest.append(np.abs(expected).max())
-        found = ks_calibration_error(y, proba, **given)
-        assert found == pytest.approx(np.mean(largest), rel=1e-12) and type(found) is float
+def test_by_sums(weighted, binary, multiclass):
+    """Of an event; each class has its curve, and notions of the error are in test_error_laws.py."""
+    y, score = binary[0], np.round(20 * binary[1][:, 1]) / 20  # ties
+    weight = np.random.default_rng(0).integers(4, size=len(y)) if weighted else np.ones(len(y))
+    given = {"sample_weight": weight if weighted else None}
+    present, total = np.unique(score[weight > 0]), weight.sum()
+    below = score <= present[:, None]
+    expected = below @ (weight * (y - score)) / total
+    (curve,) = cumulative_curve(y, score, **given)
+    np.testing.assert_array_equal(curve.score, present)
+    assert len(present) < len(score)
+    np.testing.assert_allclose(curve.difference, expected, atol=1e-14)
+    np.testing.assert_allclose(curve.share, below @ weight / total, rtol=1e-13)
+    found = ks_calibration_error(y, score, **given)
+    assert found == pytest.approx(np.abs(expected).max(), rel=1e-12) and type(found) is float
+    y, proba = multiclass
+    for k, curve in enumerate(cumulative_curve(y, proba, notion="classwise")):
+        (alone,) = cumulative_curve(y == k, proba[:, k])
+        np.testing.assert_allclose(curve.difference, alone.difference, atol=1e-14)
 
 
 def test_errors_of_the_predicted_class(multiclass):

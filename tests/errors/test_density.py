@@ -13,9 +13,8 @@ from skcalib.notions import Classwise
 
 def scott(score, weight=None):
     """The bandwidth by the formula."""
-    weight = np.ones(len(score)) if weight is None else np.asarray(weight, dtype=float)
-    mean = np.average(score, weights=weight)
-    spread = np.sqrt(np.average((score - mean) ** 2, weights=weight))
+    weight = np.ones(len(score)) if weight is None else weight
+    spread = np.sqrt(np.cov(score, ddof=0, aweights=weight))
     return min(spread * (2 * weight.sum() ** 2 / np.sum(weight**2)) ** -0.2, 1 / 3)
 
 

@@ -1,10 +1,8 @@
 """The kernel calibration error: random blocks, golden values, mean embeddings."""
 
-import tracemalloc
-from math import exp
-
 import numpy as np
 import pytest
+from conftest import peak_memory
 from golden import golden_input, golden_rows, needs_golden
 
 from skcalib import kernel_calibration_error, unconditional_mean_embedding_error
@@ -21,23 +19,11 @@ def skce(data, statistic="unbiased", block_size=None, **arguments):
     return kernel_calibration_error(*data, statistic=statistic, block_size=block_size, **arguments)
 
 
-def small(multiclass, n_samples=13):
-    """A few samples without a tie, every class present."""
-    y, proba = multiclass
-    assert len(np.unique(y[:n_samples])) == 3
-    return y[:n_samples], proba[:n_samples]
-
-
-@pytest.fixture
-def few_are_many(monkeypatch):
-    """Random blocks from 101 samples on, of at least 20 samples."""
+@pytest.mark.parametrize("notion", NOTIONS)
+def test_many_samples_take_random_blocks(notion, multiclass, monkeypatch):
+    """The pair-weighted mean of the unbiased estimates of the blocks, one by one."""
     monkeypatch.setattr(kernel_module, "MANY", 100)
     monkeypatch.setattr(kernel_module, "_FEWEST", 20)
-
-
-@pytest.mark.parametrize("notion", NOTIONS)
-def test_many_samples_take_random_blocks(notion, multiclass, few_are_many):
-    """The pair-weighted mean of the unbiased estimates of the blocks, one by one."""
     y, proba = multiclass
     weight = np.random.default_rng(1).uniform(0.2, 2, 150)
     rows = random_blocks(150)
@@ -61,10 +47,7 @@ def test_random_blocks_use_nearly_all_samples_and_no_more_pairs_than_before(n_sa
 
 def test_memory_does_not_grow_with_the_square(forecasts):
     data = forecasts(6000, 5)
-    tracemalloc.start()
-    skce(data, kernel=LaplacianKernel(0.3))
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    _, peak = peak_memory(lambda: skce(data, kernel=LaplacianKernel(0.3)))
     assert peak < 2e7  # a matrix of all pairs has 2.9e8
 
 
@@ -129,22 +112,17 @@ LOCATIONS = np.array([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3]])
 
 @pytest.mark.parametrize("matrix", [None, MATRIX], ids=["identity", "matrix"])
 @pytest.mark.parametrize("location_labels", [None, [0, 2]])
-def test_embedding_by_loops(matrix, location_labels, multiclass):
-    y, proba = small(multiclass)
+def test_embedding_by_its_formula(matrix, location_labels, multiclass):
+    y, proba = (one[:13] for one in multiclass)
     weight = np.random.default_rng(0).uniform(0.2, 3, 13)
     m = np.eye(3) if matrix is None else np.array(matrix)
-    terms = []
-    for j, t in enumerate(LOCATIONS):
-        mean = np.zeros(3)
-        for i in range(13):
-            k = exp(-np.abs(proba[i] - t).sum() / 2 / 0.3)
-            mean += weight[i] * k * m @ (np.eye(3)[y[i]] - proba[i]) / weight.sum()
-        chosen = mean if location_labels is None else mean[location_labels[j]]
-        terms.append(np.sum(chosen**2))
+    k = np.exp(-np.abs(LOCATIONS[:, None] - proba).sum(axis=2) / 2 / 0.3)
+    means = k * weight @ (np.eye(3)[y] - proba) @ m / weight.sum()
+    chosen = means if location_labels is None else means[[0, 1], location_labels, None]
     options = {"locations": LOCATIONS, "location_labels": location_labels, "sample_weight": weight}
     options["kernel"] = MatrixKernel(LaplacianKernel(0.3), matrix)
     found = unconditional_mean_embedding_error(y, proba, **options)
-    assert found == pytest.approx(np.mean(terms), rel=1e-12)
+    assert found == pytest.approx(np.mean(np.sum(chosen**2, axis=1)), rel=1e-12)
 
 
 def test_embedding_in_slices_and_of_the_top_label(monkeypatch, multiclass):

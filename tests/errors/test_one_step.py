@@ -1,9 +1,8 @@
 """Errors of very many samples: models of a part and one Newton step, against fits to all."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
+from conftest import peak_memory
 from dense_directions import labels_from, problem_of, world
 
 import skcalib as s
@@ -149,13 +148,11 @@ def test_forecasts_are_neither_copied_nor_changed(small_parts):
     y, forecast, _ = world("slope", 32_000, 20, 4)
     before = forecast.copy()
     forecast.flags.writeable = False
-    peaks = []
-    for n_samples in (7000, 16_000, 32_000):  # the first imports
-        tracemalloc.start()
-        s.proper_calibration_error(y[:n_samples], forecast[:n_samples])
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[2] - peaks[1] < 16_000 * 20 * 8 * 0.5
+    _, few, many = (  # the first imports
+        peak_memory(lambda n=n: s.proper_calibration_error(y[:n], forecast[:n]))[1]
+        for n in (7000, 16_000, 32_000)
+    )
+    assert many - few < 16_000 * 20 * 8 * 0.5
     np.testing.assert_array_equal(forecast, before)
 
 
@@ -181,9 +178,8 @@ def test_a_smoother_or_a_score_of_others_gets_a_copy(monkeypatch):
 def test_labels_of_other_kinds(small_parts):
     """Labels and one-hot targets give the same; a label of probability zero an infinite loss."""
     y, forecast, _ = world("class_slopes", 7000, 3, 4)
-    found = [
-        OneStepProblem.of(Problem(forecast, one, np.ones(7000), None)) for one in (y, np.eye(3)[y])
-    ]
+    problems = (Problem(forecast, one, np.ones(7000), None) for one in (y, np.eye(3)[y]))
+    found = [OneStepProblem.of(problem) for problem in problems]
     for loss in LOSSES.values():
         np.testing.assert_array_equal(*(one.errors(loss) for one in found))
         np.testing.assert_array_equal(*(one.differences(loss) for one in found))

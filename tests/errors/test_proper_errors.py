@@ -150,9 +150,8 @@ def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch):
     for loss in (Brier(), LogLoss(), Spherical(), Quartic()):
         monkeypatch.undo()
         expected = mean_loss(*multiclass, loss) - loss.infimum
-        assert sk.calibration_upper_bound(*multiclass, loss=loss) == pytest.approx(
-            expected, rel=1e-13
-        )
+        found = sk.calibration_upper_bound(*multiclass, loss=loss)
+        assert found == pytest.approx(expected, rel=1e-13)
         options = {"loss": loss, "sample_weight": weight}
         whole = sk.calibration_upper_bound(y, proba, **options)
         monkeypatch.setattr("skcalib.problem._BLOCK", 60)
@@ -229,11 +228,8 @@ def test_distances_by_the_direct_formula(notion):
     proba = rng.dirichlet(np.ones(3), 200)
     y = rng.integers(3, size=200)
     options = {"notion": notion, "smoother": DirichletKernel(0.1)}
-    found = {
-        p: sk.proper_calibration_error(y, proba, loss=Lp(p), method="direct", **options)
-        for p in (1, 2, 3)
-    }
-    brier = sk.proper_calibration_error(y, proba, method="direct", **options)
+    error = partial(sk.proper_calibration_error, y, proba, method="direct", **options)
+    found, brier = {p: error(loss=Lp(p)) for p in (1, 2, 3)}, error()
     assert found[2] == pytest.approx(brier, rel=1e-12)
     by_hand = []
     for forecast, target in NOTIONS[notion]().problems(proba, np.eye(3)[y]):

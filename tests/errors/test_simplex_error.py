@@ -65,9 +65,8 @@ def test_names_of_bins_and_other_distances(multiclass):
 def test_models_of_w19(model, truth):
     """Total variation errors of three models of ten classes, with 20,000 samples each."""
     data = make_widmann(20_000, model=model, random_state=0)
-    coarse, fine = (
-        simplex_calibration_error(data.y, data.y_proba, bins=MedianCells(n)) for n in (10, 1000)
-    )
+    bins = MedianCells(10), MedianCells(1000)
+    coarse, fine = (simplex_calibration_error(data.y, data.y_proba, bins=one) for one in bins)
     assert coarse <= truth + 0.03  # averages in a cell: below the truth but for noise
     if model == "M1":
         assert fine > 0.1  # cells of few samples: far above zero for calibrated forecasts

@@ -1,23 +1,15 @@
 """The histogram tree against that of scikit-learn, and its rules against the rows they name."""
 
-import re
-
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import rule_holds
 from sklearn.tree import DecisionTreeClassifier
 
 from skcalib.grouping import tree as trees
 from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
 
 NAMES = ["a", "b", "c", "d"]
-
-
-def rule_holds(rule, frame):
-    """Rows of a frame for which the text of a rule is true, as pandas reads it."""
-    text = re.sub(r"(\w+) is not missing", r"(\1 == \1)", rule)
-    text = re.sub(r"(\w+) is missing", r"(\1 != \1)", text)
-    return frame.eval(text).to_numpy()
 
 
 def assert_same_leaves(leaf, X, labels, weight=None, **parameters):
@@ -103,12 +95,10 @@ def test_values_are_frequencies():
     weight = np.random.default_rng(0).uniform(0.5, 2, len(X))
     for scale in (1.0, 1e-20, 1e20):
         tree = HistogramTree(6).fit(codes, labels, 3, scale * weight)
-        leaf = tree.apply(codes)
+        cells = tree.apply(codes), labels, weight
+        expected = pd.crosstab(*cells, aggfunc="sum", normalize="index")
         assert len(tree.value_) == 6
-        for k, value in enumerate(tree.value_):
-            here = leaf == k
-            expected = np.bincount(labels[here], weight[here], 3) / weight[here].sum()
-            np.testing.assert_allclose(value, expected, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(tree.value_, expected, rtol=1e-9, atol=1e-12)
 
 
 def test_nothing_to_split_and_blocks_of_rows(monkeypatch):
@@ -148,36 +138,37 @@ def test_missing_values_are_a_reason_to_split():
     assert rules == ["age is not missing", "age is missing"]
     np.testing.assert_array_equal(tree.apply(codes), [0, 0, 0, 1, 1, 1])
     later = HistogramTree(2).fit(codes, np.array([0, 1, 1, 1, 1, 1]), 2)
-    assert later.rules(bins.edges_, ["age"], bins.missing_) == [
-        "age <= 0.5",
-        "(age > 0.5 or age is missing)",
-    ]
+    rules = later.rules(bins.edges_, ["age"], bins.missing_)
+    assert rules == ["age <= 0.5", "(age > 0.5 or age is missing)"]
 
 
-def halves_by_sorting(x, labels, n_classes):
+def halves_by_sorting(x, labels, weight, n_classes):
     """Largest reduction of the sum of squares by a cut of one feature into halves, up to one."""
-    order, best = np.argsort(x), -np.inf
-    whole = np.bincount(labels, minlength=n_classes)
+    order, gains = np.argsort(x), []
+    whole = np.bincount(labels, weight, n_classes)
     for size in {len(x) // 2, len(x) - len(x) // 2}:
-        left = np.bincount(labels[order[:size]], minlength=n_classes)
-        right = whole - left
-        gain = np.sum(left**2) / size + np.sum(right**2) / (len(x) - size)
-        best = max(best, gain - np.sum(whole**2) / len(x))
-    return best
+        first = order[:size]
+        left = np.bincount(labels[first], weight[first], n_classes)
+        gains.append(sum(np.sum(side**2) / side.sum() for side in (left, whole - left)))
+    return max(gains) - np.sum(whole**2) / whole.sum()
 
 
 @pytest.mark.parametrize("n_samples", [2, 3, 24, 25, 101])
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_stump_cuts_in_halves_where_it_gains_most(n_samples, n_classes, dtype):
-    """Without ties both sides have half of the samples, up to one, and the best feature is cut."""
+    """Without ties both sides have half of the samples, up to one, and the best feature is cut.
+
+    An integer weight acts on the gain as repetition.
+    """
     names, missing = list("abcdef"), np.zeros(6, dtype=bool)
     for seed in range(5):
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(n_samples, 6)).astype(dtype)
         labels = rng.integers(n_classes, size=n_samples)
-        stump = BalancedStump().fit(X, labels, n_classes)
-        gains = [halves_by_sorting(x, labels, n_classes) for x in X.T]
+        weight = rng.integers(1, 4, n_samples).astype(float) if seed > 2 else np.ones(n_samples)
+        stump = BalancedStump().fit(X, labels, n_classes, weight)
+        gains = [halves_by_sorting(x, labels, weight, n_classes) for x in X.T]
         rules = stump.rules(names, missing)
         if max(gains) < 1e-9 * n_samples:
             assert stump.feature_ == -1 and not stump.apply(X).any() and rules == ["all"]
@@ -235,18 +226,3 @@ def test_extreme_values_of_a_stump():
         x = np.repeat(np.array([low, high]), 5)[:, None]
         stump = BalancedStump().fit(x, np.repeat([0, 1], 5), 2)
         np.testing.assert_array_equal(stump.apply(x), np.repeat([0, 1], 5))
-
-
-def test_weights_of_a_stump():
-    """An integer weight acts on the gain as repetition; sides are halves of the samples."""
-    rng = np.random.default_rng(0)
-    X, labels = rng.normal(size=(40, 4)), rng.integers(2, size=40)
-    weight = rng.integers(1, 4, size=40)
-    stump = BalancedStump().fit(X, labels, 2, weight.astype(float))
-    gains = []
-    for x in X.T:
-        left = x <= np.median(x)
-        sums = [np.bincount(labels[s], weight[s], 2) for s in (left, ~left)]
-        gains.append(sum(np.sum(total**2) / total.sum() for total in sums))
-    assert stump.feature_ == np.argmax(gains)
-    assert np.bincount(stump.apply(X)).tolist() == [20, 20]

@@ -2,7 +2,6 @@
 
 import re
 import sys
-import tracemalloc
 from datetime import date
 from decimal import Decimal
 
@@ -10,6 +9,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from conftest import peak_memory
 
 from skcalib.io import read_predictions
 from skcalib.io.files import count_rows, read_parts
@@ -275,15 +275,6 @@ def test_compressed_tables_and_parts(tmp_path, monkeypatch):
 
 
 # --- Memory ---------------------------------------------------------------------------------------
-
-
-def peak_memory(call):
-    tracemalloc.start()
-    try:
-        found = call()
-        return found, tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
 
 
 N = 80_000

@@ -76,6 +76,7 @@ def test_sums_are_those_of_dense_arrays(n_classes, by_class, names, data):
     own = np.einsum("ik,ikj,ikl->ijl", p, g, g) - mean[:, :, None] * mean[:, None, :]
     several = np.stack([q, p * q])
     for found, expected in (
+        (block.values(), g[:, 1:] if k == 2 else g),
         (block.logits(theta), block.log + g @ theta),
         (block.project(q), np.einsum("ik,ikj->ij", q, g)),
         (block.total(q), np.einsum("ik,ikj->j", q, g)),
@@ -209,11 +210,8 @@ def test_directions_of_more_classes(data, monkeypatch):
     ("size", "degree"), [(2, 6), (100, 6), (300, 7), (1000, 10), (3000, 14), (4000, 15), (1e7, 15)]
 )
 def test_the_number_of_polynomials_is_the_cube_root_within_6_to_15(size, degree, data):
-    for n_classes, name, low, high in (
-        (2, "curve", 4, degree),
-        (3, "top", 5, degree + 1),
-        (3, "shared", 4, degree - 1),
-    ):
+    cases = (2, "curve", 4, degree), (3, "top", 5, degree + 1), (3, "shared", 4, degree - 1)
+    for n_classes, name, low, high in cases:
         basis = fit(*data(n_classes), True, size=size)
         first, rest = (basis.groups[group] for group in (name, f"{name}_high"))
         assert basis.degree == degree

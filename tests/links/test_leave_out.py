@@ -318,18 +318,12 @@ def test_samples_of_weight_zero_are_as_if_dropped(candidate):
     assert np.array_equal(found, expected)
 
 
-@pytest.mark.parametrize(
-    "candidate, message",
-    [
-        (VectorScaling(max_iter=-3), "max_iter must be"),
-        (VectorScaling(tol=-1.0), "tol must be"),
-        (ModelAverageScaling(loss="nonsense"), "loss must be"),
-    ],
-)
-def test_parameters_are_checked_before_a_step(candidate, message):
+def test_parameters_are_checked_before_a_step():
     y, proba, _ = groups_of_samples(0.0, seed=3)
-    with pytest.raises(ValueError, match=message):
-        fits_without(candidate, y, proba, FIFTHS)
+    wrong = VectorScaling(max_iter=-3), VectorScaling(tol=-1.0), ModelAverageScaling(loss="no")
+    for candidate, name in zip(wrong, ("max_iter", "tol", "loss"), strict=True):
+        with pytest.raises(ValueError, match=f"{name} must be"):
+            fits_without(candidate, y, proba, FIFTHS)
 
 
 def test_usual_scores_are_those_of_random_samples():

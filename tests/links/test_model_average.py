@@ -355,9 +355,8 @@ def test_many_classes_with_few_samples_have_no_directions_by_class():
         assert average.basis.by_class is by_class
         groups = {group for model in average.models for group in model.groups}
         assert {"bias", "class_slopes"} <= groups if by_class else "bias" not in groups
-        assert set(average.affine.groups) == (
-            {"slope", "bias", "class_slopes"} if by_class else {"slope"}
-        )
+        affine = {"slope", "bias", "class_slopes"} if by_class else {"slope"}
+        assert set(average.affine.groups) == affine
         check_average(average, forecast)
     over = softmax(3 * np.log(forecast), axis=1)
     assert fit(y, over).evidence["slope"] > 0.9

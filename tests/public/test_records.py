@@ -4,7 +4,7 @@ import builtins
 import importlib
 import pkgutil
 import re
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import FrozenInstanceError, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from xml.etree import ElementTree
@@ -160,6 +160,10 @@ def test_frame(name):
             np.testing.assert_array_equal(frame[column], value)
     missing = set(frame.columns[frame.isna().any()])
     assert missing <= MAY_BE_MISSING.get(name, set())
+    scalars = {key for key, value in vars(record).items() if isinstance(value, np.generic)}
+    assert not scalars or name == "CalibrationSummary"
+    with pytest.raises(FrozenInstanceError):
+        setattr(record, fields(record)[0].name, 0.0)
 
 
 def read(text):

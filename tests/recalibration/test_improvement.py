@@ -47,10 +47,8 @@ def test_an_injective_map_gains_its_calibration_error(loss, within_standard_erro
     draws = []
     for seed in range(60):
         data = make_tempered_simplex(500, 2, random_state=seed)
-        gain = calibration_improvement(
-            data.y, data.y_proba, data.posterior, loss=loss, injective=True
-        )
-        draws.append(gain.estimate)
+        given = data.y, data.y_proba, data.posterior
+        draws.append(calibration_improvement(*given, loss=loss, injective=True).estimate)
     within_standard_errors(draws, data.truth[loss])
 
 

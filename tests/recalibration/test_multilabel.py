@@ -133,12 +133,8 @@ def test_answers_of_classifiers(model):
 def test_scorers_in_cross_validation_and_a_label_that_the_training_data_lack():
     model = OneVsRestClassifier(GaussianNB())
     ours = ProbaScorer(s.proper_calibration_error, notion=NOTION)
-    theirs = make_scorer(
-        s.proper_calibration_error,
-        response_method="predict_proba",
-        greater_is_better=False,
-        notion=NOTION,
-    )
+    kind = {"response_method": "predict_proba", "greater_is_better": False}
+    theirs = make_scorer(s.proper_calibration_error, notion=NOTION, **kind)
     values = cross_val_score(model, X, Y, scoring=ours, cv=3)
     assert_allclose(values, cross_val_score(model, X, Y, scoring=theirs, cv=3))
     assert (values < 0).all()
@@ -204,9 +200,8 @@ def test_the_kernel_test_and_the_error_that_is_left():
     y, forecast, _ = world(4000, 0)
     recalibrator = s.MultilabelRecalibrator().fit(forecast[:2000], y[:2000])
     after = recalibrator.predict_proba(forecast[2000:])
-    errors = [
-        s.proper_calibration_error(y[2000:], p, notion=NOTION) for p in (forecast[2000:], after)
-    ]
+    both = forecast[2000:], after
+    errors = [s.proper_calibration_error(y[2000:], p, notion=NOTION) for p in both]
     assert errors[1] < 0.1 * errors[0]
     y, forecast, _ = world(400, 0)
     assert s.kernel_calibration_test(y, forecast, notion=NOTION, random_state=0).rejects()

@@ -1,10 +1,9 @@
 """Recalibrators: optima, declared guarantees, conventions, and what happens at the edges."""
 
-import warnings
-
 import numpy as np
 import pytest
 from conftest import Quartic
+from dense_directions import labels_from
 from golden import golden_input, needs_golden
 from public_estimators import RECALIBRATORS, quick
 from scipy.optimize import minimize_scalar
@@ -13,12 +12,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import confusion_matrix
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.links import BinaryMap
 from skcalib.links._base import log_forecast
-from skcalib.links.temperature import mean_log_loss, optimal_inverse_temperature
+from skcalib.links.temperature import halley, mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration import BinaryLinkRecalibrator, scaling
 from skcalib.recalibration.scaling import STRENGTHS
 from skcalib.scores import Brier, LogLoss, Spherical
@@ -163,6 +163,32 @@ def test_maps_of_one_logit_are_logistic_regressions(weighted):
         np.testing.assert_allclose(p, model.predict_proba(features)[:, 1], atol=1e-6)
 
 
+def test_a_temperature_with_biases_of_two_classes_is_logistic_regression():
+    """Up to a prior of a hundredth of a sample."""
+    P, y = draw(400, 2)
+    z = logit(P[:, 1:])
+    model = LogisticRegression(C=np.inf, tol=1e-10, max_iter=1000).fit(z, y)
+    fitted = s.BiasCorrectedTemperatureScaling().fit(P, y)
+    assert 1 / fitted.temperature_ == pytest.approx(model.coef_[0, 0], rel=1e-3)
+    assert np.diff(fitted.intercept_) == pytest.approx(model.intercept_, abs=1e-3)
+    np.testing.assert_allclose(fitted.predict_proba(P), model.predict_proba(z), atol=1e-3)
+
+
+def test_biases_come_where_the_classes_ask_for_them():
+    """Constant forecasts keep the frequencies; those of several classes are shrunken."""
+    rng = np.random.default_rng(0)
+    P, bias = rng.dirichlet(np.ones(4), 5000), np.array([1.0, -0.5, -0.5, 0.0])
+    y = labels_from(softmax(np.log(P) + bias, axis=1), np.random.default_rng(1))
+    found = s.BiasCorrectedTemperatureScaling().fit(P, y).intercept_
+    np.testing.assert_allclose(found - found.mean(), bias - bias.mean(), atol=0.12)
+    for n_classes in (2, 4):
+        y = np.repeat(np.arange(n_classes), np.arange(1, n_classes + 1) * 100)
+        P = np.full((len(y), n_classes), 1 / n_classes)
+        rows = s.BiasCorrectedTemperatureScaling().fit(P, y).predict_proba(P)
+        np.testing.assert_allclose(rows, rows[:1] + 0 * rows, rtol=1e-12)
+        np.testing.assert_allclose(rows[0], np.bincount(y) / len(y), atol=0.01)
+
+
 def test_beta_keeps_its_slopes_from_falling_below_zero():
     p = np.linspace(0.05, 0.95, 200)
     y = (np.random.default_rng(0).random(200) < 1 - p).astype(int)
@@ -255,12 +281,11 @@ def test_auto_shrinkage_is_weak_where_classes_are_biased():
     P, y = draw(2000, 4)
     rng = np.random.default_rng(1)
     biased = softmax(np.log(P) + [1.0, -1.0, 0.0, 0.0], axis=1)
-    y = (biased.cumsum(axis=1)[:, :-1] < rng.random((2000, 1))).sum(axis=1)
+    y = labels_from(biased, rng)
     fitted = s.VectorScaling().fit(P, y)
     assert fitted.shrinkage_ <= 100
-    np.testing.assert_allclose(
-        fitted.intercept_ - fitted.intercept_.mean(), [1, -1, 0, 0], atol=0.35
-    )
+    found = fitted.intercept_ - fitted.intercept_.mean()
+    np.testing.assert_allclose(found, [1, -1, 0, 0], atol=0.35)
     assert s.VectorScaling().fit(P[:8], y[:8]).shrinkage_ == np.inf  # too few to choose
 
 
@@ -287,7 +312,7 @@ def test_diag_learns_what_a_temperature_cannot(variant):
     P = rng.dirichlet(np.ones(4), 4000)
     z = np.log(P)
     Q = softmax(np.where(z < -1.5, 0.1 * (z + 1.5), 2 * (z + 1.5)), axis=1)
-    y = (Q.cumsum(axis=1)[:, :-1] < rng.random((4000, 1))).sum(axis=1)
+    y = labels_from(Q, rng)
     diag = s.DiagonalOrderPreserving(variant=variant).fit(P, y)
     temperature = s.TemperatureScaling().fit(P, y)
     divergence = [np.mean(LogLoss().divergence(Q, r.predict_proba(P))) for r in (diag, temperature)]
@@ -310,9 +335,8 @@ def test_isotonic_maps():
         for values in (p, grid):
             found = fitted.predict_proba(values)[:, 1]
             np.testing.assert_allclose(found, expected.predict(values), atol=1e-12)
-    centered, strict = (
-        s.IsotonicRecalibrator(**{kind: True}).fit(P, y) for kind in ("centered", "strict")
-    )
+    centered = s.IsotonicRecalibrator(centered=True).fit(P, y)
+    strict = s.IsotonicRecalibrator(strict=True).fit(P, y)
     curve = IsotonicRegression(out_of_bounds="clip").fit(p, y).predict(p)
     for level in np.unique(curve):
         centre = p[curve == level].mean()
@@ -338,14 +362,12 @@ def test_histogram_binning_is_the_equation_of_f24(strategy, weighted):
     np.testing.assert_allclose(fitted.predict_proba(P)[:, 1], expected, atol=1e-12)
 
 
-def test_label_frequency_by_loops():
+def test_label_frequency_by_counts():
     P, y = draw(200, 3)
     fitted = s.LabelFrequency().fit(P, y)
-    top = P.argmax(axis=1)
-    for k in range(3):
-        frequencies = np.bincount(y[top == k], minlength=3) / np.sum(top == k)
-        np.testing.assert_allclose(fitted.frequencies_[k], frequencies, atol=1e-12)
-        np.testing.assert_allclose(fitted.predict_proba(np.eye(3)[[k]])[0], frequencies)
+    frequencies = confusion_matrix(P.argmax(axis=1), y, normalize="true")
+    np.testing.assert_allclose(fitted.frequencies_, frequencies, atol=1e-12)
+    np.testing.assert_allclose(fitted.predict_proba(np.eye(3)), frequencies)
     lone = s.LabelFrequency(labels=[0, 1, 2]).fit([[0.8, 0.1, 0.1], [0.6, 0.4, 0]], [0, 1])
     np.testing.assert_array_equal(lone.frequencies_, np.tile([0.5, 0.5, 0], (3, 1)))
     assert not lone.preserves_argmax_
@@ -371,7 +393,7 @@ def test_what_is_declared_may_depend_on_the_data():
     rng = np.random.default_rng(0)
     P = rng.dirichlet(np.ones(3), 3000)
     Q = softmax(np.log(P) * [1.0, 1.0, -1.0], axis=1)  # slopes of both signs
-    y = (Q.cumsum(axis=1)[:, :-1] < rng.random((3000, 1))).sum(axis=1)
+    y = labels_from(Q, rng)
     fitted = s.VectorScaling(shrinkage=0).fit(P, y)
     assert fitted.coef_[0] > 0 > fitted.coef_[2] and not fitted.injective_
     assert not s.MatrixScaling(shrinkage=0.1).fit(P, y).injective_
@@ -432,6 +454,7 @@ REPEATED = [s.TemperatureScaling(loss="brier"), s.PlattScaling(), s.VectorScalin
 REPEATED += [s.PlattScaling(smooth_targets=True), s.QuadraticScaling(loss="spherical")]
 REPEATED += [s.MatrixScaling(shrinkage=0, max_iter=3000), s.IsotonicRecalibrator(centered=True)]
 REPEATED += [s.HistogramBinning(n_bins=4, strategy="uniform"), s.KernelRecalibrator(bandwidth=0.05)]
+REPEATED += [s.BiasCorrectedTemperatureScaling()]
 
 
 @pytest.mark.parametrize("recalibrator", REPEATED, ids=lambda r: type(r).__name__)
@@ -472,6 +495,18 @@ def test_temperatures_at_the_ends_of_the_search(loss, n_classes):
     assert scaling.temperature_ == pytest.approx(1e4, rel=1e-6)
     np.testing.assert_allclose(scaling.predict_proba(P), 1 / n_classes, atol=1e-3)
     assert scaling.fit(np.full(P.shape, 1 / n_classes), y).temperature_ == 1
+
+
+def test_halley_at_the_optimum_ends_at_once():
+    """A step of the size of rounding left the bracket, and the search started again at an end."""
+    calls = []
+
+    def derivatives(beta):
+        calls.append(beta)
+        return np.array([2e-14, 1.8e3, -4.6e3]) if beta == 0.5 else np.array([beta - 0.5, 1, 0])
+
+    assert halley(derivatives, 0.5, 1e-4, 1e4) == (0.5, 1)
+    assert calls == [0.5]
 
 
 def test_separable_labels_with_a_narrow_margin():
@@ -578,15 +613,14 @@ def test_separation_of_diag_one_class_and_one_sample():
         s.KernelRecalibrator().fit([0.3], [1])
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @every
 def test_corners_only(recalibrator):
     """Every probability is 0 or 1; a third of the labels are elsewhere."""
     rng = np.random.default_rng(0)
     top = rng.integers(3, size=300)
     y = np.where(rng.random(300) < 0.3, (top + rng.integers(1, 3, size=300)) % 3, top)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = clone(recalibrator).fit(np.eye(3)[top], y)
+    fitted = clone(recalibrator).fit(np.eye(3)[top], y)
     rows = fitted.predict_proba(np.vstack([np.eye(3), np.full((1, 3), 1 / 3)]))
     assert np.isfinite(rows).all()
     if not isinstance(recalibrator, UNCHANGED):
@@ -711,7 +745,7 @@ def test_temperature_of_large_forecasts_without_their_logarithms(monkeypatch):
     proba = rng.dirichlet(np.full(5, 0.3), 600)
     proba[:20, 0] = 0.0
     proba /= proba.sum(axis=1, keepdims=True)
-    y = (proba.cumsum(axis=1)[:, :-1] < rng.random((600, 1))).sum(axis=1)
+    y = labels_from(proba, rng)
     weight, before = rng.uniform(0.2, 2, 600), proba.copy()
     stored = s.TemperatureScaling().fit(proba, y, sample_weight=weight)
     monkeypatch.setattr("skcalib.recalibration.temperature._LARGE", 10)

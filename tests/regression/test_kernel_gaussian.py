@@ -72,18 +72,12 @@ def test_units_biases_and_edges():
 @pytest.mark.parametrize("method", ["spectral", "multipliers", "asymptotic"])
 def test_level_and_power(method):
     options = {"statistic": "linear"} if method == "asymptotic" else {"n_resamples": 300}
+    options |= {"method": method, "random_state": 0}
     rejected, n_draws = {}, 60
-    for name, wrong in {
-        "calibrated": {},
-        "narrow": {"spread": 0.2},
-        "shifted": {"shift": 1.0},
-    }.items():
-        tests = [
-            kernel_calibration_test_gaussian(
-                *sample(120, seed, **wrong), method=method, random_state=0, **options
-            )
-            for seed in range(n_draws)
-        ]
+    worlds = {"calibrated": {}, "narrow": {"spread": 0.2}, "shifted": {"shift": 1.0}}
+    for name, wrong in worlds.items():
+        samples = (sample(120, seed, **wrong) for seed in range(n_draws))
+        tests = [kernel_calibration_test_gaussian(*one, **options) for one in samples]
         assert all(0 < test.pvalue <= 1 for test in tests)
         rejected[name] = np.mean([test.rejects() for test in tests])
     assert rejected["calibrated"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / n_draws)

@@ -3,7 +3,6 @@
 import runpy
 from pathlib import Path
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,7 +10,7 @@ import sklearn
 from golden import GOLDEN, golden_rows, needs_golden
 from scipy.optimize import minimize
 from scipy.stats import norm
-from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
@@ -58,9 +57,8 @@ def test_score_is_twice_the_gaussian_log_likelihood():
     assert found == pytest.approx(1 + np.log(0.0625), rel=1e-12)
     weight = np.random.default_rng(0).integers(0, 3, 50)
     assert set(weight) == {0, 1, 2}
-    one, scaled = (
-        dawid_sebastiani_score(y, mean, variance, sample_weight=c * weight) for c in (1, 7.0)
-    )
+    both = weight, 7.0 * weight
+    one, scaled = (dawid_sebastiani_score(y, mean, variance, sample_weight=w) for w in both)
     assert scaled == pytest.approx(one)
     rows = np.repeat(np.arange(50), weight)
     assert dawid_sebastiani_score(y[rows], *moments[rows].T) == pytest.approx(one, rel=1e-12)
@@ -177,6 +175,7 @@ def test_edges_of_the_map(monkeypatch):
         (SCORE, ([1, 2], [[0, 0], [0, 0]], [1, 1]), r"y_mean must have shape \(n,\)"),
         (SCORE, ([1, 2], [0j, 1], [1, 1]), "y_mean must hold real numbers"),
         (FIT, ([[0, 1], [0, -2]], [1, 2]), "y_var, the second column of mean_.* row 1 holds -2"),
+        (FIT, ([[0, 1], [0, 0]], [1, 2]), "y_var.* must be positive.*Give the regressor a noise"),
         (FIT, ([[0, 1], [0, np.nan]], [1, 2]), "y_var contains NaN"),
         (FIT, ([[np.inf, 1], [0, 1]], [1, 2]), "y_mean contains infinity"),
         (FIT, ([[0, 1], [0, 1]], [1, np.nan]), "y contains NaN"),
@@ -285,12 +284,9 @@ def test_forecasts_are_out_of_fold(wave):
     X, y, *_ = wave
     cv = KFold(4, shuffle=True, random_state=0)
     model = RecalibratedRegressorCV(cv=cv).fit(X, y)
-    with joblib.parallel_config("threading"):
-        jobs = RecalibratedRegressorCV(cv=cv, n_jobs=2).fit(X, y)
     expected = VarianceScaling().fit(out_of_fold(cv, X, y), y)
     assert model.recalibrator_.coef_ == pytest.approx(expected.coef_, rel=1e-9)
     assert model.recalibrator_.intercept_ == pytest.approx(expected.intercept_, rel=1e-9)
-    assert jobs.recalibrator_.loss_after_ == model.recalibrator_.loss_after_
 
 
 def test_frozen_and_fitted_regressors(wave):
@@ -367,23 +363,10 @@ def test_other_recalibrators(wave):
     assert model.score(X_new, y_new) == model.estimator_.score(X_new, y_new)
 
 
-class ZeroSpread(RegressorMixin, BaseEstimator):
-    def fit(self, X, y):
-        self.n_features_in_ = X.shape[1]
-        return self
-
-    def predict(self, X, return_std=False):
-        return (np.zeros(len(X)), np.zeros(len(X))) if return_std else np.zeros(len(X))
-
-
 def test_errors_of_the_regressor(wave):
     X, y, *_ = wave
-    for regressor, message in (
-        (LinearRegression(), r"needs a regressor with predict\(X, return_std=True\)"),
-        (ZeroSpread(), "y_var.* must be positive.*Give the regressor a noise"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            RecalibratedRegressorCV(regressor).fit(X, y)
+    with pytest.raises(ValueError, match=r"needs a regressor with predict\(X, return_std=True\)"):
+        RecalibratedRegressorCV(LinearRegression()).fit(X, y)
 
 
 @pytest.mark.slow

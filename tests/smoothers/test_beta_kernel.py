@@ -87,9 +87,7 @@ def test_leave_one_out_against_all_pairs(name, n_samples):
         weights.append(np.where(np.arange(n_samples) == 1, 1e12, 1.0))
     for weight, bandwidth in product(weights, BANDWIDTHS):
         averages, log_mass = leave_one_out(forecast, weight, values, bandwidth)
-        expected, log_expected = exact(
-            forecast[rows], forecast, weight, values, bandwidth, own=rows
-        )
+        expected, log_expected = exact(forecast[rows], forecast, weight, values, bandwidth, rows)
         assert np.isfinite(averages).all() and np.isfinite(log_mass).all()
         np.testing.assert_allclose(averages[rows], expected, rtol=0, atol=tolerance(bandwidth))
         scale = np.maximum(1, np.abs(log_expected))
@@ -178,15 +176,12 @@ def test_averages_of_labels_are_probabilities_with_a_finite_log_loss(name, bandw
     rng = np.random.default_rng(0)
     forecast = pairs(SCORES[name](20_000, rng))
     label = (rng.random(20_000) < forecast[:, 1]).astype(int)
-    averages = beta_average(
-        forecast, forecast, np.ones(20_000), np.eye(2)[label], bandwidth, leave_out=True
-    )
+    rest = forecast, np.ones(20_000), np.eye(2)[label], bandwidth
+    averages = beta_average(forecast, *rest, leave_out=True)
     assert averages.min() >= 0 and averages.max() <= 1
     own = averages[np.arange(20_000), label]
     rows = np.argsort(own)[:50]
-    expected, _ = exact(
-        forecast[rows], forecast, np.ones(20_000), np.eye(2)[label], bandwidth, own=rows
-    )
+    expected, _ = exact(forecast[rows], *rest, own=rows)
     np.testing.assert_allclose(own[rows], expected[np.arange(50), label[rows]], rtol=1e-6)
 
 

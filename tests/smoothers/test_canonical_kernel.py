@@ -1,10 +1,9 @@
 """Exact sums of Dirichlet kernels: an oracle in extended precision, laws, and dropped sources."""
 
-import tracemalloc
-
 import joblib
 import numpy as np
 import pytest
+from conftest import peak_memory
 from grids import covering, rotated
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln
@@ -183,14 +182,12 @@ def test_threads_do_not_change_a_bit(one_hot, drop, monkeypatch):
 
 def test_memory_is_that_of_blocks():
     forecast, target, weight = make("dirichlet", 4000, 3)
-    tracemalloc.start()
-    try:
+
+    def both():
         canonical_average(forecast, forecast, weight, target, 0.05, leave_out=True)
         canonical_log_likelihoods(forecast, weight, [0.05, 0.1])
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert peak < 10e6  # a matrix of all pairs has 128 MB
+
+    assert peak_memory(both)[1] < 10e6  # a matrix of all pairs has 128 MB
 
 
 @pytest.mark.parametrize(("kind", "shared"), rotated(KINDS, [True, False], 1))
@@ -225,10 +222,8 @@ def test_all_tiles_but_one_are_full_and_hold_every_row_once():
 def test_what_is_dropped_is_below_rounding(kind, bandwidth):
     """Of every row and every class, or else it is underflow beside the whole row."""
     forecast, target, weight = make(kind, 600, 4)
-    constant = constants(forecast, weight, bandwidth)
-    sources = Sources.sorted(
-        forecast / bandwidth, np.ones(1), constant[None], target.argmax(axis=1), 4
-    )
+    constant, label = constants(forecast, weight, bandwidth), target.argmax(axis=1)
+    sources = Sources.sorted(forecast / bandwidth, np.ones(1), constant[None], label, 4)
     dropping = Dropping(sources.columns, sources.slopes, sources.constants, sources.edges)
     log_points = np.log(np.maximum(forecast, TINY))
     position = np.argsort(sources.order)

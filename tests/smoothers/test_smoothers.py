@@ -310,10 +310,7 @@ def test_what_cannot_be_cross_fitted(multiclass):
         (lambda: CrossFitted(LinearRegression()).fit(F, T).smooth(), "with predict_proba"),
         (lambda: CrossFitted(GaussianNB()).fit(F, F), "smooths one-hot labels"),
         (lambda: CrossFitted(GaussianNB()).fit(F, T).smooth(P8), "smooths one-hot labels"),
-        (
-            lambda: LogitSmoother().fit(F, np.eye(3)[np.zeros(8, int)]),
-            "one forecast column per class",
-        ),
+        (lambda: LogitSmoother().fit(F, np.eye(3)[[0] * 8]), "one forecast column per class"),
         (lambda: UniformBins().fit(F, T[:-1]), "target as many rows"),
         (lambda: UniformBins().fit(P8, T), "forecast must have shape"),
         (lambda: UniformBins().fit(F, T, np.zeros(8)), "sample_weight must be positive"),
@@ -352,9 +349,8 @@ def test_median_cells_cut_the_largest_variance_at_its_median():
     cells = MedianCells(min_samples=1, n_cells=2).fit(forecast, forecast)
     assert cells.cuts_ == [(0, 0, 0.80, 1)]
     np.testing.assert_array_equal(cells.cells_, [1, 1, 1, 0, 0])
-    for min_samples, expected in ((3, 1), (2, 2), (1, 5)):
-        found = MedianCells(min_samples=min_samples).fit(forecast, forecast)
-        assert found.n_cells_ == expected
+    found = [MedianCells(min_samples=n).fit(forecast, forecast).n_cells_ for n in (3, 2, 1)]
+    assert found == [1, 2, 5]
 
 
 @pytest.mark.parametrize("min_samples", [10, 100])

@@ -65,10 +65,8 @@ def test_large_samples_agree_with_plain_logistic_regression():
 def test_firth_is_the_known_answer_for_a_constant():
     """Jeffreys' prior of one probability adds half a success and half a failure."""
     for hits, size in ((0, 10), (3, 10), (20, 20)):
-        label = (np.arange(size) < hits) * 1.0
-        coef, covariance = _firth(
-            np.ones((size, 1)), label, np.ones(size), np.zeros(size), np.zeros((1, 1))
-        )
+        label, ones = (np.arange(size) < hits) * 1.0, np.ones(size)
+        coef, covariance = _firth(ones[:, None], label, ones, 0 * ones, np.zeros((1, 1)))
         p = (hits + 0.5) / (size + 1)
         assert_allclose(expit(coef[0]), p, atol=1e-6)
         assert_allclose(covariance, 1 / (size * p * (1 - p)), rtol=1e-4)
