@@ -407,7 +407,7 @@ def _likelihood(problem):
     rate = float(weighted_mean(label, problem.weight))
     mean_loss = test.size * float(entr(rate) + entr(1 - rate))
     gain = 2 * (mean_loss - test.least_loss(label[test.uncertain]))
-    discrimination = (gain - 1) / test.size
+    discrimination = float((gain - 1) / test.size)
     return found.estimate, found.pvalue, discrimination, discrimination - found.estimate
 
 
