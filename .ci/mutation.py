@@ -55,6 +55,8 @@ WITHOUT_NUMBERS += ("_command_line", "_monitor_command", "_report_command")
 #: Tests that hold no numbers of the library, or take long; and those of recorded numbers.
 SKIPPED = ("documentation", "studies", "report/test_browser.py")
 RECORDED = "tests/laws/test_recorded_numbers.py"
+#: Seconds of recorded numbers before the other tests.
+FIRST = 20
 #: A test that takes longer than this, in seconds, hangs: the mutant is killed.
 HANGS = 60
 
@@ -239,20 +241,20 @@ class Reached:
         by_file = defaultdict(list)
         for test in sorted(tests, key=lambda one: self.seconds.get(one, 9)):
             by_file[file_of(test)].append(test)
-        recorded, total = [], 0.0
+        first, later, total = [], [], 0.0
         for test in by_file.pop(RECORDED, []):
             total += self.seconds.get(test, 9)
-            if total < 15:
-                recorded.append(test)
-        yield recorded
+            (first if total < FIRST else later).append(test)
+        yield first
 
         def closeness(file):  # the share of its functions that reach the line
             own = {one.partition("[")[0] for one in by_file[file]}
             return -len(own) / len(self.functions[file])
 
         files = sorted(by_file, key=closeness)
-        for start in range(0, len(files), 3):
-            yield [one for file in files[start : start + 3] for one in by_file[file]]
+        starts = range(0, len(files), 3)
+        others = [[one for file in files[k : k + 3] for one in by_file[file]] for k in starts]
+        yield from (*others[:1], later, *others[1:])
 
 
 def file_of(test):

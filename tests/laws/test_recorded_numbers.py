@@ -399,6 +399,8 @@ LIMITS = {
     "significance.binary": {"_LEVELS": 200},
     "error_intervals._norms": {"_ROWS": 200, "_DENSE": 300},
     "recalibration.temperature": {"_LARGE": 1000},
+    "recalibration._features": {"MOST_CATEGORIES": 3},
+    "grouping._candidates": {"MOST_CATEGORIES": 3},
 }
 
 
@@ -504,10 +506,15 @@ def maps_of_many(y, P, weight, clusters):
         started = one().partial_fit(P[:900], y[:900], np.unique(y))
         found.append(started.partial_fit(P[900:], y[900:]).predict_proba(P[:20]))
     found.append(s.TemperatureScaling().fit(P, y, weight).temperature_)
-    features = np.random.default_rng(0).normal(size=(len(y), 3))
-    group, other = features[:, 0] > 0.7, features[:, 1] < -0.9
+    rng = np.random.default_rng(0)
+    features = pd.DataFrame(rng.normal(size=(len(y), 3)), columns=["a", "b", "c"])
+    features["d"] = rng.choice(list("uvwxy"), len(y), p=[0.1, 0.3, 0.1, 0.2, 0.3])
+    group = (features["a"] > 0.7) & (features["d"].isin(["v", "u"]))
+    other = (features["b"] < -0.9).to_numpy() | (features["d"] == "x").to_numpy()
     y = np.where(group & (np.arange(len(y)) % 2 == 0), y.max(), np.where(other, y.min(), y))
     found += [differences_at_equal_scores(y, P, features, confidence_level=0.9)]
+    one = s.GroupRecalibrator().fit(P[:900], y[:900], features=features[["d"]][:900])
+    found.append(one.predict_proba(P[:40], features=features[["d"]][:40]))
     return [*found, s.StackedRecalibrator().fit(P[:400], y[:400]).predict_proba(P[:20])]
 
 
