@@ -51,7 +51,7 @@ def _basis(forecast):
     logits = np.log(np.maximum(forecast, positive))
     own, shares = (Components(one, n_used).read(one) for one in (logits, forecast))
     place = forecast[:, 1] if n_classes == 2 else forecast.max(axis=1)
-    knots = np.unique(np.quantile(place, _PLACES))
+    knots = np.unique(np.quantile(place, _PLACES).round(12))  # slopes are finite
     hats = [np.interp(place, knots, row) for row in np.eye(len(knots))]
     first, second = np.triu_indices(min(own.shape[1], 3), 1)
     pairs = own[:, first] * own[:, second]

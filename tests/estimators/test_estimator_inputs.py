@@ -508,6 +508,11 @@ def test_what_was_found_by_hostile_data():
     X = np.column_stack([np.full(len(y), np.nan), np.arange(len(y))])
     risk = s.GroupingLossEstimator(method="risk", random_state=0).fit(X, y, y_proba=P)
     assert np.isfinite(risk.grouping_loss_)  # a feature without any value
+    close = np.repeat([0.0, 5e-324, 1e-310, 0.3, 1.0], [18, 2, 18, 1, 1])
+    some = s.GroupingLossEstimator(labels=[0, 1]).fit(
+        close[:, None], np.arange(40) % 2, y_proba=close
+    )
+    assert np.isfinite(some.grouping_loss_)  # slopes between these are no floats
     for method, words in (("partition", "of a single sample"), ("risk", "at least 4 samples")):
         with pytest.raises(ValueError, match=words):
             s.GroupingLossEstimator(method=method, labels=[0, 1]).fit([[1.0]], [1], y_proba=[0.5])
