@@ -442,7 +442,7 @@ def numbers(result):
 def _each(value):
     if isinstance(value, np.ndarray):
         value = value.astype(float) if value.dtype.kind in "biuf" else value
-        value = value.ravel().tolist() if value.dtype.kind in "fO" else ()
+        value = value.ravel().tolist() if value.dtype.kind in ("f", "O") else ()
     if isinstance(value, (bool, int, float, np.number, np.bool_)):
         yield float(value)
     elif isinstance(value, (list, tuple)):
