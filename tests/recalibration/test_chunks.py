@@ -132,6 +132,7 @@ def test_fit_and_partial_fit_do_not_mix():
     assert not hasattr(scaling.fit(proba, y), "n_samples_seen_")
 
 
+@pytest.mark.filterwarnings("error")  # also with the lowest versions
 def test_a_warning_that_is_an_error_loses_no_samples():
     y = np.arange(300) % 3
     proba = 0.1 + 0.7 * np.eye(3)[y]
