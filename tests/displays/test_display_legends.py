@@ -321,6 +321,8 @@ def test_a_panel_for_each_class(name):
     lines = several.ax_[1].lines, one.ax_.lines
     if name == "GroupCalibrationDisplay":  # intervals are those of all classes at once
         lines = [several.differences_[1].lines[:1], one.differences_.lines[:1]]
+        low = min(group.difference.low for group in several.groups_)
+        assert all(low > ax.get_xlim()[0] for ax in several.ax_)
     for line, expected in zip(*lines, strict=True):
         np.testing.assert_allclose(line.get_xydata(), expected.get_xydata(), atol=1e-12)
     assert len(several.figure_.legends) == 1  # of what all panels share

@@ -307,7 +307,7 @@ REFUSED = [
     (
         s.BiasCorrectedTemperatureScaling(),
         TOP_OF_THREE,
-        "^Bias.* all probabilities of a sample",
+        "^BiasCorrectedTemperatureScaling needs all probabilities of a sample",
     ),
     (s.BetaCalibration(input="logits"), sketch_of(*BINARY), "but BetaCalibration has input='log"),
     (
