@@ -245,7 +245,6 @@ class Reached:
         for test in by_file.pop(RECORDED, []):
             total += self.seconds.get(test, 9)
             (first if total < FIRST else later).append(test)
-        yield first
 
         def closeness(file):  # the share of its functions that reach the line
             own = {one.partition("[")[0] for one in by_file[file]}
@@ -254,7 +253,7 @@ class Reached:
         files = sorted(by_file, key=closeness)
         starts = range(0, len(files), 3)
         others = [[one for file in files[k : k + 3] for one in by_file[file]] for k in starts]
-        yield from (*others[:1], later, *others[1:])
+        yield from filter(None, (first, *others[:1], later, *others[1:]))
 
 
 def file_of(test):
@@ -324,10 +323,9 @@ def start_tests(mutant, root, reached, seconds):
         options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
         clock = Clock(seconds)
         for tests in reached.batches(path, lines):  # most mutants fail in the first one
-            files = list(dict.fromkeys(map(file_of, tests)))
-            if files and int(
-                pytest.main([*options, *files], plugins=[clock, Chosen(tests)])
-            ) not in (0, 5):
+            files = dict.fromkeys(map(file_of, tests))
+            code = int(pytest.main([*options, *files], plugins=[clock, Chosen(tests)]))
+            if code not in (0, 5):  # 5: no tests
                 os._exit(1)
         os._exit(0)
     return child

@@ -46,7 +46,7 @@ def pytest_unconfigure(config):
 
 
 def read(folder):
-    """Tests of each line, the fastest first: {file: {line: [test, ...]}}; and their seconds."""
+    """Tests that reach each line, {file: {line: {test, ...}}}, and seconds of the tests."""
     from coverage import CoverageData
 
     seconds, found = {}, defaultdict(lambda: defaultdict(set))

@@ -5,12 +5,11 @@ that is meant to change numbers, `python tests/laws/test_recorded_numbers.py` re
 and the difference of the file shows which ones changed.
 """
 
-import importlib
 import json
 import re
 import sys
 import warnings
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -404,15 +403,6 @@ LIMITS = {
 }
 
 
-@contextmanager
-def lower_limits():
-    with ExitStack() as stack:
-        for module, values in LIMITS.items():
-            module = importlib.import_module(f"skcalib.{module}")
-            stack.enter_context(mock.patch.multiple(module, **values))
-        yield
-
-
 def many(y, P, X, n_samples=2500):
     """Rows at random, with a jump of the frequencies and, of more classes, two that are mixed."""
     rng = np.random.default_rng(len(y))
@@ -432,7 +422,9 @@ def with_low_limits(compute):
     """An entry that computes from many samples, with the lowered limits."""
 
     def entry(y, P, X, weight):
-        with lower_limits():
+        with ExitStack() as stack:
+            for module, values in LIMITS.items():
+                stack.enter_context(mock.patch.multiple(f"skcalib.{module}", **values))
             clusters = {"groups": np.arange(2500) // 4} if len(y) == 260 else {}
             return compute(*many(y, P, X), clusters)
 

@@ -1,11 +1,11 @@
 """Sketches: the sums of all samples, whatever the chunks, and functions of them within a bound."""
 
-import tracemalloc
 from functools import reduce
 
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import peak_memory
 from grids import rotated
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -263,10 +263,7 @@ def test_functions_say_what_does_not_fit():
 def test_memory_does_not_grow_with_the_samples():
     score, draws = np.random.default_rng(0).random((2, 50_000))
     sketch = s.ForecastSketch([0, 1])
-    for round in range(8):
-        if round == 3:
-            tracemalloc.start()
+    for _ in range(3):
         sketch.partial_fit(draws < score, score)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
+    _, peak = peak_memory(lambda: [sketch.partial_fit(draws < score, score) for _ in range(5)])
     assert peak < 60e6 and len(sketch.to_bytes()) < 12e6

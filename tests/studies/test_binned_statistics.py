@@ -1,10 +1,9 @@
 """Binned errors: the door that reads chunks, means with known truth, an order of all errors."""
 
-import tracemalloc
-
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import peak_memory
 from doc_studies import load, needs_studies
 from scipy.special import softmax
 
@@ -76,10 +75,7 @@ def test_memory_stays_near_the_scores(strategy):
     score = rng.random(400_000)
     y = (rng.random(400_000) < score).astype(int)
     calibration_error(y[:1000], score[:1000], strategy=strategy)
-    tracemalloc.start()
-    calibration_error(y, score, strategy=strategy)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
+    _, peak = peak_memory(lambda: calibration_error(y, score, strategy=strategy))
     assert peak < 3 * score.nbytes
 
 
