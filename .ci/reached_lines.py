@@ -2,7 +2,8 @@
 
     python -m pytest -p reached_lines   # with .ci in PYTHONPATH, and a folder in REACHED_LINES
 
-Each process writes a file of its own into the folder; `read` joins them.
+Each process writes a file of its own into the folder; `read` joins them. A test that fails is left
+out: it says nothing about a changed line.
 """
 
 import json
@@ -23,7 +24,7 @@ def pytest_configure(config):
         source_pkgs=["skcalib"],
         config_file=False,
     )
-    config.reached_seconds = {}
+    config.reached_seconds, config.reached_failed = {}, set()
     config.reached.start()
 
 
@@ -38,15 +39,25 @@ def pytest_runtest_protocol(item):
         item.config.reached.switch_context("")
 
 
+def pytest_runtest_makereport(item, call):
+    if call.excinfo is not None and not call.excinfo.errisinstance(pytest.skip.Exception):
+        item.config.reached_failed.add(item.nodeid)
+
+
 def pytest_unconfigure(config):
     config.reached.stop()
     config.reached.save()
     path = Path(os.environ["REACHED_LINES"]) / f"{os.getpid()}.json"
-    path.write_text(json.dumps(config.reached_seconds), encoding="utf-8")
+    passed = {
+        test: seconds
+        for test, seconds in config.reached_seconds.items()
+        if test not in config.reached_failed
+    }
+    path.write_text(json.dumps(passed), encoding="utf-8")
 
 
 def read(folder):
-    """Tests that reach each line, {file: {line: {test, ...}}}, and seconds of the tests."""
+    """Tests that pass and reach each line, {file: {line: {test, ...}}}, and their seconds."""
     from coverage import CoverageData
 
     seconds, found = {}, defaultdict(lambda: defaultdict(set))
@@ -58,5 +69,5 @@ def read(folder):
         for file in data.measured_files():
             name = file[file.rindex("/skcalib/") + 1 :]
             for line, contexts in data.contexts_by_lineno(file).items():
-                found[name][line].update(one for one in contexts if one)
+                found[name][line].update(one for one in contexts if one in seconds)
     return found, seconds

@@ -369,6 +369,22 @@ def theory(y, P, X, weight):
     return [*found, observed_expected_ratio(y[few] == 1, P[few, 1], confidence_level=0.9)]
 
 
+def pairs(y, P, X, weight, n_samples=4000):
+    """Groups of two features, or of one and a range of scores, with copies and missing values."""
+    rng = np.random.default_rng(len(y))
+    X = np.round(rng.normal(size=(n_samples, 6)), 2)
+    X[:, 1] = np.where(rng.random(n_samples) < 0.85, X[:, 0], X[:, 1])
+    X[:, 2:4] = rng.integers(0, [4, 2], (n_samples, 2))
+    X[rng.random(n_samples) < 0.1, 4] = np.nan
+    score = np.round(rng.uniform(0.05, 0.95, n_samples), 2)
+    one, two, few = X[:, 2] == 1, X[:, 3] == 1, (X[:, 0] > 0.3) & (X[:, 2] == 2)
+    z = 1.3 * few + 0.9 * (one & ~two) - 1.4 * (two & (score > 0.6))
+    z += 1.5 * ((X[:, 5] < -0.6) & (X[:, 4] > 0)) + 0.4 * np.isnan(X[:, 4])
+    y = rng.random(n_samples) < 1 / (1 + (1 / score - 1) * np.exp(-z))
+    options = ({"confidence_level": 0.5}, {"random_state": 3})
+    return [differences_at_equal_scores(y, score, X, **one) for one in options]
+
+
 def shown(y, P, X, weight):
     """Numbers in the texts of records, which are rounded."""
     event, p = y == y.max(), P[:, -1]
@@ -520,7 +536,7 @@ EXPORTED = [s.PlattScaling, s.BetaCalibration, s.IsotonicRecalibrator, s.VectorS
 EXPORTED += [s.KernelRecalibrator, s.SplineScaling, s.VennAbersRecalibrator, s.ModelAverageScaling]
 METRICS = [one.name for one in QUANTITIES if one.name != "embedding"]  # needs locations
 OPTIONS = ({}, {"loss": "log"}, {"notion": "classwise"})
-OWN = (few_events, regions, monitors, options_of_maps, theory, shown)
+OWN = (few_events, regions, monitors, options_of_maps, theory, pairs, shown)
 OWN += (report, streams, sketches, features, models, shifts, blocks, large)
 OF_MANY = (errors_of_many, kernels_of_many, smoothers_of_many, hypotheses_of_many, maps_of_many)
 TABLE = {
