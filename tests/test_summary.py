@@ -177,6 +177,12 @@ def test_separated_data_have_a_calibration_in_the_large():
     assert found.in_the_large.estimate == pytest.approx(grid[np.abs(excess).argmin()], abs=1e-3)
 
 
+def test_equal_losses_are_certain_for_forecasts_of_one_half_only():
+    fair, other = (s.calibration_summary([0, y, y], [p] * 3) for y, p in ((1, 0.5), (0, 0.2)))
+    assert fair.brier.low == fair.brier.high == 0.25 and "brier" not in fair.notes
+    assert (other.brier.low, other.brier.high) == (0, 1) and "same loss" in other.notes["brier"]
+
+
 def test_the_frame_and_the_table_have_a_row_per_quantity():
     found = s.calibration_summary(*patients())
     frame = found.to_frame()
