@@ -29,16 +29,12 @@ IMPOSSIBLE = np.where(np.arange(40) == np.flatnonzero(Y == 1)[0], 0.0, 0.5)
 
 #: The message of each pair of labels and forecasts.
 INVALID_DATA = {
-    r"y_true and y_proba must have the same number of samples: y_true has 2, y_proba has 1\.": (
-        [0, 1],
-        [[0.5, 0.5]],
-    ),
+    r"y_true and y_proba must have the same number of samples: "
+    r"y_true has 2, y_proba has 1\.": ([0, 1], [[0.5, 0.5]]),
     r"y_proba is empty: at least one sample is needed\.": ([0, 1], np.empty((0, 2))),
     r"y_proba contains NaN: remove or correct these rows first\.": (Y, NAN),
-    r"y_proba contains infinity: remove or correct these rows first\.": (
-        Y,
-        np.where(P[:, 1] > 0.5, np.inf, 0),
-    ),
+    r"y_proba contains infinity: "
+    r"remove or correct these rows first\.": (Y, np.where(P[:, 1] > 0.5, np.inf, 0)),
     r"y_proba has the value -0\.5, outside \[0, 1\]: probabilities are expected\. Map logits or "
     r"decision values to probabilities first, for example by scipy\.special\.softmax or "
     r"scipy\.special\.expit\.": (Y, P[:, 1] - 0.5),
@@ -50,22 +46,16 @@ INVALID_DATA = {
     r"Each row of y_proba must sum to 1 \(within 1e-05\), but row 7 sums to 1\.001\. Pass one "
     r"probability per class in each row; divide by the row sum first if that is "
     r"intended\.": (Y, OFF),
-    r"y_proba must be a numeric array of shape \(n,\) or \(n, n_classes\): .*\.": (
-        Y,
-        [["a", "b"]] * 40,
-    ),
-    r"y_proba must (have|be a numeric array of) shape \(n,\) or \(n, n_classes\).*\.": (
-        Y,
-        P[:, :, None],
-    ),
+    r"y_proba must be a numeric array of "
+    r"shape \(n,\) or \(n, n_classes\): .*\.": (Y, [["a", "b"]] * 40),
+    r"y_proba must (have|be a numeric array of) "
+    r"shape \(n,\) or \(n, n_classes\).*\.": (Y, P[:, :, None]),
     r"y_true must hold one label per sample, shape \(n,\); got shape \(40, 2\)\. Turn one-hot "
     r"rows into labels with \.argmax\(axis=1\); an indicator matrix of 0 and 1 needs "
     r"notion=Multilabel\(\), and soft labels are label distributions or annotator counts \(n, "
     r"n_classes\)\.": (np.eye(2)[Y], P),
-    r"y_true contains missing values \(NaN or None\): remove these rows first\.": (
-        np.where(Y == 1, None, 0),
-        P,
-    ),
+    r"y_true contains missing values \(NaN or None\): "
+    r"remove these rows first\.": (np.where(Y == 1, None, 0), P),
     r"y_true contains continuous values: class labels are expected\. Did you swap labels and "
     r"forecasts\?": (P[:, 1], Y),
     r"(y_true must hold one label.* Or|y_true holds .*:) did you swap .*\?": (P, Y),
@@ -83,15 +73,11 @@ INVALID_ARGUMENTS = {
     r"each column\.": ("labels", [0, 2]),
     r"labels has a class twice: \[1, 1\]\.": ("labels", [1, 1]),
     r"labels must list at least two classes, one for each column of y_proba\.": ("labels", [0]),
-    r"sample_weight must have shape \(40,\), one weight per sample; got shape \(1,\)\.": (
-        "sample_weight",
-        [1.0],
-    ),
+    r"sample_weight must have shape \(40,\), one weight per sample; "
+    r"got shape \(1,\)\.": ("sample_weight", [1.0]),
     r"sample_weight must be finite and not negative\.": ("sample_weight", -np.ones(40)),
-    r"sample_weight sums to zero: at least one weight must be positive\.": (
-        "sample_weight",
-        np.zeros(40),
-    ),
+    r"sample_weight sums to zero: "
+    r"at least one weight must be positive\.": ("sample_weight", np.zeros(40)),
     r"sample_weight must be an array of numbers\.": ("sample_weight", "heavy"),
     r"pos_label=7 is not one of the classes \[0, 1\]\.": ("pos_label", 7),
 }
@@ -244,9 +230,8 @@ INVALID_CALLS = {
         s.simplex_calibration_error, Y3, P3, bins="grid"
     ),
     "A test needs at least 4 samples of positive weight, got 3: use more or, for class "
-    "probabilities, distribution_free_bound, which is valid for any number.": partial(
-        s.kernel_calibration_test, Y[:3], P[:3]
-    ),
+    "probabilities, distribution_free_bound, "
+    "which is valid for any number.": partial(s.kernel_calibration_test, Y[:3], P[:3]),
     "A test needs at least two blocks, but 6 samples give one of 4.": partial(
         s.kernel_calibration_test, Y[:6], P[:6], statistic="block", block_size=4
     ),
@@ -268,13 +253,11 @@ INVALID_CALLS = {
     "kernel_calibration_test, or test each class c against the rest, spiegelhalter_test(y_true "
     "== c, y_proba[:, c]), and multiply the p-values by 3.": partial(s.spiegelhalter_test, Y3, P3),
     "Labels drawn from the forecasts are not valid for forecasts that were fitted to the labels: "
-    "use ddof=0 with held-out samples, or n_resamples=None.": partial(
-        s.hosmer_lemeshow_test, Y, P, ddof=2, n_resamples=99
-    ),
+    "use ddof=0 with held-out samples, "
+    "or n_resamples=None.": partial(s.hosmer_lemeshow_test, Y, P, ddof=2, n_resamples=99),
     "The calibration intercept and slope have no finite estimate: all labels of forecasts other "
-    "than 0 and 1 are of one class. More samples are needed.": partial(
-        s.calibration_intercept_slope, Y, CERTAIN
-    ),
+    "than 0 and 1 are of one class. "
+    "More samples are needed.": partial(s.calibration_intercept_slope, Y, CERTAIN),
     "y_proba is exactly 0 for the class that occurred in 1 samples, so the likelihood is 0 for "
     "every intercept and positive slope: use integrated_calibration_index, which allows such "
     "forecasts, or a classifier that never predicts exactly 0 or 1 (a forest with larger leaves, "
@@ -290,10 +273,9 @@ INVALID_CALLS = {
     "usable standard error.": partial(
         s.calibration_improvement, Y[:3], P[:3], P[:3], injective=True
     ),
-    "y_true has 2 classes but after has 3 columns: pass labels=range(3) if labels are the "
-    "numbers of columns (for a scikit-learn classifier: its classes_).": partial(
-        s.calibration_improvement, Y, P, P3
-    ),
+    "y_true has 2 classes but after has 3 columns: pass labels=range(3) if labels are the numbers "
+    "of columns (for a scikit-learn classifier: "
+    "its classes_).": partial(s.calibration_improvement, Y, P, P3),
     "The losses are infinite for 40 samples before and 40 after, because labels of probability 0 "
     "occurred, and inf - inf is undefined: use loss='brier', or probabilities that are all "
     "positive.": partial(s.calibration_improvement, Y, 1 - CERTAIN, 1 - CERTAIN, loss="log"),
@@ -317,9 +299,8 @@ INVALID_CALLS = {
         s.kernel_calibration_error_gaussian, *TWO, forecast_bandwidth=-1
     ),
     "A test needs at least 4 samples of positive weight, got 2: use more or, for class "
-    "probabilities, distribution_free_bound, which is valid for any number.": partial(
-        s.kernel_calibration_test_gaussian, *TWO
-    ),
+    "probabilities, distribution_free_bound, "
+    "which is valid for any number.": partial(s.kernel_calibration_test_gaussian, *TWO),
     "n_samples must be a whole number of at least 1, got 0.": partial(s.optimal_n_bins, 0),
     "lipschitz must be the Lipschitz constant of E[Y|f], finite and not negative; got -1.": partial(
         s.optimal_n_bins, 10, lipschitz=-1
@@ -398,8 +379,6 @@ INVALID_CALLS = {
         CalibrationTest.rejects, CalibrationTest(1.0, 0.2, 0.1, "a method"), 5
     ),
 }
-
-
 CALLS = [
     *(
         (partial(function, Y, P, **{name: value}), words)
@@ -420,12 +399,9 @@ def test_message(call, words):
 
 
 def test_every_public_function_has_a_message_in_the_tables():
-    named = {public_name(call.func) for call, _ in CALLS} | {
-        public_name(recipe.function) for recipe in PLAIN
-    }
-    known = {public_name(r.function) for r in (*FORECASTS, *MOMENTS)} | set(
-        map(public_name, SCALARS)
-    )
+    named = {public_name(call.func) for call, _ in CALLS}
+    named |= {public_name(recipe.function) for recipe in PLAIN}
+    known = {public_name(r.function) for r in (*FORECASTS, *MOMENTS)} | {*map(public_name, SCALARS)}
     assert known - named == {"get_scorer_names"}  # it takes nothing
 
 
