@@ -1,5 +1,6 @@
 """Simulators: the truth is the truth, by integrals and draws that share no code with ours."""
 
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -20,20 +21,14 @@ from skcalib.datasets.grouping import CURVES
 from skcalib.scores import LogLoss
 
 MAKERS = [
-    lambda n, seed: make_tempered_simplex(n, 2, random_state=seed),
-    lambda n, seed: make_tempered_simplex(n, 5, score_temperature=1.4, random_state=seed),
-    lambda n, seed: make_grouping_problem(n, random_state=seed),
-    lambda n, seed: make_grouping_problem(n, heterogeneity=0.0, random_state=seed),
-    lambda n, seed: make_grouping_problem(
-        n, optimal_accuracy=True, link="steep", logit_variance=10, random_state=seed
-    ),
-    *(
-        lambda n, seed, curve=curve: make_grouping_curves(n, curve=curve, random_state=seed)
-        for curve in CURVES
-    ),
-    lambda n, seed: make_logistic_scores(n, random_state=seed),
-    lambda n, seed: make_widmann(n, model="M1", n_classes=3, random_state=seed),
-    lambda n, seed: make_widmann(n, model="M2", n_classes=3, random_state=seed),
+    partial(make_tempered_simplex, n_classes=2),
+    partial(make_tempered_simplex, n_classes=5, score_temperature=1.4),
+    make_grouping_problem,
+    partial(make_grouping_problem, heterogeneity=0.0),
+    partial(make_grouping_problem, optimal_accuracy=True, link="steep", logit_variance=10),
+    *(partial(make_grouping_curves, curve=curve) for curve in CURVES),
+    make_logistic_scores,
+    *(partial(make_widmann, model=model, n_classes=3) for model in ("M1", "M2")),
 ]
 
 
@@ -44,7 +39,7 @@ def tempered(n, n_classes, label, score):
 
 @pytest.mark.parametrize("make", MAKERS)
 def test_shape_and_reproducibility(make):
-    data, same, other = make(300, 0), make(300, 0), make(300, 1)
+    data, same, other = (make(300, random_state=seed) for seed in (0, 0, 1))
     n_classes = data.y_proba.shape[1]
     assert data.y.shape == (300,) and data.posterior.shape == data.y_proba.shape
     np.testing.assert_array_equal(np.unique(data.y), np.arange(n_classes))
@@ -60,7 +55,7 @@ def test_shape_and_reproducibility(make):
 @pytest.mark.parametrize("make", MAKERS)
 def test_labels_are_drawn_from_the_posterior(make, within_standard_errors):
     """The residual has mean zero, overall and against functions of the forecast."""
-    data = make(40_000, 3)
+    data = make(40_000, random_state=3)
     residual = np.eye(data.y_proba.shape[1])[data.y] - data.posterior
     for k in range(residual.shape[1]):
         within_standard_errors(residual[:, k], 0)
@@ -182,7 +177,7 @@ def test_grouping_truth_by_draws(within_standard_errors):
 def test_truth_of_the_grid_of_widmann(
     n_classes, concentration, mixture, model, within_standard_errors
 ):
-    """W19, appendix: closed forms of the paper, and means over draws of forecasts and labels."""
+    """W19, appendix: closed forms of the paper, and means over draws of forecasts."""
     options = {"model": model, "concentration": concentration, "mixture": mixture}
     data = make_widmann(4000, n_classes=n_classes, random_state=1, **options)
     a, m, truth = concentration, n_classes, data.truth
@@ -192,16 +187,12 @@ def test_truth_of_the_grid_of_widmann(
         published = mixture * np.exp(a * log_ratio - betaln(a, (m - 1) * a)) / a
     assert truth["total_variation"] == pytest.approx(published, rel=1e-9)
     difference = data.posterior - data.y_proba
-    np.testing.assert_allclose(data.posterior.sum(axis=1), 1, rtol=1e-12)
     if mixture == 0:
         assert truth == {"total_variation": 0, "brier": 0} and np.all(difference == 0)
         return
     within_standard_errors(0.5 * np.abs(difference).sum(axis=1), truth["total_variation"])
     halved = 0.5 if n_classes == 2 else 1.0
     within_standard_errors(halved * np.sum(difference**2, axis=1), truth["brier"])
-    # The labels have the probabilities of the posterior.
-    first = (data.y == 0) - data.posterior[:, 0]
-    assert abs(first.mean()) <= 4 * np.sqrt(np.mean(first**2) / 4000) + 1e-12
 
 
 def test_models_of_widmann_are_points_of_the_grid():
@@ -249,7 +240,6 @@ def test_grouping_curves(curve, within_standard_errors):
     assert wrong.any() == (curve in ("quadratic", "double"))
     best = np.maximum(q, 1 - q).mean()
     assert (best > data.truth["accuracy"] + 0.02) == wrong.any()
-    assert data.y_proba.min() >= 0 and 0 <= q.min() <= q.max() <= 1
 
 
 def test_grouping_curves_by_their_formulas():
