@@ -26,8 +26,6 @@ from skcalib.smoothers import DirichletKernel
 from skcalib.squared_norm import SquaredNorm, signal_slope
 
 LOCATIONS = np.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]])
-#: Metrics that need no second sample.
-OF_ONE = ("l1", "ece", "l2", "max", "ks", "simplex", "upper_bound", "root_brier_score")
 
 
 def arguments(metric):
@@ -45,12 +43,6 @@ def options_of(function, y, proba, weight, **options):
     """All options of a function of labels and forecasts, for the pieces of an interval."""
     data = {"y_true": y, "y_proba": proba, "sample_weight": weight}
     return all_options(function, {**data, "labels": None, "pos_label": None}, options)
-
-
-def kernel_of(y, proba, weight=None, **options):
-    """The function h of an interval of the kernel error."""
-    found = options_of(s.kernel_calibration_error, y, proba, weight, **options)
-    return _norms.residual_kernel(found, None)
 
 
 def gaps_of(y, proba, weight=None, *, notion="classwise", **options):
@@ -140,7 +132,8 @@ def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows(notion, in_block
     y, proba = some_data(1500, temperature=1)
     weight = np.random.RandomState(0).uniform(0.5, 1.5, 1500)
     given = {"kernel": LaplacianKernel(0.5), "notion": notion}
-    h = kernel_of(y, proba, weight, **given)
+    found = options_of(s.kernel_calibration_error, y, proba, weight, **given)
+    h = _norms.residual_kernel(found, None)
     norm = (_norms.squared_block_norm if in_blocks else _norms.squared_embedding_norm)(
         h, np.random.RandomState(0)
     )
@@ -323,7 +316,7 @@ def test_degenerate_data(metric, case):
 
 def test_one_sample_and_perfect_forecasts():
     """They have no spread, and say so; and infinity is an answer."""
-    for metric in OF_ONE:
+    for metric in ("l1", "ece", "l2", "max", "ks", "simplex", "upper_bound", "root_brier_score"):
         found = s.calibration_error_interval([1], [0.7], metric=metric, labels=[0, 1])
         assert np.isfinite(found.estimate) and found.low == 0 and found.high >= 0
         assert found.reason or metric == "max"  # whose limits are those of one degree of freedom
