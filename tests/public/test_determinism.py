@@ -49,7 +49,6 @@ def run(recipe, y, *arrays, **arguments):
 
 # --- random states --------------------------------------------------------------------------------
 
-
 SLOW_REPORT = pytest.param(REPORT, marks=pytest.mark.slow)
 
 
@@ -80,8 +79,6 @@ def test_functions_without_a_random_state_draw_nothing(recipe):
 
 MANY = make_forecasts(1500, 3, seed=5)  # enough for several tasks of a kernel
 PARALLEL = [recipe for recipe in (*FORECASTS, *MOMENTS) if recipe.accepts("n_jobs")]
-
-
 DOORS = ("from_predictions", "from_estimator")
 #: What else has `n_jobs` is compared in a suite of its own.
 JOBS_ELSEWHERE = {
@@ -108,15 +105,10 @@ def test_every_function_with_jobs_is_compared():
             public |= {f"{owner}.{name}": getattr(one, name) for name in dir(one) if name[0] != "_"}
             if not hasattr(one, "fit"):  # doors build it
                 del public[owner]
-    found = {name for name, one in public.items() if callable(one) and _has_jobs(one)}
+    found = {
+        n for n, one in public.items() if callable(one) and "n_jobs" in signature(one).parameters
+    }
     assert found == {public_name(one.function) for one in PARALLEL}.union(*JOBS_ELSEWHERE.values())
-
-
-def _has_jobs(one):
-    try:
-        return "n_jobs" in signature(one).parameters
-    except ValueError:  # built-in functions have none
-        return False
 
 
 @pytest.mark.parametrize("recipe", PARALLEL, ids=str)
