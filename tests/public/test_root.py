@@ -3,13 +3,13 @@
 import ast
 import pickle
 import pydoc
-import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import whole
 from sklearn.dummy import DummyClassifier
 from sklearn.metrics import brier_score_loss
 
@@ -24,12 +24,7 @@ ASKED_FOR = {
 
 
 def test_the_message():
-    words = (
-        "module 'skcalib' has no attribute 'ece': use calibration_error(y_true, y_proba, "
-        "strategy='uniform', n_bins=15)"
-    )
-    with pytest.raises(AttributeError, match=f"^{re.escape(words)}$"):
-        skcalib.ece  # noqa: B018
+    assert GUESSES["ece"] == "calibration_error(y_true, y_proba, strategy='uniform', n_bins=15)"
     with pytest.raises(AttributeError, match="^module 'skcalib' has no attribute 'other'$"):
         skcalib.other  # noqa: B018
     assert set(GUESSES) >= ASKED_FOR
@@ -38,7 +33,8 @@ def test_the_message():
 @pytest.mark.parametrize("name", GUESSES)
 def test_the_advice_works(name):
     assert not hasattr(skcalib, name) and name not in dir(skcalib)
-    with pytest.raises(AttributeError, match=re.escape(f"{name!r}: use {GUESSES[name]}")):
+    words = f"module 'skcalib' has no attribute {name!r}: use {GUESSES[name]}"
+    with pytest.raises(AttributeError, match=whole(words)):
         getattr(skcalib, name)
     data = make_tempered_simplex(200, random_state=0)
     names = {public: getattr(skcalib, public) for public in skcalib.__all__}
