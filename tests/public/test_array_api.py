@@ -24,11 +24,6 @@ def asarray(request):
     return pytest.importorskip(request.param).asarray
 
 
-@pytest.fixture
-def torch():
-    return pytest.importorskip("torch")
-
-
 def test_one_column_and_mixed_libraries(asarray, binary):
     y, proba = binary
     column = np.ascontiguousarray(proba[:, 1])
@@ -96,8 +91,8 @@ def test_stream(asarray, multiclass):
     assert found == pytest.approx(expected, abs=1e-14)
 
 
-def test_gradients_are_left_behind(torch, multiclass):
-    y, proba = multiclass
+def test_gradients_are_left_behind(multiclass):
+    (y, proba), torch = multiclass, pytest.importorskip("torch")
     tensor = torch.tensor(proba, requires_grad=True)
     assert s.calibration_error(torch.tensor(y), tensor) == s.calibration_error(y, proba)
     np.testing.assert_array_equal(
@@ -108,8 +103,8 @@ def test_gradients_are_left_behind(torch, multiclass):
     assert type(found) is np.ndarray and tensor.requires_grad and tensor.grad is None
 
 
-def test_half_precision(torch, multiclass):
-    y, proba = multiclass
+def test_half_precision(multiclass):
+    (y, proba), torch = multiclass, pytest.importorskip("torch")
     half = proba.astype(np.float16)
     assert s.calibration_error(y, torch.tensor(half)) == s.calibration_error(y, half)
     with pytest.raises(ValueError, match=r"y_proba is a torch.Tensor \(torch.bfloat16, cpu\) that"):
@@ -164,16 +159,13 @@ class OnlyDLPack:
         return self._array.__dlpack_device__()
 
 
-class Unreadable:
+class Unreadable(OnlyDLPack):
     def __dlpack__(self, **options):
         raise BufferError("no")
-
-    def __dlpack_device__(self):
-        return (1, 0)
 
 
 def test_exchange_without_numpy(multiclass):
     y, proba = multiclass
     assert s.root_brier_score(OnlyDLPack(y), OnlyDLPack(proba)) == s.root_brier_score(y, proba)
     with pytest.raises(ValueError, match=r"Unreadable \(\?, \?\) that NumPy cannot read"):
-        s.root_brier_score(y, Unreadable())
+        s.root_brier_score(y, Unreadable(proba))
