@@ -43,10 +43,8 @@ FEW = ("float32", "list", "memory map", "pandas, shuffled index", "polars")  # f
 
 def firsts(recipes):
     """The first recipe of each function: its defaults."""
-    found = {}
-    for recipe in recipes:
-        found.setdefault(public_name(recipe.function), recipe)
-    return list(found.values())
+    names = [public_name(recipe.function) for recipe in recipes]
+    return [recipe for k, recipe in enumerate(recipes) if names[k] not in names[:k]]
 
 
 FUNCTIONS = firsts(FORECASTS)
@@ -141,21 +139,11 @@ def strided(array):
     return wide[::2][::-1]
 
 
-def read_only(array):
-    array = np.array(array)
-    array.flags.writeable = False
-    return array
-
-
 def memory_map(array):
     """A file that is mapped into memory, and cannot be written to."""
     with NamedTemporaryFile() as file:
         np.asarray(array).tofile(file.name)
         return np.memmap(file.name, dtype=array.dtype, mode="r", shape=array.shape)
-
-
-def column(array):
-    return array[:, None] if array.ndim == 1 else array
 
 
 def frame(library, array):
@@ -180,9 +168,9 @@ CONTAINERS = {
     "tuple": lambda array: tuple(array.tolist()),
     "fortran": np.asfortranarray,
     "strided": strided,
-    "read-only": read_only,
+    "read-only": lambda array: np.broadcast_to(array, array.shape),
     "memory map": memory_map,
-    "column": column,
+    "column": lambda array: array.reshape(len(array), -1),
     "pandas": partial(frame, pd),
     "pandas, shuffled index": pandas_shuffled,
     "pandas, nullable": lambda array: frame(pd, array).astype("Float64"),
@@ -290,8 +278,6 @@ BINARY_LABELS = {
     "bool, polars": lambda y: pl.Series(y == 1),
     "minus one": lambda y: 2 * y - 1,
 }
-
-
 SAVED = ("CalibrationMonitor()", "SequentialCalibrationTest()")  # labels become JSON
 FEW_LABELS = ("strings, list", "pandas, categorical", "polars, strings", "negative")
 
@@ -380,10 +366,10 @@ WEIGHTS = {
     "bool": lambda w: w.astype(bool),
     "pandas": pandas_shuffled,
 }
-WEIGHTED = [recipe for recipe in FUNCTIONS if recipe.accepts("sample_weight")]
+WEIGHTED = [recipe for recipe in FORECASTS if recipe.accepts("sample_weight")]
 
 
-@pytest.mark.parametrize(("recipe", "kind"), rotated(WEIGHTED, WEIGHTS, 3), ids=str)
+@pytest.mark.parametrize(("recipe", "kind"), rotated(firsts(WEIGHTED), WEIGHTS, 3), ids=str)
 def test_weights_of_every_kind(recipe, kind):
     y, proba = list(shapes(recipe))[-1]
     weight = np.ones(len(y))
@@ -393,7 +379,7 @@ def test_weights_of_every_kind(recipe, kind):
     np.testing.assert_array_equal(got, expected)
 
 
-@pytest.mark.parametrize("recipe", [r for r in FORECASTS if r.accepts("sample_weight")], ids=str)
+@pytest.mark.parametrize("recipe", WEIGHTED, ids=str)
 def test_a_sample_of_weight_zero_is_not_there(recipe):
     y, proba = list(shapes(recipe))[-1]
     weight = np.repeat([2.0, 0.0], [len(y) - 4, 4])  # the last: positions decide the groups
@@ -406,11 +392,7 @@ def test_a_sample_of_weight_zero_is_not_there(recipe):
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("recipe", "scale"),
-    rotated([r for r in FORECASTS if r.accepts("sample_weight")], [1e-300, 1e300], 1),
-    ids=str,
-)
+@pytest.mark.parametrize(("recipe", "scale"), rotated(WEIGHTED, [1e-300, 1e300], 1), ids=str)
 def test_the_scale_of_weights_does_not_matter(recipe, scale):
     if public_name(recipe.function) == "reliability_bins":
         return  # their masses are sums of the weights
