@@ -25,7 +25,6 @@ from skcalib.smoothers import QuantileBins, UniformBins
 Y, P = make_forecasts(60, 2)
 Y3, P3 = make_forecasts(60, 3)
 
-
 # --- Numbers of bins ------------------------------------------------------------------------------
 
 HUGE = 10**9
@@ -217,8 +216,6 @@ def test_which_indices_are_different():
 # --- Values that are no numbers -------------------------------------------------------------------
 
 MASKED = partial(np.ma.masked_array, mask=np.arange(N) == 3)
-
-
 WIDE = np.ma.masked_array(P, mask=np.arange(N)[:, None] == [3, 3])
 MASKS = [
     *(
