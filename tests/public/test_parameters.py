@@ -90,8 +90,6 @@ VALID_NAMES = {
     **{name: {"0", *NEGATIVE} for name in ("intercept", "slope")},
     "classes": {"0", "True"},  # True is the class 1
 }
-
-
 ASYMPTOTIC = ("cumulative", "hosmer_lemeshow", "logistic_calibration", "spiegelhalter")
 #: The same for parameters of single callables.
 VALID_HERE = {
@@ -222,13 +220,10 @@ def callables():
             found |= {f"{name}.{door}": getattr(owner, door) for door in doors}
             if owner in public_estimators():
                 found[name] = fitting(owner)
-            elif owner not in (*ABSTRACT, *RECORDS) and not name.endswith("Display"):
+            # Nobody makes displays, which have doors, and the result of a selection.
+            elif owner not in ABSTRACT and not name.endswith(("Display", "RecalibratorSelection")):
                 found[name] = owner
     return {name: one for name, one in found.items() if list(options_of(name, one))}
-
-
-#: Results, which nobody makes.
-RECORDS = (skcalib.RecalibratorSelection,)
 
 
 def options_of(name, function):
