@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from conftest import pairs
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.sparse import csr_array
@@ -26,11 +27,9 @@ P = np.array(
 )
 POSITIVE = np.array([0.2, 0.9, 0.5, 1.0, 0.0, 0.5])
 BITS = np.array([0, 1, 1, 1, 0, 0])
-
-
-def brier(y_true, y_proba, **arguments):
-    """A public function that needs no smoother: the mean Brier loss."""
-    return s.calibration_upper_bound(y_true, y_proba, **arguments)
+PAIRS = pairs(POSITIVE)
+#: A public function that needs no smoother: the mean Brier loss.
+brier = s.calibration_upper_bound
 
 
 def without(array, row, value):
@@ -163,10 +162,11 @@ def test_six_decimals_are_accepted_as_they_are():
 
 def test_positive_class_of_one_column():
     """(n,), (n, 1) and two columns are the same forecast."""
-    pairs = np.column_stack([1 - POSITIVE, POSITIVE])
     expected = np.mean((POSITIVE - BITS) ** 2)
-    for proba in (POSITIVE, POSITIVE[:, None], pairs, POSITIVE.tolist(), pd.Series(POSITIVE)):
+    for proba in (POSITIVE, POSITIVE[:, None], PAIRS, POSITIVE.tolist(), pd.Series(POSITIVE)):
         assert brier(BITS, proba) == pytest.approx(expected, rel=1e-14)
+    for pos_label in (0, 1):  # does not reorder two columns
+        assert brier(BITS, PAIRS, pos_label=pos_label) == brier(BITS, PAIRS)
     names = np.array(["no", "yes"])[BITS]
     assert brier(names, POSITIVE) == pytest.approx(expected, rel=1e-14)
     assert brier(names, 1 - POSITIVE, pos_label="no") == pytest.approx(expected, rel=1e-14)
@@ -176,16 +176,9 @@ def test_positive_class_of_one_column():
     assert s.root_brier_score(BITS, POSITIVE) ** 2 == pytest.approx(expected, rel=1e-14)
 
 
-def test_pos_label_does_not_reorder_two_columns():
-    pairs = np.column_stack([1 - POSITIVE, POSITIVE])
-    for pos_label in (0, 1):
-        assert brier(BITS, pairs, pos_label=pos_label) == brier(BITS, pairs)
-
-
 def test_the_event_goes_last():
     """Both columns, targets and classes are turned together; nothing that was given changes."""
-    pairs = np.column_stack([1 - POSITIVE, POSITIVE])
-    problem = check_problem(BITS, pairs, sample_weight=[1, 2, 0, 1, 1, 1])
+    problem = check_problem(BITS, PAIRS, sample_weight=[1, 2, 0, 1, 1, 1])
     before = problem.forecast.copy()
     turned = event_last(problem, 0)
     assert turned.classes.tolist() == [1, 0]
