@@ -67,12 +67,6 @@ def through_skops(value):
 
 
 EACH = range(len(INSTANCES))
-
-
-def name_of(which):
-    return re.sub(r"\s+", "", repr(INSTANCES[which][0]))[:70]
-
-
 WAYS = {
     "pickle": lambda value: pickle.loads(pickle.dumps(value)),
     "joblib": through_joblib,
@@ -93,7 +87,7 @@ def fitted_once(which):
 @pytest.mark.parametrize(
     ("which", "way"),
     [*rotated(EACH, ["pickle", "joblib"], 1), *((k, "skops") for k in EACH)],
-    ids=lambda value: value if isinstance(value, str) else name_of(value),
+    ids=lambda one: re.sub(r"\s+", "", str(one if one in WAYS else INSTANCES[one][0]))[:70],
 )
 def test_estimators_come_back(which, way):
     fitted, X, y, expected = fitted_once(which)
