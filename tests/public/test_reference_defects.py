@@ -65,13 +65,8 @@ def test_every_defect_of_the_reference_has_its_test():
     reference = Path(__file__).parents[3] / "shared" / "REFERENCE.md"
     if not reference.exists():
         pytest.skip("the reference is not here")
-    (listed,) = re.findall(
-        r"Known defects elsewhere, each a test here: (.*?)\n- ", text_of(reference)
-    )
+    # Lines that a list item was broken into are one line again.
+    text = re.sub(r"\n +", " ", reference.read_text(encoding="utf-8"))
+    (listed,) = re.findall(r"Known defects elsewhere, each a test here: (.*?)\n- ", text)
     found = [re.sub(r" \(worse log loss.*", "", one) for one in listed.split("; ")]
     assert [one.rstrip(".") for one in found] == list(DEFECTS)
-
-
-def text_of(path):
-    """Lines that a list item was broken into are one line again."""
-    return re.sub(r"\n +", " ", path.read_text(encoding="utf-8"))
