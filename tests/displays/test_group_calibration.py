@@ -16,12 +16,6 @@ def world(n_groups=3, n_samples=3000):
     return (rng.random(n_samples) < p + 0.15 * (group == n_groups - 1)).astype(int), p, group
 
 
-def reach(container):
-    """Ends of the error bars (m, 2)."""
-    (bars,) = container.lines[2]
-    return np.array([segment[:, 0] for segment in bars.get_segments()])
-
-
 def test_points_and_intervals():
     y, p, group = world()
     display = draw(y, p, group)
@@ -30,7 +24,9 @@ def test_points_and_intervals():
                              (display.equal_scores_, "equal_scores")):  # fmt: skip
         numbers = [getattr(one, field) for one in found]
         assert_allclose(container.lines[0].get_xdata(), [one.estimate for one in numbers])
-        assert_allclose(reach(container), [[one.low, one.high] for one in numbers])
+        (bars,) = container.lines[2]
+        ends = [segment[:, 0] for segment in bars.get_segments()]
+        assert_allclose(ends, [[one.low, one.high] for one in numbers])
     assert display.shrunk_ is None and len(display.ref_line_.get_xdata()) == 2
     assert [text.get_text() for text in display.ax_.get_yticklabels()] == ["0", "1", "2"]
     low, high = display.ax_.get_ylim()

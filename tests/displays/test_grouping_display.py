@@ -50,10 +50,6 @@ def diagrams(problem):
     return draw(y, score, pd.DataFrame(X, columns=["age", "smoker", "height"])).diagrams
 
 
-def picture(diagrams, **options):
-    return GroupingDisplay(diagrams).plot(**options)
-
-
 def test_points_are_the_regions_at_the_scores_of_their_level_set(problem, fitted):
     X, y, score = problem
     display = draw(y, score, X)
@@ -114,7 +110,7 @@ def test_the_curve_joins_the_level_sets(problem):
 
 def test_colours_markers_and_numbers_agree(diagrams):
     """Grey exactly where the interval holds the level set; without colours the markers differ."""
-    display, (diagram,) = picture(diagrams), diagrams
+    display, (diagram,) = GroupingDisplay(diagrams).plot(), diagrams
     held = (diagram.low <= diagram.expected) & (diagram.expected <= diagram.high)
     above = diagram.low > diagram.expected
     assert 0 < held.sum() < len(held) and above.any() and (~held & ~above).any()
@@ -176,7 +172,7 @@ def test_title_shows_the_calibration_error_corrected_for_binning():
 
 
 def test_attributes_labels_legend_and_histogram(diagrams):
-    display = picture(diagrams)
+    display = GroupingDisplay(diagrams).plot()
     ax = display.ax_
     assert display.figure_ is ax.figure and ax.get_aspect() == 1
     assert ax.get_xlabel() == "Predicted probability of class 1"
@@ -200,7 +196,7 @@ def test_attributes_labels_legend_and_histogram(diagrams):
 
 
 def test_rules_of_the_regions_that_add_most_are_written(diagrams):
-    display, (diagram,) = picture(diagrams, n_rules=2), diagrams
+    display, (diagram,) = GroupingDisplay(diagrams).plot(n_rules=2), diagrams
     told = np.flatnonzero(diagram.side != HELD)
     share = np.array([r.share for r in diagram.regions])
     adds = share * (diagram.outcome - diagram.expected) ** 2
@@ -223,7 +219,7 @@ def test_rules_of_the_regions_that_add_most_are_written(diagrams):
 
 @pytest.mark.parametrize("n_rules", [0, 3])
 def test_the_legend_covers_nothing(diagrams, n_rules):
-    display = picture(diagrams, n_rules=n_rules)
+    display = GroupingDisplay(diagrams).plot(n_rules=n_rules)
     display.figure_.canvas.draw()
     legend, main = (a.get_window_extent() for a in (display.ax_.get_legend(), display.ax_))
     assert legend.y1 < main.y0
