@@ -240,6 +240,7 @@ def test_grouping_curves(curve, within_standard_errors):
     assert wrong.any() == (curve in ("quadratic", "double"))
     best = np.maximum(q, 1 - q).mean()
     assert (best > data.truth["accuracy"] + 0.02) == wrong.any()
+    assert data.y_proba.min() >= 0 and 0 <= q.min() <= q.max() <= 1
 
 
 def test_grouping_curves_by_their_formulas():
