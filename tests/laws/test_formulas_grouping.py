@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from typing import ClassVar
 
 import numpy as np
 import pandas as pd
@@ -10,9 +9,9 @@ import pytest
 from conftest import pairs
 from scipy.sparse import csr_array
 from scipy.stats import norm
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator
 from sklearn.cluster import KMeans
-from sklearn.dummy import DummyRegressor
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import StratifiedKFold
@@ -291,7 +290,7 @@ class FirstColumn(BaseEstimator):
     """Regions that somebody else knows, as an estimator: the first feature is their number."""
 
     def fit(self, X, y):
-        self.seen_ = X.copy(), y.copy()
+        FirstColumn.seen, self.fitted_ = (X, y), True
         return self
 
     def predict(self, X):
@@ -422,20 +421,13 @@ def test_estimators_find_regions():
     """A clone learns from features and labels of one part, and numbers both."""
     X = np.column_stack([STEPS[:, 0] + 5, np.arange(48)])
     arguments = X, np.eye(2)[LABELS], np.ones(48), FITTING, MEASURED, None
-
-    class Remembers(FirstColumn):
-        def fit(self, X, y):
-            Remembers.seen = X, y
-            self.fitted_ = True
-            return self
-
-    fitted, found, rules = Partitioner(model := Remembers(), 12, None, ["a", "b"]).cut(*arguments)
+    fitted, found, rules = Partitioner(model := FirstColumn(), 12, None, ["a", "b"]).cut(*arguments)
     np.testing.assert_array_equal(fitted, STEPS[FITTING, 0])
     np.testing.assert_array_equal(found, STEPS[MEASURED, 0])
-    assert rules == [f"Remembers region {k}" for k in (5, 6, 7, 8)]
+    assert rules == [f"FirstColumn region {k}" for k in (5, 6, 7, 8)]
     assert not hasattr(model, "fitted_")
-    np.testing.assert_array_equal(Remembers.seen[0], X[FITTING])
-    np.testing.assert_array_equal(Remembers.seen[1], LABELS[FITTING])
+    np.testing.assert_array_equal(FirstColumn.seen[0], X[FITTING])
+    np.testing.assert_array_equal(FirstColumn.seen[1], LABELS[FITTING])
     alone = np.zeros(48, dtype=int)
     alone[1] = 1  # measured, not fitted: one class has nothing that a classifier can tell apart
     fitted, found, rules = cut(LogisticRegression(), 12, labels=alone)
@@ -650,44 +642,18 @@ def test_what_the_score_explains_is_removed(n_classes):
     np.testing.assert_allclose(weight @ left, 0, atol=1e-8)
 
 
-class Recorder(RegressorMixin, BaseEstimator):
-    """Predicts the weighted mean residual, and keeps what it was given in the class."""
-
-    seen: ClassVar = []
-
-    def fit(self, X, y, sample_weight=None):
-        Recorder.seen.append((X, y, sample_weight))
-        self.mean_ = np.average(y, weights=sample_weight)
-        return self
-
-    def predict(self, X):
-        return self.mean_ * X[:, -1]
-
-
-class Frequencies(ClassifierMixin, BaseEstimator):
-    """The weighted class frequencies, whatever the features say."""
-
-    def fit(self, X, y, sample_weight=None):
-        self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
-        weight = np.ones(len(y)) if sample_weight is None else sample_weight
-        self.share_ = np.array([weight[y == c].sum() for c in self.classes_]) / weight.sum()
-        return self
-
-    def predict_proba(self, X):
-        return np.tile(self.share_, (len(X), 1))
-
-
 def test_steps_of_a_classifier():
-    """To its probabilities; a class that the fold lacks gets none."""
+    """To its probabilities, here the class frequencies; a class that the fold lacks gets none."""
+    model = DummyClassifier(strategy="prior")
     target = np.eye(3)[[0, 2, 2, 0, 2, 1]]
     curve = np.full((6, 3), 1 / 3)
     weight, train, test = np.arange(1.0, 7.0), np.arange(5), np.array([5])
     features = np.zeros((6, 1))
-    step = _refine(Frequencies(), features, target, curve, weight, train, test)
+    step = _refine(model, features, target, curve, weight, train, test)
     np.testing.assert_allclose(step, [[5 / 15 - 1 / 3, 0 - 1 / 3, 10 / 15 - 1 / 3]], atol=1e-15)
-    step = _refine(Frequencies(), features, target, curve, np.ones(6), train, test)
+    step = _refine(model, features, target, curve, np.ones(6), train, test)
     np.testing.assert_allclose(step, [[2 / 5 - 1 / 3, -1 / 3, 3 / 5 - 1 / 3]], atol=1e-15)
-    one_class = _refine(Frequencies(), features, target, curve, weight, np.array([1, 2]), test)
+    one_class = _refine(model, features, target, curve, weight, np.array([1, 2]), test)
     np.testing.assert_array_equal(one_class, np.zeros((1, 3)), strict=True)
 
 
@@ -699,14 +665,12 @@ def test_features_with_next_to_no_values_are_left_out():
     for known, kept in ((9, False), (10, True), (20, True)):
         X = features.copy()
         X[known:20, 0] = np.nan
-        Recorder.seen.clear()
-        _refine(Recorder(), X, target, curve, np.ones(30), train, test)
+        _refine(FirstColumn(), X, target, curve, np.ones(30), train, test)
         expected = X[train] if kept else np.column_stack([np.zeros(20), X[train, 1]])
-        np.testing.assert_array_equal(Recorder.seen[0][0], expected)
+        np.testing.assert_array_equal(FirstColumn.seen[0], expected)
     short = features[:9]  # nothing is missing, however few there are
-    Recorder.seen.clear()
-    _refine(Recorder(), short, target[:9], curve[:9], np.ones(9), np.arange(5), np.arange(5, 9))
-    np.testing.assert_array_equal(Recorder.seen[0][0], short[:5])
+    _refine(FirstColumn(), short, target[:9], curve[:9], np.ones(9), np.arange(5), np.arange(5, 9))
+    np.testing.assert_array_equal(FirstColumn.seen[0], short[:5])
 
 
 @pytest.mark.parametrize("score", SCORES, ids=repr)
