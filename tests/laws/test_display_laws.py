@@ -48,7 +48,9 @@ class Good:
     def from_predictions(cls, y_true, y_proba, *, sample_weight=None, ax=None):
         score = np.asarray(y_proba)[:, -1]
         weight = np.ones(len(score)) if sample_weight is None else np.asarray(sample_weight)
-        return cls(score[weight > 0]).plot(ax)
+        display = cls(score[weight > 0])
+        display.plot(ax)
+        return display
 
     def plot(self, ax=None):
         self.ax_ = plt.subplots()[1] if ax is None else ax
@@ -64,17 +66,6 @@ class ChangesForecasts(Good):
         if isinstance(y_proba, np.ndarray):
             y_proba[0] = y_proba[1]
         return display
-
-
-class ReturnsAxes(Good):
-    @classmethod
-    def from_predictions(cls, y_true, y_proba, *, ax=None):
-        display = cls(np.asarray(y_proba)[:, -1])
-        display.plot(ax)
-        return display
-
-    def plot(self, ax=None):
-        return super().plot(ax).ax_
 
 
 class ReadsLabels(Good):
@@ -125,7 +116,7 @@ DEFECTS = [
     (ChangesForecasts, "an input was modified"),
     (planted(Good, plot=lambda self, ax=None: Good.plot(self)), "not the figure of the axes that"),
     (altered(Good, plot=with_another_figure), "another figure was made"),
-    (ReturnsAxes, "plot does not return the display"),
+    (altered(Good, plot=lambda display: display.ax_), "plot does not return the display"),
     (altered(Good, plot=worn_out), "the second drawing"),
     (
         planted(Good, __init__=lambda self, v: Good.__init__(self, v + NOISE.normal(size=len(v)))),
