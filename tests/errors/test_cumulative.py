@@ -12,8 +12,8 @@ from skcalib import (
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_by_sums(weighted, binary, multiclass):
-    """Of an event; each class has its curve, and notions of the error are in test_error_laws.py."""
+def test_by_sums(weighted, binary):
+    """Of an event; notions of the error are in test_error_laws.py."""
     y, score = binary[0], np.round(20 * binary[1][:, 1]) / 20  # ties
     weight = np.random.default_rng(0).integers(4, size=len(y)) if weighted else np.ones(len(y))
     given = {"sample_weight": weight if weighted else None}
@@ -27,10 +27,6 @@ def test_by_sums(weighted, binary, multiclass):
     np.testing.assert_allclose(curve.share, below @ weight / total, rtol=1e-13)
     found = ks_calibration_error(y, score, **given)
     assert found == pytest.approx(np.abs(expected).max(), rel=1e-12) and type(found) is float
-    y, proba = multiclass
-    for k, curve in enumerate(cumulative_curve(y, proba, notion="classwise")):
-        (alone,) = cumulative_curve(y == k, proba[:, k])
-        np.testing.assert_allclose(curve.difference, alone.difference, atol=1e-14)
 
 
 def test_errors_of_the_predicted_class(multiclass):
