@@ -26,6 +26,10 @@ def sums_by_hand(score, event, weight, edges):
     return values @ np.eye(len(edges) - 1)[cells]
 
 
+def rows_of(sums):
+    return [sums.mass, sums.score, sums.label, sums.square_mass, sums.square_gap]
+
+
 def power_by_hand(score, event, weight, edges, norm, debiased=False):
     """Weighted mean of |gap|^p over bins; without the variance of the mean residual."""
     gaps, shares = [], []
@@ -99,7 +103,7 @@ def test_sums_by_hand(edges, weighted):
     for score, event in PROBLEMS["classwise"]:
         weight = WEIGHT if weighted else np.ones(14)
         sums = _bin_sums(score, event, WEIGHT if weighted else None, edges)
-        found = [sums.mass, sums.score, sums.label, sums.square_mass, sums.square_gap]
+        found = rows_of(sums)
         expected = sums_by_hand(score, event, weight, edges)
         np.testing.assert_allclose(found, expected, rtol=1e-13, atol=1e-15)
         np.testing.assert_array_equal(sums.edges, edges)
@@ -149,12 +153,8 @@ def test_more_samples_than_a_chunk(edges):
     score = np.linspace(0, 1, 3 * (1 << 16) + 5)
     event = np.arange(len(score)) % 3 == 0
     weight = np.linspace(1, 2, len(score))
-    sums = _bin_sums(score, event, weight, edges)
-    assert sums.mass.sum() == pytest.approx(weight.sum(), rel=1e-12)
-    assert sums.score.sum() == pytest.approx(weight @ score, rel=1e-12)
-    assert sums.label.sum() == pytest.approx(weight @ event, rel=1e-12)
-    assert sums.square_mass.sum() == pytest.approx(weight @ weight, rel=1e-12)
-    assert sums.square_gap.sum() == pytest.approx(weight @ (event - score) ** 2, rel=1e-12)
+    found = rows_of(_bin_sums(score, event, weight, edges))
+    np.testing.assert_allclose(found, sums_by_hand(score, event, weight, edges), rtol=1e-11)
 
 
 @pytest.mark.parametrize("scale", [1.0, 1000.0, 1e-4])
@@ -226,7 +226,6 @@ def test_errors_by_loops(notion, strategy, n_bins, weighted):
         assert error(reduce="sum") == pytest.approx(sum(l1), rel=1e-12)
         assert error(reduce="sum", norm="l2") == pytest.approx(math.sqrt(sum(l2)), rel=1e-12)
         options["notion"] = Classwise("sum")
-        assert error() == pytest.approx(sum(l1), rel=1e-12)
         assert error(norm="max") == pytest.approx(max(largest), rel=1e-12)
 
 
