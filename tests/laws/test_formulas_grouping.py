@@ -691,12 +691,8 @@ def test_second_bound_by_loops(score, n_classes):
     features = np.column_stack([forecast[:, 1:], X])
     step = np.zeros((n, n_classes))
     for train, test in folds:
-        own = np.empty((n, n_classes))
-        for k in range(n_classes):
-            model = LinearRegression().fit(
-                features[train], (target - curve)[train, k], sample_weight=weight[train]
-            )
-            own[:, k] = model.predict(features)
+        model = LinearRegression().fit(features[train], (target - curve)[train], weight[train])
+        own = model.predict(features)  # column by column
         step[test] = beside_score(own, forecast, weight)[test]  # of each model alone
 
     def losses(step, rows):
@@ -813,7 +809,8 @@ def test_one_problem_with_a_half_that_is_measured(score):
         fits[measured is half] = expected_fit(
             score, problem, bins, measured, number[1], rules, curve, OPTIONS, rng
         )
-    found = fit_partition(problem, score, QuantileBins(4), FirstColumn(), OPTIONS, 5)
+    given = problem, score, smoother, FirstColumn()
+    found = fit_partition(*given, OPTIONS, 5)
     values, table = fits[True]
     assert 0.02 < values["pvalue"] < 1
     assert_fit(found, values)
@@ -821,9 +818,7 @@ def test_one_problem_with_a_half_that_is_measured(score):
     assert (found.n_regions, found.n_measured, found.singletons) == (6, 60, 0)
     assert np.isnan(found.scale)
     # Both directions: means, the square of the mean standard error, twice the smaller p-value.
-    both = fit_partition(
-        problem, score, QuantileBins(4), FirstColumn(), replace(OPTIONS, swap=True), 5
-    )
+    both = fit_partition(*given, replace(OPTIONS, swap=True), 5)
     other, other_table = fits[False]
     mean = {name: (values[name] + other[name]) / 2 for name in values}
     mean["variance"] = ((values["variance"] ** 0.5 + other["variance"] ** 0.5) / 2) ** 2
@@ -833,10 +828,7 @@ def test_one_problem_with_a_half_that_is_measured(score):
     halved = [replace(r, share=r.share / 2, harm=r.harm / 2) for r in table + other_table]
     assert both.table == halved
     # through the door of all methods
-    same = fit_problem(
-        problem, score, QuantileBins(4), FirstColumn(), None, OPTIONS, "partition", 5
-    )
-    assert same == found
+    assert fit_problem(*given, None, OPTIONS, "partition", 5) == found
 
 
 def test_options_reach_the_fit():
