@@ -64,9 +64,6 @@ def test_loss_is_calibration_plus_refinement(smoother, loss, notion, multiclass)
         assert (terms.calibration, terms.refinement) == (calibration, refinement)
         assert terms.uncertainty - terms.sharpness == pytest.approx(refinement, rel=1e-13)
         assert terms.sharpness == sk.sharpness(*multiclass, **arguments)
-    if notion == "canonical" and loss == "log":
-        unweighted = sk.score_decomposition(*multiclass, loss=loss, smoother=smoother).loss
-        assert unweighted == pytest.approx(mean_loss(*multiclass, LogLoss()), rel=1e-13)
 
 
 @pytest.mark.parametrize(("function", "smoother"), rotated(ALL, [None, "kernel"], 1))
