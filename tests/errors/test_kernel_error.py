@@ -12,8 +12,6 @@ from skcalib.kernels import LaplacianKernel, MatrixKernel, median_distance
 from skcalib.notions import NOTIONS, Canonical
 from skcalib.problem import check_problem
 
-MATRIX = [[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.5]]
-
 
 def skce(data, statistic="unbiased", block_size=None, **arguments):
     return kernel_calibration_error(*data, statistic=statistic, block_size=block_size, **arguments)
@@ -110,7 +108,7 @@ def test_published_medians_and_mmce(name):
 LOCATIONS = np.array([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3]])
 
 
-@pytest.mark.parametrize("matrix", [None, MATRIX], ids=["identity", "matrix"])
+@pytest.mark.parametrize("matrix", [None, [[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.5]]])
 @pytest.mark.parametrize("location_labels", [None, [0, 2]])
 def test_embedding_by_its_formula(matrix, location_labels, multiclass):
     y, proba = (one[:13] for one in multiclass)
