@@ -1,6 +1,6 @@
 """Training error against test error: the bounds of F24, and the refits that show the gap."""
 
-from dataclasses import asdict, fields
+from dataclasses import fields
 from math import log, sqrt
 
 import numpy as np
@@ -168,7 +168,6 @@ def test_information_is_shown_with_its_limits():
         assert information.estimate <= information.ceiling + 1e-12
         assert "cannot exceed ln k" in information.note and "not an upper bound" in information.note
     assert result.residual_cmi == result.fcmi  # two classes: the label tells one from the other
-    assert set(asdict(result.ecmi)) == {"estimate", "ceiling", "maximum", "note"}
     result = refits(X, y, n_draws=1)
     assert len(repr(result)) < 350
     for information in (result.ecmi, result.residual_cmi, result.fcmi):
