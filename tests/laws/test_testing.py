@@ -52,8 +52,7 @@ class GlobalMean(Smoother):
 
     def smooth(self, values=None):
         values = self._values(values)
-        mean = np.tensordot(self.weight_ / self.weight_.sum(), values, axes=1)
-        return np.zeros_like(values) + mean
+        return np.zeros_like(values) + np.average(values, axis=0, weights=self.weight_)
 
     def predict(self, forecast):
         return np.tile(self.smooth()[0], (len(forecast), 1))
