@@ -14,9 +14,8 @@ from skcalib.errors.kernel import (
     check_statistic,
     estimate,
     pair_weight,
-    resolve_kernel,
 )
-from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel, median_distance
+from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
 from skcalib.notions import Canonical, Classwise, TopLabel
 from skcalib.problem import check_problem
 
@@ -102,15 +101,11 @@ def test_matrices_and_sums_of_kernels():
 def test_default_is_the_laplacian_of_the_median_distance():
     """W19: total variation, and the median of all n^2 distances."""
     bandwidth = float(np.median(np.abs(P3[:, None] - P3).sum(axis=2) / 2))
-    assert median_distance(P3) == pytest.approx(bandwidth, rel=1e-13)
     found = kernel_calibration_error(Y3, P3)
     assert found == pytest.approx(skce(kernel=LaplacianKernel(bandwidth)), rel=1e-12)
     assert found == skce("unbiased", LaplacianKernel(), notion="canonical", n_jobs=1)
     assert kernel_calibration_error(Y3, P3, kernel="laplacian") == found
     assert kernel_calibration_error(Y3, P3, kernel="gaussian") == skce(kernel=GaussianKernel())
-    assert resolve_kernel(None) == LaplacianKernel()
-    kernel = LaplacianKernel(0.2)
-    assert resolve_kernel(kernel) is kernel
 
 
 # --- the function h -------------------------------------------------------------------------------
