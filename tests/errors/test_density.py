@@ -143,7 +143,8 @@ def test_equal_scores(norm):
 
 
 def test_its_only_interval_is_a_bootstrap_that_is_not_valid(binary):
-    """Others are refused: tests/public/test_messages.py."""
-    options = {"method": "bootstrap", "n_resamples": 20, "norm": "l2"}
-    found = calibration_error_interval(*binary, metric=kde_calibration_error, **options)
-    assert not found.valid
+    options = {"metric": kde_calibration_error, "norm": "l2"}
+    with pytest.raises(ValueError, match="kde_calibration_error has no interval: noise and"):
+        calibration_error_interval(*binary, method="delta", **options)
+    options |= {"method": "bootstrap", "n_resamples": 20}
+    assert not calibration_error_interval(*binary, **options).valid
