@@ -221,12 +221,9 @@ def _of_groups(found, verdict):
     if any(a["harm"] < b["harm"] - 1e-12 for a, b in pairwise(named)):
         told.append("groups are not sorted by harm")
     for one in named:
-        if (one["estimate"] > 0) != (one["observed"] > one["expected"]):
-            told.append(f"{one['rule']}: difference {one['estimate']} has the wrong sign")
-        if (
-            one["low"] <= 0 <= one["high"]
-            and one["low"] < one["high"]
-            and (one["low"] <= one["estimate"] <= one["high"])
-        ):
+        low, estimate, high = one["low"], one["estimate"], one["high"]
+        if (estimate > 0) != (one["observed"] > one["expected"]):
+            told.append(f"{one['rule']}: difference {estimate} has the wrong sign")
+        if low <= 0 <= high and low < high and low <= estimate <= high:
             told.append(f"{one['rule']} is named, and its interval holds zero")
     return told

@@ -12,7 +12,7 @@ import tokenize
 from pathlib import Path
 
 import pytest
-from verdict_texts import forbidden_words
+from verdict_texts import forbidden_words, words_around
 
 import skcalib
 import skcalib.datasets
@@ -127,9 +127,7 @@ def test_every_public_name_is_in_the_reference():
 
 def test_every_name_in_the_reference_exists():
     for name in re.findall(r"^   ([\w.]+)$", (DOC / "api.rst").read_text(), re.MULTILINE):
-        found = skcalib
-        for part in name.split("."):
-            found = getattr(found, part)
+        operator.attrgetter(name)(skcalib)
 
 
 @pytest.mark.skipif(not (ROOT / "examples").exists(), reason="needs the folder examples")
@@ -313,8 +311,7 @@ def _same(source):
 
 def figurative_words(text, pattern=_FIGURATIVE):
     """The figurative words of a text, each with what is around it."""
-    text = re.sub(r"\s+(?:#:? )?", " ", text)
-    return [text[max(0, m.start() - 30) : m.end() + 30] for m in pattern.finditer(text)]
+    return words_around(pattern, re.sub(r"\s+(?:#:? )?", " ", text))
 
 
 def prose(source):

@@ -87,9 +87,7 @@ def _items(block):
     item = []
     for i, line in enumerate(block):
         following = block[i + 1] if i + 1 < len(block) else ""
-        if re.fullmatch(r"([=\-~^*#])\1{2,}", line.strip()) or re.fullmatch(
-            r"([=\-~^*#])\1{2,}", following.strip()
-        ):
+        if _is_heading((line, following)):
             continue
         if _ITEM.match(line.lstrip()) and item:
             yield " ".join(item)
@@ -173,7 +171,7 @@ def test_pages_begin_with_a_question(name):
 
 
 def _is_heading(block):
-    return any(re.fullmatch(r"([=\-~^])\1{2,}", line.strip()) for line in block)
+    return any(re.fullmatch(r"([=\-~^*#])\1{2,}", line.strip()) for line in block)
 
 
 KINDS = ("code", "table")
