@@ -13,16 +13,16 @@ STUDIES = Path(__file__).parents[1] / "doc" / "studies"
 needs_studies = pytest.mark.skipif(not STUDIES.exists(), reason="needs the folder doc")
 
 
-def imported(name, *others):
+def imported(name, *others, folder=STUDIES):
     """A fixture: the module of a study that imports `others`, all forgotten afterwards."""
 
     @pytest.fixture(scope="module")
     def study():
-        sys.path.insert(0, str(STUDIES))
+        sys.path.insert(0, str(folder))
         try:
             yield importlib.import_module(name)
         finally:
-            sys.path.remove(str(STUDIES))
+            sys.path.remove(str(folder))
             for one in (name, *others):
                 sys.modules.pop(one, None)
 

@@ -1,32 +1,21 @@
 """The scripts of `doc/benchmarks`: all are run together, and their rows fail at half of a goal."""
 
 import ast
-import importlib.util
 import json
-import sys
 from pathlib import Path
 
 import pytest
+from doc_studies import imported
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "doc" / "benchmarks"
 pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="needs the folder doc")
 SCRIPTS = sorted(path.name for path in FOLDER.glob("[!_]*.py") if path.name != "run_all.py")
+measure = imported("_measure", folder=FOLDER)
+run_all = imported("run_all", "_measure", folder=FOLDER)
 
 
-def load(name, monkeypatch):
-    """A script as a module, with those beside it."""
-    monkeypatch.syspath_prepend(FOLDER)
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, name, module)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_run_all_knows_each(monkeypatch):
-    load("_measure", monkeypatch)
-    run_all = load("run_all", monkeypatch)
+def test_run_all_knows_each(run_all):
     assert sorted(run_all.SCRIPTS) == SCRIPTS
     without = [name for name in SCRIPTS if '"--quick"' not in (FOLDER / name).read_text()]
     assert sorted(run_all.WITHOUT_QUICK) == without
@@ -43,8 +32,7 @@ def test_scripts_compile_and_end_with_rows(name):
     assert "/work" not in text  # no folder of one machine
 
 
-def test_rows_fail_at_half_of_their_goal(monkeypatch, tmp_path, capsys):
-    measure = load("_measure", monkeypatch)
+def test_rows_fail_at_half_of_their_goal(measure, monkeypatch, tmp_path, capsys):
     Row = measure.Row
     assert [Row("a", x, 60, least=True).result for x in (60, 59, 30, 29)] == [
         *("passed", "missed", "missed", "FAILED")
@@ -66,9 +54,8 @@ def test_rows_fail_at_half_of_their_goal(monkeypatch, tmp_path, capsys):
         measure.finish([Row("c", 2.0, 1.0, strict=True)], quick=True)
 
 
-def test_the_guide_has_the_table(monkeypatch):
+def test_the_guide_has_the_table(measure):
     """With its columns."""
-    measure = load("_measure", monkeypatch)
     lines = (ROOT / "doc/user_guide/benchmarks.rst").read_text(encoding="utf-8").splitlines()
     start, _, stop = (i for i, line in enumerate(lines) if set(line) == {"=", " "})
     assert lines[start + 1].split() == measure.table([]).splitlines()[1].split()

@@ -9,11 +9,10 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples" / "extend"
 FILES = sorted(FOLDER.glob("add_a_*.py"))
+pytestmark = pytest.mark.skipif(not FOLDER.exists(), reason="the examples are not here")
 
 
 def test_every_protocol_has_an_example():
-    if not FOLDER.exists():
-        pytest.skip("the examples are not here")
     names = {path.stem.removeprefix("add_a_") for path in FILES}
     protocols = {"display", "kernel", "link", "notion", "recalibrator", "score", "smoother"}
     assert names == protocols | {"calibration_error"}
