@@ -346,13 +346,9 @@ def test_pvalues_under_the_null_are_not_below_uniform(
     The standard error of a rate of .05 is .013 in 300 data sets, .015 in 200.
     """
     monkeypatch.setattr(_null_laws, "_ROWS", 300)
-    labels = np.arange(n_classes)
-    pvalues = [
-        run(
-            calibrated(n_samples, n_classes, s), method=method, labels=labels, random_state=s
-        ).pvalue
-        for s in range(n_sets)
-    ]
+    options = {"method": method, "labels": np.arange(n_classes)}
+    sets = [calibrated(n_samples, n_classes, seed) for seed in range(n_sets)]
+    pvalues = [run(one, random_state=seed, **options).pvalue for seed, one in enumerate(sets)]
     assert kstest(pvalues, "uniform", alternative="greater").pvalue > 1e-3
     # four standard errors
     assert np.mean(np.array(pvalues) <= 0.05) <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / n_sets)
@@ -366,10 +362,7 @@ def ours(quantity, data, kernel):
     exact = {"rel": 1e-9}
     names = {"b": "biased", "uq": "unbiased", "ul": "linear"}
     if quantity.startswith("pvalue_bound_"):
-        found = skcalib.distribution_free_bound(
-            *data, kernel=kernel, statistic=names[quantity[13:]]
-        )
-        return found.pvalue, exact
+        return run(data, names[quantity[13:]], kernel=kernel, method="bound").pvalue, exact
     if quantity == "pvalue_asympt_ul":
         return run(data, "linear", kernel=kernel).pvalue, exact
     if quantity.startswith("skce_block") and quantity.endswith("pvalue_asympt"):
