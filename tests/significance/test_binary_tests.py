@@ -4,13 +4,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from conftest import forty, pairs
+from conftest import forty
+from dense_directions import problem_of
 from scipy.integrate import trapezoid
 from scipy.special import expit, logit
 from scipy.stats import chi2
 
 import skcalib
-from skcalib.problem import Problem
 from skcalib.significance.binary import HosmerLemeshow, Spiegelhalter
 from skcalib.significance.cumulative import (
     KolmogorovSmirnov,
@@ -38,13 +38,9 @@ TESTS = {
 every_test = pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
 
 
-def rows_of(p, weight):
-    """Forecasts and weights without labels: a statistic is given those later."""
-    return Problem(pairs(p), np.zeros((len(p), 2)), weight, np.array([0, 1]))
-
-
 def made(p, weight):
-    rows = rows_of(p, weight)
+    """Each test of forecasts and weights; a statistic is given the labels later."""
+    rows = problem_of(np.zeros(len(p), dtype=int), p, weight)
     return {
         "spiegelhalter": Spiegelhalter(rows),
         "hosmer_lemeshow": HosmerLemeshow(rows, QuantileBins(10), 0),
@@ -356,5 +352,5 @@ def test_degrees_of_freedom_of_hosmer_and_lemeshow():
     """Bins without variance are dropped, and one must be left."""
     with pytest.raises(ValueError, match="Only 2 bins hold forecasts"):
         skcalib.hosmer_lemeshow_test(*draw(40), n_bins=2, ddof=2)
-    rows = rows_of(np.array([0.0, 0.0, 0.5, 0.7, 1.0]), np.ones(5))
+    rows = problem_of(np.zeros(5, dtype=int), np.array([0.0, 0.0, 0.5, 0.7, 1.0]), np.ones(5))
     assert HosmerLemeshow(rows, UniformBins(4), 0).freedom == 2

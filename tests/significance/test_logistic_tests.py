@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
-from conftest import forty, pairs
+from conftest import forty
 from conftest import on_a_line as draw
+from dense_directions import problem_of
 from scipy.special import expit, logit
 from scipy.stats import chi2
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 
 from skcalib import calibration_intercept_slope, logistic_calibration_test
-from skcalib.problem import Problem
 from skcalib.significance.logistic import (
     InterceptRatio,
     JointRatio,
@@ -19,11 +19,6 @@ from skcalib.significance.logistic import (
 )
 
 HYPOTHESES = ("joint", "intercept", "slope")
-
-
-def rows_of(p, weight, y=None):
-    y = np.zeros(len(p)) if y is None else y
-    return Problem(pairs(p), pairs(y), weight, np.array([0, 1]))
 
 
 def test_products_of_small_scores_and_weights_are_not_zero():
@@ -81,7 +76,7 @@ def test_level(weighted):
         p = rng.beta(0.7, 0.7, 100)
         weight = 0.05 / (0.02 + p * (1 - p)) if weighted else np.ones(100)
         for law in (JointRatio, InterceptRatio):
-            test = law(rows_of(p, weight))
+            test = law(problem_of(np.zeros(100, dtype=int), p, weight))
             y = (rng.random((100, 100)) < p).astype(float)
             pvalues.append([(test.pvalue(s), chi2.sf(s, len(test.law))) for s in test.statistic(y)])
     level, plain = (np.array(pvalues) <= 0.05).mean(axis=(0, 1))
@@ -188,7 +183,7 @@ def test_the_law_of_the_slope_is_that_of_the_efficient_score():
     """With weights: the variance of the gradient over the information, both by hand."""
     y, p = draw(80, 0.4, 1.0)
     weight = np.random.default_rng(5).exponential(size=80)
-    test = SlopeRatio(rows_of(p, weight, y.astype(float)))
+    test = SlopeRatio(problem_of(y, p, weight))
     x, unit = logit(p), np.sum(weight**2) / weight.sum()
     a = calibration_intercept_slope(y, p, sample_weight=weight).in_the_large.estimate
     q = expit(a + x)
