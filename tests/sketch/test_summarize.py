@@ -1,6 +1,5 @@
 """Sketches by the engine of a frame: the same sums as from arrays, and nothing but sums fetched."""
 
-import warnings
 from functools import reduce
 
 import numpy as np
@@ -12,6 +11,7 @@ from grids import rotated
 
 from skcalib import ForecastSketch, TemperatureScaling, calibration_error, frames, summarize
 
+pytestmark = pytest.mark.filterwarnings("ignore:Dask support is moving out of Narwhals")
 LABELS = ["bird", "cat", "dog"]
 
 
@@ -33,13 +33,11 @@ def data(n_samples=600, seed=0):
 
 
 def dask(columns):
-    dd = pytest.importorskip("dask.dataframe")
-    return dd.from_pandas(pd.DataFrame(columns), npartitions=3)
+    return pytest.importorskip("dask.dataframe").from_pandas(pd.DataFrame(columns), npartitions=3)
 
 
 def duck(columns):
-    duckdb = pytest.importorskip("duckdb")
-    return duckdb.from_arrow(arrow(columns))
+    return pytest.importorskip("duckdb").from_arrow(arrow(columns))
 
 
 def arrow(columns):
@@ -61,14 +59,7 @@ def make(request):
     """A frame of each engine; without narwhals only eager frames."""
     if request.param not in ("pandas", "polars"):
         pytest.importorskip("narwhals")
-
-    def frame(columns):
-        made = ENGINES[request.param](columns)
-        warnings.filterwarnings("ignore", message="Dask support is moving out of Narwhals")
-        return made
-
-    with warnings.catch_warnings():
-        yield frame
+    return ENGINES[request.param]
 
 
 def agree(one, two):
@@ -220,8 +211,7 @@ def test_processes_of_dask():
     certain = 0.98 * np.column_stack([columns[f"p{k}"] for k in range(3)]) + 0.02 / 3
     scaling = TemperatureScaling().fit(certain, columns["animal"])
     lazy = [da.from_array(a, chunks=(300, *a.shape[1:])) for a in (certain, columns["animal"])]
-    with processes_of_dask() as client, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Dask support is moving out of Narwhals")
+    with processes_of_dask() as client:
         assert len(client.nthreads()) == 2
         frame = dd.from_pandas(pd.DataFrame(columns), npartitions=4)
         agree(summarize(frame, **ANIMALS), of_arrays(columns, weighted=False))
