@@ -8,6 +8,7 @@ from functools import partial, reduce
 
 import numpy as np
 import pytest
+from dense_directions import labels_from
 from grids import covering, rotated
 from scipy.stats import binom
 from sklearn.exceptions import NotFittedError
@@ -29,7 +30,7 @@ def tied(n_samples, n_classes=2, *, seed=0):
     parts = np.round(20 * parts / parts.sum(axis=1, keepdims=True)).astype(int)
     parts[:, 2] = 20 - parts[:, :2].sum(axis=1)
     parts[(parts < 1).any(axis=1)] = [12, 5, 3]
-    return labels_near(parts / 20, rng), parts / 20
+    return labels_from(0.8 * parts / 20 + 0.2 / 3, rng), parts / 20
 
 
 def continuous(n_samples, n_classes=2, *, seed=0):
@@ -39,13 +40,7 @@ def continuous(n_samples, n_classes=2, *, seed=0):
         score = rng.beta(0.4, 0.5, n_samples)
         return (rng.random(n_samples) < 0.1 + 0.75 * score).astype(int), score
     proba = rng.dirichlet(np.full(3, 0.5), n_samples)
-    return labels_near(proba, rng), proba
-
-
-def labels_near(proba, rng):
-    """Labels of a posterior that is less extreme than the forecast."""
-    posterior = 0.8 * proba + 0.2 / 3
-    return (posterior.cumsum(axis=1)[:, :-1] < rng.random((len(proba), 1))).sum(axis=1)
+    return labels_from(0.8 * proba + 0.2 / 3, rng), proba
 
 
 def weights(kind, n_samples, seed=1):
@@ -511,16 +506,12 @@ def test_what_a_sketch_cannot_answer(sketches, words):
 def test_folds_of_a_sketch(options):
     """The samples of each cell are divided at random: another division than that of the samples."""
     data = make_tempered_simplex(20_000, 2, random_state=0)
-    sketch = s.ForecastSketch([0, 1]).fit(data.y, data.y_proba)
-    found = s.proper_calibration_error(sketch, **options)
-    expected = s.proper_calibration_error(data.y, data.y_proba, **options)
+    given = (s.ForecastSketch([0, 1]).fit(data.y, data.y_proba),), (data.y, data.y_proba)
+    found, expected = (s.proper_calibration_error(*one, **options) for one in given)
     assert found == pytest.approx(expected, rel=0.02)
-    assert found == s.proper_calibration_error(sketch, **options)
+    assert found == s.proper_calibration_error(*given[0], **options)
     if "loss" in options:
-        one, other = (
-            s.calibration_error_interval(*given, **options)
-            for given in ((sketch,), (data.y, data.y_proba))
-        )
+        one, other = (s.calibration_error_interval(*one, **options) for one in given)
         assert (one.low, one.high) == pytest.approx((other.low, other.high), rel=0.03)
 
 
