@@ -202,8 +202,7 @@ def test_missing_values_of_a_stump():
     assert stump.cut_ == 14.5
     assert stump.rules(["a"], missing) == ["a <= 14.5", "(a > 14.5 or a is missing)"]
     np.testing.assert_array_equal(stump.apply(x), np.arange(30) >= 15)
-    x[12:15] = np.nan
-    x[15:20] = np.nan
+    x[12:20] = np.nan
     stump = BalancedStump().fit(x, (np.arange(30) >= 12).astype(int), 2)
     assert stump.rules(["a"], missing) == ["a is not missing", "a is missing"]
     np.testing.assert_array_equal(stump.apply(x), np.isnan(x[:, 0]))
