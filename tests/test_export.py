@@ -225,9 +225,8 @@ def test_what_is_refused(message):
 
 def test_a_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
-    with pytest.raises(
-        ImportError, match=r"^ONNX graphs need onnx: pip install skcalib\[onnx\]\.$"
-    ):
+    words = r"^ONNX graphs need onnx: pip install skcalib\[onnx\]\.$"
+    with pytest.raises(ImportError, match=words):
         to_onnx(PLATT)
 
 

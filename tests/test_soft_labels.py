@@ -298,10 +298,8 @@ def test_exact_distributions_and_known_votes():
     assert found.excess.estimate == pytest.approx(excess)
     votes = votes_of(shares, 4, rng)
     counted = s.soft_label_decomposition(votes, forecast)
-    divided = s.soft_label_decomposition(votes / 4, forecast, votes=4)
-    assert counted == divided
-    each = s.soft_label_decomposition(votes / 4, forecast, votes=np.full(500, 4))
-    assert each == divided
+    for number in (4, np.full(500, 4)):
+        assert counted == s.soft_label_decomposition(votes / 4, forecast, votes=number)
 
 
 def test_weights_and_jobs(few):
