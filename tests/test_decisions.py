@@ -228,12 +228,9 @@ def dip(s):
     return np.where((s > 0.15) & (s < 0.3), 0.55 * s, s)
 
 
-def both_sides(s):
-    return np.array([0.02, 0.3, 0.1, 0.6])[np.searchsorted([0.1, 0.2, 0.4], s)]
-
-
-def rare_both_sides(s):
-    return np.array([0.005, 0.1, 0.02, 0.2])[np.searchsorted([0.02, 0.05, 0.1], s)]
+def steps(values, edges):
+    """A curve that is on both sides of the threshold, below and above it."""
+    return lambda s: np.array(values)[np.searchsorted(edges, s)]
 
 
 @pytest.mark.parametrize("kind", ["plain", "weights", "clusters"])
@@ -241,8 +238,8 @@ def rare_both_sides(s):
     ("curve", "threshold", "shape"),
     [
         (dip, 0.2, (1.5, 4)),
-        (both_sides, 0.2, (1.5, 4)),
-        (rare_both_sides, 0.05, (0.5, 24.5)),
+        (steps([0.02, 0.3, 0.1, 0.6], [0.1, 0.2, 0.4]), 0.2, (1.5, 4)),
+        (steps([0.005, 0.1, 0.02, 0.2], [0.02, 0.05, 0.1]), 0.05, (0.5, 24.5)),
         (lambda s: s, 0.05, (0.5, 24.5)),
     ],
 )
