@@ -171,19 +171,15 @@ def numbered(cell):
     return [one.replace(" .", " ").replace("corollar ", "corollary ") for one in found]
 
 
-def rows_of_papers():
-    """Paper and cell of the item, of each row of the page of papers."""
-    text = (DOC / "user_guide" / "papers.rst").read_text(encoding="utf-8")
-    for paper, section in re.findall(r"\n(\w\d\d): .*\n=+\n((?:(?!\n\w\d\d: )[\s\S])*)", text):
-        yield from ((paper, cell) for cell in re.findall(r"   \* - (.*)\n", section))
-
-
 def test_every_numbered_item_of_the_papers_has_a_row():
     """The list of items is written by hand from the texts; the page may use ranges."""
     with (DOC / "studies" / "paper_items.csv").open(encoding="utf-8") as file:
         listed = [tuple(row.values()) for row in csv.DictReader(file)]
     assert len(listed) > 250 and all(len(row) == 3 and all(row) for row in listed)
-    rows = [(paper, item) for paper, cell in rows_of_papers() for item in numbered(cell)]
+    text, rows = (DOC / "user_guide" / "papers.rst").read_text(encoding="utf-8"), []
+    for paper, section in re.findall(r"\n(\w\d\d): .*\n=+\n((?:(?!\n\w\d\d: )[\s\S])*)", text):
+        for cell in re.findall(r"   \* - (.*)\n", section):
+            rows += [(paper, item) for item in numbered(cell)]
     assert sorted(rows) == sorted(row[:2] for row in listed) and len(set(rows)) == len(rows)
 
 
@@ -331,8 +327,8 @@ def prose(source):
 
 def test_no_figurative_words():
     """Plain technical English: the field's terms instead of images, see `FIGURATIVE`, `PLAIN`."""
-    texts = texts_of_documentation()
-    for path in Path(skcalib.__file__).parent.rglob("*.py"):
+    texts = {path: [path.read_text(encoding="utf-8")] for path in pages_of_documentation()}
+    for path in [*(ROOT / "examples").rglob("*.py"), *Path(skcalib.__file__).parent.rglob("*.py")]:
         texts[path] = list(prose(path.read_text(encoding="utf-8")))
     assert len(texts) > 150
     found = {
@@ -349,14 +345,6 @@ def pages_of_documentation():
     built = {"generated", "auto_examples", "_build"}
     pages = [path for path in DOC.rglob("*.rst") if not built & set(path.parts)]
     return [*pages, ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
-
-
-def texts_of_documentation():
-    """Texts of README, CONTRIBUTING, pages and examples, by path."""
-    texts = {path: [path.read_text(encoding="utf-8")] for path in pages_of_documentation()}
-    for path in (ROOT / "examples").rglob("*.py"):
-        texts[path] = list(prose(path.read_text(encoding="utf-8")))
-    return texts
 
 
 #: Whether a text is figurative, and whether it is plain.

@@ -115,10 +115,6 @@ def module_name(path, root=ROOT):
 SOURCES = {module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 
-def is_for_type_checkers(node):
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
-
-
 def imports(source, module, *, is_package, types=False):
     """Names of what a source imports, as dotted paths, each with whether it is at the top level.
 
@@ -126,7 +122,7 @@ def imports(source, module, *, is_package, types=False):
     """
     tree = ast.parse(source)
     if not types:
-        tree.body = [node for node in tree.body if not is_for_type_checkers(node)]
+        tree.body = [n for n in tree.body if not ast.unparse(n).startswith("if TYPE_CHECKING:")]
     inside = {
         id(node)
         for function in ast.walk(tree)

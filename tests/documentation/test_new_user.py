@@ -29,7 +29,9 @@ def links(name):
     """Pages to which a page links: in its text, or in a table of contents that is not hidden."""
     text = (DOC / f"{name}.rst").read_text(encoding="utf-8")
     text = re.sub(r"\.\. toctree::\n(?: +:.*\n)*? +:hidden:\n(?:\n? .*\n)*", "", text)
-    to_labels = {label: page for page, label in labels()}
+    pages = [*DOC.glob("*.rst"), *DOC.glob("user_guide/*.rst")]
+    starts = {page: re.match(r"\.\. _(\w+):\n", page.read_text(encoding="utf-8")) for page in pages}
+    to_labels = {start[1]: page.with_suffix("") for page, start in starts.items() if start}
     targets = re.findall(r":doc:`(?:[^`<]*<)?([^`>]+)>?`", text)
     for block in re.findall(r"\.\. toctree::\n((?: +:.*\n)*\n(?: +\w.*\n)*)", text):
         targets += re.findall(r"^ +(\w\S*)$", block, re.MULTILINE)
@@ -39,16 +41,7 @@ def links(name):
         for target in targets
     }
     named = re.findall(r":ref:`(?:[^`<]*<)?([^`>]+)>?`", text)
-    found |= {(DOC / to_labels[label]).resolve() for label in named if label in to_labels}
-    return found
-
-
-def labels():
-    """Page and label of each page that begins with a label."""
-    for path in [*DOC.glob("*.rst"), *DOC.glob("user_guide/*.rst")]:
-        start = re.match(r"\.\. _(\w+):\n", path.read_text(encoding="utf-8"))
-        if start:
-            yield path.relative_to(DOC).with_suffix("").as_posix(), start[1]
+    return found | {to_labels[label].resolve() for label in named if label in to_labels}
 
 
 def code_of_page(text):
