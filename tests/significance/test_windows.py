@@ -165,18 +165,15 @@ def test_equal_weights_and_clusters_of_one_change_nothing(function):
 def test_samples_repeated_within_clusters_are_no_information():
     y, p, by = windows(10, 300, change=1.2)
     rows = np.repeat(np.arange(600), 4)
-    once = s.compare_windows(y, p, by)
-    found = s.compare_windows(y[rows], p[rows], by[rows], groups=rows)
-    naive = s.compare_windows(y[rows], p[rows], by[rows])
+    repeated = y[rows], p[rows], by[rows]
+    calls = ((y, p, by), {}), (repeated, {"groups": rows}), (repeated, {})
+    found = [s.compare_windows(*data, **options) for data, options in calls]
     for name in ("observed_minus_expected", "slope", "brier", "log_loss"):
-        errors = [getattr(one, name).difference.standard_error for one in (once, found, naive)]
+        errors = [getattr(one, name).difference.standard_error for one in found]
         assert errors[1] == pytest.approx(errors[0], rel=0.01)
         assert errors[2] == pytest.approx(errors[0] / 2, rel=0.01)
-    curves = [
-        s.calibration_curve_equality_test(y, p, by).pvalue,
-        s.calibration_curve_equality_test(y[rows], p[rows], by[rows], groups=rows).pvalue,
-        s.calibration_curve_equality_test(y[rows], p[rows], by[rows]).pvalue,
-    ]
+    equality = s.calibration_curve_equality_test
+    curves = [equality(*data, **options).pvalue for data, options in calls]
     assert curves[2] < min(curves[:2]) / 2
 
 
