@@ -30,9 +30,8 @@ def observed(y, p):
     return found
 
 
-def interval(high=0.01, level=0.95, **changes):
-    values = {"method": "m", "target": "E D(C, S), as far as", **changes}
-    return ErrorInterval(0.0, 0.0, high, 0.0, level, **values)
+def interval(high=0.01, level=0.95, target="E D(C, S), as far as", **changes):
+    return ErrorInterval(0.0, 0.0, high, 0.0, level, "m", target, **changes)
 
 
 def test_two_forecasts_by_hand_and_the_limits_of_many():

@@ -291,8 +291,11 @@ def test_pandas_objects_with_different_indices(kind):
     assert not hasattr(stream, "classes_") and stream.partial_fit(y, p).n_samples_seen_ == 4
 
 
-def run_lengths(n, alpha):
-    """Numbers of samples up to the first alarm of new monitors, one after the other."""
+@pytest.mark.parametrize(
+    ("n", "alpha"), [(9000, 0.01), pytest.param(200_000, 1 / 500, marks=pytest.mark.slow)]
+)
+def test_the_mean_run_length(n, alpha):
+    """Of new monitors, one after the other: at least 1 / alpha up to 3 standard errors."""
     y, p = changing(n, 0, np.random.default_rng(0), shift=0)
     found, start, cap = [], 0, int(4 / alpha)  # a longer run counts as `cap`
     while start + cap <= n:
@@ -302,14 +305,5 @@ def run_lengths(n, alpha):
                 break
         found.append(monitor.alarms_[0].at if monitor.n_alarms_ else cap)
         start += found[-1]
-    return np.array(found)
-
-
-@pytest.mark.parametrize(
-    ("n", "alpha"), [(9000, 0.01), pytest.param(200_000, 1 / 500, marks=pytest.mark.slow)]
-)
-def test_the_mean_run_length(n, alpha):
-    """At least 1 / alpha up to 3 standard errors."""
-    length = run_lengths(n, alpha)
-    assert len(length) > 50
-    assert length.mean() > 1 / alpha - 3 * length.std() / np.sqrt(len(length))
+    assert len(found) > 50
+    assert np.mean(found) > 1 / alpha - 3 * np.std(found) / np.sqrt(len(found))
