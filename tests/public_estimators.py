@@ -144,9 +144,8 @@ SHRUNKEN = (s.VectorScaling, s.MatrixScaling, s.DirichletCalibration)
 def quick(recalibrator):
     """A recalibrator without cross-validation inside."""
     if recalibrator is s.StackedRecalibrator:  # with all candidates in CHECKED_SLOWLY
-        return recalibrator(
-            candidates=[s.TemperatureScaling(), s.IsotonicRecalibrator(strict=True)]
-        )
+        candidates = [s.TemperatureScaling(), s.IsotonicRecalibrator(strict=True)]
+        return recalibrator(candidates=candidates)
     return recalibrator(shrinkage=1.0) if recalibrator in SHRUNKEN else recalibrator()
 
 

@@ -57,9 +57,7 @@ def only_own_warnings():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         # matplotlib 3.8 calls pyparsing by names that pyparsing 3.3 deprecates
-        warnings.filterwarnings(
-            "ignore", category=DeprecationWarning, module=r"(matplotlib|pyparsing)\."
-        )
+        warnings.filterwarnings("ignore", "", DeprecationWarning, r"(matplotlib|pyparsing)\.")
         for words in OWN_WARNINGS:
             warnings.filterwarnings("ignore", message=words)
         yield
@@ -125,26 +123,25 @@ def public_name(function):
     return function.__name__ if owner is None else f"{owner.__name__}.{function.__name__}"
 
 
-def _locations(function):
-    """Locations at the corners, as many columns as the forecast has."""
+def _given(function, more):
+    """The function with more arguments, which are made of labels and forecasts."""
 
     def call(y_true, y_proba, **arguments):
-        n_columns = np.shape(y_proba)[1] if np.ndim(y_proba) == 2 else 1
-        return function(y_true, y_proba, locations=np.eye(max(2, n_columns)), **arguments)
-
-    call.__name__, call.__signature__ = function.__name__, inspect.signature(function)
-    return call
-
-
-def _two_groups(function):
-    """Every other sample is in the other group."""
-
-    def call(y_true, y_proba, **arguments):
-        by = np.where(np.arange(np.size(y_true)) % 2, "odd", "even")
-        return function(y_true, y_proba, by, **arguments)
+        return function(y_true, y_proba, **more(y_true, y_proba), **arguments)
 
     call.__name__, call.__signature__ = public_name(function), inspect.signature(function)
     return call
+
+
+def _locations(y_true, y_proba):
+    """Locations at the corners, as many columns as the forecast has."""
+    n_columns = np.shape(y_proba)[1] if np.ndim(y_proba) == 2 else 1
+    return {"locations": np.eye(max(2, n_columns))}
+
+
+def _two_groups(y_true, y_proba):
+    """Every other sample is in the other group."""
+    return {"by": np.where(np.arange(np.size(y_true)) % 2, "odd", "even")}
 
 
 def _moment_pair(function):
@@ -184,17 +181,6 @@ def _unlabelled(y_true, y_proba, *, sample_weight=None, labels=None, pos_label=N
 
 
 _unlabelled.__name__ = "expected_performance"
-
-
-def _interval(metric):
-    """The interval of one metric."""
-    function = skcalib.calibration_error_interval
-
-    def call(y_true, y_proba, **arguments):
-        return function(y_true, y_proba, metric=metric, **arguments)
-
-    call.__name__, call.__signature__ = function.__name__, inspect.signature(function)
-    return call
 
 
 def _recipes(function, *options, **facts):
@@ -255,10 +241,9 @@ def _forecast_recipes():
     yield from _recipes(_unlabelled, infinite=True)
     for function in (s.ks_calibration_error, s.cumulative_curve):
         yield from _recipes(function, {}, classwise)
-    yield from _recipes(s.smooth_calibration_error, {}, classwise, {"bandwidth": 0.05, **top})
-    yield from _recipes(
-        s.kde_calibration_error, {}, {"norm": "l2", **classwise}, {"bandwidth": 0.05, **top}
-    )
+    narrow = {"bandwidth": 0.05, **top}
+    yield from _recipes(s.smooth_calibration_error, {}, classwise, narrow)
+    yield from _recipes(s.kde_calibration_error, {}, {"norm": "l2", **classwise}, narrow)
     yield from _recipes(
         s.simplex_calibration_error, {}, {"distance": "squared_euclidean", "bins": "uniform"}
     )
@@ -280,9 +265,8 @@ def _forecast_recipes():
     )
     # All blocks alike leave no doubt: a statistic of infinity.
     yield from _recipes(test, *ordered, order=True, infinite=True)
-    yield from _recipes(
-        _locations(s.unconditional_mean_embedding_error), {}, {"kernel": "gaussian"}
-    )
+    embedding = _given(s.unconditional_mean_embedding_error, _locations)
+    yield from _recipes(embedding, {}, {"kernel": "gaussian"})
     yield from _recipes(s.distribution_free_bound, {}, {"statistic": "biased"})
     yield from _recipes(s.distribution_free_bound, {"statistic": "linear"}, order=True)
     yield from _recipes(s.calibration_e_value, {}, classwise, infinite=True, one_row=True)
@@ -294,7 +278,8 @@ def _forecast_recipes():
     )
     metrics = s.calibration_error, s.ks_calibration_error, s.root_brier_score
     for metric in (*metrics, s.kernel_calibration_error):
-        yield from _recipes(_interval(metric), {"n_resamples": 99}, infinite=True, order=True)
+        interval = _given(s.calibration_error_interval, lambda *_, one=metric: {"metric": one})
+        yield from _recipes(interval, {"n_resamples": 99}, infinite=True, order=True)
     few = {"n_resamples": 39}
     yield from _recipes(s.corp_decomposition, top, classwise)
     yield from _recipes(s.corp_decomposition, {**top, **log}, infinite=True)
@@ -316,11 +301,11 @@ def _forecast_recipes():
     # One effective sample, by its weight, leaves the whole line as the interval.
     yield from _recipes(s.calibration_intercept_slope, binary=True, infinite=True)
     yield from _recipes(s.calibration_summary, binary=True, infinite=True, order=True)
-    by_group = _two_groups(s.calibration_by_group)
+    by_group = _given(s.calibration_by_group, _two_groups)
     yield from _recipes(by_group, {}, classwise, infinite=True, one_row=True, **folds)
-    windows = _two_groups(s.compare_windows)
+    windows = _given(s.compare_windows, _two_groups)
     yield from _recipes(windows, {}, infinite=True, order=True)
-    curves = _two_groups(s.calibration_curve_equality_test)
+    curves = _given(s.calibration_curve_equality_test, _two_groups)
     yield from _recipes(curves, {}, order=True)
     regret, act = s.decision_regret, {"threshold": 0.3}
     yield from _recipes(regret, {**act, **top}, {**act, **classwise}, infinite=True, **folds)
@@ -357,7 +342,7 @@ def _display_recipes():
     decisions = {"infinite": True, "one_row": True}
     yield from _recipes(s.MurphyDisplay.from_predictions, {}, {"notion": "classwise"}, **decisions)
     yield from _recipes(s.DecisionCurveDisplay.from_predictions, {}, **decisions)
-    by_group = _two_groups(s.GroupCalibrationDisplay.from_predictions)
+    by_group = _given(s.GroupCalibrationDisplay.from_predictions, _two_groups)
     yield from _recipes(by_group, {}, {"notion": "classwise"}, order=True, **decisions)
     features = {"takes": "features", "infinite": True, "order": True}
     yield from _recipes(s.GroupingDisplay.from_predictions, {}, **features)
@@ -374,18 +359,15 @@ def _moment_recipes():
         skcalib.kernel_calibration_test_gaussian,
     ):
         yield from _recipes(function, {}, takes="moments")
-        yield from _recipes(
-            function, {"statistic": "linear"}, takes="moments", order=True, infinite=True
-        )
+        ordered = {"order": True, "infinite": True}
+        yield from _recipes(function, {"statistic": "linear"}, takes="moments", **ordered)
 
 
 FORECASTS = [*_forecast_recipes(), *_other_recipes()]
 MOMENTS = list(_moment_recipes())
 DISPLAYS = list(_display_recipes())
 #: All of the above in one; a second or so each.
-REPORT = Recipe(
-    skcalib.CalibrationReport.from_predictions, takes="features", infinite=True, order=True
-)
+REPORT = Recipe(skcalib.CalibrationReport.from_predictions, "features", infinite=True, order=True)
 
 #: Functions of a few numbers or names: valid arguments of each.
 SCALARS = {

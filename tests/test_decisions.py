@@ -123,12 +123,10 @@ def test_the_same_as_the_error_of_the_score():
     terms = skcalib.score_decomposition(y, s, loss=loss)
     assert found.rest.estimate == pytest.approx(terms.refinement)
     interval = skcalib.calibration_error_interval(y, s, loss=loss)
-    assert (max(found.calibration.low, 0), found.calibration.high) == pytest.approx(
-        (interval.low, interval.high)
-    )
-    gain = skcalib.calibration_improvement(
-        y, s, expit(np.log(s / (1 - s)) / 1.6), loss=loss, injective=True
-    )
+    limits = max(found.calibration.low, 0), found.calibration.high
+    assert limits == pytest.approx((interval.low, interval.high))
+    after = expit(np.log(s / (1 - s)) / 1.6)
+    gain = skcalib.calibration_improvement(y, s, after, loss=loss, injective=True)
     assert gain.low <= found.calibration.estimate <= gain.high
 
 
@@ -146,9 +144,7 @@ def test_the_grouping_loss_of_the_score(method):
 def test_a_sketch_in_place_of_samples():
     y, s, *_ = world(40_000)
     sketch = skcalib.ForecastSketch([0, 1]).fit(y, s)
-    found, expected = (
-        skcalib.decision_regret(*data, threshold=0.3) for data in ((sketch,), (y, s))
-    )
+    found, expected = (skcalib.decision_regret(*one, threshold=0.3) for one in ((sketch,), (y, s)))
     error = expected.calibration.standard_error
     assert found.expected_cost.estimate == pytest.approx(expected.expected_cost.estimate, abs=1e-4)
     assert abs(found.calibration.estimate - expected.calibration.estimate) < 0.5 * error

@@ -210,10 +210,8 @@ def test_a_sketch_of_each_class_and_what_is_refused():
     sketch.partial_fit(data.y, data.y_proba, by=group)
     found = calibration_by_group(sketch, notion="classwise").groups
     exact = calibration_by_group(data.y, data.y_proba, group, notion="classwise").groups
-    assert [one.event for one in found] == [one.event for one in exact]
-    names = {(one.name, one.event): one for one in exact}
-    for one in found:
-        two = names[one.name, one.event]
+    for one, two in zip(found, exact, strict=True):
+        assert (one.name, one.event) == (two.name, two.event)
         assert one.observed == pytest.approx(two.observed)
         assert one.difference.estimate == pytest.approx(two.difference.estimate, abs=1e-6)
     with pytest.raises(ValueError, match="leave out y_proba, by"):

@@ -21,10 +21,9 @@ class Recorder:
 
     def __init__(self, y_true, y_proba, features=None, **options):
         self.options = {"y_true": y_true, "y_proba": y_proba, "features": features, **options}
-        problem = check_problem(
-            y_true, y_proba, labels=options["labels"], pos_label=options["pos_label"]
-        )
-        self.problem = event_last(problem, options["pos_label"])
+        event = options["pos_label"]
+        problem = check_problem(y_true, y_proba, labels=options["labels"], pos_label=event)
+        self.problem = event_last(problem, event)
         self.made.append(self)
 
     @classmethod
@@ -254,9 +253,8 @@ def test_wrong_usage_and_version(here, capsys):
 
 
 def test_python_dash_m(here):
-    done = subprocess.run(
-        [sys.executable, "-m", "skcalib", "report", "absent.npz"], capture_output=True, text=True
-    )
+    command = [sys.executable, "-m", "skcalib", "report", "absent.npz"]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr == "skcalib: absent.npz is not a file.\n"
 

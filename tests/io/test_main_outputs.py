@@ -261,9 +261,8 @@ def test_processes(here):
 
     def run(*arguments, **options):
         options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-        return subprocess.Popen(
-            [sys.executable, "-m", "skcalib", *arguments], cwd=here, text=True, **options
-        )
+        command = [sys.executable, "-m", "skcalib", *arguments]
+        return subprocess.Popen(command, cwd=here, text=True, **options)
 
     if os.path.exists("/dev/full"):
         with open("/dev/full", "w") as full:

@@ -33,9 +33,8 @@ def binary(n, kind, rng):
 
 def test_without_alternatives_for_one_sample():
     """One label of 1 for a forecast of 1/2: the average of the likelihood ratios by hand."""
-    test = SequentialCalibrationTest(features=lambda p: np.empty((len(p), 0))).partial_fit(
-        [1], [0.5]
-    )
+    test = SequentialCalibrationTest(features=lambda p: np.empty((len(p), 0)))
+    test.partial_fit([1], [0.5])
     sizes = np.array([0.6, -0.6, 0.3, -0.3, 0.15, -0.15])
     shift = np.exp(sizes) / (1 + 0.5 * np.expm1(sizes))
     # the slope feature of the first sample is 0, and a uniform distribution forecasts 1/2, too

@@ -17,11 +17,10 @@ METRICS = [
 def test_any_error_of_the_library(metric, resample):
     data = make_tempered_simplex(80, 3, random_state=0)
     names = np.array(["c", "a", "b"])
-    arguments = {"n_resamples": 15, "resample_forecasts": resample, "random_state": 0}
-    test = skcalib.consistency_test(
-        names[data.y], data.y_proba, metric=metric, labels=names, **arguments
-    )
-    assert test.estimate == metric(names[data.y], data.y_proba, labels=names)
+    given, options = (names[data.y], data.y_proba), {"n_resamples": 15, "random_state": 0}
+    options |= {"resample_forecasts": resample, "labels": names}
+    test = skcalib.consistency_test(*given, metric=metric, **options)
+    assert test.estimate == metric(*given, labels=names)
     assert test.pvalue * 16 == pytest.approx(round(test.pvalue * 16))
     assert 1 / 16 <= test.pvalue <= 1
 

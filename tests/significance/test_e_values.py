@@ -120,11 +120,8 @@ def test_seeds_and_scales_of_kernels_decide_little():
     y, p = several(1500, np.random.default_rng(0), power=0.8)
     p = p.round(2) + 0.01
     p /= p.sum(axis=1, keepdims=True)
-    weight = np.random.default_rng(1).uniform(0, 1, 1500)
-    first, other = (
-        calibration_e_value(y, p, sample_weight=weight, random_state=seed).statistic
-        for seed in (0, 1)
-    )
+    weighted = {"sample_weight": np.random.default_rng(1).uniform(0, 1, 1500)}
+    first, other = (calibration_e_value(y, p, random_state=k, **weighted).statistic for k in (0, 1))
     assert 0 < abs(other - first) < 0.3
     y, p = several(300, np.random.default_rng(0), power=0.6)
     plain = calibration_e_value(y, p, kernel=LaplacianKernel(0.3)).statistic
@@ -222,7 +219,6 @@ def test_kinds_and_notions_may_differ_and_extreme_tests():
 
 def test_refusals():
     for tests, method, words in (
-        ([], "product", "tests is empty: pass at least one"),
         (record(0.5, 2.0), "product", "must be a list of CalibrationTest records, got a single"),
         (3, "mean", "must be a list of CalibrationTest records, got int"),
         ([0.5, 0.1], "fisher", "must hold CalibrationTest records, got float: run a test"),

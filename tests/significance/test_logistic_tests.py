@@ -116,10 +116,8 @@ def test_the_slope_is_tested_given_the_number_of_events():
 def test_simulated_level_is_right_in_tiny_samples():
     """150 data sets of eight: the standard error of a share of .2 is .033."""
     rng, options = np.random.default_rng(2), {"n_resamples": 19, "labels": [0, 1]}
-    sets = [((rng.random(8) < p).astype(int), p) for p in rng.beta(0.5, 0.5, (150, 8))]
-    found = [
-        logistic_calibration_test(*one, random_state=k, **options) for k, one in enumerate(sets)
-    ]
+    sets = enumerate([((rng.random(8) < p).astype(int), p) for p in rng.beta(0.5, 0.5, (150, 8))])
+    found = [logistic_calibration_test(*one, random_state=seed, **options) for seed, one in sets]
     assert all(one.method.endswith("(labels drawn from the forecasts)") for one in found)
     levels_are_right([one.pvalue for one in found])
 

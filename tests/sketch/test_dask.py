@@ -67,10 +67,8 @@ def ensemble(**options):
     """Models of folds and their recalibrators: fitted, and asked, in parallel."""
     data = make_grouping_problem(300, random_state=2)
     model = s.RecalibratedClassifierCV(GaussianNB(), "select", cv=3, ensemble=True, **options)
-    model.set_params(candidates=[s.IdentityRecalibrator(), s.IsotonicRecalibrator()]).fit(
-        data.X, data.y
-    )
-    return model.predict_proba(data.X)
+    model.set_params(candidates=[s.IdentityRecalibrator(), s.IsotonicRecalibrator()])
+    return model.fit(data.X, data.y).predict_proba(data.X)
 
 
 def corp():

@@ -36,10 +36,6 @@ def dask(columns):
     return pytest.importorskip("dask.dataframe").from_pandas(pd.DataFrame(columns), npartitions=3)
 
 
-def duck(columns):
-    return pytest.importorskip("duckdb").from_arrow(arrow(columns))
-
-
 def arrow(columns):
     return pytest.importorskip("pyarrow").table(columns)
 
@@ -49,7 +45,7 @@ ENGINES = {
     "polars": pl.DataFrame,
     "polars, lazy": pl.LazyFrame,
     "pyarrow": arrow,
-    "duckdb": duck,
+    "duckdb": lambda columns: pytest.importorskip("duckdb").from_arrow(arrow(columns)),
     "dask": dask,
 }
 
