@@ -350,14 +350,12 @@ def _display_recipes():
 
 
 def _moment_recipes():
-    yield from _recipes(skcalib.dawid_sebastiani_score, takes="moments")
+    s = skcalib
+    yield from _recipes(s.dawid_sebastiani_score, takes="moments")
     improvement = _moment_pair(dawid_sebastiani_improvement)
     yield from _recipes(improvement, takes="moment pairs", infinite=True)
-    yield from _recipes(skcalib.variance_reliability, {"n_bins": 3}, takes="moments", infinite=True)
-    for function in (
-        skcalib.kernel_calibration_error_gaussian,
-        skcalib.kernel_calibration_test_gaussian,
-    ):
+    yield from _recipes(s.variance_reliability, {"n_bins": 3}, takes="moments", infinite=True)
+    for function in (s.kernel_calibration_error_gaussian, s.kernel_calibration_test_gaussian):
         yield from _recipes(function, {}, takes="moments")
         ordered = {"order": True, "infinite": True}
         yield from _recipes(function, {"statistic": "linear"}, takes="moments", **ordered)

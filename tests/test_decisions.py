@@ -69,11 +69,8 @@ def test_refusals():
         skcalib.PlattScaling(loss=Elementary(0.3)).fit([0.2, 0.7, 0.6], [0, 1, 1])
     either, both = "Pass either threshold= .a probability. or costs=", {"costs": [[0, 1], [1, 0]]}
     other = "for 2 classes, but the forecasts have 3: pass costs"
-    for given, words in (
-        ({}, either),
-        ({"threshold": 0.3}, other),
-        ({"threshold": 0.3, **both}, either),
-    ):
+    one = {"threshold": 0.3}
+    for given, words in (({}, either), (one, other), ({**one, **both}, either)):
         with pytest.raises(ValueError, match=words):
             skcalib.decision_regret([0, 1, 2], np.full((3, 3), 1 / 3), **given)
 

@@ -186,12 +186,9 @@ def test_multimetric_lists(binary):
             cross_validate(LogisticRegression(), X, y, scoring=refused)
     first, second = s.get_scorers(CALIBRATION), s.get_scorers(CALIBRATION)
     assert all(first[name] is not second[name] for name in CALIBRATION)
-    for refused, words in (
-        (2 * names[:1], "named twice"),
-        ([first[names[1]]], "names must be a list"),
-    ):
+    for one, words in ((2 * names[:1], "named twice"), ([first[names[1]]], "names must be a list")):
         with pytest.raises(ValueError, match=words):
-            s.get_scorers(refused)
+            s.get_scorers(one)
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -41,11 +41,7 @@ def marks_of(path, test):
     """ "slow" for a test that is, and "optional" for one that may be skipped, by its source."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    marks = [
-        ast.unparse(node.value)
-        for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
-    ]
+    marks = [text for text in map(ast.unparse, tree.body) if text.startswith("pytestmark = ")]
     found, todo = set(), [test]
     while todo:
         one = functions[todo.pop()]

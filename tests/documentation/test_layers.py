@@ -123,12 +123,9 @@ def imports(source, module, *, is_package, types=False):
     tree = ast.parse(source)
     if not types:
         tree.body = [n for n in tree.body if not ast.unparse(n).startswith("if TYPE_CHECKING:")]
-    inside = {
-        id(node)
-        for function in ast.walk(tree)
-        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
-        for node in ast.walk(function)
-    }
+    kinds = ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda
+    functions = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    inside = {id(node) for function in functions for node in ast.walk(function)}
     for node in ast.walk(tree):
         top = id(node) not in inside
         if isinstance(node, ast.Import):

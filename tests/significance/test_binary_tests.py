@@ -116,10 +116,8 @@ def test_laws_of_brownian_motion():
         wider = np.mean(spread > x + 0.3 - 2 * shift)
         assert wider == pytest.approx(brownian_range_sf(x + 0.3), abs=0.03)
     x = np.linspace(0, 60, 6001)
-    for law, mean in (
-        (brownian_maximum_sf, np.sqrt(np.pi / 2)),
-        (brownian_range_sf, 2 * np.sqrt(2 / np.pi)),
-    ):
+    means = {brownian_maximum_sf: np.sqrt(np.pi / 2), brownian_range_sf: 2 * np.sqrt(2 / np.pi)}
+    for law, mean in means.items():
         tail = np.array([law(value) for value in x])
         assert tail[0] == 1 and np.all(tail >= 0) and np.all(np.diff(tail) <= 1e-12)
         assert trapezoid(tail, x) == pytest.approx(mean, rel=1e-4)

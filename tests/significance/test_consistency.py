@@ -103,10 +103,9 @@ def test_level_and_power_of_the_comparison(notion):
 
 def test_coverage_of_the_comparison():
     """The interval holds the difference of two known errors: the mean over 200 data sets."""
-    results = [
-        skcalib.compare_calibration(d.y, d.posterior, d.y_proba, kernel="laplacian", block_size=20)
-        for d in (make_tempered_simplex(400, 3, random_state=s) for s in range(200))
-    ]
+    sets = [make_tempered_simplex(400, 3, random_state=seed) for seed in range(200)]
+    options = {"kernel": "laplacian", "block_size": 20}
+    results = [skcalib.compare_calibration(d.y, d.posterior, d.y_proba, **options) for d in sets]
     truth = np.mean([r.estimate for r in results])
     covered = np.mean([r.low <= truth <= r.high for r in results])
     assert 0.90 < covered < 0.99  # about three standard errors of .015

@@ -32,11 +32,8 @@ def record(pvalue=0.5, e=None, *, method="a test", estimate=0.0):
 @pytest.mark.parametrize("ones", [4, 8])
 def test_one_direction_by_quadrature(ones):
     """Forecasts of 1/2 and a wide kernel: the bets are a shift of the log odds, t sqrt(2)."""
-    y, p = np.repeat([1, 0], [ones, 10 - ones]), np.full(10, 0.5)
-    found = [
-        calibration_e_value(y, p, kernel=LaplacianKernel(1e6), random_state=seed).e_value
-        for seed in range(40)
-    ]
+    y, p, wide = np.repeat([1, 0], [ones, 10 - ones]), np.full(10, 0.5), LaplacianKernel(1e6)
+    found = [calibration_e_value(y, p, kernel=wide, random_state=k).e_value for k in range(40)]
 
     def wealth(t, sd):
         x = t / np.sqrt(2)
