@@ -403,7 +403,7 @@ def main():
         root = Path(folder)
         for part in ("skcalib", "tests", "doc", "examples"):
             shutil.copytree(ROOT / part, root / part, ignore=shutil.ignore_patterns("__pycache__"))
-        for part in ("pyproject.toml", "README.md", "CHANGELOG.md"):
+        for part in ("pyproject.toml", "conftest.py", "README.md", "CHANGELOG.md"):
             shutil.copy(ROOT / part, root)
         by_module = {name: list(mutants_of(root / "skcalib" / name)) for name in names}
         rng, chosen = random.Random(options.seed), []
