@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import pandas as pd
+from conftest import rule_holds
+from scipy.optimize import minimize
 from scipy.special import expit
 from verdict_worlds import Draw, columns
 
@@ -165,33 +168,31 @@ def posterior_gap(draw):
 
 
 def line(score, truth, share):
-    """Logistic recalibration with the truth for labels, by Newton's method."""
+    """Logistic recalibration with the truth for labels."""
     z = np.log(np.clip(score, _CLIP, 1)) - np.log(np.clip(1 - score, _CLIP, 1))
     ones, centred = np.ones(len(z)), z - share @ z
-    alone, errors_alone = _newton(ones[:, None], z, truth, share)
+    alone, errors_alone = _logistic(ones[:, None], z, truth, share)
     if np.ptp(centred) < 1e-9:
         return alone[0], errors_alone[0], 1.0, np.inf
-    both, errors = _newton(np.column_stack([ones, centred]), z, truth, share)
+    both, errors = _logistic(np.column_stack([ones, centred]), z, truth, share)
     return alone[0], errors_alone[0], 1 + both[1], errors[1]
 
 
-def _newton(design, offset, target, share):
-    theta, ridge = np.zeros(design.shape[1]), 1e-9 * np.eye(design.shape[1])
+def _logistic(design, offset, target, share):
+    """Maximum of the likelihood, and standard errors."""
 
     def loss(theta):
         eta = offset + design @ theta
-        return share @ (np.logaddexp(0, eta) - target * eta)
+        gradient = design.T @ (share * (expit(eta) - target))
+        return share @ (np.logaddexp(0, eta) - target * eta), gradient
 
-    for _ in range(60):
+    def hessian(theta):
         p = expit(offset + design @ theta)
-        hessian = (design.T * (share * p * (1 - p))) @ design + ridge
-        step = np.linalg.solve(hessian, design.T @ (share * (p - target)))
-        while loss(theta - step) > loss(theta) + 1e-15 and np.abs(step).max() > 1e-12:
-            step = step / 2
-        theta = theta - step
-        if np.abs(step).max() < 1e-10:
-            break
-    return theta, np.sqrt(np.diag(np.linalg.inv(hessian)) / len(offset))
+        return (design.T * (share * p * (1 - p))) @ design + 1e-9 * np.eye(len(theta))
+
+    start, options = np.zeros(design.shape[1]), {"gtol": 1e-12}
+    found = minimize(loss, start, jac=True, hess=hessian, method="trust-exact", options=options)
+    return found.x, np.sqrt(np.diag(np.linalg.inv(hessian(found.x))) / len(offset))
 
 
 def rows_of_place(draw, place):
@@ -207,43 +208,16 @@ def rows_of_place(draw, place):
     return order[start : start + size]
 
 
-_BETWEEN = re.compile(r"^(\S+) < (.+) <= (\S+)$")
-_CUT = re.compile(r"^(.+) (<=|>=|<|>) (\S+)$")
-
-
 def matches(rule, X, score=None):
     """Rows of X, a frame or an array, where a rule of the report holds, with their scores (n,).
 
     Understood are "z > 0.3", "-1 < z <= 0.3", "region = east", "region is not east", and these
     joined by "and".
     """
-    held = np.ones(len(X), dtype=bool)
-    for part in rule.split(" and "):
-        held &= _part(part.strip("()"), X, score)
-    return held
-
-
-def _part(part, X, score):
-    if part == "all":
+    if rule == "all":
         return np.ones(len(X), dtype=bool)
-    if found := _BETWEEN.match(part):
-        values = _column(X, score, found[2])
-        return (values > float(found[1])) & (values <= float(found[3]))
-    if found := _CUT.match(part):
-        values, cut = _column(X, score, found[1]), float(found[3])
-        return {"<=": values <= cut, "<": values < cut, ">": values > cut, ">=": values >= cut}[
-            found[2]
-        ]
-    for word, same in ((" is not ", False), (" = ", True)):
-        if word in part:
-            name, value = part.split(word, 1)
-            return (np.asarray(X[name]).astype(str) == value) == same
-    raise ValueError(f"The rule {part!r} cannot be read.")
-
-
-def _column(X, score, name):
-    if name in ("score", "confidence"):
-        return score
-    if hasattr(X, "columns"):
-        return np.asarray(X[name], dtype=float)
-    return np.asarray(X)[:, int(name.removeprefix("x"))]
+    frame = X if hasattr(X, "columns") else pd.DataFrame(X).add_prefix("x")
+    for word, sign in ((" is not ", "!="), (" = ", "==")):  # of values that may have several words
+        text = rf"(@frame.\1.astype('str') {sign} '\2')"
+        rule = re.sub(rf"(\w+){word}(.+?)(?= and |\)|$)", text, rule)
+    return rule_holds(rule, frame.assign(score=score, confidence=score))
