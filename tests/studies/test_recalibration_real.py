@@ -54,17 +54,6 @@ def test_temperature_of_the_lenet():
     assert scaling.temperature_ == pytest.approx(1.37, abs=0.03)
 
 
-@pytest.mark.parametrize("variant", ["network", "pieces"])
-@pytest.mark.parametrize("loss", ["log", "brier"])
-def test_diag_keeps_every_prediction_and_is_never_above_temperature(variant, loss):
-    P, y = network("cifar10_lenet5")
-    train, _ = split(0, 2000)
-    diag = s.DiagonalOrderPreserving(variant=variant, loss=loss).fit(P[train], y[train])
-    temperature = s.TemperatureScaling(loss=loss).fit(P[train], y[train])
-    assert diag.loss_after_ <= temperature.loss_after_
-    assert np.array_equal(diag.predict(P), P.argmax(axis=1))
-
-
 @pytest.mark.parametrize("cls", [s.VectorScaling, s.MatrixScaling])
 def test_structured_shrinkage_wins_at_small_n_and_none_overfits(cls):
     """1,000 samples of 100 classes: not worse than temperature on at least 4 of 5 splits."""
