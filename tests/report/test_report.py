@@ -81,8 +81,7 @@ def test_a_map_that_raises_a_loss_is_not_recommended(monkeypatch, brier, log, re
         return *stub(candidates), [forecast] * len(candidates)
 
     monkeypatch.setattr(analysis, "held_out_losses", with_forecasts)
-    data = make_tempered_simplex(200, 3, random_state=0)
-    shown = CalibrationReport.from_predictions(data.y, data.y_proba)
+    shown = report(200, 3)
     found = shown.to_dict()
     assert found["recommended"] == recommended
     assert sorted(one["name"] for one in found["recalibration_maps"]["refused"]) == sorted(refused)
@@ -248,8 +247,7 @@ def test_forecasts_are_validated_once(n_classes, monkeypatch):
 
     for module in (_validation, problem):
         monkeypatch.setattr(module, "_check_simplex", counted)
-    data = make_tempered_simplex(400, n_classes, random_state=0)
-    shown = CalibrationReport.from_predictions(data.y, data.y_proba)
+    shown = report(400, n_classes)
     assert shown._repr_html_() and shown.to_text(details=True) and shown.to_dict()
     assert len(validated) == 1
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from conftest import report_of
 from doc_studies import load
 
 from skcalib import CalibrationReport, ForecastSketch, _fits
@@ -19,12 +20,6 @@ ROWS = {
     "by": RNG.choice(["a", "b", "c"], N),
     "sample_weight": RNG.uniform(0.5, 2, N),
 }
-
-
-def report(n_classes, *, X=None, **options):
-    data = make_tempered_simplex(N, n_classes, random_state=0)
-    proba = data.y_proba[:, 1] if n_classes == 2 else data.y_proba
-    return CalibrationReport.from_predictions(data.y, proba, X, **options)
 
 
 def report_with_named_groups():
@@ -45,17 +40,17 @@ def report_of_sketch():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: report(2),
-        lambda: report(3),
-        lambda: report(2, X=X, threshold=0.3),
-        lambda: report(3, X=X, costs=1 - np.eye(3)),
-        lambda: report(3, X=X, threshold=0.6, random_state=1),
-        lambda: report(2, by=ROWS["by"]),
-        lambda: report(3, X=X, by=ROWS["by"]),
-        lambda: report(2, X=X, groups=ROWS["groups"]),
-        lambda: report(3, X=X, groups=ROWS["groups"], by=ROWS["by"]),
-        lambda: report(2, X=X, sample_weight=ROWS["sample_weight"]),
-        lambda: report(3, X=X, **ROWS),
+        lambda: report_of(N, 2),
+        lambda: report_of(N, 3),
+        lambda: report_of(N, 2, X=X, threshold=0.3),
+        lambda: report_of(N, 3, X=X, costs=1 - np.eye(3)),
+        lambda: report_of(N, 3, X=X, threshold=0.6, random_state=1),
+        lambda: report_of(N, 2, by=ROWS["by"]),
+        lambda: report_of(N, 3, X=X, by=ROWS["by"]),
+        lambda: report_of(N, 2, X=X, groups=ROWS["groups"]),
+        lambda: report_of(N, 3, X=X, groups=ROWS["groups"], by=ROWS["by"]),
+        lambda: report_of(N, 2, X=X, sample_weight=ROWS["sample_weight"]),
+        lambda: report_of(N, 3, X=X, **ROWS),
         report_with_named_groups,
         report_of_sketch,
     ],
@@ -77,7 +72,7 @@ def test_repeated_fits_are_counted(monkeypatch):
     # A report whose parts do not share their fits.
     monkeypatch.setattr(_fits, "_digest", lambda value: object())
     with structure.recorded_fits() as seen:
-        report(2, X=X, threshold=0.3)
+        report_of(N, 2, X=X, threshold=0.3)
     found = structure.repeated(seen)
     assert found["ModelAverage"] >= 10 and found["isotonic_regression"] >= 5
 

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import report_of
 
 from skcalib import CalibrationReport, ComparisonReport
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
@@ -78,8 +79,7 @@ def with_features():
 
 @pytest.fixture(scope="module")
 def three_classes():
-    data = make_tempered_simplex(600, 3, random_state=0)
-    return CalibrationReport.from_predictions(data.y, data.y_proba, name="three")
+    return report_of(600, 3, name="three")
 
 
 @pytest.fixture(scope="module")
