@@ -15,6 +15,7 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 import numpy as np
 import pytest
 from scipy.special import expit, logit
+from sklearn.datasets import make_classification
 
 import skcalib
 from skcalib.scores import ProperScore
@@ -303,3 +304,31 @@ def within_standard_errors():
         )
 
     return check
+
+
+def in_clusters(n_clusters, seed, *, alike=False, gap=0.0, spread=1.3, size=20):
+    """Features (two), labels with a random effect of their cluster, their frequencies, clusters.
+
+    With `alike`, features are alike in a cluster, the second one equal; `gap` is its effect on y.
+    """
+    rng = np.random.default_rng(seed)
+    cluster = np.repeat(np.arange(n_clusters), rng.integers(1, 2 * size, n_clusters))
+    X = rng.normal(size=(len(cluster), 2))
+    if alike:
+        X[:, 0] = 0.5 * X[:, 0] + rng.normal(size=n_clusters)[cluster]
+        X[:, 1] = rng.normal(size=n_clusters)[cluster]
+    effect = rng.normal(0, spread, n_clusters)[cluster]
+    y = (rng.random(len(X)) < expit(X[:, 0] + gap * np.sign(X[:, 1]) + effect)).astype(int)
+    nodes, mass = np.polynomial.hermite_e.hermegauss(41)
+    steps = np.append(spread * nodes - gap, spread * nodes + gap)
+    return X, y, expit(X[:, :1] + steps) @ np.tile(mass / mass.sum() / 2, 2), cluster
+
+
+@pytest.fixture(scope="session")
+def train_and_test():
+    """Features and labels of three classes: 270 samples that learn, 150 that judge."""
+    X, y = make_classification(
+        420, n_classes=3, n_informative=6, class_sep=0.7, flip_y=0.1, random_state=0
+    )
+    assert np.bincount(y).min() > 100
+    return X[:270], y[:270], X[270:], y[270:]

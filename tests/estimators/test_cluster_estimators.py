@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import sklearn
-from scipy.special import expit
+from conftest import in_clusters
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
 
@@ -21,29 +21,13 @@ from skcalib.scores import Brier
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother
 from skcalib.smoothers._base import check_folds
 
-NODES, MASS = np.polynomial.hermite_e.hermegauss(41)
-
-
-def clustered(n_clusters, seed, size=20, gap=0.0, spread=1.3):
-    """Features (two), labels, probabilities and clusters; `gap` is the effect of the second."""
-    rng = np.random.default_rng(seed)
-    sizes = rng.integers(1, 2 * size, n_clusters)
-    cluster = np.repeat(np.arange(n_clusters), sizes)
-    X = rng.normal(size=(len(cluster), 2))
-    effect = rng.normal(0, spread, n_clusters)[cluster]
-    y = (rng.random(len(X)) < expit(X[:, 0] + gap * np.sign(X[:, 1]) + effect)).astype(int)
-    frequency = [
-        expit(X[:, :1] + sign * gap + spread * NODES) @ (MASS / MASS.sum()) for sign in (-1, 1)
-    ]
-    return X, y, np.mean(frequency, axis=0), cluster
-
 
 def whole(folds, cluster):
     return all(not set(cluster[train]) & set(cluster[test]) for train, test in folds)
 
 
 def test_numbers_of_folds_mean_folds_of_whole_clusters():
-    X, y, _, cluster = clustered(30, 0)
+    X, y, _, cluster = in_clusters(30, 0)
     folds = make_folds(5, X, y, cluster)
     assert len(folds) == 5 and whole(folds, cluster)
     assert not whole(make_folds(5, X, y), cluster)
@@ -56,7 +40,7 @@ def test_numbers_of_folds_mean_folds_of_whole_clusters():
 
 def test_a_splitter_gets_the_clusters():
     """Also by metadata routing."""
-    X, y, _, cluster = clustered(30, 1)
+    X, y, _, cluster = in_clusters(30, 1)
 
     def interval(cv):
         estimator = CalibrationErrorEstimator(LogisticRegression(), cv=cv)
@@ -70,7 +54,7 @@ def test_a_splitter_gets_the_clusters():
 
 @pytest.mark.parametrize("options", [{}, {"loss": "log"}])
 def test_interval_is_that_of_the_function(options):
-    _, y, proba, cluster = clustered(40, 3)
+    _, y, proba, cluster = in_clusters(40, 3)
     fitted = CalibrationErrorEstimator(**options).fit(proba, y, groups=cluster)
     metric = options.get("loss", "brier")
     found = calibration_error_interval(y, proba, metric=metric, groups=cluster)
@@ -81,7 +65,7 @@ def test_interval_is_that_of_the_function(options):
 
 
 def test_clusters_of_one_sample_change_nothing():
-    X, y, proba, _ = clustered(20, 4)
+    X, y, proba, _ = in_clusters(20, 4)
     own = np.arange(len(y))
     for smoother in (None, "isotonic"):
         few, same = (
@@ -110,7 +94,7 @@ def test_a_smoother_does_not_see_the_cluster_of_a_sample(smoother):
 
 
 def test_halves_are_of_whole_clusters():
-    _, _, proba, cluster = clustered(40, 5)
+    _, _, proba, cluster = in_clusters(40, 5)
     forecast = np.column_stack([1 - proba, proba])
     rng = np.random.RandomState(0)
     for share in (0.1, 0.5, 0.9):
@@ -158,7 +142,7 @@ def test_no_grouping_loss_is_found_where_only_clusters_differ():
     """Regions by a feature that is constant in a cluster: 40 data sets without grouping loss."""
     rejected = {"plain": 0, "clusters": 0}
     for seed in range(40):
-        X, y, proba, cluster = clustered(60, seed, size=12)
+        X, y, proba, cluster = in_clusters(60, seed, size=12)
         X[:, 1] = np.random.default_rng(seed).normal(size=60)[cluster]
         for name, groups in (("plain", None), ("clusters", cluster)):
             estimator = GroupingLossEstimator(n_bins=3, random_state=0, n_permutations=99)
@@ -172,7 +156,7 @@ def test_no_grouping_loss_is_found_where_only_clusters_differ():
 
 def test_a_grouping_loss_is_found():
     """By a partition, a model, given regions and swapped halves."""
-    X, y, proba, cluster = clustered(120, 8, gap=1.5, spread=0.7)
+    X, y, proba, cluster = in_clusters(120, 8, gap=1.5, spread=0.7)
 
     def fitted(groups=cluster, regions=None, **options):
         estimator = GroupingLossEstimator(n_bins=4, n_permutations=49, random_state=0, **options)

@@ -6,7 +6,6 @@ from joblib import Memory
 from scipy.sparse import csr_array
 from scipy.special import expit
 from sklearn.base import clone, is_classifier
-from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -30,17 +29,8 @@ from skcalib.estimators.crossfit import CrossFitProba
 NAMES = np.array(["ape", "bee", "cat"])
 
 
-@pytest.fixture(scope="module")
-def data():
-    X, y = make_classification(
-        400, n_classes=3, n_informative=6, class_sep=0.7, flip_y=0.1, random_state=0
-    )
-    assert np.bincount(y).min() > 100
-    return X[:250], y[:250], X[250:], y[250:]
-
-
-def test_fit_transform_is_out_of_fold_and_transform_is_not(data):
-    X, y, X_new, _ = data
+def test_fit_transform_is_out_of_fold_and_transform_is_not(train_and_test):
+    X, y, X_new, _ = train_and_test
     crossfit = CrossFitProba(GaussianNB(), cv=4)
     expected = cross_val_predict(GaussianNB(), X, y, cv=4, method="predict_proba")
     np.testing.assert_allclose(crossfit.fit_transform(X, y), expected, rtol=1e-12)
@@ -50,10 +40,10 @@ def test_fit_transform_is_out_of_fold_and_transform_is_not(data):
     assert crossfit.classes_.tolist() == [0, 1, 2] and crossfit.n_features_in_ == X.shape[1]
 
 
-def test_a_pipeline_is_a_classifier_and_cross_fitting_pays(data):
+def test_a_pipeline_is_a_classifier_and_cross_fitting_pays(train_and_test):
     """A forest recalibrated on its own training data believes that it is always right."""
-    X, y, X_new, y_new = data
-    forest = RandomForestClassifier(25, min_samples_leaf=2, random_state=0)
+    X, y, X_new, y_new = train_and_test
+    forest = RandomForestClassifier(25, min_samples_leaf=3, random_state=0)
     model = make_pipeline(CrossFitProba(forest), s.TemperatureScaling(), s.IdentityRecalibrator())
     assert is_classifier(model)
     P = model.fit(X, NAMES[y]).predict_proba(X_new)
@@ -67,8 +57,8 @@ def test_a_pipeline_is_a_classifier_and_cross_fitting_pays(data):
     assert log_loss(y_new, wrong) > 1.5 * log_loss(y_new, P)
 
 
-def test_folds_that_lack_a_class(data):
-    X, y, *_ = data
+def test_folds_that_lack_a_class(train_and_test):
+    X, y, *_ = train_and_test
     order = np.argsort(y, kind="stable")
     X, y = X[order], NAMES[y[order]]
     crossfit = CrossFitProba(GaussianNB(), cv=KFold(4))
@@ -93,9 +83,9 @@ class CountingNB(GaussianNB):
 
 
 @pytest.mark.parametrize("kind", ["path", "str", "Memory"])
-def test_memory_keeps_the_fits_of_a_search(data, tmp_path, kind):
+def test_memory_keeps_the_fits_of_a_search(train_and_test, tmp_path, kind):
     """Three maps, four outer folds and the final fit: one cross-fit of 5 + 1 for each data set."""
-    X, y, X_new, _ = data
+    X, y, X_new, _ = train_and_test
     memory = {"path": tmp_path, "str": str(tmp_path)}.get(kind)
     memory = Memory(tmp_path, verbose=0) if memory is None else memory
     maps = [s.TemperatureScaling(), s.PlattScaling(), s.IdentityRecalibrator()]
@@ -110,8 +100,8 @@ def test_memory_keeps_the_fits_of_a_search(data, tmp_path, kind):
         np.testing.assert_array_equal(plain, cached)
 
 
-def test_memory_depends_on_all_that_is_fitted(data, tmp_path):
-    X, y, *_ = data
+def test_memory_depends_on_all_that_is_fitted(train_and_test, tmp_path):
+    X, y, *_ = train_and_test
     CountingNB.fits = 0
 
     def proba(classifier=None, cv=2, rows=200, **params):
@@ -133,8 +123,8 @@ def test_memory_depends_on_all_that_is_fitted(data, tmp_path):
         CrossFitProba(CountingNB(), memory=3).fit_transform(X, y)
 
 
-def test_frozen_classifiers_are_used_as_they_are_and_fitted_ones_cloned(data):
-    X, y, X_new, y_new = data
+def test_frozen_classifiers_are_used_as_they_are_and_fitted_ones_cloned(train_and_test):
+    X, y, X_new, y_new = train_and_test
     classifier = GaussianNB().fit(X, y)
     crossfit = clone(CrossFitProba(FrozenEstimator(classifier), cv=3))
     expected = classifier.predict_proba(X_new)
@@ -158,8 +148,8 @@ def test_frozen_classifiers_are_used_as_they_are_and_fitted_ones_cloned(data):
         CrossFitProba(make_pipeline(GaussianNB()).fit(X, y)).fit(X_new, y_new)
 
 
-def test_decision_values_and_sparse_features(data):
-    X, y, *_ = data
+def test_decision_values_and_sparse_features(train_and_test):
+    X, y, *_ = train_and_test
     X, y = X[y < 2], y[y < 2]
     crossfit = CrossFitProba(LinearSVC(random_state=0))
     P = crossfit.fit_transform(csr_array(X), y)
@@ -169,8 +159,8 @@ def test_decision_values_and_sparse_features(data):
         CrossFitProba(LinearSVC(), response_method="predict_proba").fit_transform(X, y)
 
 
-def test_splitters(data):
-    X, y, *_ = data
+def test_splitters(train_and_test):
+    X, y, *_ = train_and_test
     repeated = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
     P = CrossFitProba(GaussianNB(), cv=repeated).fit_transform(X, y)
     folds = list(repeated.split(X, y))
@@ -179,7 +169,7 @@ def test_splitters(data):
     ]
     np.testing.assert_allclose(P, np.mean(halves, axis=0))
     for crossfit, labels, words in (
-        (CrossFitProba(GaussianNB(), cv=TimeSeriesSplit(3)), y, "leave 64 of 250 samples untested"),
+        (CrossFitProba(GaussianNB(), cv=TimeSeriesSplit(3)), y, "leave 69 of 270 samples untested"),
         (CrossFitProba(), None, "y to be passed"),
         (CrossFitProba(GaussianNB()), 0 * y, "one class"),
         (CrossFitProba(LinearRegression()), y, "classifier with predict_proba"),

@@ -3,7 +3,6 @@ import pytest
 from scipy.sparse import csr_array
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
@@ -12,14 +11,6 @@ from sklearn.svm import LinearSVC
 
 from skcalib import CalibrationErrorEstimator, proper_calibration_error, score_decomposition
 from skcalib.datasets import make_tempered_simplex
-
-
-@pytest.fixture(scope="module")
-def data():
-    X, y = make_classification(
-        600, n_classes=3, n_informative=6, class_sep=0.7, flip_y=0.1, random_state=0
-    )
-    return X[:300], y[:300], X[300:], y[300:]
 
 
 def test_probabilities_agree_with_the_functions():
@@ -60,8 +51,8 @@ def test_interval_follows_the_level_and_the_method():
     assert direct.confidence_interval_ is None and direct.standard_error_ is None
 
 
-def test_fitted_frozen_and_cross_validated_classifiers(data):
-    X, y, X_new, y_new = data
+def test_fitted_frozen_and_cross_validated_classifiers(train_and_test):
+    X, y, X_new, y_new = train_and_test
     classifier = LogisticRegression().fit(X, y)
     held_out = CalibrationErrorEstimator(classifier)
     frozen = CalibrationErrorEstimator(FrozenEstimator(classifier), cv=3)
@@ -84,8 +75,8 @@ def test_fitted_frozen_and_cross_validated_classifiers(data):
         clone(held_out).fit(X, y)
 
 
-def test_decision_values(data):
-    X, y, X_new, y_new = data
+def test_decision_values(train_and_test):
+    X, y, X_new, y_new = train_and_test
     two, new = y < 2, y_new < 2
     machine = LinearSVC(random_state=0).fit(X[two], y[two])
     estimator = CalibrationErrorEstimator(machine).fit(X_new[new], y_new[new])
@@ -95,8 +86,8 @@ def test_decision_values(data):
         CalibrationErrorEstimator(machine, response_method="predict_proba").fit(X_new, y_new)
 
 
-def test_training_and_evaluation_that_lack_a_class(data):
-    X, y, X_new, y_new = data
+def test_training_and_evaluation_that_lack_a_class(train_and_test):
+    X, y, X_new, y_new = train_and_test
     classifier = LogisticRegression().fit(X[y < 2], y[y < 2])
     estimator = CalibrationErrorEstimator(classifier).fit(X_new, y_new)
     assert estimator.classes_.tolist() == [0, 1, 2] and estimator.calibration_error_ > 0.1

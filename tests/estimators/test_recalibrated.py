@@ -7,7 +7,7 @@ import sklearn
 from grids import covering
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.datasets import load_digits, make_classification
+from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
@@ -56,23 +56,14 @@ class Halfway:
         return (1 - self.share) * P + self.share * self.base_rates
 
 
-@pytest.fixture(scope="module")
-def data():
-    X, y = make_classification(
-        420, n_classes=3, n_informative=6, class_sep=0.7, flip_y=0.1, random_state=0
-    )
-    assert np.bincount(y).min() > 100
-    return X[:270], y[:270], X[270:], y[270:]
-
-
 def log_probabilities():
     """scikit-learn's own parts as a recalibrator."""
     logs = FunctionTransformer(lambda P: np.log(np.maximum(P, 1e-12)))
     return make_pipeline(logs, LogisticRegression())
 
 
-def test_the_three_steps_by_hand(data):
-    X, y, X_new, _ = data
+def test_the_three_steps_by_hand(train_and_test):
+    X, y, X_new, _ = train_and_test
     model = RecalibratedClassifierCV(GaussianNB(), "temperature", cv=4).fit(X, y)
     out_of_fold = cross_val_predict(GaussianNB(), X, y, cv=4, method="predict_proba")
     expected = s.TemperatureScaling().fit(out_of_fold, y)
@@ -83,8 +74,8 @@ def test_the_three_steps_by_hand(data):
     assert model.selection_ is None and len(model.estimators_) == len(model.recalibrators_) == 1
 
 
-def test_ensemble_by_hand(data):
-    X, y, X_new, _ = data
+def test_ensemble_by_hand(train_and_test):
+    X, y, X_new, _ = train_and_test
     model = RecalibratedClassifierCV(GaussianNB(), s.HistogramBinning(n_bins=4), ensemble=True)
     model.fit(X, NAMES[y])
     answers = []
@@ -112,8 +103,8 @@ def test_ensemble_by_hand(data):
     ],
     ids=lambda recalibrator: type(recalibrator).__name__,
 )
-def test_any_recalibrator(data, recalibrator, ensemble):
-    X, y, X_new, _ = data
+def test_any_recalibrator(train_and_test, recalibrator, ensemble):
+    X, y, X_new, _ = train_and_test
     model = RecalibratedClassifierCV(GaussianNB(), recalibrator, cv=3, ensemble=ensemble)
     P = model.fit(X, NAMES[y]).predict_proba(X_new)
     assert P.shape == (len(X_new), 3) and P.min() >= 0
@@ -129,14 +120,14 @@ class OneClass(Halfway):
         self.classes_, self.base_rates = np.array([1]), np.ones(1)
 
 
-def test_a_recalibrator_of_one_class_is_certain(data):
-    X, y, X_new, _ = data
+def test_a_recalibrator_of_one_class_is_certain(train_and_test):
+    X, y, X_new, _ = train_and_test
     P = RecalibratedClassifierCV(GaussianNB(), OneClass()).fit(X, y).predict_proba(X_new)
     np.testing.assert_array_equal(P, np.eye(3)[np.ones(len(X_new), dtype=int)])
 
 
-def test_what_is_no_recalibrator_is_refused(data):
-    X, y, X_new, _ = data
+def test_what_is_no_recalibrator_is_refused(train_and_test):
+    X, y, X_new, _ = train_and_test
     make = RecalibratedClassifierCV
     for wrong in (StandardScaler(), "spline", s.TemperatureScaling, make_pipeline("passthrough")):
         with pytest.raises(ValueError, match=r"must have fit\(P, y\) and predict_proba\(P\)"):
@@ -151,8 +142,8 @@ def test_what_is_no_recalibrator_is_refused(data):
         make(GaussianNB().fit(X, y), cv="prefit").fit(X, y)
 
 
-def test_frozen_classifiers(data):
-    X, y, X_new, y_new = data
+def test_frozen_classifiers(train_and_test):
+    X, y, X_new, y_new = train_and_test
     classifier = GaussianNB().fit(X, NAMES[y])
     model = RecalibratedClassifierCV(FrozenEstimator(classifier), "temperature", ensemble=True)
     model = clone(model).fit(X_new, NAMES[y_new])
@@ -173,8 +164,8 @@ def test_frozen_classifiers(data):
     ],
     ids=lambda recalibrator: type(recalibrator).__name__,
 )
-def test_calibration_sets_that_lack_a_class(data, recalibrator):
-    X, y, X_new, y_new = data
+def test_calibration_sets_that_lack_a_class(train_and_test, recalibrator):
+    X, y, X_new, y_new = train_and_test
     classifier = GaussianNB().fit(X, NAMES[y])
     there = y_new != 1
     model = RecalibratedClassifierCV(FrozenEstimator(classifier), recalibrator)
@@ -185,8 +176,8 @@ def test_calibration_sets_that_lack_a_class(data, recalibrator):
         assert np.all(P[:, 1] == 0)  # it takes no labels and has never heard of this class
 
 
-def test_folds_that_lack_a_class(data):
-    X, y, X_new, _ = data
+def test_folds_that_lack_a_class(train_and_test):
+    X, y, X_new, _ = train_and_test
     order = np.argsort(y, kind="stable")
     X, y = X[order], NAMES[y[order]]
     for ensemble in (False, True):
@@ -215,8 +206,8 @@ def test_folds_that_lack_a_class(data):
         ["auto", "select"],
     ),
 )
-def test_repeated_and_partial_splitters(data, cv, ensemble, recalibrator):
-    X, y, X_new, _ = data
+def test_repeated_and_partial_splitters(train_and_test, cv, ensemble, recalibrator):
+    X, y, X_new, _ = train_and_test
     options = {"ensemble": ensemble, "candidates": [s.TemperatureScaling(), s.VectorScaling()]}
     one_shot = (fold for fold in list(cv.split(X, y)))
     model, again = (
@@ -228,8 +219,8 @@ def test_repeated_and_partial_splitters(data, cv, ensemble, recalibrator):
     np.testing.assert_array_equal(again.fit(X, y).predict_proba(X_new), model.predict_proba(X_new))
 
 
-def test_data_frames_of_pipelines_and_sparse_features(data):
-    X, y, X_new, y_new = data
+def test_data_frames_of_pipelines_and_sparse_features(train_and_test):
+    X, y, X_new, y_new = train_and_test
     with sklearn.config_context(transform_output="pandas"):
         chain = make_pipeline(s.TemperatureScaling(), s.IsotonicRecalibrator())
         frame, new = (pd.DataFrame(one).add_prefix("feature") for one in (X, X_new))
@@ -239,8 +230,8 @@ def test_data_frames_of_pipelines_and_sparse_features(data):
     assert machine.score(csr_array(X_new), y_new) > 0.4
 
 
-def test_weights_without_routing(data):
-    X, y, X_new, _ = data
+def test_weights_without_routing(train_and_test):
+    X, y, X_new, _ = train_and_test
     weight = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
     folds = list(StratifiedKFold(3).split(X, y))
     chain = make_pipeline(s.TemperatureScaling(), "passthrough", s.PlattScaling())
@@ -258,8 +249,8 @@ def test_weights_without_routing(data):
     assert np.abs(model.predict_proba(X_new) - unweighted.predict_proba(X_new)).max() > 0.01
 
 
-def test_weights_go_where_they_are_taken(data):
-    X, y, X_new, _ = data
+def test_weights_go_where_they_are_taken(train_and_test):
+    X, y, X_new, _ = train_and_test
     weight = np.random.default_rng(0).random(len(y))
     scaled = make_pipeline(StandardScaler(), GaussianNB())
     model = RecalibratedClassifierCV(scaled, s.IdentityRecalibrator())
@@ -284,8 +275,8 @@ def test_weights_go_where_they_are_taken(data):
         RecalibratedClassifierCV().fit(X, y, sample_weight=-weight)
 
 
-def test_weights_that_the_classifier_refuses_go_to_the_recalibrator(data):
-    X, y, *_ = data
+def test_weights_that_the_classifier_refuses_go_to_the_recalibrator(train_and_test):
+    X, y, *_ = train_and_test
     weight = np.random.default_rng(0).random(len(y))
     unweighted = RecalibratedClassifierCV(GaussianNB(), "temperature").fit(X, y)
     with sklearn.config_context(enable_metadata_routing=True):
@@ -411,8 +402,8 @@ def test_infinite_losses_are_never_chosen():
     assert chosen(P, y, [s.IdentityRecalibrator()], loss="brier")[0].chosen
 
 
-def test_candidates_of_ones_own(data):
-    X, y, X_new, _ = data
+def test_candidates_of_ones_own(train_and_test):
+    X, y, X_new, _ = train_and_test
     chain = make_pipeline(s.TemperatureScaling(), s.PlattScaling())
     candidates = [s.IdentityRecalibrator(), Halfway(0.01), Halfway(0.5), chain]
     model = RecalibratedClassifierCV(GaussianNB(), "select", candidates=candidates).fit(X, y)
@@ -424,8 +415,8 @@ def test_candidates_of_ones_own(data):
     assert np.isfinite(weighted.predict_proba(X_new)).all()
 
 
-def test_select_follows_the_folds(data):
-    X, y, *_ = data
+def test_select_follows_the_folds(train_and_test):
+    X, y, *_ = train_and_test
     groups = np.arange(len(y)) % 4
     options = {"groups": groups, "cv": LeaveOneGroupOut()}
     P = cross_val_predict(GaussianNB(), X, y, method="predict_proba", **options)

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import in_clusters
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
@@ -16,24 +17,10 @@ from skcalib.grouping.equal_scores import compare_groups
 from skcalib.problem import check_problem
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, SplineSmoother
 
-NODES, MASS = np.polynomial.hermite_e.hermegauss(41)
-
-
-def clustered(n_clusters, seed, spread=1.3, size=20):
-    """Features (two), labels, calibrated probabilities and clusters with a random effect."""
-    rng = np.random.default_rng(seed)
-    cluster = np.repeat(np.arange(n_clusters), rng.integers(1, 2 * size, n_clusters))
-    X = rng.normal(size=(len(cluster), 2))
-    X[:, 0] = 0.5 * X[:, 0] + rng.normal(size=n_clusters)[cluster]  # scores of a cluster are alike
-    X[:, 1] = rng.normal(size=n_clusters)[cluster]
-    effect = rng.normal(0, spread, n_clusters)[cluster]
-    y = (rng.random(len(X)) < expit(X[:, 0] + effect)).astype(int)
-    return X, y, expit(X[:, :1] + spread * NODES) @ (MASS / MASS.sum()), cluster
-
 
 @pytest.fixture(scope="module")
 def reports():
-    X, y, proba, cluster = clustered(40, 1)
+    X, y, proba, cluster = in_clusters(40, 1, alike=True)
     return [
         CalibrationReport.from_predictions(y, proba, X, groups=groups) for groups in (None, cluster)
     ]
@@ -73,7 +60,7 @@ def test_calibrated_forecasts_are_called_miscalibrated_only_without_groups():
     """Eight data sets of 30 clusters."""
     found = []
     for seed in range(8):
-        _, y, proba, cluster = clustered(30, 100 + seed, spread=2.0)
+        _, y, proba, cluster = in_clusters(30, 100 + seed, spread=2.0, alike=True)
         found.append([CalibrationReport.from_predictions(y, proba, groups=groups).miscalibrated
                       for groups in (None, cluster)])  # fmt: skip
     plain, robust = np.sum(found, axis=0)
@@ -81,7 +68,7 @@ def test_calibrated_forecasts_are_called_miscalibrated_only_without_groups():
 
 
 def test_from_estimator_evaluates_whole_clusters():
-    X, y, _, cluster = clustered(30, 2)
+    X, y, _, cluster = in_clusters(30, 2, alike=True)
     model, make = LogisticRegression(), CalibrationReport.from_estimator
     one, same = (make(model, X, y, cv=cv, groups=cluster).findings for cv in (GroupKFold(5), 5))
     assert one.n_clusters == same.n_clusters == 30
@@ -89,7 +76,7 @@ def test_from_estimator_evaluates_whole_clusters():
 
 
 def test_several_models():
-    X, y, proba, cluster = clustered(30, 3)
+    X, y, proba, cluster = in_clusters(30, 3, alike=True)
     models = {"one": proba, "two": np.clip(proba**2, 0, 1)}
     plain = ComparisonReport.from_predictions(y, models)
     robust = ComparisonReport.from_predictions(y, models, groups=cluster)
@@ -104,7 +91,7 @@ def test_several_models():
 
 
 def test_few_clusters_warn_once_for_all_models():
-    _, y, proba, cluster = clustered(30, 4)
+    _, y, proba, cluster = in_clusters(30, 4, alike=True)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         ComparisonReport.from_predictions(y, {"one": proba, "two": proba**2}, groups=cluster % 5)
@@ -121,10 +108,10 @@ def named_of(X, y, proba, groups):
 
 def test_groups_that_only_clusters_explain_are_not_named():
     """A feature that is constant in a cluster: 10 data sets."""
-    sets = [clustered(40, 200 + seed) for seed in range(10)]
+    sets = [in_clusters(40, 200 + seed, alike=True) for seed in range(10)]
     assert sum(bool(named_of(X, y, proba, None)) for X, y, proba, _ in sets) >= 4
     assert sum(bool(named_of(*one)) for one in sets) <= 1
-    X, _, _, cluster = clustered(100, 5)  # where a group differs, it is named
+    X, _, _, cluster = in_clusters(100, 5, alike=True)  # where a group differs, it is named
     rng = np.random.default_rng(0)
     X[:, 1] = rng.normal(size=len(X))
     y = (rng.random(len(X)) < expit(X[:, 0] + 1.5 * (X[:, 1] > 0) - 0.75)).astype(int)
@@ -135,7 +122,7 @@ def test_groups_that_only_clusters_explain_are_not_named():
 @pytest.mark.parametrize("band", ["consistency", "confidence"])
 @pytest.mark.parametrize("strategy", ["isotonic", "quantile", "kernel", "smooth"])
 def test_bands_are_wider(strategy, band):
-    _, y, proba, cluster = clustered(40, 6)
+    _, y, proba, cluster = in_clusters(40, 6, alike=True)
     width = []
     for groups in (None, cluster):
         display = ReliabilityDisplay.from_predictions(
@@ -159,7 +146,7 @@ def test_confidence_bands_cover(smoother):
     """At five scores, in 60 data sets of 50 clusters; without groups they do not."""
     held = []
     for seed in range(60):
-        _, y, proba, cluster = clustered(50, 300 + seed)
+        _, y, proba, cluster = in_clusters(50, 300 + seed, alike=True)
         for groups in (None, cluster):
             curve = make_curve(smoother, check_problem(y, proba, groups=groups))
             low, high = curve.confidence(0.95, 50, np.random.RandomState(0))
@@ -175,7 +162,7 @@ def test_confidence_bands_cover(smoother):
 def test_consistency_band_of_clusters_holds_the_curve_of_calibrated_forecasts():
     inside = []
     for seed in range(30):
-        _, y, proba, cluster = clustered(50, 400 + seed)
+        _, y, proba, cluster = in_clusters(50, 400 + seed, alike=True)
         for groups in (None, cluster):
             (band,) = corp_bands(y, proba, n_resamples=99, groups=groups)
             holds = (band.recalibrated >= band.low) & (band.recalibrated <= band.high)
