@@ -28,12 +28,6 @@ def network(name):
     return P, y
 
 
-def split(seed, n_samples):
-    """Rows that learn, and rows that judge."""
-    order = np.random.RandomState(seed).permutation(10_000)
-    return order[:n_samples], order[max(n_samples, 5000) :]
-
-
 def log_loss(P, y):
     return float(np.mean(LogLoss().loss(np.eye(P.shape[1])[y], P)))
 
@@ -60,7 +54,8 @@ def test_structured_shrinkage_wins_at_small_n_and_none_overfits(cls):
     P, y = network("cifar100_wideresnet16x4")
     shrunk = []
     for seed in range(5):
-        train, test = split(seed, 1000)
+        order = np.random.RandomState(seed).permutation(10_000)
+        train, test = order[:1000], order[5000:]
         temperature = held_out(s.TemperatureScaling(), P, y, train, test)
         shrunk.append(held_out(cls(), P, y, train, test) - temperature)
         if seed == 0:

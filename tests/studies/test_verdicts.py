@@ -4,6 +4,7 @@ The fast part runs some scenarios once, the slow part all of them and the forty 
 """
 
 import numpy as np
+import pandas as pd
 import pytest
 import verdict_bench as bench
 from verdict_claims import judge
@@ -237,7 +238,6 @@ def test_gravely_wrong_is_the_other_sign_of_a_clear_shift_or_slope():
 
 
 def test_rules_are_read():
-    pd = pytest.importorskip("pandas")
     X = pd.DataFrame({"z": [-1.0, 0.0, 1.0, 2.0], "region": ["east", "west", "east", "east"]})
     for rule, rows in {
         "z > 0": [2, 3],

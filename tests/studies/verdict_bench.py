@@ -7,6 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 from scipy.special import logit
 from scipy.stats import binom
 from verdict_claims import judge
@@ -52,8 +53,6 @@ def report_of(name, draw):
         values = logit(draw.p)[:, None]
         model = Decisions().fit(values, draw.y)
         return CalibrationReport.from_estimator(model, values, draw.y, name="model")
-    import pandas as pd
-
     if by.startswith("frame:"):
         frame = pd.DataFrame({by.removeprefix("frame:"): draw.p})
         return CalibrationReport.from_predictions(draw.y, frame, name="model")

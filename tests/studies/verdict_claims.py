@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import verdict_texts as texts
-from sklearn.base import clone
 from verdict_texts import value_of
 from verdict_truth import NIL, Truth, rows_of_place
 from verdict_worlds import columns
@@ -149,12 +148,11 @@ def _recommended(draw, found, truth):
     name = found["recommended"]
     if name is None:
         return
-    world = truth.draw
+    world, tried = truth.draw, [*default_candidates(draw.n_classes), StackedRecalibrator()]
     with np.errstate(divide="ignore", invalid="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of data that a map separates
-        fitted = _candidate(name, draw.n_classes).fit(
-            draw.matrix, draw.code, sample_weight=draw.weight
-        )
+        fitted = {type(one).__name__: one for one in tried}[name]
+        fitted.fit(draw.matrix, draw.code, sample_weight=draw.weight)
         after = np.asarray(fitted.predict_proba(world.matrix))
     posterior = columns(world.truth)
     bad, told, allowed = False, [], 1e-7
@@ -172,14 +170,6 @@ def _recommended(draw, found, truth):
         else:
             bad = True
     yield Claim("recommended", bool(bad), f"{name}: true change of the losses {told}")
-
-
-def _candidate(name, n_classes):
-    """The map of that name, as a report tries it."""
-    for candidate in [*default_candidates(n_classes), StackedRecalibrator()]:
-        if type(candidate).__name__ == name:
-            return clone(candidate)
-    raise ValueError(f"{name} is recommended, and no candidate.")
 
 
 def _log_loss(forecast, posterior):

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 from scipy.special import expit, logit
 from verdict_worlds import bent, binary, draw_codes, simplex, world
 
@@ -14,8 +15,6 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 
 def frame(score, rng, **named):
     """Features: the causes, one that follows the score, and noise, as a data frame."""
-    import pandas as pd
-
     n = len(score)
     follows = logit(np.clip(score, 1e-9, 1 - 1e-9)) + 0.5 * rng.standard_normal(n)
     noise = {f"noise_{k}": rng.standard_normal(n) for k in range(3)}
@@ -70,8 +69,6 @@ def noise_only(n, rng, rate=0.4, n_features=6, **bends):
 
 def many_categories(n, rng):
     """A coin-tossed category of forty values, and forecasts that are too high."""
-    import pandas as pd
-
     found = bent(0.3, shift=-0.7)(n, rng)
     place = np.array([f"town {k}" for k in rng.integers(40, size=n)])
     return replace(found, X=pd.DataFrame({"place": place, "noise": rng.standard_normal(n)}))
@@ -89,8 +86,6 @@ def overlooked_rare(n, rng):
 
 def overlooked_feature(n, rng):
     """A model that knows x but not z, and is too high for everybody; the region is a coin."""
-    import pandas as pd
-
     x, z = rng.standard_normal((2, n))
     region = REGIONS[rng.integers(4, size=n)]
     truth = expit(-2 + x[:, None] + _NODES) @ (_WEIGHTS / _WEIGHTS.sum())

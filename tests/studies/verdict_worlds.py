@@ -156,7 +156,7 @@ def percentages_twice(n, rng):
 
 @world
 def stated(n, rng, levels, truths):
-    """A few stated confidences, as language models give them, and how often each is right."""
+    """A few confidences, as language models state them, and how often each is right."""
     levels, truths = np.array(levels), np.array(truths)
     which = rng.integers(len(levels), size=n)
     return binary(levels[which], truths[which], rng)
@@ -167,19 +167,6 @@ def rounded(n, rng, slope):
     """Scores in tenths: heavy ties."""
     score = rng.integers(1, 10, n) / 10
     return binary(score, expit(slope * logit(score)), rng)
-
-
-@world
-def constant(n, rng, score, rate):
-    """One score for all."""
-    return binary(np.full(n, score), np.full(n, rate), rng)
-
-
-@world
-def hard(n, rng, right):
-    """Forecasts of 0 and 1 that are right in that share."""
-    score = rng.integers(0, 2, n).astype(float)
-    return binary(score, np.where(score == 1, right, 1 - right), rng)
 
 
 def separated(n, rng):
