@@ -193,11 +193,6 @@ def of(score, rng, **options):
     return (rng.random(len(score)) < score).astype(int), score, options
 
 
-def of_three(n, rng):
-    score = softmax(1.5 * rng.standard_normal((n, 3)), axis=1)
-    return (score.cumsum(axis=1)[:, :2] < rng.random((n, 1))).sum(axis=1), score, {}
-
-
 def in_order(data, by):
     """The same samples, sorted."""
     y, score, options = data
@@ -229,8 +224,8 @@ def patients(rng):
 CLEAN = {
     "binary": lambda rng: of(logits(1000, rng), rng),
     "rare": lambda rng: of(expit(-4.5 + rng.standard_normal(1000)), rng),
-    "K = 3": lambda rng: of_three(1000, rng),
-    "K = 3, few": lambda rng: of_three(40, rng),
+    "K = 3": lambda rng: (*classes(1000, 3, seed=rng), {}),
+    "K = 3, few": lambda rng: (*classes(40, 3, seed=rng), {}),
     "few": lambda rng: of(logits(30, rng), rng),
     "tenths": lambda rng: of(rng.integers(1, 10, 1000) / 10, rng),
     "leaves": lambda rng: of(rng.beta(0.3, 0.3, 200)[rng.integers(0, 200, 1000)], rng),
@@ -321,7 +316,7 @@ def test_odds_of_balanced_training(factor, word, rng):
 
 
 def test_a_class_without_samples(rng):
-    y, score, _ = of_three(600, rng)
+    y, score = classes(600, 3, seed=rng)
     y, score = y[y != 1], score[y != 1]
     assert kinds(y, score) == [("absent_class", "1")]
     report = CalibrationReport.from_predictions(y, score, labels=[0, 1, 2])

@@ -36,9 +36,6 @@ class Reader(HTMLParser):
         if tag not in self.void:
             self.open.append(tag)
 
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
     def handle_endtag(self, tag):
         assert self.open.pop() == tag
 
