@@ -157,10 +157,8 @@ def test_scores_are_replaced_by_the_means_of_their_cells(name, weighted):
     assert len(np.unique(cell)) < 1000 < len(np.unique(score))
     found = make(name).fit_sketch(sketch_of(score, data.y, weight, n_cells=512))
     expected = make(name, labels=[0, 1]).fit(np.column_stack([1 - means, means]), data.y, weight)
-    if name in EXACT:
-        assert_same(found, expected, means, **tolerances(name))
-    else:
-        assert_same(found, expected, means, rtol=1e-6, atol=1e-6)
+    near = tolerances(name) if name in EXACT else {"rtol": 1e-6, "atol": 1e-6}
+    assert_same(found, expected, means, **near)
     assert_same_losses(found, expected)
 
 
