@@ -132,15 +132,14 @@ def test_evidence_and_shares_by_their_formulas(kind, n_classes, every_model):
         ("slope", 300, 3, 0, 3e-4),
     ],
 )
-def test_models_out_of_reach_do_not_matter(kind, n_samples, n_classes, seed, limit, monkeypatch):
+def test_models_out_of_reach_do_not_matter(kind, n_samples, n_classes, seed, limit, request):
     """Averaged forecasts change by less than 2e-3 of how far they moved, plus noise.
 
     Distances are root mean squares; the noise is the standard error of a frequency.
     """
     y, forecast, _ = world(kind, n_samples, n_classes, seed)
     screened = fit(y, forecast)
-    monkeypatch.setattr("skcalib.links.averaging._OUT_OF_REACH", np.inf)
-    monkeypatch.setattr("skcalib.links.averaging._NEGLIGIBLE", 0.0)
+    request.getfixturevalue("every_model")
     whole = fit(y, forecast)
     strong = kind == "curve" and n_samples == 1500  # with which a shift cannot compete
     assert len(screened.models) <= len(whole.models) - strong
