@@ -107,7 +107,8 @@ def _direction(found, truth):
 def _places(draw, found):
     """Ranges and classes that are said to be off, on the side where they are."""
     pair = Truth(draw).pair
-    names = [str(name) for name in _class_names(draw)]
+    labels = draw.options.get("labels")
+    names = [str(name) for name in (np.unique(draw.y) if labels is None else labels)]
     for place in found["places"]:
         if not place["detected"]:
             continue
@@ -126,11 +127,6 @@ def _places(draw, found):
     labels = [place["label"] for place in found["places"] if place["kind"] == "scores"]
     if len(set(labels)) < len(labels):
         yield Claim("number", True, f"two ranges have the same label: {labels}")
-
-
-def _class_names(draw):
-    labels = draw.options.get("labels")
-    return np.unique(draw.y) if labels is None else labels
 
 
 def _groups(found, truth):
