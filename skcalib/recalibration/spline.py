@@ -19,7 +19,7 @@ _PENALTIES = 10.0 ** -np.arange(6)  # precisions of the curvature
 _MIDDLE, _END = 0.1, 0.5  # prior precisions: of the change at the mean, and its slopes at the ends
 _COST = 0.5  # of the log likelihood, for each power of ten by which the penalty is smaller
 _TOLERANCE = 1e-7  # of the log likelihood: a Newton step then gives twice as many digits
-_ROUNDING = 1e-9  # least slope of a curve that is declared monotone
+_ROUNDING = 1e-9  # least distance of two logits, and least slope of a monotone curve
 
 
 class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore=PR02
@@ -188,7 +188,7 @@ def _knots(score, t, weight):
     ties = TiedScores(score, weight)
     middles = (np.cumsum(ties.mass) - 0.5 * ties.mass) / weight.sum()
     places = np.interp(_PLACES, middles, ties.means(t))
-    least, knots = _CLOSE * (places[-1] - places[0]), places[:1].tolist()
+    least, knots = max(_CLOSE * (places[-1] - places[0]), _ROUNDING), places[:1].tolist()
     for place in places[1:]:
         if place - knots[-1] > least:
             knots.append(place)

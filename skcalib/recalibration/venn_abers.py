@@ -91,10 +91,11 @@ class _VennAbersMap:
         weight = mean_one(samples.weight, samples.count)
         ties = TiedScores(samples.forecast[:, 1], weight)
         means = np.clip(ties.means(samples.target[:, 1]), 0.0, 1.0)
+        mass = np.maximum(ties.mass, 1e-15 * ties.mass.sum())  # less is lost in sums
         self.score = ties.score
         # A label of 1 between two scores is pooled with the samples above it, as if tied to them.
-        self.high = np.append(_with_one_more(ties.mass, means), 1.0)
-        mirrored = _with_one_more(ties.mass[::-1], 1 - means[::-1])
+        self.high = np.append(_with_one_more(mass, means), 1.0)
+        mirrored = _with_one_more(mass[::-1], 1 - means[::-1])
         self.low = np.append(0.0, 1 - mirrored[::-1])
 
     def interval(self, forecast):

@@ -499,6 +499,14 @@ def test_what_was_found_by_hostile_data():
         close[:, None], np.arange(40) % 2, y_proba=close
     )
     assert np.isfinite(some.grouping_loss_)  # slopes between these are no floats
+    rng = np.random.default_rng(0)
+    weight = rng.choice([1e-302, 1e-278, 1], 40)  # which vanish beside others
+    for recalibrator in map(quick, RECALIBRATORS):
+        p = fit(recalibrator, P[:40], y[:40], weight).predict_proba(P)
+        assert np.isfinite(p).all()
+    same = [[3.2e-308, 0, 1, 0], [3.1e-30, 0, 1e-323, 1], [1, 4.9e-317, 2.3e-301, 0]]
+    curves = s.SplineScaling(labels=[0, 1, 2, 3]).fit(same, [3, 2, 1], [0, 1e-278, 5e-291])
+    assert np.isfinite(curves.predict_proba(same)).all()  # knots with equal logits
     for method, words in (("partition", "of a single sample"), ("risk", "at least 4 samples")):
         with pytest.raises(ValueError, match=words):
             s.GroupingLossEstimator(method=method, labels=[0, 1]).fit([[1.0]], [1], y_proba=[0.5])
