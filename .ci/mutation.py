@@ -22,6 +22,7 @@ import csv
 import datetime
 import importlib.abc
 import importlib.util
+import itertools
 import os
 import random
 import shutil
@@ -55,8 +56,8 @@ WITHOUT_NUMBERS += ("_command_line", "_monitor_command", "_report_command")
 #: Tests that hold no numbers of the library, or take long; and those of recorded numbers.
 SKIPPED = ("documentation", "studies", "report/test_browser.py")
 RECORDED = "tests/laws/test_recorded_numbers.py"
-#: Seconds of recorded numbers before the other tests.
-FIRST = 20
+#: Seconds of recorded numbers before the other tests, and of each file of those at first.
+FIRST, EACH_FILE = 20, 2
 #: A test that takes longer than this, in seconds, hangs: the mutant is killed.
 HANGS = 60
 
@@ -239,7 +240,10 @@ class Reached:
             self.functions[file_of(test)].add(test.partition("[")[0])
 
     def batches(self, path, lines):
-        """Lists of tests to run one after the other: recorded numbers, then those closest."""
+        """Lists of tests to run one after the other: recorded numbers, then those closest.
+
+        Of each file those that take two seconds come first, then the rest of all.
+        """
         reached = self.lines[str(path.relative_to(self.root))]
         tests = {one for line in range(lines[0], lines[1] + 1) for one in reached.get(line, ())}
         if not tests:  # computed when the module is imported
@@ -247,19 +251,28 @@ class Reached:
         by_file = defaultdict(list)
         for test in sorted(tests, key=lambda one: self.seconds.get(one, 9)):
             by_file[file_of(test)].append(test)
-        first, later, total = [], [], 0.0
-        for test in by_file.pop(RECORDED, []):
-            total += self.seconds.get(test, 9)
-            (first if total < FIRST else later).append(test)
+
+        def parted(tests, limit):  # the first ones, which take so many seconds, and the rest
+            times = itertools.accumulate(self.seconds.get(test, 9) for test in tests)
+            n_first = sum(one < limit for one in times)
+            return tests[:n_first], tests[n_first:]
+
+        first, later = parted(by_file.pop(RECORDED, []), FIRST)
 
         def closeness(file):  # the share of its functions that reach the line
             own = {one.partition("[")[0] for one in by_file[file]}
             return -len(own) / len(self.functions[file])
 
         files = sorted(by_file, key=closeness)
-        starts = range(0, len(files), 3)
-        others = [[one for file in files[k : k + 3] for one in by_file[file]] for k in starts]
-        yield from filter(None, (first, *others[:1], later, *others[1:]))
+        halves = [parted(by_file[file], EACH_FILE) for file in files]
+        quick, rest = (
+            [
+                [one for half in halves[k : k + 4] for one in half[which]]
+                for k in range(0, len(files), 4)
+            ]
+            for which in (0, 1)
+        )
+        yield from filter(None, (first, *quick, later, *rest))
 
 
 def file_of(test):

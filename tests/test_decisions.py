@@ -6,6 +6,7 @@ import pytest
 from conftest import pairs
 from numpy.testing import assert_allclose
 from scipy.special import expit
+from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
 import skcalib
@@ -110,6 +111,16 @@ def test_parts_add_up(n_classes, weighted):
     assert found.expected_cost.estimate == pytest.approx(np.average(cost, weights=weight))
     for part in (*parts, found.expected_cost):
         assert part.low <= part.estimate <= part.high
+
+
+def test_a_model_gets_the_weights():
+    """Which make the event the more frequent class: the model always decides for it."""
+    y, s, *_, X = world(400)
+    given = {"sample_weight": np.where(y == 1, 9.0, 1.0), "model": DummyClassifier()}
+    found = skcalib.decision_regret(y, s, threshold=0.5, X=X, **given)
+    loss = Elementary(0.5).loss(pairs(y), pairs(np.ones(400)))
+    assert found.rest.estimate == pytest.approx(np.average(loss, weights=given["sample_weight"]))
+    assert y.mean() < 0.5
 
 
 def test_the_same_as_the_error_of_the_score():

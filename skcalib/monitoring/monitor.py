@@ -225,7 +225,7 @@ class CalibrationMonitor(StreamEstimator):
         source = plain(source, "source")
         if source is not None and source in getattr(self, "sources_", []):
             raise ValueError(f"The samples of {source!r} have been added before: leave them out.")
-        check_indices(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight, by=by)
+        check_indices(y_true=y_true, by=by)  # check_stream compares the others
         problem, weight = check_stream(y_true, y_proba, sample_weight, self.labels, known)
         by = _groups(by, sample_weight, len(problem.weight))
         with kept_on_error(self):

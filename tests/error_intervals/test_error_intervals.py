@@ -22,6 +22,7 @@ from skcalib.error_intervals.question import all_options
 from skcalib.errors.kernel import random_blocks
 from skcalib.kernels import LaplacianKernel
 from skcalib.notions import NOTIONS, Classwise
+from skcalib.problem import check_problem
 from skcalib.smoothers import DirichletKernel
 from skcalib.squared_norm import SquaredNorm, signal_slope
 
@@ -263,6 +264,14 @@ def test_biased_metrics_are_told_by_their_parts(method):
     exact = s.calibration_error_interval(*data, metric="root_brier_score")
     assert fine.valid and not fine.reason
     assert np.isclose(fine.standard_error, exact.standard_error, rtol=0.5)
+
+
+def test_parts_of_a_problem_keep_its_weights():
+    y, proba = some_data(80, n_classes=2)
+    weight = {"sample_weight": np.linspace(0.1, 2, 80)}
+    interval = partial(s.calibration_error_interval, metric="root_brier_score", method="jackknife")
+    found = interval(check_problem(y, proba, **weight))
+    assert found == interval(y, proba, **weight) != interval(y, proba)
 
 
 def test_any_function_is_a_metric():

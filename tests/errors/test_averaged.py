@@ -17,7 +17,7 @@ from skcalib import (
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.proper import estimate_of_solved, estimates_of_solved
 from skcalib.errors.averaged import AveragedProblem
-from skcalib.errors.averaged_interval import squared_norms
+from skcalib.errors.averaged_interval import ErrorNorm, squared_norms
 from skcalib.notions import Classwise
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother, QuantileBins
@@ -383,3 +383,18 @@ def test_a_smoother_or_a_method_is_used_as_before(options):
 def test_the_target_says_what_is_covered(n_samples, n_classes, metric, words):
     y, forecast, _ = world("slope", n_samples, n_classes, seed=18)
     assert words in calibration_error_interval(y, forecast, metric=metric).target
+
+
+def test_a_lower_limit_above_zero_needs_a_second_test():
+    """That of the scores at the forecasts, or the evidence of the models."""
+    numbers = 0.02, 1e-6, 1e-10, 0.0
+    norm, unclear = SquaredNorm(*numbers), SquaredNorm(0.0, *numbers[1:])
+    low, high = norm.interval(0.95)
+    for second, odds, expected in [
+        (None, 0, low),
+        (norm, 0, low),
+        (unclear, 19, 0),
+        (unclear, 21, low),
+    ]:
+        found = ErrorNorm(*numbers, calibrated=second, odds=odds)
+        assert found.interval(0.95) == (expected, high)

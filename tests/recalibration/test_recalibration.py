@@ -651,6 +651,10 @@ def test_a_shrunken_shift_ignores_noise_and_keeps_a_clear_shift():
     small, large = (one.fit(P, y).intercept_.std() for one in (shrunk, free))
     assert small < 0.5 * large
     assert shrunk.fit(shifted, y).intercept_.std() > 0.7 * free.fit(shifted, y).intercept_.std()
+    one_class = [0] * 20
+    with pytest.warns(ConvergenceWarning, match="labels are all the same.*weight of 0.01 samples"):
+        s.InterceptRecalibrator(labels=range(5)).fit(P[:20], one_class)
+    s.InterceptRecalibrator(labels=range(5), shrinkage=1.0).fit(P[:20], one_class)
 
 
 def test_the_limit_of_detection():

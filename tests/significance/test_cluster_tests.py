@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 from conftest import clustered as clusters_of
 from scipy.special import expit, logit
+from scipy.stats import t
 
 import skcalib as s
 from skcalib.errors.kernel import ResidualKernel, resolve_kernel
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
+from skcalib.significance.logistic import JointRatio
 
 BINARY = (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.cumulative_test)
 LOGISTIC = [
@@ -187,3 +189,10 @@ def test_summary_has_the_intervals_of_clusters():
     error = robust.brier_calibration_error
     estimator = s.CalibrationErrorEstimator().fit(proba, y, groups=cluster)
     assert (error.low, error.high) == pytest.approx(estimator.confidence_interval_)
+
+
+def test_the_intercept_of_few_clusters_has_student_s_law():
+    y, _, cluster = clustered(12, 0)
+    found = JointRatio(check_problem(y, np.full(len(y), 0.4), groups=cluster))
+    expected = 2 * t.sf(np.sqrt(2 / found.law[0]), found.units - 1)
+    assert found.units < 12 and found.pvalue(2.0) == pytest.approx(expected, rel=1e-6)

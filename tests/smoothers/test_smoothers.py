@@ -311,6 +311,7 @@ def test_what_cannot_be_cross_fitted(multiclass):
         (lambda: CrossFitted(GaussianNB()).fit(F, F), "smooths one-hot labels"),
         (lambda: CrossFitted(GaussianNB()).fit(F, T).smooth(P8), "smooths one-hot labels"),
         (lambda: LogitSmoother().fit(F, np.eye(3)[[0] * 8]), "one forecast column per class"),
+        (lambda: LogitSmoother().fit(F, 2 * T - 0.5), "smooths one-hot labels"),
         (lambda: UniformBins().fit(F, T[:-1]), "target as many rows"),
         (lambda: UniformBins().fit(P8, T), "forecast must have shape"),
         (lambda: UniformBins().fit(F, T, np.zeros(8)), "sample_weight must be positive"),
