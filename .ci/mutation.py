@@ -75,7 +75,7 @@ OTHERS = {"minimum": "maximum", "maximum": "minimum", "min": "max", "max": "min"
 OTHERS |= {"argmin": "argmax", "argmax": "argmin", "ceil": "floor", "floor": "ceil", "any": "all"}
 OTHERS |= {"all": "any", "zeros": "ones", "ones": "zeros", "sum": "mean", "exp": "expm1"}
 WITHOUT = ("abs", "sqrt", "clip", "sorted")  # these become their first argument
-CHECKS = ("strict", "stacklevel")  # keywords that change no number
+CHECKS = ("strict", "stacklevel", "n_jobs")  # keywords that change no number
 
 
 # --- The mutants of a file ------------------------------------------------------------------------
@@ -280,15 +280,22 @@ def file_of(test):
 
 
 class Chosen:
-    """A plugin of pytest that runs the chosen tests of the collected ones, in their order."""
+    """A plugin of pytest that runs the chosen tests of the collected ones, in their order.
 
-    def __init__(self, tests):
+    After them come instances that the run for the lines left out and that name the function.
+    """
+
+    def __init__(self, tests, function):
         self.place = {test: number for number, test in enumerate(tests)}
+        self.names = [one for one in function.split(".") if len(one) > 4 and one[0] != "_"]
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):
-        items[:] = [one for one in items if one.nodeid in self.place]
-        items.sort(key=lambda one: self.place[one.nodeid])
+        items[:] = [one for one in items if one.nodeid in self.place or self.is_named(one.nodeid)]
+        items.sort(key=lambda one: self.place.get(one.nodeid, len(self.place)))
+
+    def is_named(self, test):
+        return any(name in test.partition("[")[2] for name in self.names)
 
 
 def module_of(place):
@@ -329,7 +336,7 @@ class Clock:
 
 def start_tests(mutant, root, reached, seconds):
     """Run the tests of a mutant in a child process, which fails if one of them does; its number."""
-    path, *_, lines, source = mutant
+    path, function, *_, lines, source = mutant
     child = os.fork()
     if child == 0:
         os.chdir(root)
@@ -343,7 +350,7 @@ def start_tests(mutant, root, reached, seconds):
         clock = Clock(seconds)
         for tests in reached.batches(path, lines):  # most mutants fail in the first one
             files = dict.fromkeys(map(file_of, tests))
-            code = int(pytest.main([*options, *files], plugins=[clock, Chosen(tests)]))
+            code = int(pytest.main([*options, *files], plugins=[clock, Chosen(tests, function)]))
             if code not in (0, 5):  # 5: no tests
                 os._exit(1)
         os._exit(0)

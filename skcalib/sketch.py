@@ -409,7 +409,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
 
     def _read(self, plan, y_true, y_proba, sample_weight, by):
         """Sums over one chunk, by group."""
-        check_indices(y_true=y_true, y_proba=y_proba, sample_weight=sample_weight, by=by)
+        check_indices(y_true=y_true, by=by)  # `Samples` compares the others
         rows = y_true, y_proba, NOTIONS[plan.notion](), sample_weight
         events = Samples.of(*rows, plan.labels, remedy="labels")
         if by is None:

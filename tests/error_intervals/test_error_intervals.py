@@ -274,6 +274,13 @@ def test_parts_of_a_problem_keep_its_weights():
     assert found == interval(y, proba, **weight) != interval(y, proba)
 
 
+def test_intervals_of_smoothed_sums_are_those_of_means_times_the_classes():
+    interval = partial(s.calibration_error_interval, metric="brier", smoother="isotonic")
+    mean, total = (interval(*some_data(300), notion=Classwise(one)) for one in ("mean", "sum"))
+    found = np.array([total.estimate, total.low, total.high]) / [mean.estimate, mean.low, mean.high]
+    assert mean.low > 0 and found == pytest.approx(found[0]) and found[0] > 2
+
+
 def test_any_function_is_a_metric():
     y, proba = some_data(400, n_classes=2)
     given = {"metric": brier_score_loss, "pos_label": "yes", "n_jobs": 1}

@@ -398,3 +398,10 @@ def test_a_lower_limit_above_zero_needs_a_second_test():
     ]:
         found = ErrorNorm(*numbers, calibrated=second, odds=odds)
         assert found.interval(0.95) == (expected, high)
+
+
+def test_the_norm_is_infinite_where_one_label_has_probability_zero():
+    y, forecast, _ = world("calibrated", 200, 3, 0)
+    y[0], forecast[0] = 0, [0, 0.5, 0.5]
+    brier, log = squared_norms([solve_arrays(y, forecast, np.ones(200))], [Brier(), LogLoss()])
+    assert np.isfinite(brier.interval(0.95)).all() and log.interval(0.95) == (np.inf, np.inf)

@@ -8,6 +8,8 @@ import sklearn
 from conftest import in_clusters
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 from skcalib import CalibrationErrorEstimator, GroupingLossEstimator, calibration_error_interval
 from skcalib.estimators._response import make_folds
@@ -50,6 +52,16 @@ def test_a_splitter_gets_the_clusters():
     with sklearn.config_context(enable_metadata_routing=True):
         routed = [interval(cv) for cv in (GroupKFold(4), 4)]
     assert routed == [interval(GroupKFold(4)), interval(4)]
+
+
+def test_weights_reach_an_estimator_in_a_pipeline_that_requests_them():
+    _, y, proba, _ = in_clusters(10, 1)
+    weight = np.linspace(0.5, 2, len(y))
+    with sklearn.config_context(enable_metadata_routing=True):
+        asked = CalibrationErrorEstimator().set_fit_request(sample_weight=True)
+        model = make_pipeline(FunctionTransformer(), asked).fit(proba, y, sample_weight=weight)
+    alone = CalibrationErrorEstimator().fit(proba, y, weight)
+    assert model[-1].calibration_error_ == alone.calibration_error_
 
 
 @pytest.mark.parametrize("options", [{}, {"loss": "log"}])

@@ -512,6 +512,8 @@ def test_what_was_found_by_hostile_data():
             s.GroupingLossEstimator(method=method, labels=[0, 1]).fit([[1.0]], [1], y_proba=[0.5])
     with pytest.raises(ValueError, match="y_var.* holds 1e-120 in row 1.*Choose another unit"):
         s.VarianceScaling().fit([[0, 1], [0, 1e-120]], [1, 2])
+    with pytest.raises(ValueError, match="y_var.* holds 1e[+]120 in row 0"):
+        s.VarianceScaling().fit([[0, 1e120], [0, 1]], [1, 2])
     with pytest.raises(ValueError, match="predicts the class 2, which y lacks"):
         s.CrossFitProba(KnowsThree(), cv=3).fit_transform(np.ones((len(y), 3)), y)
 

@@ -10,6 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from skcalib import CalibrationMonitor, SequentialCalibrationTest, combine_tests
 from skcalib.kernels import Kernel, LaplacianKernel, MatrixKernel
+from skcalib.monitoring._alternatives import ScoreAlternatives
 from skcalib.notions import TopK
 
 NOTIONS = ("top_label", "classwise", "canonical")
@@ -268,3 +269,12 @@ def test_delays(kind, most):
     """Median number of samples to a rejection, of 100 streams."""
     at = [one.rejected_at_ or np.inf for one in streams(100, 4000, kind, 1)]
     assert np.median(at) <= most
+
+
+def test_a_common_direction_is_that_of_both_halves_of_the_samples():
+    alternatives = ScoreAlternatives()
+    for residual, expected in (
+        ([3, -2.9, 3, 3], None), ([2, 0, 1, 1], "too_low"), ([-2, 0, -1, -1], "too_high"),
+    ):  # fmt: skip
+        alternatives.cells = np.array([[4.0] * 4, residual, [2.0] * 4])
+        assert alternatives.common_direction() == expected
