@@ -6,7 +6,9 @@ their mutants: the seed is the number of the week, so that other mutants are tri
 in an environment with the test extra and coverage. The library and the tests are read from a copy;
 nothing is written into the checkout. Prints what survived, and a score for each module. Which tests
 reach a line is found first, by one run of the tests (reached_lines.py); a folder that --reached
-names keeps it.
+names keeps it. A table that --scores names keeps which mutants were tried: those that survived are
+tried again, and the sample is of others. Fails if fewer than --least per cent are killed, of all or
+of a module of which 20 were tried.
 
     python .ci/mutation.py --sample 12                  # 12 mutants of each module: two hours
     python .ci/mutation.py --changed origin/main --sample 60 --least 80  # half an hour
@@ -58,6 +60,8 @@ SKIPPED = ("documentation", "studies", "report/test_browser.py")
 RECORDED = "tests/laws/test_recorded_numbers.py"
 #: Seconds of recorded numbers before the other tests, and of each file of those at first.
 FIRST, EACH_FILE = 20, 2
+#: Mutants of a module from which it has a score of its own.
+ENOUGH = 20
 #: A test that takes longer than this, in seconds, hangs: the mutant is killed.
 HANGS = 60
 
@@ -426,14 +430,22 @@ def main():
         for part in ("pyproject.toml", "conftest.py", "README.md", "CHANGELOG.md"):
             shutil.copy(ROOT / part, root)
         by_module = {name: list(mutants_of(root / "skcalib" / name)) for name in names}
-        rng, chosen = random.Random(options.seed), []
+        keyed = {key_of(one, root): one for own in by_module.values() for one in own}
+        tried = {  # without mutants of lines that have changed
+            key: killed
+            for key, killed in read_scores(options.scores).items()
+            if key not in listed and (key in keyed or key.partition(" | ")[0] not in names)
+        }
+        rng = random.Random(options.seed)
+        chosen = [keyed[key] for key, killed in tried.items() if key in keyed and not killed]
         pools = (
             [[m for own in by_module.values() for m in own]]
             if options.changed
             else by_module.values()
         )
+        known = listed | tried.keys()
         for pool in pools:
-            pool = [one for one in pool if key_of(one, root) not in listed]
+            pool = [one for one in pool if key_of(one, root) not in known]
             some = options.sample and options.sample < len(pool)
             chosen += rng.sample(pool, options.sample) if some else pool
         rng.shuffle(chosen)  # where time ends, all modules have had some
@@ -444,12 +456,12 @@ def main():
         reached = Reached(root, lines, jobs)
         started = time.monotonic()
         outcome = run(chosen, root, reached, seconds=options.each, ends=ends, n_jobs=jobs)
-        scores = defaultdict(lambda: [0, 0])
-        for number, killed in outcome.items():
-            name = str(chosen[number][0].relative_to(root / "skcalib"))
-            scores[name][0] += killed
-            scores[name][1] += 1
-    return report(scores, len(chosen), time.monotonic() - started, options)
+        tried |= {key_of(chosen[number], root): killed for number, killed in outcome.items()}
+        if options.scores:
+            write_scores(options.scores, tried)
+    seconds = time.monotonic() - started
+    print(f"{len(outcome)} of {len(chosen)} mutants tried, seed {options.seed}, {seconds:.0f} s")
+    return report(tried, options.least)
 
 
 def warm_up():
@@ -461,29 +473,33 @@ def warm_up():
     importlib.import_module("matplotlib.pyplot")
 
 
-def report(scores, n_chosen, seconds, options):
-    killed, total = (sum(one[k] for one in scores.values()) for k in (0, 1))
-    for name, (own, of) in sorted(scores.items()):
-        if own < of:
-            print(f"{name}: {own} of {of} killed")
-    if options.scores:
-        known = {}
-        if options.scores.exists():
-            with options.scores.open(newline="") as file:
-                known = {row[0]: list(map(int, row[1:])) for row in list(csv.reader(file))[1:]}
-        for name, (own, of) in scores.items():
-            before = known.get(name, [0, 0])
-            known[name] = [before[0] + own, before[1] + of]
-        with options.scores.open("w", newline="") as file:
-            csv.writer(file, lineterminator="\n").writerows(
-                [("module", "killed", "mutants"), *((name, *known[name]) for name in sorted(known))]
-            )
-    share = 100 * killed / total if total else 100.0
-    print(
-        f"{killed} of {total} mutants killed, {share:.1f} % ({n_chosen} chosen, seed "
-        f"{options.seed}, {seconds:.0f} s)"
-    )
-    return int(share < options.least)
+def read_scores(path):
+    """Whether the mutants that were tried were killed, by their key."""
+    if path is None or not path.exists():
+        return {}
+    with path.open(newline="", encoding="utf-8") as file:
+        return {key: killed == "1" for key, killed in list(csv.reader(file))[1:]}
+
+
+def write_scores(path, tried):
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = [("mutant", "killed"), *sorted((key, int(one)) for key, one in tried.items())]
+        csv.writer(file, lineterminator="\n").writerows(rows)
+
+
+def report(tried, least):
+    """Print the scores; whether that of all, or of a module with enough mutants, is too low."""
+    modules = defaultdict(list)
+    for key, killed in tried.items():
+        modules[key.partition(" | ")[0]].append(killed)
+    low = False
+    for name, own in sorted(modules.items()):
+        if not all(own):
+            print(f"{name}: {sum(own)} of {len(own)} killed")
+            low |= len(own) >= ENOUGH and 100 * sum(own) < least * len(own)
+    killed = sum(tried.values())
+    print(f"{killed} of {len(tried)} mutants killed, {100 * killed / max(len(tried), 1):.1f} %")
+    return int(low or 100 * killed < least * len(tried))
 
 
 if __name__ == "__main__":

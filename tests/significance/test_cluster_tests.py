@@ -191,7 +191,7 @@ def test_summary_has_the_intervals_of_clusters():
     assert (error.low, error.high) == pytest.approx(estimator.confidence_interval_)
 
 
-def test_the_intercept_of_few_clusters_has_student_s_law():
+def test_the_intercept_of_few_clusters_has_students_law():
     y, _, cluster = clustered(12, 0)
     found = JointRatio(check_problem(y, np.full(len(y), 0.4), groups=cluster))
     expected = 2 * t.sf(np.sqrt(2 / found.law[0]), found.units - 1)
