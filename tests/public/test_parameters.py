@@ -170,6 +170,7 @@ OWN = {
     "combine_tests": {"tests": [skcalib.calibration_e_value(Y, PAIRS)]},
     "compare_calibration": {"second": PAIRS[::-1]},
     "decision_regret": {"threshold": 0.5},
+    "RecalibrationDisplay.from_predictions": {"recalibrator": "platt"},  # the default is slow
     "ComparisonReport.from_predictions": {"y_proba": {"one": PAIRS}},
     "summarize": {"frame": pd.DataFrame({"y": Y, "p": P}), "y_true": "y", "y_proba": "p"},
 }
