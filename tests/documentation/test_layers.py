@@ -222,6 +222,7 @@ MAY_IMPORT = {
     "public/test_column_names.py": ("_column_names",),  # what a name says of its class
     "io/test_files.py": ("_files",),  # errors in the middle of writing
     "monitoring/test_monitor_command.py": ("_monitor_command",),  # twenty threads
+    "monitoring/test_sequential.py": ("monitoring._alternatives",),  # directions of given sums
     "test_formatting.py": ("_formatting",),  # decimals of given numbers
     "test_rows.py": ("_rows",),  # against scipy
     "test_ties.py": ("_ties",),  # levels against a naive loop
