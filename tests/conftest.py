@@ -3,6 +3,7 @@
 import os
 import re
 import threading
+import time
 import tracemalloc
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +21,8 @@ from sklearn.datasets import make_classification
 import skcalib
 from skcalib.scores import ProperScore
 
+STARTED = time.monotonic()
+
 
 def pytest_addoption(parser):
     parser.addoption(
@@ -28,6 +31,13 @@ def pytest_addoption(parser):
         default=1,
         metavar="N",
         help="of the instances of each test run the first and every Nth after it",
+    )
+    parser.addoption(
+        "--seconds",
+        type=float,
+        default=float("inf"),
+        metavar="N",
+        help="tests that would start after so many seconds are skipped",
     )
     parser.addoption(
         "--write-skipped",
@@ -39,6 +49,11 @@ def pytest_addoption(parser):
         metavar="FILE",
         help="fail if a test is skipped for a reason that no line of a file begins",
     )
+
+
+def pytest_runtest_setup(item):
+    if time.monotonic() - STARTED > item.config.getoption("--seconds"):
+        pytest.skip("the time for all tests is over")
 
 
 def pytest_collection_modifyitems(config, items):
