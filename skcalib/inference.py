@@ -70,7 +70,7 @@ def mean_interval(
     check_confidence_level(confidence_level)
     values = np.asarray(values, dtype=np.float64)
     weight = np.ones(len(values)) if weight is None else np.asarray(weight, dtype=np.float64)
-    mean = float(weighted_mean(values, weight))
+    mean = float(np.clip(weighted_mean(values, weight), values.min(), values.max()))  # rounding
     estimate = mean if estimate is None else float(estimate)
     if not (np.isfinite(mean) and np.isfinite(estimate)):
         return MeanInterval(estimate, estimate, estimate, 0.0)

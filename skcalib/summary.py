@@ -467,7 +467,7 @@ def _mean_loss(name, score, highest, problem, confidence_level, notes):
         share = f"{wrong} of {problem.n_samples} samples"
         notes[name] = f"Infinite: the class that occurred has the forecast 0 in {share}."
         return found
-    if losses.min() == losses.max() and (problem.forecast != 0.5).any():
+    if found.standard_error == 0 and (problem.forecast != 0.5).any():
         notes[name] = NO_SPREAD
         return MeanInterval(found.estimate, 0.0, highest, np.inf)
     return _inside(found, 0.0, highest)
