@@ -226,9 +226,13 @@ def clustered(n_clusters, seed, temper=1.0, spread=1.3, size=20):
     z = rng.normal(size=len(cluster)) + 0.5 * rng.normal(size=n_clusters)[cluster]
     effect = rng.normal(0, spread, n_clusters)[cluster]
     y = (rng.random(len(z)) < expit(z + effect)).astype(int)
+    return y, expit(temper * logit(mean_frequency(z, spread))), cluster
+
+
+def mean_frequency(log_odds, spread):
+    """Mean probability (n,) over normal effects of clusters with this standard deviation."""
     nodes, mass = np.polynomial.hermite_e.hermegauss(41)
-    frequency = expit(z[:, None] + spread * nodes) @ (mass / mass.sum())
-    return y, expit(temper * logit(frequency)), cluster
+    return expit(log_odds[:, None] + spread * nodes) @ (mass / mass.sum())
 
 
 def report_of(n_samples=2000, n_classes=2, temperature=0.6, **parameters):
@@ -334,9 +338,8 @@ def in_clusters(n_clusters, seed, *, alike=False, gap=0.0, spread=1.3, size=20):
         X[:, 1] = rng.normal(size=n_clusters)[cluster]
     effect = rng.normal(0, spread, n_clusters)[cluster]
     y = (rng.random(len(X)) < expit(X[:, 0] + gap * np.sign(X[:, 1]) + effect)).astype(int)
-    nodes, mass = np.polynomial.hermite_e.hermegauss(41)
-    steps = np.append(spread * nodes - gap, spread * nodes + gap)
-    return X, y, expit(X[:, :1] + steps) @ np.tile(mass / mass.sum() / 2, 2), cluster
+    both = [mean_frequency(X[:, 0] + step, spread) for step in (-gap, gap)]
+    return X, y, np.mean(both, axis=0), cluster
 
 
 @pytest.fixture(scope="session")
