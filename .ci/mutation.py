@@ -267,15 +267,11 @@ class Reached:
             own = {one.partition("[")[0] for one in by_file[file]}
             return -len(own) / len(self.functions[file])
 
-        files = sorted(by_file, key=closeness)
-        halves = [parted(by_file[file], EACH_FILE) for file in files]
-        quick, rest = (
-            [
-                [one for half in halves[k : k + 4] for one in half[which]]
-                for k in range(0, len(files), 4)
-            ]
-            for which in (0, 1)
-        )
+        def joined(lists):  # those of four files at a time
+            return [[*itertools.chain(*lists[k : k + 4])] for k in range(0, len(lists), 4)]
+
+        pairs = [parted(by_file[file], EACH_FILE) for file in sorted(by_file, key=closeness)]
+        quick, rest = joined([one for one, _ in pairs]), joined([one for _, one in pairs])
         yield from filter(None, (first, *quick, later, *rest))
 
 

@@ -35,7 +35,8 @@ def pytest_runtest_protocol(item):
     try:
         return (yield)
     finally:
-        item.config.reached_seconds[item.nodeid] = time.perf_counter() - started
+        if item.nodeid not in item.config.reached_failed:
+            item.config.reached_seconds[item.nodeid] = time.perf_counter() - started
         item.config.reached.switch_context("")
 
 
@@ -48,12 +49,7 @@ def pytest_unconfigure(config):
     config.reached.stop()
     config.reached.save()
     path = Path(os.environ["REACHED_LINES"]) / f"{os.getpid()}.json"
-    passed = {
-        test: seconds
-        for test, seconds in config.reached_seconds.items()
-        if test not in config.reached_failed
-    }
-    path.write_text(json.dumps(passed), encoding="utf-8")
+    path.write_text(json.dumps(config.reached_seconds), encoding="utf-8")
 
 
 def read(folder):
