@@ -179,7 +179,7 @@ def test_separated_data_have_a_calibration_in_the_large():
 
 def test_equal_losses_are_certain_for_forecasts_of_one_half_only():
     fair, other = (s.calibration_summary([0, y] * 15, [p] * 30) for y, p in ((1, 0.5), (0, 0.2)))
-    assert fair.brier.low == fair.brier.high == 0.25 and "brier" not in fair.notes
+    assert fair.brier.low == fair.brier.high == pytest.approx(0.25) and "brier" not in fair.notes
     assert (other.brier.low, other.brier.high) == (0, 1) and "same loss" in other.notes["brier"]
 
 
