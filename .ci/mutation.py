@@ -80,6 +80,8 @@ OTHERS |= {"argmin": "argmax", "argmax": "argmin", "ceil": "floor", "floor": "ce
 OTHERS |= {"all": "any", "zeros": "ones", "ones": "zeros", "sum": "mean", "exp": "expm1"}
 WITHOUT = ("abs", "sqrt", "clip", "sorted")  # these become their first argument
 CHECKS = ("strict", "stacklevel", "n_jobs")  # keywords that change no number
+#: Smaller numbers are rounding errors, and larger ones how many values are computed at once.
+TOLERANCE, SIZE = 1e-6, 1000
 
 
 # --- The mutants of a file ------------------------------------------------------------------------
@@ -182,9 +184,9 @@ class Mutants(ast.NodeVisitor):
     def visit_Constant(self, node):
         if type(node.value) is bool:
             self.add(node, str(not node.value))
-        elif type(node.value) is int:
+        elif type(node.value) is int and node.value < SIZE:
             self.add(node, str(node.value + 1))
-        elif type(node.value) is float:
+        elif type(node.value) is float and not 0 < node.value <= TOLERANCE:
             self.add(node, repr(1.5 * node.value + (node.value == 0)))
 
     def visit_Call(self, node):
@@ -280,22 +282,32 @@ def file_of(test):
 
 
 class Chosen:
-    """A plugin of pytest that runs the chosen tests of the collected ones, in their order.
+    """A plugin of pytest that runs the chosen tests of the collected ones, in their order."""
 
-    After them come instances that the run for the lines left out and that name the function.
-    """
+    def __init__(self, tests):
+        self.place = {test: number for number, test in enumerate(tests)}
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items):
+        items[:] = [one for one in items if one.nodeid in self.place]
+        items.sort(key=lambda one: self.place[one.nodeid])
+
+
+class LeftOut:
+    """A plugin of pytest that runs the instances that the run for the lines left out."""
 
     def __init__(self, tests, function):
-        self.place = {test: number for number, test in enumerate(tests)}
+        self.tests, self.functions = tests, {test.partition("[")[0] for test in tests}
         self.names = [one for one in function.split(".") if len(one) > 4 and one[0] != "_"]
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):
-        items[:] = [one for one in items if one.nodeid in self.place or self.is_named(one.nodeid)]
-        items.sort(key=lambda one: self.place.get(one.nodeid, len(self.place)))
+        items[:] = [one for one in items if one.nodeid not in self.tests and self.is_near(one)]
 
-    def is_named(self, test):
-        return any(name in test.partition("[")[2] for name in self.names)
+    def is_near(self, item):
+        """Whether other instances reach the line, or the instance names the function."""
+        function, _, instance = item.nodeid.partition("[")
+        return function in self.functions or any(name in instance for name in self.names)
 
 
 def module_of(place):
@@ -348,9 +360,12 @@ def start_tests(mutant, root, reached, seconds):
         os.dup2(null, 2)
         options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
         clock = Clock(seconds)
-        for tests in reached.batches(path, lines):  # most mutants fail in the first one
+        batches = list(reached.batches(path, lines))  # most mutants fail in the first one
+        reaching = set(itertools.chain(*batches))
+        for tests in filter(None, (*batches, reaching)):
             files = dict.fromkeys(map(file_of, tests))
-            code = int(pytest.main([*options, *files], plugins=[clock, Chosen(tests, function)]))
+            chosen = LeftOut(tests, function) if tests is reaching else Chosen(tests)
+            code = int(pytest.main([*options, *files], plugins=[clock, chosen]))
             if code not in (0, 5):  # 5: no tests
                 os._exit(1)
         os._exit(0)

@@ -173,6 +173,8 @@ def test_features_of_any_kind():
     assert one == two and one.grouping.estimate > 0
     with pytest.raises(ValueError, match="X and y_true must have the same number of samples"):
         skcalib.decision_regret(y, s, threshold=0.3, X=X[:-1])
+    with pytest.raises(ValueError, match="y_true and X have different indices"):
+        skcalib.decision_regret(pd.Series(y, index=frame.index[::-1]), s, threshold=0.3, X=frame)
 
 
 def test_classes_one_by_one_the_top_label_and_the_positive_class():

@@ -332,10 +332,10 @@ class CalibrationErrorEstimator(ClassifierInspector):
         return tags
 
     def _seeded_smoother(self):
-        """The smoother with the seed of the estimator; None if no smoother is needed."""
+        """The smoother; one that was not passed, and draws, has the seed of the estimator."""
         smoother, _ = resolve_estimate(self.smoother, self.method, resolve_loss(self.loss))
         named = self.smoother is None or isinstance(self.smoother, str)
         seeded = smoother is not None and "random_state" in smoother.get_params()
         if named and seeded and self.random_state is not None:
             return clone(smoother).set_params(random_state=self.random_state)
-        return smoother if self.smoother is None else self.smoother
+        return self.smoother

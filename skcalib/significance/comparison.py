@@ -244,7 +244,7 @@ def compare_problems(
             "clusters",
             min(len(np.unique(first.cluster)), ClusterKernel.MOST_CLUSTERS),
         )
-    block_size = max(2, int(np.sqrt(n_samples))) if block_size is None else block_size
+    block_size = int(np.sqrt(n_samples)) if block_size is None else block_size
     check_statistic("block", block_size, n_samples)
     n_blocks = n_samples // block_size
     if n_blocks < MIN_BLOCKS:

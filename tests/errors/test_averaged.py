@@ -217,6 +217,13 @@ def test_squared_norm_is_that_of_dense_projections(notion, n_classes, kind, loss
         assert getattr(found, name) == pytest.approx(value, rel=1e-5, abs=1e-12), name
 
 
+def test_padding_is_the_ratio_of_standard_errors():
+    """That with the slope, which is not too small, and that with the plain estimate of it."""
+    found = SquaredNorm.from_mean(0.3, 2.0, 1.5, 0.2, 0.05, 0.01)
+    plain = 0.2 + 0.01 * 1.5**2 + 4 * 1.5 * (0.3 - 0.2 / 2) / 1.5
+    assert found.padding == pytest.approx(found.standard_error / np.sqrt(plain), rel=1e-12)
+
+
 @pytest.mark.parametrize(("notion", "n_classes"), [("canonical", 3), ("classwise", 3)])
 def test_several_losses_share_their_work(notion, n_classes):
     """The same numbers as one loss at a time, also beside an infinite log loss."""

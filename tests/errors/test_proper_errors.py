@@ -167,6 +167,7 @@ def test_perfect_forecasts(method, binary):
         assert error == pytest.approx(0, abs=1e-12)
     terms = sk.score_decomposition(y, np.eye(3)[y], loss="log", smoother="kernel")
     assert terms.sharpness == pytest.approx(terms.uncertainty) and terms.loss == 0
+    assert sk.calibration_error(range(257), np.eye(257)) == 0  # one byte is not enough
     if method != "cross":
         error = sk.proper_calibration_error(*binary, loss="log", method=method)
         assert (error == np.inf) == (method == "direct")

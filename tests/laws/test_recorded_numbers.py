@@ -43,8 +43,11 @@ from skcalib.significance import CalibrationTest
 FILE = Path(__file__).with_suffix(".json")
 
 
-def world(n_classes, n_samples, shift=0.0):
-    """Labels, overconfident forecasts with ties, features and weights."""
+def world(n_classes, n_samples, shift=0.0, unequal=0.0):
+    """Labels, overconfident forecasts with ties, features and weights.
+
+    Two groups of samples with equal forecasts have frequencies that differ by `unequal` logits.
+    """
     rng = np.random.default_rng(n_samples)
     X = rng.normal(size=(n_samples, 4))
     z = X[:, :1] * np.linspace(-1.5, 1.5, n_classes) + 0.4 * rng.normal(size=(n_samples, n_classes))
@@ -53,6 +56,7 @@ def world(n_classes, n_samples, shift=0.0):
     P[::3] = np.round(P[::3], 1) * 0.9 + 0.1 / n_classes
     P = np.round(P, 9)  # the same bits where exp is computed differently
     P /= P.sum(axis=1, keepdims=True)
+    z[:, -1] += unequal * np.sign(X[:, 2])
     y = (softmax(z, axis=1).cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
     y[:n_classes] = np.arange(n_classes)
     return y, P, X, rng.uniform(0.5, 2, n_samples)
@@ -63,6 +67,10 @@ WORLDS = {
     "clusters of a rare event": world(2, 260, -2.0),
     "three classes, weighted": world(3, 120),
     "six classes": world(6, 150),
+    "few samples": world(2, 14),
+    "few samples of three classes, weighted": world(3, 22),
+    "few clusters, unequal groups": world(2, 240, unequal=1.5),
+    "unequal groups of four classes, weighted": world(4, 300, unequal=2.0),
 }
 
 
@@ -71,17 +79,23 @@ def flat(P, power):
     return P**power / (P**power).sum(axis=1, keepdims=True)
 
 
+def clusters(X):
+    """Twenty clusters, whose labels depend on each other, in two of the worlds."""
+    place = np.argsort(np.argsort(X[:, 1]))
+    number = place // (len(X) // 10) * 2 + np.arange(len(X)) % 2
+    return number if len(X) in (240, 260) else None
+
+
 def called(recipe, y, P, X, weight):
     if recipe.takes.startswith("moment"):
         return recipe(X[:, 0], X[:, 1] / 2, 0.5 + P[:, 0])
     arrays = {"two forecasts": (P, flat(P, 0.7)), "features": (P, X)}.get(recipe.takes, (P,))
-    weighted = recipe.accepts("sample_weight") and len(y) == 120
+    weighted = recipe.accepts("sample_weight") and len(y) in (22, 120, 300)
     options = {"sample_weight": weight} if weighted else {}
     others = {"confidence_level": 0.9, "random_state": 3}  # than the defaults
     options |= {name: value for name, value in others.items() if recipe.accepts(name)}
-    if recipe.accepts("groups") and len(y) == 260:
-        place = np.argsort(np.argsort(X[:, 1]))  # labels of a cluster depend on each other
-        options["groups"] = place // 26 * 2 + np.arange(len(y)) % 2
+    if recipe.accepts("groups"):
+        options["groups"] = clusters(X)
     return recipe(y, *arrays, **options)
 
 
@@ -113,8 +127,8 @@ def estimated(options, y, P, X, weight):
 
 
 def report(y, P, X, weight):
-    found = s.CalibrationReport.from_predictions(y, P, X, sample_weight=weight, random_state=0)
-    return found.to_dict()
+    options = {"sample_weight": weight, "groups": clusters(X), "random_state": 0}
+    return s.CalibrationReport.from_predictions(y, P, X, **options).to_dict()
 
 
 def streams(y, P, X, weight):
@@ -360,8 +374,9 @@ def theory(y, P, X, weight):
     pairs = P[: n // 2 * 2].reshape(-1, 2, P.shape[1])[:9]
     rule = scores.UScore(lambda p, q, a, b: np.sum((p - a) * (q - b), axis=-1))
     found += [rule.loss(pairs[::-1], pairs), rule.entropy(pairs), rule.divergence(pairs, pairs)]
-    data = P[:, -1], (y == y.max()).astype(float), weight
-    found += [expected_errors_of_subsamples(*data, bins, 40) for bins in (6, np.linspace(0, 1, 8))]
+    data, size = (P[:, -1], (y == y.max()).astype(float), weight), min(40, n)
+    bins = 6, np.linspace(0, 1, 8)
+    found += [expected_errors_of_subsamples(*data, one, size) for one in bins]
     few = slice(0, 40)
     tests = [CalibrationTest(0.0, one, 0.0, "a test") for one in (1 - 1e-6, 0.99, 1e-9)]
     found += [s.combine_tests([one, one], method="calibrated") for one in tests]

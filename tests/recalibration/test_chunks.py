@@ -194,7 +194,7 @@ def refused(chunks, match, scaling=None):
 def test_what_is_refused():
     """Sources that are no chunks, and invalid samples with the number of their chunk."""
     proba, y = samples(100, 3)
-    chunks, spent = cut(25, proba, y), iter(cut(25, proba, y))
+    chunks, spent = cut(25, proba, y), iter([(proba[:0], y[:0]), *cut(25, proba, y)])
     once = type("Once", (), {"__iter__": lambda self: spent})()
     pairs = proba[:, :2] / proba[:, :2].sum(axis=1, keepdims=True)
     for given, words in (

@@ -187,6 +187,10 @@ def test_biases_come_where_the_classes_ask_for_them():
         rows = s.BiasCorrectedTemperatureScaling().fit(P, y).predict_proba(P)
         np.testing.assert_allclose(rows, rows[:1] + 0 * rows, rtol=1e-12)
         np.testing.assert_allclose(rows[0], np.bincount(y) / len(y), atol=0.01)
+    for excess, pvalue in ((20, 0.018), (22, 0.008)):  # Pearson's chi-square with 2 degrees
+        P, y = np.full((300, 3), 1 / 3), np.repeat(range(3), [100 + excess, 100 - excess, 100])
+        found = s.BiasCorrectedTemperatureScaling().fit(P, y).intercept_
+        assert (np.ptp(found) > 0) == (pvalue < 0.01)
 
 
 def test_beta_keeps_its_slopes_from_falling_below_zero():
@@ -720,7 +724,7 @@ def test_what_is_no_matrix_of_probabilities_is_told_the_remedy():
         ((clf, features, y), "X is a classifier, LogisticRegression, but must be a matrix of "),
         ((features, y), "X has 5 columns whose rows do not sum to 1, but must be a matrix of "),
         ((np.where(features > 0.5, 16.0, 0.0), y), f"X has the value 16, {value}features, "),
-        ((np.where(P > 0, -2.5, P), y), f"X has the value -2.5, {value}features, "),
+        ((np.where(P > 0.5, P, -2.5), y), f"X has the value -2.5, {value}features, "),
     ):
         with pytest.raises(ValueError) as caught:
             s.TemperatureScaling().fit(*arguments)

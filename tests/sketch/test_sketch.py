@@ -127,10 +127,10 @@ def test_many_small_chunks_lose_nothing():
 def test_groups_are_sketches_and_add_up():
     y, proba, weight = sample(500, weighted=True)
     by = np.array(["north", "south", "east"])[np.random.default_rng(0).integers(3, size=500)]
-    new = s.ForecastSketch([0, 1, 2], notion="classwise")
+    new, weight[200:] = s.ForecastSketch([0, 1, 2], notion="classwise"), 1
     sketch, whole = clone(new), clone(new).fit(y, proba, weight)
-    for rows in (slice(0, 200), slice(200, 500)):
-        sketch.partial_fit(y[rows], proba[rows], weight[rows], by=by[rows])
+    for rows, own in ((slice(0, 200), weight[:200]), (slice(200, 500), None)):
+        sketch.partial_fit(y[rows], proba[rows], own, by=by[rows])
     assert sorted(sketch.groups_) == ["east", "north", "south"]
     for name in sketch.groups_:
         here = by == name
