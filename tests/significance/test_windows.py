@@ -74,7 +74,8 @@ def test_refusals():
     pd = pytest.importorskip("pandas")
     y, p, by = windows(5, 50)
     equality = s.calibration_curve_equality_test
-    index = np.arange(100) + 7
+    index, apart = np.arange(100) + 7, np.repeat([0.2, 0.8], 4000)
+    apart[[0, -1]] = apart[[-1, 0]]  # two samples are no overlap
     score, label = pd.Series(p, index=index, name="p"), pd.Series(y, index=index)
     turned, second = (pd.Series(v, index=index[::-1], name="p") for v in (by, p))
     other = "y_proba and by have different indices"
@@ -84,6 +85,7 @@ def test_refusals():
         (lambda: s.compare_calibration(sketches(y, p, by)[0], p), "got one sketch"),
         (lambda: s.compare_calibration(y, p), "second is missing"),
         (lambda: equality(y, np.where(by == "a", 0.2, 0.8), by), "do not overlap"),
+        (lambda: equality(apart > 0.5, apart, np.repeat(["a", "b"], 4000)), "do not overlap"),
         (lambda: equality(y[:55], p[:55], by[:55]), "at least 10 in each"),
         (lambda: s.compare_windows(y, score, turned), other),
         (lambda: equality(y, score, turned), other),
