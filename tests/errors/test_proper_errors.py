@@ -158,6 +158,17 @@ def test_forecasts_of_exactly_zero_and_one(smoother, method):
     assert error == pytest.approx(0.25, abs=0.08)
 
 
+def test_a_long_computation_is_announced(monkeypatch):
+    """Of 15 classes; slopes of single classes take 1 + (15 / 140)^2 = 1.011 times the time."""
+    y, P = np.arange(300) % 15, np.random.default_rng(0).dirichlet(np.ones(15), 300)
+    for factor in (1.01, 1.02):
+        monkeypatch.setattr("skcalib.errors.terms.SLOW", factor * (300 + 300 / 20) * 15)
+        if factor == 1.01:
+            with pytest.warns(UserWarning, match="300 samples of 15 classes takes about ten sec"):
+                sk.proper_calibration_error(y, P)
+    sk.proper_calibration_error(y, P)  # a warning is an error
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_perfect_forecasts(method, binary):
     """No loss, no error, no uncertainty; by the direct formula zeros are infinitely far."""
