@@ -70,6 +70,7 @@ def test_merging_changes_nothing_else():
 def test_the_predicted_class_is_the_first_of_tied_ones():
     proba = np.array([[0.3, 0.1 + 0.2, 0.4 - 1e-3], [0.1 + 0.2, 0.3, 0.3], [0.2, 0.4, 0.4 - 1e-12]])
     proba[0, 2] = 0.3
+    assert ranked_classes(np.array([[0.3, 0.1 + 0.2, 0.4]])).tolist() == [[2, 0, 1]]
     np.testing.assert_array_equal(top_class(proba), [0, 0, 1])
     np.testing.assert_array_equal(ranked_classes(proba), [[0, 1, 2], [0, 1, 2], [1, 2, 0]])
 

@@ -217,6 +217,13 @@ def test_squared_norm_is_that_of_dense_projections(notion, n_classes, kind, loss
         assert getattr(found, name) == pytest.approx(value, rel=1e-5, abs=1e-12), name
 
 
+def test_odds_are_the_mean_over_the_models():
+    """The evidence of the identity, and of each model, is the share of its odds."""
+    average = solve("calibrated", 260, 3, 7).average
+    own, *others = average.shares
+    assert average.log_odds == pytest.approx(np.log(np.mean(others) / own), rel=1e-3)
+
+
 def test_padding_is_the_ratio_of_standard_errors():
     """That with the slope, which is not too small, and that with the plain estimate of it."""
     found = SquaredNorm.from_mean(0.3, 2.0, 1.5, 0.2, 0.05, 0.01)

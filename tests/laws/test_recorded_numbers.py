@@ -479,8 +479,8 @@ def errors_of_many(y, P, weight, clusters):
     found += [proper(y == 1, P[:, 1], metric="brier", **weights)]
     found += [s.score_decomposition(y, P, loss=one) for one in ("brier", "log")]
     chunks = [(P[part::3], y[part::3]) for part in range(3)]
-    for loss in ("brier", "log"):
-        one = s.CalibrationErrorEstimator(loss=loss, labels=np.unique(y)).fit_chunks(chunks)
+    for options in ({"loss": "brier"}, {"loss": "log"}, {"notion": "classwise"}):
+        one = s.CalibrationErrorEstimator(**options, labels=np.unique(y)).fit_chunks(chunks)
         found.append(answers(one, None))
     return found
 
