@@ -102,6 +102,9 @@ def test_marked_labels_are_shifted_to_a_mean():
         assert moved[np.arange(50), label].mean() == pytest.approx(rate)
         np.testing.assert_allclose(moved.sum(axis=1), 1)
     assert mark.least(Brier(), mark.means[0]) == 0
+    label[1:] = (label[1:] + 1) % 3
+    low, _ = few_labels(forecast, label, np.ones(50))[0].rates(0.95)
+    assert low == pytest.approx(1 - 0.975 ** (1 / 50))
     assert mark.least(Brier(), 0.3) < mark.error(Brier(), 0.3)
 
 
