@@ -173,7 +173,7 @@ def features(y, P, X, weight):
         [s.soft_label_decomposition(votes, P, loss=loss) for loss in ("brier", "log")],
         map_.predict_proba(P[:30], features=X[:30]),
         differences_at_equal_scores(y, P, X, random_state=0),
-        grouping_improvement(y, P, flat(P, 0.8), X),
+        grouping_improvement(y, P, flat(P, 0.8), X, random_state=3),
         s.VarianceScaling().fit(moments, X[:, 1]).transform(moments[:9]),
     ]
 
@@ -478,7 +478,7 @@ def errors_of_many(y, P, weight, clusters):
     found += [proper(y, P, metric=one, notion="classwise", **clusters) for one in ("brier", "log")]
     found += [proper(y == 1, P[:, 1], metric="brier", **weights)]
     found += [s.score_decomposition(y, P, loss=one) for one in ("brier", "log")]
-    chunks = [(P[part::3], y[part::3]) for part in range(3)]
+    chunks = [(P[part::3], y[part::3], weight[part::3] * 20.0**part) for part in range(3)]
     for options in ({"loss": "brier"}, {"loss": "log"}, {"notion": "classwise"}):
         one = s.CalibrationErrorEstimator(**options, labels=np.unique(y)).fit_chunks(chunks)
         found.append(answers(one, None))

@@ -171,6 +171,7 @@ def _estimator_calls():
     yield lambda: skcalib.TemperatureScaling(labels=[0, 1]).fit_chunks([(X, y)])
     yield lambda: skcalib.GroupRecalibrator().fit(P, y, features=X)
     yield lambda: skcalib.MultilabelRecalibrator().fit(X, series(np.eye(2)[Y], np.arange(N)))
+    yield lambda: skcalib.MultilabelRecalibrator().fit(P, series(np.eye(2)[Y], np.arange(N)), w)
     yield lambda: skcalib.VarianceScaling().fit(series(P + 1, ORDER), y)
     yield lambda: skcalib.CalibrationErrorEstimator().fit(X, y)
     yield lambda: skcalib.CalibrationErrorEstimator(logistic, cv=2).fit(P, y, groups=w)
