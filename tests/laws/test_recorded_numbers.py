@@ -27,7 +27,7 @@ from public_estimators import RECALIBRATORS, SMOOTHERS, answers, quick
 from public_functions import FORECASTS, MOMENTS, numbers
 from scipy.special import softmax
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.model_selection import StratifiedKFold
+from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold
 
 import skcalib as s
 from skcalib import kernels, links, scores
@@ -185,9 +185,12 @@ def models(y, P, X, weight):
     found = [scorer(model, X, y, sample_weight=weight) for scorer in named]
     found += [DecompositionScorer(cv=3)(model, X, y), DecisionRegretScorer(0.3)(model, X, y)]
     candidates = [s.TemperatureScaling(), s.IsotonicRecalibrator()]
-    for chosen in ({"recalibrator": "platt"}, {"recalibrator": "select", "candidates": candidates}):
-        fitted = s.RecalibratedClassifierCV(model, cv=3, ensemble=True, **chosen).fit(X, y, weight)
+    twice = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
+    select = {"recalibrator": "select", "candidates": candidates, "cv": twice}
+    for options in ({"recalibrator": "platt", "cv": 3}, select):
+        fitted = s.RecalibratedClassifierCV(model, ensemble=True, **options).fit(X, y, weight)
         found.append(fitted.predict_proba(X[:30]))
+    found.append(fitted.selection_)
     several = s.MultilabelRecalibrator("platt").fit(P[:, :2], np.eye(P.shape[1])[y, :2], weight)
     regressor = s.RecalibratedRegressorCV(cv=3).fit(X[:, :3], X[:, 3])
     found += [several.predict_proba(P[:30, :2]), regressor.predict(X[:9, :3], return_std=True)]
@@ -316,7 +319,7 @@ def monitors(y, P, X, weight):
         one.partial_fit(y[: last.start], P[: last.start])
         if not callable(options.get("features")):
             one = s.SequentialCalibrationTest.from_bytes(one.to_bytes())
-        found += [one.partial_fit(y[last], P[last]).path_, one.evidence]
+        found += [one.partial_fit(y[last], P[last]).path_, one.evidence, one.pvalue_]
     monitor = s.CalibrationMonitor(np.unique(y), window=20, alpha=0.9)
     monitor.partial_fit(y[: last.start], P[: last.start], weight[: last.start] / 2)
     monitor = s.CalibrationMonitor.from_bytes(monitor.to_bytes())

@@ -348,8 +348,8 @@ INVALID_CALLS = {
     "X must have a row of features for each sample, got 5.": partial(
         s.decision_regret, Y, P, threshold=0.3, X=5
     ),
-    "costs must be at most 1e+100 in size, got [[0, 1e+308], [1e+308, 0]]: use a larger "
-    "unit.": partial(s.decision_regret, Y, P, costs=[[0, 1e308], [1e308, 0]]),
+    "costs must be at most 1e+100 in size, got [[0, -1e+308], [0.5, 0]]: use a larger "
+    "unit.": partial(s.decision_regret, Y, P, costs=[[0, -1e308], [0.5, 0]]),
     "confidence_level must be at least 1e-10, got 1e-320: 0.95 is usual.": partial(
         s.decision_regret, Y, P, threshold=0.3, confidence_level=1e-320
     ),

@@ -105,6 +105,8 @@ def test_cumulative_by_hand():
 def test_laws_of_brownian_motion():
     """Known quantiles, simulated frequencies, moments, and no negative tail."""
     assert brownian_maximum_sf(2.241402727604947) == pytest.approx(0.05, abs=1e-6)
+    for tail in (brownian_maximum_sf, brownian_range_sf):
+        assert max(map(tail, np.linspace(0.15, 0.6, 200))) == 1  # never more by rounding
     rng = np.random.default_rng(0)
     steps = 1000
     walk = rng.choice([-1.0, 1.0], size=(4000, steps)).cumsum(axis=1) / np.sqrt(steps)
