@@ -15,7 +15,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from scipy.special import softmax
+from scipy.special import log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
@@ -97,10 +97,7 @@ class LinkRecalibrator(LogitRecalibrator):
 
     def _read(self, values):
         logits = super()._read(values).astype(np.float64)
-        if self.input == "logits":
-            logits = logits - logits.max(axis=1, keepdims=True)
-            logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        return logits
+        return log_softmax(logits, axis=1) if self.input == "logits" else logits
 
     def _fit_link(self, search, samples):
         """Fit the link of a `_ShrinkageSearch`, with the strength that it finds."""
