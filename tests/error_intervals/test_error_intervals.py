@@ -4,6 +4,7 @@ Coverage is measured by ``doc/studies/interval_coverage.py``, whose targets come
 E[Y|S]; its Monte Carlo standard error at .95 is .011 for 400 data sets, .007 for 1,000.
 """
 
+import re
 from dataclasses import replace
 from functools import partial
 
@@ -255,8 +256,8 @@ def test_biased_metrics_are_told_by_their_parts(method):
     data = some_data(1000, temperature=1)
     options = {"method": method, "n_resamples": 200}
     biased = s.calibration_error_interval(*data, metric="l1", n_bins=15, **options)
-    why = "repeat" if method == "bootstrap" else "biased by about"
-    assert not biased.valid and why in biased.reason
+    why = "repeat" if method == "bootstrap" else r"biased by about \d"
+    assert not biased.valid and re.search(why, biased.reason)
     if method == "bootstrap":
         assert biased.low > 0
         return

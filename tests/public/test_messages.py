@@ -375,8 +375,8 @@ INVALID_CALLS = {
     "nothing to evaluate.": partial(
         s.CalibrationErrorEstimator.fit, s.CalibrationErrorEstimator(ALONE), P, ["a"] * 40
     ),
-    "level must lie strictly between 0 and 1, got 5.": partial(
-        CalibrationTest.rejects, CalibrationTest(1.0, 0.2, 0.1, "a method"), 5
+    "level must lie strictly between 0 and 1, got 1.5.": partial(
+        CalibrationTest.rejects, CalibrationTest(1.0, 0.2, 0.1, "a method"), 1.5
     ),
 }
 CALLS = [
