@@ -79,7 +79,7 @@ OTHERS = {"minimum": "maximum", "maximum": "minimum", "min": "max", "max": "min"
 OTHERS |= {"argmin": "argmax", "argmax": "argmin", "ceil": "floor", "floor": "ceil", "any": "all"}
 OTHERS |= {"all": "any", "zeros": "ones", "ones": "zeros", "sum": "mean", "exp": "expm1"}
 WITHOUT = ("abs", "sqrt", "clip", "sorted")  # these become their first argument
-CHECKS = ("strict", "stacklevel", "n_jobs", "repr")  # keywords that change no number
+CHECKS = ("strict", "stacklevel", "n_jobs", "repr", "warn")  # keywords that change no number
 #: Smaller numbers are rounding errors, and larger ones how many values are computed at once.
 TOLERANCE, SIZE = 1e-6, 1000
 
