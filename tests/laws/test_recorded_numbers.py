@@ -429,6 +429,8 @@ def shown(y, P, X, weight):
 
 #: Sizes from which a way of computation for many samples is used, lowered.
 LIMITS = {
+    "kernels": {"_PRODUCT": 2},
+    "squared_norm": {"_MOST_ROWS": 10},
     "errors.one_step": {"_PART": 400, "_PER_CLASS": 10},
     "errors.merged": {"_MANY": 1000, "_CELLS": 256},
     "errors.kernel": {"MANY": 800},
@@ -573,7 +575,7 @@ TABLE = {
     **{f"estimated {[*one.values()]}": partial(estimated, one)
        for one in (*OPTIONS, {"method": "direct"})},
     **{f"grouped {[*one.values()]}": partial(grouped, one)
-       for one in (*OPTIONS, {"method": "partition"})},
+       for one in (*OPTIONS, {"method": "partition"}, {"cv": 3})},
     **{f"interval {one}": partial(intervals, one) for one in METRICS},
     **{one.__name__: one for one in OWN},
     **{one.__name__: with_low_limits(one) for one in OF_MANY},
