@@ -33,7 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -58,8 +58,8 @@ WITHOUT_NUMBERS += ("_command_line", "_monitor_command", "_report_command")
 #: Tests that hold no numbers of the library, or take long; and those of recorded numbers.
 SKIPPED = ("documentation", "studies", "report/test_browser.py")
 RECORDED = "tests/laws/test_recorded_numbers.py"
-#: Seconds of recorded numbers before the other tests, and of each file of those at first.
-FIRST, EACH_FILE = 20, 2
+#: Seconds of recorded numbers before the other tests, and of the closest and the next of those.
+FIRST, NEAR, FURTHER = 20, 10, 30
 #: Mutants of a module from which it has a score of its own.
 ENOUGH = 20
 #: A test that takes longer than this, in seconds, hangs: the mutant is killed.
@@ -241,40 +241,38 @@ class Reached:
                 if done.returncode not in (0, 1):  # 1: a test fails; it is left out
                     raise SystemExit(f"pytest {part[0]} ended with status {done.returncode}")
         self.lines, self.seconds = reached_lines.read(folder)
-        self.functions = defaultdict(set)  # those of a file of tests
-        for test in self.seconds:
-            self.functions[file_of(test)].add(test.partition("[")[0])
+        self.n_lines = Counter()  # that a test reaches, in all modules
+        for by_line in self.lines.values():
+            for found in by_line.values():
+                self.n_lines.update(found)
 
     def batches(self, path, lines):
         """Lists of tests to run one after the other: recorded numbers, then those closest.
 
-        Of each file those that take two seconds come first, then the rest of all.
+        Of recorded numbers each entry comes in one world before it comes in a second one. Of the
+        other tests those that reach the fewest lines come first: they are about this one.
         """
         reached = self.lines[str(path.relative_to(self.root))]
         tests = {one for line in range(lines[0], lines[1] + 1) for one in reached.get(line, ())}
         if not tests:  # computed when the module is imported
             tests = {one for found in reached.values() for one in found}
-        by_file = defaultdict(list)
+        recorded, others, worlds = {}, [], Counter()
         for test in sorted(tests, key=lambda one: self.seconds.get(one, 9)):
-            by_file[file_of(test)].append(test)
+            if file_of(test) == RECORDED:
+                entry = test.partition("-")[2]
+                recorded[test] = worlds[entry] = worlds[entry] + 1
+            else:
+                others.append(test)
+        first, later = self._parted(sorted(recorded, key=recorded.get), FIRST)
+        near, others = self._parted(sorted(others, key=self.n_lines.get), NEAR)
+        further, rest = self._parted(others, FURTHER)
+        yield from filter(None, (first, near, further, later, rest))
 
-        def parted(tests, limit):  # the first ones, which take so many seconds, and the rest
-            times = itertools.accumulate(self.seconds.get(test, 9) for test in tests)
-            n_first = sum(one < limit for one in times)
-            return tests[:n_first], tests[n_first:]
-
-        first, later = parted(by_file.pop(RECORDED, []), FIRST)
-
-        def closeness(file):  # the share of its functions that reach the line
-            own = {one.partition("[")[0] for one in by_file[file]}
-            return -len(own) / len(self.functions[file])
-
-        def joined(lists):  # those of four files at a time
-            return [[*itertools.chain(*lists[k : k + 4])] for k in range(0, len(lists), 4)]
-
-        pairs = [parted(by_file[file], EACH_FILE) for file in sorted(by_file, key=closeness)]
-        quick, rest = joined([one for one, _ in pairs]), joined([one for _, one in pairs])
-        yield from filter(None, (first, *quick, later, *rest))
+    def _parted(self, tests, limit):
+        """The first ones, which take so many seconds, and the rest."""
+        times = itertools.accumulate(self.seconds.get(test, 9) for test in tests)
+        n_first = sum(one < limit for one in times)
+        return tests[:n_first], tests[n_first:]
 
 
 def file_of(test):

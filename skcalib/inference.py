@@ -288,11 +288,15 @@ def concordance_interval(
         raise ValueError(
             "The concordance does not exist: all labels are of one class. Both classes are needed."
         )
+    units = independent_size(weight, cluster=cluster)
+    # The scale of the weights of a class has no effect, but squares of tiny ones vanish.
+    scale = np.where(event, weight[event].max(), weight[~event].max())
+    weight = weight / scale
+    squares = np.square(weight) if square is None else np.asarray(square) / scale / scale
     area = min(max(float(roc_auc_score(event, score, sample_weight=weight)), 0.0), 1.0)
     _, place = np.unique(score, return_inverse=True)
     ranked = [ranked_above(place[own], place[~own], weight[~own]) for own in (event, ~event)]
     ranked[1] = 1 - ranked[1]  # a non-event is ranked correctly if it is below
-    squares = np.square(weight) if square is None else np.asarray(square)
     if cluster is None:
         errors = [
             mean_interval(values, weight[own], square=squares[own]).standard_error
@@ -300,7 +304,7 @@ def concordance_interval(
         ]
         error, level = float(np.hypot(errors[0], errors[1])), confidence_level
     else:
-        influence, units = np.empty(len(event)), independent_size(weight, cluster=cluster)
+        influence = np.empty(len(event))
         for values, own in zip(ranked, (event, ~event), strict=True):
             share = weight[own] / weight[own].sum()
             influence[own] = share * (values - share @ values)
@@ -311,8 +315,8 @@ def concordance_interval(
         low, high = expit(logit(area) - reach), expit(logit(area) + reach)
         return MeanInterval(area, float(low), float(high), error)
     size, others = (
-        independent_size(weight[own], squares[own], None if cluster is None else cluster[own])
-        for own in (event, ~event)
+        max(independent_size(weight[k], squares[k], None if cluster is None else cluster[k]), 1.0)
+        for k in (event, ~event)
     )
     low, high = _newcombe(area, size, others, confidence_level)
     return _of_limits(area, low, high, confidence_level)

@@ -177,6 +177,14 @@ def test_separated_data_have_a_calibration_in_the_large():
     assert found.in_the_large.estimate == pytest.approx(grid[np.abs(excess).argmin()], abs=1e-3)
 
 
+def test_weights_that_vanish_beside_others():
+    """The area under the curve does not depend on the scale of the weights of a class."""
+    y, p = patients()
+    found = s.calibration_summary(y, p, sample_weight=np.where(y == 1, 1e-300, 1.0))
+    assert str(found.auc) == str(s.calibration_summary(y, p).auc)
+    assert found.brier_skill is None and "weight is on one class" in found.notes["brier_skill"]
+
+
 def test_equal_losses_are_certain_for_forecasts_of_one_half_only():
     fair, other = (s.calibration_summary([0, y] * 15, [p] * 30) for y, p in ((1, 0.5), (0, 0.2)))
     assert fair.brier.low == fair.brier.high == pytest.approx(0.25) and "brier" not in fair.notes
