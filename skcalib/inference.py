@@ -172,6 +172,7 @@ def clopper_pearson(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Exact binomial interval of a mean of `size` labels; `size` need not be whole."""
     tail = (1 - confidence_level) / 2
+    size = np.minimum(size, 1e100)  # of larger ones SciPy has no quantiles
     hits = np.clip(mean, 0, 1) * size
     misses = size - hits
     # Almost no events count as none: the limit is 0 there, and the beta quantile would underflow.

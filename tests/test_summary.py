@@ -183,6 +183,9 @@ def test_weights_that_vanish_beside_others():
     found = s.calibration_summary(y, p, sample_weight=np.where(y == 1, 1e-300, 1.0))
     assert str(found.auc) == str(s.calibration_summary(y, p).auc)
     assert found.brier_skill is None and "weight is on one class" in found.notes["brier_skill"]
+    weight = np.where(y == 1, 1e-160, 1.0)  # the squares are subnormal numbers
+    saved = s.decision_regret(y, p, costs=[[0, 1], [3, 0]], sample_weight=weight).calibration
+    assert np.isfinite([saved.low, saved.high]).all()
 
 
 def test_equal_losses_are_certain_for_forecasts_of_one_half_only():

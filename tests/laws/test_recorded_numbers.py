@@ -444,7 +444,7 @@ LIMITS = {
     "error_intervals._norms": {"_ROWS": 200, "_DENSE": 300},
     "recalibration.temperature": {"_LARGE": 1000},
     "recalibration._features": {"MOST_CATEGORIES": 3},
-    "grouping._candidates": {"MOST_CATEGORIES": 3},
+    "grouping._candidates": {"MOST_CATEGORIES": 3, "MOST_SEARCHED": 400},
 }
 
 

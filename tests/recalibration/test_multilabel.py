@@ -15,6 +15,7 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.multioutput import ClassifierChain, MultiOutputClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.utils import get_tags
 
 import skcalib as s
 from skcalib.notions import Multilabel
@@ -186,6 +187,7 @@ def test_the_recalibrator_of_lists_frames_and_jobs():
     with joblib.parallel_config("threading"):
         listed = s.MultilabelRecalibrator(n_jobs=2).fit(parts, LABELS)
     assert_allclose(listed.predict_proba(parts), matrix.predict_proba(P))
+    assert get_tags(matrix).input_tags.positive_only
     named = s.MultilabelRecalibrator().fit(P, pd.DataFrame(LABELS, columns=["a", "b", "c"]))
     assert named.labels_.tolist() == ["a", "b", "c"]
     assert named.get_feature_names_out().tolist()[0] == "multilabelrecalibrator_a"
