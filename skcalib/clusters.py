@@ -88,7 +88,9 @@ def effective_size(weight: np.ndarray, square: np.ndarray | None = None) -> floa
     Weights (n,), Kish's formula; 0 where all are 0. `square` (n,) has the sums of squared weights
     where a row stands for several samples.
     """
-    square = np.square(weight) if square is None else square
+    if square is None:
+        weight = np.ldexp(weight, -np.frexp(np.max(weight, initial=0.0))[1])  # or squares vanish
+        square = np.square(weight)
     return float(effective_size_of_sums(np.sum(weight), np.sum(square)))
 
 

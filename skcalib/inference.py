@@ -289,23 +289,19 @@ def concordance_interval(
         raise ValueError(
             "The concordance does not exist: all labels are of one class. Both classes are needed."
         )
-    units = independent_size(weight, cluster=cluster)
-    # The scale of the weights of a class has no effect, but squares of tiny ones vanish.
-    scale = np.where(event, weight[event].max(), weight[~event].max())
-    weight = weight / scale
-    squares = np.square(weight) if square is None else np.asarray(square) / scale / scale
     area = min(max(float(roc_auc_score(event, score, sample_weight=weight)), 0.0), 1.0)
     _, place = np.unique(score, return_inverse=True)
     ranked = [ranked_above(place[own], place[~own], weight[~own]) for own in (event, ~event)]
     ranked[1] = 1 - ranked[1]  # a non-event is ranked correctly if it is below
+    squares = [None if square is None else np.asarray(square)[own] for own in (event, ~event)]
     if cluster is None:
         errors = [
-            mean_interval(values, weight[own], square=squares[own]).standard_error
-            for values, own in zip(ranked, (event, ~event), strict=True)
+            mean_interval(values, weight[own], square=own_square).standard_error
+            for values, own, own_square in zip(ranked, (event, ~event), squares, strict=True)
         ]
         error, level = float(np.hypot(errors[0], errors[1])), confidence_level
     else:
-        influence = np.empty(len(event))
+        influence, units = np.empty(len(event)), independent_size(weight, cluster=cluster)
         for values, own in zip(ranked, (event, ~event), strict=True):
             share = weight[own] / weight[own].sum()
             influence[own] = share * (values - share @ values)
@@ -316,8 +312,8 @@ def concordance_interval(
         low, high = expit(logit(area) - reach), expit(logit(area) + reach)
         return MeanInterval(area, float(low), float(high), error)
     size, others = (
-        max(independent_size(weight[k], squares[k], None if cluster is None else cluster[k]), 1.0)
-        for k in (event, ~event)
+        max(independent_size(weight[k], own, None if cluster is None else cluster[k]), 1.0)
+        for k, own in zip((event, ~event), squares, strict=True)
     )
     low, high = _newcombe(area, size, others, confidence_level)
     return _of_limits(area, low, high, confidence_level)

@@ -299,6 +299,7 @@ def test_invalid_input(draw):
         (lambda: draw(y, {}), "y_proba is an empty dict: pass the probabilities"),
         (lambda: draw(y, {"A": p}, name="C"), f"{single}the k"),
         (lambda: draw(y, both).plot(name="C"), f"{single}sever"),
+        (lambda: draw(np.arange(30), np.eye(30), notion="classwise"), "the limit of 25 panels"),
         (lambda: murphy(y, both, parts=True), "parts=True is for a single model, as the areas"),
         (
             lambda: benefit([0, 0, 0], [0.1, 0.2, 0.3], labels=[0, 1], standardized=True),

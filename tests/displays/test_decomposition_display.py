@@ -213,8 +213,12 @@ def test_from_estimators_out_of_fold():
 def test_refusals(problem):
     _, y, proba = problem
     words = pd.DataFrame({"word": np.resize(["a", "b", "c"], len(y))})
-    with pytest.raises(ValueError, match="non-numeric columns"):
-        draw(y, proba, words)
+    for X, message in (
+        (np.zeros((7, 2)), "inconsistent numbers of samples|same number"),
+        (words, "non-numeric columns"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            draw(y, proba, X)
     assert draw(y, proba, words, grouping=None).terms[0].grouping is None
     with pytest.raises(ValueError, match="The loss of sure is infinite.*use loss='brier'"):
         draw([0, 1, 1, 0] * 10, {"sure": [0.0, 1.0, 0.0, 1.0] * 10}, loss="log")

@@ -246,6 +246,17 @@ def test_the_same_share_of_each_few_neighbours(test_size, few):
 # --- features -------------------------------------------------------------------------------------
 
 
+def test_features_that_pass():
+    X = np.arange(6).reshape(3, 2)
+    found = check_features(X, allow_nan=False)
+    assert found.dtype == np.float64 and found.tolist() == X.tolist()
+    assert check_features(X.astype(np.float32), allow_nan=False).dtype == np.float32
+    frame = pd.DataFrame({"a": np.uint8([1, 2]), "b": [True, False], "c": [0.5, 1.5]})
+    assert check_features(frame, allow_nan=False).tolist() == [[1, 1, 0.5], [2, 0, 1.5]]
+    missing = np.array([[1.0, np.nan]])
+    np.testing.assert_array_equal(check_features(missing, allow_nan=True), missing)
+
+
 DATES = np.array([["2020-01-01"]], dtype="datetime64[D]")
 
 

@@ -366,6 +366,26 @@ def test_hard_features_of_the_grouping_diagram(case):
     answer_or_sentence(GROUPING, y, proba, np.clip(features, -1e300, 1e300), **options)
 
 
+BAD_FEATURES = {
+    "too few": np.zeros((39, 2)),
+    "none": np.zeros((40, 0)),
+    "infinite": np.full((40, 2), np.inf),
+    "words": np.full((40, 2), "a"),
+    "scalar": 3.0,
+    "cube": np.zeros((40, 2, 2)),
+    "None": None,
+}
+
+
+@pytest.mark.parametrize("features", BAD_FEATURES.values(), ids=BAD_FEATURES)
+def test_bad_features_are_refused(features):
+    proba = np.random.default_rng(0).dirichlet(np.ones(2), 40)
+    y = np.arange(40) % 2
+    assert answer_or_sentence(REPRESENTATION, y, features) is None
+    with pytest.raises((ValueError, TypeError)):  # scikit-learn judges features, in its words
+        GROUPING(y, proba, features)
+
+
 # --- outcomes and moments -------------------------------------------------------------------------
 
 
