@@ -218,7 +218,7 @@ def test_squared_norm_is_that_of_dense_projections(notion, n_classes, kind, loss
 
 
 def test_odds_are_the_mean_over_the_models():
-    """The evidence of the identity, and of each model, is the share of its odds."""
+    """Shares are in the ratio of the evidence; odds are those of a model against the identity."""
     average = solve("calibrated", 260, 3, 7).average
     own, *others = average.shares
     assert average.log_odds == pytest.approx(np.log(np.mean(others) / own), rel=1e-3)

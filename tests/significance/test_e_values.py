@@ -182,7 +182,7 @@ def test_combinations_by_hand():
     assert combine_tests(tests[:1]).e_value == pytest.approx(8)
 
 
-@pytest.mark.parametrize("pvalue", [1e-300, 1e-8, 0.01, 0.4, 0.9, 0.99991, 1.0])
+@pytest.mark.parametrize("pvalue", [1e-300, 1e-8, 0.01, 0.4, 0.9, 0.99991, 0.9999999, 1.0])
 def test_an_e_value_from_a_pvalue(pvalue):
     """The average over kappa of kappa p^(kappa - 1), by quadrature; e-values are used as such."""
     test = combine_tests([record(pvalue)], method="calibrated")
