@@ -22,9 +22,12 @@ import argparse
 import ast
 import csv
 import datetime
+import functools
+import gc
 import importlib.abc
 import importlib.util
 import itertools
+import multiprocessing
 import os
 import random
 import shutil
@@ -33,7 +36,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 from collections import Counter, defaultdict
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -88,10 +93,10 @@ TOLERANCE, SIZE = 1e-6, 1000
 
 
 class Mutants(ast.NodeVisitor):
-    """Changes of a source text: the function, start, end and text of each."""
+    """Changes of a source text: the function, its code, start, end and text of each."""
 
     def __init__(self, source):
-        self.found, self.scope, self.statement = [], [], (0, 0)
+        self.found, self.scope, self.statement, self.code = [], [], (0, 0), None
         lines = source.encode().splitlines(keepends=True)
         self.starts = [0]
         for line in lines:
@@ -122,15 +127,23 @@ class Mutants(ast.NodeVisitor):
         start, end = self.place(node)
         if self.scope:
             start = start if length is None else end - length
-            self.found.append((".".join(self.scope), self.statement, start, end, text))
+            self.found.append((".".join(self.scope), self.code, self.statement, start, end, text))
 
-    def _scoped(self, node):
+    def visit_ClassDef(self, node):
         self.scope.append(node.name)
         for part in node.body:
             self.visit(part)
         self.scope.pop()
 
-    visit_FunctionDef = visit_ClassDef = _scoped
+    def visit_FunctionDef(self, node):
+        """Note the name and the first line of the outermost function: its code can be replaced."""
+        outermost = self.code is None
+        if outermost:
+            first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            self.code = ".".join((*self.scope, node.name)), first
+        self.visit_ClassDef(node)
+        if outermost:
+            self.code = None
 
     def _skip(self, node):
         """Messages, annotations and imports hold no numbers."""
@@ -210,15 +223,15 @@ class Mutants(ast.NodeVisitor):
 
 
 def mutants_of(path):
-    """Mutants of a file: its name, the function, the changed text, the lines, the new source."""
+    """Mutants of a file: its name, function, text before and after, lines, code, new source."""
     source = path.read_text(encoding="utf-8")
     whole = source.encode()
-    for function, lines, start, end, text in Mutants(source).found:
+    for function, code, lines, start, end, text in Mutants(source).found:
         first = whole.rfind(b"\n", 0, start) + 1
         last = whole.find(b"\n", end)
         old = " ".join(whole[first:last].decode().split())
         new = " ".join((whole[first:start] + text.encode() + whole[end:last]).decode().split())
-        yield path, function, old, new, lines, whole[:start] + text.encode() + whole[end:]
+        yield path, function, old, new, lines, code, whole[:start] + text.encode() + whole[end:]
 
 
 # --- The tests that reach a line ------------------------------------------------------------------
@@ -279,33 +292,47 @@ def file_of(test):
     return test.partition("::")[0]
 
 
-class Chosen:
-    """A plugin of pytest that runs the chosen tests of the collected ones, in their order."""
+class Tests:
+    """A plugin of pytest that runs the tests of a mutant."""
 
-    def __init__(self, tests):
-        self.place = {test: number for number, test in enumerate(tests)}
+    def __init__(self, *arguments):
+        self.arguments = arguments
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items):
-        items[:] = [one for one in items if one.nodeid in self.place]
-        items.sort(key=lambda one: self.place[one.nodeid])
+    def pytest_runtestloop(self, session):
+        run_tests(session, *self.arguments)
 
 
-class LeftOut:
-    """A plugin of pytest that runs the instances that the run for the lines left out."""
+def run_tests(session, batches, function, seconds):
+    """End the process: with status 1 if a test fails, else with 0, after so many seconds."""
+    items = {one.nodeid: one for one in session.items}
+    reaching = set(itertools.chain(*batches))
+    functions = {test.partition("[")[0] for test in reaching}
+    names = [one for one in function.split(".") if len(one) > 4 and one[0] != "_"]
+    left_out = [test for test in items if test not in reaching and is_near(test, functions, names)]
+    chosen = [items[test] for test in itertools.chain(*batches, left_out) if test in items]
+    session.config.pluginmanager.register(EndsIfFailed())
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    ends = time.process_time() + seconds
+    for item, following in itertools.zip_longest(chosen, chosen[1:]):
+        signal.alarm(HANGS)
+        item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if time.process_time() > ends:
+            break
+    os._exit(0)
 
-    def __init__(self, tests, function):
-        self.tests, self.functions = tests, {test.partition("[")[0] for test in tests}
-        self.names = [one for one in function.split(".") if len(one) > 4 and one[0] != "_"]
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items):
-        items[:] = [one for one in items if one.nodeid not in self.tests and self.is_near(one)]
+def is_near(test, functions, names):
+    """Whether other instances of a test reach the line, or its instance names the function."""
+    function, _, instance = test.partition("[")
+    return function in functions or any(name in instance for name in names)
 
-    def is_near(self, item):
-        """Whether other instances reach the line, or the instance names the function."""
-        function, _, instance = item.nodeid.partition("[")
-        return function in self.functions or any(name in instance for name in self.names)
+
+class EndsIfFailed:
+    """A plugin of pytest that ends the process at the first failure."""
+
+    def pytest_runtest_logreport(self, report):
+        if report.failed:
+            os._exit(1)
 
 
 def module_of(place):
@@ -332,61 +359,141 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
         raise OSError(path)
 
 
-class Clock:
-    """A plugin of pytest that ends a test that hangs, and the run after so many seconds."""
+OPTIONS = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
 
-    def __init__(self, seconds):
-        self.ends = time.process_time() + seconds
 
-    def pytest_runtest_setup(self, item):
-        signal.alarm(HANGS)
-        if time.process_time() > self.ends:
+class Collected:
+    """A process that has collected all tests; each mutant gets a copy of it, in which the code of
+    its function is replaced. (Collecting takes longer than most mutants live.)
+    """
+
+    def __init__(self, root):
+        self.root = root
+        here, there = multiprocessing.Pipe()
+        self.process = os.fork()
+        if self.process == 0:
+            here.close()
+            self.pipe = there
+            enter(root)
+            skipped = [f"--ignore={root}/tests/{one}" for one in SKIPPED]
+            pytest.main([*OPTIONS, *skipped, "tests"], plugins=[self])
             os._exit(0)
+        there.close()
+        self.pipe = here
+
+    def pytest_runtestloop(self, session):
+        """Wait for mutants, and answer with the status of a copy that has run their tests."""
+        mine = [one for one in gc.get_objects() if is_of_the_library(one)]
+        gc.freeze()  # so that copies share their memory
+        while True:
+            try:
+                path, function, code, source, batches, seconds = self.pipe.recv()
+            except EOFError:
+                os._exit(0)
+            child = os.fork()
+            if child == 0:
+                try:
+                    replace(code_of(compile(source, path, "exec"), code), path, mine)
+                except ValueError:  # it has other variables of the function around it
+                    os._exit(NOT_REPLACED)
+                run_tests(session, batches, function, seconds)
+            self.pipe.send(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+
+    def status(self, mutant, batches, seconds):
+        path, function, *_, code, source = mutant
+        self.pipe.send((str(path), function, code, source, batches, seconds))
+        return self.pipe.recv()
 
 
-def start_tests(mutant, root, reached, seconds):
-    """Run the tests of a mutant in a child process, which fails if one of them does; its number."""
-    path, function, *_, lines, source = mutant
+NOT_REPLACED = 3
+CACHED = type(functools.cache(len))
+
+
+def is_of_the_library(one):
+    own = isinstance(one, (types.FunctionType, CACHED))
+    return own and str(one.__module__).startswith("skcalib")
+
+
+def replace(new, path, functions):
+    """Replace the code of a function wherever it is used; forget what was computed before."""
+    for one in functions:
+        if isinstance(one, CACHED):
+            one.cache_clear()
+        elif one.__code__.co_filename == path and key_of_code(one.__code__) == key_of_code(new):
+            one.__code__ = new
+
+
+def key_of_code(code):
+    return code.co_qualname, code.co_firstlineno
+
+
+def code_of(module, key):
+    """The code of a function in that of its module."""
+    parts = [module]
+    for code in parts:
+        if key_of_code(code) == key:
+            return code
+        parts += [one for one in code.co_consts if isinstance(one, types.CodeType)]
+    raise KeyError(key)
+
+
+def enter(root):
+    os.chdir(root)
+    sys.path[:0] = [str(root), str(root / "tests")]
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+
+
+def status_of_import(mutant, root, batches, seconds):
+    """As `Collected.status`, by a child that imports the module and collects the tests anew."""
+    path, function, *_, source = mutant
     child = os.fork()
     if child == 0:
-        os.chdir(root)
-        sys.path[:0] = [str(root), str(root / "tests")]
+        enter(root)
         name = "skcalib." + module_of(path.relative_to(root / "skcalib"))
         sys.meta_path.insert(0, Changed(name, path, source))
-        null = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(null, 1)
-        os.dup2(null, 2)
-        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        clock = Clock(seconds)
-        batches = list(reached.batches(path, lines))  # most mutants fail in the first one
-        reaching = set(itertools.chain(*batches))
-        for tests in filter(None, (*batches, reaching)):
-            files = dict.fromkeys(map(file_of, tests))
-            chosen = LeftOut(tests, function) if tests is reaching else Chosen(tests)
-            code = int(pytest.main([*options, *files], plugins=[clock, chosen]))
-            if code not in (0, 5):  # 5: no tests
-                os._exit(1)
-        os._exit(0)
-    return child
+        files = dict.fromkeys(map(file_of, itertools.chain(*batches)))
+        code = pytest.main([*OPTIONS, *files], plugins=[Tests(batches, function, seconds)])
+        os._exit(int(code not in (0, 5)))  # 5: no tests
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def run(mutants, root, reached, *, seconds, ends, n_jobs):
-    """Killed or not, for each mutant that was reached before the time ends."""
-    waiting, running, outcome = list(enumerate(mutants)), {}, {}
-    while waiting or running:
-        while waiting and len(running) < n_jobs and time.monotonic() < ends:
-            number, mutant = waiting.pop(0)
-            running[start_tests(mutant, root, reached, seconds)] = number
-        if not running:
-            break
-        child, status = os.wait()
-        number = running.pop(child)
-        outcome[number] = status != 0
-        path, function, old, new, *_ = mutants[number]
+class Worker:
+    """Tries mutants, in a process of its own."""
+
+    def __init__(self, mutants, again, root, reached, seconds, ends):
+        self.mutants, self.again, self.root, self.reached = mutants, again, root, reached
+        self.seconds, self.ends = seconds, ends
+        self.collected = Collected(root)
+
+    def is_killed(self, number):
+        """Whether a test fails; None after the time.
+
+        The module is imported for those that survived before: a function may run at import.
+        """
+        if time.monotonic() > self.ends:
+            return None
+        mutant, status = self.mutants[number], NOT_REPLACED
+        batches = list(self.reached.batches(mutant[0], mutant[4]))
+        if mutant[5] and not self.again[number]:
+            status = self.collected.status(mutant, batches, self.seconds)
+        if status == NOT_REPLACED:
+            status = status_of_import(mutant, self.root, batches, self.seconds)
         if status == 0:
-            print(f"survived: {path.relative_to(root)}, {function}\n    - {old}\n    + {new}")
-        sys.stdout.flush()
-    return outcome
+            path, function, old, new, *_ = mutant
+            print(f"survived: {path.relative_to(self.root)}, {function}\n    - {old}\n    + {new}")
+            sys.stdout.flush()
+        return status != 0
+
+
+def start_worker(*arguments):
+    global worker
+    worker = Worker(*arguments)
+
+
+def is_killed(number):
+    return worker.is_killed(number)
 
 
 # --- What is chosen, and its score ----------------------------------------------------------------
@@ -464,8 +571,17 @@ def main():
         lines.mkdir(exist_ok=True)
         reached = Reached(root, lines, jobs)
         started = time.monotonic()
-        outcome = run(chosen, root, reached, seconds=options.each, ends=ends, n_jobs=jobs)
-        tried |= {key_of(chosen[number], root): killed for number, killed in outcome.items()}
+        again = [key_of(one, root) in tried for one in chosen]
+        given = chosen, again, root, reached, options.each, ends
+        context = multiprocessing.get_context("fork")
+        with ProcessPoolExecutor(jobs, context, start_worker, given) as workers:
+            outcome = list(workers.map(is_killed, range(len(chosen))))
+        outcome = {
+            key_of(one, root): killed
+            for one, killed in zip(chosen, outcome, strict=True)
+            if killed is not None
+        }
+        tried |= outcome
         if options.scores:
             write_scores(options.scores, tried)
     seconds = time.monotonic() - started

@@ -212,7 +212,7 @@ class SequentialCalibrationTest(StreamEstimator):
         return self
 
     def evidence(self) -> Evidence | None:
-        """Direction and range of the miscalibration; None with a kernel or without evidence.
+        """Direction and range of the miscalibration; None with a kernel or before a rejection.
 
         Returns
         -------
@@ -221,9 +221,7 @@ class SequentialCalibrationTest(StreamEstimator):
             began.
         """
         check_is_fitted(self)
-        if not self.log_e_value_ > 0:
-            return None
-        return self._streams.evidence()
+        return self._streams.evidence() if self.rejected_ else None
 
     @one_at_a_time
     def to_test(self) -> CalibrationTest:

@@ -1,6 +1,7 @@
 """Gain and grouping loss before and after a correction by features, against known truths."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from skcalib import GroupingLossEstimator, GroupRecalibrator, calibration_improvement
@@ -47,6 +48,9 @@ def test_a_recalibrator_gets_the_features(data):
     assert found.grouping_after.estimate < 0.4 * found.grouping_before.estimate
     with pytest.raises(ValueError, match="X and y_true must have the same number of samples"):
         grouping_improvement(y, P, data.posterior, X[1:])
+    with pytest.raises(ValueError, match="y_true and after have different indices"):
+        shifted = pd.DataFrame(data.posterior, index=range(len(y))[::-1])
+        grouping_improvement(pd.Series(y), P, shifted, X)
     with pytest.raises(ValueError, match="grouping_improvement needs at least 4 samples"):
         grouping_improvement([0, 1], [0.2, 0.7], [0.1, 0.8], [[1], [2]])
 

@@ -5,11 +5,13 @@ that is meant to change numbers, `python tests/laws/test_recorded_numbers.py` re
 and the difference of the file shows which ones changed.
 """
 
+import inspect
 import json
 import re
 import sys
 import warnings
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -118,7 +120,7 @@ def smoothed(smoother, y, P, X, weight):
 
 
 def grouped(options, y, P, X, weight):
-    found = s.GroupingLossEstimator(n_permutations=20, random_state=0, **options)
+    found = s.GroupingLossEstimator(**{"n_permutations": 20, "random_state": 0} | options)
     return answers(found.fit(X, y, weight, y_proba=P), None), found.regions_
 
 
@@ -158,6 +160,7 @@ def sketches(y, P, X, weight):
     errors += s.proper_calibration_error, s.score_decomposition, s.corp_decomposition
     found = [function(one, **event) for function in errors]
     found += [s.compare_windows(one, other), s.calibration_by_group(one)]
+    found += [s.compare_calibration(one, other, confidence_level=0.7)]
     if P.shape[1] == 2:
         found += [s.calibration_summary(one), s.cumulative_test(one)]
     return found, s.decision_regret(one, threshold=0.4, **event)
@@ -168,12 +171,13 @@ def features(y, P, X, weight):
     draws = (y[:, None] + (X > 1.2)) % P.shape[1]
     votes = np.array([np.bincount(row, minlength=P.shape[1]) for row in draws])
     map_ = s.GroupRecalibrator(random_state=0).fit(P, y, features=X)
-    moments = np.column_stack([X[:, 0], 1 + P[:, 0]])
+    moments, costs = np.column_stack([X[:, 0], 1 + P[:, 0]]), 1 - np.eye(P.shape[1])
     return [
         [s.soft_label_decomposition(votes, P, loss=loss) for loss in ("brier", "log")],
         map_.predict_proba(P[:30], features=X[:30]),
         differences_at_equal_scores(y, P, X, random_state=0),
         grouping_improvement(y, P, flat(P, 0.8), X, random_state=3),
+        s.decision_regret(y, P, costs=costs, X=X, model=LogisticRegression(), random_state=1),
         s.VarianceScaling().fit(moments, X[:, 1]).transform(moments[:9]),
     ]
 
@@ -219,11 +223,13 @@ def blocks(y, P, X, weight):
     for score in SCORES:
         found += [score.entropy(P), score.loss(target, P), score.divergence(flat(P, 2), P)]
         found += [score.loss_gradient(target, P), score.logit_loss(target, np.log(P))]
-    for link in LINKS:
+    for link in LINKS if n_classes > 2 else (*LINKS, *BINARY_LINKS):
         link = link.prepare(np.log(P))
         theta = link.start(n_classes)
         theta = theta + 0.1 * np.cos(np.arange(len(theta)))
         found += [link.apply(theta, np.log(P)), link.vjp(theta, np.log(P), target)]
+        for one in (theta, *np.outer([1, -1, 0], link.start(n_classes))):
+            found += [link.injective(one, n_classes), link.preserves_order(one, n_classes)]
     for kernel in KERNELS:
         fitted = kernel.for_data(P)
         found += [fitted.bound(), fitted(P[:20], P[20:50]), fitted.pairs(P[:20], P[20:40])]
@@ -257,6 +263,10 @@ def few_events(y, P, X, weight):
     found += [s.calibration_summary(event, p), s.calibration_by_group(event, p, X[:, 1] > 0)]
     found += [s.kernel_calibration_test(event, proba), s.logistic_calibration_test(event, p)]
     found += [s.decision_regret(event, p, threshold=0.02), s.hosmer_lemeshow_test(event, p)]
+    last, rare = y == y.max(), np.append(np.ones(P.shape[1] - 1), 0.1)
+    few = np.where(last & (np.cumsum(last) > 3), 0, y), flat(P, 1) * rare / (P @ rare)[:, None]
+    distance = partial(s.proper_calibration_error, loss=scores.TotalVariation())
+    found += [intervals(metric, *few, X, weight)[0] for metric in ("brier", "log", distance)]
     found += [
         s.ks_calibration_error(y, P, notion="classwise", reduce="predicted"),
         s.corp_test(event, p),
@@ -270,6 +280,7 @@ def large(y, P, X, weight):
     rows = rng.integers(0, len(y), 3000)
     P = softmax(np.log(P[rows]) + 0.3 * rng.normal(size=(3000, P.shape[1])), axis=1)
     smoothers = s.smoothers.DirichletKernel("scott"), s.smoothers.NearestNeighborsSmoother()
+    smoothers += (s.smoothers.DirichletKernel(),) if P.shape[1] == 2 else ()
     event = {"notion": "classwise"} if P.shape[1] > 2 else {}
     found = [s.proper_calibration_error(y[rows], P, smoother=one, **event) for one in smoothers]
     return found, s.corp_decomposition(y[rows], P, notion="top_label")
@@ -484,7 +495,8 @@ def errors_of_many(y, P, weight, clusters):
     found += [proper(y == 1, P[:, 1], metric="brier", **weights)]
     found += [s.score_decomposition(y, P, loss=one) for one in ("brier", "log")]
     chunks = [(P[part::3], y[part::3], weight[part::3] * 20.0**part) for part in range(3)]
-    for options in ({"loss": "brier"}, {"loss": "log"}, {"notion": "classwise"}):
+    sums = {"notion": Classwise("sum")}
+    for options in ({"loss": "brier"}, {"loss": "log"}, {"notion": "classwise"}, sums):
         one = s.CalibrationErrorEstimator(**options, labels=np.unique(y)).fit_chunks(chunks)
         found.append(answers(one, None))
     return found
@@ -555,10 +567,95 @@ def maps_of_many(y, P, weight, clusters):
     return [*found, s.StackedRecalibrator().fit(P[:400], y[:400]).predict_proba(P[:20])]
 
 
+#: Values of parameters beside those that an annotation lists.
+VALUES = {
+    "alpha": [0.3], "bandwidth": [0.2], "bins": [s.smoothers.QuantileBins(3)], "block_size": [3],
+    "confidence_level": [0.6], "costs": [[[0, 1], [3, 0]]], "cv": [3], "ddof": [1],
+    "distance": [scores.Brier(), "l2"], "features": [3], "forecast_bandwidth": [0.7],
+    "kernel": [kernels.GaussianKernel(0.4)], "loss": ["log", "spherical", "classwise_log"],
+    "locations": [3], "max_iter": [3], "min_samples": [4], "n_bins": [4, "auto"], "n_cells": [500],
+    "n_knots": [6], "n_neighbors": [9], "n_permutations": [9], "n_resamples": [29],
+    "n_windows": [1], "norm": [1.5, 3], "notion": ["top_label", "classwise", TopK(2), Classwise()],
+    "partitioner": ["kmeans", "stump", Ridge()], "pos_label": [0], "quantile": [0.8],
+    "recalibrator": ["isotonic", "temperature"], "region_ratio": [5], "shrinkage": [0.5, 20.0],
+    "smoother": [s.smoothers.NearestNeighborsSmoother(9), s.smoothers.QuantileBins(4), "isotonic"],
+    "strategy": ["uniform", "quantile"], "target_bandwidth": [0.7], "target_prior": [[0.7, 0.3]],
+    "test_size": [0.3], "threshold": [0.2], "window": [25],
+    "method": ["auto", "direct", "cross", "risk"], "metric": ["ece", "log", "kernel", "smooth"],
+}  # fmt: skip
+NOT_VARIED = {"n_jobs", "verbose", "labels", "random_state", "name", "tol"}
+
+
+def varied(function, compute, y, P, X, weight):
+    """The answers for each value of each option, one at a time, in two of the worlds."""
+    found = []
+    for option in inspect.signature(function).parameters.values() if len(y) in (160, 120) else ():
+        values = re.findall(r"\'(\w+)\'", str(option.annotation))
+        values += VALUES.get(option.name, [True] if str(option.annotation) == "bool" else [])
+        for value in () if option.name in NOT_VARIED else values:
+            try:
+                found += [numbers(compute({option.name: value}, y, P, X, weight)), 1.0]
+            except (ValueError, TypeError):
+                found.append(-1.0)
+    return found
+
+
+def called_with(recipe, options, *data):
+    return called(replace(recipe, options=recipe.options | options), *data)
+
+
+def mapped_with(recalibrator, options, y, P, X, weight):
+    given = {"features": X} if recalibrator is s.GroupRecalibrator else {}
+    quickly = quick(recalibrator).get_params() | options
+    one = recalibrator(**quickly).fit(P, y, weight, **given)
+    given = {name: values[:40] for name, values in given.items()}
+    return one.predict_proba(P[:40], **given), getattr(one, "loss_after_", 0.0)
+
+
+def smoothed_with(smoother, options, y, P, X, weight):
+    own = {"estimator": LogisticRegression()} if smoother is s.smoothers.CrossFitted else {}
+    one = smoother(**own | options).fit(P, np.eye(P.shape[1])[y], weight)
+    return one.smooth()[::2], one.smooth_held_out()[::2], one.predict(P[:20])
+
+
+def watched_with(stream, options, y, P, X, weight):
+    one = stream(np.unique(y), **options)
+    one.partial_fit(y[:70], P[:70]).partial_fit(y[70:], P[70:])
+    return one.path_, one.summary() if stream is s.CalibrationMonitor else one.evidence()
+
+
+def reported_with(options, y, P, X, weight):
+    given = {"sample_weight": weight, "random_state": 0} | options
+    return s.CalibrationReport.from_predictions(y, P, X, **given).to_dict()
+
+
+def selected_with(options, y, P, X, weight):
+    given = {"recalibrator": "platt", "cv": 4} | options
+    one = s.RecalibratedClassifierCV(LogisticRegression(), **given).fit(X, y, weight)
+    return one.predict_proba(X[:30])
+
+
+def grouped_with(options, *data):
+    return grouped({"n_permutations": 4} | options, *data)
+
+
+RECIPES = {recipe.function: recipe for recipe in (*MOMENTS[::-1], *FORECASTS[::-1])}
+STREAMS = s.SequentialCalibrationTest, s.CalibrationMonitor
+VARIED = {
+    **{function: partial(called_with, recipe) for function, recipe in RECIPES.items()},
+    **{one: partial(mapped_with, one) for one in RECALIBRATORS},
+    **{one: partial(smoothed_with, one) for one in SMOOTHERS},
+    **{one: partial(watched_with, one) for one in STREAMS},
+    s.GroupingLossEstimator: grouped_with, s.CalibrationErrorEstimator: estimated,
+    s.CalibrationReport.from_predictions: reported_with, s.RecalibratedClassifierCV: selected_with,
+}  # fmt: skip
+
+
 SCORES = [scores.Spherical(), scores.ClasswiseLogLoss(), scores.LogLoss(), scores.Brier()]
 SCORES += [scores.FDivergence(None, one) for one in ("kl", "chi2", "jensen_shannon")]
 LINKS = [links.VectorMap(), links.MatrixMap(), links.DirichletMap(), links.MonotonePieces(4)]
 LINKS += [links.BiasCorrectedTemperature(), links.MonotoneNetwork(hidden=3, n_grid=20)]
+BINARY_LINKS = [links.PlattMap(), links.QuadraticMap(), *map(links.BetaMap, ("abm", "am", "ab"))]
 KERNELS = [kernels.LaplacianKernel(), kernels.GaussianKernel(), 2 * kernels.LaplacianKernel(0.5)]
 OF_SKETCHES = [s.PlattScaling(), s.BetaCalibration(), s.IsotonicRecalibrator(), s.SplineScaling()]
 EXPORTED = [s.PlattScaling, s.BetaCalibration, s.IsotonicRecalibrator, s.VectorScaling]
@@ -579,6 +676,7 @@ TABLE = {
     **{f"interval {one}": partial(intervals, one) for one in METRICS},
     **{one.__name__: one for one in OWN},
     **{one.__name__: with_low_limits(one) for one in OF_MANY},
+    **{f"options of {one.__name__}": partial(varied, one, how) for one, how in VARIED.items()},
 }  # fmt: skip
 #: What uses folds with groups, which scikit-learn draws in another way since some version, and a
 #: grouping loss of a classifier that is fitted up to another rounding error.

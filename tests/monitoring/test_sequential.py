@@ -74,6 +74,8 @@ def test_the_change_and_the_range_are_found():
     p = rng.uniform(size=6000)
     wrong = (p > 0.7) & (np.arange(6000) >= 2000)
     y = rng.random(6000) < np.where(wrong, p - 0.2, p)
+    test = SequentialCalibrationTest().partial_fit(y[2000:2010], p[2000:2010])
+    assert test.log_e_value_ > 0 and not test.rejected_ and test.evidence() is None
     found = SequentialCalibrationTest().partial_fit(y, p).evidence()
     assert abs(found.since - 2000) < 500
     assert abs(found.low - 0.7) < 0.06 and found.high > 0.95 and found.difference < -0.08

@@ -129,6 +129,9 @@ def test_answers_of_classifiers(model):
     scorer = ProbaScorer(s.calibration_error, notion=NOTION)
     assert scorer(model, X_NEW, LABELS) == -value
     s.ReliabilityDisplay.from_estimator(model, X_NEW, LABELS, notion=NOTION, band=None)
+    scorer.response_method = "decision_function"
+    with pytest.raises(ValueError, match="needs the predict_proba of"):
+        scorer(model, X_NEW, LABELS)
 
 
 def test_scorers_in_cross_validation_and_a_label_that_the_training_data_lack():

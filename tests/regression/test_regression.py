@@ -155,6 +155,7 @@ def test_edges_of_the_map(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="all residuals are zero, so .* are not changed"):
         perfect = VarianceScaling().fit([[1.0, 4.0], [2.0, 5.0]], [1.0, 2.0])
     assert (perfect.coef_, perfect.intercept_, perfect.converged_) == (1, 0, False)
+    assert perfect.n_iter_ == 0
     # A variance of zero has a score of infinity, so it is refused; but the map has a value there.
     np.testing.assert_array_equal(one.transform([[3.0, 0.0]]), [[3.0, 0.0]])
     with pytest.raises(ValueError, match="must not be negative, but row 0 holds -1"):
