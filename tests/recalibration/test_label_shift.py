@@ -165,9 +165,6 @@ def test_labels_of_classes_and_logits():
     with_labels = LabelShiftRecalibrator(target_prior=[0.9, 0.1]).fit(proba, names[y])
     assert with_labels.classes_.tolist() == ["no", "yes"]
     assert_allclose(with_labels.source_prior_, proba.mean(axis=0))
-    absent = np.column_stack([proba, np.zeros(len(proba))])  # a class that no population has
-    prior = {"target_prior": [0.9, 0.05, 0.05], "labels": [0, 1, 2]}
-    assert LabelShiftRecalibrator(**prior).fit(absent, y).injective_
 
 
 def test_classes_that_may_be_absent_and_frequencies_that_are_uncertain():
