@@ -446,7 +446,7 @@ def enter(root):
 
 
 def status_of_import(mutant, root, batches, seconds):
-    """As `Collected.status`, by a child that imports the module and collects the tests anew."""
+    """As `Collected.status`, by a child that imports the module and collects the tests itself."""
     path, function, *_, source = mutant
     child = os.fork()
     if child == 0:
@@ -574,8 +574,12 @@ def main():
         again = [key_of(one, root) in tried for one in chosen]
         given = chosen, again, root, reached, options.each, ends
         context = multiprocessing.get_context("fork")
+        outcome = []
         with ProcessPoolExecutor(jobs, context, start_worker, given) as workers:
-            outcome = list(workers.map(is_killed, range(len(chosen))))
+            for one in workers.map(is_killed, range(len(chosen))):
+                outcome.append(one)
+                if len(outcome) % 100 == 0:
+                    print(f"{len(outcome)} of {len(chosen)} mutants tried", flush=True)
         outcome = {
             key_of(one, root): killed
             for one, killed in zip(chosen, outcome, strict=True)
