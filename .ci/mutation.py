@@ -368,10 +368,8 @@ class Collected:
     """
 
     def __init__(self, root):
-        self.root = root
         here, there = multiprocessing.Pipe()
-        self.process = os.fork()
-        if self.process == 0:
+        if os.fork() == 0:
             here.close()
             self.pipe = there
             enter(root)
@@ -394,7 +392,7 @@ class Collected:
             if child == 0:
                 try:
                     replace(code_of(compile(source, path, "exec"), code), path, mine)
-                except ValueError:  # it has other variables of the function around it
+                except (LookupError, SyntaxError, ValueError):
                     os._exit(NOT_REPLACED)
                 run_tests(session, batches, function, seconds)
             self.pipe.send(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -415,12 +413,21 @@ def is_of_the_library(one):
 
 
 def replace(new, path, functions):
-    """Replace the code of a function wherever it is used; forget what was computed before."""
+    """Replace the code of a function wherever it is used; forget what was computed before.
+
+    Raises `LookupError` where it is not found, and `ValueError` where the new code has other
+    variables of the function around it.
+    """
+    place, old = (path, *key_of_code(new)), []
     for one in functions:
         if isinstance(one, CACHED):
             one.cache_clear()
-        elif one.__code__.co_filename == path and key_of_code(one.__code__) == key_of_code(new):
-            one.__code__ = new
+        elif (one.__code__.co_filename, *key_of_code(one.__code__)) == place:
+            old.append(one)
+    if not old:
+        raise LookupError(place)
+    for one in old:
+        one.__code__ = new
 
 
 def key_of_code(code):
@@ -574,17 +581,13 @@ def main():
         again = [key_of(one, root) in tried for one in chosen]
         given = chosen, again, root, reached, options.each, ends
         context = multiprocessing.get_context("fork")
-        outcome = []
+        outcome = {}
         with ProcessPoolExecutor(jobs, context, start_worker, given) as workers:
-            for one in workers.map(is_killed, range(len(chosen))):
-                outcome.append(one)
-                if len(outcome) % 100 == 0:
-                    print(f"{len(outcome)} of {len(chosen)} mutants tried", flush=True)
-        outcome = {
-            key_of(one, root): killed
-            for one, killed in zip(chosen, outcome, strict=True)
-            if killed is not None
-        }
+            for one, killed in zip(chosen, workers.map(is_killed, range(len(chosen))), strict=True):
+                if killed is not None:
+                    outcome[key_of(one, root)] = killed
+                    if len(outcome) % 100 == 0:
+                        print(f"{len(outcome)} of {len(chosen)} mutants tried", flush=True)
         tried |= outcome
         if options.scores:
             write_scores(options.scores, tried)

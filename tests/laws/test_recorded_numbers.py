@@ -88,29 +88,30 @@ def clusters(X):
     return number if len(X) in (240, 260) else None
 
 
-def called(recipe, y, P, X, weight):
+def called(recipe, others, y, P, X, weight):
+    recipe = replace(recipe, options=recipe.options | others)
     if recipe.takes.startswith("moment"):
         return recipe(X[:, 0], X[:, 1] / 2, 0.5 + P[:, 0])
     arrays = {"two forecasts": (P, flat(P, 0.7)), "features": (P, X)}.get(recipe.takes, (P,))
     weighted = recipe.accepts("sample_weight") and len(y) in (22, 120, 300)
     options = {"sample_weight": weight} if weighted else {}
-    others = {"confidence_level": 0.9, "random_state": 3}  # than the defaults
-    options |= {name: value for name, value in others.items() if recipe.accepts(name)}
+    unusual = {"confidence_level": 0.9, "random_state": 3}
+    options |= {name: value for name, value in unusual.items() if recipe.accepts(name)}
     if recipe.accepts("groups"):
         options["groups"] = clusters(X)
     return recipe(y, *arrays, **options)
 
 
-def mapped(recalibrator, y, P, X, weight):
-    one = quick(recalibrator).fit(P, y, weight)
+def mapped(recalibrator, options, y, P, X, weight):
+    one = quick(recalibrator).set_params(**options).fit(P, y, weight)
     return answers(one, P[:40]), one.loss_before_, one.loss_after_
 
 
-def smoothed(smoother, y, P, X, weight):
+def smoothed(smoother, options, y, P, X, weight):
     """Averages of labels; of losses, too, where a smoother averages any values."""
-    options = {"estimator": LogisticRegression()} if smoother is s.smoothers.CrossFitted else {}
+    own = {"estimator": LogisticRegression()} if smoother is s.smoothers.CrossFitted else {}
     target = np.eye(P.shape[1])[y]
-    one = smoother(**options).fit(P, target, weight)
+    one = smoother(**own | options).fit(P, target, weight)
     found = one.smooth(), one.smooth_held_out(), one.predict(P[:20])
     only_labels = (s.smoothers.CrossFitted, s.smoothers.LogitSmoother, s.smoothers.SplineSmoother)
     if issubclass(smoother, only_labels):
@@ -128,14 +129,14 @@ def estimated(options, y, P, X, weight):
     return answers(s.CalibrationErrorEstimator(**options).fit(P, y, weight), None)
 
 
-def report(y, P, X, weight, groups=None):
-    options = {"sample_weight": weight, "groups": groups, "random_state": 0}
-    return s.CalibrationReport.from_predictions(y, P, X, **options).to_dict()
+def report(options, y, P, X, weight):
+    given = {"sample_weight": weight, "random_state": 0} | options
+    return s.CalibrationReport.from_predictions(y, P, X, **given).to_dict()
 
 
 def report_of_clusters(y, P, X, weight):
     groups = clusters(X)
-    return [] if groups is None else report(y, P, X, weight, groups)
+    return [] if groups is None else report({"groups": groups}, y, P, X, weight)
 
 
 def streams(y, P, X, weight):
@@ -587,12 +588,15 @@ NOT_VARIED = {"n_jobs", "verbose", "labels", "random_state", "name", "tol"}
 
 
 def varied(function, compute, y, P, X, weight):
-    """The answers for each value of each option, one at a time."""
+    """The answers for each value of each option but the default, one at a time."""
     found = []
     for option in inspect.signature(function).parameters.values():
-        values = re.findall(r"\'(\w+)\'", str(option.annotation))
-        values += VALUES.get(option.name, [True] if str(option.annotation) == "bool" else [])
+        listed = re.findall(r"'(\w+)'", str(option.annotation))
+        others = VALUES.get(option.name, [True] if str(option.annotation) == "bool" else [])
+        values = [*listed, *(one for one in others if one not in listed)]
         for value in () if option.name in NOT_VARIED else values:
+            if value == option.default:
+                continue
             try:
                 found += [numbers(compute({option.name: value}, y, P, X, weight)), 1.0]
             except (ValueError, TypeError):
@@ -600,54 +604,33 @@ def varied(function, compute, y, P, X, weight):
     return found
 
 
-def called_with(recipe, options, *data):
-    return called(replace(recipe, options=recipe.options | options), *data)
+def in_groups(options, y, P, X, weight):
+    one = quick(s.GroupRecalibrator).set_params(**options).fit(P, y, weight, features=X)
+    return one.predict_proba(P[:40], features=X[:40])
 
 
-def mapped_with(recalibrator, options, y, P, X, weight):
-    given = {"features": X} if recalibrator is s.GroupRecalibrator else {}
-    quickly = quick(recalibrator).get_params() | options
-    one = recalibrator(**quickly).fit(P, y, weight, **given)
-    given = {name: values[:40] for name, values in given.items()}
-    return one.predict_proba(P[:40], **given), getattr(one, "loss_after_", 0.0)
-
-
-def smoothed_with(smoother, options, y, P, X, weight):
-    own = {"estimator": LogisticRegression()} if smoother is s.smoothers.CrossFitted else {}
-    one = smoother(**own | options).fit(P, np.eye(P.shape[1])[y], weight)
-    return one.smooth()[::2], one.smooth_held_out()[::2], one.predict(P[:20])
-
-
-def watched_with(stream, options, y, P, X, weight):
+def watched(stream, options, y, P, X, weight):
     one = stream(np.unique(y), **options)
     one.partial_fit(y[:70], P[:70]).partial_fit(y[70:], P[70:])
     return one.path_, one.summary() if stream is s.CalibrationMonitor else one.evidence()
 
 
-def reported_with(options, y, P, X, weight):
-    given = {"sample_weight": weight, "random_state": 0} | options
-    return s.CalibrationReport.from_predictions(y, P, X, **given).to_dict()
-
-
-def selected_with(options, y, P, X, weight):
+def selected(options, y, P, X, weight):
     given = {"recalibrator": "platt", "cv": 4} | options
     one = s.RecalibratedClassifierCV(LogisticRegression(), **given).fit(X, y, weight)
     return one.predict_proba(X[:30])
 
 
-def grouped_with(options, *data):
-    return grouped({"n_permutations": 4} | options, *data)
-
-
 RECIPES = {recipe.function: recipe for recipe in (*MOMENTS[::-1], *FORECASTS[::-1])}
 STREAMS = s.SequentialCalibrationTest, s.CalibrationMonitor
 VARIED = {
-    **{function: partial(called_with, recipe) for function, recipe in RECIPES.items()},
-    **{one: partial(mapped_with, one) for one in RECALIBRATORS},
-    **{one: partial(smoothed_with, one) for one in SMOOTHERS},
-    **{one: partial(watched_with, one) for one in STREAMS},
-    s.GroupingLossEstimator: grouped_with, s.CalibrationErrorEstimator: estimated,
-    s.CalibrationReport.from_predictions: reported_with, s.RecalibratedClassifierCV: selected_with,
+    **{function: partial(called, recipe) for function, recipe in RECIPES.items()},
+    **{one: partial(mapped, one) for one in RECALIBRATORS},
+    **{one: partial(smoothed, one) for one in SMOOTHERS},
+    **{one: partial(watched, one) for one in STREAMS},
+    s.GroupRecalibrator: in_groups, s.RecalibratedClassifierCV: selected,
+    s.GroupingLossEstimator: grouped, s.CalibrationErrorEstimator: estimated,
+    s.CalibrationReport.from_predictions: report,
 }  # fmt: skip
 
 
@@ -663,18 +646,18 @@ EXPORTED += [s.KernelRecalibrator, s.SplineScaling, s.VennAbersRecalibrator, s.M
 METRICS = [one.name for one in QUANTITIES if one.name != "embedding"]  # needs locations
 OPTIONS = ({}, {"loss": "log"}, {"notion": "classwise"})
 OWN = (few_events, regions, monitors, options_of_maps, theory, pairs, shown)
-OWN += (report, report_of_clusters, streams, sketches, features, models, shifts, blocks, large)
+OWN += (report_of_clusters, streams, sketches, features, models, shifts, blocks, large)
 OF_MANY = (errors_of_many, kernels_of_many, smoothers_of_many, hypotheses_of_many, maps_of_many)
 TABLE = {
-    **{str(recipe): partial(called, recipe) for recipe in (*FORECASTS, *MOMENTS)},
-    **{one.__name__: partial(mapped, one) for one in RECALIBRATORS},
-    **{one.__name__: partial(smoothed, one) for one in SMOOTHERS},
+    **{str(recipe): partial(called, recipe, {}) for recipe in (*FORECASTS, *MOMENTS)},
+    **{one.__name__: partial(mapped, one, {}) for one in RECALIBRATORS},
+    **{one.__name__: partial(smoothed, one, {}) for one in SMOOTHERS},
     **{f"estimated {[*one.values()]}": partial(estimated, one)
        for one in (*OPTIONS, {"method": "direct"})},
     **{f"grouped {[*one.values()]}": partial(grouped, one)
        for one in (*OPTIONS, {"method": "partition"}, {"cv": 3})},
     **{f"interval {one}": partial(intervals, one) for one in METRICS},
-    **{one.__name__: one for one in OWN},
+    **{one.__name__: one for one in OWN}, "report": partial(report, {}),
     **{one.__name__: with_low_limits(one) for one in OF_MANY},
     **{f"options of {one.__name__}": partial(varied, one, how) for one, how in VARIED.items()},
 }  # fmt: skip
