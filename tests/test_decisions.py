@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from conftest import pairs
 from numpy.testing import assert_allclose
-from scipy.special import expit
+from scipy.special import expit, logit
 from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression
 
@@ -121,6 +121,25 @@ def test_a_model_gets_the_weights():
     loss = Elementary(0.5).loss(pairs(y), pairs(np.ones(400)))
     assert found.rest.estimate == pytest.approx(np.average(loss, weights=given["sample_weight"]))
     assert y.mean() < 0.5
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_a_model_gets_the_features_and_the_logits_of_the_forecasts(n_classes):
+    seen = []
+
+    class Model(DummyClassifier):
+        def fit(self, X, y):
+            seen.append(X)
+            return super().fit(X, y)
+
+    rng = np.random.default_rng(0)
+    p, X = rng.dirichlet(np.ones(n_classes), 60), rng.normal(size=60)
+    costs = 1 - np.eye(n_classes)
+    skcalib.decision_regret(np.arange(60) % n_classes, p, costs=costs, X=X, model=Model())
+    expected = np.column_stack([X, logit(p[:, 1:] if n_classes == 2 else p)])
+    for rows in seen:
+        assert {tuple(row) for row in rows} <= {tuple(row) for row in expected}
+    assert seen
 
 
 def test_the_same_as_the_error_of_the_score():

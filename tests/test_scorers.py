@@ -16,6 +16,7 @@ from sklearn.model_selection import (
     permutation_test_score,
 )
 from sklearn.neighbors import NearestCentroid
+from sklearn.tree import DecisionTreeClassifier
 
 import skcalib as s
 from skcalib import scorers
@@ -109,6 +110,10 @@ def test_refinement_of_a_rare_class_and_of_maps_that_exclude_a_label(data, optio
     found = DecompositionScorer(**options)(LogisticRegression().fit(X, y), X, y)
     assert np.isfinite(found["loss"]) and np.isinf(found["refinement"]) == bool(options)
     assert found["calibration"] == (np.inf if options else found["loss"] - found["refinement"])
+    if options:
+        certain = DecisionTreeClassifier(random_state=0).fit(X[10:], y[10:])
+        found = DecompositionScorer(**options)(certain, X, y)
+        assert found == {"loss": -np.inf, "calibration": 0, "refinement": -np.inf}
 
 
 def test_refused_parameters():

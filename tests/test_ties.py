@@ -52,6 +52,7 @@ def test_levels_by_a_naive_loop():
     small = np.array([0.0, 1e-300, 1e-20, 1e-16, 3e-16, 1e-15, 0.5, 0.5 + 1e-14])  # all apart
     np.testing.assert_array_equal(level_starts(small), np.arange(8))
     assert merge_ties(small) is small
+    np.testing.assert_array_equal(level_starts(np.array([-2.0, -1.0 - 3e-16, -1.0])), [0, 1])
 
 
 def test_merging_changes_nothing_else():

@@ -343,6 +343,9 @@ def test_one_sample_and_perfect_forecasts():
     for metric, reason in reasons.items():
         found = s.calibration_error_interval(y, y.astype(float), metric=metric)
         assert found.estimate == 0 and found.low == 0 and reason in found.reason
+    for n in (3, 4):
+        found = s.calibration_error_interval([0, 1, 1, 0][:n], [0.6] * n, metric="kernel")
+        assert (found.method == "none") == (n == 3)
     options = {"metric": "upper_bound", "loss": "log"}
     found = s.calibration_error_interval([0, 1, 1], [1.0, 0.5, 0.5], **options)
     assert found.estimate == found.high == np.inf and not found.valid

@@ -108,6 +108,19 @@ def test_marked_labels_are_shifted_to_a_mean():
     assert mark.least(Brier(), 0.3) < mark.error(Brier(), 0.3)
 
 
+@pytest.mark.parametrize("n_classes", [3, 5])
+def test_a_class_without_labels_among_several(n_classes):
+    """The log error may be that of its highest frequency, by Clopper and Pearson."""
+    rng = np.random.default_rng(0)
+    forecast = rng.dirichlet(np.full(n_classes - 1, 5.0), 400)
+    y = (rng.random((400, 1)) > forecast.cumsum(axis=1)).sum(axis=1)
+    forecast = np.column_stack([forecast * (1 - 1e-4), np.full(400, 1e-4)])
+    labels = np.arange(n_classes)
+    found = calibration_error_interval(y, forecast, metric="log", labels=labels)
+    highest = 1 - 0.025 ** (1 / 400)
+    assert found.low == 0 and found.high == pytest.approx(ERRORS["log"](highest, 1e-4), rel=0.02)
+
+
 def test_no_part_of_a_loss_exceeds_the_whole():
     """Labels opposite to the forecasts: the error is nearly the loss."""
     rng = np.random.default_rng(0)

@@ -126,6 +126,21 @@ def test_a_recalibrator_of_one_class_is_certain(train_and_test):
     np.testing.assert_array_equal(P, np.eye(3)[np.ones(len(X_new), dtype=int)])
 
 
+class Sharper(s.TemperatureScaling):
+    """A subclass with a `fit` of its own, which is called."""
+
+    def fit(self, P, y, sample_weight=None):
+        super().fit(P, y, sample_weight)
+        self.temperature_ = 0.5
+        return self
+
+
+def test_a_subclass_is_fitted_by_its_own_method(train_and_test):
+    X, y, *_ = train_and_test
+    model = RecalibratedClassifierCV(GaussianNB(), Sharper()).fit(X, y)
+    assert model.recalibrators_[0].temperature_ == 0.5
+
+
 def test_what_is_no_recalibrator_is_refused(train_and_test):
     X, y, X_new, _ = train_and_test
     make = RecalibratedClassifierCV
@@ -269,6 +284,18 @@ def test_weights_go_where_they_are_taken(train_and_test):
         neighbors.fit(X, y, sample_weight=weight)
     plain = clone(neighbors).fit(X, y)
     assert np.any(neighbors.recalibrator_.coef_ != plain.recalibrator_.coef_)
+    seen = []
+
+    class Reading(GaussianNB):
+        def fit(self, X, y, **params):
+            seen.append(params)
+            return super().fit(X, y)
+
+    whole = {"number": 3, "text": "x" * len(y), "table": dict.fromkeys(range(len(y)))}
+    RecalibratedClassifierCV(Reading(), cv=2).fit(X, y, rows=np.arange(len(y)), **whole)
+    for params in seen:
+        assert len(params.pop("rows")) in (len(y), len(y) // 2, (len(y) + 1) // 2)
+        assert params == whole
     with pytest.warns(UserWarning, match="Halfway takes no sample_weight.*classifier only"):
         RecalibratedClassifierCV(GaussianNB(), Halfway()).fit(X, y, sample_weight=weight)
     with pytest.raises(ValueError, match="sample_weight must be finite"):

@@ -209,6 +209,7 @@ REFUSALS = {
     "has 9 samples of positive weight: at least 10": {"labelled": (Y[:9], Q[:9])},
     "same number of samples": {"labelled": (Y, Q[:9])},
     "not both": {"labelled": (Y, Q), "error_interval": interval()},
+    "labels and pos_label belong to labelled": {"pos_label": 1},
     "its target is the binned error": {"error_interval": interval(target="the binned error")},
     "is not valid, as it is not": {"error_interval": interval(valid=False, reason="it is not")},
     "has the level 0.9, which is too low": {"error_interval": interval(level=0.9)},

@@ -94,6 +94,8 @@ def test_clone_parameters_and_repr(estimator):
     for name, value in parameters.items():
         assert copy.set_params(**{name: value}) is copy
         assert getattr(copy, name) is value
+    given = {name: object() for name in parameters}  # a constructor keeps what it is given
+    assert type(estimator)(**given).get_params(deep=False) == given
     assert {n for n in vars(estimator) if not n.startswith("_")} == set(parameters)
     with pytest.raises(ValueError, match="Invalid parameter"):
         copy.set_params(no_such_parameter=1)

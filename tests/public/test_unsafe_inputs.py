@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 
 import skcalib
 from skcalib.datasets import make_tempered_simplex
+from skcalib.grouping import differences_at_equal_scores, grouping_improvement
 from skcalib.problem import check_problem
 from skcalib.smoothers import QuantileBins, UniformBins
 
@@ -189,6 +190,9 @@ def _estimator_calls():
     yield lambda: skcalib.CalibrationReport.from_estimator(logistic, X, y, cv=2)
     yield lambda: skcalib.ReliabilityDisplay.from_estimator(fitted, X, y)
     yield lambda: skcalib.GroupingDisplay.from_estimator(fitted, X, y)
+    yield lambda: differences_at_equal_scores(y, P, X)
+    yield lambda: grouping_improvement(y, P, P[::-1], X)
+    yield lambda: grouping_improvement(y, P, X, P)
     yield lambda: skcalib.evaluate_supersample(logistic, X, y)
     yield lambda: skcalib.get_scorer("neg_l1_calibration_error")(fitted, X, y)
 

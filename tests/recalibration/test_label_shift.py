@@ -167,6 +167,12 @@ def test_labels_of_classes_and_logits():
     assert_allclose(with_labels.source_prior_, proba.mean(axis=0))
 
 
+def test_a_class_that_neither_population_has_is_not_changed():
+    proba, y = np.random.default_rng(0).dirichlet(np.ones(3), 40), np.arange(40) % 2
+    shift = LabelShiftRecalibrator(labels=[0, 1, 2]).fit(proba, y)
+    np.testing.assert_array_equal(shift.predict_proba(proba), proba)
+
+
 def test_classes_that_may_be_absent_and_frequencies_that_are_uncertain():
     proba, _, _ = shifted(5000, [0.5, 0.49999, 0.00001])
     with pytest.warns(UserWarning, match=r"to 0\.01\d, and the classes \[2\] may be absent"):

@@ -435,6 +435,8 @@ def test_a_class_that_y_lacks(recalibrator):
     assert rows.shape == (150, 4) and np.isfinite(rows).all()
     with pytest.raises(ValueError, match=r"pass labels=range\(4\) if labels are the numbers of c"):
         clone(recalibrator).fit(P[y % 3 > 0], y[y % 3 > 0])
+    with pytest.raises(ValueError, match="pass labels= with the class of each column of"):
+        clone(recalibrator).fit(P[y % 3 > 0], np.array(list("abcd"))[y[y % 3 > 0]])
 
 
 @every

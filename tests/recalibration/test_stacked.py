@@ -164,6 +164,8 @@ def test_few_samples_of_a_class_and_few_samples():
     sketch = s.ForecastSketch([0, 1]).partial_fit(y[:9] > 2, S[:9, 0])
     for one in (few, s.StackedRecalibrator().fit_sketch(sketch)):
         assert one.weights_ == {"IdentityRecalibrator": 1.0}
+        gain = one.mixture_.gain
+        assert (gain.estimate, gain.low, gain.high) == (0, -np.inf, np.inf)
     np.testing.assert_array_equal(few.predict_proba(S), S)
 
 

@@ -29,6 +29,7 @@ from skcalib.regression.scaling import Profile
 
 ROOT = Path(__file__).parents[2]
 SCORE, FIT = dawid_sebastiani_score, VarianceScaling().fit
+GAIN = dawid_sebastiani_improvement
 
 
 def forecasts(n_samples, slope, intercept, *, seed=0, spread=1.0):
@@ -181,6 +182,11 @@ def test_edges_of_the_map(monkeypatch):
         (FIT, ([[np.inf, 1], [0, 1]], [1, 2]), "y_mean contains infinity"),
         (FIT, ([[0, 1], [0, 1]], [1, np.nan]), "y contains NaN"),
         (FIT, ([[0, 1], [0, 1]], [1, 2, 3]), "same number of samples, got 3, 2 and 2"),
+        (
+            GAIN,
+            ([1, 2], [[0, 1], [0, -2]], [[0, 1], [0, 1]]),
+            "variance, second column of before, ",
+        ),
         (FIT, ([1, 2], [1, 2]), r"must have two columns, the mean and the .* got shape \(2,\)"),
         (FIT, ((np.zeros(3), np.ones(3)), np.ones(3)), r"got shape \(2, 3\): np.column_stack"),
         (FIT, (pd.DataFrame({"var": [1.0], "mean": [0.0]}), [1]), "the mean comes first"),

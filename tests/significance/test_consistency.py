@@ -51,6 +51,16 @@ def test_power_and_sentences():
     assert "consistency resampling" in skcalib.consistency_test(wrong.y, wrong.y_proba).method
 
 
+def test_a_metric_that_is_nan_for_some_labels_is_refused():
+    def metric(y, p, labels):
+        return np.nan if y[0] == 1 else np.mean(y)
+
+    p = np.full(20, 0.5)
+    for y in (np.arange(20) % 2, np.arange(1, 21) % 2):
+        with pytest.raises(ValueError, match="The metric returned NaN"):
+            skcalib.consistency_test(y, p, metric=metric, n_resamples=39, random_state=0)
+
+
 @pytest.mark.slow
 def test_resampled_forecasts_reject_calibrated_ones():
     """W19: nearly always, for bins of the simplex; with the forecasts kept, at the level."""

@@ -1,5 +1,7 @@
 """Two windows: differences with known truth, and the test of equal calibration curves."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,9 @@ def test_the_change_is_found_and_sketches_agree():
         assert one.estimate == pytest.approx(two.estimate, abs=0.02 * one.standard_error)
     assert len(found.to_frame()) == 7
     assert "p = " in str(found)
+    _, header, *rows = str(found).splitlines()
+    for end in (found.end() for found in re.finditer(r"first|second|difference", header)):
+        assert all(row[end - 1] != " " and row[end : end + 2] in ("", "  ") for row in rows)
 
 
 def test_equal_curves_are_kept_and_others_found():

@@ -29,6 +29,18 @@ def test_held_out_rows_are_the_averaged_maps_of_the_other_folds(n_classes):
     np.testing.assert_allclose(fitted.predict(forecast[:9]), whole(forecast[:9]), rtol=1e-9)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_label_distributions_and_nothing_else(n_classes):
+    rng = np.random.default_rng(0)
+    forecast, target = rng.dirichlet(np.ones(n_classes), (2, 200))
+    fitted = LogitSmoother().fit(forecast, target)
+    assert np.abs(fitted.smooth() - target.mean(axis=0)).max() < 0.2
+    target[0, :2] = [-0.5, 1 - target[0, 2:].sum() + 0.5]
+    for wrong in (target, 2 * np.abs(target), target[:, :1], target[:, 0]):
+        with pytest.raises(ValueError, match="smooths one-hot labels|one forecast column per"):
+            fitted.smooth(wrong)
+
+
 def test_few_samples_of_many_classes_are_warned_of():
     """The same words as of the default error; not with enough samples, nor for few classes."""
     rng = np.random.default_rng(0)
