@@ -111,6 +111,7 @@ def test_functions_of_single_labels_refuse(few):
         (lambda: error(proba, np.eye(2)[labels]), turned("y_proba")),
         (lambda: s.PlattScaling().fit(labels, proba), turned("X")),
         (lambda: error([0.2, 0.7, 1.0], [0.2, 0.7, 0.9]), "continuous values"),
+        (lambda: error([[np.inf, 1], [1, 0]], [0.2, 0.7]), "must hold one label per sample"),
         (lambda: error(votes, forecast, smoother=LogisticRegression()), "smooths one-hot labels"),
         (lambda: tree.fit(shares, votes, y_proba=forecast), "cannot be fitted to soft labels"),
         (lambda: line.fit(shares, votes, y_proba=forecast), "cannot be fitted to soft labels"),

@@ -147,7 +147,6 @@ def grouping_improvement(
     names: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
     problem = check_problem(y_true, before, sample_weight=sample_weight, name="before", **names)
     groups = np.ndim(X) == 1
-    X = np.asarray(X) if groups else X
     X = weighted_features(X, sample_weight, np.shape(y_true)[0])
     if hasattr(after, "predict_proba"):
         corrected = recalibrated_proba(after, problem.forecast, problem.classes, X)

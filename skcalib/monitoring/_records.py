@@ -121,8 +121,8 @@ class Alarm(Record):
     evidence: Evidence | None
     before: tuple[float, float] | None
     after: tuple[float, float]
-    groups: tuple[str, ...] = ()
-    n_groups: int = 0
+    groups: tuple[str, ...]
+    n_groups: int
 
     def is_opposite(self, other: Alarm) -> bool:
         """Whether the forecasts err in the opposite direction: too high after too low, say."""

@@ -246,7 +246,6 @@ class DirichletKernel(Smoother):
             criterion="risk" if self._by_risk() else "likelihood",
             n_samples=n_samples,
             subsample_cost=subsample_cost,
-            n_subsample=n_subsample,
             shrink=shrink,
             full=full,
         )
@@ -315,9 +314,8 @@ class BandwidthSearch:
     """Bandwidths tried, in increasing order, and their costs; lower is better.
 
     The cost is minus the mean leave-one-out log likelihood of the forecasts for the ``criterion``
-    "likelihood", and the mean leave-one-out loss of the calibrated scores for "risk". It is
-    computed on ``n_samples`` rows: all, or the subsample if the chosen ``bandwidth`` was
-    extrapolated from one.
+    "likelihood", and the mean leave-one-out loss of the calibrated scores for "risk", on all
+    ``n_samples`` rows.
     """
 
     criterion: str
@@ -360,9 +358,7 @@ class _Curve:
         return tuple(None if j is None else (logs[j], costs[j]) for j in (left, i, right))
 
 
-def _search_bandwidth(
-    cost, *, criterion, n_samples, subsample_cost=None, n_subsample=0, shrink=1.0, full=True
-):
+def _search_bandwidth(cost, *, criterion, n_samples, subsample_cost=None, shrink=1.0, full=True):
     """Minimise a cost over bandwidths in [1e-5, 1] -> `BandwidthSearch`.
 
     ``cost(bandwidths)`` returns an array. With ``subsample_cost`` the bracket is found on the
@@ -373,13 +369,13 @@ def _search_bandwidth(
     for step in (0.25, 0.125):
         bracket.at(bracket.best() + np.array([-step, step]))
     if subsample_cost is None:
-        curve, used = bracket, n_samples
+        curve = bracket
         _refine(curve, len(curve) + 4)
     elif not full:
-        _refine(bracket, len(bracket) + 2)
-        curve, used = bracket, n_subsample
+        curve = bracket
+        _refine(curve, len(curve) + 2)
     else:
-        curve, used = _Curve(cost), n_samples
+        curve = _Curve(cost)
         centre = _GRID * np.round((bracket.best() + np.log10(shrink)) / _GRID)
         curve.at(centre + _STEP * np.array([-1, 0, 1]))
         _walk(curve)
@@ -390,7 +386,7 @@ def _search_bandwidth(
     chosen = float(bandwidths[np.argmin(costs) if np.isfinite(costs).any() else -1])
     if subsample_cost is not None and not full:
         chosen = max(chosen * shrink, 10.0**LOWEST)
-    return BandwidthSearch(criterion, bandwidths, costs, chosen, used)
+    return BandwidthSearch(criterion, bandwidths, costs, chosen, n_samples)
 
 
 def _walk(curve):

@@ -1,6 +1,7 @@
 """Jumps and confused classes beyond the averaged maps: tests of residuals, fits, intervals."""
 
 import itertools
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -119,6 +120,7 @@ def test_what_only_the_finest_cells_show_is_unresolved():
     y = (rng.random(4000) < s + 0.25 * (2 * turns - 1)).astype(int)
     found = calibration_error_interval(y, s, metric="brier")
     assert not found.valid and found.reason.startswith("the residuals of the maps are not noise")
+    assert float(re.search(r"\(p = (.+?)\)", found.reason)[1]) < 0.002
     estimator = CalibrationErrorEstimator().fit(s, y)
     assert estimator.lower_bound_ == found.reason
 

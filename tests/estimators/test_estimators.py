@@ -11,6 +11,7 @@ from sklearn.svm import LinearSVC
 
 from skcalib import CalibrationErrorEstimator, proper_calibration_error, score_decomposition
 from skcalib.datasets import make_tempered_simplex
+from skcalib.smoothers import SplineSmoother
 
 
 def test_probabilities_agree_with_the_functions():
@@ -49,6 +50,18 @@ def test_interval_follows_the_level_and_the_method():
         assert fitted(confidence_level=level).confidence_interval_[0] == 0
     direct = fitted(method="direct")
     assert direct.confidence_interval_ is None and direct.standard_error_ is None
+
+
+def test_a_smoother_by_name_has_the_seed_of_the_estimator():
+    data = make_tempered_simplex(300, 2, random_state=0)
+
+    def fitted(smoother, **options):
+        estimator = CalibrationErrorEstimator(smoother=smoother, method="cross", **options)
+        return estimator.fit(data.y_proba, data.y).calibration_error_
+
+    by_seed = [fitted("smooth", random_state=seed) for seed in (1, 2)]
+    assert by_seed == [fitted(SplineSmoother(random_state=seed)) for seed in (1, 2)]
+    assert fitted(SplineSmoother(random_state=1), random_state=2) == by_seed[0] != by_seed[1]
 
 
 def test_fitted_frozen_and_cross_validated_classifiers(train_and_test):

@@ -29,7 +29,7 @@ from skcalib.grouping._fit import (
     fit_risk,
     risk_terms,
 )
-from skcalib.grouping._score_basis import beside_score
+from skcalib.grouping._score_basis import beside_score, steps_beside_score
 from skcalib.grouping.estimator import Options
 from skcalib.grouping.partition import (
     Cells,
@@ -623,6 +623,20 @@ def test_the_best_weights():
     step = np.array([[0.1, -0.1], [-0.4, 0.4]])
     np.testing.assert_array_equal(_refined(curve, 0.0 * step), curve)
     np.testing.assert_allclose(_refined(curve, step), [[0.5, 0.5], np.array([0.01, 1.2]) / 1.21])
+
+
+@pytest.mark.parametrize("n_test", [1900, 2000, 2100])
+def test_training_rows_join_a_regression_of_fewer_than_2000_rows(n_test):
+    forecast, rows, seen = np.random.default_rng(0).dirichlet([1, 1, 1], 4000), np.arange(4000), []
+
+    def predict(chosen):
+        seen.append(chosen)
+        return np.ones((2, len(chosen), 3))
+
+    found = steps_beside_score(forecast, np.ones(4000), predict, rows[n_test:], rows[:n_test])
+    assert found.shape == (2, n_test, 3) and np.abs(found).max() < 1e-9
+    assert len(np.unique(seen[0])) == len(seen[0]) == max(n_test, 2000)
+    np.testing.assert_array_equal(seen[0][:n_test], rows[:n_test])
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])

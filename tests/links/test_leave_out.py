@@ -278,7 +278,7 @@ def fits_without(candidate, y, proba, folds, weight=None):
 FIFTHS = [np.arange(k, 6000, 5) for k in range(5)]
 
 
-@pytest.mark.parametrize("shift, steps", [(0.0, True), (0.3, False), (1.0, False)])
+@pytest.mark.parametrize("shift, steps", [(0.0, True), (0.25, False), (1.0, False)])
 @pytest.mark.parametrize("candidate", [VectorScaling(), ModelAverageScaling()])
 def test_folds_of_groups_that_differ_have_fits_of_their_own(candidate, shift, steps):
     y, proba, group = groups_of_samples(shift, seed=0)

@@ -111,6 +111,19 @@ def test_a_changed_state_is_refused_with_a_value_error(number):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20
 
 
+@pytest.mark.parametrize("change", [{"n_samples": 299}, {"step": 0}])
+def test_other_numbers_of_samples(change):
+    data = SequentialCalibrationTest().partial_fit(Y > 0, 1 - P[:, 0]).to_bytes()
+    at = data.index(b"{") - 4
+    size = int.from_bytes(data[at : at + 4], "little")
+    header = json.loads(data[at + 4 : at + 4 + size])
+    assert set(change) <= set(header)
+    text = json.dumps(header | change).encode()
+    whole = data[:at] + len(text).to_bytes(4, "little") + text + data[at + 4 + size : -4]
+    with pytest.raises(ValueError, match="n_samples or step"):
+        SequentialCalibrationTest.from_bytes(whole + zlib.crc32(whole).to_bytes(4, "little"))
+
+
 @pytest.mark.parametrize(
     "text", [b"[" * 100_000, b'{"labels": ' + b"9" * 5000 + b"}", b"\xff", b""]
 )

@@ -95,7 +95,7 @@ def records():
         (Region(SCRIPT, 0, 1, SCRIPT, 20, 0.1, 0.4, 0.45, 0.5, 0.3, 0.7, -0.05, 1e-4, 19.5), 1),
         (Predictions(y, p, np.unique(y), X), 200),
         (LinkFit(np.array([0.5, 1.25]), 7, True, SCRIPT), 2),
-        (Alarm(400, 320, 4.75, evidence, (0.4, 0.41), (0.5, 0.3), (SCRIPT,)), 1),
+        (Alarm(400, 320, 4.75, evidence, (0.4, 0.41), (0.5, 0.3), (SCRIPT,), 1), 1),
         (evidence, 1),
         (monitor.windows_[0], 1),
         (s.calibration_improvement(y, p, sharper, injective=True), 1),

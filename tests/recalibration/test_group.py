@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 import skcalib as s
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.recalibration._corrected_model import GroupEffects
+from skcalib.recalibration._corrected_model import GroupEffects, _pairs
 from skcalib.recalibration._features import FeatureReader
 
 
@@ -167,6 +167,16 @@ def test_plain_recalibrators():
     np.testing.assert_allclose(fitted.predict_proba(data.y_proba, features=X), expected, rtol=1e-9)
     assert fitted.gain_ == fitted.plain_gain_ and fitted.plain_gain_.low > 0
     assert fitted.feature_gain_.low <= 0
+
+
+@pytest.mark.parametrize("n_components, n_classes", [(1, 2), (9, 10), (20, 100)])
+def test_products_of_features_are_as_many_as_are_allowed(n_components, n_classes):
+    """Those of the strongest features with each other, and with each component of the forecasts."""
+    first, second = _pairs(np.arange(200.0), n_components, n_classes)
+    n_used = 200 - min(first)
+    counts = [n * (n + 1) // 2 + n * n_components for n in (n_used, n_used + 1)]
+    most = max(4000 // n_classes, 50)
+    assert len({*zip(first, second, strict=True)}) == counts[0] <= most < counts[1]
 
 
 def test_unseen_groups_get_the_plain_correction_and_missing_ones_are_a_group():

@@ -795,3 +795,10 @@ def test_affine_maps_by_newton_are_those_of_the_quasi_newton_method(
     np.testing.assert_allclose(proba, other.predict_proba(data.y_proba), atol=1e-5)
     assert newton.shrinkage_ == 0 or newton.coef_ == pytest.approx(other.coef_, abs=1e-4)
     assert abs(newton.loss_after_ - other.loss_after_) < 1e-7
+
+
+@pytest.mark.parametrize("loss", ["log", "brier", "spherical"])
+def test_separable_labels_have_the_smallest_temperature(loss):
+    with pytest.warns(ConvergenceWarning, match="separable by the scores"):
+        fitted = s.TemperatureScaling(loss=loss).fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
+    assert fitted.temperature_ == pytest.approx(1e-4)

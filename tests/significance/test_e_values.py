@@ -174,6 +174,8 @@ def test_combinations_by_hand():
     assert together.method == "product of 3 e-values: a test"
     mean = combine_tests(iter(tests), method="mean")
     assert mean.e_value == pytest.approx(14.5 / 3) and mean.method.startswith("mean of 3 e-values")
+    five = combine_tests([record(0.5, method=name) for name in "edcba"], method="fisher")
+    assert five.method.endswith(": a and b and c and d and e")
     fisher = combine_tests(tests, method="fisher")
     statistic = -2 * np.log(1 / 48)
     assert (fisher.statistic, fisher.pvalue) == pytest.approx((statistic, chi2.sf(statistic, 6)))

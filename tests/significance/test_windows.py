@@ -61,6 +61,10 @@ def test_equal_curves_are_kept_and_others_found():
     assert found.estimate > 0
     assert s.calibration_curve_equality_test(*sketches(*data)).pvalue < 1e-3
     assert "curves differ" in str(found)
+    same = s.calibration_curve_equality_test(
+        np.ones(60, dtype=int), *windows(0, 30)[1:], labels=[0, 1]
+    )
+    assert (same.estimate, same.pvalue) == (0, 1)
 
 
 def test_two_models_and_clusters():
