@@ -28,9 +28,9 @@ def pytest_addoption(parser):
     parser.addoption(
         "--every",
         type=int,
-        default=1,
         metavar="N",
-        help="of the instances of each test run the first and every Nth after it",
+        help="of the instances of each test run the first and every Nth after it (default: 3 where "
+        "no test is chosen by a path, -k or -m, else 1)",
     )
     parser.addoption(
         "--seconds",
@@ -51,14 +51,26 @@ def pytest_addoption(parser):
     )
 
 
+def pytest_configure(config):
+    """Without a choice of tests thin them out, so that all functions are tested in minutes."""
+    option = config.option
+    if option.every is None:
+        chosen = config.args_source != pytest.Config.ArgsSource.TESTPATHS or option.keyword
+        option.every = 1 if chosen or option.markexpr != "not slow" else 3
+
+
+def pytest_report_header(config):
+    return f"of the instances of each test every {config.option.every}. (--every 1: all)"
+
+
 def pytest_runtest_setup(item):
     if time.monotonic() - STARTED > item.config.getoption("--seconds"):
         pytest.skip("the time for all tests is over")
 
 
 def pytest_collection_modifyitems(config, items):
-    """Thin the instances of tests out, where `--every` asks for it."""
-    step, seen, kept, left_out = config.getoption("--every"), {}, [], []
+    """Thin the instances of tests out, as `--every` says."""
+    step, seen, kept, left_out = config.option.every, {}, [], []
     for item in items:
         test = item.nodeid.partition("[")[0]
         (left_out if seen.get(test, 0) % step else kept).append(item)

@@ -59,11 +59,22 @@ def places(value, path=()):
         yield from places(value[name], (*path, name))
 
 
-def forged(kind, data, draw):
-    """The bytes with one change, and the check sum that fits."""
+def parts_of(data):
+    """What is before the header, the header, and what is after it, without the check sum."""
     at = data.index(b"{") - 4
-    size = int.from_bytes(data[at : at + 4], "little")
-    text, body = data[at + 4 : at + 4 + size], bytearray(data[at + 4 + size : -4])
+    end = at + 4 + int.from_bytes(data[at : at + 4], "little")
+    return data[:at], data[at + 4 : end], bytearray(data[end:-4])
+
+
+def joined(start, text, body=b""):
+    """The bytes of these parts, with the check sum that fits."""
+    whole = start + len(text).to_bytes(4, "little") + bytes(text) + bytes(body)
+    return whole + zlib.crc32(whole).to_bytes(4, "little")
+
+
+def forged(data, draw):
+    """The bytes with one change, and the check sum that fits."""
+    start, text, body = parts_of(data)
     how = draw.randrange(5)
     if how < 2:
         header = json.loads(text)
@@ -78,7 +89,7 @@ def forged(kind, data, draw):
         text = json.dumps(header).encode()
     elif how == 2:
         text = bytearray(text)
-        text[draw.randrange(size)] = draw.choice(b'0123456789-.eE,:"{}[]naN')
+        text[draw.randrange(len(text))] = draw.choice(b'0123456789-.eE,:"{}[]naN')
     elif how == 3:
         place = 8 * draw.randrange(len(body) // 8)
         integer = draw.choice((-1, 0, 1, 50, 2**40, 2**62, -(2**62)))
@@ -86,8 +97,7 @@ def forged(kind, data, draw):
         body[place : place + 8] = struct.pack(*value)
     else:
         body = body[: draw.randrange(len(body))] + bytes(draw.choice((0, 8, 64)))
-    whole = data[:at] + len(text).to_bytes(4, "little") + bytes(text) + bytes(body)
-    return whole + zlib.crc32(whole).to_bytes(4, "little")
+    return joined(start, text, body)
 
 
 @pytest.mark.parametrize("number", [1500, pytest.param(20_000, marks=pytest.mark.slow)])
@@ -97,7 +107,7 @@ def test_a_changed_state_is_refused_with_a_value_error(number):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(number):
         kind, data = draw.choice(known)
-        changed = forged(kind, data, draw)
+        changed = forged(data, draw)
         began = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -113,21 +123,18 @@ def test_a_changed_state_is_refused_with_a_value_error(number):
 
 @pytest.mark.parametrize("change", [{"n_samples": 299}, {"step": 0}])
 def test_other_numbers_of_samples(change):
-    data = SequentialCalibrationTest().partial_fit(Y > 0, 1 - P[:, 0]).to_bytes()
-    at = data.index(b"{") - 4
-    size = int.from_bytes(data[at : at + 4], "little")
-    header = json.loads(data[at + 4 : at + 4 + size])
+    stream = SequentialCalibrationTest().partial_fit(Y > 0, 1 - P[:, 0])
+    start, text, body = parts_of(stream.to_bytes())
+    header = json.loads(text)
     assert set(change) <= set(header)
-    text = json.dumps(header | change).encode()
-    whole = data[:at] + len(text).to_bytes(4, "little") + text + data[at + 4 + size : -4]
+    changed = joined(start, json.dumps(header | change).encode(), body)
     with pytest.raises(ValueError, match="n_samples or step"):
-        SequentialCalibrationTest.from_bytes(whole + zlib.crc32(whole).to_bytes(4, "little"))
+        stream.from_bytes(changed)
 
 
 @pytest.mark.parametrize(
     "text", [b"[" * 100_000, b'{"labels": ' + b"9" * 5000 + b"}", b"\xff", b""]
 )
 def test_other_headers(text):
-    whole = b"skcalib-sketch\x01" + len(text).to_bytes(4, "little") + text
     with pytest.raises(ValueError, match="The sketch is damaged, or does not fit its parameters"):
-        ForecastSketch.from_bytes(whole + zlib.crc32(whole).to_bytes(4, "little"))
+        ForecastSketch.from_bytes(joined(b"skcalib-sketch\x01", text))
