@@ -59,6 +59,15 @@ def test_an_interval_has_the_decimals_that_tell_its_limits_apart():
     assert str(mean_interval([3.0])) == "3.000 [-inf, inf]"
 
 
+def test_a_comparison_names_the_better_model_from_a_level_of_5_percent():
+    for pvalue, estimate, words in (
+        (0.051, -0.1, "No significant difference"),
+        (0.049, -0.1, "The first model is better"),
+        (0.049, 0.1, "The second model is better"),
+    ):
+        assert str(CalibrationComparison(estimate, -1, 1, 0.1, pvalue, (0, 0), 9)).startswith(words)
+
+
 @pytest.mark.parametrize(
     ("pvalue", "words"), [(0.0, "p < 1e-16"), (9e-17, "p < 1e-16"), (2e-16, "p = 2e-16")]
 )

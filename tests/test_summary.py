@@ -1,5 +1,7 @@
 """The summary of a risk model: each number against its source, and what does not exist."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -209,6 +211,8 @@ def test_the_frame_and_the_table_have_a_row_per_quantity():
     assert lines[0].startswith("800 samples, ") and "intervals of 95 %" in lines[0]
     assert len(lines) == 2 + len(ROWS) and max(map(len, lines)) <= 100
     assert len({line.index("]") for line in lines if "]" in line}) == 1
+    for number in ("0.000", "0.0004", "0.123"):
+        assert f" {number} " in str(replace(found, ici=float(number)))
     for name, _, explanation in ROWS.values():
         assert any(line.startswith(name) and line.endswith(explanation) for line in lines)
 

@@ -136,6 +136,8 @@ def test_transitions_are_those_of_the_simulation():
     first = one.transitions[0]
     assert (first.source, first.target) == (0, 1) and 0.1 < first.rate < 0.3
     assert first.above > 0.6 and one.share > 0.99
+    first = solved(*confused(3000, 1, rate=0.4)[:2]).extension.transitions[0]
+    assert (first.source, first.target, first.above) == (0, 1, None) and 0.3 < first.rate < 0.5
     change = extension.Transition(0, 2, 0.6, 0.1).change(MASS, MASS)
     np.testing.assert_array_equal(change, [[-0.7, 0, 0.7], [0, 0, 0], [0, 0, 0]])
     everywhere = extension.Transition(0, 2, None, 0.1).change(MASS, MASS)

@@ -101,6 +101,13 @@ def test_groups_of_any_form():
     assert "missing" in [one.name for one in calibration_by_group(y, p, holes).groups]
 
 
+def test_a_difference_is_at_least_minus_one():
+    """One group has events only, the other none."""
+    p, group = np.random.default_rng(0).uniform(0.4, 0.6, 60), (np.arange(60) >= 12).astype(int)
+    found = calibration_by_group(group, p, group, confidence_level=0.9999).groups[0].equal_scores
+    assert found.low == -1 < found.high < -0.2
+
+
 def test_several_classes():
     data = make_tempered_simplex(3000, 3, random_state=0)
     group = np.random.default_rng(0).integers(2, size=3000)

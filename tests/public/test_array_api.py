@@ -12,6 +12,7 @@ from public_functions import FORECASTS, numbers, only_own_warnings
 from sklearn.exceptions import ConvergenceWarning
 
 import skcalib as s
+from skcalib.grouping import differences_at_equal_scores
 from skcalib.scores import Brier, LogLoss, Spherical
 
 LIBRARIES = ("array_api_strict", "torch")
@@ -40,6 +41,14 @@ def test_scores(score, asarray, multiclass):
         found = method(asarray(target), asarray(proba))
         assert type(found) is np.ndarray
         np.testing.assert_array_equal(found, method(target, proba))
+
+
+def test_features_of_samples_of_positive_weight(asarray, binary):
+    X, weight = np.random.default_rng(0).normal(size=(len(binary[0]), 2)), np.ones(len(binary[0]))
+    weight[::5] = 0
+    given = {"sample_weight": weight, "random_state": 0}
+    expected = differences_at_equal_scores(*binary, X, **given)
+    assert str(differences_at_equal_scores(*binary, asarray(X), **given)) == str(expected)
 
 
 def test_every_function(asarray):

@@ -327,6 +327,9 @@ def test_a_comparison_of_columns_of_different_classes():
 def test_frames_whose_names_are_partly_classes():
     with pytest.raises(ValueError, match=r"named \['other', 'churn'\]"):
         check_problem(Y, pd.DataFrame({"other": 1 - P, "churn": P}))
+    frame, soft = pd.DataFrame({1: 1 - P, 0: P}), np.column_stack([1 - P, P])
+    with pytest.raises(ValueError, match=r"named \[1, 0\]"):
+        s.TemperatureScaling().fit(frame, soft)
     check_problem(Y, pd.DataFrame({"churn": P, "other": 1 - P}))
     for names in ([0, 1], ["p1", "p2"], ["column_0", "column_1"], ["left", "right"]):
         frame = pd.DataFrame(np.column_stack([1 - P, P])).set_axis(names, axis=1)

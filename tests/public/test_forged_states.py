@@ -121,14 +121,24 @@ def test_a_changed_state_is_refused_with_a_value_error(number):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20
 
 
-@pytest.mark.parametrize("change", [{"n_samples": 299}, {"step": 0}])
-def test_other_numbers_of_samples(change):
-    stream = SequentialCalibrationTest().partial_fit(Y > 0, 1 - P[:, 0])
+MANY = list(range(20_000))
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"n_samples": 299}, "n_samples or step"),
+        ({"step": 0}, "n_samples or step"),
+        ({"classes": MANY}, "the number of alternatives"),
+    ],
+)
+def test_other_numbers_in_the_header(change, words):
+    stream = SequentialCalibrationTest(notion="canonical").partial_fit(Y, P)
     start, text, body = parts_of(stream.to_bytes())
     header = json.loads(text)
     assert set(change) <= set(header)
     changed = joined(start, json.dumps(header | change).encode(), body)
-    with pytest.raises(ValueError, match="n_samples or step"):
+    with pytest.raises(ValueError, match=words):
         stream.from_bytes(changed)
 
 

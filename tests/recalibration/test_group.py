@@ -97,6 +97,8 @@ def test_effects_of_groups_are_the_maximum_of_the_posterior():
     start, target = np.log(np.column_stack([1 - p, p])), np.eye(2)[y]
     weight = np.random.default_rng(0).uniform(0.5, 2, 300)
     fitted = GroupEffects(3, slopes=True).fit(start, group, target, weight)
+    spread = np.average((logit(p) - np.average(logit(p), weights=weight)) ** 2, weights=weight)
+    assert fitted.scale == pytest.approx(np.sqrt(spread))  # of log odds, twice that of logits
     best = fitted.levels[3].copy()  # the spread 0.4
     fitted.effects = best
     step = fitted.apply(start, group) - start

@@ -8,7 +8,7 @@ from conftest import forty
 from dense_directions import problem_of
 from scipy.integrate import trapezoid
 from scipy.special import expit, logit
-from scipy.stats import chi2
+from scipy.stats import chi2, norm
 
 import skcalib
 from skcalib.significance.binary import HosmerLemeshow, Spiegelhalter
@@ -107,6 +107,7 @@ def test_laws_of_brownian_motion():
     assert brownian_maximum_sf(2.241402727604947) == pytest.approx(0.05, abs=1e-6)
     for tail in (brownian_maximum_sf, brownian_range_sf):
         assert max(map(tail, np.linspace(0.15, 0.6, 200))) == 1  # never more by rounding
+    assert brownian_range_sf(9.0) == pytest.approx(8 * norm.sf(9.0), abs=0)
     rng = np.random.default_rng(0)
     steps = 1000
     walk = rng.choice([-1.0, 1.0], size=(4000, steps)).cumsum(axis=1) / np.sqrt(steps)

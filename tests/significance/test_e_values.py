@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from conftest import follow_a_power as several
 from conftest import on_a_line
+from dense_directions import labels_from
 from scipy.integrate import quad
 from scipy.stats import chi2, norm
 
@@ -126,6 +127,14 @@ def test_seeds_and_scales_of_kernels_decide_little():
         assert calibration_e_value(y, p, kernel=same).statistic == pytest.approx(plain, abs=0.3)
     several_terms = LaplacianKernel(0.3) + MatrixKernel(GaussianKernel(0.5), np.diag([1, 2, 0]))
     assert calibration_e_value(y, p, kernel=several_terms).e_value > 20
+    p = np.random.default_rng(0).dirichlet([2, 2, 2], 400)
+    bumps = p * np.exp(np.sign(np.sin(28 * p[:, :1])) * [1, -1, 0])
+    y = labels_from(bumps / bumps.sum(axis=1, keepdims=True), np.random.default_rng(0))
+    found = [
+        calibration_e_value(y, p, kernel=kernel).statistic
+        for kernel in (LaplacianKernel(0.1), MatrixKernel(LaplacianKernel(0.1), np.eye(3)))
+    ]
+    assert found == pytest.approx(found[:1] * 2) and found[0] > 4
 
 
 def test_many_classes_and_many_samples():
