@@ -277,6 +277,8 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
             )
         check_not_swapped(raw, votes, "X", "y")
         classes = self._check_columns(X, raw, own, own)
+        if self.labels is None and raw.shape[1] > 1:
+            check_column_names(X, own, "X")
         order = [own.tolist().index(label) for label in classes.tolist()]
         return raw, target[:, order], classes
 
