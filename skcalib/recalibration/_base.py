@@ -276,9 +276,9 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
                 "need a column for each class."
             )
         check_not_swapped(raw, votes, "X", "y")
-        classes = self._check_columns(X, raw, own, own)
         if self.labels is None and raw.shape[1] > 1:
             check_column_names(X, own, "X")
+        classes = self._check_columns(X, raw, own, own)
         order = [own.tolist().index(label) for label in classes.tolist()]
         return raw, target[:, order], classes
 
