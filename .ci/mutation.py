@@ -259,16 +259,19 @@ class Reached:
             for found in by_line.values():
                 self.n_lines.update(found)
 
+    def tests(self, path, lines):
+        """Tests that reach some lines; none if these are executed when the module is imported."""
+        reached = self.lines[str(path.relative_to(self.root))]
+        return {one for line in range(lines[0], lines[1] + 1) for one in reached.get(line, ())}
+
     def batches(self, path, lines):
         """Lists of tests to run one after the other: recorded numbers, then those closest.
 
         Of recorded numbers each entry comes in one world before it comes in a second one. Of the
         other tests those that reach the fewest lines come first: they are about this one.
         """
-        reached = self.lines[str(path.relative_to(self.root))]
-        tests = {one for line in range(lines[0], lines[1] + 1) for one in reached.get(line, ())}
-        if not tests:  # computed when the module is imported
-            tests = {one for found in reached.values() for one in found}
+        of_file = self.lines[str(path.relative_to(self.root))].values()
+        tests = self.tests(path, lines) or {one for found in of_file for one in found}
         recorded, others, worlds = {}, [], Counter()
         for test in sorted(tests, key=lambda one: self.seconds.get(one, 9)):
             if file_of(test) == RECORDED:
@@ -477,13 +480,14 @@ class Worker:
     def is_killed(self, number):
         """Whether a test fails; None after the time.
 
-        The module is imported for those that survived before: a function may run at import.
+        The module is imported for functions that no test calls, as they may run at import, and for
+        mutants that survived before.
         """
         if time.monotonic() > self.ends:
             return None
         mutant, status = self.mutants[number], NOT_REPLACED
         batches = list(self.reached.batches(mutant[0], mutant[4]))
-        if mutant[5] and not self.again[number]:
+        if mutant[5] and not self.again[number] and self.reached.tests(mutant[0], mutant[4]):
             status = self.collected.status(mutant, batches, self.seconds)
         if status == NOT_REPLACED:
             status = status_of_import(mutant, self.root, batches, self.seconds)
