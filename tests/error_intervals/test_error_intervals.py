@@ -214,6 +214,17 @@ def test_limits_grow_with_the_estimate():
 # --- what intervals say of themselves -------------------------------------------------------------
 
 
+def test_a_gap_that_is_clearly_the_largest_has_the_limits_of_one_gap():
+    """With others that may be as large, the lower limit is that of Sidak."""
+    p = np.repeat([0.5, 0.52, 0.54, 0.56], 500)
+    rank = np.tile(np.arange(500) / 500, 4)
+    for gaps, quantile in (([0, 0.3, 0, 0], 1.96), ([0.1, 0.1, 0.1, 0.1], 2.73)):
+        y = (rank < p - np.repeat(gaps, 500)).astype(int)
+        found = s.calibration_error_interval(y, p, metric="max", n_bins=4, labels=[0, 1])
+        reach = (found.estimate - found.low) / found.standard_error
+        assert reach == pytest.approx(quantile, rel=0.05)
+
+
 def test_absolute_errors_of_calibrated_and_of_bad_forecasts():
     """Those of calibrated forecasts are conservative, and say so; the others next to normal."""
     found = s.calibration_error_interval(*some_data(1000, temperature=1), metric="l1")

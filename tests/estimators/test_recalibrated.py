@@ -264,6 +264,20 @@ def test_weights_without_routing(train_and_test):
     assert np.abs(model.predict_proba(X_new) - unweighted.predict_proba(X_new)).max() > 0.01
 
 
+@pytest.mark.parametrize("recalibrator", ["auto", "select", "temperature"])
+def test_labels_of_weight_zero_do_not_matter(train_and_test, recalibrator):
+    X, y, X_new, _ = train_and_test
+    weight = (np.arange(len(y)) % 4 > 0) * 1.0
+    cv = list(StratifiedKFold(3).split(X, y))
+    first, second = (
+        RecalibratedClassifierCV(GaussianNB(), recalibrator, cv=cv)
+        .fit(X, labels, sample_weight=weight)
+        .predict_proba(X_new)
+        for labels in (y, np.where(weight > 0, y, (y + 1) % 3))
+    )
+    np.testing.assert_allclose(first, second, atol=1e-9)
+
+
 def test_weights_go_where_they_are_taken(train_and_test):
     X, y, X_new, _ = train_and_test
     weight = np.random.default_rng(0).random(len(y))

@@ -40,6 +40,7 @@ INVALID_DATA = {
     r"scipy\.special\.expit\.": (Y, P[:, 1] - 0.5),
     r"y_proba has the value \d+(\.\d+)?, outside \[0, 1\]: probabilities are expected\. The rows "
     r"sum to 100, so these are percentages: divide by 100\.": (Y, P * 100),
+    r"y_proba has the value 3, outside \[0, 1\]: .*\.expit\.": (Y, P * 3),
     r"y_proba has the value \d+(\.\d+)?, outside \[0, 1\]: probabilities are expected\. If these "
     r"are percentages, divide by 100\. Map logits or decision values to probabilities first, for "
     r"example by scipy\.special\.softmax or scipy\.special\.expit\.": (Y, P[:, 1] * 100),

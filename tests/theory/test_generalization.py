@@ -191,6 +191,12 @@ def test_information_of_a_known_channel():
     share = np.unique(gap, return_counts=True)[1] / 120
     assert one_bin.ecmi.estimate == pytest.approx(-np.sum(share * np.log(share)))
     assert 0 < one_bin.ecmi.estimate < one_bin.fcmi.estimate  # the sign of the difference is lost
+    # A classifier that learns nothing: the other halves of all pairs give the opposite gap.
+    constant = DummyClassifier(strategy="constant", constant=1)
+    fixed = refits(X, y, constant, n_bins=1, n_pairs=12, **options)
+    share = np.unique(np.abs(fixed.gap[0]).round(9), return_counts=True)[1] / 120
+    assert fixed.gap.min() < 0 < fixed.gap.max()
+    assert fixed.ecmi.estimate == pytest.approx(-np.sum(share * np.log(share)))
 
 
 class Contrary(ClassifierMixin, BaseEstimator):
