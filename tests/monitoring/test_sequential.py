@@ -52,6 +52,7 @@ def test_a_label_of_probability_zero_is_a_proof(notion):
     assert (test.log_e_value_, test.pvalue_) == (np.inf, 0)
     assert test.rejected_at_ == 2 and str(test.evidence())
     copy = SequentialCalibrationTest.from_bytes(test.to_bytes())
+    assert copy.pvalue_ == test.pvalue_ < 1
     assert (copy.log_e_value_, copy.rejected_at_) == (np.inf, 2)
     copy.partial_fit([0, 1], [[0.3, 0.7], [0.4, 0.6]])
     assert (copy.log_e_value_, copy.n_samples_seen_) == (np.inf, 5)

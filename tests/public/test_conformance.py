@@ -83,6 +83,24 @@ def test_the_filter_of_warnings_hides_nothing_else():
         s.TemperatureScaling().fit([0.1, 0.2, 0.8, 0.9], [1, 1, 0, 0])
 
 
+@pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
+def test_whether_labels_are_required_is_tagged(estimator, kind):
+    try:
+        clone(estimator).fit(data_for(kind)[0], None)
+        required = False
+    except ValueError as error:
+        required = "y" in str(error).split()
+    assert get_tags(estimator).target_tags.required == required
+
+
+def test_what_other_tags_say():
+    several = get_tags(s.MultilabelRecalibrator()).target_tags
+    assert several.multi_output and several.required
+    for kind in (s.TemperatureScaling, s.BetaCalibration):
+        tags = [get_tags(kind(input=name)).input_tags for name in ("proba", "logits")]
+        assert [one.positive_only for one in tags] == [True, False]
+
+
 # --- parameters and pictures ----------------------------------------------------------------------
 
 
