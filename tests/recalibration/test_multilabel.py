@@ -198,6 +198,9 @@ def test_the_recalibrator_of_lists_frames_and_jobs():
         named.predict_proba(pd.DataFrame(P, columns=["c", "b", "a"]))
     with pytest.raises(ValueError, match="3 labels but X has 2 columns"):
         named.predict_proba(P[:, :2])
+    for estimator in (named, s.CalibrationErrorEstimator(notion=Multilabel())):
+        with pytest.raises(ValueError, match=r"^X has the value 1\.5"):
+            estimator.fit(P + 1.5 - P.max(), LABELS)
 
 
 def test_the_kernel_test_and_the_error_that_is_left():

@@ -38,6 +38,7 @@ def sample(n_samples, n_classes=3, *, seed=0, weighted=False):
 def cells(sketch):
     """Everything that a sketch holds, for comparisons."""
     frame = sketch.to_frame().astype({"group": str, "problem": str})
+    assert frame.index.is_unique
     return frame.sort_values(["group", "problem", "cell", "event"], ignore_index=True)
 
 
