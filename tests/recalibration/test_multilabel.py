@@ -198,6 +198,8 @@ def test_the_recalibrator_of_lists_frames_and_jobs():
         named.predict_proba(pd.DataFrame(P, columns=["c", "b", "a"]))
     with pytest.raises(ValueError, match="3 labels but X has 2 columns"):
         named.predict_proba(P[:, :2])
+    with pytest.raises(ValueError, match="X must"):  # an array is no list of arrays
+        s.MultilabelRecalibrator().fit(np.stack(parts), LABELS)
     for estimator in (named, s.CalibrationErrorEstimator(notion=Multilabel())):
         with pytest.raises(ValueError, match=r"^X has the value 1\.5"):
             estimator.fit(P + 1.5 - P.max(), LABELS)
