@@ -308,11 +308,8 @@ class Tests:
 def run_tests(session, batches, function, seconds):
     """End the process: with status 1 if a test fails, else with 0, after so many seconds."""
     items = {one.nodeid: one for one in session.items}
-    reaching = set(itertools.chain(*batches))
-    functions = {test.partition("[")[0] for test in reaching}
     names = [one for one in function.split(".") if len(one) > 4 and one[0] != "_"]
-    left_out = [test for test in items if test not in reaching and is_near(test, functions, names)]
-    chosen = [items[test] for test in itertools.chain(*batches, left_out) if test in items]
+    chosen = [items[test] for test in in_order(items, batches, names) if test in items]
     session.config.pluginmanager.register(EndsIfFailed())
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     ends = time.process_time() + seconds
@@ -324,10 +321,22 @@ def run_tests(session, batches, function, seconds):
     os._exit(0)
 
 
-def is_near(test, functions, names):
-    """Whether other instances of a test reach the line, or its instance names the function."""
-    function, _, instance = test.partition("[")
-    return function in functions or any(name in instance for name in names)
+def in_order(items, batches, names):
+    """After each batch the other instances of its tests, and those that name the function.
+
+    The other instances of recorded numbers come last, as it is known which of them reach a line.
+    """
+    recorded = [test for test in items if file_of(test) == RECORDED]
+    others, named, order = defaultdict(list), [], {}
+    for test in [test for test in items if file_of(test) != RECORDED]:
+        function, _, instance = test.partition("[")
+        others[function].append(test)
+        named += [test] if any(name in instance for name in names) else []
+    for batch in batches:
+        order |= dict.fromkeys(batch)
+        beside = [one for test in batch for one in others.pop(test.partition("[")[0], ())]
+        order |= dict.fromkeys(beside + named if beside else ())
+    return order | dict.fromkeys(recorded)
 
 
 class EndsIfFailed:
