@@ -230,6 +230,9 @@ INVALID_CALLS = {
     "bins must be one of 'median', 'uniform' or a PartitionSmoother, got 'grid'.": partial(
         s.simplex_calibration_error, Y3, P3, bins="grid"
     ),
+    "reduce must be 'mean', 'sum' or 'predicted', got 'all'.": partial(
+        s.ks_calibration_error, Y3, P3, notion="classwise", reduce="all"
+    ),
     "A test needs at least 4 samples of positive weight, got 3: use more or, for class "
     "probabilities, distribution_free_bound, "
     "which is valid for any number.": partial(s.kernel_calibration_test, Y[:3], P[:3]),
