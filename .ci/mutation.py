@@ -264,14 +264,15 @@ class Reached:
         reached = self.lines[str(path.relative_to(self.root))]
         return {one for line in range(lines[0], lines[1] + 1) for one in reached.get(line, ())}
 
-    def batches(self, path, lines):
+    def batches(self, path, tests):
         """Lists of tests to run one after the other: recorded numbers, then those closest.
 
-        Of recorded numbers each entry comes in one world before it comes in a second one. Of the
-        other tests those that reach the fewest lines come first: they are about this one.
+        Without `tests` all that reach the file are taken. Of recorded numbers each entry comes in
+        one world before it comes in a second one. Of the other tests those that reach the fewest
+        lines come first: they are about this one.
         """
         of_file = self.lines[str(path.relative_to(self.root))].values()
-        tests = self.tests(path, lines) or {one for found in of_file for one in found}
+        tests = tests or {one for found in of_file for one in found}
         recorded, others, worlds = {}, [], Counter()
         for test in sorted(tests, key=lambda one: self.seconds.get(one, 9)):
             if file_of(test) == RECORDED:
@@ -326,12 +327,15 @@ def in_order(items, batches, names):
 
     The other instances of recorded numbers come last, as it is known which of them reach a line.
     """
-    recorded = [test for test in items if file_of(test) == RECORDED]
-    others, named, order = defaultdict(list), [], {}
-    for test in [test for test in items if file_of(test) != RECORDED]:
+    others, named, recorded, order = defaultdict(list), [], [], {}
+    for test in items:
         function, _, instance = test.partition("[")
+        if file_of(test) == RECORDED:
+            recorded.append(test)
+            continue
         others[function].append(test)
-        named += [test] if any(name in instance for name in names) else []
+        if any(name in instance for name in names):
+            named.append(test)
     for batch in batches:
         order |= dict.fromkeys(batch)
         beside = [one for test in batch for one in others.pop(test.partition("[")[0], ())]
@@ -495,8 +499,9 @@ class Worker:
         if time.monotonic() > self.ends:
             return None
         mutant, status = self.mutants[number], NOT_REPLACED
-        batches = list(self.reached.batches(mutant[0], mutant[4]))
-        if mutant[5] and not self.again[number] and self.reached.tests(mutant[0], mutant[4]):
+        tests = self.reached.tests(mutant[0], mutant[4])
+        batches = list(self.reached.batches(mutant[0], tests))
+        if mutant[5] and tests and not self.again[number]:
             status = self.collected.status(mutant, batches, self.seconds)
         if status == NOT_REPLACED:
             status = status_of_import(mutant, self.root, batches, self.seconds)

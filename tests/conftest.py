@@ -60,7 +60,7 @@ def pytest_configure(config):
 
 
 def pytest_report_header(config):
-    return f"of the instances of each test every {config.option.every}. (--every 1: all)"
+    return f"instances of each test: 1 of {config.option.every} (--every 1: all)"
 
 
 def pytest_runtest_setup(item):

@@ -368,11 +368,10 @@ def _search_bandwidth(cost, *, criterion, n_samples, subsample_cost=None, shrink
     bracket.at(_COARSE)
     for step in (0.25, 0.125):
         bracket.at(bracket.best() + np.array([-step, step]))
+    curve = bracket
     if subsample_cost is None:
-        curve = bracket
         _refine(curve, len(curve) + 4)
     elif not full:
-        curve = bracket
         _refine(curve, len(curve) + 2)
     else:
         curve = _Curve(cost)

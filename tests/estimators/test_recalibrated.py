@@ -298,6 +298,14 @@ def test_weights_go_where_they_are_taken(train_and_test):
         neighbors.fit(X, y, sample_weight=weight)
     plain = clone(neighbors).fit(X, y)
     assert np.any(neighbors.recalibrator_.coef_ != plain.recalibrator_.coef_)
+    with pytest.warns(UserWarning, match="Halfway takes no sample_weight.*classifier only"):
+        RecalibratedClassifierCV(GaussianNB(), Halfway()).fit(X, y, sample_weight=weight)
+    with pytest.raises(ValueError, match="sample_weight must be finite"):
+        RecalibratedClassifierCV().fit(X, y, sample_weight=-weight)
+
+
+def test_parameters_with_an_entry_for_each_sample_follow_the_folds(train_and_test):
+    X, y, *_ = train_and_test
     seen = []
 
     class Reading(GaussianNB):
@@ -307,13 +315,10 @@ def test_weights_go_where_they_are_taken(train_and_test):
 
     whole = {"number": 3, "text": "x" * len(y), "table": dict.fromkeys(range(len(y)))}
     RecalibratedClassifierCV(Reading(), cv=2).fit(X, y, rows=np.arange(len(y)), **whole)
+    assert len(seen) == 3
     for params in seen:
         assert len(params.pop("rows")) in (len(y), len(y) // 2, (len(y) + 1) // 2)
         assert params == whole
-    with pytest.warns(UserWarning, match="Halfway takes no sample_weight.*classifier only"):
-        RecalibratedClassifierCV(GaussianNB(), Halfway()).fit(X, y, sample_weight=weight)
-    with pytest.raises(ValueError, match="sample_weight must be finite"):
-        RecalibratedClassifierCV().fit(X, y, sample_weight=-weight)
 
 
 def test_weights_that_the_classifier_refuses_go_to_the_recalibrator(train_and_test):

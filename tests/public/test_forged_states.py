@@ -121,15 +121,12 @@ def test_a_changed_state_is_refused_with_a_value_error(number):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 1 << 20
 
 
-MANY = list(range(20_000))
-
-
 @pytest.mark.parametrize(
     ("change", "words"),
     [
         ({"n_samples": 299}, "n_samples or step"),
         ({"step": 0}, "n_samples or step"),
-        ({"classes": MANY}, "the number of alternatives"),
+        ({"classes": list(range(20_000))}, "the number of alternatives"),
     ],
 )
 def test_other_numbers_in_the_header(change, words):
