@@ -140,7 +140,7 @@ class Samples:
             columns |= {"sample_weight": sample_weight}
             problem = check_problem(y_true, y_proba, notion, **columns)
             weight, classes = problem.sample_weight, problem.classes
-            outcome = problem.target == 1 if problem.indicator else problem.column
+            outcome = problem.target == 1 if problem.indicator else problem.outcome
             weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
             part = Part(problem.forecast, outcome, weight, classes, validated=True)
             return cls(classes, notion.for_columns(len(classes)), part.n_samples, scale, part)

@@ -119,15 +119,9 @@ class Problem:
         return labels_or_shares(self.given)
 
     @property
-    def column(self) -> np.ndarray:
-        """Columns of the labels (n,); of label distributions those of the largest value."""
-        outcome = self.outcome
-        return outcome if outcome.ndim == 1 else outcome.argmax(axis=1)
-
-    @property
     def labels(self) -> np.ndarray:
         """Labels (n,)."""
-        return self.classes[self.column]
+        return self.classes[self.outcome]
 
     @property
     def sample_weight(self) -> np.ndarray | None:

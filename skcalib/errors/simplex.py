@@ -104,7 +104,7 @@ def simplex_calibration_error(
     measure: Any = distance
     if own:
         cells.fit(problem.forecast, problem.weight[:, None], problem.weight)
-        target = cells.label_means(problem.column, problem.forecast.shape[1])
+        target = cells.label_means(problem.outcome, problem.forecast.shape[1])
     else:
         target = cells.fit(problem.forecast, problem.target, problem.weight).cell_means()
     forecast = cells.cell_means(problem.forecast)

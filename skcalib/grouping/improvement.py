@@ -165,7 +165,6 @@ def grouping_improvement(
     for forecast in (problem.forecast, corrected):
         found = GroupingLossEstimator(
             loss=score,
-            swap=True,
             labels=problem.classes,
             confidence_level=confidence_level,
             n_jobs=n_jobs,

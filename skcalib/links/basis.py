@@ -243,8 +243,7 @@ class LogitBasis:
             return block
         dense *= self.scale[self._select_dense(self.groups), None, None]
         top *= self.scale[self.select(TOP), None]
-        factors, mix = self._factors(self.groups, block.log)
-        return replace(block, factors=factors, mix=mix)
+        return replace(block, mix=self._factors(self.groups, block.log)[1])
 
     def _factors(self, names, log):
         """Factors of the groups by class, and the combinations of all directions."""

@@ -260,7 +260,7 @@ class SequentialCalibrationTest(StreamEstimator):
     def _start(self, classes: np.ndarray) -> None:
         super()._start(classes)
         self.log_e_value_ = self.largest_log_e_value_ = 0.0
-        self.rejected_, self.pvalue_ = False, 1.0
+        self.rejected_ = False
         self.rejected_at_: int | None = None
 
     def _restore(self, own, arrays, blobs):

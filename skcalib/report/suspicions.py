@@ -117,7 +117,7 @@ def _other_order(problem):
     _, columns = linear_sum_assignment(-affinity)
     if np.array_equal(columns, np.arange(n_classes)):
         return None
-    if n_classes == 2 and _ranking(problem, problem.column).high >= 0.5:
+    if n_classes == 2 and _ranking(problem, problem.outcome).high >= 0.5:
         return None
     other = forecast[:, columns]
     gain = ((forecast - target) ** 2).sum(axis=1) - ((other - target) ** 2).sum(axis=1)
@@ -150,7 +150,7 @@ def _label_order(problem):
     """
     if problem.count is not None or _is_one_class(problem):
         return None
-    forecast, weight, column = problem.forecast, problem.weight, problem.column
+    forecast, weight, column = problem.forecast, problem.weight, problem.outcome
     what, chance = "AUC", 0.5
     if forecast.shape[1] == 2:
         claimed = _claimed_concordance(forecast[:, 1], weight)
@@ -211,7 +211,7 @@ def _repeated_rows(problem, features):
     """
     if problem.count is not None or len(problem.weight) < 2:
         return None
-    forecast, column = problem.forecast, problem.column
+    forecast, column = problem.forecast, problem.outcome
     score, right = forecast[:, 1], column
     if forecast.shape[1] > 2:
         ((pair, hit),) = TopLabel().problems(forecast, problem.target)

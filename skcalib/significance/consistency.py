@@ -115,7 +115,7 @@ def consistency_test(
     rng = check_random_state(random_state)
     if resample_forecasts is None:
         resample_forecasts = uncertain_labels(problem.forecast, problem.weight) >= FEW
-    y, codes = problem.column, np.arange(len(problem.classes))
+    y, codes = problem.outcome, np.arange(len(problem.classes))
     weighted = sample_weight is not None
 
     def error(y, rows):
