@@ -64,7 +64,7 @@ WITHOUT_NUMBERS += ("_command_line", "_monitor_command", "_report_command")
 SKIPPED = ("documentation", "studies", "report/test_browser.py")
 RECORDED = "tests/laws/test_recorded_numbers.py"
 #: Seconds of recorded numbers before the other tests, and of the closest and the next of those.
-FIRST, NEAR, FURTHER = 20, 10, 30
+FIRST, NEAR, FURTHER = 10, 20, 30
 #: Mutants of a module from which it has a score of its own.
 ENOUGH = 20
 #: A test that takes longer than this, in seconds, hangs: the mutant is killed.
@@ -268,12 +268,19 @@ class Reached:
         """Lists of tests to run one after the other: recorded numbers, then those closest.
 
         Without `tests` all that reach the file are taken. Of recorded numbers each entry comes in
-        one world before it comes in a second one. Of the other tests those that reach the fewest
-        lines come first: they are about this one.
+        one world before it comes in a second one. Of the other tests those in files with the name
+        of the module come first, then those in a folder of the same name; among them those that
+        reach the fewest lines, as they are about this one.
         """
         of_file = self.lines[str(path.relative_to(self.root))].values()
         tests = tests or {one for found in of_file for one in found}
         recorded, others, worlds = {}, [], Counter()
+        module, folder = path.stem.strip("_"), f"/{path.parent.name.strip('_')}/"
+
+        def distance(test):
+            name = file_of(test)
+            return module not in Path(name).stem, folder not in name, self.n_lines[test]
+
         for test in sorted(tests, key=lambda one: self.seconds.get(one, 9)):
             if file_of(test) == RECORDED:
                 entry = test.partition("-")[2]
@@ -281,7 +288,7 @@ class Reached:
             else:
                 others.append(test)
         first, later = self._parted(sorted(recorded, key=recorded.get), FIRST)
-        near, others = self._parted(sorted(others, key=self.n_lines.get), NEAR)
+        near, others = self._parted(sorted(others, key=distance), NEAR)
         further, rest = self._parted(others, FURTHER)
         yield from filter(None, (first, near, further, later, rest))
 

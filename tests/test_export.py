@@ -212,6 +212,7 @@ REFUSED = {
     "must be a map of version 1, got None": (from_json, b"[]"),
     "version 1, got 2: write it with to_json, or update": (from_json, '{"skcalib": 2}'),
     "its form is not as it was": (from_json, '{"skcalib": 1, "steps": NaN}'),
+    "is damaged.*step 2": (from_json, to_json(PLATT).replace("[[-1.0], [1.0]]", "[[-1.0]]")),
     "is damaged.*step 1": (from_json, re.sub(r'"far": [^}]*', '"far": 1e999', to_json(PLATT))),
 }
 

@@ -63,6 +63,8 @@ def test_every_number_is_that_of_its_function(weighted):
     assert found.brier_skill.estimate == pytest.approx(skill)
     assert (found.n_samples, found.n_events, found.event) == (800, y.sum(), "1")
     assert found.notes == {}
+    endless = str(replace(found, brier=MeanInterval(0.25, 0.0, np.inf, 0.1)))
+    assert "0.250" in endless and " inf" not in endless.split("AUC")[0]
 
 
 def test_likelihood_indices_of_r():

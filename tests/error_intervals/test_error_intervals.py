@@ -13,6 +13,7 @@ import pytest
 from doc_studies import load
 from grids import rotated
 from scipy.special import expit, logit
+from scipy.stats import t as student
 from sklearn.metrics import brier_score_loss
 
 import skcalib as s
@@ -240,6 +241,21 @@ def test_absolute_errors_of_calibrated_and_of_bad_forecasts():
         assert abs(middle - found.estimate) < 0.2 * found.standard_error
 
 
+def test_the_lower_limit_of_two_largest_gaps_is_that_of_both():
+    """Sidak's level in Student's quantile, beside that of one of them alone."""
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.1, 0.45, 400)
+    y = (rng.random(400) < p + 0.2).astype(int)
+    reach = []
+    for labels, proba, n_bins in ((y, p, 1), (np.r_[y, 1 - y], np.r_[p, 1 - p], 2)):
+        bins = {"n_bins": n_bins, "strategy": "uniform"}
+        found = s.calibration_error_interval(labels, proba, metric="max", **bins)
+        assert found.conservative == (n_bins == 2)
+        reach.append(found.estimate - found.low)
+    both = (1 - 0.975**0.5) / 2
+    assert reach[1] / reach[0] == pytest.approx(student.isf(both, 399) / student.isf(0.025, 399))
+
+
 def test_squared_norms_say_where_the_growth_of_their_noise_is_not_known():
     options = {"kernel": LaplacianKernel(0.5), "notion": "classwise"}
     for n_classes, temperature, conservative in ((2, 0.3, False), (10, 0.6, True)):
@@ -257,6 +273,8 @@ def test_the_delta_method_says_where_it_fails():
         assert found.valid is valid and bool(found.reason) is not valid
         reach = 1.959964 * found.standard_error
         assert np.isclose(found.high - found.estimate, reach)
+    far = s.calibration_error_interval(y, proba, metric="log")
+    assert far.valid and not far.conservative and far.low > 4 * far.standard_error
     mean = s.calibration_error_interval(y, proba, metric="upper_bound", method="delta")
     assert mean == s.calibration_error_interval(y, proba, metric="upper_bound")
 

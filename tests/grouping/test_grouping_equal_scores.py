@@ -109,6 +109,8 @@ def test_rules_hold_for_the_members():
     assert sum(rule.startswith("constant") for rule in groups.rules) == 0
     assert sum(rule.startswith("dose") for rule in groups.rules) == 7  # both sides, and missing
     assert groups.complements[groups.rules.index("dose is missing")] == "dose is not missing"
+    two = groups.rules.index("smoker = 1")  # compared with the rest once, in both directions
+    assert groups.two_sided[two] and not groups.category[two]
     below = [rule.startswith("dose <=") for rule in groups.rules].index(True)
     assert "(dose > " in groups.complements[below]
     # small groups are left out

@@ -29,7 +29,7 @@ from skcalib.grouping._fit import (
     fit_risk,
     risk_terms,
 )
-from skcalib.grouping._score_basis import beside_score, steps_beside_score
+from skcalib.grouping._score_basis import _basis, beside_score, steps_beside_score
 from skcalib.grouping.estimator import Options
 from skcalib.grouping.partition import (
     Cells,
@@ -654,6 +654,16 @@ def test_what_the_score_explains_is_removed(n_classes):
     left = beside_score(noise, forecast, weight)
     assert 0.97 < left.std() / noise.std() < 1
     np.testing.assert_allclose(weight @ left, 0, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("n_samples", "n_classes", "n_used", "n_pairs"),
+    [(2000, 2, 1, 0), (200, 4, 2, 1), (2000, 4, 3, 3), (2000, 12, 10, 3)],
+)
+def test_one_component_for_each_hundred_samples(n_samples, n_classes, n_used, n_pairs):
+    """At most ten, of K - 1; nine piecewise linear functions, and products of the first three."""
+    forecast = np.random.default_rng(0).dirichlet(np.ones(n_classes), n_samples)
+    assert _basis(forecast).shape[1] == 9 + 4 * n_used + n_pairs
 
 
 def test_steps_of_a_classifier():

@@ -128,6 +128,9 @@ def test_answers_of_classifiers(model):
     assert found.calibration_error_ == pytest.approx(given)
     scorer = ProbaScorer(s.calibration_error, notion=NOTION)
     assert scorer(model, X_NEW, LABELS) == -value
+    weight = np.arange(1.0, len(LABELS) + 1)
+    weighted = s.calibration_error(LABELS, proba, notion=NOTION, sample_weight=weight)
+    assert scorer(model, X_NEW, LABELS, sample_weight=weight) == -weighted != -value
     s.ReliabilityDisplay.from_estimator(model, X_NEW, LABELS, notion=NOTION, band=None)
     scorer.response_method = "decision_function"
     with pytest.raises(ValueError, match="needs the predict_proba of"):

@@ -1,5 +1,7 @@
 """Recalibrators: optima, declared guarantees, conventions, and what happens at the edges."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from conftest import Quartic
@@ -802,3 +804,15 @@ def test_separable_labels_have_the_smallest_temperature(loss):
     with pytest.warns(ConvergenceWarning, match="separable by the scores"):
         fitted = s.TemperatureScaling(loss=loss).fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
     assert fitted.temperature_ == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize(("shrinkage", "kept"), [("auto", True), (1.0, False)])
+def test_an_optimal_temperature_of_zero_or_infinity_is_stated(shrinkage, kept):
+    """An infinite one where the order is kept: other maps can leave it."""
+    proba = np.random.default_rng(0).dirichlet(np.full(3, 0.5), 300)
+    vector = s.VectorScaling(shrinkage=shrinkage)
+    with pytest.warns(ConvergenceWarning, match="separable by the scores"):
+        assert vector.fit(proba, proba.argmax(axis=1)).preserves_order_ == kept
+    last = pytest.warns(ConvergenceWarning, match="do not follow") if kept else nullcontext()
+    with last:
+        assert vector.fit(proba, proba.argmin(axis=1)).preserves_order_ == kept

@@ -5,10 +5,13 @@ import pytest
 from dense_directions import labels_from
 from scipy.optimize import minimize
 from scipy.special import expit, softmax
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
 import skcalib as s
 from skcalib.recalibration.stacked import HeldOutMixture, short_name
+from skcalib.scores import Brier, LogLoss
 
 
 def world(kind, n_samples, seed=0):
@@ -91,6 +94,13 @@ def test_the_weights_minimise_the_criterion():
     best = softmax(np.append(minimize(value, np.zeros(3), tol=1e-12).x, 0.0))
     assert found.weight.sum() == pytest.approx(weight.sum() ** 2 / (weight @ weight))
     np.testing.assert_allclose(found.weights, best, atol=1e-3)  # the gain is large
+    # The Brier score counts as the log loss of the lowest.
+    log, brier = (
+        np.array([one.loss(target, f) for f in forecasts]) for one in (LogLoss(), Brier())
+    )
+    ratio = np.min(log @ weight) / np.min(brier @ weight)
+    criteria = [found._criterion(forecast) for forecast in forecasts]
+    np.testing.assert_allclose(criteria, 0.5 * (log + ratio * brier), rtol=1e-6)
 
 
 def test_what_it_holds_is_stated():
@@ -100,6 +110,8 @@ def test_what_it_holds_is_stated():
     assert sum(stack.weights_.values()) == pytest.approx(1)
     assert set(stack.maps_) == set(stack.weights_)
     assert mixture.gain.low > 0 and "temperature 0." in text and f"gain {mixture.gain}" in text
+    first = text.splitlines()[0]  # all weights of 5 % and more
+    assert first.count(", ") >= sum(weight >= 0.05 for weight in mixture.weights) >= 2
     assert dict(zip(mixture.names, mixture.weights, strict=True)).items() >= stack.weights_.items()
     assert text.endswith("; monotone" if stack.monotone_ else "; not monotone")
     assert short_name("BiasCorrectedTemperatureScaling") == "bias corrected temperature"
@@ -133,6 +145,12 @@ def test_groups_and_given_folds():
     two = s.StackedRecalibrator(cv=GroupKFold(5)).fit(S, y, groups=groups)
     assert one.mixture_.losses == two.mixture_.losses
     assert one.mixture_.gain.standard_error != two.mixture_.gain.standard_error
+    # Around a fitted classifier a splitter divides the samples of the mixture.
+    frozen = FrozenEstimator(LogisticRegression(C=1e6).fit(S[:, 1:], y))
+    for cv, own in ((GroupKFold(5), split), (4, None)):
+        model = s.RecalibratedClassifierCV(frozen, cv=cv).fit(S[:, 1:], y, groups=groups)
+        alone = s.StackedRecalibrator(cv=own).fit(frozen.predict_proba(S[:, 1:]), y)
+        assert model.recalibrator_.mixture_.losses == alone.mixture_.losses
     weight = np.repeat([1.0, 0.0], 150)  # rows of weight zero are dropped with their groups
     part = s.StackedRecalibrator().fit(S, y, weight, groups)
     alone = s.StackedRecalibrator().fit(S[:150], y[:150], groups=groups[:150])

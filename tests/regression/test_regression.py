@@ -180,6 +180,7 @@ def test_edges_of_the_map(monkeypatch):
         (FIT, ([[0, 1], [0, 0]], [1, 2]), "y_var.* must be positive.*Give the regressor a noise"),
         (FIT, ([[0, 1], [0, np.nan]], [1, 2]), "y_var contains NaN"),
         (FIT, ([[np.inf, 1], [0, 1]], [1, 2]), "y_mean contains infinity"),
+        (FIT, ([[0, 1], [0, 1e-120]], [1, 2]), "variances between 1e-100 and 1e[+]100"),
         (FIT, ([[0, 1], [0, 1]], [1, np.nan]), "y contains NaN"),
         (FIT, ([[0, 1], [0, 1]], [1, 2, 3]), "same number of samples, got 3, 2 and 2"),
         (
@@ -366,6 +367,9 @@ def test_errors_of_the_regressor(wave):
     X, y, *_ = wave
     with pytest.raises(ValueError, match=r"needs a regressor with predict\(X, return_std=True\)"):
         RecalibratedRegressorCV(LinearRegression()).fit(X, y)
+    for wrong in (LinearRegression(), VarianceScaling):  # without transform; a class
+        with pytest.raises(ValueError, match="recalibrator must have fit.* such as Vari.*, unlike"):
+            RecalibratedRegressorCV(recalibrator=wrong).fit(X, y)
 
 
 @pytest.mark.slow

@@ -68,7 +68,7 @@ def test_hosmer_lemeshow_does_not_depend_on_the_scale_of_weights():
         assert (other.pvalue, other.estimate) == pytest.approx((one.pvalue, one.estimate), rel=1e-9)
 
 
-@pytest.mark.parametrize("ddof", [0, 2])
+@pytest.mark.parametrize("ddof", [0, 2, 9])
 def test_hosmer_lemeshow_by_hand(ddof):
     y, p = draw(203)
     order = np.argsort(p)
@@ -83,7 +83,8 @@ def test_hosmer_lemeshow_by_hand(ddof):
     assert result.statistic == pytest.approx(h)
     assert result.pvalue == pytest.approx(chi2.sf(h, 10 - ddof))
     assert result.estimate == pytest.approx(square)
-    law = f"chi-squared {h:.4g} with {10 - ddof} degrees of freedom; asymptotic"
+    degrees = "1 degree" if ddof == 9 else f"{10 - ddof} degrees"
+    law = f"chi-squared {h:.4g} with {degrees} of freedom; asymptotic"
     assert result.method == f"Hosmer-Lemeshow, QuantileBins(n_bins=10) ({law})"
 
 

@@ -67,14 +67,18 @@ def test_equal_curves_are_kept_and_others_found():
     assert (same.estimate, same.pvalue) == (0, 1)
 
 
-def test_two_models_and_clusters():
+def test_two_models_and_clusters(monkeypatch):
     y, p, by = windows(4, 300)
     right = s.calibration_curve_equality_test(y, p, second=p)
     assert right.pvalue > 0.05
-    assert s.calibration_curve_equality_test(y, p, second=p**2).pvalue < 0.01
+    other = s.calibration_curve_equality_test(y, p, second=p**2)
+    assert other.pvalue < 0.01  # both rows of a sample are one cluster
+    assert s.calibration_curve_equality_test(y, p, second=p**2, groups=np.arange(600)) == other
     clusters = np.arange(600) % 60
     found = s.calibration_curve_equality_test(y, p, by, groups=clusters)
     assert "signs of clusters" in found.method
+    monkeypatch.setattr("skcalib.grouping.equal_curves._BLOCK", 7 * 60)  # seven draws at once
+    assert s.calibration_curve_equality_test(y, p, by, groups=clusters) == found
     with pytest.raises(ValueError, match="60 clusters have samples in both windows"):
         s.compare_windows(y, p, by, groups=clusters)
 

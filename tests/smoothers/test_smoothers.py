@@ -198,7 +198,7 @@ def test_held_out_isotonic_curves_are_refits_of_the_folds(kind, weighted):
 # --- nearest neighbours ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "one is heavy"])
+@pytest.mark.parametrize("kind", [*KINDS, "one is heavy", "one is frequent"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted, monkeypatch):
     """Intervals of the sorted scores against the tree, also where differences lose their digits."""
@@ -206,6 +206,8 @@ def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted, monkeypatch)
     weight = weight if weighted else np.ones(600)
     if kind == "one is heavy":
         weight[score.argmax()] = 1e12
+    if kind == "one is frequent":
+        score[:100] = score[0]
     new = pairs(np.append(score[:50], np.linspace(0, 1, 50)))
     for n_neighbors in (70, 300, 599):
         fitted = NearestNeighborsSmoother(n_neighbors).fit(pairs(score), pairs(y), weight)
@@ -246,6 +248,7 @@ def test_number_of_neighbours():
     for n_samples, expected in ((5, 1), (200, 20), (30_000, 2000)):
         p = pairs(np.linspace(0, 1, n_samples))
         assert NearestNeighborsSmoother().fit(p, p).n_neighbors_ == expected
+    assert NearestNeighborsSmoother(100).fit(F[:2], T[:2]).n_neighbors_ == 1
     fitted = NearestNeighborsSmoother(100).fit(F, T)
     np.testing.assert_allclose(fitted.smooth()[:, 1], (Y8.sum() - Y8) / 7)
     p, values = pairs(np.repeat([0.2, 0.8], 20)), np.arange(40.0)

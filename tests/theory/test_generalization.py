@@ -113,6 +113,8 @@ def test_arrays_belong_together():
                 assert error[s, d] == pytest.approx(expected, rel=1e-9)
     assert not np.array_equal(result.selection[0, 0], result.selection[0, 1])
     assert 0.4 < result.selection.mean() < 0.6
+    alone = refits(X, y, n_supersamples=1, n_draws=1, n_pairs=50)
+    assert alone.forecast.shape == (1, 1, 50, 2) and alone.gap.shape == (1, 1)
 
 
 @pytest.mark.parametrize("strategy", ["uniform", "quantile"])
