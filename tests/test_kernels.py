@@ -178,6 +178,7 @@ def test_refused_combinations():
     ):
         with pytest.raises(ValueError, match=message):
             make()
+    MatrixKernel(LAPLACIAN, [[1.0, 1e-13], [0.0, 1.0]])  # symmetric up to rounding
     for wrong in (
         lambda: LAPLACIAN + 1, lambda: LAPLACIAN * "2", lambda: MatrixKernel(GAUSSIAN)(P, P),
     ):  # fmt: skip

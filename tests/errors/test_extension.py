@@ -362,6 +362,10 @@ def test_similar_residuals_of_similar_forecasts_are_stated():
     assert not found.valid and found.reason.startswith("similar forecasts have similar residuals")
     problems = (solved(*confused(1500, seed, rate)[:2]) for seed in range(15) for rate in (0, 0.25))
     assert sum(problem.left_out > 0 for problem in problems) <= 1
+    confusions = solved(*confused(1500, 0, 0.1)[:2])  # the maps themselves show no confusion
+    assert confusions.average.evidence["confusion"] < 0.01
+    share = confusions.evidence["confusion"]
+    assert 0.99 < share <= 1 and share == pytest.approx(confusions.extension.share)
     problem = solved(y, forecast)
     missing, change = problem.tested.missing(problem), problem.tested.proba - forecast
     share = missing / (missing + np.mean(np.sum(change**2, axis=1)))

@@ -132,7 +132,8 @@ def test_windows_compare_errors_of_one_event(name):
     for one, rows in ((found.first, window == "a"), (found.second, window == "b")):
         exact = s.calibration_error_interval(y[rows], p[rows], metric=name)
         assert (one.estimate, one.low, one.high) == (exact.estimate, exact.low, exact.high)
-    with pytest.raises(ValueError, match="metric must be one of"):
+    names = "'brier', 'log', 'l1', 'ece', 'l2', 'debiased_l2', 'squared_l2', 'max', 'ks', 'ici'"
+    with pytest.raises(ValueError, match=f"metric must be one of {names}, got 'kernel'"):
         s.compare_windows(y, p, window, metric="kernel")
 
 

@@ -183,6 +183,7 @@ def _estimator_calls():
     yield lambda: skcalib.RecalibratedClassifierCV().fit(X, y)
     yield lambda: skcalib.RecalibratedClassifierCV().fit(P, y, w)
     yield lambda: skcalib.RecalibratedRegressorCV().fit(P, y, w)
+    yield lambda: skcalib.RecalibratedRegressorCV().fit(X, y)
     yield lambda: skcalib.CrossFitProba().fit(X, y)
     yield lambda: skcalib.ForecastSketch([0, 1]).partial_fit(y, X)
     yield lambda: skcalib.ForecastSketch([0, 1]).partial_fit(y, P, by=w)

@@ -19,7 +19,7 @@ from sklearn.metrics import confusion_matrix
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.links import BinaryMap
-from skcalib.links._base import log_forecast
+from skcalib.links._base import log_forecast, minimise_convex
 from skcalib.links.temperature import halley, mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration import BinaryLinkRecalibrator, scaling
 from skcalib.recalibration.scaling import STRENGTHS
@@ -804,6 +804,33 @@ def test_separable_labels_have_the_smallest_temperature(loss):
     with pytest.warns(ConvergenceWarning, match="separable by the scores"):
         fitted = s.TemperatureScaling(loss=loss).fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
     assert fitted.temperature_ == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize("near", [1.2, 1.0005])
+def test_only_the_end_of_the_search_is_called_an_end(near):
+    rng = np.random.default_rng(0)
+    logits = 2 * rng.normal(size=(300, 2))
+    y = labels_from(softmax(0.4 * logits, axis=1), rng)
+    plain = s.TemperatureScaling(input="logits").fit(logits, y).temperature_
+    large = logits * (1e4 / near / plain)
+    stated = (
+        pytest.warns(ConvergenceWarning, match="do not follow") if near < 1.1 else nullcontext()
+    )
+    with stated:
+        found = s.TemperatureScaling(input="logits").fit(large, y)
+    assert found.temperature_ == pytest.approx(1e4 / near)
+
+
+def test_a_fit_that_did_not_converge_ends_where_it_stopped():
+    def value(x):
+        return float(np.cosh(x).sum()), None
+
+    def slopes(x, _):
+        return np.sinh(x), np.diag(np.cosh(x))
+
+    found = minimise_convex(value, slopes, np.array([3.0]), max_values=1)
+    assert not found.converged and found.refined == found.parameters == 3
+    assert minimise_convex(value, slopes, np.array([3.0])).refined == pytest.approx(0, abs=1e-9)
 
 
 @pytest.mark.parametrize(("shrinkage", "kept"), [("auto", True), (1.0, False)])
