@@ -320,7 +320,6 @@ class CalibrationMonitor(StreamEstimator):
         self._starts = [
             np.full(len(one.alternatives.prior), -np.inf) for one in self._streams.streams
         ]
-        self.log_statistic_ = -np.inf
         self.alarms_: list[Alarm] = []
         self.windows_: list[Window] = []
         self.sources_: list[str] = []

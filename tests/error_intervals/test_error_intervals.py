@@ -273,7 +273,8 @@ def test_the_delta_method_says_where_it_fails():
         assert found.valid is valid and bool(found.reason) is not valid
         reach = 1.959964 * found.standard_error
         assert np.isclose(found.high - found.estimate, reach)
-    far = s.calibration_error_interval(y, proba, metric="log")
+    spherical = partial(s.proper_calibration_error, loss="spherical")
+    far = s.calibration_error_interval(y, proba, metric=spherical)
     assert far.valid and not far.conservative and far.low > 4 * far.standard_error
     mean = s.calibration_error_interval(y, proba, metric="upper_bound", method="delta")
     assert mean == s.calibration_error_interval(y, proba, metric="upper_bound")

@@ -15,6 +15,7 @@ from skcalib.errors import extension, one_step
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import squared_norms
 from skcalib.errors.extended_interval import BrierDirections, LogDirections, extended_norms
+from skcalib.notions import Classwise
 from skcalib.problem import check_problem
 from skcalib.scores import Brier, LogLoss
 from skcalib.squared_norm import SquaredNorm
@@ -44,6 +45,16 @@ def confused(n_samples, seed, rate=0.25, above=0.0, n_classes=4):
 
 def solved(y, forecast):
     return AveragedProblem.of(problem_of(y, forecast))
+
+
+def test_the_sum_over_one_problem_is_its_mean():
+    problem = solved(*stepped(4000, 0)[:2])
+    one, other = (
+        estimates_of_solved([problem], losses=list(LOSSES), notion=Classwise(reduce))
+        for reduce in ("mean", "sum")
+    )
+    assert problem.extension is not None and one[0].norm.wider is not None
+    assert [each.interval for each in one] == [each.interval for each in other]
 
 
 # --- cells ----------------------------------------------------------------------------------------

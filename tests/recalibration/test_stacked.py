@@ -77,13 +77,19 @@ def test_repeated_samples_are_no_more_evidence():
     assert weights[0] < 0.1 * once < 0.6 * once < weights[1]
 
 
-def test_the_weights_minimise_the_criterion():
+def mixture_of(sharp):
+    """The mixture of four random forecasts that have a share of the labels."""
     rng = np.random.default_rng(0)
     target = np.eye(3)[rng.integers(0, 3, 300)]
-    forecasts = [rng.dirichlet(np.ones(3), 300) * 0.7 + 0.3 * target for _ in range(4)]
+    forecasts = [(1 - sharp) * rng.dirichlet(np.ones(3), 300) + sharp * target for _ in range(4)]
     kinds = s.IdentityRecalibrator, s.TemperatureScaling, s.PlattScaling, s.VectorScaling
     weight, folds = rng.uniform(0.5, 2, 300), [np.arange(300)[k::5] for k in range(5)]
     found = HeldOutMixture([kind() for kind in kinds], [forecasts], [folds], target, weight)
+    return found, forecasts, target, weight
+
+
+def test_the_weights_minimise_the_criterion():
+    found, _, _, weight = mixture_of(0.3)
     prior = np.array([0.3, 0.3, 0.5, 0.5])
 
     def value(free):
@@ -94,7 +100,11 @@ def test_the_weights_minimise_the_criterion():
     best = softmax(np.append(minimize(value, np.zeros(3), tol=1e-12).x, 0.0))
     assert found.weight.sum() == pytest.approx(weight.sum() ** 2 / (weight @ weight))
     np.testing.assert_allclose(found.weights, best, atol=1e-3)  # the gain is large
-    # The Brier score counts as the log loss of the lowest.
+
+
+@pytest.mark.parametrize("sharp", [0.3, 0.97])
+def test_the_brier_score_counts_as_the_log_loss_of_the_lowest(sharp):
+    found, forecasts, target, weight = mixture_of(sharp)
     log, brier = (
         np.array([one.loss(target, f) for f in forecasts]) for one in (LogLoss(), Brier())
     )

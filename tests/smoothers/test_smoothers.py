@@ -198,7 +198,7 @@ def test_held_out_isotonic_curves_are_refits_of_the_folds(kind, weighted):
 # --- nearest neighbours ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [*KINDS, "one is heavy", "one is frequent"])
+@pytest.mark.parametrize("kind", [*KINDS, "one is heavy"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted, monkeypatch):
     """Intervals of the sorted scores against the tree, also where differences lose their digits."""
@@ -206,8 +206,6 @@ def test_neighbours_on_a_line_are_those_of_the_tree(kind, weighted, monkeypatch)
     weight = weight if weighted else np.ones(600)
     if kind == "one is heavy":
         weight[score.argmax()] = 1e12
-    if kind == "one is frequent":
-        score[:100] = score[0]
     new = pairs(np.append(score[:50], np.linspace(0, 1, 50)))
     for n_neighbors in (70, 300, 599):
         fitted = NearestNeighborsSmoother(n_neighbors).fit(pairs(score), pairs(y), weight)
