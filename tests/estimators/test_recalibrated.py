@@ -456,8 +456,10 @@ def test_candidates_of_ones_own(train_and_test):
     names = ("IdentityRecalibrator", "Halfway-1", "Halfway-2", "Pipeline")
     assert model.selection_.names == names and model.selection_.chosen in names
     folds = list(KFold(3).split(X))
-    once, twice = (clone(model).set_params(cv=cv).fit(X, y) for cv in (folds, 2 * folds))
-    assert twice.selection_.losses == pytest.approx(once.selection_.losses, rel=1e-12)
+    for ensemble in (False, True):
+        model.set_params(ensemble=ensemble)
+        once, twice = (clone(model).set_params(cv=cv).fit(X, y) for cv in (folds, 2 * folds))
+        assert twice.selection_.losses == pytest.approx(once.selection_.losses, rel=1e-12)
     weight = np.random.default_rng(0).integers(0, 3, len(y)).astype(float)
     weighted = clone(model).fit(X, y, sample_weight=weight)
     assert weighted.selection_.losses != model.selection_.losses
