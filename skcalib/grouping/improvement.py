@@ -92,8 +92,7 @@ def grouping_improvement(
     The samples must be new: used for neither the classifier nor the correction. The gain is the
     mean paired difference of the losses, as in :func:`~skcalib.calibration_improvement`. For both
     forecasts the function also estimates the lower bound of the grouping loss of
-    :class:`~skcalib.GroupingLossEstimator`, averaged over both roles of the halves, with its
-    permutation test.
+    :class:`~skcalib.GroupingLossEstimator`, with its p-value.
 
     The gain is the total decrease of the calibration error and the grouping loss, because both
     forecasts have the same irreducible loss. It is :math:`E\,D(Q, S) - E\,D(Q, S')` with :math:`Q =
@@ -111,7 +110,7 @@ def grouping_improvement(
     X : array-like of shape (n_samples, n_features) or (n_samples,)
         Features, or the group of each sample. The regions are then the groups.
     random_state : int, RandomState instance or None, default=0
-        Halves, trees and permutations; an integer compares both forecasts on the same halves.
+        Folds, trees and permutations; an integer compares both forecasts on the same folds.
 
     Returns
     -------
