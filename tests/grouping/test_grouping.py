@@ -1,5 +1,6 @@
 """The grouping loss: golden values, worlds small enough to compute by hand, and the estimator."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
@@ -215,6 +216,20 @@ def test_a_fitted_partitioner_is_used_as_it_is(data):
     given.fit(X, data.y, y_proba=data.y_proba, regions=X[:, 0] > 0)
     assert len(estimator.regions_) == len(given.regions_) == 10
     assert estimator.grouping_loss_ == pytest.approx(given.grouping_loss_, abs=0.004)
+
+
+@pytest.mark.parametrize(("size", "warns"), [(3, True), (5, True), (6, False)])
+def test_regions_of_few_samples_are_stated(size, warns):
+    """Regions of equal size, in both level sets, by their mean number of samples."""
+    p, y = np.linspace(0.1, 0.9, 40 * size), np.arange(40 * size) % 2
+    words = (
+        rf"^The regions hold {size}\.0 measured samples on average, and 0 % of them a single one"
+    )
+    with pytest.warns(UserWarning, match=words) if warns else nullcontext():
+        fitted = fast(n_bins=2, method="partition").fit(
+            p[:, None], y, y_proba=p, regions=np.arange(40 * size) % 20
+        )
+    assert len(fitted.regions_) == 40
 
 
 def test_missing_values_follow_the_tags(data):

@@ -47,9 +47,22 @@ def remaining(n_samples, link, seed, **options):
     new = make_grouping_problem(20_000, link=link, random_state=1000 + seed)
     fitted = s.GroupRecalibrator(**options).fit(data.y_proba, data.y, features=data.X)
     assert fitted.chosen_ == "features" and not fitted.identity_ and any(fitted.weights_.values())
+    assert not (fitted.injective_ or fitted.preserves_order_ or fitted.preserves_argmax_)
     corrected = fitted.predict_proba(new.y_proba, features=new.X)
     found = distance(corrected[:, 1], new.posterior[:, 1]) / data.truth["grouping_brier"]
     return found, fitted, data
+
+
+def test_the_origin_of_features_does_not_matter():
+    proba, y, x, _ = three_classes(2000)
+    x = np.round(x, 3)
+    fits = [s.GroupRecalibrator().fit(proba, y, features=x - at) for at in (0, x.max())]
+    one, other = (
+        fitted.predict_proba(proba, features=x - at)
+        for fitted, at in zip(fits, (0, x.max()), strict=True)
+    )
+    assert fits[0].chosen_ == "features"
+    np.testing.assert_allclose(one, other, atol=1e-6)
 
 
 @pytest.mark.parametrize(("link", "seed"), [("sigmoid", 0), ("step", 2)])

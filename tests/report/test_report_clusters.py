@@ -174,5 +174,6 @@ def test_correlation_of_the_residuals_of_a_cluster():
     residual, cluster = np.array([1.0, 1.0, -1.0, -1.0] * 500), np.repeat(np.arange(1000), 2)
     one = np.ones(2000)
     assert intraclass_correlation(residual, one, one, cluster) == pytest.approx(1, abs=1e-9)
+    assert intraclass_correlation(0 * one, 0 * one, one, cluster) == 1  # by convention
     independent = np.random.default_rng(0).choice([-1.0, 1.0], 2000)
     assert intraclass_correlation(independent, one, one, cluster) < 0.1
