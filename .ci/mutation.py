@@ -579,6 +579,9 @@ def main():
             shutil.copy(ROOT / part, root)
         by_module = {name: list(mutants_of(root / "skcalib" / name)) for name in names}
         keyed = {key_of(one, root): one for own in by_module.values() for one in own}
+        for key in sorted(listed - keyed.keys()):
+            if key.partition(" | ")[0] in names:
+                print(f"{EQUIVALENT.name} has a mutant that does not exist: {key}")
         tried = {  # without mutants of lines that have changed
             key: killed
             for key, killed in read_scores(options.scores).items()
