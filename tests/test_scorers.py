@@ -3,6 +3,7 @@ import pytest
 import sklearn
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.datasets import make_classification
+from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import IsolationForest
 from sklearn.exceptions import NotFittedError, UnsetMetadataPassedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
@@ -38,6 +39,15 @@ def test_grouping_loss_reads_the_features(data):
     scorer = s.get_scorer("neg_grouping_loss")
     expected = s.GroupingLossEstimator(classifier, n_permutations=0, random_state=0).fit(X, y)
     assert scorer(classifier, X, y) == -expected.grouping_loss_
+
+
+def test_a_classifier_that_saw_one_class():
+    """The class that it does not know has the probability 0."""
+    X, y = np.zeros((50, 1)), np.arange(50) % 5 == 0
+    alone = DummyClassifier().fit(X, np.zeros(50, dtype=bool))
+    assert s.get_scorer("neg_l1_calibration_error")(alone, X, y) == pytest.approx(-0.2)
+    with pytest.raises(ValueError, match="classifier and y have only one class, False"):
+        s.get_scorer("neg_l1_calibration_error")(alone, X, y & False)
 
 
 class Fixed(ClassifierMixin, BaseEstimator):

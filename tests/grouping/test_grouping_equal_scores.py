@@ -271,7 +271,7 @@ def test_nearly_the_same_groups_are_told_once_and_two_causes_both():
     X = pd.DataFrame({"x": x, "copy": x + 0.01 * rng.normal(size=3000), "side": x > 0,
                       "name": np.where(x > 0, "right", "left")})  # fmt: skip
     found = differences_at_equal_scores(y, p, X)
-    assert len(found.named) == 1 and found.n_tried > 8
+    assert len(found.named) == 1 and found.n_tried > 8 and found.note == ""
     p = rng.uniform(0.3, 0.7, 6000)
     X = pd.DataFrame({"a": rng.normal(size=6000), "b": rng.choice(list("uvw"), 6000)})
     y = rng.random(6000) < p + 0.15 * np.sign(X["a"]) - 0.1 * (X["b"] == "v") + 0.033

@@ -520,6 +520,17 @@ def test_single_samples_of_a_level_set():
     assert found.region.tolist() == [0] and found.singletons == 1 and found.n_before == 1
 
 
+def test_expected_frequencies_of_regions_are_probabilities():
+    """The curve, shifted to the mean of the level set: at most one, and at least zero."""
+    region, high = np.array([0, 0, 1, 1]), np.array([0.99, 0.99, 0.5, 0.5])
+    for curve, label in ((high, 1), (1 - high, 0)):
+        rows = pairs(np.full(4, 0.5)), pairs(np.full(4, label)), pairs(curve), np.ones(4)
+        table = region_table(["rest", "event"], 0 * region, region, "ab", *rows, 0.9)
+        expected = {one.rule: one.expected for one in table}
+        shift = 0.255 if label else -0.255
+        assert expected == pytest.approx({"a": label, "b": curve[2] + shift})
+
+
 # --- the test -------------------------------------------------------------------------------------
 
 
