@@ -12,6 +12,7 @@ import pytest
 import skcalib as s
 from skcalib.kernels import LaplacianKernel
 from skcalib.notions import Classwise, Notion
+from skcalib.scores import TotalVariation
 from skcalib.smoothers import DirichletKernel, LevelSets, UniformBins
 
 
@@ -44,6 +45,12 @@ OF_ANY_NOTION = {
         for loss in ("brier", "log")
         for method in ("risk", "direct")
     },
+    "total variation": partial(
+        s.proper_calibration_error,
+        loss=TotalVariation(),
+        method="direct",
+        smoother=DirichletKernel(0.1),
+    ),
     "ici": partial(s.integrated_calibration_index, smoother=DirichletKernel(0.1)),
 }
 CORP = {
