@@ -7,6 +7,7 @@ import struct
 import time
 import warnings
 import zlib
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -137,6 +138,40 @@ def test_other_numbers_in_the_header(change, words):
     changed = joined(start, json.dumps(header | change).encode(), body)
     with pytest.raises(ValueError, match=words):
         stream.from_bytes(changed)
+
+
+def changed_at(values, *changes):
+    """A copy of values (F, m) with other numbers at some places of the first row."""
+    found = values.copy()
+    for place, by in changes:
+        found[0, place] += by
+    return found
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "change"),
+    [
+        ("a sum", "low", lambda one: changed_at(one, (0, 1.0))),  # no rounding error
+        ("a sum", "rest", lambda one: changed_at(one, (0, 1e3))),
+        ("a sum", "total", lambda one: changed_at(one, (0, np.inf))),
+        *(("a sum", "scale", lambda one, to=to: to) for to in (0.0, -1.0, 3.0, np.nan)),
+        ("the list of cells", "key", lambda one: one[::-1]),
+        ("the list of cells", "key", lambda one: np.append(one[:-1], one[-2])),
+        ("the list of cells", "key", lambda one: np.append(one[:-1], 1 << 40)),
+        ("the list of cells", "key", lambda one: np.append(-1, one[1:])),
+        *(("the list of cells", "n_samples", lambda one, to=to: to) for to in (0, 2**53 + 1)),
+        ("the number of samples", "n_samples", lambda one: one + 1),
+        ("the number of samples", "high", lambda one: changed_at(one, (0, 1.0))),
+        ("the weight of a cell", "high", lambda one: changed_at(one, (0, 0.5), (1, -0.5))),
+        ("the weight of a cell", "high", lambda one: changed_at(one, (0, 1.0), (1, -1.0))),
+    ],
+)
+def test_cells_that_are_no_sums_of_samples(words, name, change):
+    (sums,) = ForecastSketch([0, 1]).fit(Y > 1, P[:, 0])._sums
+    sums.require_sums()
+    assert sums.high[0, 1] == 1  # a single sample
+    with pytest.raises(ValueError, match=f"^{words} is not as it was written"):
+        replace(sums, **{name: change(getattr(sums, name))}).require_sums()
 
 
 @pytest.mark.parametrize(
