@@ -21,7 +21,7 @@ from skcalib.errors.averaged_interval import ErrorNorm, squared_norms
 from skcalib.notions import Classwise
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother, QuantileBins
-from skcalib.squared_norm import SquaredNorm
+from skcalib.squared_norm import SquaredNorm, noise_cumulants
 
 WORLDS = ["calibrated", "slope", "shift", "class_slopes", "curve"]
 LOSSES = {"brier": Brier(), "log": LogLoss()}
@@ -229,6 +229,16 @@ def test_padding_is_the_ratio_of_standard_errors():
     found = SquaredNorm.from_mean(0.3, 2.0, 1.5, 0.2, 0.05, 0.01)
     plain = 0.2 + 0.01 * 1.5**2 + 4 * 1.5 * (0.3 - 0.2 / 2) / 1.5
     assert found.padding == pytest.approx(found.standard_error / np.sqrt(plain), rel=1e-12)
+
+
+def test_cumulants_of_many_rows_need_no_products_of_all_pairs(monkeypatch):
+    """The second one exactly; of the third one the squares of rows with themselves are left."""
+    rows = np.random.default_rng(0).normal(size=(1000, 3))
+    few = noise_cumulants(rows)
+    monkeypatch.setattr("skcalib.squared_norm._MOST_ROWS", 999)
+    many = noise_cumulants(rows)
+    assert many[0] == pytest.approx(few[0], rel=1e-9)
+    assert few[1] < many[1] < 1.02 * few[1]
 
 
 @pytest.mark.parametrize(("notion", "n_classes"), [("canonical", 3), ("classwise", 3)])

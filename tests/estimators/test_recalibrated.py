@@ -404,6 +404,13 @@ def test_the_short_lists_and_the_rule_of_one_standard_error():
         assert kinds[:2] == [s.IdentityRecalibrator, s.TemperatureScaling]
         assert kinds[-1] is s.IsotonicRecalibrator
     assert all(candidate.loss == "brier" for candidate in default_candidates(2, "brier"))
+
+    def names(n_classes, n_samples=np.inf):
+        return {type(one).__name__ for one in default_candidates(n_classes, "log", n_samples)}
+
+    assert names(20, 380) - names(20, 379) == names(20) - names(21) == {"MatrixScaling"}
+    assert names(5) - names(6) == {"VennAbersRecalibrator"}
+    assert names(200) - names(201) == {"ModelAverageScaling", "IsotonicRecalibrator"}
     rng = np.random.default_rng(0)
     best = rng.random(400)
     noise = rng.normal(size=400)

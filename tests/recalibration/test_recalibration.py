@@ -833,6 +833,17 @@ def test_a_fit_that_did_not_converge_ends_where_it_stopped():
     assert minimise_convex(value, slopes, np.array([3.0])).refined == pytest.approx(0, abs=1e-9)
 
 
+@pytest.mark.parametrize("rare", range(3))
+def test_vector_scaling_of_a_rare_class_is_injective(rare):
+    """All slopes are positive; the intercepts do not matter."""
+    rng = np.random.default_rng(0)
+    proba = rng.dirichlet(np.ones(3), 2000)
+    mass = proba * np.where(np.arange(3) == rare, 0.1, 1)
+    y = labels_from(mass / mass.sum(axis=1, keepdims=True), rng)
+    fitted = s.VectorScaling(shrinkage=0.01).fit(proba, y)
+    assert fitted.injective_ and fitted.intercept_.min() < -fitted.coef_.max()
+
+
 @pytest.mark.parametrize(("shrinkage", "kept"), [("auto", True), (1.0, False)])
 def test_an_optimal_temperature_of_zero_or_infinity_is_stated(shrinkage, kept):
     """An infinite one where the order is kept: other maps can leave it."""
