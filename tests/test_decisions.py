@@ -66,6 +66,9 @@ def test_refusals():
                   [[0, "1"], [1, 0]]):  # fmt: skip
         with pytest.raises(ValueError, match=words):
             DecisionCost(costs)
+    for large in (1e101, -1e101):
+        with pytest.raises(ValueError, match=r"costs must be at most 1e\+100 in size"):
+            DecisionCost([[0, large], [1, 0]])
     with pytest.raises(ValueError, match="so no map can be fitted by it: fit with loss='log'"):
         skcalib.PlattScaling(loss=Elementary(0.3)).fit([0.2, 0.7, 0.6], [0, 1, 1])
     either, both = "Pass either threshold= .a probability. or costs=", {"costs": [[0, 1], [1, 0]]}

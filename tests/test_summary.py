@@ -63,6 +63,7 @@ def test_every_number_is_that_of_its_function(weighted):
     assert found.brier_skill.estimate == pytest.approx(skill)
     assert (found.n_samples, found.n_events, found.event) == (800, y.sum(), "1")
     assert found.notes == {}
+    assert "0.000" in str(replace(found, emax=0.0)) and "5e-05" in str(replace(found, emax=5e-5))
     endless = str(replace(found, brier=MeanInterval(0.25, 0.0, np.inf, 0.1)))
     assert "0.250" in endless and " inf" not in endless.split("AUC")[0]
 

@@ -120,6 +120,8 @@ def test_several_classes():
     each = calibration_by_group(data.y, data.y_proba, group, notion="classwise")
     assert len(each.groups) == 6 and each.groups[2].event == "class 1"
     assert each.groups[2].observed == pytest.approx(np.mean(data.y[group == 0] == 1))
+    both = calibration_by_group(right, data.y_proba.max(axis=1), group, notion="classwise")
+    assert [one.event for one in both.groups] == ["class 0", "class 0", "class 1", "class 1"]
 
 
 def test_shrunken_differences_by_hand():
