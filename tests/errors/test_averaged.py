@@ -15,7 +15,7 @@ from skcalib import (
     score_decomposition,
 )
 from skcalib.datasets import make_tempered_simplex
-from skcalib.error_intervals.proper import estimate_of_solved, estimates_of_solved
+from skcalib.error_intervals.proper import _upper, estimate_of_solved, estimates_of_solved
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import ErrorNorm, squared_norms
 from skcalib.notions import Classwise
@@ -229,6 +229,13 @@ def test_padding_is_the_ratio_of_standard_errors():
     found = SquaredNorm.from_mean(0.3, 2.0, 1.5, 0.2, 0.05, 0.01)
     plain = 0.2 + 0.01 * 1.5**2 + 4 * 1.5 * (0.3 - 0.2 / 2) / 1.5
     assert found.padding == pytest.approx(found.standard_error / np.sqrt(plain), rel=1e-12)
+
+
+@pytest.mark.parametrize(("centre", "direct", "reach"), [(0.0, 0.1, 0.2), (0.3, 0.2, 0.5)])
+def test_the_upper_limit_of_a_quadratic_form_has_its_own_spread(centre, direct, reach):
+    found = _upper(centre, direct, reach)
+    assert found - centre == pytest.approx(reach * np.sqrt(found / direct), rel=1e-12)
+    assert _upper(centre, 0.0, reach) == centre + reach and _upper(centre, 1.0, np.inf) == np.inf
 
 
 def test_cumulants_of_many_rows_need_no_products_of_all_pairs(monkeypatch):
