@@ -273,7 +273,7 @@ def test_columns_of_labels_equal_one_hot_targets():
         (pickle.loads(pickle.dumps(of_columns)), of_targets),
         (replace(of_columns, given=column[::-1]), turned),
     ):
-        for name in ("outcome", "column", "labels", "target", "weight", "forecast"):
+        for name in ("outcome", "labels", "target", "weight", "forecast"):
             np.testing.assert_array_equal(getattr(first, name), getattr(second, name), name)
     assert of_columns.target is of_columns.target
     with pytest.raises(FrozenInstanceError):
