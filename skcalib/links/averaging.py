@@ -121,20 +121,6 @@ class AveragedMap:
                 found[name] += share
         return {name: min(share, 1.0) for name, share in found.items()}
 
-    @property
-    def increasing(self) -> bool:
-        """Whether every part is known to be an increasing function of the log odds or a slope."""
-        known = {"slope", "bias"} if self.basis.n_classes == 2 else {"slope"}
-        return all(
-            set(groups) <= known and ("slope" not in groups or self._slope(groups, theta) > 0)
-            for _, groups, theta in self.parts
-        )
-
-    def _slope(self, groups, theta):
-        """Slope of a map in the log odds."""
-        at = np.flatnonzero(self.basis.select(groups) == self.basis.groups["slope"].start)[0]
-        return 1 + theta[at] * self.basis.scale[self.basis.groups["slope"].start]
-
 
 class ModelAverage:
     """Nested models and their weights.

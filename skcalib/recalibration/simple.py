@@ -221,10 +221,8 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
         """Set the attributes of a fit."""
         self._map = averaged
         self.evidence_, self.identity_weight_ = averaged.evidence, averaged.identity
-        # A mean of increasing maps is the gradient of a convex function, so it is injective.
-        self.injective_ = self._map.increasing
-        shifts = any("bias" in groups for _, groups, _ in self._map.parts)
-        self.preserves_order_ = self.preserves_argmax_ = self.injective_ and not shifts
+        # Every mean has curves, which may fall.
+        self.injective_ = self.preserves_order_ = self.preserves_argmax_ = False
 
     def _apply_map(self, forecast):
         return self._map(forecast)

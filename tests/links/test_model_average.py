@@ -4,14 +4,12 @@ import pickle
 
 import numpy as np
 import pytest
-from conftest import pairs
 from dense_directions import dense_directions, labels_from, tangents, world
 from grids import covering
 from scipy.optimize import approx_fprime
 from scipy.special import log_softmax, logsumexp, softmax
 
-from skcalib.links.averaging import AveragedMap, Model, ModelAverage, cost, two_chances
-from skcalib.links.basis import LogitBasis
+from skcalib.links.averaging import Model, ModelAverage, cost, two_chances
 
 WORLDS = ["calibrated", "slope", "shift", "class_slopes", "curve"]
 #: Models of two classes, each below the model that it is compared with.
@@ -225,43 +223,6 @@ def test_the_map_gives_the_averaged_forecasts(n_classes, zeros, forecasts, monke
     np.testing.assert_allclose(copy(forecast), average.averaged, rtol=1e-9, atol=1e-12)
 
 
-def basis_of(n_classes, seed):
-    """Calibrated forecasts, and directions learned from them."""
-    forecast = world("calibrated", 200, n_classes, seed)[1]
-    basis = LogitBasis(n_classes).fit_directions(forecast, np.ones(200), size=200).basis
-    return forecast, basis
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_a_map_that_claims_to_increase_does(seed):
-    """Random slopes and biases for two classes: both answers occur, and each is true."""
-    rng = np.random.default_rng(seed)
-    _, basis = basis_of(2, seed)
-    slope = rng.uniform(-2, 2) + (-1) ** seed  # on the log odds; a slope below 0 reverses them
-    theta = np.array([(slope - 1), rng.normal()]) / basis.scale[basis.select(("slope", "bias"))]
-    single = AveragedMap(basis, 0.0, [(1.0, ("slope", "bias"), theta)])
-    grid = pairs(np.linspace(0.001, 0.999, 400))
-    steps = np.diff(single(grid)[:, 1])
-    assert single.increasing == (slope > 0)
-    assert (steps > 0).all() if slope > 0 else (steps < 0).all()
-    parts = [(0.25, ("slope", "bias"), theta), (0.25, ("bias",), theta[1:])]
-    mixed = AveragedMap(basis, 0.5, parts)
-    assert not mixed.increasing or (np.diff(mixed(grid)[:, 1]) > 0).all()
-
-
-def test_one_temperature_increases_and_keeps_the_order_of_classes():
-    forecast, basis = basis_of(3, seed=0)
-    scale = basis.scale[basis.groups["slope"].start]
-    for slope, expected in ((0.3, True), (2.5, True), (-0.5, False)):
-        mapped = AveragedMap(basis, 0.2, [(0.8, ("slope",), np.array([(slope - 1) / scale]))])
-        assert mapped.increasing is expected
-        found = mapped(forecast).argsort(axis=1)
-        assert np.array_equal(found, forecast.argsort(axis=1)) is expected
-    assert not AveragedMap(basis, 0.2, [(0.8, ("top",), np.zeros(5))]).increasing
-    assert not AveragedMap(basis, 0.2, [(0.8, ("bias",), np.array([1.0, 0.0]))]).increasing
-    assert AveragedMap(basis, 1.0, []).increasing
-
-
 # --- edges ----------------------------------------------------------------------------------------
 
 
@@ -366,7 +327,7 @@ def test_one_class_only_has_no_models():
     average = ModelAverage().fit(np.ones((3, 1)), np.ones((3, 1)), np.ones(3))
     assert average.models == [] and average.shares.tolist() == [1.0]
     np.testing.assert_array_equal(average.map(np.ones((2, 1))), np.ones((2, 1)))
-    assert average.map.increasing and not any(average.evidence.values())
+    assert not any(average.evidence.values())
     odds = np.concatenate([np.linspace(-700, 700, 57), np.random.default_rng(0).normal(size=50)])
     expected = softmax(np.column_stack([0 * odds, odds]), axis=1)
     np.testing.assert_allclose(two_chances(odds), expected, rtol=1e-14)
