@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from scipy.stats import t
 
 import skcalib as s
-from skcalib.errors.kernel import ResidualKernel, resolve_kernel
+from skcalib.errors.kernel import ClusterKernel, ResidualKernel, resolve_kernel
 from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 from skcalib.significance.logistic import JointRatio
@@ -75,6 +75,27 @@ def test_impossible_labels_are_impossible_in_any_cluster():
     found = s.hosmer_lemeshow_test(y, proba, groups=cluster, strategy="uniform", n_bins=2000)
     assert np.isinf(found.statistic) and found.pvalue == 0
     assert "an event where the forecast said 0" in found.method
+
+
+@pytest.mark.parametrize(("n_clusters", "most_rows"), [(10, None), (15, 60), (10, 60)])
+def test_of_many_clusters_and_of_many_samples_some_are_drawn(n_clusters, most_rows, monkeypatch):
+    y, proba, cluster = clustered(15, 5)
+    problem = check_problem(y, proba, groups=cluster)
+    h = ResidualKernel.of_problem(problem, resolve_kernel(None), Canonical())
+    monkeypatch.setattr(ClusterKernel, "MOST_CLUSTERS", n_clusters)
+    found = h.of_clusters(problem.cluster, most_rows)
+    rows = np.arange(len(y))
+    if n_clusters < 15:
+        chosen = np.random.RandomState(0).permutation(15)[:n_clusters]
+        rows = np.flatnonzero(np.isin(problem.cluster, chosen))
+    if most_rows:
+        rows = rows[np.sort(np.random.RandomState(0).choice(len(rows), most_rows, replace=False))]
+    own = np.unique(problem.cluster[rows])
+    member = (problem.cluster[rows, None] == own).astype(float)
+    scale = len(own) / len(rows)
+    expected = scale**2 * member.T @ h.take(rows).matrix() @ member
+    assert len(found) == len(own) == n_clusters
+    np.testing.assert_allclose(found.matrix(), expected, rtol=1e-9, atol=1e-12)
 
 
 def test_the_function_of_clusters_is_the_sum_over_their_samples():
