@@ -218,6 +218,7 @@ MAY_IMPORT = {
     "smoothers/test_canonical_kernel.py": ("smoothers._dirichlet",),
     "smoothers/test_spline.py": ("displays._curves",),  # refits that a band sums up
     "studies/verdict_bench.py": ("_command_line", "_report_command"),  # the report of a file
+    "public/test_progress.py": ("_progress",),  # names of given frames
     "public/test_annotations.py": ("_types",),  # types against tables of names
     "public/test_column_names.py": ("_column_names",),  # what a name says of its class
     "io/test_files.py": ("_files",),  # errors in the middle of writing
