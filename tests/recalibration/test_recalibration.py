@@ -831,6 +831,9 @@ def test_a_fit_that_did_not_converge_ends_where_it_stopped():
     found = minimise_convex(value, slopes, np.array([3.0]), max_values=1)
     assert not found.converged and found.refined == found.parameters == 3
     assert minimise_convex(value, slopes, np.array([3.0])).refined == pytest.approx(0, abs=1e-9)
+    # A value that rounding keeps from falling has reached its minimum.
+    flat = minimise_convex(lambda x: (1.0, None), slopes, np.array([3.0]))
+    assert flat.converged and flat.refined == flat.parameters == 3
 
 
 @pytest.mark.parametrize("rare", range(3))
