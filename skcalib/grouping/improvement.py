@@ -110,7 +110,7 @@ def grouping_improvement(
     X : array-like of shape (n_samples, n_features) or (n_samples,)
         Features, or the group of each sample. The regions are then the groups.
     random_state : int, RandomState instance or None, default=0
-        Folds, trees and permutations; an integer compares both forecasts on the same folds.
+        Folds and models, or permutations of groups; an integer compares both forecasts on the same.
 
     Returns
     -------

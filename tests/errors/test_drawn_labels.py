@@ -70,7 +70,7 @@ def test_draws_have_the_law_of_all_labels(
         monkeypatch.setattr(_errors, "_FEWEST", 3)
     if statistic == "block":  # strips of rows that begin and end within blocks
         monkeypatch.setattr(_errors, "_SIDE", 2)
-    monkeypatch.setattr("skcalib.errors._drawn_labels._WIDE", 3)
+    monkeypatch.setattr("skcalib.errors._drawn_labels._WIDE", 3)  # of the columns of each, too
     rng, n_draws = np.random.RandomState(3), 4000
     problem = small_problem(n_columns, special, rng)
     targets, share = all_targets(problem)

@@ -813,10 +813,8 @@ def test_only_the_end_of_the_search_is_called_an_end(near):
     y = labels_from(softmax(0.4 * logits, axis=1), rng)
     plain = s.TemperatureScaling(input="logits").fit(logits, y).temperature_
     large = logits * (1e4 / near / plain)
-    stated = (
-        pytest.warns(ConvergenceWarning, match="do not follow") if near < 1.1 else nullcontext()
-    )
-    with stated:
+    stated = pytest.warns(ConvergenceWarning, match="do not follow")
+    with stated if near < 1.1 else nullcontext():
         found = s.TemperatureScaling(input="logits").fit(large, y)
     assert found.temperature_ == pytest.approx(1e4 / near)
 
@@ -854,6 +852,6 @@ def test_an_optimal_temperature_of_zero_or_infinity_is_stated(shrinkage, kept):
     vector = s.VectorScaling(shrinkage=shrinkage)
     with pytest.warns(ConvergenceWarning, match="separable by the scores"):
         assert vector.fit(proba, proba.argmax(axis=1)).preserves_order_ == kept
-    last = pytest.warns(ConvergenceWarning, match="do not follow") if kept else nullcontext()
-    with last:
+    stated = pytest.warns(ConvergenceWarning, match="do not follow")
+    with stated if kept else nullcontext():
         assert vector.fit(proba, proba.argmin(axis=1)).preserves_order_ == kept
