@@ -36,19 +36,11 @@ from skcalib.smoothers import (
 STRATEGIES = ("isotonic", "quantile", "uniform", "kernel", "smooth")
 SMOOTHERS = (LevelSets(), NearestNeighborsSmoother(), UniformBins(3))
 draw = ReliabilityDisplay.from_predictions
+BINARY, THREE = (make_tempered_simplex(n, k, random_state=0) for n, k in ((400, 2), (200, 3)))
+Y, P = BINARY.y, BINARY.y_proba[:, 1].round(2)  # rounded: there are ties
 
 
-def data_of(n_samples):
-    data = make_tempered_simplex(n_samples, 2, random_state=0)
-    return data.y, data.y_proba[:, 1].round(2)  # rounded: there are ties
-
-
-@pytest.fixture
-def binary():
-    return data_of(400)
-
-
-def test_isotonic_and_kernel_curves_are_those_of_the_smoother(binary):
+def test_isotonic_and_kernel_curves_are_those_of_the_smoother():
     """The isotonic curve of many scores keeps every knot."""
     data = make_tempered_simplex(5000, 2, random_state=0)
     p = data.y_proba[:, 1]
@@ -56,11 +48,10 @@ def test_isotonic_and_kernel_curves_are_those_of_the_smoother(binary):
     assert len(curve.prob_pred) < 1000
     at_all = np.interp(p, curve.prob_pred, curve.prob_true)
     assert_allclose(at_all, IsotonicRegression().fit(p, data.y).predict(p), atol=1e-12)
-    y, p = binary
-    curve = draw(y, p, strategy=DirichletKernel(0.02), band=None).curves[0]
-    kernel = DirichletKernel(0.02).fit(pairs(p), pairs(y.astype(float)))
+    curve = draw(Y, P, strategy=DirichletKernel(0.02), band=None).curves[0]
+    kernel = DirichletKernel(0.02).fit(pairs(P), pairs(Y.astype(float)))
     assert_allclose(curve.prob_true, kernel.predict(pairs(curve.prob_pred))[:, 1])
-    assert curve.prob_pred[0] == p.min() and curve.prob_pred[-1] == p.max()
+    assert curve.prob_pred[0] == P.min() and curve.prob_pred[-1] == P.max()
 
 
 def inside_at_five_points(smoother, n_samples, n_sets, world, band):
@@ -118,11 +109,11 @@ def test_a_miscalibrated_curve_leaves_the_consistency_band(strategy):
     assert curve.error.low > 0
 
 
-def test_consistency_band_does_not_follow_chunks(binary, monkeypatch):
-    first = draw(*binary).curves[0].low
-    assert not np.array_equal(first, draw(*binary, random_state=1).curves[0].low)
-    monkeypatch.setattr("skcalib.errors.isotonic_curve._ENTRIES", 3 * len(binary[0]))
-    assert_array_equal(first, draw(*binary).curves[0].low)
+def test_consistency_band_does_not_follow_chunks(monkeypatch):
+    first = draw(Y, P).curves[0].low
+    assert not np.array_equal(first, draw(Y, P, random_state=1).curves[0].low)
+    monkeypatch.setattr("skcalib.errors.isotonic_curve._ENTRIES", 3 * len(Y))
+    assert_array_equal(first, draw(Y, P).curves[0].low)
 
 
 def test_isotonic_interval_ends_where_the_deviance_says():
@@ -149,11 +140,10 @@ def test_isotonic_interval_ends_where_the_deviance_says():
             assert_allclose(2 * (best.fun - cost(start)), chi2.ppf(0.95, 1), rtol=1e-3)
 
 
-def test_isotonic_interval_does_not_depend_on_the_other_points(binary):
-    y, p = binary
-    score, rank = np.unique(p, return_inverse=True)
+def test_isotonic_interval_does_not_depend_on_the_other_points():
+    score, rank = np.unique(P, return_inverse=True)
     mass = np.bincount(rank).astype(float)
-    mean = np.bincount(rank, y) / mass
+    mean = np.bincount(rank, Y) / mass
     every = _isotonic_interval(mean, mass, np.arange(len(score)), 0.95)
     some = _isotonic_interval(mean, mass, np.array([3, 40]), 0.95)
     assert_allclose(np.array(some), np.array(every)[:, [3, 40]], atol=1e-9)
@@ -161,32 +151,30 @@ def test_isotonic_interval_does_not_depend_on_the_other_points(binary):
 
 
 @pytest.mark.parametrize("strategy", ["isotonic", "quantile", "uniform", DirichletKernel(0.02)])
-def test_unequal_weights_widen_the_confidence_band(binary, strategy):
-    y, p = binary
-
+def test_unequal_weights_widen_the_confidence_band(strategy):
     def band(y, p, weight=None):
         options = {"strategy": strategy, "band": "confidence", "sample_weight": weight}
         (curve,) = draw(y, p, **options).curves
         return curve.low, np.mean(curve.high - curve.low)
 
-    low, full = band(y, p)
-    half = band(y[1::2], p[1::2])[1]
-    weighted = band(y, p, np.where(np.arange(len(y)) % 2, 1.0, 1e-6))[1]  # half hardly counts
+    low, full = band(Y, P)
+    half = band(Y[1::2], P[1::2])[1]
+    weighted = band(Y, P, np.where(np.arange(len(Y)) % 2, 1.0, 1e-6))[1]  # half hardly counts
     assert weighted > 1.15 * full
     assert_allclose(weighted, half, rtol=0.15)
-    assert_allclose(band(y, p, np.full(len(y), 7.0))[0], low, atol=1e-9)
+    assert_allclose(band(Y, P, np.full(len(Y), 7.0))[0], low, atol=1e-9)
 
 
-def test_attributes_labels_and_histogram(binary):
-    display = draw(*binary, name="Model")
+def test_attributes_labels_and_histogram():
+    display = draw(Y, P, name="Model")
     curve, ax = display.curves[0], display.ax_
     assert_array_equal(display.line_.get_xydata().T, [curve.prob_pred, curve.prob_true])
-    assert display.figure_ is ax.figure and ax.get_aspect() == 1
+    assert ax.get_aspect() == 1
     assert ax.get_xlabel() == "Predicted probability of class 1"
     assert ax.get_ylabel() == "Observed frequency of class 1"
     assert display.ref_line_.get_label() == "Perfectly calibrated"
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
-    error = proper_calibration_error(*binary)
+    error = proper_calibration_error(Y, P)
     assert_allclose(curve.error.estimate, error)
     assert texts[0].startswith(f"Model\nBrier calibration error: {error:.3f} [")
     assert texts[1:] == ["95 % consistency band", "Perfectly calibrated"]
@@ -197,22 +185,21 @@ def test_attributes_labels_and_histogram(binary):
     assert display.ax_hist_.get_xlim() == ax.get_xlim()
 
 
-def test_the_simple_style(binary):
+def test_the_simple_style():
     """It draws what scikit-learn draws."""
-    y, p = binary
-    display = draw(y, p**3, style="simple", name="Model")
-    expected = CalibrationDisplay.from_predictions(y, p**3).line_
+    display = draw(Y, P**3, style="simple", name="Model")
+    expected = CalibrationDisplay.from_predictions(Y, P**3).line_
     assert_allclose(display.line_.get_xydata(), expected.get_xydata())
     assert display.band_ is display.ax_hist_ is None and display.line_.get_label() == "Model"
     assert display.ax_.get_xscale() == "linear"
-    other = draw(y, p, style="simple", strategy="isotonic", band="confidence", histogram=True)
+    other = draw(Y, P, style="simple", strategy="isotonic", band="confidence", histogram=True)
     assert len(other.curves[0].prob_pred) > 40 and other.band_ and other.ax_hist_
 
 
-def test_summary_is_written_to_the_right_of_the_axes(binary):
-    display = draw(*binary, summary=True, band=None)
+def test_summary_is_written_to_the_right_of_the_axes():
+    display = draw(Y, P, summary=True, band=None)
     display.figure_.canvas.draw()
-    expected = calibration_summary(*binary)
+    expected = calibration_summary(Y, P)
     texts = [one.get_text() for one in display.table_]
     assert texts == [text for column in zip(*expected.lines(), strict=True) for text in column]
     assert {str(expected.brier), "Ratio O/E", "95 %"} < set(texts)
@@ -222,18 +209,17 @@ def test_summary_is_written_to_the_right_of_the_axes(binary):
     assert all(box.x1 < display.figure_.bbox.x1 and box.y0 > 0 for box in boxes)
     for notion, shown in ((TopLabel(), "the top label"), ("classwise", "2 events")):
         with pytest.raises(ValueError, match=f"{shown}: pass one class against the rest"):
-            draw(*binary, summary=True, notion=notion)
+            draw(Y, P, summary=True, notion=notion)
 
 
 def test_panels_of_classes_and_a_group_of_classes():
-    data = make_tempered_simplex(200, 3, random_state=0)
-    display = draw(data.y, data.y_proba, notion="classwise", strategy="quantile")
+    display = draw(THREE.y, THREE.y_proba, notion="classwise", strategy="quantile")
     assert len(display.line_) == len(display.band_) == len(display.ax_hist_) == 3
     assert len({inset.get_ylim() for inset in display.ax_hist_}) == 1
     assert min(text.get_fontsize() for text in display.figure_.findobj(Text)) >= 6
-    display = draw(data.y, data.y_proba, notion=ClassGroups([[0]]))  # a group is a binary event
+    display = draw(THREE.y, THREE.y_proba, notion=ClassGroups([[0]]))  # a group is a binary event
     assert display.ax_.get_xlabel() == "Predicted probability"
-    assert_allclose(display.curves[0].scores, data.y_proba[:, 1:].sum(axis=1))
+    assert_allclose(display.curves[0].scores, THREE.y_proba[:, 1:].sum(axis=1))
 
 
 @pytest.mark.parametrize("notion", ["auto", "classwise"])
@@ -267,7 +253,7 @@ HARD = {
     "certain": dict(y_true=[0, 1, 1], y_proba=[0.0, 1.0, 0.0]),
     "constant": dict(y_true=["x"] * 4, y_proba=[[0.3, 0.7]] * 4, labels=["x", "y"]),
     "ties": dict(y_true=[1, 1, 0, 1], y_proba=[0.2, 0.2, 0.4, 0.4], sample_weight=[1, 2, 3, 0]),
-    "many": dict(zip(("y_true", "y_proba"), data_of(400), strict=True)),
+    "many": dict(y_true=Y, y_proba=P),
 }
 
 
@@ -290,7 +276,6 @@ def test_hard_input_gives_a_picture(case, strategy, band):
 
 
 def test_refusals():
-    data = make_tempered_simplex(60, 3, random_state=0)
     for options, words in (
         ({"n_resamples": 38}, "at least 39 for a band of level 0.95"),
         (
@@ -303,15 +288,15 @@ def test_refusals():
         ({"notion": Canonical()}, "3 columns: use notion='top_label' or 'classwise'"),
     ):
         with pytest.raises(ValueError, match=words):
-            draw(data.y, data.y_proba, **options)
+            draw(THREE.y, THREE.y_proba, **options)
 
 
-def test_bins_are_ten_by_default(binary):
+def test_bins_are_ten_by_default():
     """With as many resamples as a band needs, or fewer where there is none."""
     for options in (
         {"strategy": "quantile", "n_resamples": 39},
         {"strategy": "uniform", "n_resamples": 1, "band": None},
     ):
-        curves = [draw(*binary, n_bins=n, **options).curves[0] for n in (None, 10)]
+        curves = [draw(Y, P, n_bins=n, **options).curves[0] for n in (None, 10)]
         assert_array_equal(curves[0].prob_pred, curves[1].prob_pred)
         assert len(curves[0].prob_pred) == 10
