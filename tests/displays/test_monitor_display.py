@@ -8,18 +8,15 @@ from sklearn.exceptions import NotFittedError
 
 from skcalib import CalibrationMonitor, MonitorDisplay, SequentialCalibrationTest
 
-
-@pytest.fixture(scope="module")
-def stream():
-    rng = np.random.default_rng(1)
-    z = rng.normal(0, 1.5, 4000)
-    y = rng.random(4000) < expit(z - 0.8 * (np.arange(4000) >= 2000))
-    return y, expit(z)
+make, of_test = MonitorDisplay.from_monitor, MonitorDisplay.from_test
+RNG = np.random.default_rng(1)
+Z = RNG.normal(0, 1.5, 4000)
+STREAM = RNG.random(4000) < expit(Z - 0.8 * (np.arange(4000) >= 2000)), expit(Z)
 
 
-def test_a_monitor(stream):
-    monitor = CalibrationMonitor(window=500).partial_fit(*stream)
-    display = MonitorDisplay.from_monitor(monitor, confidence_level=0.9, linewidth=3)
+def test_a_monitor():
+    monitor = CalibrationMonitor(window=500).partial_fit(*STREAM)
+    display = make(monitor, confidence_level=0.9, linewidth=3)
     top, below = display.ax_
     drawn = display.line_.get_xydata()
     for alarm in monitor.alarms_:
@@ -39,24 +36,23 @@ def test_a_monitor(stream):
     assert words == {"Statistic", "Threshold 100,000", "Alarm", "Window, 90 % interval"}
 
 
-def test_a_test(stream):
-    test = SequentialCalibrationTest().partial_fit(*stream)
-    display = MonitorDisplay.from_test(test)
+def test_a_test():
+    test = SequentialCalibrationTest().partial_fit(*STREAM)
+    display = of_test(test)
     assert display.differences_ is None and display.ax_.get_ylabel() == "e-value"
     drawn = display.line_.get_xydata()
     np.testing.assert_allclose(drawn, test.path_ / [1, np.log(10)])
     assert display.alarms_.get_paths()[0].vertices[0, 0] == test.rejected_at_
     words = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert words == ["e-value", "Threshold 20", "First rejection"]
-    quiet = MonitorDisplay.from_test(SequentialCalibrationTest().partial_fit([0], [0.4]))
-    assert quiet.alarms_ is None
+    assert of_test(SequentialCalibrationTest().partial_fit([0], [0.4])).alarms_ is None
 
 
 def test_infinite_values_no_windows_and_windows_of_one_sample():
     infinite = [0, 1, 1], [0.4, 0, 0.4]
     for made in (
-        MonitorDisplay.from_test(SequentialCalibrationTest().partial_fit(*infinite)),
-        MonitorDisplay.from_monitor(CalibrationMonitor().partial_fit(*infinite)),
+        of_test(SequentialCalibrationTest().partial_fit(*infinite)),
+        make(CalibrationMonitor().partial_fit(*infinite)),
     ):
         assert made.differences_ is None
         ax = made.figure_.axes[0]
@@ -64,15 +60,13 @@ def test_infinite_values_no_windows_and_windows_of_one_sample():
         assert np.nanmax(made.line_.get_ydata()) == ax.get_ylim()[1]
         made.figure_.canvas.draw()
     assert made.windows == []
-    one = CalibrationMonitor(window=1).partial_fit([0, 1], [0.2, 0.7])
-    display = MonitorDisplay.from_monitor(one)
+    display = make(CalibrationMonitor(window=1).partial_fit([0, 1], [0.2, 0.7]))
     assert len(display.windows) == 2
     display.figure_.canvas.draw()
 
 
-def test_given_axes_and_refusals(stream):
-    monitor, test = CalibrationMonitor().partial_fit(*stream), SequentialCalibrationTest()
-    make, of_test = MonitorDisplay.from_monitor, MonitorDisplay.from_test
+def test_given_axes_and_refusals():
+    monitor, test = CalibrationMonitor().partial_fit(*STREAM), SequentialCalibrationTest()
     axes = plt.subplots(2)[1]
     assert make(monitor, ax=axes, legend=False).ax_ == list(axes)
     for call, words in (

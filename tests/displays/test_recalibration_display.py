@@ -26,16 +26,11 @@ of_estimator = s.RecalibrationDisplay.from_estimator
 ROUNDING = {"rtol": 1e-12, "atol": 1e-15}
 
 
-@pytest.fixture(scope="module")
-def two():
-    data = make_tempered_simplex(600, 2, random_state=0)
-    return data.y, data.y_proba
-
-
-@pytest.fixture(scope="module")
-def three():
-    data = make_tempered_simplex(500, 3, random_state=1)
-    return data.y, data.y_proba
+TWO = make_tempered_simplex(600, 2, random_state=0)
+THREE = make_tempered_simplex(500, 3, random_state=1)
+Y, P, Y3, P3 = TWO.y, TWO.y_proba, THREE.y, THREE.y_proba
+CANCER = load_breast_cancer()
+X, LABELS, NEW = CANCER.data[::2], CANCER.target[::2], CANCER.data[1::2]
 
 
 def curve_of(recalibrator, p):
@@ -71,9 +66,8 @@ class Halfway:
     ],
     ids=lambda one: type(one).__name__,
 )  # fmt: skip
-def test_the_curve_is_the_map(two, recalibrator):
-    y, proba = two
-    fitted = copy.deepcopy(recalibrator).fit(proba, y)
+def test_the_curve_is_the_map(recalibrator):
+    fitted = copy.deepcopy(recalibrator).fit(P, Y)
     p, q = draw(fitted).line_.get_xydata().T
     assert p[0] == 0 and p[-1] == 1 and np.all(np.diff(p) >= 0) and np.diff(p).max() < 0.0021
     assert_allclose(q, curve_of(fitted, p), **ROUNDING)
@@ -85,48 +79,44 @@ def test_the_curve_is_the_map(two, recalibrator):
     "recalibrator", [s.TemperatureScaling, s.PlattScaling, s.VectorScaling, s.IsotonicRecalibrator]
 )
 @pytest.mark.parametrize("columns", [1, 2])
-def test_logits_are_drawn_over_the_probability(two, recalibrator, columns):
-    y, proba = two
-    logits = np.log(proba)
+def test_logits_are_drawn_over_the_probability(recalibrator, columns):
+    logits = np.log(P)
     logits = logits[:, 1:] - logits[:, :1] if columns == 1 else logits + 3.0
-    fitted = recalibrator(input="logits").fit(logits, y)
-    line = draw(fitted, proba).line_
+    fitted = recalibrator(input="logits").fit(logits, Y)
+    line = draw(fitted, P).line_
     p, q = line.get_xydata()[1:-1].T
     z = np.log(p) - np.log1p(-p)
     given = z[:, None] if columns == 1 else np.column_stack([np.zeros_like(z), z])
     assert_allclose(q, fitted.predict_proba(given)[:, 1], atol=1e-9)
     assert np.isfinite(line.get_ydata()).all()  # at certainty too, which has no logit
-    assert_allclose(q, curve_of(recalibrator().fit(proba, y), p), atol=2e-3)
+    assert_allclose(q, curve_of(recalibrator().fit(P, Y), p), atol=2e-3)
 
 
-def test_pipelines_and_single_columns_are_given_what_they_read(two):
-    y, proba = two
+def test_pipelines_and_single_columns_are_given_what_they_read():
     pipe = make_pipeline(s.TemperatureScaling(input="logits"), s.PlattScaling())
-    pipe.fit(np.log(proba), y)
-    display = draw(make_pipeline("passthrough", pipe).fit(np.log(proba), y))
+    pipe.fit(np.log(P), Y)
+    display = draw(make_pipeline("passthrough", pipe).fit(np.log(P), Y))
     p, q = display.line_.get_xydata()[1:-1].T
     assert_allclose(q, pipe.predict_proba(np.log(np.column_stack([1 - p, p])))[:, 1])
     assert display.maps[0].name == "TemperatureScaling → PlattScaling"
     assert display.maps[0].declared == "injective, may change the predicted class"
-    one = s.PlattScaling().fit(proba[:, 1:], y)
+    one = s.PlattScaling().fit(P[:, 1:], Y)
     assert one.n_features_in_ == 1
-    p, q = draw(one, proba).line_.get_xydata().T
+    p, q = draw(one, P).line_.get_xydata().T
     assert_allclose(q, one.predict_proba(p[:, None])[:, 1], **ROUNDING)
-    assert_allclose(q, draw(s.PlattScaling().fit(proba[:, 1], y)).line_.get_ydata(), **ROUNDING)
+    assert_allclose(q, draw(s.PlattScaling().fit(P[:, 1], Y)).line_.get_ydata(), **ROUNDING)
 
 
-def test_a_jump_is_vertical_and_where_it_happens(two):
-    y, proba = two
-    binning = s.HistogramBinning(n_bins=5, strategy="uniform").fit(proba, y)
+def test_a_jump_is_vertical_and_where_it_happens():
+    binning = s.HistogramBinning(n_bins=5, strategy="uniform").fit(P, Y)
     p, q = draw(binning).line_.get_xydata().T
     jumps = np.abs(np.diff(q)) > 0.01
     assert_allclose(p[:-1][jumps], [0.2, 0.4, 0.6, 0.8], atol=1e-12)
     assert np.diff(p)[jumps].max() < 1e-12 and np.abs(np.diff(q))[~jumps].max() == 0
 
 
-def test_the_first_class_of_two_is_the_mirror_image(two):
-    y, proba = two
-    fitted = s.BetaCalibration().fit(proba, np.where(y == 1, "yes", "no"))
+def test_the_first_class_of_two_is_the_mirror_image():
+    fitted = s.BetaCalibration().fit(P, np.where(Y == 1, "yes", "no"))
     first, last = draw(fitted, classes="no"), draw(fitted)
     for display, name in ((first, "no"), (last, "yes")):
         assert display.ax_.get_xlabel() == f"Predicted probability of class {name}"
@@ -137,36 +127,32 @@ def test_the_first_class_of_two_is_the_mirror_image(two):
     assert [one.event for one in both.maps] == ["class yes", "class no"]
 
 
-def test_the_histogram_shows_the_forecasts_before(two):
-    y, proba = two
-    fitted = s.TemperatureScaling().fit(proba, y)
-    assert draw(fitted).ax_hist_ is draw(fitted, proba, histogram=False).ax_hist_ is None
-    inset = draw(fitted, proba, hist_kwargs={"histtype": "bar"}).ax_hist_
-    counts = np.histogram(proba[:, 1], np.linspace(0, 1, 41))[0]
-    assert_allclose([patch.get_height() for patch in inset.patches], counts / len(proba))
-    assert_array_equal(draw(fitted, proba[:, 1]).maps[0].scores, proba[:, 1])
+def test_the_histogram_shows_the_forecasts_before():
+    fitted = s.TemperatureScaling().fit(P, Y)
+    assert draw(fitted).ax_hist_ is draw(fitted, P, histogram=False).ax_hist_ is None
+    inset = draw(fitted, P, hist_kwargs={"histtype": "bar"}).ax_hist_
+    counts = np.histogram(P[:, 1], np.linspace(0, 1, 41))[0]
+    assert_allclose([patch.get_height() for patch in inset.patches], counts / len(P))
+    assert_array_equal(draw(fitted, P[:, 1]).maps[0].scores, P[:, 1])
 
 
-def test_from_predictions_fits_the_map_that_it_draws(two):
-    y, proba = two
-    labels, weight = np.where(y == 1, "yes", "no"), 1.0 + y
+def test_from_predictions_fits_the_map_that_it_draws():
+    labels, weight = np.where(Y == 1, "yes", "no"), 1.0 + Y
     fit = s.RecalibrationDisplay.from_predictions
-    display = fit(labels, proba, s.PlattScaling(), sample_weight=weight, pos_label="no")
-    fitted = s.PlattScaling().fit(proba, labels, sample_weight=weight)
+    display = fit(labels, P, s.PlattScaling(), sample_weight=weight, pos_label="no")
+    fitted = s.PlattScaling().fit(P, labels, sample_weight=weight)
     assert_allclose(display.line_.get_xydata(), draw(fitted, pos_label="no").line_.get_xydata())
-    counts = np.histogram(proba[:, 0], np.linspace(0, 1, 41), weights=weight)[0]
+    counts = np.histogram(P[:, 0], np.linspace(0, 1, 41), weights=weight)[0]
     assert_allclose(display.ax_hist_.get_ylim()[1], 1.05 * counts.max() / weight.sum())
-    assert fit(y[:100], proba[:100]).maps[0].name == "StackedRecalibrator"
+    assert fit(Y[:100], P[:100]).maps[0].name == "StackedRecalibrator"
     with pytest.raises(ValueError, match="recalibrator takes logits.*leave out input='logits'"):
-        fit(y, proba, s.PlattScaling(input="logits"))
+        fit(Y, P, s.PlattScaling(input="logits"))
 
 
-def test_overlays_have_names_and_colours(two):
-    y, proba = two
-    fitted = [
-        one().fit(proba, y) for one in (s.TemperatureScaling, s.PlattScaling, s.HistogramBinning)
-    ]
-    display = overlay(dict(zip("abc", fitted, strict=True)), proba)
+def test_overlays_have_names_and_colours():
+    kinds = s.TemperatureScaling, s.PlattScaling, s.HistogramBinning
+    fitted = [one().fit(P, Y) for one in kinds]
+    display = overlay(dict(zip("abc", fitted, strict=True)), P)
     assert len({to_hex(line.get_color()) for line in display.line_}) == 3
     for line, one in zip(display.line_, fitted, strict=True):
         assert_allclose(line.get_ydata(), curve_of(one, line.get_xdata()), **ROUNDING)
@@ -179,17 +165,16 @@ def test_overlays_have_names_and_colours(two):
     assert display.ax_hist_ is not None and display.ref_line_ in display.ax_.lines
     # A list is named after its classes; what is not ours declares nothing.
     others = s.PlattScaling(loss="brier"), Halfway()
-    display = overlay([fitted[1], *(one.fit(proba, y) for one in others)])
+    display = overlay([fitted[1], *(one.fit(P, Y) for one in others)])
     assert [one.name for one in display.maps] == ["PlattScaling", "PlattScaling (2)", "Halfway"]
     assert texts(display)[2] == "Halfway"
 
 
-def test_displays_on_the_same_axes(two):
-    y, proba = two
-    reliability = s.ReliabilityDisplay.from_predictions(y, proba, band=None)
-    first = draw(s.TemperatureScaling().fit(proba, y), proba, ax=reliability.ax_, ref_line=False)
-    second = draw(s.PlattScaling().fit(proba, y), ax=reliability.ax_)
-    third = draw(s.BetaCalibration().fit(proba, y), ax=reliability.ax_)
+def test_displays_on_the_same_axes():
+    reliability = s.ReliabilityDisplay.from_predictions(Y, P, band=None)
+    first = draw(s.TemperatureScaling().fit(P, Y), P, ax=reliability.ax_, ref_line=False)
+    second = draw(s.PlattScaling().fit(P, Y), ax=reliability.ax_)
+    third = draw(s.BetaCalibration().fit(P, Y), ax=reliability.ax_)
     assert second.ref_line_ is third.ref_line_ and first.ref_line_ is None
     lines = [reliability.line_, first.line_, second.line_, third.line_]
     assert len({to_hex(line.get_color()) for line in lines}) == 4
@@ -197,15 +182,14 @@ def test_displays_on_the_same_axes(two):
 
 
 @pytest.mark.parametrize("logits", [False, True])
-def test_a_panel_of_points_for_each_class(three, logits):
-    y, proba = three
-    given = np.log(proba) + 5.0 if logits else proba
+def test_a_panel_of_points_for_each_class(logits):
+    given = np.log(P3) + 5.0 if logits else P3
     kind = s.VectorScaling(input="logits", shrinkage=10) if logits else s.MatrixScaling(shrinkage=1)
-    fitted = kind.fit(given, np.array(["x", "y", "z"])[y])
-    display, after = draw(fitted, proba), fitted.predict_proba(given)
+    fitted = kind.fit(given, np.array(["x", "y", "z"])[Y3])
+    display, after = draw(fitted, P3), fitted.predict_proba(given)
     assert [ax.get_xlabel()[-1] for ax in display.ax_] == ["x", "y", "z"]
     for k, line in enumerate(display.line_):
-        assert_array_equal(line.get_xdata(), proba[:, k])
+        assert_array_equal(line.get_xdata(), P3[:, k])
         assert_allclose(line.get_ydata(), after[:, k], rtol=1e-7 if logits else 0)
         assert line.get_linestyle() == "None"
     assert len(display.ax_hist_) == len(display.ref_line_) == 3
@@ -213,39 +197,36 @@ def test_a_panel_of_points_for_each_class(three, logits):
     assert texts(display) == [said, "Unchanged"]
 
 
-def test_panels_hold_several_recalibrators(three):
-    y, proba = three
-    fitted = [one().fit(proba, y) for one in (s.TemperatureScaling, s.IsotonicRecalibrator)]
-    display = overlay(fitted, proba, classes=[2, 0])
+def test_panels_hold_several_recalibrators():
+    fitted = [one().fit(P3, Y3) for one in (s.TemperatureScaling, s.IsotonicRecalibrator)]
+    display = overlay(fitted, P3, classes=[2, 0])
     assert [one.event for one in display.maps] == ["class 2", "class 0"] * 2
     assert [ax.get_xlabel()[-1] for ax in display.ax_] == ["2", "0"]
     colors = [to_hex(line.get_color()) for line in display.line_]
     assert colors == ["#0072b2", "#d55e00"] * 2  # panel by panel, the same colours
-    assert_array_equal(display.line_[1].get_ydata(), fitted[1].predict_proba(proba)[:, 2])
+    assert_array_equal(display.line_[1].get_ydata(), fitted[1].predict_proba(P3)[:, 2])
 
 
-def test_thinning_is_said(three):
-    y, proba = three
-    fitted, other = s.TemperatureScaling().fit(proba, y), Halfway().fit(proba, y)
-    display = draw(fitted, proba, max_points=100)
+def test_thinning_is_said():
+    fitted, other = s.TemperatureScaling().fit(P3, Y3), Halfway().fit(P3, Y3)
+    display = draw(fitted, P3, max_points=100)
     assert texts(display)[0].endswith("\n100 of 500 forecasts")
     p = display.line_[1].get_xdata()
-    assert len(p) == 100 and p[0] == proba[0, 1] and p[-1] == proba[-1, 1]
-    assert set(p) <= set(proba[:, 1])
+    assert len(p) == 100 and p[0] == P3[0, 1] and p[-1] == P3[-1, 1]
+    assert set(p) <= set(P3[:, 1])
     assert len(display.maps[0].scores) == 500  # the histogram has all
-    assert "forecasts" not in texts(draw(fitted, proba))[0]
-    assert texts(draw(other, proba, max_points=1))[0] == "Halfway\n1 of 500 forecasts"
+    assert "forecasts" not in texts(draw(fitted, P3))[0]
+    assert texts(draw(other, P3, max_points=1))[0] == "Halfway\n1 of 500 forecasts"
 
 
-def test_axes_of_the_user_and_at_most_25_panels(three):
-    y, proba = three
-    fitted = s.TemperatureScaling().fit(proba, y)
+def test_axes_of_the_user_and_at_most_25_panels():
+    fitted = s.TemperatureScaling().fit(P3, Y3)
     _, axes = plt.subplots(1, 3)
-    display = draw(fitted, proba, ax=axes)
+    display = draw(fitted, P3, ax=axes)
     assert display.ax_ == list(axes) and not display.figure_.legends
     assert axes[0].get_legend() is not None and axes[1].get_legend() is None
     with pytest.raises(ValueError, match="ax must be an array of 3 Axes"):
-        draw(fitted, proba, ax=axes[0])
+        draw(fitted, P3, ax=axes[0])
     proba = np.random.default_rng(0).dirichlet(np.ones(26), 300)
     y = np.where(np.arange(300) % 2, proba.argmax(axis=1), np.arange(300) % 26)
     fitted = s.TemperatureScaling().fit(proba, y)
@@ -254,32 +235,24 @@ def test_axes_of_the_user_and_at_most_25_panels(three):
     assert len(draw(fitted, proba, classes=np.arange(0, 26, 6), legend=False).line_) == 5
 
 
-@pytest.fixture(scope="module")
-def cancer():
-    X, y = load_breast_cancer(return_X_y=True)
-    return X[::2], y[::2], X[1::2]
-
-
 @pytest.mark.parametrize("recalibrator", [s.BetaCalibration(), LogisticRegression()])
-def test_from_estimator(cancer, recalibrator):
-    X, y, new = cancer
-    model = s.RecalibratedClassifierCV(GaussianNB(), recalibrator).fit(X, y)
-    display = of_estimator(model, new, name="Bayes")
-    assert_array_equal(display.maps[0].scores, model.estimator_.predict_proba(new)[:, 1])
+def test_from_estimator(recalibrator):
+    model = s.RecalibratedClassifierCV(GaussianNB(), recalibrator).fit(X, LABELS)
+    display = of_estimator(model, NEW, name="Bayes")
+    assert_array_equal(display.maps[0].scores, model.estimator_.predict_proba(NEW)[:, 1])
     p, q = display.line_.get_xydata().T
     assert_allclose(q, curve_of(model.recalibrator_, p), **ROUNDING)
     assert texts(display)[0].split("\n")[0] == "Bayes"
-    X, y = load_iris(return_X_y=True)
+    iris, kinds = load_iris(return_X_y=True)
     model = s.RecalibratedClassifierCV(GaussianNB(), s.TemperatureScaling())
-    model.fit(X, np.array(["a", "b", "c"])[y])
-    points = [one.predict_proba(X)[:, 1] for one in (model.estimator_, model)]
-    assert_allclose(of_estimator(model, X, classes=["b"]).line_.get_xydata().T, points)
+    model.fit(iris, np.array(["a", "b", "c"])[kinds])
+    points = [one.predict_proba(iris)[:, 1] for one in (model.estimator_, model)]
+    assert_allclose(of_estimator(model, iris, classes=["b"]).line_.get_xydata().T, points)
 
 
-def test_folds_share_a_colour_and_an_entry(cancer):
-    X, y, new = cancer
-    model = s.RecalibratedClassifierCV(GaussianNB(), "temperature", cv=3, ensemble=True).fit(X, y)
-    display = of_estimator(model, new)
+def test_folds_share_a_colour_and_an_entry():
+    model = s.RecalibratedClassifierCV(GaussianNB(), "temperature", cv=3, ensemble=True)
+    display = of_estimator(model.fit(X, LABELS), NEW)
     assert len({line.get_color() for line in display.line_}) == 1
     for line, one in zip(display.line_, model.recalibrators_, strict=True):
         assert_allclose(line.get_ydata(), curve_of(one, line.get_xdata()), **ROUNDING)
@@ -287,26 +260,24 @@ def test_folds_share_a_colour_and_an_entry(cancer):
     assert texts(display) == [said, "Unchanged"]
 
 
-def test_recalibrators_after_cross_fitting(cancer):
-    X, y, new = cancer
+def test_recalibrators_after_cross_fitting():
     pipe = make_pipeline(StandardScaler(), s.CrossFitProba(GaussianNB()), s.PlattScaling())
-    display = of_estimator(pipe.fit(X, y), new)
+    display = of_estimator(pipe.fit(X, LABELS), NEW)
     p, q = display.line_.get_xydata().T
     assert_allclose(q, curve_of(pipe[-1], p), **ROUNDING)
-    assert_array_equal(display.maps[0].scores, pipe[:2].transform(new)[:, 1])
-    search = GridSearchCV(pipe, {"plattscaling": [s.PlattScaling()]}, cv=2).fit(X, y)
-    assert_array_equal(of_estimator(search, new).line_.get_ydata(), q)
-    ended = make_pipeline(StandardScaler(), s.RecalibratedClassifierCV(GaussianNB())).fit(X, y)
-    inner = ended[-1].estimator_.predict_proba(ended[0].transform(new))
-    assert_array_equal(of_estimator(ended, new).maps[0].scores, inner[:, 1])
+    assert_array_equal(display.maps[0].scores, pipe[:2].transform(NEW)[:, 1])
+    search = GridSearchCV(pipe, {"plattscaling": [s.PlattScaling()]}, cv=2).fit(X, LABELS)
+    assert_array_equal(of_estimator(search, NEW).line_.get_ydata(), q)
+    ended = make_pipeline(StandardScaler(), s.RecalibratedClassifierCV(GaussianNB()))
+    inner = ended.fit(X, LABELS)[-1].estimator_.predict_proba(ended[0].transform(NEW))
+    assert_array_equal(of_estimator(ended, NEW).maps[0].scores, inner[:, 1])
 
 
-def test_frames_and_a_map_that_only_keeps_the_prediction(three):
-    y, proba = three
-    frame = pd.DataFrame(proba, columns=["a", "b", "c"])
-    fitted = s.TemperatureScaling().fit(frame, y)
-    for given in (frame, proba):
-        assert_allclose(draw(fitted, given).line_[0].get_xdata(), proba[:, 0])
+def test_frames_and_a_map_that_only_keeps_the_prediction():
+    frame = pd.DataFrame(P3, columns=["a", "b", "c"])
+    fitted = s.TemperatureScaling().fit(frame, Y3)
+    for given in (frame, P3):
+        assert_allclose(draw(fitted, given).line_[0].get_xdata(), P3[:, 0])
     with pytest.raises(ValueError, match="columns of y_proba are named"):
         draw(fitted, frame[["b", "a", "c"]])
     frequency = s.LabelFrequency().fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
@@ -314,31 +285,30 @@ def test_frames_and_a_map_that_only_keeps_the_prediction(three):
     assert draw(frequency).maps[0].declared == "not injective, keeps the predicted class"
 
 
-def test_refusals(two, three):
-    y, proba = two
-    labels, several = three
-    platt = s.PlattScaling().fit(proba, y)
-    vector = s.VectorScaling(shrinkage=10).fit(several, labels)
+def test_refusals():
+    platt = s.PlattScaling().fit(P, Y)
+    vector = s.VectorScaling(shrinkage=10).fit(P3, Y3)
+    bayes = GaussianNB().fit(X, LABELS)
     for call, words in [
         (lambda: draw(vector), "The map of 3 classes is not a single curve.*pass y_proba"),
-        (lambda: draw(vector, proba), "y_proba has 2 columns, but VectorScaling was fitted with 3"),
-        (lambda: draw(platt, several), "y_proba has 3 columns, but PlattScaling was fitted with 2"),
-        (lambda: draw(vector, np.log(several)), "probabilities are expected"),
-        (lambda: draw(vector, several, classes=[0, 7]), r"classes contains 7: the classes are \[0"),
-        (lambda: draw(vector, several, classes=[]), "classes must list classes"),
+        (lambda: draw(vector, P), "y_proba has 2 columns, but VectorScaling was fitted with 3"),
+        (lambda: draw(platt, P3), "y_proba has 3 columns, but PlattScaling was fitted with 2"),
+        (lambda: draw(vector, np.log(P3)), "probabilities are expected"),
+        (lambda: draw(vector, P3, classes=[0, 7]), r"classes contains 7: the classes are \[0"),
+        (lambda: draw(vector, P3, classes=[]), "classes must list classes"),
         (lambda: overlay([]), "recalibrators is empty"),
         (lambda: overlay(platt), "must be a list of recalibrators, or a dict"),
         (lambda: overlay([platt, vector]), r"different classes, \[0, 1\] and \[0, 1, 2\]"),
         (lambda: draw(s.PlattScaling), "A fitted recalibrator is needed"),
         (lambda: draw("platt"), "A fitted recalibrator is needed"),
+        (lambda: of_estimator(bayes, NEW), "from_estimator takes a fitted RecalibratedClassifierC"),
+        (lambda: draw(bayes), "GaussianNB was fitted to 30 columns"),
     ]:
         with pytest.raises(ValueError, match=words):
             call()
 
 
-def test_what_is_not_fitted_or_at_the_wrong_door(two, cancer):
-    X, y, new = cancer
-    bayes = GaussianNB().fit(X, y)
+def test_what_is_not_fitted_or_at_the_wrong_door():
     for one in (s.PlattScaling(), make_pipeline(s.TemperatureScaling(), s.PlattScaling())):
         with pytest.raises(NotFittedError, match="is not fitted: fit it to held-out"):
             draw(one)
@@ -347,10 +317,6 @@ def test_what_is_not_fitted_or_at_the_wrong_door(two, cancer):
         make_pipeline(s.CrossFitProba(GaussianNB()), s.PlattScaling()),
     ):
         with pytest.raises(NotFittedError, match="not fitted"):
-            of_estimator(one, new)
+            of_estimator(one, NEW)
         with pytest.raises(ValueError, match="classifier of features.*use from_estimator"):
-            draw(one.fit(X, y))
-    with pytest.raises(ValueError, match="from_estimator takes a fitted RecalibratedClassifierCV"):
-        of_estimator(bayes, new)
-    with pytest.raises(ValueError, match="GaussianNB was fitted to 30 columns"):
-        draw(bayes)
+            draw(one.fit(X, LABELS))
