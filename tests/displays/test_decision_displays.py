@@ -15,11 +15,12 @@ murphy = s.MurphyDisplay.from_predictions
 benefit = s.DecisionCurveDisplay.from_predictions
 BOTH = [murphy, benefit]
 THRESHOLDS = np.arange(1, 20) / 20
+BETWEEN = np.arange(0.5, 20) / 20
 
 
-def tied(n=60, seed=0):
+def tied(n):
     """Labels, probabilities in twentieths with 0, 1 and ties at the thresholds, and weights."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     p = rng.integers(0, 21, n) / 20
     p[:2] = 0, 1
     y = (rng.random(n) < 0.2 + 0.6 * p).astype(int)
@@ -27,11 +28,13 @@ def tied(n=60, seed=0):
     return y, p, rng.uniform(0.2, 3, n)
 
 
-def forecasts(n, seed=0, slope=2.2):
-    """Labels, over-confident probabilities, and the true ones."""
-    rng = np.random.default_rng(seed)
-    q = rng.beta(0.8, 1.2, n)
-    return (rng.random(n) < q).astype(int), expit(slope * logit(q)), q
+Y, P, WEIGHT = tied(60)
+RATE = np.average(Y, weights=WEIGHT)
+WEIGHTED = {"sample_weight": WEIGHT, "thresholds": THRESHOLDS}
+#: Labels, the true probabilities, and over-confident ones.
+RNG = np.random.default_rng(0)
+TRUE = RNG.beta(0.8, 1.2, 400)
+EVENTS, OVER = (RNG.random(400) < TRUE).astype(int), expit(2.2 * logit(TRUE))
 
 
 def cost_of(y, p, t):
@@ -45,7 +48,7 @@ def benefit_of(y, p, t):
 
 
 SAMPLES = {
-    "ties": tied()[:2],
+    "ties": (Y, P),
     "no event": (np.zeros(5, int), np.array([0, 0.2, 0.5, 0.5, 1.0])),
     "events only": (np.ones(5, int), np.array([0, 0.2, 0.5, 0.5, 1.0])),
     "zeros and ones": (np.array([0, 1, 0, 1]), np.array([0.0, 0.0, 1.0, 1.0])),
@@ -74,73 +77,63 @@ def test_means_and_bands_by_a_loop(draw, term, weighted, case):
 
 
 def test_references_are_the_curves_of_constant_forecasts():
-    y, p, weight = tied()
-    options = {"sample_weight": weight, "thresholds": THRESHOLDS}
-    rate = np.average(y, weights=weight)
-    (constant,) = murphy(y, np.full(len(y), rate), **options).curves
-    assert_allclose(murphy(y, p, **options).curves[0].reference, constant.estimate, atol=1e-14)
-    (certain,) = benefit(y, np.ones(len(y)), **options).curves
-    (never,) = benefit(y, np.zeros(len(y)), **options).curves
-    assert_allclose(benefit(y, p, **options).curves[0].reference, certain.estimate, atol=1e-12)
+    (constant,) = murphy(Y, np.full(60, RATE), **WEIGHTED).curves
+    assert_allclose(murphy(Y, P, **WEIGHTED).curves[0].reference, constant.estimate, atol=1e-14)
+    (certain,) = benefit(Y, np.ones(60), **WEIGHTED).curves
+    (never,) = benefit(Y, np.zeros(60), **WEIGHTED).curves
+    assert_allclose(benefit(Y, P, **WEIGHTED).curves[0].reference, certain.estimate, atol=1e-12)
     assert_array_equal(never.estimate, 0)
 
 
 def test_the_area_of_twice_the_cost_is_the_brier_score():
     """Exactly: between the probabilities the cost is linear, so the midpoint rule is exact."""
-    y, p, weight = tied()
-    display = murphy(y, p, sample_weight=weight, thresholds=np.arange(0.5, 20) / 20, name="A")
+    display = murphy(Y, P, sample_weight=WEIGHT, thresholds=BETWEEN, name="A")
     (curve,) = display.curves
-    brier = np.average((p - y) ** 2, weights=weight)
+    brier = np.average((P - Y) ** 2, weights=WEIGHT)
     assert [2 * curve.estimate.mean(), curve.brier] == pytest.approx([brier] * 2, rel=1e-12)
     assert display.line_.get_label() == f"A\nBrier score\n{brier:.3f}"
 
 
 def test_the_standardized_benefit_is_divided_by_the_event_rate():
-    y, p, weight = tied()
-    options = {"sample_weight": weight, "thresholds": THRESHOLDS}
-    (plain,) = benefit(y, p, **options).curves
-    display = benefit(y, p, standardized=True, **options)
+    (plain,) = benefit(Y, P, **WEIGHTED).curves
+    display = benefit(Y, P, standardized=True, **WEIGHTED)
     (curve,) = display.curves
-    rate = np.average(y, weights=weight)
-    assert_allclose(curve.estimate, plain.estimate / rate, rtol=1e-12)
-    assert_allclose(curve.reference, plain.reference / rate, rtol=1e-12)
+    assert_allclose(curve.estimate, plain.estimate / RATE, rtol=1e-12)
+    assert_allclose(curve.reference, plain.reference / RATE, rtol=1e-12)
     assert display.ax_.get_ylabel() == "Standardized net benefit"
     for k, t in enumerate(THRESHOLDS):
-        terms = np.array([benefit_of(*pair, t) for pair in zip(y, p, strict=True)])
-        found = mean_interval((terms - curve.estimate[k] * y) / rate, weight)
+        terms = np.array([benefit_of(*pair, t) for pair in zip(Y, P, strict=True)])
+        found = mean_interval((terms - curve.estimate[k] * Y) / RATE, WEIGHT)
         assert curve.high[k] - curve.estimate[k] == pytest.approx(found.high - found.estimate)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_net_benefit_is_that_of_the_curve(weighted):
-    y, p, weight = tied()
-    weight = weight if weighted else np.ones(len(y))
-    (curve,) = benefit(y, p, thresholds=THRESHOLDS, sample_weight=weight).curves
-    (cost,) = murphy(y, p, thresholds=THRESHOLDS, sample_weight=weight).curves
-    found = [net_benefit(y, p, threshold=t, sample_weight=weight) for t in THRESHOLDS]
+    weight = WEIGHT if weighted else np.ones(60)
+    (curve,) = benefit(Y, P, thresholds=THRESHOLDS, sample_weight=weight).curves
+    (cost,) = murphy(Y, P, thresholds=THRESHOLDS, sample_weight=weight).curves
+    found = [net_benefit(Y, P, threshold=t, sample_weight=weight) for t in THRESHOLDS]
     assert_allclose(found, curve.estimate, atol=1e-14)
-    rate = np.average(y, weights=weight)
+    rate = np.average(Y, weights=weight)
     assert_allclose(found, rate - cost.estimate / (1 - THRESHOLDS), atol=1e-14)
 
 
 def test_the_default_thresholds_of_the_net_benefit_end_at_the_largest_probability():
-    y, p, _ = forecasts(200)
-    for curve in benefit(y, {"all": p, "small": p / 10}).curves:
+    for curve in benefit(EVENTS, {"all": OVER, "small": OVER / 10}).curves:
         assert len(curve.threshold) == 200
-        assert curve.threshold[-1] == pytest.approx(min(p.max(), 0.99))
-    (curve,) = benefit(y, p / 10).curves
-    assert curve.threshold[[0, -1]] == pytest.approx([p.max() / 2000, p.max() / 10])
+        assert curve.threshold[-1] == pytest.approx(min(OVER.max(), 0.99))
+    (curve,) = benefit(EVENTS, OVER / 10).curves
+    assert curve.threshold[[0, -1]] == pytest.approx([OVER.max() / 2000, OVER.max() / 10])
     assert curve.estimate[-1] == 0
-    assert benefit(y, np.zeros(200)).curves[0].threshold[-1] == 0.01
+    assert benefit(EVENTS, np.zeros(400)).curves[0].threshold[-1] == 0.01
 
 
 def test_the_parts_are_those_of_decision_regret():
-    y, p, _ = forecasts(600)
-    weight = np.random.default_rng(3).uniform(0.5, 2, len(y))
-    display = murphy(y, p, parts=True, thresholds=THRESHOLDS, sample_weight=weight)
+    weight = np.random.default_rng(3).uniform(0.5, 2, 400)
+    display = murphy(EVENTS, OVER, parts=True, thresholds=THRESHOLDS, sample_weight=weight)
     (curve,) = display.curves
     for k in (1, 9, 16):
-        found = s.decision_regret(y, p, threshold=THRESHOLDS[k], sample_weight=weight)
+        found = s.decision_regret(EVENTS, OVER, threshold=THRESHOLDS[k], sample_weight=weight)
         assert curve.estimate[k] == pytest.approx(found.expected_cost.estimate, rel=1e-12)
         assert curve.remaining[k] == pytest.approx(found.rest.estimate, rel=1e-12)
         assert curve.regret[k] == pytest.approx(found.calibration.estimate, rel=1e-9, abs=1e-12)
@@ -148,7 +141,7 @@ def test_the_parts_are_those_of_decision_regret():
     assert_array_equal(display.remaining_.get_ydata(), curve.remaining)
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert {"After recalibration", "Regret of miscalibration", "No model"} <= set(texts)
-    plain = murphy(y, p)
+    plain = murphy(EVENTS, OVER)
     assert plain.remaining_ is plain.regret_ is plain.curves[0].regret is None
     (curve,) = murphy(np.zeros(30, int), np.linspace(0, 1, 30), labels=[0, 1], parts=True).curves
     assert np.isfinite(curve.remaining).all() and curve.remaining.min() >= 0
@@ -160,10 +153,9 @@ def test_the_parts_are_those_of_decision_regret():
 def test_a_sketch_has_the_curves_of_tied_samples(draw, weighted):
     y, p, weight = tied(400)
     weight = weight if weighted else None
-    thresholds = np.arange(0.5, 20) / 20
     sketch = s.ForecastSketch([0, 1]).fit(y, p, weight)
-    display = draw.from_sketch(sketch, thresholds=thresholds, name="A")
-    expected = draw.from_predictions(y, p, sample_weight=weight, thresholds=thresholds, name="A")
+    display = draw.from_sketch(sketch, thresholds=BETWEEN, name="A")
+    expected = draw.from_predictions(y, p, sample_weight=weight, thresholds=BETWEEN, name="A")
     for name in ("estimate", "low", "high", "reference"):
         found, wanted = (getattr(one.curves[0], name) for one in (display, expected))
         assert_allclose(found, wanted, rtol=1e-9, atol=1e-12)
@@ -194,8 +186,7 @@ def test_events_of_several_classes(draw):
 
 @pytest.mark.parametrize("draw", BOTH)
 def test_several_models(draw):
-    y, p, q = forecasts(400)
-    display = draw(y, {"A": p, "B": q, 3: np.column_stack([1 - q, q])})
+    display = draw(EVENTS, {"A": OVER, "B": TRUE, 3: np.column_stack([1 - TRUE, TRUE])})
     assert [curve.name for curve in display.curves] == ["A", "B", "3"]
     assert len(display.line_) == len(display.band_) == 3
     styles = {(line.get_color(), str(line.get_linestyle())) for line in display.line_}
@@ -212,12 +203,10 @@ def test_several_models(draw):
 @pytest.mark.parametrize("draw", BOTH)
 def test_displays_on_the_same_axes(draw):
     """They share references, and no curve is cut off."""
-    y, p, q = forecasts(400)
-    first = draw(y, p / 3, name="A", thresholds=[0.1, 0.2, 0.3])
-    second = draw(y, q, name="B", ax=first.ax_, thresholds=[0.1, 0.2, 0.3])
-    assert second.figure_ is first.figure_
+    first = draw(EVENTS, OVER / 3, name="A", thresholds=[0.1, 0.2, 0.3])
+    second = draw(EVENTS, TRUE, name="B", ax=first.ax_, thresholds=[0.1, 0.2, 0.3])
     assert first.line_.get_color() != second.line_.get_color()
-    third = draw(1 - y, p, name="C", ax=first.ax_)  # of another event rate
+    third = draw(1 - EVENTS, OVER, name="C", ax=first.ax_)  # of another event rate
     if draw is murphy:
         assert first.ref_line_ is second.ref_line_ is not third.ref_line_
     else:
@@ -232,15 +221,15 @@ def test_displays_on_the_same_axes(draw):
 
 
 def test_treat_all_is_one_line_for_one_event_rate():
-    y, p, q = forecasts(400)
-    first = benefit(y, p / 3, name="A")
+    first = benefit(EVENTS, OVER / 3, name="A")
     end = first.treat_all_.get_xdata()[-1]
-    second = benefit(y, q, name="B", ax=first.ax_)
+    second = benefit(EVENTS, TRUE, name="B", ax=first.ax_)
     points, height = second.treat_all_.get_xydata().T
     assert second.treat_all_ is first.treat_all_
     assert end < points[-1] == second.curves[0].threshold[-1]
     assert np.all(np.diff(points) > 0) and len(points) > 300
-    assert_allclose(height, y.mean() - (1 - y.mean()) * points / (1 - points), atol=1e-9)
+    rate = EVENTS.mean()
+    assert_allclose(height, rate - (1 - rate) * points / (1 - points), atol=1e-9)
     proba = np.random.default_rng(0).dirichlet(np.ones(3), (2, 300))
     display = benefit(proba[0].argmax(axis=1), {"right": proba[0], "random": proba[1]})
     colors = [line.get_color() for line in display.line_]
@@ -258,20 +247,18 @@ def test_the_limits_of_the_axes():
     assert curve.reference.min() < -50 and -0.2 * top < low < 0 and top < high < 1.2 * top
     low, high = benefit(np.zeros(4, int), np.arange(1, 5) / 10, labels=[0, 1]).ax_.get_ylim()
     assert low < 0 < high
-    y, p, _ = tied(20)
-    display = murphy(y, p)
+    display = murphy(Y, P)
     assert_allclose(display.curves[0].threshold, np.arange(1, 200) / 200, rtol=0)
     assert display.ax_.get_ylim()[0] == 0 and display.ax_.get_xlim() == (0, 1)
-    part = murphy(y, p, thresholds=[0.3, 0.4, 0.5])
+    part = murphy(Y, P, thresholds=[0.3, 0.4, 0.5])
     assert part.ax_.get_xlim() == (0.3, 0.5) and part.line_.get_marker() == "o"
 
 
 @pytest.mark.parametrize("draw", BOTH)
 @pytest.mark.parametrize("size", [(12.8, 8), (3.9, 3.6)])
 def test_nothing_is_cut_off(draw, size):
-    y, p, q = forecasts(400)
     figure, ax = plt.subplots(figsize=size, layout="constrained")
-    draw(y, {"Over-confident": p, "Truth": q, "Other": (p + q) / 2}, ax=ax)
+    draw(EVENTS, {"Over-confident": OVER, "Truth": TRUE, "Other": (OVER + TRUE) / 2}, ax=ax)
     figure.canvas.draw()
     for artist in (ax.xaxis.label, ax.yaxis.label, ax.get_legend()):
         (x0, y0), (x1, y1) = artist.get_window_extent().get_points()
@@ -280,27 +267,25 @@ def test_nothing_is_cut_off(draw, size):
 
 @pytest.mark.parametrize("draw", BOTH)
 def test_invalid_thresholds(draw):
-    y, p, _ = tied()
     lists = [], [0.0, 0.5], [0.5, 1.0], [np.nan], [[0.1, 0.2]], ["a"], [-1], [0.1, [0.2]]
     for thresholds in (*lists, 0.5, "0.5"):
         with pytest.raises(ValueError, match="thresholds must be a list of numbers strictly betw"):
-            draw(y, p, thresholds=thresholds)
+            draw(Y, P, thresholds=thresholds)
         assert not plt.get_fignums()
-    assert_array_equal(draw(y, p, thresholds=[0.5, 0.2, 0.5]).curves[0].threshold, [0.2, 0.5])
+    assert_array_equal(draw(Y, P, thresholds=[0.5, 0.2, 0.5]).curves[0].threshold, [0.2, 0.5])
 
 
 @pytest.mark.parametrize("draw", BOTH)
 def test_invalid_input(draw):
-    y, p, _ = tied()
-    bad = np.where(np.arange(len(p)) == 3, np.nan, p)
-    both, single = {"A": p, "B": p}, "name='C' is for a single model: leave it out, as "
+    bad = np.where(np.arange(60) == 3, np.nan, P)
+    both, single = {"A": P, "B": P}, "name='C' is for a single model: leave it out, as "
     for call, words in (
-        (lambda: draw(y, {"A": p, "B": bad}), r"y_proba\['B'\] contains NaN"),
-        (lambda: draw(y, {}), "y_proba is an empty dict: pass the probabilities"),
-        (lambda: draw(y, {"A": p}, name="C"), f"{single}the k"),
-        (lambda: draw(y, both).plot(name="C"), f"{single}sever"),
+        (lambda: draw(Y, {"A": P, "B": bad}), r"y_proba\['B'\] contains NaN"),
+        (lambda: draw(Y, {}), "y_proba is an empty dict: pass the probabilities"),
+        (lambda: draw(Y, {"A": P}, name="C"), f"{single}the k"),
+        (lambda: draw(Y, both).plot(name="C"), f"{single}sever"),
         (lambda: draw(np.arange(30), np.eye(30), notion="classwise"), "the limit of 25 panels"),
-        (lambda: murphy(y, both, parts=True), "parts=True is for a single model, as the areas"),
+        (lambda: murphy(Y, both, parts=True), "parts=True is for a single model, as the areas"),
         (
             lambda: benefit([0, 0, 0], [0.1, 0.2, 0.3], labels=[0, 1], standardized=True),
             "standardized=True divides by the prevalence, which is",
@@ -311,9 +296,7 @@ def test_invalid_input(draw):
 
 
 def test_the_scorer_of_the_net_benefit_is_a_gain():
-    y, p, _ = tied()
-    scorer = s.get_scorer("net_benefit")
-    model = s.IdentityRecalibrator().fit(p, y)
-    assert scorer(model, p, y) == s.get_scorer("neg_net_benefit")(model, p, y)
-    assert scorer(model, p, y) == net_benefit(y, p) > 0
-    assert scorer(model, 1 - p, y) < 0 < scorer(model, y, y) == pytest.approx(y.mean())
+    scorer, model = s.get_scorer("net_benefit"), s.IdentityRecalibrator().fit(P, Y)
+    assert scorer(model, P, Y) == s.get_scorer("neg_net_benefit")(model, P, Y)
+    assert scorer(model, P, Y) == net_benefit(Y, P) > 0
+    assert scorer(model, 1 - P, Y) < 0 < scorer(model, Y, Y) == pytest.approx(Y.mean())

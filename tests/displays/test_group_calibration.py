@@ -8,18 +8,19 @@ from skcalib import ForecastSketch, GroupCalibrationDisplay, calibration_by_grou
 draw = GroupCalibrationDisplay.from_predictions
 
 
-def world(n_groups=3, n_samples=3000):
+def world(n_groups):
     """Predictions that are too low for the last group alone."""
     rng = np.random.default_rng(0)
-    group = rng.integers(n_groups, size=n_samples)
-    p = rng.uniform(0.1, 0.6, n_samples)
-    return (rng.random(n_samples) < p + 0.15 * (group == n_groups - 1)).astype(int), p, group
+    group, p = rng.integers(n_groups, size=3000), rng.uniform(0.1, 0.6, 3000)
+    return (rng.random(3000) < p + 0.15 * (group == n_groups - 1)).astype(int), p, group
+
+
+Y, P, GROUP = world(3)
 
 
 def test_points_and_intervals():
-    y, p, group = world()
-    display = draw(y, p, group)
-    found = calibration_by_group(y, p, group).groups
+    display = draw(Y, P, GROUP)
+    found = calibration_by_group(Y, P, GROUP).groups
     for container, field in ((display.differences_, "difference"),
                              (display.equal_scores_, "equal_scores")):  # fmt: skip
         numbers = [getattr(one, field) for one in found]
@@ -34,10 +35,8 @@ def test_points_and_intervals():
 
 
 def test_filled_markers_are_the_groups_that_were_found():
-    y, p, group = world()
-    two = group < 2
-    for rows, found in ((slice(None), [2]), (two, [])):
-        display = draw(y[rows], p[rows], group[rows])
+    for rows, found in ((slice(None), [2]), (GROUP < 2, [])):
+        display = draw(Y[rows], P[rows], GROUP[rows])
         lines = [one for one in display.ax_.lines if one.get_label().startswith("Filled")]
         filled = [x for line in lines for x in line.get_xdata()]
         assert_allclose(filled, [display.groups_[k].difference.estimate for k in found])
@@ -55,19 +54,17 @@ def test_the_smallest_pvalues_of_many_groups():
 
 
 def test_shrunken_differences_and_parts_left_out():
-    y, p, group = world()
-    display = draw(y, p, group, shrunk=True, equal_scores=False, legend=False)
+    display = draw(Y, P, GROUP, shrunk=True, equal_scores=False, legend=False)
     assert_allclose(display.shrunk_.get_xdata(), [one.shrunk for one in display.groups_])
     assert display.equal_scores_ is None and display.ax_.get_legend() is None
     assert display.ax_.get_xlabel() == "Observed frequency - mean prediction"
 
 
 def test_a_sketch_and_long_names():
-    y, p, group = world()
-    sketch = ForecastSketch([0, 1]).partial_fit(y, p, by=group)
-    points = [display.differences_.lines[0].get_xdata() for display in (
-        draw(y, p, group), GroupCalibrationDisplay.from_sketch(sketch))]  # fmt: skip
+    sketch = ForecastSketch([0, 1]).partial_fit(Y, P, by=GROUP)
+    both = draw(Y, P, GROUP), GroupCalibrationDisplay.from_sketch(sketch)
+    points = [display.differences_.lines[0].get_xdata() for display in both]
     assert_allclose(*points, atol=1e-6)
-    names = np.array(["$a$", "a" * 60])[group % 2]
-    texts = [text.get_text() for text in draw(y, p, names).ax_.get_yticklabels()]
+    names = np.array(["$a$", "a" * 60])[GROUP % 2]
+    texts = [text.get_text() for text in draw(Y, P, names).ax_.get_yticklabels()]
     assert texts == [r"\$a\$", "a" * 31 + "…"]
