@@ -17,41 +17,35 @@ from skcalib.displays.decomposition import LossTerms
 from skcalib.inference import MeanInterval
 
 draw = DecompositionDisplay.from_predictions
+#: Two models: one is calibrated and grouped, the other is over-confident besides.
+DATA = make_grouping_problem(700, random_state=0)
+X, Y, P = DATA.X, DATA.y, DATA.y_proba[:, 1]
+PROBA = {"calibrated": P, "confident": P**3 / (P**3 + (1 - P) ** 3)}
 
 
 @pytest.fixture(scope="module")
-def problem():
-    """Two models: one is calibrated and grouped, the other is over-confident besides."""
-    data = make_grouping_problem(700, random_state=0)
-    odds = (data.y_proba[:, 1] / data.y_proba[:, 0]) ** 3
-    return data.X, data.y, {"calibrated": data.y_proba[:, 1], "confident": odds / (1 + odds)}
-
-
-@pytest.fixture(scope="module")
-def terms(problem):
+def terms():
     """The numbers of the two models, for the tests of the picture."""
-    X, y, proba = problem
-    return draw(y, proba, X).terms
+    return draw(Y, PROBA, X).terms
+
+
+def around(part):
+    return None if part is None else MeanInterval(part, part - 0.01, part + 0.01, 0.005)
 
 
 def terms_by_hand(name, loss, calibration, grouping):
-    low_high = [
-        None if part is None else MeanInterval(part, part - 0.01, part + 0.01, 0.005)
-        for part in (calibration, grouping)
-    ]
-    return LossTerms(name, loss, *low_high)
+    return LossTerms(name, loss, around(calibration), around(grouping))
 
 
 @pytest.mark.parametrize(
     ("loss", "name"), [("brier", "Brier score"), ("log", "Log loss in nats"), ("spherical", None)]
 )
-def test_lengths_are_the_estimates_and_sum_to_the_loss(problem, loss, name):
-    X, y, proba = problem
-    display = draw(y, proba, X, loss=loss)
+def test_lengths_are_the_estimates_and_sum_to_the_loss(loss, name):
+    display = draw(Y, PROBA, X, loss=loss)
     assert name is None or display.ax_.get_xlabel() == name
-    for k, p in enumerate(proba.values()):
-        calibration = CalibrationErrorEstimator(loss=loss).fit(p, y)
-        grouping = GroupingLossEstimator(loss=loss, random_state=0).fit(X, y, y_proba=p)
+    for k, p in enumerate(PROBA.values()):
+        calibration = CalibrationErrorEstimator(loss=loss).fit(p, Y)
+        grouping = GroupingLossEstimator(loss=loss, random_state=0).fit(X, Y, y_proba=p)
         lengths = {name: bars[k].get_width() for name, bars in display.bars_.items()}
         assert_allclose(lengths["calibration"], calibration.calibration_error_)
         assert_allclose(lengths["grouping"], grouping.grouping_loss_)
@@ -62,11 +56,10 @@ def test_lengths_are_the_estimates_and_sum_to_the_loss(problem, loss, name):
             assert_allclose((part.low, part.high), estimator.confidence_interval_)
 
 
-def test_without_features_the_rest_is_the_refinement(problem):
-    X, y, proba = problem
-    for display in (draw(y, proba), draw(y, proba, X, grouping=None, confidence_level=0.9)):
+def test_without_features_the_rest_is_the_refinement():
+    for display in (draw(Y, PROBA), draw(Y, PROBA, X, grouping=None, confidence_level=0.9)):
         assert list(display.bars_) == ["calibration", "rest"]
-        refinement = CalibrationErrorEstimator().fit(proba["confident"], y).refinement_
+        refinement = CalibrationErrorEstimator().fit(PROBA["confident"], Y).refinement_
         assert_allclose(display.bars_["rest"][1].get_width(), refinement)
         texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
         level = 90 if display.confidence_level == 0.9 else 95
@@ -127,43 +120,37 @@ def test_text_has_every_number():
 @pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
 def test_notions_of_three_classes(notion):
     data = make_tempered_simplex(400, 3, random_state=0)
-    X = np.random.default_rng(0).standard_normal((400, 2))
     options = dict(n_bins=4, region_ratio=20)
     settings = GroupingLossEstimator(**options)
-    display = draw(data.y, data.y_proba, X, notion=notion, grouping=settings)
+    display = draw(data.y, data.y_proba, X[:400], notion=notion, grouping=settings)
     calibration = CalibrationErrorEstimator(notion=notion).fit(data.y_proba, data.y)
-    grouping = GroupingLossEstimator(notion=notion, random_state=0, **options).fit(
-        X, data.y, y_proba=data.y_proba
-    )
+    grouping = GroupingLossEstimator(notion=notion, random_state=0, **options)
+    grouping.fit(X[:400], data.y, y_proba=data.y_proba)
     assert_allclose(display.bars_["calibration"][0].get_width(), calibration.calibration_error_)
     assert_allclose(display.bars_["grouping"][0].get_width(), grouping.grouping_loss_)
     names = {"classwise": ", one class against the rest", "top_label": " of the top label"}
     assert display.ax_.get_xlabel() == "Brier score" + names.get(notion, "")
 
 
-def test_grouping_by_risk_and_by_an_estimator(problem):
-    X, y, proba = problem
-    p = proba["calibrated"]
+def test_grouping_by_risk_and_by_an_estimator():
     mine = GroupingLossEstimator(LogisticRegression(), n_bins=5, cv=3, random_state=7)
     for grouping, options in (("risk", {"method": "risk"}), (mine, {"n_bins": 5})):
-        expected = GroupingLossEstimator(random_state=0, **options).fit(X, y, y_proba=p)
-        display = draw(y, p, X, grouping=grouping)
+        expected = GroupingLossEstimator(random_state=0, **options).fit(X, Y, y_proba=P)
+        display = draw(Y, P, X, grouping=grouping)
         assert_allclose(display.bars_["grouping"][0].get_width(), expected.grouping_loss_)
     assert mine.get_params()["cv"] == 3 and not hasattr(mine, "grouping_loss_")
 
 
-def test_all_models_have_the_same_halves_under_a_generator(problem):
-    X, y, proba = problem
-    p = proba["calibrated"]
+def test_all_models_have_the_same_halves_under_a_generator():
     rng = np.random.RandomState(3)
-    one, two = draw(y, {"a": p, "b": p}, X, random_state=rng).terms
+    one, two = draw(Y, {"a": P, "b": P}, X, random_state=rng).terms
     assert one.grouping == two.grouping and one.calibration == two.calibration
 
 
-def test_rows_and_legend_inside_the_figure(problem, terms):
+def test_rows_and_legend_inside_the_figure(terms):
     display = DecompositionDisplay(terms).plot()
     ax, figure = display.ax_, display.figure_
-    assert [tick.get_text() for tick in ax.get_yticklabels()] == list(problem[2])
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == list(PROBA)
     assert ax.yaxis_inverted()  # the first model is on top
     names = ["Calibration", "Grouping (at least)", "Rest: irreducible (at most)", "Loss"]
     texts = ax.get_legend().get_texts()
@@ -193,32 +180,31 @@ def test_narrow_axes_parts_and_styles(terms):
 
 
 def test_from_estimators_out_of_fold():
-    X, y = load_iris(return_X_y=True, as_frame=True)
+    flowers, y = load_iris(return_X_y=True, as_frame=True)
     models = {"Bayes": GaussianNB(), "Logistic": LogisticRegression(C=0.01)}
     few = GroupingLossEstimator(n_bins=3, random_state=0)
     make = DecompositionDisplay.from_estimators
-    display = make(models, X, y, cv=3, grouping=few)
+    display = make(models, flowers, y, cv=3, grouping=few)
     proba = {
-        name: cross_val_predict(model, X, y, cv=3, method="predict_proba")
+        name: cross_val_predict(model, flowers, y, cv=3, method="predict_proba")
         for name, model in models.items()
     }
-    assert display.terms == draw(y, proba, X, grouping=few).terms
+    assert display.terms == draw(y, proba, flowers, grouping=few).terms
     assert not hasattr(models["Bayes"], "classes_")
     with pytest.raises(ValueError, match="must be a dict of classifiers by name"):
-        make([GaussianNB()], X, y)
+        make([GaussianNB()], flowers, y)
     with pytest.raises(NotFittedError, match="needs a fitted classifier"):
-        make(models, X, y)
+        make(models, flowers, y)
 
 
-def test_refusals(problem):
-    _, y, proba = problem
-    words = pd.DataFrame({"word": np.resize(["a", "b", "c"], len(y))})
-    for X, message in (
-        (np.zeros((7, 2)), "inconsistent numbers of samples|same number"),
-        (words, "non-numeric columns"),
+def test_refusals():
+    words = pd.DataFrame({"word": np.resize(["a", "b", "c"], len(Y))})
+    sure = [0, 1, 1, 0] * 10, {"sure": [0.0, 1.0, 0.0, 1.0] * 10}
+    for call, message in (
+        (lambda: draw(Y, PROBA, X[:7]), "inconsistent numbers of samples|same number"),
+        (lambda: draw(Y, PROBA, words), "non-numeric columns"),
+        (lambda: draw(*sure, loss="log"), "The loss of sure is infinite.*use loss='brier'"),
     ):
         with pytest.raises(ValueError, match=message):
-            draw(y, proba, X)
-    assert draw(y, proba, words, grouping=None).terms[0].grouping is None
-    with pytest.raises(ValueError, match="The loss of sure is infinite.*use loss='brier'"):
-        draw([0, 1, 1, 0] * 10, {"sure": [0.0, 1.0, 0.0, 1.0] * 10}, loss="log")
+            call()
+    assert draw(Y, PROBA, words, grouping=None).terms[0].grouping is None

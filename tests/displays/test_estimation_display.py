@@ -26,10 +26,9 @@ ERRORS = {
 }
 
 
-@pytest.fixture(scope="module")
-def world():
-    """Over-confident forecasts of three classes, and the posterior, which is calibrated."""
-    return make_tempered_simplex(6000, 3, score_temperature=0.7, random_state=0)
+#: Over-confident forecasts of three classes, and the posterior, which is calibrated.
+WORLD = make_tempered_simplex(6000, 3, score_temperature=0.7, random_state=0)
+Y, P, POSTERIOR = WORLD.y, WORLD.y_proba, WORLD.posterior
 
 
 def test_subsamples_are_rows_without_replacement_and_shared_by_all_errors():
@@ -53,33 +52,31 @@ def test_subsamples_are_rows_without_replacement_and_shared_by_all_errors():
         assert curve.prediction is None and curve.floor is None
 
 
-def test_squares_are_averaged_before_the_root_is_taken(world):
+def test_squares_are_averaged_before_the_root_is_taken():
     (curve,), (squared,) = (
-        draw(world.y, world.posterior, errors=errors, sample_sizes=[150]).curves
+        draw(Y, POSTERIOR, errors=errors, sample_sizes=[150]).curves
         for errors in ("debiased", {"x": ERRORS["debiased"]})
     )
     assert curve.mean == pytest.approx(np.sign(squared.mean) * np.sqrt(np.abs(squared.mean)))
     assert squared.low < 0 and curve.low == pytest.approx(-np.sqrt(-squared.low))
 
 
-def test_a_notion_is_for_the_errors_of_the_table(world):
-    y, proba = world.y[:300], world.y_proba[:300]
+def test_a_notion_is_for_the_errors_of_the_table():
     for notion in ("classwise", Classwise()):
-        display = draw(y, proba, errors=list(ERRORS), notion=notion, n_repeats=1)
+        display = draw(Y[:300], P[:300], errors=list(ERRORS), notion=notion, n_repeats=1)
         for curve, (name, error) in zip(display.curves, ERRORS.items(), strict=True):
-            value = error(y, proba, notion="classwise")
+            value = error(Y[:300], P[:300], notion="classwise")
             if name not in ("ece", "ks"):  # the root of a square, with its sign
                 value = np.sign(value) * np.sqrt(np.abs(value))
             assert curve.mean[-1] == pytest.approx(value, rel=1e-12)
-    own = draw(y, proba, errors=s.root_brier_score, n_repeats=1).curves[0]
-    assert own.mean[-1] == pytest.approx(s.root_brier_score(y, proba), rel=1e-12)
+    own = draw(Y[:300], P[:300], errors=s.root_brier_score, n_repeats=1).curves[0]
+    assert own.mean[-1] == pytest.approx(s.root_brier_score(Y[:300], P[:300]), rel=1e-12)
 
 
-def test_the_ece_of_calibrated_forecasts_falls_and_the_root_brier_score_does_not(world):
+def test_the_ece_of_calibrated_forecasts_falls_and_the_root_brier_score_does_not():
     """G22."""
-    ece, rbs = draw(
-        world.y, world.posterior, errors=["ece", "rbs"], sample_sizes=[100, 600, 6000]
-    ).curves
+    options = {"errors": ["ece", "rbs"], "sample_sizes": [100, 600, 6000]}
+    ece, rbs = draw(Y, POSTERIOR, **options).curves
     assert np.all(np.diff(ece.mean) < 0) and ece.mean[0] > 4 * ece.mean[-1]
     assert_allclose(rbs.mean / rbs.mean[-1], 1, rtol=0.02)
 
@@ -95,12 +92,12 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize(("options", "weighted"), rotated(OPTIONS, [False, True], 1), ids=str)
-def test_the_prediction_explains_the_mean(options, weighted, world):
+def test_the_prediction_explains_the_mean(options, weighted):
     """Within 4 %, G22's accuracy, and three standard errors of the mean of subsamples."""
     error = partial(s.calibration_error, **options)
-    weight = np.random.default_rng(1).uniform(0.2, 2, len(world.y)) if weighted else None
+    weight = np.random.default_rng(1).uniform(0.2, 2, 6000) if weighted else None
     (curve,) = draw(
-        world.y, world.posterior, errors=error, sample_sizes=[464, 1500, 6000],
+        Y, POSTERIOR, errors=error, sample_sizes=[464, 1500, 6000],
         n_repeats=120, sample_weight=weight, confidence_level=0.68,
     ).curves  # fmt: skip
     noise = 3 * (curve.high - curve.low) / 2 / np.sqrt(120)
@@ -111,14 +108,14 @@ def test_the_prediction_explains_the_mean(options, weighted, world):
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_the_floor_is_the_error_of_calibrated_labels(weighted, world):
+def test_the_floor_is_the_error_of_calibrated_labels(weighted):
     """Labels are drawn from over-confident forecasts; the floor depends on no label."""
     rng = np.random.default_rng(0)
     weight = rng.uniform(0.2, 2, 6000) if weighted else np.ones(6000)
     error = partial(s.calibration_error, notion="canonical", **ECE)
     options = {"n_repeats": 1, "sample_weight": weight if weighted else None}
-    y, score = world.y == 1, world.y_proba[:, 1]
-    (curve,) = draw(y, score, errors=error, sample_sizes=[600], **options).curves
+    score = P[:, 1]
+    (curve,) = draw(Y == 1, score, errors=error, sample_sizes=[600], **options).curves
     draws = []
     for _ in range(300):
         rows = rng.choice(6000, 600)
@@ -128,28 +125,27 @@ def test_the_floor_is_the_error_of_calibrated_labels(weighted, world):
     assert curve.mean[0] > 1.2 * curve.floor[0]
 
 
-def test_only_l1_binned_errors_have_folded_normal_curves(world):
+def test_only_l1_binned_errors_have_folded_normal_curves():
     errors = {norm: partial(s.calibration_error, norm=norm) for norm in ("l1", "l2", "max")}
     errors |= {"plain": s.calibration_error, "ks": "ks"}
-    for curve in draw(world.y[:500], world.y_proba[:500], errors=errors, n_repeats=2).curves:
+    for curve in draw(Y[:500], P[:500], errors=errors, n_repeats=2).curves:
         assert (curve.prediction is not None) == (curve.name in ("l1", "plain"))
         if curve.prediction is not None:  # more bins for more samples, and still the noise falls
             assert np.all(np.diff(curve.floor) < 0) and np.all(curve.floor > 0)
 
 
-def test_the_result_depends_on_the_seed_and_not_on_n_jobs(world):
-    arguments = (world.y[:300], world.y_proba[:300])
+def test_the_result_depends_on_the_seed_and_not_on_n_jobs():
     with parallel_config("threading"):  # processes would take longer to start than to draw
         means = [
-            draw(*arguments, n_repeats=3, random_state=seed, n_jobs=jobs).curves[0].mean
+            draw(Y[:300], P[:300], n_repeats=3, random_state=seed, n_jobs=jobs).curves[0].mean
             for seed, jobs in ((0, None), (0, 2), (1, None))
         ]
     assert_array_equal(means[0], means[1])
     assert not np.array_equal(means[0], means[2]) and means[0][-1] == means[2][-1]
 
 
-def test_artists(world):
-    display = draw(world.y, world.y_proba, errors=["ece", "rbs"], n_repeats=2, truth=0.1, name="A")
+def test_artists():
+    display = draw(Y, P, errors=["ece", "rbs"], n_repeats=2, truth=0.1, name="A")
     (ece, rbs), first = display.line_, display.curves[0]
     for line, curve in zip(display.line_, display.curves, strict=True):
         assert_array_equal(line.get_xydata(), np.column_stack([curve.size, curve.mean]))
@@ -160,14 +156,13 @@ def test_artists(world):
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert texts[:2] == ["A: ECE", "A: Root Brier score"] and len(texts) == 6
     assert {"95 % of the subsamples", "truth"} < set(texts)
-    second = draw(world.y, world.posterior, errors="ece", n_repeats=2, ax=display.ax_, name="B")
-    assert second.ax_ is display.ax_
+    second = draw(Y, POSTERIOR, errors="ece", n_repeats=2, ax=display.ax_, name="B")
     assert second.line_.get_color() not in (ece.get_color(), rbs.get_color())
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert texts[:3] == ["A: ECE", "A: Root Brier score", "B: ECE"]
 
 
-def test_few_samples_missing_classes_and_errors_of_every_form(world):
+def test_few_samples_missing_classes_and_errors_of_every_form():
     (curve,) = draw([1], [0.7], errors="ece", labels=[0, 1]).curves
     assert (curve.size, curve.mean) == ([1], pytest.approx([0.3]))
     assert curve.prediction == pytest.approx([0.3])  # nothing is left to chance
@@ -179,11 +174,11 @@ def test_few_samples_missing_classes_and_errors_of_every_form(world):
     errors["proper_calibration_error"] = log
     for weight in (None, np.ones(200)):
         options = {"errors": list(errors.values()), "n_repeats": 1, "sample_weight": weight}
-        display = draw(world.y[:200], world.y_proba[:200], **options)
+        display = draw(Y[:200], P[:200], **options)
         assert [curve.name for curve in display.curves] == list(errors)
 
 
-def test_refusals(world):
+def test_refusals():
     for options, message in (
         ({"errors": "brier"}, "errors must be among 'proper', 'ece'.*got 'brier'"),
         ({"errors": ["ece", 3]}, "errors must be among .* got 3"),
@@ -197,4 +192,4 @@ def test_refusals(world):
         ({"errors": "debiased", "sample_sizes": [1]}, "bins of at least two samples"),
     ):
         with pytest.raises(ValueError, match=message):
-            draw(world.y[:200], world.y_proba[:200], **{"n_repeats": 1, "errors": "ece", **options})
+            draw(Y[:200], P[:200], **{"n_repeats": 1, "errors": "ece", **options})
