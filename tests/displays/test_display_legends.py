@@ -18,6 +18,10 @@ import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 
 draw = s.ReliabilityDisplay.from_predictions
+of_folds = s.ReliabilityDisplay.from_cv_results
+of_map = s.RecalibrationDisplay.from_recalibrator
+of_maps = s.RecalibrationDisplay.from_recalibrators
+THREE = make_tempered_simplex(300, 3, random_state=0)
 
 
 def odds(p, factor):
@@ -119,8 +123,9 @@ def test_legend_with_a_name_in_large_and_small_axes_covers_nothing(kind, strateg
     named = draw(y, p, strategy=strategy, name="GradientBoosting", ax=large, n_resamples=39)
     check(named)
     check(named.plot(small))
-    sizes = [(6.4, 4.8), (12, 4), (3.4, 3.4)]
-    for size in [sizes[(list(WORLDS).index(kind) + k) % 3] for k in range(2)]:
+    sizes = [(6.4, 4.8), (12, 4), (3.4, 3.4), (6.4, 4.8)]
+    place = list(WORLDS).index(kind) % 3
+    for size in sizes[place : place + 2]:
         ax = plt.subplots(1, 2 if size[0] > 10 else 1, figsize=size, squeeze=False)[1][0, 0]
         check(named.plot(ax), inside_figure=False)
 
@@ -136,17 +141,13 @@ def test_legend_of_three_models_covers_nothing(kind, given):
         ax = display.ax_
     check(display, inside_figure=not given)
     texts = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert [text.split("\n")[0] for text in texts] == [
-        "Model 0",
-        "95 % consistency band",
-        "Model 1",
-        "Model 2",
-        "Perfectly calibrated",
-    ]
+    names = "Model 0", "95 % consistency band", "Model 1", "Model 2", "Perfectly calibrated"
+    assert tuple(text.split("\n")[0] for text in texts) == names
 
 
 @pytest.fixture(scope="module")
 def folds():
+    """Results of ten folds, features and labels."""
     X, y = make_classification(1500, 10, n_informative=5, random_state=0)
     y = np.array(["stay", "churn"])[y]
     options = {"cv": 10, "return_estimator": True, "return_indices": True}
@@ -154,12 +155,10 @@ def folds():
 
 
 def test_legend_of_ten_folds_covers_nothing(folds):
-    results, X, y = folds
-    display = s.ReliabilityDisplay.from_cv_results(results, X, y, strategy="quantile")
+    display = of_folds(*folds, strategy="quantile")
     check(display)
     assert len(display.line_) == 10
-    ax = plt.subplots(figsize=(6, 6))[1]
-    check(s.ReliabilityDisplay.from_cv_results(results, X, y, ax=ax), inside_figure=False)
+    check(of_folds(*folds, ax=plt.subplots(figsize=(6, 6))[1]), inside_figure=False)
 
 
 @pytest.mark.slow
@@ -177,7 +176,7 @@ def test_legends_of_ten_classes_cover_nothing():
 def test_legend_of_maps_and_of_errors_covers_nothing():
     y, p = world("over-confident")
     maps = s.TemperatureScaling(), s.PlattScaling(), s.BetaCalibration(), s.IsotonicRecalibrator()
-    display = s.RecalibrationDisplay.from_recalibrators([one.fit(p, y) for one in maps], p)
+    display = of_maps([one.fit(p, y) for one in maps], p)
     check(display)
     assert len({str(line.get_linestyle()) + str(line._dash_pattern) for line in display.line_}) == 4
     options = {"errors": ["ece", "rbs", "ks"], "n_repeats": 2, "truth": 0.1}
@@ -190,9 +189,8 @@ def test_curves_without_a_name_and_numbers_of_the_top_label():
     display = draw(*world("forest"))
     assert display.name is None
     assert display.line_.get_label().startswith("Calibration curve\nBrier calibration error\n")
-    data = make_tempered_simplex(600, 3, random_state=0)
-    display = draw(data.y, data.y_proba, band=None)
-    error = s.proper_calibration_error(data.y, data.y_proba, notion="top_label")
+    display = draw(THREE.y, THREE.y_proba, band=None)
+    error = s.proper_calibration_error(THREE.y, THREE.y_proba, notion="top_label")
     assert f"Brier calibration error of the top label\n{error:.3f} [" in display.line_.get_label()
 
 
@@ -211,23 +209,19 @@ def test_no_interval_of_a_squared_error_is_negative():
 
 def test_pos_label_of_every_constructor(folds):
     results, X, y = folds
-    first = s.ReliabilityDisplay.from_cv_results(results, X, y, pos_label="churn")
+    first = of_folds(results, X, y, pos_label="churn")
     assert first.ax_.get_xlabel() == "Predicted probability of churn"
-    model = results["estimator"][0]
-    fitted = s.PlattScaling().fit(model.predict_proba(X), y)
-    score = model.predict_proba(X)[:, 0]
-    for display in (
-        s.RecalibrationDisplay.from_recalibrator(fitted, score, pos_label="churn"),
-        s.RecalibrationDisplay.from_recalibrators([fitted], score, pos_label="churn"),
-    ):
+    proba = results["estimator"][0].predict_proba(X)
+    fitted, score = s.PlattScaling().fit(proba, y), proba[:, 0]
+    for make, given in ((of_map, fitted), (of_maps, [fitted])):
+        display = make(given, score, pos_label="churn")
         assert display.ax_.get_xlabel() == "Predicted probability of churn"
         np.testing.assert_allclose(display.maps[0].scores, score)
     with pytest.raises(ValueError, match="pos_label='leave' is not one of the classes"):
-        s.RecalibrationDisplay.from_recalibrator(fitted, pos_label="leave")
-    three = make_tempered_simplex(300, 3, random_state=0)
-    several = s.TemperatureScaling().fit(three.y_proba, three.y)
+        of_map(fitted, pos_label="leave")
+    several = s.TemperatureScaling().fit(THREE.y_proba, THREE.y)
     with pytest.raises(ValueError, match="pos_label is for binary problems, but there are 3"):
-        s.RecalibrationDisplay.from_recalibrator(several, three.y_proba, pos_label=1)
+        of_map(several, THREE.y_proba, pos_label=1)
 
 
 LABELS, SCORES = (one[:300] for one in world("over-confident"))
@@ -289,8 +283,7 @@ def test_overlaid_curves_differ_without_colour_and_folds_do_not(folds):
         styles.append(str(display.line_._unscaled_dash_pattern))
         markers.append(display.line_.get_marker())
     assert len(set(styles)) == len(set(markers)) == 5
-    results, X, y = folds
-    display = s.ReliabilityDisplay.from_cv_results(results, X, y, legend=False)
+    display = of_folds(*folds, legend=False)
     assert len({(line.get_color(), line.get_linestyle()) for line in display.line_}) == 1
 
 
@@ -307,13 +300,12 @@ PANELS = {
 @pytest.mark.parametrize("name", PANELS)
 def test_a_panel_for_each_class(name):
     """Each is that of the class against the rest; also from a sketch."""
-    data = make_tempered_simplex(300, 3, random_state=0)
-    labels = np.array(["cat", "dog", "eel"])[data.y]
+    labels = np.array(["cat", "dog", "eel"])[THREE.y]
     cls, options = getattr(s, name), PANELS[name]
-    several = cls.from_predictions(labels, data.y_proba, notion="classwise", **options)
+    several = cls.from_predictions(labels, THREE.y_proba, notion="classwise", **options)
     for ax, label in zip(several.ax_, ["cat", "dog", "eel"], strict=True):
         assert label in (ax.get_xlabel().split()[-1], ax.get_title().split(" ")[-1])
-    one = cls.from_predictions((data.y == 1).astype(int), data.y_proba[:, 1], **options)
+    one = cls.from_predictions((THREE.y == 1).astype(int), THREE.y_proba[:, 1], **options)
     lines = several.ax_[1].lines, one.ax_.lines
     if name == "GroupCalibrationDisplay":  # intervals are those of all classes at once
         lines = [several.differences_[1].lines[:1], one.differences_.lines[:1]]
@@ -331,5 +323,5 @@ def test_a_panel_for_each_class(name):
         several.plot(ax=given[0])
     if hasattr(cls, "from_sketch"):
         sketch = s.ForecastSketch(list(range(3)), notion="classwise")
-        sketch.partial_fit(data.y, data.y_proba, by=options.get("by"))
+        sketch.partial_fit(THREE.y, THREE.y_proba, by=options.get("by"))
         assert len(cls.from_sketch(sketch).ax_) == 3
