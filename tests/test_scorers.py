@@ -28,26 +28,24 @@ EVERY = s.get_scorer_names()
 CALIBRATION = [name for name in EVERY if name != "neg_grouping_loss"]
 
 
-@pytest.fixture(scope="module")
-def data():
-    return make_classification(300, n_classes=3, n_informative=5, flip_y=0.1, random_state=0)
+X, Y = make_classification(300, n_classes=3, n_informative=5, flip_y=0.1, random_state=0)
+X2, Y2 = make_classification(240, n_informative=4, flip_y=0.2, random_state=0)
+X2 = X2[:, :5]
 
 
-def test_grouping_loss_reads_the_features(data):
-    X, y = data
-    classifier = LogisticRegression().fit(X, y)
-    scorer = s.get_scorer("neg_grouping_loss")
-    expected = s.GroupingLossEstimator(classifier, n_permutations=0, random_state=0).fit(X, y)
-    assert scorer(classifier, X, y) == -expected.grouping_loss_
+def test_grouping_loss_reads_the_features():
+    classifier = LogisticRegression().fit(X, Y)
+    expected = s.GroupingLossEstimator(classifier, n_permutations=0, random_state=0).fit(X, Y)
+    assert s.get_scorer("neg_grouping_loss")(classifier, X, Y) == -expected.grouping_loss_
 
 
 def test_a_classifier_that_saw_one_class():
     """The class that it does not know has the probability 0."""
-    X, y = np.zeros((50, 1)), np.arange(50) % 5 == 0
-    alone = DummyClassifier().fit(X, np.zeros(50, dtype=bool))
-    assert s.get_scorer("neg_l1_calibration_error")(alone, X, y) == pytest.approx(-0.2)
+    same, y = np.zeros((50, 1)), np.arange(50) % 5 == 0
+    alone, scorer = DummyClassifier().fit(same, y & False), s.get_scorer("neg_l1_calibration_error")
+    assert scorer(alone, same, y) == pytest.approx(-0.2)
     with pytest.raises(ValueError, match="classifier and y have only one class, False"):
-        s.get_scorer("neg_l1_calibration_error")(alone, X, y & False)
+        scorer(alone, same, y & False)
 
 
 class Fixed(ClassifierMixin, BaseEstimator):
@@ -61,9 +59,9 @@ class Fixed(ClassifierMixin, BaseEstimator):
         return np.column_stack([1 - X[:, 0], X[:, 0]])
 
 
-def shifted(n_samples, seed=0):
+def shifted(n_samples):
     """Labels whose probability is .3 less than the forecast, which is above .3."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     p = rng.uniform(0.3, 1, n_samples)
     return p[:, None], (rng.random(n_samples) < p - 0.3).astype(int)
 
@@ -74,21 +72,19 @@ def shifted(n_samples, seed=0):
     ids=str,
 )
 def test_regret_is_that_of_the_function(options):
-    X, y = shifted(2000)
-    y = NAMES[y]
-    scorer, proba = DecisionRegretScorer(**options), np.column_stack([1 - X, X])
+    p, y = shifted(2000)
+    y, proba = NAMES[y], np.column_stack([1 - p, p])
+    scorer, model = DecisionRegretScorer(**options), Fixed().fit(p, y)
     expected = s.decision_regret(y, proba, **options).calibration.estimate
-    assert scorer(Fixed().fit(X, y), X, y) == pytest.approx(-expected, abs=1e-12)
+    assert scorer(model, p, y) == pytest.approx(-expected, abs=1e-12)
     assert all(f"{name}=" in repr(scorer) for name in options)
     half = s.decision_regret(y, proba, threshold=0.5).calibration.estimate
-    found = s.get_scorer("neg_decision_regret")(Fixed().fit(X, y), X, y)
-    assert found == pytest.approx(-half, abs=1e-12)
+    assert s.get_scorer("neg_decision_regret")(model, p, y) == pytest.approx(-half, abs=1e-12)
 
 
 @pytest.mark.parametrize(("loss", "scaling"), [("log", None), ("brier", s.TemperatureScaling())])
-def test_refinement_and_parts_are_those_of_the_function(data, loss, scaling):
-    X, y = data[0], NAMES[data[1]]
-    weight = np.random.default_rng(0).random(len(y))
+def test_refinement_and_parts_are_those_of_the_function(loss, scaling):
+    y, weight = NAMES[Y], np.random.default_rng(0).random(300)
     model, options = LogisticRegression().fit(X, y), {"loss": loss, "sample_weight": weight}
     proba = model.predict_proba(X)
     parts = s.score_decomposition(y, proba, method="risk", smoother=scaling, **options)
@@ -107,16 +103,16 @@ def test_refinement_and_parts_are_those_of_the_function(data, loss, scaling):
 
 def test_refinement_is_the_entropy_of_the_calibrated_forecasts():
     """P(Y = 1 | S) is uniform on [0, .7]; a loss has a standard deviation below .4."""
-    X, y = shifted(10_000)
+    p, y = shifted(10_000)
     q = np.linspace(0, 0.7, 9999)[1:-1]
-    found = DecompositionScorer()(Fixed().fit(X, y), X, y)
+    found = DecompositionScorer()(Fixed().fit(p, y), p, y)
     truth = np.mean(q * np.log(q) + (1 - q) * np.log(1 - q))
     assert found["refinement"] == pytest.approx(truth, abs=0.016) and found["calibration"] < -0.1
 
 
 @pytest.mark.parametrize("options", [{}, {"recalibrator": "isotonic", "cv": KFold(9)}], ids=str)
-def test_refinement_of_a_rare_class_and_of_maps_that_exclude_a_label(data, options):
-    X, y = data[0], np.where(np.arange(300) < 3, 2, data[1] % 2)
+def test_refinement_of_a_rare_class_and_of_maps_that_exclude_a_label(options):
+    y = np.where(np.arange(300) < 3, 2, Y % 2)
     found = DecompositionScorer(**options)(LogisticRegression().fit(X, y), X, y)
     assert np.isfinite(found["loss"]) and np.isinf(found["refinement"]) == bool(options)
     assert found["calibration"] == (np.inf if options else found["loss"] - found["refinement"])
@@ -142,12 +138,6 @@ def test_refused_parameters():
             kind(**options)
 
 
-@pytest.fixture(scope="module")
-def binary():
-    X, y = make_classification(240, n_informative=4, flip_y=0.2, random_state=0)
-    return X[:, :5], y
-
-
 def every_scorer():
     """All of them, without the warning that a fold of eighty samples has few regions."""
     return {name: s.get_scorer(name) for name in EVERY if name != "neg_grouping_loss"} | {
@@ -159,46 +149,43 @@ LABELS = {"strings": np.array(["no", "yes"]), "booleans": np.array([False, True]
 
 
 @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
-def test_every_search_takes_every_scorer(binary, labels):
-    X, y = binary[0], labels[binary[1]]
-    scoring, model = every_scorer(), LogisticRegression()
+def test_every_search_takes_every_scorer(labels):
+    y, scoring, model = labels[Y2], every_scorer(), LogisticRegression()
     options = {"cv": 2, "error_score": "raise"}
     first, found = (
-        cross_validate(model, X, y, scoring=scoring, n_jobs=jobs, **options) for jobs in (1, 2)
+        cross_validate(model, X2, y, scoring=scoring, n_jobs=jobs, **options) for jobs in (1, 2)
     )
     for name, scorer in scoring.items():
         assert np.isfinite(first[f"test_{name}"]).all()
         np.testing.assert_array_equal(found[f"test_{name}"], first[f"test_{name}"])
-        search = GridSearchCV(model, {"C": [0.01, 1.0]}, scoring=scorer, **options).fit(X, y)
+        search = GridSearchCV(model, {"C": [0.01, 1.0]}, scoring=scorer, **options).fit(X2, y)
         assert np.isfinite(search.best_score_)
         assert search.best_score_ == search.cv_results_["mean_test_score"].max()
-        assert search.score(X, y) == scorer(search, X, y)
+        assert search.score(X2, y) == scorer(search, X2, y)
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_halving_and_permutations(binary, name):
-    X, y = binary
+def test_halving_and_permutations(name):
     model, options = LogisticRegression(), {"scoring": every_scorer()[name], "cv": 2}
     options |= {"random_state": 0}
     search = HalvingGridSearchCV(
         model, {"C": [0.01, 0.1, 1.0]}, min_resources=80, error_score="raise", **options
-    ).fit(X, NAMES[y])
+    ).fit(X2, NAMES[Y2])
     assert search.n_iterations_ == 2 and np.isfinite(search.best_score_)
-    score, permuted, pvalue = permutation_test_score(model, X, y, n_permutations=2, **options)
+    score, permuted, pvalue = permutation_test_score(model, X2, Y2, n_permutations=2, **options)
     assert np.isfinite([score, *permuted]).all() and 0.3 <= pvalue <= 1
 
 
-def test_multimetric_lists(binary):
+def test_multimetric_lists():
     """A list of names goes through get_scorers: scikit-learn looks names up in its own register."""
-    X, y = binary
     names = ["neg_log_loss", *CALIBRATION[:2]]
     scoring = s.get_scorers(names)
     assert list(scoring) == names
     search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, scoring=scoring, refit=names[0])
-    assert all(f"mean_test_{name}" in search.fit(X, y).cv_results_ for name in names)
+    assert all(f"mean_test_{name}" in search.fit(X2, Y2).cv_results_ for name in names)
     for refused in (names, [s.get_scorer(name) for name in CALIBRATION[:2]]):
         with pytest.raises(ValueError, match="scor"):
-            cross_validate(LogisticRegression(), X, y, scoring=refused)
+            cross_validate(LogisticRegression(), X2, Y2, scoring=refused)
     first, second = s.get_scorers(CALIBRATION), s.get_scorers(CALIBRATION)
     assert all(first[name] is not second[name] for name in CALIBRATION)
     for one, words in ((2 * names[:1], "named twice"), ([first[names[1]]], "names must be a list")):
@@ -207,79 +194,76 @@ def test_multimetric_lists(binary):
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_every_scorer_routes_weights(data, name):
-    X, y = data
-    weight = np.random.default_rng(0).random(len(y)) + 0.1
-    classifier = LogisticRegression().fit(X, y)
-    expected = every_scorer()[name](classifier, X, y, sample_weight=weight)
+def test_every_scorer_routes_weights(name):
+    weight = np.random.default_rng(0).random(300) + 0.1
+    classifier = LogisticRegression().fit(X, Y)
+    expected = every_scorer()[name](classifier, X, Y, sample_weight=weight)
     if name != "neg_max_calibration_error":
-        assert expected != every_scorer()[name](classifier, X, y)
+        assert expected != every_scorer()[name](classifier, X, Y)
     with sklearn.config_context(enable_metadata_routing=True):
         asked = every_scorer()[name].set_score_request(sample_weight="importance")
-        options = {"cv": [(np.arange(len(y)), np.arange(len(y)))], "error_score": "raise"}
+        options = {"cv": [(np.arange(300), np.arange(300))], "error_score": "raise"}
         options |= {"scoring": asked, "params": {"importance": weight}}
-        results = cross_validate(FrozenEstimator(classifier), X, y, **options)
+        results = cross_validate(FrozenEstimator(classifier), X, Y, **options)
         assert results["test_score"].tolist() == [expected]
         # Requests are in the copy: the next one asked for has none.
         options = {"scoring": s.get_scorer(name), "params": {"sample_weight": weight}}
         unweighted = LogisticRegression().set_fit_request(sample_weight=False)
         with pytest.raises(UnsetMetadataPassedError, match="sample_weight"):
-            cross_validate(unweighted, X, y, **options)
+            cross_validate(unweighted, X, Y, **options)
         with pytest.raises(ValueError, match="alias"):
             asked.set_score_request(sample_weight=1.5)
 
 
-def test_scorers_of_one_search_route_each_their_own(binary):
+def test_scorers_of_one_search_route_each_their_own():
     """Beside one of scikit-learn: one with weights, one without, and one in a nested search."""
-    X, y = binary
-    weight = np.random.default_rng(0).random(len(y)) + 0.1
+    weight = np.random.default_rng(0).random(240) + 0.1
     with sklearn.config_context(enable_metadata_routing=True):
         classifier = LogisticRegression().set_fit_request(sample_weight=True)
         scoring = s.get_scorers([*CALIBRATION[:2], "neg_log_loss"])
         for asks, scorer in zip((True, False, True), scoring.values(), strict=True):
             scorer.set_score_request(sample_weight=asks)
         options = {"cv": 3, "params": {"sample_weight": weight}, "error_score": "raise"}
-        found = cross_validate(classifier, X, y, scoring=scoring, n_jobs=2, **options)
+        found = cross_validate(classifier, X2, Y2, scoring=scoring, n_jobs=2, **options)
         for name, scorer in scoring.items():
-            alone = cross_validate(classifier, X, y, scoring=scorer, **options)["test_score"]
+            alone = cross_validate(classifier, X2, Y2, scoring=scorer, **options)["test_score"]
             np.testing.assert_array_equal(found[f"test_{name}"], alone)
         search = GridSearchCV(classifier, {"C": [0.1, 1]}, scoring=scoring, refit="neg_log_loss")
-        search.fit(X, y, sample_weight=weight)
-        assert np.isfinite(search.score(X, y, sample_weight=weight))
+        search.fit(X2, Y2, sample_weight=weight)
+        assert np.isfinite(search.score(X2, Y2, sample_weight=weight))
         one = scoring[CALIBRATION[0]]
         nested = GridSearchCV(classifier, {"C": [0.1, 1]}, scoring=one, cv=2)
-        assert np.isfinite(cross_validate(nested, X, y, scoring=one, **options)["test_score"]).all()
+        found = cross_validate(nested, X2, Y2, scoring=one, **options)["test_score"]
+        assert np.isfinite(found).all()
 
 
 @pytest.mark.parametrize("name", EVERY)
-def test_what_is_no_classifier_is_refused(data, name):
-    X, y = data
+def test_what_is_no_classifier_is_refused(name):
     scorer = every_scorer()[name]
     with pytest.raises(ValueError, match="LinearRegression has neither predict_proba nor decision"):
-        scorer(LinearRegression().fit(X, y), X, y)
+        scorer(LinearRegression().fit(X, Y), X, Y)
     with pytest.raises((ValueError, NotFittedError), match=r"IsolationForest|fitted classifier"):
-        scorer(IsolationForest(n_estimators=5, random_state=0).fit(X), X, y)
+        scorer(IsolationForest(n_estimators=5, random_state=0).fit(X), X, Y)
     with pytest.raises(NotFittedError):
-        scorer(LogisticRegression(), X, y)
+        scorer(LogisticRegression(), X, Y)
     strict = ProbaScorer(s.proper_calibration_error, response_method="predict_proba")
     with pytest.raises(ValueError, match="RidgeClassifier has no predict_proba"):
-        strict(RidgeClassifier().fit(X, y), X, y)
-    hard = RidgeClassifier().fit(X, y)  # margins, and they stand for logits
-    assert np.isfinite(scorer(hard, X, y))
-    votes = NearestCentroid().fit(X, y)
+        strict(RidgeClassifier().fit(X, Y), X, Y)
+    hard = RidgeClassifier().fit(X, Y)  # margins, and they stand for logits
+    assert np.isfinite(scorer(hard, X, Y))
+    votes = NearestCentroid().fit(X, Y)
     if not hasattr(votes, "predict_proba"):
         with pytest.raises(ValueError, match="NearestCentroid has neither predict_proba nor"):
-            scorer(votes, X, y)
+            scorer(votes, X, Y)
 
 
 @pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("n_folds", [3, 4])
-def test_every_scorer_takes_folds_that_lack_a_class(data, name, n_folds):
+def test_every_scorer_takes_folds_that_lack_a_class(name, n_folds):
     """Sorted labels: of three folds, every test class is new to the classifier."""
-    X, y = data
-    order = np.argsort(y, kind="stable")
+    order = np.argsort(Y, kind="stable")
     options = {"scoring": every_scorer()[name], "cv": KFold(n_folds), "error_score": "raise"}
-    found = cross_validate(LogisticRegression(), X[order], NAMES[y[order]], **options)["test_score"]
+    found = cross_validate(LogisticRegression(), X[order], NAMES[Y[order]], **options)["test_score"]
     impossible = name == "neg_log_calibration_error" and n_folds == 3  # and it happened
     assert np.isfinite(found).all() != impossible and not np.isnan(found).any()
     if name == "neg_brier_calibration_error" and n_folds == 3:
