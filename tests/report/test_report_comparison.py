@@ -15,44 +15,42 @@ from skcalib.report.comparison import _find_differences
 from skcalib.report.comparison_wording import QUANTITIES, ranks
 from skcalib.scores import Brier
 
+compare, of_models = ComparisonReport.from_predictions, ComparisonReport.from_estimators
+DATA = make_tempered_simplex(1000, 2, random_state=0)
+Y, RAW, TRUTH = DATA.y, DATA.y_proba, DATA.posterior
+
 
 @pytest.fixture(scope="module")
-def data():
-    return make_tempered_simplex(1000, 2, random_state=0)
+def comparison():
+    return compare(Y, {"raw": RAW, "truth": TRUTH})
 
 
-@pytest.fixture(scope="module")
-def comparison(data):
-    models = {"raw": data.y_proba, "truth": data.posterior}
-    return ComparisonReport.from_predictions(data.y, models)
-
-
-def find(models, y, **parameters):
-    problems = {name: check_problem(y, p, labels=range(p.shape[1])) for name, p in models.items()}
-    return _find_differences(problems, parameters.pop("level", 0.95), 0, **parameters)
+def find(models, y):
+    problems = {name: check_problem(y, p, labels=range(2)) for name, p in models.items()}
+    return _find_differences(problems, 0.95, 0)
 
 
 def by_pair(differences):
     return {(one.quantity, one.first, one.second): one for one in differences}
 
 
-def test_swapped_models_flip_all_signs(data):
-    one = by_pair(find({"a": data.y_proba, "b": data.posterior}, data.y))
-    two = by_pair(find({"b": data.posterior, "a": data.y_proba}, data.y))
+def test_swapped_models_flip_all_signs():
+    one = by_pair(find({"a": RAW, "b": TRUTH}, Y))
+    two = by_pair(find({"b": TRUTH, "a": RAW}, Y))
     assert {quantity for quantity, *_ in one} == set(QUANTITIES)
     for (quantity, first, second), found in one.items():
         other = two[quantity, second, first]
         a, b = found.difference, other.difference
         assert (a.estimate, a.low, a.high) == (-b.estimate, -b.high, -b.low)
         assert (a.standard_error, found.better) == (b.standard_error, other.better)
-    for one in find({"a": data.y_proba, "b": data.y_proba.copy()}, data.y):
+    for one in find({"a": RAW, "b": RAW.copy()}, Y):
         assert (one.difference.estimate, one.difference.low, one.difference.high) == (0, 0, 0)
         assert not one.detected and one.better == ""
 
 
-def test_differences_are_those_of_the_functions(data, comparison):
+def test_differences_are_those_of_the_functions(comparison):
     found = {one.quantity: one.difference for one in comparison.differences}
-    problems = [check_problem(data.y, p) for p in (data.y_proba, data.posterior)]
+    problems = [check_problem(Y, p) for p in (RAW, TRUTH)]
     losses = [Brier().loss(p.target, p.forecast) for p in problems]
     assert found["brier"] == mean_interval(losses[0] - losses[1])
     for part in ("calibration", "refinement"):
@@ -60,7 +58,7 @@ def test_differences_are_those_of_the_functions(data, comparison):
                     for r in comparison.reports.values())  # fmt: skip
         assert found[part].estimate == pytest.approx(one - two)
     order = np.random.RandomState(0).permutation(1000)
-    kernel = compare_calibration(data.y[order], data.y_proba[order], data.posterior[order])
+    kernel = compare_calibration(Y[order], RAW[order], TRUTH[order])
     assert found["kernel"].estimate == kernel.estimate
     content = json.loads(json.dumps(comparison.to_dict()))
     assert set(content["reports"]) == {"raw", "truth"}
@@ -69,13 +67,12 @@ def test_differences_are_those_of_the_functions(data, comparison):
     assert told["brier"]["better"] == "truth" and told["brier"]["detected"] is True
 
 
-def mirrored(seed, n_samples=400):
+def mirrored(seed):
     """Two models of equal errors: each is right on one half, over-confident on the other."""
     rng = np.random.default_rng(seed)
-    data = make_tempered_simplex(
-        n_samples, 2, score_temperature=0.6, label_temperature=1.0, random_state=seed
-    )
-    half = rng.random(n_samples)[:, None] < 0.5
+    temperatures = {"score_temperature": 0.6, "label_temperature": 1.0}
+    data = make_tempered_simplex(400, 2, **temperatures, random_state=seed)
+    half = rng.random(400)[:, None] < 0.5
     raw, truth = data.y_proba, data.posterior
     return data.y, {"a": np.where(half, raw, truth), "b": np.where(half, truth, raw)}
 
@@ -91,25 +88,24 @@ def test_equal_errors_are_told_apart_as_rarely_as_the_level_says():
     assert max(alarms.values()) <= 100 * (0.05 + 3 * 0.022), alarms
 
 
-def test_intervals_hold_for_all_pairs_at_once(data):
-    models = {"a": data.y_proba, "b": data.posterior}
-    two = by_pair(find(models, data.y))["brier", "a", "b"].difference
-    models["c"] = np.full_like(data.y_proba, 0.5)
-    three = by_pair(find(models, data.y))
+def test_intervals_hold_for_all_pairs_at_once():
+    models = {"a": RAW, "b": TRUTH}
+    two = by_pair(find(models, Y))["brier", "a", "b"].difference
+    three = by_pair(find({**models, "c": np.full_like(RAW, 0.5)}, Y))
     assert sum(quantity == "brier" for quantity, *_ in three) == 3
     wide = three["brier", "a", "b"].difference
     assert wide.estimate == two.estimate and wide.low < two.low and wide.high > two.high
 
 
-def test_verdict_names_the_better_model(data, comparison):
+def test_verdict_names_the_better_model(comparison):
     lines = comparison.verdict.splitlines()
     assert lines[0] == "truth is better calibrated and has the lower Brier score."
     assert lines[1].startswith("Log loss: truth is below raw by")
     assert lines[3].startswith("Brier calibration error: truth is below raw by")
-    constant = np.tile(np.bincount(data.y, minlength=2) / 1000, (1000, 1))
-    two = ComparisonReport.from_predictions(data.y, {"raw": data.y_proba, "constant": constant})
+    constant = np.tile(np.bincount(Y, minlength=2) / 1000, (1000, 1))
+    two = compare(Y, {"raw": RAW, "constant": constant})
     assert two.verdict.startswith("constant is better calibrated; ")
-    same = ComparisonReport.from_predictions(data.y, {"a": data.posterior, "b": data.posterior})
+    same = compare(Y, {"a": TRUTH, "b": TRUTH})
     assert same.verdict.startswith("No significant difference between the models.\n")
     assert "Log loss: a does not differ significantly from b." in same.verdict
     assert (comparison._document().tone, same._document().tone) == ("bad", "good")
@@ -125,12 +121,12 @@ def test_ranks_have_simultaneous_intervals(comparison):
 def test_infinite_losses_and_few_samples():
     y = np.array([0, 1, 1, 0] * 10)
     hard, soft = np.array([0.0, 1.0, 0.0, 0.1] * 10), np.array([0.2, 0.9, 0.4, 0.1] * 10)
-    one = ComparisonReport.from_predictions(y, {"hard": hard, "soft": soft})
+    one = compare(y, {"hard": hard, "soft": soft})
     assert "Log loss: soft is below hard by an infinite amount." in one.verdict
-    both = ComparisonReport.from_predictions(y, {"a": hard, "b": hard})
+    both = compare(y, {"a": hard, "b": hard})
     assert "log" not in {difference.quantity for difference in both.differences}
     assert "infinite" in both._repr_html_()
-    few = ComparisonReport.from_predictions(y[:4], {"a": soft[:4], "b": 1 - soft[:4]})
+    few = compare(y[:4], {"a": soft[:4], "b": 1 - soft[:4]})
     assert {d.quantity for d in few.differences} == set(QUANTITIES) - {"kernel"}
     assert len(str(few)) > 0
 
@@ -153,16 +149,15 @@ def test_estimators_share_their_folds():
     X, y = load_breast_cancer(return_X_y=True)
     cv = KFold(3, shuffle=True, random_state=np.random.RandomState(0))
     models = {"one": GaussianNB(), "two": GaussianNB(), "other": LogisticRegression(max_iter=5000)}
-    one = ComparisonReport.from_estimators(models, X[:300, :5], y[:300], cv=cv)
+    one = of_models(models, X[:300, :5], y[:300], cv=cv)
     found = by_pair(one.differences)
     assert found["brier", "one", "two"].difference.estimate == 0
     assert found["brier", "one", "other"].difference.estimate != 0
     assert one.reports["one"].name == "one"
 
 
-def test_refusals(data):
-    y, proba = data.y[:200], data.y_proba[:200]
-    make, several = CalibrationReport.from_predictions, ComparisonReport.from_predictions
+def test_refusals():
+    y, proba, make = Y[:200], RAW[:200], CalibrationReport.from_predictions
     one, turned = make(y, proba, name="a"), make(y[::-1], proba, name="b")
     seeded = make(y, proba, name="b", random_state=1)
     for call, words in (
@@ -170,12 +165,9 @@ def test_refusals(data):
         (lambda: ComparisonReport([one, one]), "same name"),
         (lambda: ComparisonReport([one, turned]), "reports of a and b are not on the same samples"),
         (lambda: ComparisonReport([one, seeded]), "differ in confidence_level or random_state"),
-        (lambda: several(y, {"a": proba}), "dict of at least two"),
-        (lambda: several(y, [proba, proba]), "dict of at least two"),
-        (
-            lambda: ComparisonReport.from_estimators(GaussianNB(), proba, y),
-            "dict of at least two classifiers",
-        ),
+        (lambda: compare(y, {"a": proba}), "dict of at least two"),
+        (lambda: compare(y, [proba, proba]), "dict of at least two"),
+        (lambda: of_models(GaussianNB(), proba, y), "dict of at least two classifiers"),
     ):
         with pytest.raises(ValueError, match=words):
             call()
