@@ -174,9 +174,7 @@ def test_grouping_truth_by_draws(within_standard_errors):
 @pytest.mark.parametrize("concentration", [0.1, 1.0])
 @pytest.mark.parametrize("mixture", [0.0, 0.25, 0.75, 1.0])
 @pytest.mark.parametrize("model", ["M2", "M3"])
-def test_truth_of_the_grid_of_widmann(
-    n_classes, concentration, mixture, model, within_standard_errors
-):
+def test_truth_of_widmanns_grid(n_classes, concentration, mixture, model, within_standard_errors):
     """W19, appendix: closed forms of the paper, and means over draws of forecasts."""
     options = {"model": model, "concentration": concentration, "mixture": mixture}
     data = make_widmann(4000, n_classes=n_classes, random_state=1, **options)

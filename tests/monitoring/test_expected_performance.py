@@ -6,7 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from conftest import follow_a_power
+from conftest import follow_a_power, pairs
 from scipy.special import expit, logit
 from scipy.stats import norm
 from sklearn.metrics import roc_auc_score
@@ -21,7 +21,7 @@ P = np.array([0.1, 0.3, 0.3, 0.6, 0.9])
 
 def observed(y, p):
     """What the labels give."""
-    forecast = np.column_stack([1 - p, p]) if p.ndim == 1 else p
+    forecast = pairs(p) if p.ndim == 1 else p
     found = {"accuracy": np.mean(forecast.argmax(axis=1) == y)}
     found["brier"] = Brier().loss(np.eye(forecast.shape[1])[y], forecast).mean()
     found["log_loss"] = -np.log(forecast[np.arange(len(y)), y]).mean()
@@ -53,7 +53,7 @@ def test_two_forecasts_by_hand_and_the_limits_of_many():
 
 @pytest.mark.parametrize("p", [P, np.array([[0.2, 0.3, 0.5], [0.6, 0.1, 0.3], [0.1, 0.8, 0.1]])])
 def test_moments_by_enumeration_of_all_labels(p):
-    chances = np.column_stack([1 - p, p]) if p.ndim == 1 else p
+    chances = pairs(p) if p.ndim == 1 else p
     labels = np.array(list(product(range(chances.shape[1]), repeat=len(p))))
     mass = np.prod(chances[np.arange(len(p)), labels], axis=1)
     assert mass.sum() == pytest.approx(1)
@@ -108,13 +108,13 @@ def world(seed, n=400, slope=1.0, *, a=1, b=3):
     return (rng.random(n) < expit(slope * logit(p))).astype(int), p
 
 
-@pytest.mark.parametrize("classes", [2, 3])
-def test_the_same_forecasts_give_what_their_labels_gave(classes):
-    y, p = world(0, slope=0.6)
-    if classes == 3:
-        rng = np.random.default_rng(0)
-        p = rng.dirichlet([1, 2, 3], 400)
-        y = rng.integers(0, 3, 400)
+def tempered(seed):
+    rng = np.random.default_rng(seed)
+    return follow_a_power(500, rng, power=1 / 1.5, n_classes=4)
+
+
+@pytest.mark.parametrize(("y", "p"), [world(0, slope=0.6), tempered(0)])
+def test_the_same_forecasts_give_what_their_labels_gave(y, p):
     adjusted = expected_performance(p, labelled=(y, p)).adjusted
     for name, value in observed(y, p).items():
         assert adjusted[name].estimate == pytest.approx(value, abs=1e-10)
@@ -127,11 +127,8 @@ def test_weights_labels_and_order_of_the_labelled_window():
     found = expected_performance(new, labelled=(y, p, weight))
     repeated = expected_performance(new, labelled=(y[rows], p[rows]))
     assert found.n_labelled == (weight > 0).sum()
-    mirrored = expected_performance(
-        np.column_stack([1 - new, new]),
-        labelled=(np.where(y, "a", "b"), np.column_stack([1 - p, p]), weight),
-        labels=["b", "a"],
-    )
+    labelled = np.where(y, "a", "b"), pairs(p), weight
+    mirrored = expected_performance(pairs(new), labelled=labelled, labels=["b", "a"])
     turned = expected_performance(new[::-1], labelled=(y[::-1], p[::-1], weight[::-1]))
     for name in METRICS:
         estimate = found.adjusted[name].estimate
@@ -203,9 +200,7 @@ def test_no_change_of_this_size_leaves_the_bound(n_classes):
 
 Y, Q = world(7, 40)
 REFUSALS = {
-    "y_proba of labelled has 2 columns, and y_proba has 1": {
-        "labelled": (Y, np.column_stack([1 - Q, Q]))
-    },
+    "y_proba of labelled has 2 columns, and y_proba has 1": {"labelled": (Y, pairs(Q))},
     "has 9 samples of positive weight: at least 10": {"labelled": (Y[:9], Q[:9])},
     "same number of samples": {"labelled": (Y, Q[:9])},
     "not both": {"labelled": (Y, Q), "error_interval": interval()},
@@ -220,11 +215,6 @@ REFUSALS = {
 def test_refusals(message):
     with pytest.raises(ValueError, match=re.escape(message)):
         expected_performance(Q, **REFUSALS[message])
-
-
-def tempered(seed):
-    rng = np.random.default_rng(seed)
-    return follow_a_power(500, rng, power=1 / 1.5, n_classes=4)
 
 
 #: The labelled window and the next one, by a seed each.

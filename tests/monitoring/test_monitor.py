@@ -2,6 +2,7 @@
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -193,23 +194,37 @@ def test_batches_and_restarts_do_not_change_a_bit(kind, notion, features, n_clas
     assert len(found) == 1 or features is KERNEL  # whose sums are rounded
 
 
-@pytest.mark.parametrize(
-    ("call", "words"),
-    [
-        (lambda m: m.partial_fit([0, 2], [0.5, 0.5]), "2"),
-        (lambda m: m.partial_fit([0, 1], [0.5, 0.5], by=["a"]), r"by must have shape \(2,\)"),
-        (lambda m: m.partial_fit([0, 1], [0.5, 0.5], [1, 0], by=["a"]), r"by must have shape \(2"),
-        (lambda m: m.partial_fit([0], [0.5], source="monday"), "'monday' have been added before"),
-        (lambda m: m.set_params(window=5).partial_fit([0], [0.5]), "window has changed from 1000"),
-    ],
-)
-def test_refusals_change_nothing(call, words):
+REFUSED = [
+    (lambda m: m.partial_fit([0, 1], [0.5, 0.5], by=["a"]), r"by must have shape \(2,\)"),
+    (lambda m: m.partial_fit([0, 1], [0.5, 0.5], [1, 0], by=["a"]), r"by must have shape \(2"),
+    (lambda m: m.partial_fit([0], [0.5], source="monday"), "'monday' have been added before"),
+    (lambda m: m.set_params(window=5).partial_fit([0], [0.5]), "window has changed from 1000"),
+]
+#: Batches that a test refuses as well; to `fit` the last two are new classes.
+BATCHES = [
+    (([0, 1], [0.5, 1.5]), "1.5"),
+    (([0, 1], [0.5]), "samples"),
+    (([0, 1], [0.5, 0.5], [1, 2]), "Weights must be at most 1 here, got 2"),
+    (([], []), "sample"),
+    (([0, 2], [0.5, 0.5]), "2"),
+    (([0, 1], np.full((2, 3), 1 / 3)), "columns"),
+]
+
+
+def test_refusals_change_nothing():
+    test = SequentialCalibrationTest().partial_fit([0, 1, 1], [0.2, 0.7, 0.4])
     monitor = CalibrationMonitor().partial_fit([0, 1], [0.2, 0.7], source="monday")
-    before = monitor.to_bytes()
-    with pytest.raises(ValueError, match=words):
-        call(monitor)
-    monitor.set_params(window=1000)
-    assert monitor.to_bytes() == before and monitor.sources_ == ["monday"]
+    before = test.to_bytes(), monitor.to_bytes()
+    calls = [(partial(call, monitor), words) for call, words in REFUSED]
+    for stream in (test, monitor):
+        calls += [(partial(stream.partial_fit, *batch), words) for batch, words in BATCHES]
+        calls += [(partial(stream.fit, *batch), words) for batch, words in BATCHES[:4]]
+    for call, words in calls:
+        with pytest.raises(ValueError, match=words):
+            call()
+        monitor.set_params(window=1000)
+        assert (test.to_bytes(), monitor.to_bytes()) == before
+    assert monitor.sources_ == ["monday"]
 
 
 DATES = np.array(["2024-01-01", "2024-01-02"], dtype="datetime64[ns]")
@@ -226,10 +241,8 @@ def test_what_cannot_be_saved_is_refused_before_it_is_added(kind):
         right += [("by", np.array([np.int64(3), np.float32(2)], dtype=object)), ("by", [None, 1])]
     if kind is CalibrationMonitor:
         wrong += [("source", one) for one in (DATES[0], np.nan, b"a", ["a"])]
-        right += [
-            ("source", np.int64(3)),
-            ("features", LaplacianKernel(0.25, max_samples=np.int64(9))),
-        ]
+        kernel = LaplacianKernel(0.25, max_samples=np.int64(9))
+        right += [("source", np.int64(3)), ("features", kernel)]
     for name, value in [*wrong, *right]:
         labels = value if name == "labels" else [0, 1]
         one = kind(labels, **({name: value} if name == "features" else {}))

@@ -121,28 +121,7 @@ def test_functions_and_kernels_of_users_are_passed_again():
     assert read(kernels, features=kernel).to_bytes() == kernels
 
 
-# --- Refusals keep the samples before -------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (([0, 1], [0.5, 1.5]), "1.5"),
-        (([0, 1], [0.5]), "samples"),
-        (([0, 1], [0.5, 0.5], [1, 2]), "Weights must be at most 1 here, got 2"),
-        (([], []), "sample"),
-    ],
-)
-def test_bad_batches_change_nothing(arguments, words):
-    test = SequentialCalibrationTest().partial_fit([0, 1, 1], [0.2, 0.7, 0.4])
-    before = test.to_bytes()
-    for add in (test.partial_fit, test.fit):
-        with pytest.raises(ValueError, match=words):
-            add(*arguments)
-    for y, p, words in (([0, 2], [0.5, 0.5], "2"), ([0, 1], np.full((2, 3), 1 / 3), "columns")):
-        with pytest.raises(ValueError, match=words):  # to `fit` they are new classes
-            test.partial_fit(y, p)
-    assert test.to_bytes() == before
+# --- Errors keep the samples before; batches that are refused are in test_monitor.py --------------
 
 
 @pytest.mark.parametrize("kind", [SequentialCalibrationTest, CalibrationMonitor])
