@@ -5,16 +5,10 @@ import pandas as pd
 import pytest
 from conftest import clustered
 
-from skcalib import calibration_error_interval
+from skcalib import calibration_error_interval, inference
 from skcalib.clusters import independent_size
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.interval import METRICS
-from skcalib.inference import (
-    concordance_interval,
-    mean_interval,
-    observed_expected_ratio,
-    rate_interval,
-)
 
 
 def arguments(metric):
@@ -89,37 +83,6 @@ def test_any_labels_of_clusters_in_any_order():
         assert (one.low, one.high) == pytest.approx((found[0].low, found[0].high), rel=1e-6)
 
 
-def test_samples_without_weight_do_not_count():
-    y, proba, cluster = clustered(30, 4)
-    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
-    weight[cluster < 10] = 0
-
-    def found(metric, rows):
-        options = {"groups": cluster[rows], "sample_weight": weight[rows]}
-        return calibration_error_interval(y[rows], proba[rows], metric=metric, **options)
-
-    for metric in ("upper_bound", "brier", "l1", "kernel"):
-        assert found(metric, slice(None)) == found(metric, weight > 0)
-
-
-@pytest.mark.parametrize(
-    ("groups", "message"),
-    [
-        ([0, 1, 2], r"groups must have shape \(40,\), one label of a cluster per sample"),
-        ([[0, 1]] * 40, r"groups must have shape \(40,\).*got shape \(40, 2\)"),
-        ([None] * 2 + ["a"] * 38, "groups is missing for 2 samples"),
-        ([np.nan] + [1.0] * 39, "groups is missing for 1 samples"),
-        (pd.Series([pd.NA] * 3 + [1] * 37, dtype="Int64"), "groups is missing for 3 samples"),
-        (pd.Series([pd.NA] * 2 + ["a"] * 38, dtype=object), "groups is missing for 2 samples"),
-        (["a"] * 40, "groups has one cluster for all 40 samples"),
-    ],
-)
-def test_refusals(groups, message):
-    data = make_tempered_simplex(40, random_state=0)
-    with pytest.raises(ValueError, match=message):
-        calibration_error_interval(data.y, data.y_proba, groups=groups)
-
-
 def test_few_clusters_warn_once_at_the_line_of_the_caller():
     y, proba, cluster = clustered(6, 5)
     with pytest.warns(UserWarning) as said:
@@ -138,7 +101,9 @@ def test_few_clusters_warn_once_at_the_line_of_the_caller():
 
 def test_mean_by_hand():
     """Sums (-3, 1, 2) around the mean 3 of six values in three clusters of two."""
-    found = mean_interval([1.0, 2.0, 3.0, 4.0, 3.0, 5.0], cluster=np.array([0, 0, 1, 1, 2, 2]))
+    found = inference.mean_interval(
+        [1.0, 2.0, 3.0, 4.0, 3.0, 5.0], cluster=np.array([0, 0, 1, 1, 2, 2])
+    )
     assert found.estimate == 3.0
     assert found.standard_error == pytest.approx(np.sqrt((9 + 1 + 4) / 36 * 3 / 2))
     assert found.high - 3 == pytest.approx(4.302653 * found.standard_error, rel=1e-6)
@@ -150,16 +115,19 @@ def test_rate_and_concordance_of_repeated_samples_are_those_of_the_distinct_ones
     """Up to the factor m / (m - 1) of the variance, which a binomial has not."""
     y = (np.arange(60) % 3 == 0).astype(float)
     cluster = np.repeat(np.arange(60), 8)
-    distinct, again = rate_interval(y), rate_interval(y[cluster], cluster=cluster)
+    distinct, again = (
+        inference.rate_interval(y),
+        inference.rate_interval(y[cluster], cluster=cluster),
+    )
     assert (again.low, again.high) == pytest.approx((distinct.low, distinct.high), abs=0.006)
     assert again.low <= distinct.low < distinct.high <= again.high
-    independent = rate_interval(y[cluster])
+    independent = inference.rate_interval(y[cluster])
     assert again.high - again.low > 2 * (independent.high - independent.low)
-    nothing = rate_interval(np.zeros(480), cluster=cluster)
-    assert nothing.high == pytest.approx(rate_interval(np.zeros(60)).high)
+    nothing = inference.rate_interval(np.zeros(480), cluster=cluster)
+    assert nothing.high == pytest.approx(inference.rate_interval(np.zeros(60)).high)
     score = np.random.default_rng(0).random(60)
-    distinct = concordance_interval(y, score)
-    again = concordance_interval(y[cluster], score[cluster], cluster=cluster)
+    distinct = inference.concordance_interval(y, score)
+    again = inference.concordance_interval(y[cluster], score[cluster], cluster=cluster)
     assert again.estimate == pytest.approx(distinct.estimate)
     assert again.standard_error == pytest.approx(distinct.standard_error, rel=0.02)
 
@@ -169,8 +137,8 @@ def test_rates_and_ratios_cover():
     held = np.zeros(3)
     for seed in range(400):
         y, proba, cluster = clustered(40, seed)
-        rate, plain = rate_interval(y, cluster=cluster), rate_interval(y)
-        ratio = observed_expected_ratio(y, proba, cluster=cluster)
+        rate, plain = inference.rate_interval(y, cluster=cluster), inference.rate_interval(y)
+        ratio = inference.observed_expected_ratio(y, proba, cluster=cluster)
         truths = (rate, 0.5), (ratio, 1), (plain, 0.5)  # the rates by symmetry
         held += [one.low <= truth <= one.high for one, truth in truths]
     assert held[2] < 0.65 * 400

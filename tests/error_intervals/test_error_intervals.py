@@ -72,32 +72,35 @@ def test_what_a_record_says(metric):
     assert wide.estimate == found.estimate == narrow.estimate
 
 
-def test_keywords_reach_the_metric():
-    y, proba = some_data()
-    options = {"notion": "classwise", "n_bins": 5, "strategy": "uniform"}
-    found = s.calibration_error_interval(y, proba, metric="squared_l2", **options)
-    given = {"norm": "l2", "squared": True, "debiased": True}
-    assert found.estimate == s.calibration_error(y, proba, **given, **options)
-    mean, total = (
-        s.calibration_error_interval(y, proba, metric="squared_l2", reduce=reduce, **options)
-        for reduce in ("mean", "sum")
-    )
-    assert np.allclose([total.low, total.high], [3 * mean.low, 3 * mean.high])
+#: Metric, and what it needs beside the notion to have an interval of each class.
+OF_CLASSES = [("brier", {}), ("log", {}), ("brier", {"smoother": "isotonic"})]
+OF_CLASSES += [("ici", {"n_resamples": 39}), ("squared_l2", {"n_bins": 5, "strategy": "uniform"})]
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"metric": partial(s.calibration_error, None)}, "may only have keyword arguments"),
-        ({"metric": "l1", "debiased": True}, "needs norm='l2'"),
-        ({"metric": lambda y_true, y_proba: y_proba.max(), "method": "delta"}, "'jackknife'"),
-        ({"metric": "l1", "method": "jackknife"}, "needs at least"),
-        ({"metric": "l1", "method": "subsampling"}, "needs at least"),
-    ],
-)
-def test_refusals(options, words):
-    with pytest.raises(ValueError, match=words):
-        s.calibration_error_interval([0, 1, 1], [0.2, 0.5, 0.6], **options)
+@pytest.mark.parametrize(("metric", "options"), OF_CLASSES)
+def test_intervals_of_sums_are_those_of_means_times_the_classes(metric, options):
+    def interval(reduce):
+        notion = {"notion": "classwise", "reduce": reduce} if metric == "squared_l2" else {}
+        given = {"notion": Classwise(reduce), **options, **notion}
+        return s.calibration_error_interval(*some_data(300), metric=metric, **given)
+
+    mean, total = interval("mean"), interval("sum")
+    assert 0 < mean.low < mean.estimate < mean.high < 1
+    for name in ("estimate", "low", "high", "standard_error"):
+        assert getattr(total, name) == pytest.approx(3 * getattr(mean, name), rel=1e-9), name
+    if metric in ("brier", "log"):
+        estimator = s.CalibrationErrorEstimator(loss=metric, notion=Classwise("sum"), **options)
+        found = estimator.fit(*some_data(300)[::-1]).calibration_error_
+        assert found == pytest.approx(total.estimate, rel=1e-9)
+    if metric == "squared_l2":  # keywords reach the metric
+        given = {"norm": "l2", "squared": True, "debiased": True, "notion": "classwise"}
+        assert mean.estimate == s.calibration_error(*some_data(300), **given, **options)
+
+
+@pytest.mark.parametrize("method", ["jackknife", "subsampling"])
+def test_parts_of_three_samples_are_refused(method):
+    with pytest.raises(ValueError, match="needs at least"):
+        s.calibration_error_interval([0, 1, 1], [0.2, 0.5, 0.6], metric="l1", method=method)
 
 
 # --- the pieces against the library ---------------------------------------------------------------
@@ -216,14 +219,15 @@ def test_limits_grow_with_the_estimate():
 
 
 def test_a_gap_that_is_clearly_the_largest_has_the_limits_of_one_gap():
-    """With others that may be as large, the lower limit is that of Sidak."""
+    """With others that may be as large, the lower limit has Sidak's level, beside that of one."""
     p = np.repeat([0.5, 0.52, 0.54, 0.56], 500)
     rank = np.tile(np.arange(500) / 500, 4)
-    for gaps, quantile in (([0, 0.3, 0, 0], 1.96), ([0.1, 0.1, 0.1, 0.1], 2.73)):
+    for gaps, tail in (([0, 0.3, 0, 0], 0.025), ([0.1] * 4, (1 - 0.975 ** (1 / 4)) / 2)):
         y = (rank < p - np.repeat(gaps, 500)).astype(int)
         found = s.calibration_error_interval(y, p, metric="max", n_bins=4, labels=[0, 1])
+        assert found.conservative == (tail < 0.025)
         reach = (found.estimate - found.low) / found.standard_error
-        assert reach == pytest.approx(quantile, rel=0.05)
+        assert reach == pytest.approx(student.isf(tail, 499), rel=1e-9)
 
 
 def test_absolute_errors_of_calibrated_and_of_bad_forecasts():
@@ -239,21 +243,6 @@ def test_absolute_errors_of_calibrated_and_of_bad_forecasts():
         assert not found.reason if metric == "l1" else "up to 0.2 standard errors" in found.reason
         middle = (found.low + found.high) / 2
         assert abs(middle - found.estimate) < 0.2 * found.standard_error
-
-
-def test_the_lower_limit_of_two_largest_gaps_is_that_of_both():
-    """Sidak's level in Student's quantile, beside that of one of them alone."""
-    rng = np.random.default_rng(0)
-    p = rng.uniform(0.1, 0.45, 400)
-    y = (rng.random(400) < p + 0.2).astype(int)
-    reach = []
-    for labels, proba, n_bins in ((y, p, 1), (np.r_[y, 1 - y], np.r_[p, 1 - p], 2)):
-        bins = {"n_bins": n_bins, "strategy": "uniform"}
-        found = s.calibration_error_interval(labels, proba, metric="max", **bins)
-        assert found.conservative == (n_bins == 2)
-        reach.append(found.estimate - found.low)
-    both = (1 - 0.975**0.5) / 2
-    assert reach[1] / reach[0] == pytest.approx(student.isf(both, 399) / student.isf(0.025, 399))
 
 
 def test_squared_norms_say_where_the_growth_of_their_noise_is_not_known():
@@ -303,13 +292,6 @@ def test_parts_of_a_problem_keep_its_weights():
     interval = partial(s.calibration_error_interval, metric="root_brier_score", method="jackknife")
     found = interval(check_problem(y, proba, **weight))
     assert found == interval(y, proba, **weight) != interval(y, proba)
-
-
-def test_intervals_of_smoothed_sums_are_those_of_means_times_the_classes():
-    interval = partial(s.calibration_error_interval, metric="brier", smoother="isotonic")
-    mean, total = (interval(*some_data(300), notion=Classwise(one)) for one in ("mean", "sum"))
-    found = np.array([total.estimate, total.low, total.high]) / [mean.estimate, mean.low, mean.high]
-    assert mean.low > 0 and found == pytest.approx(found[0]) and found[0] > 2
 
 
 def test_any_function_is_a_metric():
@@ -381,13 +363,20 @@ def test_one_sample_and_perfect_forecasts():
     assert found.estimate == found.high == np.inf and not found.valid
 
 
+@pytest.mark.parametrize("clusters", [False, True])
 @pytest.mark.parametrize("metric", METRICS)
-def test_rows_of_weight_zero_are_not_there_and_the_scale_does_not_matter(metric):
+def test_rows_of_weight_zero_are_not_there_and_the_scale_does_not_matter(metric, clusters):
     y, proba = some_data(120)
     weight = np.random.RandomState(1).choice([0.0, 0.5, 1.0, 2.0], 120)
+    weight[:10] = 0  # all of two clusters
     options = {**arguments(metric), "metric": metric, "labels": [0, 1, 2]}
     whole, part = (
-        s.calibration_error_interval(y[rows], proba[rows], sample_weight=w[rows], **options)
+        s.calibration_error_interval(
+            *(one[rows] for one in (y, proba)),
+            sample_weight=w[rows],
+            groups=np.arange(120)[rows] // 5 if clusters else None,
+            **options,
+        )
         for w, rows in ((weight, slice(None)), (4 * weight, weight > 0))
     )
     for name in ("estimate", "low", "high", "standard_error"):
@@ -537,19 +526,10 @@ def test_coverage_of_the_distance(world, quantile, n_sets):
     assert positive > 0.5 or quantile or world == "nearly calibrated"
 
 
-def test_the_mean_distance_of_classes_and_of_smoothers():
-    """Sums and means of classes agree; a smoother or all classes at once has the jackknife."""
-    data, metric = some_data(300, 0.7), {"metric": "ici", "n_resamples": 39}
-    mean, total = (
-        s.calibration_error_interval(*data, **metric, notion=Classwise(reduce))
-        for reduce in ("mean", "sum")
-    )
-    for name in ("estimate", "low", "high"):
-        assert getattr(total, name) == pytest.approx(3 * getattr(mean, name), rel=1e-9)
-    assert 0 <= mean.low <= mean.estimate <= mean.high <= 1
-    for options in ({"smoother": "isotonic"}, {"notion": "canonical"}):
-        smoothed = s.calibration_error_interval(*data, **metric, **options)
-        assert smoothed.method.startswith("jackknife") and not smoothed.valid
+@pytest.mark.parametrize("options", [{"smoother": "isotonic"}, {"notion": "canonical"}])
+def test_distances_of_a_smoother_or_of_all_classes_at_once_have_the_jackknife(options):
+    found = s.calibration_error_interval(*some_data(300, 0.7), metric="ici", **options)
+    assert found.method.startswith("jackknife") and not found.valid
 
 
 def test_the_bootstrap_shows_held_out_estimates_the_label_in_its_double():

@@ -28,10 +28,7 @@ def interval(y, s, metric, **options):
 @pytest.mark.parametrize("metric", ERRORS)
 @pytest.mark.parametrize("forecast", [0.02, 0.049])
 def test_exact_coverage_by_enumeration(metric, forecast):
-    """All numbers of events up to 9, beyond which there are 3e-5 of the samples.
-
-    The coverage is .95 at least, and over samples with at most three events .9 at least.
-    """
+    """All numbers of events but 3e-5: .95 at least, .9 of samples with at most three events."""
     rate, events = 0.02, np.arange(10)
     covered, chance = [], binom.pmf(events, N_SAMPLES, rate)
     for k in events:

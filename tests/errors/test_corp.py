@@ -122,19 +122,6 @@ def test_one_sample(p):
     assert test.pvalue == 0 if p == 0 else 0 < test.pvalue <= 1
 
 
-@pytest.mark.parametrize(
-    ("function", "options", "words"),
-    [
-        (corp_decomposition, {"notion": "canonical"}, "a binary event, but Canonical.* 3 columns"),
-        (corp_bands, {"notion": TopK(2)}, "TopK.k=2. gives 3 columns: use notion='top_label'"),
-        (corp_bands, {"n_resamples": 38}, "at least 39 for a band of level 0.95"),
-    ],
-)
-def test_refusals(multiclass, function, options, words):
-    with pytest.raises(ValueError, match=words):
-        function(*multiclass, **options)
-
-
 @pytest.mark.parametrize("band", ["consistency", "confidence"])
 @pytest.mark.parametrize("notion", ["classwise", "top_label"])
 def test_bands_are_those_of_the_display(multiclass, band, notion):

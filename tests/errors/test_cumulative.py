@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from skcalib import (
-    calibration_error,
-    calibration_error_interval,
-    cumulative_curve,
-    ks_calibration_error,
-)
+import skcalib as s
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -20,12 +15,12 @@ def test_by_sums(weighted, binary):
     present, total = np.unique(score[weight > 0]), weight.sum()
     below = score <= present[:, None]
     expected = below @ (weight * (y - score)) / total
-    (curve,) = cumulative_curve(y, score, **given)
+    (curve,) = s.cumulative_curve(y, score, **given)
     np.testing.assert_array_equal(curve.score, present)
     assert len(present) < len(score)
     np.testing.assert_allclose(curve.difference, expected, atol=1e-14)
     np.testing.assert_allclose(curve.share, below @ weight / total, rtol=1e-13)
-    found = ks_calibration_error(y, score, **given)
+    found = s.ks_calibration_error(y, score, **given)
     assert found == pytest.approx(np.abs(expected).max(), rel=1e-12) and type(found) is float
 
 
@@ -38,34 +33,30 @@ def test_errors_of_the_predicted_class(multiclass):
         own = top == k
         options = {"labels": [0, 1], "sample_weight": weight[own]}
         share = weight[own].sum() / weight.sum()
-        total += share * ks_calibration_error(y[own] == k, proba[own, k], **options)
+        total += share * s.ks_calibration_error(y[own] == k, proba[own, k], **options)
     options = {"notion": "classwise", "sample_weight": weight, "reduce": "predicted"}
-    found = ks_calibration_error(y, proba, **options)
+    found = s.ks_calibration_error(y, proba, **options)
     assert found == pytest.approx(total, rel=1e-12)
     wide = np.column_stack([proba, np.zeros(len(y))])  # the last class is never predicted
     for columns in (proba, wide):
         options["labels"] = range(columns.shape[1])
-        interval = calibration_error_interval(y, columns, metric="ks", n_resamples=100, **options)
+        interval = s.calibration_error_interval(y, columns, metric="ks", n_resamples=100, **options)
         assert interval.estimate == pytest.approx(found) and interval.low <= found <= interval.high
         assert interval.target.endswith("for each class where it is predicted")
     # Class 0 is wrong only where class 1 is predicted: over all samples its error is .2.
     proba = np.repeat([[0.6, 0.4, 0.0], [0.4, 0.6, 0.0]], 5, axis=0)
     y = np.array([0, 0, 0, 2, 2, 1, 1, 1, 2, 2])
-    assert ks_calibration_error(y, proba, notion="classwise", reduce="sum") > 0.5
-    found = ks_calibration_error(y, proba, notion="classwise", reduce="predicted")
-    assert found == pytest.approx(0) == calibration_error(y, proba, notion="top_label", n_bins=2)
+    assert s.ks_calibration_error(y, proba, notion="classwise", reduce="sum") > 0.5
+    found = s.ks_calibration_error(y, proba, notion="classwise", reduce="predicted")
+    assert found == pytest.approx(0) == s.calibration_error(y, proba, notion="top_label", n_bins=2)
 
 
 def test_bias_of_calibrated_forecasts():
-    """The mean of the largest distance of a Brownian motion from zero, sqrt(pi / 2).
-
-    A walk of a thousand steps peaks a little below the motion that it approaches; the standard
-    error of the mean is .8 %.
-    """
+    """The largest distance of a Brownian motion from zero, a little less for a walk; error .8 %."""
     rng = np.random.default_rng(0)
     errors = []
     for _ in range(2000):
         score = rng.random(1000)
-        errors.append(ks_calibration_error(rng.random(1000) < score, score, notion="canonical"))
+        errors.append(s.ks_calibration_error(rng.random(1000) < score, score, notion="canonical"))
     expected = np.sqrt(np.pi / 2) * np.sqrt(1 / 6 / 1000)
     assert 0.95 * expected < np.mean(errors) < 1.02 * expected

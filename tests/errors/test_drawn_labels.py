@@ -133,10 +133,7 @@ STUDY += [("weights", rare(0.3), 200, True, LINEAR), ("u-shaped", u_shaped, 50, 
     ],
 )
 def test_level_with_few_uncertain_labels(n_sets, name, make, n_samples, uneven, arguments):
-    """Asymptotic laws reject up to .48 of calibrated samples; doc/studies/few_events.py has more.
-
-    A share of .05 has a standard error of .028 for 60 sets, of .011 for 400.
-    """
+    """Asymptotic laws reject up to .48; the standard error is .028 for 60 sets, .011 for 400."""
     rng, found = np.random.RandomState(7), []
     for seed in range(n_sets):
         proba = make(rng, n_samples)

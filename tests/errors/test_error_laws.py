@@ -1,18 +1,20 @@
 """Laws of errors, each for every error that has it: problems of a notion, weights, swapped classes.
 
-The sources of data (frames, chunks, sketches) are in ``tests/laws/test_quantities.py``, the order
-of rows and columns in ``tests/public/test_determinism.py``.
+And what errors, intervals, tests and groups refuse, beside ``tests/public/test_messages.py``. The
+sources of data (frames, chunks, sketches) are in ``tests/laws/test_quantities.py``, the order of
+rows and columns in ``tests/public/test_determinism.py``.
 """
 
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import skcalib as s
 from skcalib.kernels import LaplacianKernel
-from skcalib.notions import Classwise, Notion
-from skcalib.scores import TotalVariation
+from skcalib.notions import Classwise, Notion, TopK
+from skcalib.scores import Lp, ProperScore, TotalVariation
 from skcalib.smoothers import DirichletKernel, LevelSets, UniformBins
 
 
@@ -123,3 +125,65 @@ def test_several_scores_at_a_time_are_refused(name, multiclass):
         OF_ONE_SCORE[name](*multiclass, notion="canonical")
     with pytest.raises(ValueError, match="numbers other than 0 and 1"):
         OF_ONE_SCORE[name](*multiclass, notion=Half())
+
+
+PLACES = np.array([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3]])
+TOP = {"locations": [0.3, 0.4], "notion": "top_label"}
+AT_PLACES = [
+    ("sum to 1", {"locations": 0.9 * PLACES}),
+    ("locations have 2 columns", {"locations": [0.3, 0.4]}),
+    ("2 locations, but 1", {"locations": PLACES, "location_labels": [0]}),
+    ("none of the classes", {"locations": PLACES, "location_labels": [0, 5]}),
+    ("has 3 problems", {"locations": PLACES, "notion": "classwise"}),
+    ("need notion='canonical'", {**TOP, "location_labels": [0, 1]}),
+]
+WITH_INTERVALS = [
+    ("may only have keyword arguments", {"metric": partial(s.calibration_error, None)}),
+    ("needs norm='l2'", {"metric": "l1", "debiased": True}),
+    ("'jackknife'", {"metric": lambda y_true, y_proba: y_proba.max(), "method": "delta"}),
+    (r"groups must have shape \(150,\), one label of a cluster per", {"groups": [0, 1, 2]}),
+    (r"groups must have shape \(150,\).*got shape \(150, 2\)", {"groups": [[0, 1]] * 150}),
+    ("groups is missing for 2 samples", {"groups": [None] * 2 + ["a"] * 148}),
+    ("groups is missing for 1 samples", {"groups": [np.nan] + [1.0] * 149}),
+    ("groups is missing for 3", {"groups": pd.Series([pd.NA] * 3 + [1] * 147, dtype="Int64")}),
+    ("groups is missing for 2", {"groups": pd.Series([pd.NA] * 2 + ["a"] * 148, dtype=object)}),
+    ("groups has one cluster for all 150 samples", {"groups": ["a"] * 150}),
+    ("has no interval: noise and", {"metric": s.kde_calibration_error, "method": "delta"}),
+]
+IN_TESTS = [
+    ("one of 'asymptotic', 'bound' for", {"method": "spectral", "statistic": "linear"}),
+    ("locations have 2 columns", {"method": "embedding", "locations": [0.3, 0.4]}),
+    ("has 3 problems", {"method": "embedding", "notion": "classwise"}),
+    ("require equal weights", {"method": "bound", "sample_weight": np.arange(1, 151)}),
+]
+BY_GROUP = [
+    ("by must have the group of each of the 150 samples, got shape", {"by": [0, 1]}),
+    ("by is an empty dict: pass a mask", {"by": {}}),
+    (r"by\['a'\] must be a mask of 150 booleans, got int64", {"by": {"a": [0, 1] * 75}}),
+    ("The group 'a' has no samples of positive weight", {"by": {"a": np.zeros(150, bool)}}),
+    ("by is missing: pass the group of each sample", {"by": None}),
+]
+BANDWIDTH = "bandwidth must be None or a number from 0.0001 to 1"
+REFUSED = {
+    s.corp_decomposition: [("event, but Canonical.* 3 columns", {"notion": "canonical"})],
+    s.corp_bands: [
+        ("TopK.k=2. gives 3 columns: use notion='top_label'", {"notion": TopK(2)}),
+        ("at least 39 for a band of level 0.95", {"n_resamples": 38}),
+    ],
+    s.smooth_calibration_error: [(BANDWIDTH, {"bandwidth": one}) for one in (1.5, 1e-5)],
+    s.proper_calibration_error: [("without a loss, which only method='direct'", {"loss": Lp(1)})],
+    s.calibration_upper_bound: [(r"ProperScore\(\) has no lowest", {"loss": ProperScore()})],
+    s.unconditional_mean_embedding_error: AT_PLACES,
+    s.calibration_error_interval: WITH_INTERVALS,
+    s.kernel_calibration_test: IN_TESTS,
+    s.calibration_by_group: BY_GROUP,
+}
+
+
+@pytest.mark.parametrize(
+    ("function", "words", "options"),
+    [(function, *case) for function, cases in REFUSED.items() for case in cases],
+)
+def test_what_is_refused(function, words, options, multiclass):
+    with pytest.raises(ValueError, match=words):
+        function(*multiclass, **options)

@@ -162,15 +162,6 @@ def test_transitions_are_those_of_the_simulation():
     assert np.abs(score).max() < 1e-2 * np.sqrt(np.diag(np.linalg.inv(one.inverse))).max()
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_equal_weights_of_any_size_change_nothing(loss):
-    y, forecast, _ = confused(1500, 2)
-    one = CalibrationErrorEstimator(loss=loss).fit(forecast, y)
-    seven = CalibrationErrorEstimator(loss=loss).fit(forecast, y, np.full(1500, 7))
-    assert seven.calibration_error_ == pytest.approx(one.calibration_error_, rel=1e-6)
-    assert seven.confidence_interval_ == pytest.approx(one.confidence_interval_, rel=1e-5)
-
-
 # --- the interval ---------------------------------------------------------------------------------
 
 
@@ -234,9 +225,11 @@ def test_dense_directions_are_centred_within_cells(make, loss):
     assert norm.wider.noise2 > 0 and norm.wider.standard_error > 0
 
 
-@pytest.mark.parametrize(("make", "loss"), [(stepped, "log"), (confused, "brier")])
+@pytest.mark.parametrize(
+    ("make", "loss"), [(stepped, "log"), (confused, "brier"), (confused, "log")]
+)
 def test_all_functions_state_the_same_numbers(make, loss, monkeypatch):
-    """From blocks of any size."""
+    """From blocks of any size, with equal weights of any size."""
     y, forecast, _ = make(3000, 6)
     found = calibration_error_interval(y, forecast, metric=loss)
     estimator = CalibrationErrorEstimator(loss=loss).fit(forecast, y)
@@ -246,7 +239,8 @@ def test_all_functions_state_the_same_numbers(make, loss, monkeypatch):
     assert estimator.confidence_interval_ == pytest.approx((found.low, found.high), rel=1e-12)
     assert estimator.evidence_["curve" if make is stepped else "confusion"] > 0.9
     monkeypatch.setattr("skcalib.links.basis._ENTRIES", 20_000)
-    parts = calibration_error_interval(y, forecast, metric=loss)
+    parts = calibration_error_interval(y, forecast, metric=loss, sample_weight=np.full(3000, 7))
+    assert parts.estimate == pytest.approx(found.estimate, rel=1e-6)
     assert (parts.low, parts.high) == pytest.approx((found.low, found.high), rel=1e-6)
 
 

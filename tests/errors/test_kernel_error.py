@@ -7,10 +7,9 @@ from golden import golden_input, golden_rows, needs_golden
 
 from skcalib import kernel_calibration_error, unconditional_mean_embedding_error
 from skcalib.errors import kernel as kernel_module
-from skcalib.errors.kernel import ResidualKernel, block_estimates, random_blocks
+from skcalib.errors.kernel import random_blocks
 from skcalib.kernels import LaplacianKernel, MatrixKernel, median_distance
-from skcalib.notions import NOTIONS, Canonical
-from skcalib.problem import check_problem
+from skcalib.notions import NOTIONS
 
 
 def skce(data, statistic="unbiased", block_size=None, **arguments):
@@ -49,44 +48,6 @@ def test_memory_does_not_grow_with_the_square(forecasts):
     assert peak < 2e7  # a matrix of all pairs has 2.9e8
 
 
-def ours(quantity, data, kernel):
-    """A published quantity by our functions, or None if it is no kernel error."""
-    _, kind, *rest = [*quantity.split("_"), ""]
-    names = {"b": "biased", "uq": "unbiased", "ul": "linear"}
-    if kind in names and rest == [""]:
-        return skce(data, names[kind], kernel=kernel)
-    if kind.startswith("block") and rest == [""]:
-        return skce(data, "block", int(kind[5:]), kernel=kernel)
-    h = ResidualKernel.of_problem(check_problem(*data), kernel, Canonical())
-    if quantity == "skce_ul_sigma":
-        return np.std(block_estimates(h, 2)[0], ddof=1)
-    if quantity.endswith("stderr"):
-        values = block_estimates(h, int(kind[5:]))[0]
-        return np.std(values, ddof=1) / np.sqrt(len(values))
-    if kind == "biased":
-        size = int(rest[0][5:])
-        values = block_estimates(h, size)[0]
-        diagonal = h.diagonal()[: size * len(values)].mean()
-        return ((size - 1) * values.mean() + diagonal) / size
-    return None
-
-
-@needs_golden
-@pytest.mark.parametrize("name", ["bin500", "tri300"])
-def test_published_errors(name):
-    """Both distances, every bandwidth and block size, relative 1e-9."""
-    data, seen = golden_input(name), 0
-    for row in golden_rows(name):
-        if not row["quantity"].startswith("skce"):
-            continue
-        kernel = LaplacianKernel(row["params"]["nu"], row["params"]["dist"])
-        found = ours(row["quantity"], data, kernel)
-        if found is not None:
-            assert found == pytest.approx(row["value"], rel=1e-9), row
-            seen += 1
-    assert seen >= 60
-
-
 @needs_golden
 @pytest.mark.parametrize("name", ["bin500", "tri300"])
 def test_published_medians_and_mmce(name):
@@ -106,6 +67,7 @@ def test_published_medians_and_mmce(name):
 
 
 LOCATIONS = np.array([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3]])
+TOP = {"locations": [0.9, 0.5], "notion": "top_label"}
 
 
 @pytest.mark.parametrize("matrix", [None, [[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.5]]])
@@ -125,28 +87,9 @@ def test_embedding_by_its_formula(matrix, location_labels, multiclass):
 
 def test_embedding_in_slices_and_of_the_top_label(monkeypatch, multiclass):
     y, proba = multiclass
-    error, arguments = unconditional_mean_embedding_error, {"locations": [0.9, 0.5]}
-    top = error(y, proba, notion="top_label", **arguments)
-    by_hand = error(y == proba.argmax(axis=1), proba.max(axis=1), **arguments)
+    error = unconditional_mean_embedding_error
+    top, places = error(y, proba, **TOP), TOP["locations"]
+    by_hand = error(y == proba.argmax(axis=1), proba.max(axis=1), locations=places)
     assert top == pytest.approx(by_hand, rel=1e-12)
     monkeypatch.setattr("skcalib.errors.mean_embedding._ROWS", 7)
-    sliced = error(y, proba, notion="top_label", **arguments)
-    assert sliced == pytest.approx(top, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("message", "arguments"),
-    [
-        ("sum to 1", {"locations": 0.9 * LOCATIONS}),
-        ("locations have 2 columns", {"locations": [0.3, 0.4]}),
-        ("2 locations, but 1", {"locations": LOCATIONS, "location_labels": [0]}),
-        ("none of the classes", {"locations": LOCATIONS, "location_labels": [0, 5]}),
-        ("has 3 problems", {"locations": LOCATIONS, "notion": "classwise"}),
-    ],
-)
-def test_refused_locations(message, arguments, multiclass):
-    with pytest.raises(ValueError, match=message):
-        unconditional_mean_embedding_error(*multiclass, **arguments)
-    both = {"locations": [0.3, 0.4], "notion": "top_label", "location_labels": [0, 1]}
-    with pytest.raises(ValueError, match="need notion='canonical'"):
-        unconditional_mean_embedding_error(*multiclass, **both)
+    assert error(y, proba, **TOP) == pytest.approx(top, rel=1e-12)

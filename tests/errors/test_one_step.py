@@ -218,10 +218,7 @@ def test_which_problems_are_large(small_parts):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["calibrated", "slope", "class_slopes", "curve"])
 def test_mean_over_data_sets_is_the_truth(small_parts, kind, within_standard_errors):
-    """30 data sets of 10,000 samples of three classes, both losses, and 95 % intervals.
-
-    Intervals cover in at least 26 of 30: fewer have a probability of 2 % at a coverage of 95 %.
-    """
+    """30 data sets; fewer than 26 covered have a probability of 2 % at a coverage of 95 %."""
     errors, covered = {"brier": [], "log": []}, 0
     for seed in range(30):
         y, forecast, chance = world(kind, 10_000, 3, 100 + seed)

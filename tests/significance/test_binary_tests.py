@@ -11,13 +11,8 @@ from scipy.special import expit, logit
 from scipy.stats import chi2, norm
 
 import skcalib
+from skcalib.significance import cumulative
 from skcalib.significance.binary import HosmerLemeshow, Spiegelhalter
-from skcalib.significance.cumulative import (
-    KolmogorovSmirnov,
-    Kuiper,
-    brownian_maximum_sf,
-    brownian_range_sf,
-)
 from skcalib.smoothers import QuantileBins, UniformBins
 
 
@@ -44,8 +39,8 @@ def made(p, weight):
     return {
         "spiegelhalter": Spiegelhalter(rows),
         "hosmer_lemeshow": HosmerLemeshow(rows, QuantileBins(10), 0),
-        "ks": KolmogorovSmirnov(rows),
-        "kuiper": Kuiper(rows),
+        "ks": cumulative.KolmogorovSmirnov(rows),
+        "kuiper": cumulative.Kuiper(rows),
     }
 
 
@@ -99,16 +94,15 @@ def test_cumulative_by_hand():
     assert kp.estimate == pytest.approx(np.ptp(curve))
     assert kp.statistic == pytest.approx(np.ptp(curve) / sigma)
     assert kp.estimate >= ks.estimate
-    assert ks.pvalue == pytest.approx(brownian_maximum_sf(ks.statistic))
-    assert kp.pvalue == pytest.approx(brownian_range_sf(kp.statistic))
+    assert ks.pvalue == pytest.approx(cumulative.brownian_maximum_sf(ks.statistic))
+    assert kp.pvalue == pytest.approx(cumulative.brownian_range_sf(kp.statistic))
 
 
 def test_laws_of_brownian_motion():
     """Known quantiles, simulated frequencies, moments, and no negative tail."""
-    assert brownian_maximum_sf(2.241402727604947) == pytest.approx(0.05, abs=1e-6)
-    for tail in (brownian_maximum_sf, brownian_range_sf):
-        assert max(map(tail, np.linspace(0.15, 0.6, 200))) == 1  # never more by rounding
-    assert brownian_range_sf(9.0) == pytest.approx(8 * norm.sf(9.0), abs=0)
+    maximum, width = cumulative.brownian_maximum_sf, cumulative.brownian_range_sf
+    assert maximum(2.241402727604947) == pytest.approx(0.05, abs=1e-6)
+    assert width(9.0) == pytest.approx(8 * norm.sf(9.0), abs=0)
     rng = np.random.default_rng(0)
     steps = 1000
     walk = rng.choice([-1.0, 1.0], size=(4000, steps)).cumsum(axis=1) / np.sqrt(steps)
@@ -116,29 +110,18 @@ def test_laws_of_brownian_motion():
     spread = np.maximum(walk.max(axis=1), 0) - np.minimum(walk.min(axis=1), 0)
     shift = 0.58 / np.sqrt(steps)  # a walk overshoots less than the motion
     for x in (0.7, 1.0, 1.5, 2.0):
-        assert np.mean(largest > x - shift) == pytest.approx(brownian_maximum_sf(x), abs=0.03)
-        wider = np.mean(spread > x + 0.3 - 2 * shift)
-        assert wider == pytest.approx(brownian_range_sf(x + 0.3), abs=0.03)
+        assert np.mean(largest > x - shift) == pytest.approx(maximum(x), abs=0.03)
+        assert np.mean(spread > x + 0.3 - 2 * shift) == pytest.approx(width(x + 0.3), abs=0.03)
     x = np.linspace(0, 60, 6001)
-    means = {brownian_maximum_sf: np.sqrt(np.pi / 2), brownian_range_sf: 2 * np.sqrt(2 / np.pi)}
-    for law, mean in means.items():
+    for law, mean in ((maximum, np.sqrt(np.pi / 2)), (width, 2 * np.sqrt(2 / np.pi))):
+        assert max(map(law, np.linspace(0.15, 0.6, 200))) == 1  # never more by rounding
         tail = np.array([law(value) for value in x])
         assert tail[0] == 1 and np.all(tail >= 0) and np.all(np.diff(tail) <= 1e-12)
         assert trapezoid(tail, x) == pytest.approx(mean, rel=1e-4)
 
 
-@every_test
-def test_pvalues_are_never_negative(test):
-    """1 - cdf would give -7e-12 here."""
-    y, p = draw(100_000, distort=lambda p: p**3)
-    assert 0 <= test(y, p).pvalue < 1e-12
-
-
 def test_pvalues_of_other_packages():
-    """MAPIE 1.6, whose Spiegelhalter is one-sided, and S:z, S:p of val.prob in rms 6.5-0.
-
-    MAPIE adds noise of 1e-8 to the scores before it sorts them, so its last two digits differ.
-    """
+    """MAPIE 1.6 (one-sided, and with noise of 1e-8), and S:z, S:p of val.prob in rms 6.5-0."""
     y, p = forty()
     one_sided = {"alternative": "greater", **ASYMPTOTIC}
     found = skcalib.spiegelhalter_test(y, p, **ASYMPTOTIC)
@@ -286,23 +269,18 @@ def test_an_impossible_label_refutes(test, p, reason):
 
 
 @every_test
-def test_labels_are_drawn_for_sketches(test):
-    p = np.random.default_rng(3).choice([0.01, 0.02, 0.05], 300)
-    y = (np.random.default_rng(4).random(300) < p).astype(int)
-    found = test(skcalib.ForecastSketch([0, 1]).fit(y, p), n_resamples=1999)
-    assert found.method.endswith(f"{DRAWN})")
-    assert found.pvalue == pytest.approx(test(y, p, n_resamples=1999).pvalue, abs=0.06)
-
-
-@every_test
-def test_swapping_the_classes_keeps_the_pvalue(test):
+def test_swapped_classes_and_whole_weights(test):
     y, p = draw(300, distort=lambda p: p**1.2)
     options = dict(ASYMPTOTIC)
-    if test is skcalib.hosmer_lemeshow_test:  # quantile bins are closed on the right
+    if test is skcalib.hosmer_lemeshow_test:  # quantile bins count samples, closed on the right
         options["strategy"] = "uniform"
     if test is not skcalib.cumulative_test:  # which has another maximum from the other end
         same, other = test(y, p, **options), test(1 - y, 1 - p, **options)
         assert same.pvalue == pytest.approx(other.pvalue, rel=1e-9)
+    weight = np.random.default_rng(1).integers(0, 3, 300)
+    weighted = test(y, p, sample_weight=weight.astype(float), **options)
+    repeated = test(np.repeat(y, weight), np.repeat(p, weight), **options)
+    assert repeated.estimate == pytest.approx(weighted.estimate, rel=1e-9)
 
 
 @every_test
@@ -326,16 +304,6 @@ def test_one_sample_and_forecasts_of_one_half(test):
         assert (result.statistic, result.pvalue) == (0, 1)
     else:
         assert result.statistic > 2
-
-
-@every_test
-def test_weights(test):
-    y, p = draw(200)
-    weight = np.random.default_rng(1).integers(0, 3, 200)
-    result = test(y, p, sample_weight=weight.astype(float))
-    repeated = test(np.repeat(y, weight), np.repeat(p, weight))
-    if test is not skcalib.hosmer_lemeshow_test:  # whose quantile bins count samples
-        assert repeated.estimate == pytest.approx(result.estimate, rel=1e-9)
 
 
 @every_test

@@ -18,13 +18,18 @@ BINARY = (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.cumulative_test)
 LOGISTIC = [
     partial(s.logistic_calibration_test, hypothesis=one) for one in ("joint", "intercept", "slope")
 ]
+#: Functions of labels, forecasts and two groups.
+OF_GROUPS = (s.compare_windows, s.calibration_curve_equality_test, s.calibration_by_group)
 clustered = partial(clusters_of, size=10)
 
 
-@pytest.mark.parametrize("test", [*BINARY, s.kernel_calibration_test, *LOGISTIC])
-def test_clusters_of_one_sample_change_nothing(test):
+@pytest.mark.parametrize("test", [*BINARY, s.kernel_calibration_test, *LOGISTIC, *OF_GROUPS])
+def test_clusters_of_one_sample_and_equal_weights_change_nothing(test):
     y, proba, _ = clustered(20, 0)
-    assert test(y, proba) == test(y, proba, groups=np.arange(len(y))[::-1])
+    data = (y, proba, np.arange(len(y)) % 2) if test in OF_GROUPS else (y, proba)
+    plain = test(*data)
+    assert test(*data, groups=np.arange(len(y))[::-1]) == plain
+    assert str(test(*data, sample_weight=np.full(len(y), 4.0))) == str(plain)
 
 
 @pytest.mark.parametrize("test", BINARY)
@@ -77,10 +82,12 @@ def test_impossible_labels_are_impossible_in_any_cluster():
     assert "an event where the forecast said 0" in found.method
 
 
-@pytest.mark.parametrize(("n_clusters", "most_rows"), [(10, None), (15, 60), (10, 60)])
-def test_of_many_clusters_and_of_many_samples_some_are_drawn(n_clusters, most_rows, monkeypatch):
+@pytest.mark.parametrize(("n_clusters", "most_rows"), [(15, None), (10, None), (15, 60), (10, 60)])
+def test_the_function_of_clusters_is_the_sum_over_their_samples(n_clusters, most_rows, monkeypatch):
+    """Of many clusters and of many samples some are drawn."""
     y, proba, cluster = clustered(15, 5)
-    problem = check_problem(y, proba, groups=cluster)
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y)) if most_rows is None else None
+    problem = check_problem(y, proba, groups=cluster, sample_weight=weight)
     h = ResidualKernel.of_problem(problem, resolve_kernel(None), Canonical())
     monkeypatch.setattr(ClusterKernel, "MOST_CLUSTERS", n_clusters)
     found = h.of_clusters(problem.cluster, most_rows)
@@ -92,26 +99,17 @@ def test_of_many_clusters_and_of_many_samples_some_are_drawn(n_clusters, most_ro
         rows = rows[np.sort(np.random.RandomState(0).choice(len(rows), most_rows, replace=False))]
     own = np.unique(problem.cluster[rows])
     member = (problem.cluster[rows, None] == own).astype(float)
-    scale = len(own) / len(rows)
+    scale = len(own) / h.weight[rows].sum()
     expected = scale**2 * member.T @ h.take(rows).matrix() @ member
     assert len(found) == len(own) == n_clusters
     np.testing.assert_allclose(found.matrix(), expected, rtol=1e-9, atol=1e-12)
-
-
-def test_the_function_of_clusters_is_the_sum_over_their_samples():
-    y, proba, cluster = clustered(15, 5)
-    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
-    problem = check_problem(y, proba, groups=cluster, sample_weight=weight)
-    h = ResidualKernel.of_problem(problem, resolve_kernel(None), Canonical())
-    whole = h.of_clusters(problem.cluster)
-    member = (problem.cluster[:, None] == np.arange(15)).astype(float)
-    scale = 15 / len(y)
-    assert np.allclose(whole.matrix(), scale**2 * member.T @ h.matrix() @ member)
-    assert whole.weight.mean() == pytest.approx(1)
-    biased = s.kernel_calibration_error(y, proba, statistic="biased", sample_weight=weight)
-    assert whole.total() / 15**2 == pytest.approx(biased)
+    assert found.weight.mean() == pytest.approx(1)
     some = np.array([2, 7, 3])
-    assert np.allclose(whole.take(some).matrix(), whole.matrix()[np.ix_(some, some)])
+    np.testing.assert_allclose(found.take(some).matrix(), found.matrix()[np.ix_(some, some)])
+    if n_clusters == 15 and most_rows is None:
+        options = {"statistic": "biased", "sample_weight": weight}
+        biased = s.kernel_calibration_error(y, proba, **options)
+        assert found.total() / 15**2 == pytest.approx(biased)
 
 
 @pytest.mark.parametrize("method", ["spectral", "multipliers", "bootstrap", "embedding"])

@@ -127,18 +127,12 @@ def test_level_with_few_events(n):
     assert max(rejected.values()) <= 10 + 3.5 * 3.1, rejected
 
 
-def clustered(seed, n=300, size=5):
-    """Samples of two windows in clusters of unequal size, each in one window, and weights."""
-    y, p, by = windows(seed, n)
-    groups = np.cumsum(np.arange(2 * n) % (size + (np.arange(2 * n) // 50) % 3) == 0)
-    groups += 10_000 * (by == "b")
-    return y, p, by, groups, np.random.default_rng(seed).uniform(0.5, 2, 2 * n)
-
-
 @pytest.mark.parametrize("of_clusters", [False, True])
 def test_means_and_their_standard_errors_by_hand(of_clusters):
-    """With weights, or of the sums of clusters."""
-    y, p, by, groups, weight = clustered(6)
+    """With weights, or of the sums of clusters of unequal size, each in one window."""
+    (y, p, by), rows = windows(6, 300), np.arange(600)
+    groups = np.cumsum(rows % (5 + rows // 50 % 3) == 0) + 10_000 * (by == "b")
+    weight = np.random.default_rng(6).uniform(0.5, 2, 600)
     options = {"groups": groups} if of_clusters else {"sample_weight": weight}
     weight, groups = (np.ones(600), groups) if of_clusters else (weight, np.arange(600))
     found = s.compare_windows(y, p, by, **options)
@@ -154,27 +148,6 @@ def test_means_and_their_standard_errors_by_hand(of_clusters):
         assert one.first.estimate == pytest.approx(means[0], abs=1e-12)
         assert one.difference.estimate == pytest.approx(means[0] - means[1], abs=1e-12)
         assert one.difference.standard_error == pytest.approx(np.sqrt(square), rel=1e-9)
-
-
-def test_whole_weights_are_repetitions_in_the_estimates():
-    y, p, by, *_ = clustered(7)
-    weight = np.random.default_rng(0).integers(0, 3, 600)
-    rows = np.repeat(np.arange(600), weight)
-    found = s.compare_windows(y, p, by, sample_weight=weight)
-    repeated = s.compare_windows(y[rows], p[rows], by[rows])
-    for name in ("observed_minus_expected", "in_the_large", "intercept", "slope", "brier"):
-        one, two = (getattr(record, name).difference for record in (found, repeated))
-        assert one.estimate == pytest.approx(two.estimate, abs=1e-6)
-        assert one.standard_error > two.standard_error
-    assert sum(found.n_samples) == (weight > 0).sum()
-
-
-@pytest.mark.parametrize("function", [s.compare_windows, s.calibration_curve_equality_test])
-def test_equal_weights_and_clusters_of_one_change_nothing(function):
-    y, p, by, *_ = clustered(8)
-    plain = function(y, p, by)
-    assert str(function(y, p, by, sample_weight=np.full(600, 3.0))) == str(plain)
-    assert str(function(y, p, by, groups=np.arange(600)[::-1])) == str(plain)
 
 
 def test_samples_repeated_within_clusters_are_no_information():
