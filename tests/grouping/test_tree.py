@@ -157,10 +157,7 @@ def halves_by_sorting(x, labels, weight, n_classes):
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_stump_cuts_in_halves_where_it_gains_most(n_samples, n_classes, dtype):
-    """Without ties both sides have half of the samples, up to one, and the best feature is cut.
-
-    An integer weight acts on the gain as repetition.
-    """
+    """Both sides have half of the samples, up to one; an integer weight acts as repetition."""
     names, missing = list("abcdef"), np.zeros(6, dtype=bool)
     for seed in range(5):
         rng = np.random.default_rng(seed)

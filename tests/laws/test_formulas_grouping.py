@@ -165,13 +165,11 @@ def test_terms_against_the_curve_by_loops(score, weighted):
     assert found.variance == pytest.approx(spread, rel=1e-9)
 
 
-def test_cells_of_tiny_weights_keep_their_digits():
+def test_cells_of_tiny_weights_and_a_jackknife_without_what_is_alone_or_infinite():
     tiny = Cells(np.array([5, 5]), np.array([1e-300, 3e-300]))
     np.testing.assert_allclose(tiny.mean(np.array([[1e-30], [5e-30]])), 4e-30, rtol=1e-14)
     np.testing.assert_allclose(tiny.size, [1.6], rtol=1e-14)
 
-
-def test_jackknife_leaves_out_what_is_alone_or_infinite():
     def square(mean):
         return mean[:, 0] ** 2
 

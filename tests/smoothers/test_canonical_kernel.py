@@ -52,10 +52,7 @@ def constants(forecast, weight, bandwidth):
 
 
 def oracle(points, forecast, weight, values, bandwidth, leave_out=False, rows=None):
-    """Row by row, all products and sums in extended precision; and the rounding of each row.
-
-    It is the largest term of a log kernel that counts, times the machine epsilon.
-    """
+    """Row by row in extended precision; and the rounding of the largest log kernel of each row."""
     scaled = (forecast / bandwidth).astype(np.longdouble)
     constant = constants(forecast, weight, bandwidth)
     rows = np.arange(len(points)) if rows is None else rows

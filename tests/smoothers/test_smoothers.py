@@ -50,10 +50,6 @@ Y8 = np.array([0.0, 0, 1, 0, 1, 0, 1, 1])
 F, T = pairs(P8), pairs(Y8)
 
 
-def one_hot(y, n_classes):
-    return np.eye(n_classes)[y]
-
-
 @pytest.mark.parametrize("smoother", EVERY, ids=repr)
 def test_laws(smoother):
     check_smoother(smoother)
@@ -118,7 +114,7 @@ def test_new_forecasts_go_to_the_nearest_occupied_cell():
 def test_cell_means_by_loops(smoother, binary):
     """Held out, of the others; alone in a cell, of all others. Weights move no edges of bins."""
     y, forecast = binary
-    n, weight, target = len(y), np.random.default_rng(0).uniform(0.2, 3, len(y)), one_hot(y, 2)
+    n, weight, target = len(y), np.random.default_rng(0).uniform(0.2, 3, len(y)), np.eye(2)[y]
     fitted = clone(smoother).fit(forecast, target, weight)
     mates = fitted.cells_[:, None] == fitted.cells_
     for row, own in zip(fitted.smooth(), mates, strict=True):
@@ -148,7 +144,7 @@ def test_a_weight_that_dwarfs_the_others():
 
 def test_isotonic_is_that_of_scikit_learn(binary):
     y, forecast = binary
-    weight, target = np.random.default_rng(0).uniform(0.2, 3, len(y)), one_hot(y, 2)
+    weight, target = np.random.default_rng(0).uniform(0.2, 3, len(y)), np.eye(2)[y]
     fitted = IsotonicSmoother().fit(forecast, target, weight)
     reference = IsotonicRegression(out_of_bounds="clip").fit(forecast[:, 1], y, weight)
     np.testing.assert_allclose(fitted.smooth()[:, 1], reference.predict(forecast[:, 1]), atol=1e-12)
@@ -160,11 +156,6 @@ def test_isotonic_is_that_of_scikit_learn(binary):
     for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(forecast, y):
         curve = IsotonicRegression(out_of_bounds="clip").fit(forecast[train, 1], y[train])
         np.testing.assert_allclose(rows[test, 1], curve.predict(forecast[test, 1]), atol=1e-12)
-    with pytest.raises(ValueError, match="rows of a target of two columns must sum to 1"):
-        IsotonicSmoother().fit(forecast, target - forecast)
-
-
-# --- the Dirichlet kernel -------------------------------------------------------------------------
 
 
 #: Scores without ties, with ties, with distances that are equal up to rounding, at the ends.
@@ -268,7 +259,7 @@ def test_cross_fitted_by_loops(cv, weighted, multiclass):
     y, forecast = multiclass
     weight = np.random.default_rng(0).uniform(0.1, 3, len(y)) if weighted else np.ones(len(y))
     smoother = CrossFitted(GaussianNB(), cv=cv, random_state=3)
-    fitted = smoother.fit(forecast, one_hot(y, 3), weight if weighted else None)
+    fitted = smoother.fit(forecast, np.eye(3)[y], weight if weighted else None)
     folds = StratifiedKFold(2, shuffle=True, random_state=3) if cv == 2 else cv
     expected = np.zeros_like(forecast)
     for train, test in folds.split(forecast, y):
@@ -281,21 +272,21 @@ def test_cross_fitted_by_loops(cv, weighted, multiclass):
 def test_what_cannot_be_cross_fitted(multiclass):
     """Folds without some samples; weights that are not taken. Unseen classes have probability 0."""
     y, forecast = multiclass
-    smoother = CrossFitted(GaussianNB(), cv=TimeSeriesSplit(3)).fit(forecast, one_hot(y, 3))
+    smoother = CrossFitted(GaussianNB(), cv=TimeSeriesSplit(3)).fit(forecast, np.eye(3)[y])
     with pytest.raises(ValueError, match="cv leaves 39 samples without an out-of-fold prediction"):
         smoother.smooth()
     neighbors = CrossFitted(KNeighborsClassifier())
-    neighbors.fit(forecast, one_hot(y, 3), 1.0 + np.arange(len(y)))
+    neighbors.fit(forecast, np.eye(3)[y], 1.0 + np.arange(len(y)))
     with pytest.raises(ValueError, match="KNeighborsClassifier does not take sample_weight"):
         neighbors.smooth()
-    equal = neighbors.fit(forecast, one_hot(y, 3), np.full(len(y), 2.0)).smooth()
+    equal = neighbors.fit(forecast, np.eye(3)[y], np.full(len(y), 2.0)).smooth()
     np.testing.assert_allclose(equal.sum(axis=1), 1)
-    target = one_hot(np.r_[np.zeros(14, int), np.full(15, 2), 1], 3)
+    target = np.eye(3)[np.r_[np.zeros(14, int), np.full(15, 2), 1]]
     rows = CrossFitted(GaussianNB(), cv=KFold(3)).fit(forecast[:30], target).smooth()
     assert rows[-1, 1] == 0 and rows.shape == (30, 3)
     np.testing.assert_allclose(rows.sum(axis=1), 1)
-    only_one = CrossFitted(GaussianNB()).fit(forecast[:30], one_hot(np.full(30, 2), 3))
-    np.testing.assert_array_equal(only_one.smooth(), one_hot(np.full(30, 2), 3))
+    only_one = CrossFitted(GaussianNB()).fit(forecast[:30], np.eye(3)[np.full(30, 2)])
+    np.testing.assert_array_equal(only_one.smooth(), np.eye(3)[np.full(30, 2)])
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -306,6 +297,11 @@ def test_what_cannot_be_cross_fitted(multiclass):
     [
         (lambda: QuantileBins([0, 0.5, 1]).fit(F, T), "give edges to UniformBins"),
         (lambda: UniformBins([0, 0.5]).fit(F, T), "Edges given as n_bins must be numbers"),
+        (lambda: DirichletKernel(lambda *_: 0.0).fit(F, T), "bandwidth must be"),
+        (lambda: IsotonicSmoother().fit(F, T - F), "rows of a target of two columns must sum to 1"),
+        (lambda: SplineSmoother(n_knots=2).fit(F, T), "n_knots must be 'auto', 3, 4 or 5, got"),
+        (lambda: SplineSmoother(n_knots=6).fit(F, T), "n_knots must be 'auto', 3, 4 or 5, got"),
+        (lambda: SplineSmoother().fit(np.eye(3), np.eye(3)), "needs a problem of two columns"),
         (lambda: CrossFitted(GaussianNB(), cv=1).fit(F, T).smooth(), "cv must be None, a whole"),
         (lambda: CrossFitted(LinearSVC()).fit(F, T).smooth(), "classifier with predict_proba"),
         (lambda: CrossFitted(LinearRegression()).fit(F, T).smooth(), "with predict_proba"),

@@ -162,14 +162,6 @@ def test_separated_labels_get_a_monotone_curve_and_one_class_leaves_doubt():
     assert low[0] < 0.01 and 0.1 < high[0] < 0.3
 
 
-def test_refusals():
-    for n_knots in (2, 6):
-        with pytest.raises(ValueError, match="n_knots must be 'auto', 3, 4 or 5, got"):
-            fit([0.1, 0.2], [0, 1], n_knots=n_knots)
-    with pytest.raises(ValueError, match="SplineSmoother needs a problem of two columns"):
-        SplineSmoother().fit(np.full((6, 3), 1 / 3), np.eye(3)[[0, 1, 2, 0, 1, 2]])
-
-
 def test_smooth_curve_and_band_of_a_display():
     rng = np.random.default_rng(0)
     p, c = tempered(rng, 500)
