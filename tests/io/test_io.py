@@ -13,7 +13,6 @@ import polars as pl
 import pytest
 from conftest import Trap
 
-from skcalib import CalibrationReport
 from skcalib.__main__ import main
 from skcalib.datasets import make_tempered_simplex
 from skcalib.io import read_predictions
@@ -33,19 +32,10 @@ def read(tmp_path):
     return read
 
 
-@pytest.fixture
-def read_npz(tmp_path):
-    def read(event=None, **arrays):
-        np.savez(tmp_path / "p.npz", **arrays)
-        return read_predictions(tmp_path / "p.npz", event=event)
-
-    return read
-
-
 P = np.array([[0.5, 0.25, 0.25], [0.125, 0.5, 0.375]])
 
 
-def test_npz(read_npz):
+def test_npz(tmp_path):
     for arrays, event, labels, read_event in (
         ({"y_true": [0, 2], "y_proba": P}, None, [0, 1, 2], None),
         ({"ground_truth": [0, 1], "predictions": P.astype(np.float32)}, None, [0, 1, 2], None),
@@ -55,37 +45,24 @@ def test_npz(read_npz):
         ({"y_true": [0, 1], "y_proba": np.eye(2)}, "0", [0, 1], 0),
         ({"y_true": ["sick", "well"], "y_proba": P[:, 0]}, "Sick", None, "sick"),
     ):
-        read = read_npz(event, **arrays)
+        np.savez(tmp_path / "p.npz", **arrays)
+        read = read_predictions(tmp_path / "p.npz", event=event)
         y_true, y_proba = list(arrays.values())[:2]
         assert read.y_true.tolist() == list(y_true) and read.y_proba.tolist() == y_proba.tolist()
         assert labels == (read.labels if read.labels is None else read.labels.tolist())
         assert read.event == read_event
 
 
-def test_pickles_are_not_opened(tmp_path):
-    path = tmp_path / "p.npz"
-    path.write_bytes(pickle.dumps(Trap()))
-    with pytest.raises(ValueError, match=r"not a readable \.npz archive"):
-        read_predictions(path)
-
-
-def test_files_that_are_refused(tmp_path, read_npz):
+def test_files_that_are_refused(tmp_path):
     (tmp_path / "p.txt").touch()
-    for name, message in (
-        ("absent.npz", r"absent.npz is not a file\.$"),
-        ("p.txt", r"^p.txt must end in \.npz, \.csv, \.parquet: write its"),
+    np.savez(tmp_path / "p.npz", y_true=["sick", "well"], y_proba=[0.75, 0.5])
+    for name, event, message in (
+        ("absent.npz", None, r"absent.npz is not a file\.$"),
+        ("p.txt", None, r"^p.txt must end in \.npz, \.csv, \.parquet: write its"),
+        ("p.npz", "ill", "--event ill is not a class of p.npz"),
     ):
         with pytest.raises(ValueError, match=message):
-            read_predictions(tmp_path / name)
-    words = {"y_true": ["sick", "well"], "y_proba": [0.75, 0.5]}
-    for arrays, event, message in [
-        ({"y_proba": P}, None, "p.npz has no array y_true or ground_truth"),
-        ({"y_true": [0, 1]}, None, "p.npz has no array y_proba or predictions"),
-        ({"y_true": [1, 3], "y_proba": P}, None, "p.npz has 3 columns of .* labels from 1 to 3"),
-        (words, "ill", "--event ill is not a class of p.npz"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            read_npz(event, **arrays)
+            read_predictions(tmp_path / name, event=event)
 
 
 def test_the_column_of_labels_is_chosen(read):
@@ -196,16 +173,6 @@ def test_columns_that_are_refused(read):
         assert "\n" not in str(error.value) and "np." not in str(error.value)
 
 
-@pytest.mark.parametrize("rows", ["y,p_0;0,45;1,60", "y,p_0,p_1;0,45,55;1,30,70"])
-@pytest.mark.parametrize("event", [None, "1"])
-def test_percentages_are_refused_by_the_report_that_gives_the_advice(read, rows, event):
-    found = read(rows, event=event)
-    with pytest.raises(ValueError, match=r"value \d\d, outside .*divide by 100"):
-        CalibrationReport.from_predictions(
-            found.y_true, found.y_proba, labels=found.labels, pos_label=found.event
-        )
-
-
 def test_another_order_of_classes(read):
     found = read("y,p_a,p_b;a,0.25,0.75;b,0.5,0.5")
     turned = found.in_order_of(np.array(["b", "a"]))
@@ -255,6 +222,8 @@ MEMBERS = [
     ({"y_proba.npy": b""}, r"is not a readable \.npz archive"),
     ({"y_true.npy": array(1)}, "has a single number in place of labels or probabilities"),
     ({"y_true.npy": None}, "has no array y_true or ground_truth; its arrays: y_proba."),
+    ({"y_proba.npy": None}, "has no array y_proba or predictions"),
+    ({"y_true.npy": array([1, 3]), "y_proba.npy": array(P)}, "3 columns of .* labels from 1 to 3"),
 ]
 
 
@@ -272,17 +241,18 @@ def test_archives_that_are_refused(tmp_path, members, message, capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
-def test_other_members_compressions_and_single_arrays(tmp_path):
-    """Members that are not needed are not read."""
+def test_other_members_compressions_single_arrays_and_pickles(tmp_path):
+    """Members that are not needed are not read, and pickles are not opened."""
     others = {"notes.txt": b"text", "other.npy": header((10**13,))}
     path = archive(tmp_path / "p.npz", **others)
     assert read_predictions(path).y_proba.tolist() == [0.25, 0.5]
     archive(path, zipfile.ZIP_LZMA)
     with pytest.raises(ValueError, match="in a compression other than deflate"):
         read_predictions(path)
-    path.write_bytes(array([1.0]))
-    with pytest.raises(ValueError, match=r"is not a readable \.npz archive"):
-        read_predictions(path)
+    for content in (array([1.0]), pickle.dumps(Trap())):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"is not a readable \.npz archive"):
+            read_predictions(path)
 
 
 def damaged(content, rng):

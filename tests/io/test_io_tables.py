@@ -15,12 +15,6 @@ from skcalib.io import read_predictions
 from skcalib.io.files import count_rows, read_parts
 
 
-def hide(monkeypatch, *names):
-    """Make packages look as if they were not installed."""
-    for name in names:
-        monkeypatch.setitem(sys.modules, name, None)
-
-
 @pytest.fixture
 def read(tmp_path):
     def read(content, **options):
@@ -51,7 +45,6 @@ def message_of(call, *arguments, **options):
 
 
 # --- Text -----------------------------------------------------------------------------------------
-
 
 PLAIN = (["a", "b"], [0.25, 0.5])
 LONG = 2**53  # as a float it equals the next number
@@ -222,14 +215,12 @@ def test_values_show_what_a_column_is(tmp_path, parquet, columns, options, featu
 
 
 def test_what_may_be_two_things_is_refused(tmp_path):
-    two = {"other_score": np.linspace(0, 1, 60), "y": CHURN["churned"], "churned": 2}
+    label = {"member": np.arange(60) % 2}
+    score = {"other_score": np.linspace(0, 1, 60), "y": CHURN["churned"], "churned": 2}
     for changed, message in (
+        (label, "It may be 'churned' or 'member': skcalib report p.csv --label-column churned."),
         (
-            {"member": np.arange(60) % 2},
-            "It may be 'churned' or 'member': skcalib report p.csv --label-column churned.",
-        ),
-        (
-            two,
+            score,
             "such as 'p_0' (columns of probabilities: model_score and other_score); if one of them "
             "is the score: skcalib report p.csv --score-column model_score.",
         ),
@@ -276,7 +267,6 @@ def test_compressed_tables_and_parts(tmp_path, monkeypatch):
 
 # --- Memory ---------------------------------------------------------------------------------------
 
-
 N = 80_000
 
 
@@ -316,13 +306,14 @@ def test_long_cells(read, tmp_path, monkeypatch):
 
 # --- Features -------------------------------------------------------------------------------------
 
-
 FEATURES = "y,p,age,sex,note\n0,0.25,33,f,7\n1,0.5,,,x\n0,0.75,1e1,m,\n"
 
 
-@pytest.mark.parametrize("missing", [(), ("pandas",)])
+@pytest.mark.parametrize("missing", [False, True])
 def test_features_are_numbers_or_categories(read, monkeypatch, missing):
-    hide(monkeypatch, *missing)
+    """In a frame of pandas, or of polars where pandas is missing."""
+    if missing:
+        monkeypatch.setitem(sys.modules, "pandas", None)
     found = read(FEATURES, features=("sex", "AGE", "note"))
     assert type(found.features) is (pl.DataFrame if missing else pd.DataFrame)
     assert list(found.features.columns) == ["sex", "age", "note"]
@@ -332,7 +323,8 @@ def test_features_are_numbers_or_categories(read, monkeypatch, missing):
         values = values.to_list() if missing else values.astype(object).tolist()
         assert [None if value != value else value for value in values] == expected
     assert found.y_proba.tolist() == [0.25, 0.5, 0.75]
-    hide(monkeypatch, "pandas", "polars")
+    for name in ("pandas", "polars"):
+        monkeypatch.setitem(sys.modules, name, None)
     numbers = read("y,age,p\n0,33,0.25\n1,,0.5\n", features=["age"])
     np.testing.assert_array_equal(numbers.features, [[33], [np.nan]])
     said = message_of(read, FEATURES, features=["sex", "age", "note"])
@@ -433,7 +425,7 @@ def test_messages_of_parquet(parquet):
 
 
 def test_parquet_without_pyarrow_is_refused(tmp_path, monkeypatch):
-    hide(monkeypatch, "pyarrow")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     (tmp_path / "p.parquet").write_bytes(b"PAR1")
     assert message_of(read_predictions, tmp_path / "p.parquet") == (
         'Reading .parquet and .zst needs pyarrow: pip install "skcalib[parquet]", or save the '

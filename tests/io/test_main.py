@@ -19,23 +19,19 @@ class Recorder:
 
     made: ClassVar = []
 
-    def __init__(self, y_true, y_proba, features=None, **options):
-        self.options = {"y_true": y_true, "y_proba": y_proba, "features": features, **options}
-        event = options["pos_label"]
-        problem = check_problem(y_true, y_proba, labels=options["labels"], pos_label=event)
-        self.problem = event_last(problem, event)
+    def __init__(self, options, problem=None, sketch=None):
+        self.options, self.problem, self.sketch = options, problem, sketch
         self.made.append(self)
 
     @classmethod
-    def from_predictions(cls, *arguments, **options):
-        return cls(*arguments, **options)
+    def from_predictions(cls, y_true, y_proba, features=None, **options):
+        event = options["pos_label"]
+        problem = check_problem(y_true, y_proba, labels=options["labels"], pos_label=event)
+        return cls({"features": features, **options}, event_last(problem, event))
 
     @classmethod
     def from_sketch(cls, sketch, **options):
-        made = cls.__new__(cls)
-        made.sketch, made.options = sketch, options
-        cls.made.append(made)
-        return made
+        return cls(options, sketch=sketch)
 
     def to_text(self, *, details=False):
         return f"report of {self.options['name']}, details: {details}"
@@ -121,15 +117,6 @@ def test_a_table_whose_columns_have_any_names(here, made, capsys, monkeypatch):
     assert main(["report", "A.B.CSV"]) == 0 and made[-1].options["name"] == "A.B"
 
 
-def test_groups_of_features_are_named(here, capsys):
-    rng = np.random.default_rng(0)
-    p, region = rng.uniform(0.2, 0.8, 600), rng.choice(["north", "south"], 600)
-    y = (rng.random(600) < p + np.where(region == "south", -0.2, 0.2)).astype(int)
-    pd.DataFrame({"label": y, "p_1": p, "region": region}).to_csv("p.csv", index=False)
-    assert main(["report", "p.csv", "--features", "region"]) == 0
-    assert "region = " in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("options", "last"), [([], "churn"), (["--event", "stay"], "stay"), (["--sketch"], "churn")]
 )
@@ -181,6 +168,10 @@ def test_rounded_probabilities_are_normalized_on_request(here, made, capsys, mon
         ("wide.csv", "'c', which is not named after a label (labels: a and b)"),
         ("three.npz --event 1", "--event is for two classes, but three.npz has"),
         ("percent.csv", "value 60, outside [0, 1]: probabilities are expected. If"),
+        ("zero.csv", "value 60, outside [0, 1]: probabilities are expected. If these are perc"),
+        ("zero.csv --event 1", "expected. If these are percentages, divide by 100"),
+        ("both.csv", "so these are percentages: divide by 100."),
+        ("both.csv --event 1", "so these are percentages: divide by 100."),
         ("long.npz --label-column y", "A label column or score column ('y') is"),
         ("long.npz --features x", "Names of columns (x) are for tables"),
         ("long.npz", "X and y_true must have the same number of samples"),
@@ -209,6 +200,8 @@ def test_errors_are_one_sentence_and_status_2(here, capsys, monkeypatch, argumen
         "good.csv": "y,a,b\na,0.5,0.5\nb,0.2,0.8\nb,0.4,0.6\n",
         "wide.csv": "y,a,b,c\na,0.5,0.5,0.1\nb,0.2,0.8,1\n",
         "percent.csv": "label,p_1\n0,50\n1,60\n",
+        "zero.csv": "y,p_0\n0,45\n1,60\n",
+        "both.csv": "y,p_0,p_1\n0,45,55\n1,30,70\n",
         "one.csv": "y,p\na,0.5\na,0.5\n",
         "unnamed.csv": "y,p\na,0.5\nb,0.5\n",
         "labels.csv": "y,p_b\na,0.5\na,0.5\nb,0.5\nc,0.5\n",
@@ -303,13 +296,11 @@ def test_when_a_table_becomes_a_sketch(here, made, capsys, monkeypatch):
         ("label,a,b,c;b,.25,.7,.05;b,.5,.3,.2;a,.3,.3,.4", None, ["a", "b", "c"], [0.05, 0.2, 0.4]),
     ],
 )
-@pytest.mark.parametrize("numbers_of_a_part", [1, 4, 1 << 22])
-def test_the_event_and_parts_of_a_table(
-    here, made, monkeypatch, rows, event, classes, last, numbers_of_a_part
-):
+@pytest.mark.parametrize("part", [1, 4, 1 << 22])
+def test_the_event_and_parts_of_a_table(here, made, monkeypatch, rows, event, classes, last, part):
     """Labels may be sorted, so that the first part has one class only."""
     monkeypatch.setattr("skcalib.io._tables._ROWS", 1)
-    monkeypatch.setattr("skcalib.io.files.PART", numbers_of_a_part)
+    monkeypatch.setattr("skcalib.io.files.PART", part)
     (here / "p.csv").write_text(rows.replace(";", "\n"))
     options = [] if event is None else ["--event", event]
     assert main(["report", "p.csv", *options]) == main(["report", "p.csv", "--sketch", *options])

@@ -22,9 +22,6 @@ def changing(n, at, rng, shift=-0.6):
     return y.astype(int), expit(z)
 
 
-# --- The statistic --------------------------------------------------------------------------------
-
-
 def test_the_statistic_is_the_sum_over_starts():
     """By hand, for alternatives of a shift and a uniform distribution, forecasts of 1/2."""
     y = np.array([1, 1, 0, 1])
@@ -143,9 +140,6 @@ def test_windows():
     narrow, wide = one.difference(0.9), one.difference()
     assert narrow.estimate == pytest.approx(one.observed - one.mean_predicted, abs=1e-9)
     assert wide.low < narrow.low < narrow.estimate < narrow.high < wide.high
-
-
-# --- Batches, restarts, refusals ------------------------------------------------------------------
 
 
 KERNEL = 0.5 * LaplacianKernel(0.3) + GaussianKernel(1.0)

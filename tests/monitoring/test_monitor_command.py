@@ -24,12 +24,11 @@ def monitor_of(path):
     return CalibrationMonitor.from_bytes(path.read_bytes())
 
 
-def weeks(n, change=None, seed=0, shift=-1.5):
-    rng = np.random.default_rng(seed)
+def weeks(n, change=np.inf):
+    rng = np.random.default_rng(0)
     for week in range(n):
         z = rng.normal(0, 1.5, 400)
-        moved = shift if change is not None and week >= change else 0
-        yield (rng.random(400) < expit(z + moved)).astype(int), expit(z)
+        yield (rng.random(400) < expit(z - 1.5 * (week >= change))).astype(int), expit(z)
 
 
 def test_weeks_with_an_alarm(here, capsys):
@@ -90,8 +89,7 @@ def test_notions_and_rounded_probabilities(here, capsys):
     assert monitor.notion == "classwise"
     rounded = np.array([row.split(",")[1:] for row in rows], dtype=float)
     rounded /= rounded.sum(axis=1, keepdims=True)
-    whole = CalibrationMonitor([0, 1, 2], notion="classwise")
-    whole.partial_fit(np.tile([0, 1, 2], 20), rounded)
+    whole = CalibrationMonitor([0, 1, 2], notion="classwise").partial_fit([0, 1, 2] * 20, rounded)
     assert monitor.log_statistic_ == whole.log_statistic_
     capsys.readouterr()
     second = ["monitor", "b.csv", "--state", "s"]

@@ -29,9 +29,6 @@ def binary(n, kind, rng):
     return (rng.random(n) < true).astype(int), p
 
 
-# --- Known values ---------------------------------------------------------------------------------
-
-
 def test_without_alternatives_for_one_sample():
     """One label of 1 for a forecast of 1/2: the average of the likelihood ratios by hand."""
     test = SequentialCalibrationTest(features=lambda p: np.empty((len(p), 0)))
@@ -84,9 +81,6 @@ def test_the_change_and_the_range_are_found():
     assert f"{found.since + 1:,}" in str(found)
 
 
-# --- Records and restarts -------------------------------------------------------------------------
-
-
 def test_records_of_two_streams():
     tests = streams(2, 800, "slope", 0)
     records = [test.to_test() for test in tests]
@@ -119,9 +113,6 @@ def test_functions_and_kernels_of_users_are_passed_again():
         with pytest.raises(ValueError, match=words):
             read(data, **options)
     assert read(kernels, features=kernel).to_bytes() == kernels
-
-
-# --- Errors keep the samples before; batches that are refused are in test_monitor.py --------------
 
 
 @pytest.mark.parametrize("kind", [SequentialCalibrationTest, CalibrationMonitor])
@@ -200,9 +191,6 @@ def test_the_expectation_over_all_labels_is_one(notion):
             test = SequentialCalibrationTest(notion=notion).partial_fit(np.array(y), p, weight)
             total += p[np.arange(4), list(y)].prod() * test.to_test().e_value
         assert total == pytest.approx(1, abs=1e-12) if weight is None else total <= 1
-
-
-# --- Studies --------------------------------------------------------------------------------------
 
 
 def streams(n_streams, n, kind, seed):
