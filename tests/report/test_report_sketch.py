@@ -12,6 +12,10 @@ from scipy.special import expit, logit
 from skcalib import CalibrationReport, ComparisonReport, ForecastSketch, ReliabilityDisplay
 from skcalib.datasets import make_tempered_simplex
 
+of_sketch, of_sketches = CalibrationReport.from_sketch, ComparisonReport.from_sketches
+of_samples = CalibrationReport.from_predictions
+diagram = ReliabilityDisplay.from_sketch
+
 #: What distorts calibrated forecasts -> the direction of the report.
 WORLDS = {
     "too_extreme": lambda t: 1.8 * t,
@@ -40,10 +44,7 @@ def reports(weighted=False):
     """The report of a sketch, and that of its 4,000 samples."""
     y, score = tied(4000)
     weight = np.random.default_rng(1).choice([0.5, 1.0, 2.0], len(y)) if weighted else None
-    return (
-        CalibrationReport.from_sketch(sketch_of(y, score, weight)),
-        CalibrationReport.from_predictions(y, score, sample_weight=weight),
-    )
+    return of_sketch(sketch_of(y, score, weight)), of_samples(y, score, sample_weight=weight)
 
 
 def numbers_of(value, path=()):
@@ -93,20 +94,16 @@ def test_held_out_losses_are_those_of_random_folds():
 @pytest.mark.slow
 def test_false_alarms_are_as_rare_as_those_of_the_samples():
     """60 calibrated data sets; the decisions of the two reports differ by their draws only."""
-    alarms = np.array([
-        [
-            CalibrationReport.from_sketch(sketch_of(y, score)).miscalibrated,
-            CalibrationReport.from_predictions(y, score).miscalibrated,
-        ]
-        for y, score in (tied(400, WORLDS[None], seed) for seed in range(60))
-    ])  # fmt: skip
+    sets = [tied(400, WORLDS[None], seed) for seed in range(60)]
+    pairs = [(of_sketch(sketch_of(*one)), of_samples(*one)) for one in sets]
+    alarms = np.array([[report.miscalibrated for report in pair] for pair in pairs])
     assert (alarms[:, 0] != alarms[:, 1]).sum() <= 3
     assert alarms[:, 0].sum() <= 9  # .05 and four standard errors
 
 
 def test_more_classes_by_their_top_label():
     data = make_tempered_simplex(5000, 3, random_state=0)
-    report = CalibrationReport.from_sketch(ForecastSketch([0, 1, 2]).fit(data.y, data.y_proba))
+    report = of_sketch(ForecastSketch([0, 1, 2]).fit(data.y, data.y_proba))
     text = report.to_text(details=True)
     assert "of them a right prediction (the event)" in text and report.findings.n_classes == 2
     assert ".fit_sketch(" not in text  # a map of the confidence is no recalibrator of three classes
@@ -126,16 +123,12 @@ def test_suspicions_of_sketches():
         ("constant", y, np.full(1500, 0.4)),
         ("hard_predictions", y, y.astype(float)),
     ):
-        report = CalibrationReport.from_sketch(sketch_of(labels, scores))
-        assert report.findings.suspicions[0].kind == kind
+        assert of_sketch(sketch_of(labels, scores)).findings.suspicions[0].kind == kind
 
 
 def test_jobs_do_not_change_a_number():
     sketches = {"a": sketch_of(*tied(600)), "b": sketch_of(*tied(600, WORLDS["too_high"], 1))}
-    for make, given in (
-        (CalibrationReport.from_sketch, sketches["a"]),
-        (ComparisonReport.from_sketches, sketches),
-    ):
+    for make, given in ((of_sketch, sketches["a"]), (of_sketches, sketches)):
         assert make(given).to_dict() == make(given, n_jobs=2).to_dict()
 
 
@@ -144,13 +137,14 @@ def test_what_is_refused():
     each = ForecastSketch([0, 1, 2], notion="classwise").fit(data.y, data.y_proba)
     y, score = tied(200)
     plain, named = sketch_of(y, score), ForecastSketch([1, 2]).fit(1 + y, score)
-    diagram, report = ReliabilityDisplay.from_sketch, CalibrationReport.from_sketch
-    several = ComparisonReport.from_sketches
     for call, words in (
-        (lambda: report([0, 1]), "from_sketch needs a ForecastSketch, got list"),
-        (lambda: report(each), "has 3 separate classes, and the dependence of their"),
+        (lambda: of_sketch([0, 1]), "from_sketch needs a ForecastSketch, got list"),
+        (lambda: of_sketch(each), "has 3 separate classes, and the dependence of their"),
         (lambda: diagram(plain, strategy="kernel"), "not a sketch: use strategy='"),
-        (lambda: several({"a": plain, "b": named}), "different classes: only models of the same"),
+        (
+            lambda: of_sketches({"a": plain, "b": named}),
+            "different classes: only models of the same",
+        ),
     ):
         with pytest.raises(ValueError, match=words):
             call()
@@ -161,7 +155,7 @@ def test_differences_of_sketches_are_wider_and_have_the_same_estimates():
     models = {"raw": np.round(data.y_proba, 2), "truth": np.round(data.posterior, 2)}
     models = {name: np.clip(proba, 0.01, 0.99) for name, proba in models.items()}
     sketches = {name: sketch_of(data.y, proba) for name, proba in models.items()}
-    found = ComparisonReport.from_sketches(sketches)
+    found = of_sketches(sketches)
     expected = ComparisonReport.from_predictions(data.y, models)
     assert not found.paired and expected.paired
     paired = {one.quantity: one.difference for one in expected.differences}
@@ -183,9 +177,8 @@ def test_differences_of_sketches_are_wider_and_have_the_same_estimates():
 def test_diagrams_of_tied_scores(strategy, band):
     y, score = tied(3000)
     options = {"strategy": strategy, "band": band, "n_resamples": 400}
-    one = ReliabilityDisplay.from_sketch(sketch_of(y, score), **options)
-    other = ReliabilityDisplay.from_predictions(y, score, **options)
-    (found,), (expected,) = one.curves, other.curves
+    (found,) = diagram(sketch_of(y, score), **options).curves
+    (expected,) = ReliabilityDisplay.from_predictions(y, score, **options).curves
     np.testing.assert_allclose(found.prob_pred, expected.prob_pred, rtol=1e-9)
     np.testing.assert_allclose(found.prob_true, expected.prob_true, rtol=1e-6)
     assert found.event == expected.event
@@ -207,7 +200,7 @@ def test_the_consistency_band_of_a_sketch_holds_calibrated_curves():
     for seed in range(200):
         sketch = sketch_of(*tied(500, WORLDS[None], seed))
         options = {"confidence_level": 0.8, "n_resamples": 49, "random_state": seed}
-        (curve,) = ReliabilityDisplay.from_sketch(sketch, **options).curves
+        (curve,) = diagram(sketch, **options).curves
         plt.close("all")
         at = np.linspace(0, len(curve.low) - 1, 5).astype(int)
         inside.append(((curve.low <= curve.prob_true) & (curve.prob_true <= curve.high))[at])
