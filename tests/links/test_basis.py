@@ -88,8 +88,7 @@ def test_sums_are_those_of_dense_arrays(n_classes, by_class, names, data):
         (block.tangent_gram(p, weight), np.einsum("i,ikj,ikl->jl", weight, h, h)),
         (block.tangent_squares(p, matrix), np.einsum("ikj,jl,ikl->i", h, matrix, h)),
     ):
-        scale = np.abs(expected).max()
-        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10 * scale)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-10 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize(("n_classes", "by_class"), CASES)
@@ -97,9 +96,8 @@ def test_every_direction_has_unit_mean_information(n_classes, by_class, data):
     """At the forecasts, under the weights; from dense arrays."""
     forecast, weight = data(n_classes)
     basis = fit(forecast, weight, by_class)
-    p = np.exp(basis.log_proba(forecast))
     g = dense_directions(basis, forecast)
-    each = np.einsum("ikj,ikj->ij", g, tangents(p, g))
+    each = np.einsum("ikj,ikj->ij", g, tangents(np.exp(basis.log_proba(forecast)), g))
     np.testing.assert_allclose(weight @ each / weight.sum(), 1, rtol=1e-9)
 
 
@@ -133,8 +131,7 @@ def test_blocks_of_any_size_give_the_same(n_classes, by_class, data, monkeypatch
         assert len(parts) == {1 << 22: 1, 1: len(forecast)}.get(entries, 11)
         logits = np.concatenate([block.logits(theta) for _, block in parts])
         total = sum(block.total(q[rows]) for rows, block in parts)
-        part = directions.of(names)
-        for _ in range(2):  # it can be read twice
+        for part in [directions.of(names)] * 2:  # it can be read twice
             few = sum(block.total(q[rows]) for rows, block in part)
             np.testing.assert_allclose(few, total[some], rtol=1e-9, atol=1e-9)
         found.append(np.concatenate([logits.ravel(), total, basis.scale]))
@@ -172,8 +169,7 @@ def test_directions_of_more_classes(data, monkeypatch):
     centred = log - log.mean(axis=1, keepdims=True)
     z = centred / np.sqrt(np.average((centred**2).mean(axis=1), weights=weight))
     place = reached(odds.ravel(), mass.ravel(), odds.ravel())
-    shared = legvander(2 * place - 1, basis.degree)
-    shared = shared.reshape(n, 4, -1)[:, :, 2:]
+    shared = legvander(2 * place - 1, basis.degree).reshape(n, 4, -1)[:, :, 2:]
     column = log.argmax(axis=1)
     top = np.zeros((n, 4, basis.degree + 1))
     own = odds[rows, column]

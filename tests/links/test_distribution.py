@@ -12,8 +12,7 @@ from skcalib.links.distribution import DistributionFunction, cell_sums
 @pytest.fixture
 def sample():
     rng = np.random.default_rng(0)
-    values = rng.logistic(size=3000)
-    return values, rng.uniform(0.5, 2, 3000), rng.uniform(0.1, 1, 3000)
+    return rng.logistic(size=3000), rng.uniform(0.5, 2, 3000), rng.uniform(0.1, 1, 3000)
 
 
 def function_of(*sample):
@@ -49,8 +48,7 @@ def test_values_from_a_table_are_those_of_a_search(sample, spread):
     expected = np.interp(at, found.values, found.reached)
     np.testing.assert_allclose(found(at), expected, rtol=1e-15, atol=1e-15)
     np.testing.assert_array_equal(found(at[:20]), expected[:20])
-    again = pickle.loads(pickle.dumps(found))
-    np.testing.assert_array_equal(again(at), found(at))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(found))(at), found(at))
 
 
 def test_exchanged_labels_and_rounding(sample):

@@ -15,13 +15,7 @@ from skcalib.links import DirichletMap, MatrixMap, VectorMap, leave_out
 from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
 from skcalib.links.averaging import ModelAverage, tree_of
 from skcalib.links.basis import CONFUSION, Directions
-from skcalib.links.leave_out import (
-    AverageWithout,
-    affine_fit,
-    expansion_holds,
-    is_usual,
-    one_step_is_enough,
-)
+from skcalib.links.leave_out import AverageWithout, expansion_holds, is_usual
 from skcalib.recalibration import ModelAverageScaling, selection
 from skcalib.scores import LogLoss
 
@@ -68,12 +62,11 @@ def test_the_step_goes_nearly_all_of_the_way(kind, n_classes, weighted):
     far, left = [], []
     for test in np.array_split(rng.permutation(6000), 5):
         rest = np.setdiff1d(np.arange(6000), test)
-        exact = fit_in(whole.basis, y[rest], forecast[rest], weight[rest])
-        expected = exact.map(forecast[test])
+        exact = fit_in(whole.basis, y[rest], forecast[rest], weight[rest]).map(forecast[test])
         without = AverageWithout(whole, test)
         assert without.accurate
-        far.append(np.log(whole.map(forecast[test]) / expected))
-        left.append(np.log(without.map(forecast[test]) / expected))
+        far.append(np.log(whole.map(forecast[test]) / exact))
+        left.append(np.log(without.map(forecast[test]) / exact))
         assert without.size == pytest.approx(weight[rest].sum() ** 2 / np.sum(weight[rest] ** 2))
     assert np.linalg.norm(left) < 0.1 * np.linalg.norm(far)
 
@@ -83,12 +76,8 @@ def test_the_prior_is_in_the_step(monkeypatch):
     for module in ("averaging", "leave_out"):
         monkeypatch.setattr(f"skcalib.links.{module}._RIDGE", 5000.0)
     whole, without, rest = without_a_fifth(*world("slope", 6000, 3, 3)[:2])
-    exact = fit_in(whole.basis, *rest)
-    for model in exact.models:
-        start, found = (
-            next(one for one in average.models if one.groups == model.groups)
-            for average in (whole, without)
-        )
+    for model in fit_in(whole.basis, *rest).models:
+        start, found = ({m.groups: m for m in one.models}[model.groups] for one in (whole, without))
         far, left = (np.linalg.norm(one.theta - model.theta) for one in (start, found))
         assert left < 0.1 * far
         near = 1e-3 * abs(model.gain)
@@ -210,8 +199,7 @@ def test_steps_of_affine_maps_go_nearly_all_of_the_way(kind):
     z, target, weight = overconfident(6000, 4, seed=0)
     link, start = kind().prepare(z), kind().tempered(4, 0.7)
     folds = np.array_split(np.random.default_rng(0).permutation(6000), 5)
-    share = weight / weight.mean()
-    parts = [(z[test], target[test], share[test]) for test in folds]
+    parts = [(z[test], target[test], weight[test] / weight.mean()) for test in folds]
 
     def fitted(rows, strength):
         own = weight[rows] / weight[rows].mean()
@@ -223,7 +211,7 @@ def test_steps_of_affine_maps_go_nearly_all_of_the_way(kind):
         return strength, minimise_affine(link, sums, start, **run).refined
 
     for strength in (30.0, 1.0, None):
-        fit = affine_fit(link, parts, start, strength)
+        fit = leave_out.affine_fit(link, parts, start, strength)
         far, left = [], []
         for k, test in enumerate(folds):
             found, theta = fit.without([k], chosen=strength is None)
@@ -239,9 +227,7 @@ def test_steps_of_affine_maps_go_nearly_all_of_the_way(kind):
     ("scaling", "seed"),
     rotated([VectorScaling(), MatrixScaling(), MatrixScaling(shrinkage=3.0)], range(3), 1),
 )
-def test_fits_of_affine_maps_without_each_fold_are_those_of_separate_fits(
-    scaling, seed, monkeypatch
-):
+def test_affine_maps_without_each_fold_are_those_of_separate_fits(scaling, seed, monkeypatch):
     """The held-out losses agree within a twentieth of the standard error of their gain."""
     z, target, weight = overconfident(6000, 4, seed)
     proba, y = softmax(z, axis=1), target.argmax(axis=1)
@@ -271,8 +257,7 @@ def groups_of_samples(shift, seed):
 
 def fits_without(candidate, y, proba, folds, weight=None):
     """One fit without each fold, or None where one step is not enough."""
-    classes = np.arange(proba.shape[1])
-    return selection.fit_without_each(candidate, proba, y, weight, classes, folds)
+    return selection.fit_without_each(candidate, proba, y, weight, np.arange(proba.shape[1]), folds)
 
 
 FIFTHS = [np.arange(k, 6000, 5) for k in range(5)]
@@ -304,14 +289,12 @@ def test_samples_of_weight_zero_are_as_if_dropped(candidate):
     kept, place = weight > 0, np.cumsum(weight > 0) - 1
     folds = [place[test[kept[test]]] for test in FIFTHS]
     assert fits_without(candidate, y[kept], proba[kept], folds)
+    given = {"classes": np.arange(5), "scores": [LogLoss()]}
     found, expected = (
-        selection.held_out_losses(
-            [candidate], proba[rows], y[rows], weight=weight[rows], folds=parts,
-            classes=np.arange(5), scores=[LogLoss()],
-        )[0]
-        for rows, parts in ((slice(None), FIFTHS), (kept, folds))
-    )  # fmt: skip
-    assert np.array_equal(found, expected)
+        selection.held_out_losses([candidate], proba[r], y[r], weight=weight[r], folds=f, **given)
+        for r, f in ((slice(None), FIFTHS), (kept, folds))
+    )
+    assert np.array_equal(found[0], expected[0])
 
 
 def test_parameters_are_checked_before_a_step():
@@ -342,9 +325,8 @@ def test_the_strength_without_a_fold_does_not_depend_on_its_labels():
     changed = FIFTHS[0][:120]
     other[changed] = (y[changed] + 1) % 3
     one, two = (fits_without(VectorScaling(), o, proba, FIFTHS, weight) for o in (y, other))
-    near, far = (
-        np.abs(one[k].predict_proba(proba) - two[k].predict_proba(proba)).mean() for k in (0, 1)
-    )
+    changes = (one[k].predict_proba(proba) - two[k].predict_proba(proba) for k in (0, 1))
+    near, far = (np.abs(change).mean() for change in changes)
     assert one[0].shrinkage_ == pytest.approx(two[0].shrinkage_, rel=0.1)
     assert near < 0.1 * far
 
@@ -367,7 +349,7 @@ def test_few_samples_rare_classes_and_large_folds_need_separate_fits():
         n_samples = int(np.sum(counts))
         weight = np.ones(n_samples) if weight is None else weight
         folds = np.array_split(np.arange(n_samples), n_folds)
-        return one_step_is_enough(np.array(counts), weight, folds)
+        return leave_out.one_step_is_enough(np.array(counts), weight, folds)
 
     assert enough([2500, 2500]) and not enough([2499, 2500])
     assert enough([4980, 20]) and not enough([4981, 19])

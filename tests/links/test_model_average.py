@@ -51,7 +51,7 @@ def weighted_world(kind, n_samples, n_classes, seed):
     return y, forecast, np.random.default_rng(seed).uniform(0.5, 2, n_samples)
 
 
-# --- the fits -------------------------------------------------------------------------------------
+# --- the fits, their shares and screening ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -100,11 +100,10 @@ def test_evidence_and_shares_by_their_formulas(kind, n_classes, every_model):
     assert set(models) == set(parents)
     models[frozenset()] = Model((), np.empty(0), 0.0, 0.0, forecast, np.empty((0, 0)))
     size = weight.sum() ** 2 / (weight @ weight)
-    one = max(0.5 * np.log(size / 15), 0.25)
     for groups, name in parents.items():
         model, parent = models[groups], models[name]
         gain, more = model.gain - parent.gain, len(model.theta) - len(parent.theta)
-        price = one
+        price = max(0.5 * np.log(size / 15), 0.25)
         if more > 1:
             price += 1.5 + 0.5 * more * (1 + np.log(max(2 * gain / more, 1)))
         price += 3 * ("confusion" in groups)
@@ -116,9 +115,6 @@ def test_evidence_and_shares_by_their_formulas(kind, n_classes, every_model):
     np.testing.assert_allclose(average.shares, shares, rtol=1e-9, atol=1e-12)
     mean = sum(a * m.proba for a, m in zip(shares[1:], average.models, strict=True))
     np.testing.assert_allclose(average.averaged, mean + shares[0] * forecast, rtol=1e-9)
-
-
-# --- shares and screening -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -157,8 +153,7 @@ def test_directions_by_most_likely_class_need_support():
         passed += "confusion" in average.directions.names
         assert average.evidence["confusion"] < 0.5
     assert passed / 30 < 0.16 + 3 * 0.067
-    few = fit(*world("calibrated", 89, 3, 0)[:2])
-    assert "confusion" not in few.basis.groups
+    assert "confusion" not in fit(*world("calibrated", 89, 3, 0)[:2]).basis.groups
     noise = np.array([[0.8, 0.2, 0, 0], [0, 1, 0, 0], [0, 0, 0.8, 0.2], [0, 0, 0, 1.0]])
     for seed in range(2):
         rng = np.random.default_rng(seed)
@@ -207,7 +202,7 @@ def test_averaged_forecasts_are_closer_to_the_truth(kind, n_classes):
     assert left < (1e-3 if kind == "calibrated" else 0.5 * before)
 
 
-# --- the map --------------------------------------------------------------------------------------
+# --- the map, and edges ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n_classes", "zeros"), [(2, True), (3, False), (7, True)])
@@ -221,9 +216,6 @@ def test_the_map_gives_the_averaged_forecasts(n_classes, zeros, forecasts, monke
     np.testing.assert_array_equal(copy(forecast), mapped(forecast))
     monkeypatch.setattr("skcalib.links.basis._ENTRIES", 1)
     np.testing.assert_allclose(copy(forecast), average.averaged, rtol=1e-9, atol=1e-12)
-
-
-# --- edges ----------------------------------------------------------------------------------------
 
 
 def check_average(average, forecast):
@@ -241,10 +233,9 @@ def check_average(average, forecast):
 @pytest.mark.parametrize("n_classes", [2, 3, 5])
 def test_forecasts_of_exactly_zero_and_one(n_classes):
     """Right in 80 %: averages come close to .8, and the identity has no weight; right in all."""
-    rng = np.random.default_rng(0)
     label = np.arange(600) % n_classes
     forecast = np.eye(n_classes)[label]
-    other = (label + rng.integers(1, n_classes, 600)) % n_classes
+    other = (label + np.random.default_rng(0).integers(1, n_classes, 600)) % n_classes
     y = np.where(np.arange(600) // n_classes % 5 == 0, other, label)
     average = fit(y, forecast)
     check_average(average, forecast)
@@ -318,8 +309,7 @@ def test_many_classes_with_few_samples_have_no_directions_by_class():
         affine = {"slope", "bias", "class_slopes"} if by_class else {"slope"}
         assert set(average.affine.groups) == affine
         check_average(average, forecast)
-    over = softmax(3 * np.log(forecast), axis=1)
-    assert fit(y, over).evidence["slope"] > 0.9
+    assert fit(y, softmax(3 * np.log(forecast), axis=1)).evidence["slope"] > 0.9
 
 
 def test_one_class_only_has_no_models():
