@@ -97,7 +97,7 @@ def test_negative_estimates_lie_to_the_left_of_zero(calibration, grouping, start
     assert low <= min(0, calibration) and high > 0.2
 
 
-def test_a_model_without_grouping_and_an_infinite_interval():
+def test_a_model_without_grouping_an_infinite_interval_and_texts():
     terms = [terms_by_hand("a", 0.2, 0.02, 0.05), terms_by_hand("b", 0.1, 0.01, None)]
     display = DecompositionDisplay(terms).plot()
     assert_allclose([bar.get_width() for bar in display.bars_["grouping"]], [0.05, 0])
@@ -105,14 +105,9 @@ def test_a_model_without_grouping_and_an_infinite_interval():
     term = LossTerms("m", 0.2, MeanInterval(0.02, -np.inf, np.inf, np.inf), None)
     assert np.isfinite(DecompositionDisplay([term]).plot().ax_.get_xlim()).all()
     assert str(term) == "calibration 0.020, refinement 0.180"
-
-
-def test_text_has_every_number():
     term = terms_by_hand("m", 0.2, -0.02, 0.03)
-    assert str(term) == (
-        "calibration none detected (upper limit 0.010), grouping ≥ 0.030 [0.020, 0.040], "
-        "rest ≤ 0.190"
-    )
+    parts = "calibration none detected (upper limit 0.010), grouping ≥ 0.030 [0.020, 0.040]"
+    assert str(term) == f"{parts}, rest ≤ 0.190"
     texts = [text.get_text() for text in DecompositionDisplay([term]).plot().ax_.texts]
     assert texts == ["0.200", str(term)]
 

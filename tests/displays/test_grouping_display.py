@@ -46,8 +46,19 @@ def diagrams():
 
 
 def test_points_are_the_regions_at_the_scores_of_their_level_set(fitted):
-    display = draw(Y, SCORE, X)
-    diagram = display.diagrams[0]
+    """And the title has the numbers of the estimator."""
+    display = draw(Y, SCORE, X, name="Model")
+    (diagram,), (low, high) = display.diagrams, fitted.confidence_interval_
+    bound, error = diagram.grouping_loss, fitted.calibration_error_corrected_
+    assert (bound.estimate, bound.low, bound.high) == (fitted.grouping_loss_, low, high)
+    assert diagram.calibration_error == error and low > 0
+    said = f" {error:.3f}" if error >= 0.0005 else ": none detected"
+    assert display.ax_.get_title().split("\n") == [
+        "Model",
+        f"Grouping loss ≥ {bound.estimate:.3f} [{low:.3f}, {high:.3f}]",
+        f"Calibration error{said} (Brier score)",
+    ]
+    assert "(log loss in nats)" in draw(Y, SCORE, X, loss="log").ax_.get_title()
     expected = sorted(fitted.regions_, key=lambda r: (r.level_set, r.region))
     assert [r.rule for r in diagram.regions] == [r.rule for r in expected]
     level = np.array([r.level_set for r in expected])
@@ -100,9 +111,28 @@ def test_the_curve_joins_the_level_sets():
     assert_allclose(np.average(display.line_.get_ydata(), weights=mass), Y.mean())
 
 
-def test_colours_markers_and_numbers_agree(diagrams):
+def test_colours_markers_labels_and_histogram(diagrams):
     """Grey exactly where the interval holds the level set; without colours the markers differ."""
     display, (diagram,) = GroupingDisplay(diagrams).plot(), diagrams
+    ax = display.ax_
+    assert ax.get_aspect() == 1
+    assert ax.get_xlabel() == "Predicted probability of class 1"
+    assert ax.get_ylabel() == "Observed frequency of class 1"
+    assert_array_equal(display.line_.get_xydata().T, (diagram.prob_pred, diagram.prob_true))
+    texts = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert texts == [
+        "Level sets",
+        "Region above others with equal scores",
+        "Region below others with equal scores",
+        "Region without significant difference (95 %)",
+        f"Largest region: {diagram.n_samples.max()} samples",
+        "Perfectly calibrated",
+    ]
+    display.figure_.canvas.draw()
+    boxes = [one.get_window_extent() for one in (ax, display.ax_hist_, ax.title)]
+    assert boxes[0].y1 <= boxes[1].y0 < boxes[1].y1 <= boxes[2].y0
+    assert boxes[2].y1 <= display.figure_.bbox.y1
+    assert display.ax_hist_.get_xlim() == ax.get_xlim()
     held = (diagram.low <= diagram.expected) & (diagram.expected <= diagram.high)
     above = diagram.low > diagram.expected
     assert 0 < held.sum() < len(held) and above.any() and (~held & ~above).any()
@@ -133,21 +163,6 @@ def test_a_bound_that_is_not_above_zero_is_none_detected():
         assert words in title(replace(one, **change), None, "Brier score")
 
 
-def test_title_has_the_numbers_of_the_estimator(fitted):
-    display = draw(Y, SCORE, X, name="Model")
-    (diagram,), (low, high) = display.diagrams, fitted.confidence_interval_
-    bound, error = diagram.grouping_loss, fitted.calibration_error_corrected_
-    assert (bound.estimate, bound.low, bound.high) == (fitted.grouping_loss_, low, high)
-    assert diagram.calibration_error == error and low > 0
-    said = f" {error:.3f}" if error >= 0.0005 else ": none detected"
-    assert display.ax_.get_title().split("\n") == [
-        "Model",
-        f"Grouping loss ≥ {bound.estimate:.3f} [{low:.3f}, {high:.3f}]",
-        f"Calibration error{said} (Brier score)",
-    ]
-    assert "(log loss in nats)" in draw(Y, SCORE, X, loss="log").ax_.get_title()
-
-
 def test_title_shows_the_calibration_error_corrected_for_binning():
     """Logits doubled: .0060 of the scores, .0030 of three bins of equal width (L23 prop. C.2)."""
     data = make_grouping_problem(10_000, random_state=0)
@@ -160,30 +175,6 @@ def test_title_shows_the_calibration_error_corrected_for_binning():
     assert binned < 0.7 * diagram.calibration_error
     assert f"Calibration error {diagram.calibration_error:.3f}" in display.ax_.get_title()
     assert f"{binned:.3f}" not in display.ax_.get_title()
-
-
-def test_attributes_labels_legend_and_histogram(diagrams):
-    display = GroupingDisplay(diagrams).plot()
-    ax = display.ax_
-    assert ax.get_aspect() == 1
-    assert ax.get_xlabel() == "Predicted probability of class 1"
-    assert ax.get_ylabel() == "Observed frequency of class 1"
-    curve = diagrams[0].prob_pred, diagrams[0].prob_true
-    assert_array_equal(display.line_.get_xydata().T, curve)
-    texts = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert texts == [
-        "Level sets",
-        "Region above others with equal scores",
-        "Region below others with equal scores",
-        "Region without significant difference (95 %)",
-        f"Largest region: {diagrams[0].n_samples.max()} samples",
-        "Perfectly calibrated",
-    ]
-    display.figure_.canvas.draw()
-    main, above = ax.get_window_extent(), display.ax_hist_.get_window_extent()
-    title = ax.title.get_window_extent()
-    assert main.y1 <= above.y0 < above.y1 <= title.y0 and title.y1 <= display.figure_.bbox.y1
-    assert display.ax_hist_.get_xlim() == ax.get_xlim()
 
 
 def test_rules_of_the_regions_that_add_most_are_written(diagrams):
@@ -257,7 +248,6 @@ def test_refusals_and_estimators_that_have_no_picture():
         (lambda: of_three(notion="canonical"), columns),
         (lambda: of_three(notion=of_pairs), columns),
         (lambda: of_three(regions=[1, 2]), "one region per sample"),
-        (lambda: draw(Y, SCORE, X[:7]), "inconsistent numbers of samples|same number"),
         (lambda: make(risk), "method='risk', which has no regions"),
         (lambda: make(several), "several events .*notion='classwise'"),
         (lambda: make(LogisticRegression()), "use GroupingDisplay.from_estimator"),

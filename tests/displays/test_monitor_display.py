@@ -73,7 +73,6 @@ def test_given_axes_and_refusals():
         (lambda: make(monitor, ax=axes[0]), "array of 2 Axes"),
         (lambda: make(test), "use from_test for a SequentialCalibrationTest"),
         (lambda: of_test(CalibrationMonitor()), "use from_monitor for a CalibrationMonitor"),
-        (lambda: make(monitor, confidence_level=95), "confidence_level"),
     ):
         with pytest.raises(ValueError, match=words):
             call()

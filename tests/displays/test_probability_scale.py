@@ -30,13 +30,7 @@ WORLDS = {  # scores, the scale that suits them, and the end where they are crow
     "confidences of a language model": (1 - rng.beta(1, 20, 2000), "sqrt", 1),
     "no event": (np.zeros(50), "logit", 0),
 }
-MAPS = [
-    ProbabilityMap(),
-    ProbabilityMap("sqrt"),
-    ProbabilityMap("sqrt", 1),
-    ProbabilityMap("logit"),
-    ProbabilityMap("logit", 0, (1e-5, 0.3)),
-]
+MAPS = (), ("sqrt",), ("sqrt", 1), ("logit",), ("logit", 0, (1e-5, 0.3))
 
 
 def labels_of(p, seed=0):
@@ -45,8 +39,9 @@ def labels_of(p, seed=0):
     return y
 
 
-@pytest.mark.parametrize("mapping", MAPS, ids=repr)
-def test_maps_increase_from_0_to_1_and_have_an_inverse(mapping):
+@pytest.mark.parametrize("arguments", MAPS, ids=repr)
+def test_maps_increase_from_0_to_1_and_have_an_inverse(arguments):
+    mapping = ProbabilityMap(*arguments)
     p = np.concatenate([[0], np.geomspace(1e-6, 0.5, 50), 1 - np.geomspace(0.4, 1e-6, 50), [1]])
     place = mapping.forward(p)
     assert_allclose(place[[0, -1]], [0, 1], atol=1e-12)
