@@ -28,6 +28,9 @@ def world(n_samples, seed=0, groups=True):
     return (rng.random(n_samples) < q).astype(int), s, c, q, np.column_stack([x, g])
 
 
+Y, S, *_, X = world(3000)
+
+
 @pytest.mark.parametrize("threshold", [0.02, 0.3, 0.5, 0.9])
 def test_elementary_scores_obey_the_laws(threshold):
     check_score(Elementary(threshold), n_classes=(2,))
@@ -118,12 +121,12 @@ def test_parts_add_up(n_classes, weighted):
 
 def test_a_model_gets_the_weights():
     """Which make the event the more frequent class: the model always decides for it."""
-    y, s, *_, X = world(400)
-    given = {"sample_weight": np.where(y == 1, 9.0, 1.0), "model": DummyClassifier()}
-    found = skcalib.decision_regret(y, s, threshold=0.5, X=X, **given)
-    loss = Elementary(0.5).loss(pairs(y), pairs(np.ones(400)))
-    assert found.rest.estimate == pytest.approx(np.average(loss, weights=given["sample_weight"]))
-    assert y.mean() < 0.5
+    weight = np.where(Y == 1, 9.0, 1.0)
+    given = {"sample_weight": weight, "model": DummyClassifier()}
+    found = skcalib.decision_regret(Y, S, threshold=0.5, X=X, **given)
+    loss = Elementary(0.5).loss(pairs(Y), pairs(np.ones(3000)))
+    assert found.rest.estimate == pytest.approx(np.average(loss, weights=weight))
+    assert Y.mean() < 0.5
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -146,17 +149,15 @@ def test_a_model_gets_the_features_and_the_logits_of_the_forecasts(n_classes):
 
 
 def test_the_same_as_the_error_of_the_score():
-    y, s, *_ = world(3000)
-    found = skcalib.decision_regret(y, s, threshold=0.3)
-    loss = Elementary(0.3)
-    assert found.calibration.estimate == skcalib.proper_calibration_error(y, s, loss=loss)
-    terms = skcalib.score_decomposition(y, s, loss=loss)
+    found, loss = skcalib.decision_regret(Y, S, threshold=0.3), Elementary(0.3)
+    assert found.calibration.estimate == skcalib.proper_calibration_error(Y, S, loss=loss)
+    terms = skcalib.score_decomposition(Y, S, loss=loss)
     assert found.rest.estimate == pytest.approx(terms.refinement)
-    interval = skcalib.calibration_error_interval(y, s, loss=loss)
+    interval = skcalib.calibration_error_interval(Y, S, loss=loss)
     limits = max(found.calibration.low, 0), found.calibration.high
     assert limits == pytest.approx((interval.low, interval.high))
-    after = expit(np.log(s / (1 - s)) / 1.6)
-    gain = skcalib.calibration_improvement(y, s, after, loss=loss, injective=True)
+    after = expit(logit(S) / 1.6)
+    gain = skcalib.calibration_improvement(Y, S, after, loss=loss, injective=True)
     assert gain.low <= found.calibration.estimate <= gain.high
 
 
@@ -185,18 +186,17 @@ def test_a_sketch_in_place_of_samples():
 
 
 def test_features_of_any_kind():
-    y, s, _, _, X = world(1500)
     frame = pd.DataFrame({"x": X[:, 0], "group": pd.Categorical(np.where(X[:, 1], "b", "a"))})
     frame.loc[::7, "x"] = np.nan
-    found = skcalib.decision_regret(y, s, threshold=0.3, X=frame)
-    assert found.grouping is not None and frame.shape == (1500, 2)
+    found = skcalib.decision_regret(Y, S, threshold=0.3, X=frame)
+    assert found.grouping is not None and frame.shape == (3000, 2)
     linear = {"threshold": 0.3, "model": LogisticRegression()}
-    one, two = (skcalib.decision_regret(y, s, X=X, n_jobs=n, **linear) for n in (None, 2))
+    one, two = (skcalib.decision_regret(Y, S, X=X, n_jobs=n, **linear) for n in (None, 2))
     assert one == two and one.grouping.estimate > 0
     with pytest.raises(ValueError, match="X and y_true must have the same number of samples"):
-        skcalib.decision_regret(y, s, threshold=0.3, X=X[:-1])
+        skcalib.decision_regret(Y, S, threshold=0.3, X=X[:-1])
     with pytest.raises(ValueError, match="y_true and X have different indices"):
-        skcalib.decision_regret(pd.Series(y, index=frame.index[::-1]), s, threshold=0.3, X=frame)
+        skcalib.decision_regret(pd.Series(Y, index=frame.index[::-1]), S, threshold=0.3, X=frame)
 
 
 def test_classes_one_by_one_the_top_label_and_the_positive_class():
@@ -210,11 +210,10 @@ def test_classes_one_by_one_the_top_label_and_the_positive_class():
     found = regret(data.y, data.y_proba, threshold=0.3, notion="classwise")
     costs = [one.expected_cost.estimate for one in each]
     assert found.expected_cost.estimate == pytest.approx(np.mean(costs))
-    y, s, *_ = world(2000)
-    labels = np.array(["no", "yes"])[y]
-    plain = regret(y, s, threshold=0.2)
-    assert regret(labels, s, threshold=0.2, pos_label="yes").calibration == plain.calibration
-    other = regret(labels, pairs(s), threshold=0.8, pos_label="no")
+    labels = np.array(["no", "yes"])[Y]
+    plain = regret(Y, S, threshold=0.2)
+    assert regret(labels, S, threshold=0.2, pos_label="yes").calibration == plain.calibration
+    other = regret(labels, pairs(S), threshold=0.8, pos_label="no")
     assert other.expected_cost.estimate == pytest.approx(plain.expected_cost.estimate)
 
 

@@ -40,43 +40,34 @@ def expanded(forecast, votes):
     return forecast[rows], classes, votes[rows, classes] / votes.sum(axis=1)[rows]
 
 
-@pytest.fixture(scope="module")
-def few():
-    forecast, _, shares, rng = world(300)
-    return forecast, votes_of(shares, 2 + np.arange(300) % 4, rng), shares
+#: Forecasts, label distributions, and two to five votes that are drawn from each.
+FORECAST, _, SHARES, RNG = world(300)
+VOTES = votes_of(SHARES, 2 + np.arange(300) % 4, RNG)
 
 
-def test_counts_shares_and_one_column_are_the_same(few):
-    forecast, votes, _ = few
-    shares = votes / votes.sum(axis=1, keepdims=True)
+def test_counts_shares_one_column_and_named_columns_are_the_same():
+    error, frequencies = s.proper_calibration_error, VOTES / VOTES.sum(axis=1, keepdims=True)
     for loss in SCORES:
-        values = [s.proper_calibration_error(y, forecast, loss=loss) for y in (votes, shares)]
-        assert values[0] == values[1]
+        assert error(VOTES, FORECAST, loss=loss) == error(frequencies, FORECAST, loss=loss)
     forecast, _, shares, _ = world(200, 2)
-    whole = s.proper_calibration_error(shares, forecast)
-    assert s.proper_calibration_error(shares, forecast[:, 1]) == pytest.approx(whole, rel=1e-12)
-    first = s.proper_calibration_error(shares, forecast[:, 0], pos_label=0)
-    assert first == pytest.approx(whole, rel=1e-9)
-
-
-def test_columns_follow_labels_and_names(few):
-    forecast, votes, _ = few
-    names, error = ["ant", "bee", "cat"], s.proper_calibration_error
-    whole, frame = error(votes, forecast), pd.DataFrame(votes, columns=names)
-    assert check_problem(frame, forecast, soft=True).classes.tolist() == names
-    assert check_problem(votes, forecast, soft=True).classes.tolist() == [0, 1, 2]
-    assert error(frame, pd.DataFrame(forecast, columns=names)) == whole
-    assert error(votes, forecast, labels=names) == whole
+    whole = error(shares, forecast)
+    assert error(shares, forecast[:, 1]) == pytest.approx(whole, rel=1e-12)
+    assert error(shares, forecast[:, 0], pos_label=0) == pytest.approx(whole, rel=1e-9)
+    names = ["ant", "bee", "cat"]
+    whole, frame = error(VOTES, FORECAST), pd.DataFrame(VOTES, columns=names)
+    assert check_problem(frame, FORECAST, soft=True).classes.tolist() == names
+    assert check_problem(VOTES, FORECAST, soft=True).classes.tolist() == [0, 1, 2]
+    assert error(frame, pd.DataFrame(FORECAST, columns=names)) == whole
+    assert error(VOTES, FORECAST, labels=names) == whole
     with pytest.raises(ValueError, match="columns of y_proba are named"):
-        error(frame, pd.DataFrame(forecast, columns=names[::-1]))
+        error(frame, pd.DataFrame(FORECAST, columns=names[::-1]))
     with pytest.raises(ValueError, match="labels lists 2 classes but y_true has 3 columns"):
-        error(votes, forecast, labels=["ant", "bee"])
+        error(VOTES, FORECAST, labels=["ant", "bee"])
 
 
 def test_refusals():
     rest = [[1, 0, 0]] * 3
     for y, words in (
-        (np.eye(3)[[0, 1, 2, 1]], "one label per sample.*argmax.*Multilabel.*label distributions"),
         ([[1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]], "[Ff]or several labels.*notion=Multilabel"),
         ([[0.5, 0.4, 0.3], *rest], "row 0 sums to 1.2"),
         ([[2, 0, 0], [0, 0, 0], *rest[1:]], "no vote in row 1"),
@@ -87,55 +78,59 @@ def test_refusals():
     ):
         with pytest.raises(ValueError, match=words):
             s.proper_calibration_error(y, np.full((4, 3), 1 / 3))
+    votes, shares = [[1, 1], [2, 0]], [[0.5, 0.5], [1, 0]]
+    for y, options, words in (
+        ([0, 1], {}, "one label per sample, which does not show"),
+        (votes, {"votes": 2}, "votes is for label distributions"),
+        (shares, {"votes": 3}, "must be whole numbers"),
+        (shares, {"votes": [2, 2, 2]}, "votes must be a number"),
+        (shares, {"votes": 0}, "votes must be at least 1"),
+        (votes, {"loss": Elementary(0.3)}, "same decision"),
+        (votes, {"notion": Multilabel()}, "votes for and against"),
+        ([[1, 0], [0, 1]], {}, "argmax"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            s.soft_label_decomposition(y, [0.2, 0.7], **options)
 
 
-def test_functions_of_single_labels_refuse(few):
-    forecast, votes, shares = few
+def test_functions_of_single_labels_refuse():
     for function in (
         s.calibration_error, s.ks_calibration_error, s.kernel_calibration_error,
         s.kernel_calibration_test, s.consistency_test, s.corp_decomposition,
         s.ReliabilityDisplay.from_predictions, s.CalibrationReport.from_predictions,
     ):  # fmt: skip
         with pytest.raises(ValueError, match="Label distributions and annotator counts are for pr"):
-            function(votes, forecast)
-    problem, error = check_problem(votes, forecast, soft=True), s.proper_calibration_error
-    proba, labels = [[0.3, 0.7], [0.6, 0.4], [0.2, 0.8]], [1, 0, 1]
+            function(VOTES, FORECAST)
+    problem, error = check_problem(VOTES, FORECAST, soft=True), s.proper_calibration_error
+    proba, labels, counts = [[0.3, 0.7], [0.6, 0.4], [0.2, 0.8]], [1, 0, 1], [[1, 2], [2, 1]]
     turned = "holds probabilities and {} only 0 and 1".format
     tree = s.GroupingLossEstimator(partitioner=DecisionTreeClassifier(max_depth=2))
     line = s.GroupingLossEstimator(method="risk", partitioner=LogisticRegression())
     single = "soft labels, and this function needs one label"
     for call, words in (
-        (lambda: s.kernel_calibration_error(problem, forecast), single),
-        (lambda: s.calibration_error(problem, forecast), single),
+        (lambda: s.kernel_calibration_error(problem, FORECAST), single),
+        (lambda: s.calibration_error(problem, FORECAST), single),
         (lambda: error(proba, labels), turned("y_proba")),
         (lambda: error(proba, np.eye(2)[labels]), turned("y_proba")),
         (lambda: s.PlattScaling().fit(labels, proba), turned("X")),
-        (lambda: error([0.2, 0.7, 1.0], [0.2, 0.7, 0.9]), "continuous values"),
         (lambda: error([[np.inf, 1], [1, 0]], [0.2, 0.7]), "must hold one label per sample"),
-        (lambda: error(votes, forecast, smoother=LogisticRegression()), "smooths one-hot labels"),
-        (lambda: tree.fit(shares, votes, y_proba=forecast), "cannot be fitted to soft labels"),
-        (lambda: line.fit(shares, votes, y_proba=forecast), "cannot be fitted to soft labels"),
-        (
-            lambda: s.LabelShiftRecalibrator().fit(proba[:2], [[1, 2], [2, 1]]),
-            "needs one label per",
-        ),
-        (
-            lambda: s.TemperatureScaling().fit(forecast[:2], [[1, 2], [2, 1]]),
-            "y has 2 columns and X",
-        ),
+        (lambda: error(VOTES, FORECAST, smoother=LogisticRegression()), "smooths one-hot labels"),
+        (lambda: tree.fit(SHARES, VOTES, y_proba=FORECAST), "cannot be fitted to soft labels"),
+        (lambda: line.fit(SHARES, VOTES, y_proba=FORECAST), "cannot be fitted to soft labels"),
+        (lambda: s.LabelShiftRecalibrator().fit(proba[:2], counts), "needs one label per"),
+        (lambda: s.TemperatureScaling().fit(FORECAST[:2], counts), "y has 2 columns and X"),
     ):
         with pytest.raises(ValueError, match=words):
             call()
 
 
 @pytest.mark.parametrize("loss", SCORES)
-def test_the_loss_is_the_mean_over_votes(few, loss):
-    forecast, votes, _ = few
-    rows, labels, weight = expanded(forecast, votes)
-    soft = s.calibration_upper_bound(votes, forecast, loss=loss)
+def test_the_loss_is_the_mean_over_votes(loss):
+    rows, labels, weight = expanded(FORECAST, VOTES)
+    soft = s.calibration_upper_bound(VOTES, FORECAST, loss=loss)
     single = s.calibration_upper_bound(labels, rows, loss=loss, sample_weight=weight)
     assert soft == pytest.approx(single)
-    terms = s.score_decomposition(votes, forecast, loss=loss)
+    terms = s.score_decomposition(VOTES, FORECAST, loss=loss)
     single = s.score_decomposition(labels, rows, loss=loss, sample_weight=weight)
     assert_allclose([terms.loss, terms.uncertainty], [single.loss, single.uncertainty])
     assert terms.loss == pytest.approx(terms.calibration + terms.refinement, abs=1e-12)
@@ -159,38 +154,36 @@ def test_the_calibration_error_is_that_of_the_world(notion):
     assert np.std(values[2]) > np.std(values[5]) > np.std(values[None])
 
 
-def test_intervals_of_the_error(few):
-    forecast, votes, _ = few
+def test_intervals_of_the_error():
     for metric in ("brier", "log"):
-        found = s.calibration_error_interval(votes, forecast, metric=metric)
-        given = s.CalibrationErrorEstimator(loss=metric).fit(forecast, votes)
+        found = s.calibration_error_interval(VOTES, FORECAST, metric=metric)
+        given = s.CalibrationErrorEstimator(loss=metric).fit(FORECAST, VOTES)
         assert (found.low, found.high) == given.confidence_interval_
-    bound = s.calibration_error_interval(votes, forecast, metric="upper_bound")
-    assert bound.low < s.calibration_upper_bound(votes, forecast) < bound.high
+    bound = s.calibration_error_interval(VOTES, FORECAST, metric="upper_bound")
+    assert bound.low < s.calibration_upper_bound(VOTES, FORECAST) < bound.high
     with pytest.raises(ValueError, match="Label distributions and annotator counts are for"):
-        s.calibration_error_interval(votes, forecast, metric="l1")
-    found = [s.soft_label_decomposition(votes, forecast, confidence_level=c) for c in (0.5, 0.95)]
+        s.calibration_error_interval(VOTES, FORECAST, metric="l1")
+    found = [s.soft_label_decomposition(VOTES, FORECAST, confidence_level=c) for c in (0.5, 0.95)]
     for name in (*PARTS, "excess"):
         narrow, wide = (getattr(one, name) for one in found)
         assert wide.high - wide.low > 1.5 * (narrow.high - narrow.low), name
 
 
-def test_estimators_take_a_fitted_classifier(few):
-    forecast, votes, shares = few
-    model = LogisticRegression().fit(shares, votes.argmax(axis=1))
-    proba = model.predict_proba(shares)
-    given = s.CalibrationErrorEstimator().fit(proba, votes)
-    found = s.CalibrationErrorEstimator(model).fit(shares, votes)
+def test_estimators_take_a_fitted_classifier():
+    model = LogisticRegression().fit(SHARES, VOTES.argmax(axis=1))
+    proba = model.predict_proba(SHARES)
+    given = s.CalibrationErrorEstimator().fit(proba, VOTES)
+    found = s.CalibrationErrorEstimator(model).fit(SHARES, VOTES)
     assert found.calibration_error_ == given.calibration_error_
     low, high = found.confidence_interval_
     assert low <= found.calibration_error_ <= high
-    grouping = s.GroupingLossEstimator(model).fit(shares, votes)
-    same = s.GroupingLossEstimator().fit(shares, votes, y_proba=proba)
+    grouping = s.GroupingLossEstimator(model).fit(SHARES, VOTES)
+    same = s.GroupingLossEstimator().fit(SHARES, VOTES, y_proba=proba)
     assert grouping.grouping_loss_ == same.grouping_loss_
     with pytest.raises(ValueError, match="cannot fit a classifier to labels of shape"):
-        s.CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(shares, votes)
-    (terms,) = s.DecompositionDisplay.from_predictions(votes, forecast, X=shares).terms
-    assert terms.loss == pytest.approx(s.score_decomposition(votes, forecast).loss)
+        s.CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(SHARES, VOTES)
+    (terms,) = s.DecompositionDisplay.from_predictions(VOTES, FORECAST, X=SHARES).terms
+    assert terms.loss == pytest.approx(s.score_decomposition(VOTES, FORECAST).loss)
     plt.close("all")
 
 
@@ -217,13 +210,12 @@ def test_the_grouping_loss_is_a_lower_bound_near_the_truth(method):
     ],
     ids=repr,
 )  # fmt: skip
-def test_recalibrators_fit_as_to_all_votes(few, recalibrator):
+def test_recalibrators_fit_as_to_all_votes(recalibrator):
     """A loss that is linear in the label is the weighted loss of the votes one by one."""
-    forecast, votes, _ = few
-    rows, labels, weight = expanded(forecast, votes)
-    soft = recalibrator.fit(forecast, votes).predict_proba(forecast)
+    rows, labels, weight = expanded(FORECAST, VOTES)
+    soft = recalibrator.fit(FORECAST, VOTES).predict_proba(FORECAST)
     losses = recalibrator.loss_before_, recalibrator.loss_after_
-    single = recalibrator.fit(rows, labels, sample_weight=weight).predict_proba(forecast)
+    single = recalibrator.fit(rows, labels, sample_weight=weight).predict_proba(FORECAST)
     assert_allclose(soft, single, atol=1e-4)
     assert_allclose(losses, (recalibrator.loss_before_, recalibrator.loss_after_), atol=1e-6)
 
@@ -243,15 +235,14 @@ def test_recalibrators_with_a_penalty_learn_the_map(recalibrator):
     assert after < 0.1 * before
 
 
-def test_parts_add_up(few):
-    forecast, votes, shares = few
-    for y, loss in ((votes, "brier"), (votes, "log"), (shares, "spherical")):
+def test_parts_add_up():
+    for y, loss in ((VOTES, "brier"), (VOTES, "log"), (SHARES, "spherical")):
         for notion in ("canonical", "classwise", "top_label"):
-            found = s.soft_label_decomposition(y, forecast, loss=loss, notion=notion)
+            found = s.soft_label_decomposition(y, FORECAST, loss=loss, notion=notion)
             whole, *parts = (getattr(found, name).estimate for name in PARTS)
             assert whole == pytest.approx(sum(parts), abs=1e-12)
             assert found.excess.estimate == pytest.approx(parts[0] + parts[1], abs=1e-12)
-            error = s.proper_calibration_error(y, forecast, loss=loss, notion=notion)
+            error = s.proper_calibration_error(y, FORECAST, loss=loss, notion=notion)
             assert found.calibration.estimate == pytest.approx(error, abs=1e-12)
 
 
@@ -303,13 +294,10 @@ def test_exact_distributions_and_known_votes():
         assert counted == s.soft_label_decomposition(votes / 4, forecast, votes=number)
 
 
-def test_weights_and_jobs(few):
-    forecast, votes, _ = few
-    weight = np.ones(300)
-    weight[::3] = 0
-    found = s.soft_label_decomposition(votes, forecast, sample_weight=weight, notion="classwise")
-    kept = weight > 0
-    again = s.soft_label_decomposition(votes[kept], forecast[kept], notion="classwise", n_jobs=2)
+def test_weights_and_jobs():
+    kept = np.arange(300) % 3 > 0
+    found = s.soft_label_decomposition(VOTES, FORECAST, sample_weight=kept, notion="classwise")
+    again = s.soft_label_decomposition(VOTES[kept], FORECAST[kept], notion="classwise", n_jobs=2)
     for name in PARTS:
         one, two = (getattr(record, name) for record in (found, again))
         assert_allclose([one.estimate, one.low, one.high], [two.estimate, two.low, two.high])
@@ -321,22 +309,6 @@ def test_an_impossible_vote_has_an_infinite_log_loss():
     found = s.soft_label_decomposition(votes, forecast, loss="log")
     assert found.expected_loss.estimate == found.calibration.estimate == np.inf
     assert np.isfinite([found.grouping.estimate, found.irreducible.estimate]).all()
-
-
-def test_refusals_of_the_decomposition():
-    votes, shares = [[1, 1], [2, 0]], [[0.5, 0.5], [1, 0]]
-    for y, options, words in (
-        ([0, 1], {}, "one label per sample, which does not show"),
-        (votes, {"votes": 2}, "votes is for label distributions"),
-        (shares, {"votes": 3}, "must be whole numbers"),
-        (shares, {"votes": [2, 2, 2]}, "votes must be a number"),
-        (shares, {"votes": 0}, "votes must be at least 1"),
-        (votes, {"loss": Elementary(0.3)}, "same decision"),
-        (votes, {"notion": Multilabel()}, "votes for and against"),
-        ([[1, 0], [0, 1]], {}, "argmax"),
-    ):
-        with pytest.raises(ValueError, match=words):
-            s.soft_label_decomposition(y, [0.2, 0.7], **options)
 
 
 @pytest.mark.slow
