@@ -13,12 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 
 from skcalib import CalibrationErrorEstimator, GroupingLossEstimator, calibration_error_interval
 from skcalib.estimators._response import make_folds
-from skcalib.grouping.partition import (
-    Cells,
-    half_of_clusters,
-    merge_single_clusters,
-    partition_terms,
-)
+from skcalib.grouping import partition
 from skcalib.scores import Brier
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother
 from skcalib.smoothers._base import check_folds
@@ -36,8 +31,7 @@ def test_numbers_of_folds_mean_folds_of_whole_clusters():
     inner = check_folds(5, np.eye(2)[y], random_state=0, cluster=cluster)
     assert len(inner) == 5 and whole(inner, cluster)
     assert sorted(np.concatenate([test for _, test in inner])) == list(range(len(y)))
-    few = check_folds(5, np.eye(2)[y], random_state=0, cluster=cluster % 3)
-    assert len(few) == 3
+    assert len(check_folds(5, np.eye(2)[y], random_state=0, cluster=cluster % 3)) == 3
 
 
 def test_a_splitter_gets_the_clusters():
@@ -64,14 +58,13 @@ def test_weights_reach_an_estimator_in_a_pipeline_that_requests_them():
     assert model[-1].calibration_error_ == alone.calibration_error_
 
 
-@pytest.mark.parametrize("options", [{}, {"loss": "log"}])
-def test_interval_is_that_of_the_function(options):
+@pytest.mark.parametrize("loss", ["brier", "log"])
+def test_interval_is_that_of_the_function(loss):
     _, y, proba, cluster = in_clusters(40, 3)
-    fitted = CalibrationErrorEstimator(**options).fit(proba, y, groups=cluster)
-    metric = options.get("loss", "brier")
-    found = calibration_error_interval(y, proba, metric=metric, groups=cluster)
+    fitted = CalibrationErrorEstimator(loss=loss).fit(proba, y, groups=cluster)
+    found = calibration_error_interval(y, proba, metric=loss, groups=cluster)
     assert fitted.confidence_interval_ == pytest.approx((found.low, found.high))
-    plain = CalibrationErrorEstimator(**options).fit(proba, y)
+    plain = CalibrationErrorEstimator(loss=loss).fit(proba, y)
     assert fitted.calibration_error_ == plain.calibration_error_
     assert fitted.confidence_interval_[1] > plain.confidence_interval_[1]
 
@@ -80,16 +73,13 @@ def test_clusters_of_one_sample_change_nothing():
     X, y, proba, _ = in_clusters(20, 4)
     own = np.arange(len(y))
     for smoother in (None, "isotonic"):
-        few, same = (
-            CalibrationErrorEstimator(smoother=smoother).fit(proba, y, groups=groups)
-            for groups in (None, own)
-        )
-        assert few.confidence_interval_ == same.confidence_interval_
-    few, same = (
-        GroupingLossEstimator(n_permutations=9).fit(X, y, y_proba=proba, groups=groups)
-        for groups in (None, own)
-    )
-    assert (few.grouping_loss_, few.pvalue_) == (same.grouping_loss_, same.pvalue_)
+        estimator = CalibrationErrorEstimator(smoother=smoother)
+        found = [estimator.fit(proba, y, groups=one).confidence_interval_ for one in (None, own)]
+        assert found[0] == found[1]
+    estimator = GroupingLossEstimator(n_permutations=9)
+    fits = (estimator.fit(X, y, y_proba=proba, groups=groups) for groups in (None, own))
+    few, same = ((fitted.grouping_loss_, fitted.pvalue_) for fitted in fits)
+    assert few == same
 
 
 @pytest.mark.parametrize("smoother", [IsotonicSmoother(), DirichletKernel(0.01, refinement="loss")])
@@ -110,11 +100,11 @@ def test_halves_are_of_whole_clusters():
     forecast = np.column_stack([1 - proba, proba])
     rng = np.random.RandomState(0)
     for share in (0.1, 0.5, 0.9):
-        half = half_of_clusters(forecast, cluster, share, rng)
+        half = partition.half_of_clusters(forecast, cluster, share, rng)
         assert not set(cluster[half]) & set(cluster[~half])
         assert abs(half.mean() - share) < 0.15
     for n_clusters in (2, 3):
-        half = half_of_clusters(forecast, cluster % n_clusters, 0.01, rng)
+        half = partition.half_of_clusters(forecast, cluster % n_clusters, 0.01, rng)
         assert half.any() and not half.all()
 
 
@@ -122,7 +112,7 @@ def test_regions_of_a_single_cluster_join_the_largest_of_their_level_set():
     bins = np.array([0] * 6 + [1] * 3)
     region = np.array([0, 0, 1, 1, 2, 2, 3, 3, 3])
     cluster = np.array([0, 0, 1, 2, 0, 0, 5, 5, 5])
-    merged, lonely = merge_single_clusters(bins, region, cluster)
+    merged, lonely = partition.merge_single_clusters(bins, region, cluster)
     assert merged.tolist() == [1] * 6 + [3] * 3
     assert lonely.tolist() == [False] * 6 + [True] * 3
 
@@ -136,7 +126,7 @@ def test_terms_of_repeated_samples_are_those_of_the_distinct_ones():
 
     def terms(rows, cluster):
         columns = [np.column_stack([1 - one, one])[rows] for one in (forecast, y, forecast**2)]
-        return partition_terms(
+        return partition.partition_terms(
             Brier(), bins[rows], region[rows], *columns, np.ones(len(rows)), cluster
         )
 
@@ -145,7 +135,7 @@ def test_terms_of_repeated_samples_are_those_of_the_distinct_ones():
         assert getattr(again, name) == pytest.approx(getattr(few, name)), name
     assert again.variance == pytest.approx(few.variance * 60 / 59)
     assert terms(rows, None).bias < 0.3 * few.bias
-    parts, _ = Cells(region[rows], np.ones(300)).by_cluster(rows, np.ones((300, 1)))
+    parts, _ = partition.Cells(region[rows], np.ones(300)).by_cluster(rows, np.ones((300, 1)))
     assert len(parts.cells) == 60
 
 
@@ -160,8 +150,8 @@ def test_no_grouping_loss_is_found_where_only_clusters_differ():
             estimator = GroupingLossEstimator(n_bins=3, random_state=0, n_permutations=99)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                fitted = estimator.fit(X, y, y_proba=proba, groups=groups)
-            rejected[name] += fitted.pvalue_ <= 0.05
+                pvalue = estimator.fit(X, y, y_proba=proba, groups=groups).pvalue_
+            rejected[name] += pvalue <= 0.05
     assert rejected["plain"] >= 9
     assert rejected["clusters"] <= 6
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import sklearn.model_selection as ms
 from joblib import Memory
 from scipy.sparse import csr_array
 from scipy.special import expit
@@ -11,14 +12,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import (
-    GridSearchCV,
-    KFold,
-    LeaveOneGroupOut,
-    RepeatedStratifiedKFold,
-    TimeSeriesSplit,
-    cross_val_predict,
-)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.svm import LinearSVC
@@ -32,7 +25,7 @@ NAMES = np.array(["ape", "bee", "cat"])
 def test_fit_transform_is_out_of_fold_and_transform_is_not(train_and_test):
     X, y, X_new, _ = train_and_test
     crossfit = CrossFitProba(GaussianNB(), cv=4)
-    expected = cross_val_predict(GaussianNB(), X, y, cv=4, method="predict_proba")
+    expected = ms.cross_val_predict(GaussianNB(), X, y, cv=4, method="predict_proba")
     np.testing.assert_allclose(crossfit.fit_transform(X, y), expected, rtol=1e-12)
     on_all = GaussianNB().fit(X, y)
     np.testing.assert_array_equal(crossfit.transform(X_new), on_all.predict_proba(X_new))
@@ -61,15 +54,14 @@ def test_folds_that_lack_a_class(train_and_test):
     X, y, *_ = train_and_test
     order = np.argsort(y, kind="stable")
     X, y = X[order], NAMES[y[order]]
-    crossfit = CrossFitProba(GaussianNB(), cv=KFold(4))
-    P = crossfit.fit_transform(X, y)
+    P = CrossFitProba(GaussianNB(), cv=ms.KFold(4)).fit_transform(X, y)
     assert P.shape == (len(y), 3)
     assert (P[: len(y) // 4, 0] < 1).any()
     # The class of the left-out group is unknown to its classifier.
     with pytest.raises(ValueError, match=r"fold 1 of 3 lack the class 'ape', .* stratified"):
-        CrossFitProba(GaussianNB(), cv=LeaveOneGroupOut()).fit_transform(X, y, groups=y)
+        CrossFitProba(GaussianNB(), cv=ms.LeaveOneGroupOut()).fit_transform(X, y, groups=y)
     with pytest.raises(ValueError, match=r"fold 1 of 2 lack the class 'cat'"):
-        CrossFitProba(GaussianNB(), cv=KFold(2)).fit_transform(X[::-1], y[::-1])
+        CrossFitProba(GaussianNB(), cv=ms.KFold(2)).fit_transform(X[::-1], y[::-1])
 
 
 class CountingNB(GaussianNB):
@@ -86,14 +78,13 @@ class CountingNB(GaussianNB):
 def test_memory_keeps_the_fits_of_a_search(train_and_test, tmp_path, kind):
     """Three maps, four outer folds and the final fit: one cross-fit of 5 + 1 for each data set."""
     X, y, X_new, _ = train_and_test
-    memory = {"path": tmp_path, "str": str(tmp_path)}.get(kind)
-    memory = Memory(tmp_path, verbose=0) if memory is None else memory
+    memory = {"path": tmp_path, "str": str(tmp_path), "Memory": Memory(tmp_path, verbose=0)}[kind]
     maps = [s.TemperatureScaling(), s.PlattScaling(), s.IdentityRecalibrator()]
     found = []
     for cache in (None, memory):
         CountingNB.fits = 0
         chain = Pipeline([("proba", CrossFitProba(CountingNB(), memory=cache)), ("map", maps[0])])
-        search = GridSearchCV(chain, {"map": maps}, cv=4, scoring="neg_log_loss").fit(X, y)
+        search = ms.GridSearchCV(chain, {"map": maps}, cv=4, scoring="neg_log_loss").fit(X, y)
         found.append((search.cv_results_["mean_test_score"], search.predict_proba(X_new)))
         assert CountingNB.fits == ((3 * 4 + 1) * 6 if cache is None else (4 + 1) * 6)
     for plain, cached in zip(*found, strict=True):
@@ -112,12 +103,11 @@ def test_memory_depends_on_all_that_is_fitted(train_and_test, tmp_path):
     first = proba()
     np.testing.assert_array_equal(proba(), first)
     assert CountingNB.fits == 3
-    weight = np.linspace(1, 2, 200)
     others = {"classifier": CountingNB(var_smoothing=0.1)}, {"cv": 3}, {"rows": 190}
-    for n_more, options in enumerate([*others, {"sample_weight": weight}], start=1):
+    for options in (*others, {"sample_weight": np.linspace(1, 2, 200)}):
         before = CountingNB.fits
         proba(**options)
-        assert CountingNB.fits > before, n_more
+        assert CountingNB.fits > before, options
     np.testing.assert_array_equal(proba(), first)
     with pytest.raises(ValueError, match="memory"):
         CrossFitProba(CountingNB(), memory=3).fit_transform(X, y)
@@ -151,9 +141,8 @@ def test_frozen_classifiers_are_used_as_they_are_and_fitted_ones_cloned(train_an
 def test_decision_values_and_sparse_features(train_and_test):
     X, y, *_ = train_and_test
     X, y = X[y < 2], y[y < 2]
-    crossfit = CrossFitProba(LinearSVC(random_state=0))
-    P = crossfit.fit_transform(csr_array(X), y)
-    margin = cross_val_predict(LinearSVC(random_state=0), X, y, method="decision_function")
+    P = CrossFitProba(LinearSVC(random_state=0)).fit_transform(csr_array(X), y)
+    margin = ms.cross_val_predict(LinearSVC(random_state=0), X, y, method="decision_function")
     np.testing.assert_allclose(P[:, 1], expit(margin), atol=1e-3)
     with pytest.raises(ValueError, match="has no predict_proba"):
         CrossFitProba(LinearSVC(), response_method="predict_proba").fit_transform(X, y)
@@ -161,15 +150,13 @@ def test_decision_values_and_sparse_features(train_and_test):
 
 def test_splitters(train_and_test):
     X, y, *_ = train_and_test
-    repeated = RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
-    P = CrossFitProba(GaussianNB(), cv=repeated).fit_transform(X, y)
+    repeated = ms.RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
     folds = list(repeated.split(X, y))
-    halves = [
-        CrossFitProba(GaussianNB(), cv=part).fit_transform(X, y) for part in (folds[:3], folds[3:])
-    ]
+    crossfits = (CrossFitProba(GaussianNB(), cv=cv) for cv in (repeated, folds[:3], folds[3:]))
+    P, *halves = (crossfit.fit_transform(X, y) for crossfit in crossfits)
     np.testing.assert_allclose(P, np.mean(halves, axis=0))
     for crossfit, labels, words in (
-        (CrossFitProba(GaussianNB(), cv=TimeSeriesSplit(3)), y, "leave 69 of 270 samples untested"),
+        (CrossFitProba(cv=ms.TimeSeriesSplit(3)), y, "leave 69 of 270 samples untested"),
         (CrossFitProba(), None, "y to be passed"),
         (CrossFitProba(GaussianNB()), 0 * y, "one class"),
         (CrossFitProba(LinearRegression()), y, "classifier with predict_proba"),

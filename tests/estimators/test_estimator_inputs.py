@@ -4,6 +4,7 @@ import re
 import traceback
 import warnings
 from functools import cache, partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,7 @@ from sklearn.model_selection import KFold
 
 import skcalib as s
 
-SMALL_SAMPLES = "ignore:The regions hold"  # a hundred samples, and rightly so
+pytestmark = pytest.mark.filterwarnings("ignore:The regions hold")  # of a hundred samples
 NAMES = np.array(["ape", "bee", "cat"])
 INSTANCES = instances()
 # rounding of other containers and layouts moves an estimate a little, or a sample across a cut
@@ -50,14 +51,11 @@ def baseline(which):
     """An instance, its X and y, and its answers after a plain fit."""
     estimator, kind = INSTANCES[which]
     X, y = data_for(kind)
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="The regions hold")
-        return estimator, kind, X, y, answers(fit(estimator, X, y), X)
+    return estimator, kind, X, y, answers(fit(estimator, X, y), X)
 
 
-every_instance = pytest.mark.parametrize(
-    "which", range(len(INSTANCES)), ids=lambda which: label(INSTANCES[which][0])
-)
+NUMBERS, IDS = range(len(INSTANCES)), [label(estimator) for estimator, _ in INSTANCES]
+every_instance = pytest.mark.parametrize("which", NUMBERS, ids=IDS)
 
 
 def memory_map(array, folder):
@@ -69,7 +67,6 @@ def memory_map(array, folder):
 # --- containers -----------------------------------------------------------------------------------
 
 
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 @every_instance
 def test_containers_of_the_features(which, tmp_path):
     estimator, _, X, y, expected = baseline(which)
@@ -82,7 +79,6 @@ def test_containers_of_the_features(which, tmp_path):
         same(answers(fit(estimator, other, y), other), expected)
 
 
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 @pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
 def test_precision_of_the_features(estimator, kind):
     """Lower precision is read as it is: the same numbers in float64 give the same answer."""
@@ -103,12 +99,7 @@ def test_precision_of_the_features(estimator, kind):
             same(answers(fit(estimator, low.astype(np.float64), y), low.astype(np.float64)), said)
 
 
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
-@pytest.mark.parametrize(
-    ("instance", "dtype"),
-    rotated(INSTANCES, [np.int64, np.uint8, bool], 1),
-    ids=lambda value: label(value[0]) if isinstance(value, tuple) else value.__name__,
-)
+@pytest.mark.parametrize("instance, dtype", rotated(INSTANCES, [int, np.uint8, bool], 1), ids=label)
 def test_whole_numbers(instance, dtype):
     """Integers and booleans: hard forecasts, counted features, variances of one."""
     estimator, kind = instance
@@ -122,9 +113,8 @@ def test_whole_numbers(instance, dtype):
         whole = np.ones_like(X)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # certain forecasts are separable
-        expected = answers(fit(estimator, whole, y), whole)
         found = answers(fit(estimator, whole.astype(dtype), y), whole.astype(dtype))
-    same(found, expected)
+        same(found, answers(fit(estimator, whole, y), whole))
 
 
 def test_one_column_is_the_positive_class(tmp_path):
@@ -158,7 +148,6 @@ LABELS = {
 }
 
 
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 @every_instance
 def test_kinds_of_labels(which):
     estimator, kind, X, y, expected = baseline(which)
@@ -174,7 +163,6 @@ def test_kinds_of_labels(which):
             assert set(other.predict(X)) <= set(other.classes_)
 
 
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 def test_booleans_are_labels():
     for estimator, kind in INSTANCES:
         if kind != "moments" and not isinstance(estimator, s.RecalibratedRegressorCV):
@@ -187,7 +175,6 @@ def test_booleans_are_labels():
             same({name: answers(found, X)[name] for name in expected}, expected)
 
 
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 @every_instance
 def test_columns_of_labels_and_weights(which, tmp_path):
     estimator, kind, X, y, _ = baseline(which)
@@ -207,7 +194,7 @@ def test_columns_of_labels_and_weights(which, tmp_path):
             same(answers(fit(estimator, X, y, form), X), expected)
 
 
-# --- what is refused ------------------------------------------------------------------------------
+# --- what is refused, and what changes nothing ----------------------------------------------------
 
 
 @pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=lambda r: r.__name__)
@@ -234,10 +221,6 @@ def test_empty_data_are_refused(estimator, kind):
             fit(estimator, X, y).transform(X[:0])
 
 
-# --- nothing is modified --------------------------------------------------------------------------
-
-
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 @pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
 def test_nothing_passed_in_is_modified(estimator, kind):
     X, y = data_for(kind)
@@ -271,9 +254,6 @@ def test_answers_can_be_written_to(recalibrator):
     assert P.max() == 1
 
 
-# --- determinism ----------------------------------------------------------------------------------
-
-
 def parallel_estimators(n_jobs):
     forest, folds = RandomForestClassifier(5, random_state=0), {"cv": 3, "n_jobs": n_jobs}
     regions, options = s.GroupingLossEstimator, {**folds, "random_state": 3}
@@ -288,14 +268,12 @@ def parallel_estimators(n_jobs):
     ]
 
 
-@pytest.mark.filterwarnings(SMALL_SAMPLES)
 @pytest.mark.parametrize("which", range(7))
 def test_jobs_and_seeds(which):
     X, y, _ = draw()
     with parallel_config("threading"):  # tests/sketch/test_dask.py has processes
-        one, two, again = (
-            answers(parallel_estimators(jobs)[which].fit(X, y), X) for jobs in (1, 2, None)
-        )
+        fits = (parallel_estimators(jobs)[which].fit(X, y) for jobs in (1, 2, None))
+        one, two, again = (answers(fitted, X) for fitted in fits)
     assert one
     for name, value in one.items():
         np.testing.assert_array_equal(two[name], value)
@@ -375,11 +353,18 @@ def finite_or_refused(call):
     return result
 
 
-def check_recalibrator(recalibrator, problem, new):
+HOSTILE = [*(r() for r in RECALIBRATORS), *(v for v in variants() if v.input != "logits")]
+HOSTILE += [s.VectorScaling(shrinkage=0), s.MatrixScaling(shrinkage=0, loss="brier")]
+QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
+
+
+@pytest.mark.parametrize("recalibrator", HOSTILE, ids=label)
+@settings(max_examples=6, **QUIET)
+@given(problem=problems(), data=st.data())
+def test_hostile_forecasts_to_recalibrators(recalibrator, problem, data):
     P, y, weight = problem
     model = clone(recalibrator).set_params(labels=list(range(P.shape[1])))
-    if model.input == "logits":
-        return
+    new = data.draw(forecasts(P.shape[1], 7))
     if finite_or_refused(lambda: model.fit(P, y, weight)) is None:
         return
     assert np.abs(P.sum(axis=1) - 1).max() < 2e-5  # anything else was refused
@@ -392,18 +377,6 @@ def check_recalibrator(recalibrator, problem, new):
             assert model.predict(forecast).shape == (len(forecast),)
 
 
-HOSTILE = [*(r() for r in RECALIBRATORS), *variants()]
-HOSTILE += [s.VectorScaling(shrinkage=0), s.MatrixScaling(shrinkage=0, loss="brier")]
-QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
-
-
-@pytest.mark.parametrize("recalibrator", HOSTILE, ids=label)
-@settings(max_examples=6, **QUIET)
-@given(problem=problems(), data=st.data())
-def test_hostile_forecasts_to_recalibrators(recalibrator, problem, data):
-    check_recalibrator(recalibrator, problem, data.draw(forecasts(problem[0].shape[1], 7)))
-
-
 @pytest.mark.parametrize("loss", ["brier", "log", "spherical"])
 @pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
 @settings(max_examples=12, **QUIET)
@@ -414,9 +387,8 @@ def test_hostile_forecasts_to_recalibrators(recalibrator, problem, data):
 )
 def test_hostile_forecasts_to_the_calibration_error(loss, notion, problem, method, smoother):
     P, y, weight = problem
-    estimator = s.CalibrationErrorEstimator(
-        loss=loss, notion=notion, method=method, smoother=smoother, labels=range(P.shape[1])
-    )
+    options = {"loss": loss, "notion": notion, "method": method, "smoother": smoother}
+    estimator = s.CalibrationErrorEstimator(**options, labels=range(P.shape[1]))
     if finite_or_refused(lambda: estimator.fit(P, y, weight)) is not None:
         found = answers(estimator, None)
         assert len(found) > 6 and not any(np.isnan(value).any() for value in found.values())
@@ -495,15 +467,11 @@ def test_what_was_found_by_hostile_data():
     risk = s.GroupingLossEstimator(method="risk", random_state=0).fit(X, y, y_proba=P)
     assert np.isfinite(risk.grouping_loss_)  # a feature without any value
     close = np.repeat([0.0, 5e-324, 1e-310, 0.3, 1.0], [18, 2, 18, 1, 1])
-    some = s.GroupingLossEstimator(labels=[0, 1]).fit(
-        close[:, None], np.arange(40) % 2, y_proba=close
-    )
+    some = s.GroupingLossEstimator(labels=[0, 1]).fit(close[:, None], [0, 1] * 20, y_proba=close)
     assert np.isfinite(some.grouping_loss_)  # slopes between these are no floats
-    rng = np.random.default_rng(0)
-    weight = rng.choice([1e-302, 1e-278, 1], 40)  # which vanish beside others
+    weight = np.random.default_rng(0).choice([1e-302, 1e-278, 1], 40)  # which vanish beside others
     for recalibrator in map(quick, RECALIBRATORS):
-        p = fit(recalibrator, P[:40], y[:40], weight).predict_proba(P)
-        assert np.isfinite(p).all()
+        assert np.isfinite(fit(recalibrator, P[:40], y[:40], weight).predict_proba(P)).all()
     same = [[3.2e-308, 0, 1, 0], [3.1e-30, 0, 1e-323, 1], [1, 4.9e-317, 2.3e-301, 0]]
     curves = s.SplineScaling(labels=[0, 1, 2, 3]).fit(same, [3, 2, 1], [0, 1e-278, 5e-291])
     assert np.isfinite(curves.predict_proba(same)).all()  # knots with equal logits
@@ -527,9 +495,7 @@ class KnowsThree(Oracle):
 
 def test_weights_of_any_scale():
     _, y, P = draw()
-    for scale in (1e-300, 1e300):
-        for recalibrator in map(quick, RECALIBRATORS):
-            weight = np.linspace(1, 2, len(y))
-            expected = fit(recalibrator, P, y, weight).predict_proba(P)
-            found = fit(recalibrator, P, y, scale * weight).predict_proba(P)
-            np.testing.assert_allclose(found, expected, atol=1e-4)
+    weight = np.linspace(1, 2, len(y))
+    for recalibrator, scale in product(map(quick, RECALIBRATORS), (1e-300, 1e300)):
+        fits = (fit(recalibrator, P, y, one) for one in (weight, scale * weight))
+        np.testing.assert_allclose(*(fitted.predict_proba(P) for fitted in fits), atol=1e-4)

@@ -18,10 +18,9 @@ def test_probabilities_agree_with_the_functions():
     data = make_tempered_simplex(500, 3, random_state=0)
     for method in ("risk", "cross", "direct"):
         for notion in ("canonical", "top_label", "classwise"):
-            options = {"method": method, "notion": notion}
-            estimator = CalibrationErrorEstimator(**options).fit(data.y_proba, data.y)
-            expected = proper_calibration_error(data.y, data.y_proba, **options)
-            assert estimator.calibration_error_ == expected
+            given = {"method": method, "notion": notion}
+            found = CalibrationErrorEstimator(**given).fit(data.y_proba, data.y).calibration_error_
+            assert found == proper_calibration_error(data.y, data.y_proba, **given)
     terms = score_decomposition(data.y, data.y_proba)
     estimator = CalibrationErrorEstimator().fit(data.y_proba, data.y)
     assert estimator.expected_loss_ == terms.loss
@@ -73,10 +72,8 @@ def test_fitted_frozen_and_cross_validated_classifiers(train_and_test):
     # A frozen classifier stays fitted when cloned, and cv leaves it alone.
     for estimator in (held_out, frozen, clone(frozen)):
         assert estimator.fit(X_new, y_new).calibration_error_ == direct
-    crossed, sparse = (
-        CalibrationErrorEstimator(classifier, cv=3).fit(features, y_new)
-        for features in (X_new, csr_array(X_new))
-    )
+    estimator = CalibrationErrorEstimator(classifier, cv=3)
+    crossed, sparse = (clone(estimator).fit(one, y_new) for one in (X_new, csr_array(X_new)))
     proba = cross_val_predict(LogisticRegression(), X_new, y_new, cv=3, method="predict_proba")
     expected = proper_calibration_error(y_new, proba)
     assert crossed.calibration_error_ == pytest.approx(expected, rel=1e-9) != direct
@@ -108,7 +105,6 @@ def test_training_and_evaluation_that_lack_a_class(train_and_test):
     assert infinite.calibration_error_ == np.inf
     assert infinite.confidence_interval_ == (np.inf, np.inf)
     two = y_new < 2
-    estimator = CalibrationErrorEstimator(LogisticRegression().fit(X, y)).fit(
-        X_new[two], y_new[two]
-    )
+    classifier = LogisticRegression().fit(X, y)
+    estimator = CalibrationErrorEstimator(classifier).fit(X_new[two], y_new[two])
     assert np.isfinite(estimator.calibration_error_) and estimator.classes_.tolist() == [0, 1, 2]

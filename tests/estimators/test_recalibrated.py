@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
+import sklearn.model_selection as ms
 from grids import covering
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -11,17 +12,6 @@ from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
-from sklearn.model_selection import (
-    GridSearchCV,
-    KFold,
-    LeaveOneGroupOut,
-    LeaveOneOut,
-    PredefinedSplit,
-    RepeatedStratifiedKFold,
-    StratifiedKFold,
-    TimeSeriesSplit,
-    cross_val_predict,
-)
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -31,13 +21,10 @@ from sklearn.svm import LinearSVC
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.estimators.recalibrated import RecalibratedClassifierCV
-from skcalib.recalibration.selection import (
-    default_candidates,
-    one_standard_error,
-    select_recalibrator,
-)
+from skcalib.recalibration import selection
 
 NAMES = np.array(["ape", "bee", "cat"])
+TWICE = ms.RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
 
 
 class Halfway:
@@ -56,16 +43,14 @@ class Halfway:
         return (1 - self.share) * P + self.share * self.base_rates
 
 
-def log_probabilities():
-    """scikit-learn's own parts as a recalibrator."""
-    logs = FunctionTransformer(lambda P: np.log(np.maximum(P, 1e-12)))
-    return make_pipeline(logs, LogisticRegression())
+LOGS = FunctionTransformer(lambda P: np.log(np.maximum(P, 1e-12)))
+OF_LOGS = make_pipeline(LOGS, LogisticRegression())  # scikit-learn's own parts as a recalibrator
 
 
 def test_the_three_steps_by_hand(train_and_test):
     X, y, X_new, _ = train_and_test
     model = RecalibratedClassifierCV(GaussianNB(), "temperature", cv=4).fit(X, y)
-    out_of_fold = cross_val_predict(GaussianNB(), X, y, cv=4, method="predict_proba")
+    out_of_fold = ms.cross_val_predict(GaussianNB(), X, y, cv=4, method="predict_proba")
     expected = s.TemperatureScaling().fit(out_of_fold, y)
     assert model.recalibrator_.temperature_ == pytest.approx(expected.temperature_, rel=1e-9)
     P = expected.predict_proba(GaussianNB().fit(X, y).predict_proba(X_new))
@@ -79,7 +64,7 @@ def test_ensemble_by_hand(train_and_test):
     model = RecalibratedClassifierCV(GaussianNB(), s.HistogramBinning(n_bins=4), ensemble=True)
     model.fit(X, NAMES[y])
     answers = []
-    for train, test in StratifiedKFold(5).split(X, y):
+    for train, test in ms.StratifiedKFold(5).split(X, y):
         fold = GaussianNB().fit(X[train], y[train])
         binning = s.HistogramBinning(n_bins=4).fit(fold.predict_proba(X[test]), y[test])
         answers.append(binning.predict_proba(fold.predict_proba(X_new)))
@@ -87,22 +72,14 @@ def test_ensemble_by_hand(train_and_test):
     assert len(model.recalibrators_) == 5 and model.recalibrator_ is model.estimator_ is None
 
 
+ANY = ["auto", "select", s.VectorScaling(shrinkage=10), s.KernelRecalibrator(bandwidth=0.1)]
+ANY += [Halfway(), OF_LOGS, make_pipeline("passthrough", s.PlattScaling())]
+ANY += [make_pipeline(s.TemperatureScaling(), s.IsotonicRecalibrator())]
+ANY += [ms.GridSearchCV(s.MatrixScaling(), {"shrinkage": [1, 100]}, scoring="neg_log_loss", cv=3)]
+
+
 @pytest.mark.parametrize("ensemble", [False, True])
-@pytest.mark.parametrize(
-    "recalibrator",
-    [
-        s.VectorScaling(shrinkage=10),
-        s.KernelRecalibrator(bandwidth=0.1),
-        make_pipeline(s.TemperatureScaling(), s.IsotonicRecalibrator()),
-        make_pipeline("passthrough", s.PlattScaling()),
-        log_probabilities(),
-        Halfway(),
-        GridSearchCV(s.MatrixScaling(), {"shrinkage": [1.0, 100.0]}, scoring="neg_log_loss", cv=3),
-        "auto",
-        "select",
-    ],
-    ids=lambda recalibrator: type(recalibrator).__name__,
-)
+@pytest.mark.parametrize("recalibrator", ANY, ids=lambda recalibrator: type(recalibrator).__name__)
 def test_any_recalibrator(train_and_test, recalibrator, ensemble):
     X, y, X_new, _ = train_and_test
     model = RecalibratedClassifierCV(GaussianNB(), recalibrator, cv=3, ensemble=ensemble)
@@ -120,12 +97,6 @@ class OneClass(Halfway):
         self.classes_, self.base_rates = np.array([1]), np.ones(1)
 
 
-def test_a_recalibrator_of_one_class_is_certain(train_and_test):
-    X, y, X_new, _ = train_and_test
-    P = RecalibratedClassifierCV(GaussianNB(), OneClass()).fit(X, y).predict_proba(X_new)
-    np.testing.assert_array_equal(P, np.eye(3)[np.ones(len(X_new), dtype=int)])
-
-
 class Sharper(s.TemperatureScaling):
     """A subclass with a `fit` of its own, which is called."""
 
@@ -135,8 +106,11 @@ class Sharper(s.TemperatureScaling):
         return self
 
 
-def test_a_subclass_is_fitted_by_its_own_method(train_and_test):
-    X, y, *_ = train_and_test
+def test_a_recalibrator_is_fitted_by_its_own_method(train_and_test):
+    """One that has learned a single class is certain of it."""
+    X, y, X_new, _ = train_and_test
+    P = RecalibratedClassifierCV(GaussianNB(), OneClass()).fit(X, y).predict_proba(X_new)
+    np.testing.assert_array_equal(P, np.eye(3)[[1] * len(X_new)])
     model = RecalibratedClassifierCV(GaussianNB(), Sharper()).fit(X, y)
     assert model.recalibrators_[0].temperature_ == 0.5
 
@@ -167,23 +141,16 @@ def test_frozen_classifiers(train_and_test):
     assert model.estimator_.estimator is classifier
 
 
-@pytest.mark.parametrize(
-    "recalibrator",
-    [
-        None,
-        s.BetaCalibration(labels=["will", "be", "replaced"]),
-        make_pipeline(s.TemperatureScaling(), make_pipeline(s.MatrixScaling(shrinkage=10))),
-        s.HistogramBinning(n_bins=5),
-        Halfway(),
-        log_probabilities(),
-    ],
-    ids=lambda recalibrator: type(recalibrator).__name__,
-)
+SOME = [None, s.BetaCalibration(labels=["will", "be", "replaced"]), s.HistogramBinning(n_bins=5)]
+SOME += [make_pipeline(s.TemperatureScaling(), make_pipeline(s.MatrixScaling(shrinkage=10)))]
+SOME += [Halfway(), OF_LOGS]
+
+
+@pytest.mark.parametrize("recalibrator", SOME, ids=lambda recalibrator: type(recalibrator).__name__)
 def test_calibration_sets_that_lack_a_class(train_and_test, recalibrator):
     X, y, X_new, y_new = train_and_test
-    classifier = GaussianNB().fit(X, NAMES[y])
     there = y_new != 1
-    model = RecalibratedClassifierCV(FrozenEstimator(classifier), recalibrator)
+    model = RecalibratedClassifierCV(FrozenEstimator(GaussianNB().fit(X, NAMES[y])), recalibrator)
     P = model.fit(X_new[there], NAMES[y_new[there]]).predict_proba(X_new)
     assert P.shape == (len(X_new), 3) and model.classes_.tolist() == NAMES.tolist()
     np.testing.assert_allclose(P.sum(axis=1), 1)
@@ -196,13 +163,13 @@ def test_folds_that_lack_a_class(train_and_test):
     order = np.argsort(y, kind="stable")
     X, y = X[order], NAMES[y[order]]
     for ensemble in (False, True):
-        for cv, number in ((KFold(3), r"\d of 3"), (TimeSeriesSplit(6), r"\d of 6")):
+        for cv, number in ((ms.KFold(3), r"\d of 3"), (ms.TimeSeriesSplit(6), r"\d of 6")):
             model = RecalibratedClassifierCV(GaussianNB(), cv=cv, ensemble=ensemble)
             words = rf"^The (training|test) samples of fold {number} .* the class '\w+'"
             with pytest.raises(ValueError, match=words):
                 model.fit(X, y)
     rows = np.linspace(0, len(y) - 1, 30).astype(int)
-    model = RecalibratedClassifierCV(GaussianNB(), cv=LeaveOneOut(), ensemble=True)
+    model = RecalibratedClassifierCV(GaussianNB(), cv=ms.LeaveOneOut(), ensemble=True)
     words = r"^The test samples of fold 1 of 30 have only the class '\w+', and with ensemble=True"
     with pytest.raises(ValueError, match=words):
         model.fit(X[rows], y[rows])
@@ -215,19 +182,14 @@ def test_folds_that_lack_a_class(train_and_test):
 
 @pytest.mark.parametrize(
     ("cv", "ensemble", "recalibrator"),
-    covering(
-        [RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0), TimeSeriesSplit(3)],
-        [False, True],
-        ["auto", "select"],
-    ),
+    covering([TWICE, ms.TimeSeriesSplit(3)], [False, True], ["auto", "select"]),
 )
 def test_repeated_and_partial_splitters(train_and_test, cv, ensemble, recalibrator):
     X, y, X_new, _ = train_and_test
     options = {"ensemble": ensemble, "candidates": [s.TemperatureScaling(), s.VectorScaling()]}
-    one_shot = (fold for fold in list(cv.split(X, y)))
     model, again = (
         RecalibratedClassifierCV(GaussianNB(), recalibrator, cv=folds, **options)
-        for folds in (cv, one_shot)
+        for folds in (cv, cv.split(X, y))  # which can be read once
     )
     assert np.isfinite(model.fit(X, y).predict_proba(X_new)).all()
     assert len(model.estimators_) == (cv.get_n_splits() if ensemble else 1)
@@ -248,31 +210,26 @@ def test_data_frames_of_pipelines_and_sparse_features(train_and_test):
 def test_weights_without_routing(train_and_test):
     X, y, X_new, _ = train_and_test
     weight = np.random.default_rng(0).integers(0, 4, len(y)).astype(float)
-    folds = list(StratifiedKFold(3).split(X, y))
+    folds = list(ms.StratifiedKFold(3).split(X, y))
     chain = make_pipeline(s.TemperatureScaling(), "passthrough", s.PlattScaling())
     model = RecalibratedClassifierCV(GaussianNB(), chain, cv=folds)
     model.fit(X, y, sample_weight=weight)
     # the same, with repetition in place of weights
     rows = np.repeat(np.arange(len(y)), weight.astype(int))
-    repeated = [
-        (np.flatnonzero(np.isin(rows, train)), np.flatnonzero(np.isin(rows, test)))
-        for train, test in folds
-    ]
+    repeated = [[np.flatnonzero(np.isin(rows, part)) for part in fold] for fold in folds]
     again = clone(model).set_params(cv=repeated).fit(X[rows], y[rows])
     np.testing.assert_allclose(model.predict_proba(X_new), again.predict_proba(X_new), atol=1e-5)
     unweighted = clone(model).fit(X, y)
     assert np.abs(model.predict_proba(X_new) - unweighted.predict_proba(X_new)).max() > 0.01
 
 
-@pytest.mark.parametrize("recalibrator", ["auto", "select", "temperature"])
-def test_samples_of_weight_zero_are_as_if_dropped(train_and_test, recalibrator):
+@pytest.mark.parametrize("name", ["auto", "select", "temperature"])
+def test_samples_of_weight_zero_are_as_if_dropped(train_and_test, name):
     X, y, X_new, _ = train_and_test
     kept = np.arange(len(y)) % 4 > 0
-    folds, place = list(StratifiedKFold(3).split(X, y)), np.cumsum(kept) - 1
+    folds, place = list(ms.StratifiedKFold(3).split(X, y)), np.cumsum(kept) - 1
     among = [tuple(place[rows[kept[rows]]] for rows in fold) for fold in folds]
-    first, second = (
-        RecalibratedClassifierCV(GaussianNB(), recalibrator, cv=cv) for cv in (folds, among)
-    )
+    first, second = (RecalibratedClassifierCV(GaussianNB(), name, cv=cv) for cv in (folds, among))
     first.fit(X, y, sample_weight=1.0 * kept)
     second.fit(X[kept], y[kept])
     np.testing.assert_allclose(first.predict_proba(X_new), second.predict_proba(X_new), atol=1e-6)
@@ -290,14 +247,13 @@ def test_weights_go_where_they_are_taken(train_and_test):
     # parameters of the caller win
     model.fit(X, y, sample_weight=weight, gaussiannb__sample_weight=np.ones(len(y)))
     assert np.abs(model.predict_proba(X_new) - expected.predict_proba(X_new)).max() > 0.01
-    search = GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, cv=3)
+    search = ms.GridSearchCV(GaussianNB(), {"var_smoothing": [1e-9]}, cv=3)
     model = RecalibratedClassifierCV(search, s.IdentityRecalibrator(), ensemble=True)
     model.fit(X, y, sample_weight=weight)
     with pytest.warns(UserWarning, match="KNeighborsClassifier takes no sample_weight.*recal"):
         neighbors = RecalibratedClassifierCV(KNeighborsClassifier(20), s.PlattScaling())
         neighbors.fit(X, y, sample_weight=weight)
-    plain = clone(neighbors).fit(X, y)
-    assert np.any(neighbors.recalibrator_.coef_ != plain.recalibrator_.coef_)
+    assert np.any(neighbors.recalibrator_.coef_ != clone(neighbors).fit(X, y).recalibrator_.coef_)
     with pytest.warns(UserWarning, match="Halfway takes no sample_weight.*classifier only"):
         RecalibratedClassifierCV(GaussianNB(), Halfway()).fit(X, y, sample_weight=weight)
     with pytest.raises(ValueError, match="sample_weight must be finite"):
@@ -340,7 +296,7 @@ def test_weights_that_the_classifier_refuses_go_to_the_recalibrator(train_and_te
 def chosen(P, y, candidates=None, n_folds=5, **options):
     folds = np.array_split(np.random.default_rng(0).permutation(len(y)), n_folds)
     classes = np.arange(P.shape[1])
-    return select_recalibrator(candidates, P, y, classes=classes, folds=folds, **options)
+    return selection.select_recalibrator(candidates, P, y, classes=classes, folds=folds, **options)
 
 
 def test_leave_it_and_recalibrate_it():
@@ -391,8 +347,7 @@ def test_naive_bayes_with_exact_zeros_is_helped():
     model = RecalibratedClassifierCV(GaussianNB(), "select", cv=3).fit(X[::2], y[::2])
     raw, mapped = model.estimator_.predict_proba(X[1::2]), model.predict_proba(X[1::2])
     assert (raw == 0).any() and model.selection_.chosen != "IdentityRecalibrator"
-    target = np.eye(10)[y[1::2]]
-    brier = [np.mean(np.sum((P - target) ** 2, axis=1)) for P in (raw, mapped)]
+    brier = [np.mean(np.sum((P - np.eye(10)[y[1::2]]) ** 2, axis=1)) for P in (raw, mapped)]
     floored = np.maximum(raw, 1e-30)  # the log loss as it is may be infinite
     assert log_loss(y[1::2], mapped) < 0.75 < log_loss(y[1::2], floored)
     assert brier[1] < brier[0] - 0.1
@@ -400,13 +355,14 @@ def test_naive_bayes_with_exact_zeros_is_helped():
 
 def test_the_short_lists_and_the_rule_of_one_standard_error():
     for n_classes in (2, 3):
-        kinds = [type(candidate) for candidate in default_candidates(n_classes)]
+        kinds = [type(candidate) for candidate in selection.default_candidates(n_classes)]
         assert kinds[:2] == [s.IdentityRecalibrator, s.TemperatureScaling]
         assert kinds[-1] is s.IsotonicRecalibrator
-    assert all(candidate.loss == "brier" for candidate in default_candidates(2, "brier"))
+    assert all(candidate.loss == "brier" for candidate in selection.default_candidates(2, "brier"))
 
     def names(n_classes, n_samples=np.inf):
-        return {type(one).__name__ for one in default_candidates(n_classes, "log", n_samples)}
+        candidates = selection.default_candidates(n_classes, "log", n_samples)
+        return {type(one).__name__ for one in candidates}
 
     assert names(20, 380) - names(20, 379) == names(20) - names(21) == {"MatrixScaling"}
     assert names(5) - names(6) == {"VennAbersRecalibrator"}
@@ -417,13 +373,13 @@ def test_the_short_lists_and_the_rule_of_one_standard_error():
     noise -= noise.mean()
     error = np.sqrt(np.sum(noise**2) / 400 / 399)
     rows = np.array([best + noise + 1.01 * error, best + noise + 0.99 * error, best])
-    record = one_standard_error(["a", "b", "c"], rows)
+    record = selection.one_standard_error(["a", "b", "c"], rows)
     assert (record.best, record.chosen) == ("c", "b")
     assert record.standard_errors == pytest.approx([error, error, 0])
     assert record.differences == pytest.approx([1.01 * error, 0.99 * error, 0])
     assert str(record).splitlines()[2].endswith("chosen")
     weight = rng.integers(1, 3, 400).astype(float)
-    weighted = one_standard_error(["a", "b", "c"], rows, weight)
+    weighted = selection.one_standard_error(["a", "b", "c"], rows, weight)
     assert weighted.losses[2] == pytest.approx(np.average(best, weights=weight))
 
 
@@ -462,7 +418,7 @@ def test_candidates_of_ones_own(train_and_test):
     model = RecalibratedClassifierCV(GaussianNB(), "select", candidates=candidates).fit(X, y)
     names = ("IdentityRecalibrator", "Halfway-1", "Halfway-2", "Pipeline")
     assert model.selection_.names == names and model.selection_.chosen in names
-    folds = list(KFold(3).split(X))
+    folds = list(ms.KFold(3).split(X))
     for ensemble in (False, True):
         model.set_params(ensemble=ensemble)
         once, twice = (clone(model).set_params(cv=cv).fit(X, y) for cv in (folds, 2 * folds))
@@ -476,16 +432,16 @@ def test_candidates_of_ones_own(train_and_test):
 def test_select_follows_the_folds(train_and_test):
     X, y, *_ = train_and_test
     groups = np.arange(len(y)) % 4
-    options = {"groups": groups, "cv": LeaveOneGroupOut()}
-    P = cross_val_predict(GaussianNB(), X, y, method="predict_proba", **options)
+    options = {"groups": groups, "cv": ms.LeaveOneGroupOut()}
+    P = ms.cross_val_predict(GaussianNB(), X, y, method="predict_proba", **options)
     folds = [np.flatnonzero(groups == g) for g in range(4)]
-    expected, _ = select_recalibrator(None, P, y, classes=np.arange(3), folds=folds)
+    expected, _ = selection.select_recalibrator(None, P, y, classes=np.arange(3), folds=folds)
     model, frozen = (
-        RecalibratedClassifierCV(one, "select", cv=LeaveOneGroupOut()).fit(X, y, groups=groups)
+        RecalibratedClassifierCV(one, "select", cv=ms.LeaveOneGroupOut()).fit(X, y, groups=groups)
         for one in (GaussianNB(), FrozenEstimator(GaussianNB().fit(X, y)))
     )
     assert model.selection_.losses == pytest.approx(expected.losses)
     assert frozen.selection_ is not None
-    one_fold = PredefinedSplit(np.where(groups == 0, 0, -1))
+    one_fold = ms.PredefinedSplit(np.where(groups == 0, 0, -1))
     with pytest.raises(ValueError, match="needs at least two of them"):
         RecalibratedClassifierCV(GaussianNB(), "select", cv=one_fold).fit(X, y)
