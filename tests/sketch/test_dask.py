@@ -50,8 +50,7 @@ def grouping(**options):
     data = make_grouping_problem(400, random_state=0)
     estimator = s.GroupingLossEstimator(
         LogisticRegression(), cv=3, n_bins=4, n_permutations=10, random_state=0, **options
-    )
-    estimator.fit(data.X, data.y)
+    ).fit(data.X, data.y)
     names = ("grouping_loss_", "confidence_interval_", "pvalue_", "calibration_error_")
     return [getattr(estimator, name) for name in names], estimator.regions_
 
@@ -130,24 +129,24 @@ WITHOUT_N_JOBS = {
     ],
     "stream": stream_parts,
 }
+ALL = {**TASKS, **WITHOUT_N_JOBS}
 
 
 @cache
 def expected_of(name):
-    """The result without a cluster."""
-    return {**TASKS, **WITHOUT_N_JOBS}[name]()
+    """The result without a cluster, also where one is in use."""
+    with joblib.parallel_config("sequential"):
+        return ALL[name]()
 
 
 WITH_JOBS = ("grouping risk", "ensemble", "resampled interval", "kernels")
+CALLS = [*((name, {}) for name in ALL), *((name, {"n_jobs": 2}) for name in WITH_JOBS)]
 
 
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [*((n, {}) for n in [*TASKS, *WITHOUT_N_JOBS]), *((n, {"n_jobs": 2}) for n in WITH_JOBS)],
-)
+@pytest.mark.parametrize(("name", "options"), CALLS)
 def test_dask(name, options, client):
     with joblib.parallel_config("dask"):
-        np.testing.assert_equal({**TASKS, **WITHOUT_N_JOBS}[name](**options), expected_of(name))
+        np.testing.assert_equal(ALL[name](**options), expected_of(name))
 
 
 def test_the_cluster_works(client):
@@ -159,20 +158,18 @@ def test_the_cluster_works(client):
 @pytest.mark.slow
 def test_dask_in_another_process():
     """A worker that shares nothing: everything is pickled on its way there and back."""
-    names = ("grouping", "interval", "consistency", "ensemble", "stream")
-    expected = [expected_of(name) for name in names]
     # With one thread, joblib does not ask the cluster.
     with processes_of_dask(1, threads_per_worker=2), joblib.parallel_config("dask"):
         assert os.getpid() not in joblib.Parallel()(joblib.delayed(os.getpid)() for _ in range(2))
-        np.testing.assert_equal([{**TASKS, **WITHOUT_N_JOBS}[name]() for name in names], expected)
+        for name in ("grouping", "interval", "consistency", "ensemble", "stream"):
+            np.testing.assert_equal(ALL[name](), expected_of(name))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*WITHOUT_N_JOBS, "kernels"])
 def test_loops_without_n_jobs_go_to_processes(name):
-    task = {**WITHOUT_N_JOBS, **TASKS}[name]
     with joblib.parallel_config("loky", n_jobs=2):
-        np.testing.assert_equal(task(), expected_of(name))
+        np.testing.assert_equal(ALL[name](), expected_of(name))
 
 
 class Counting(ThreadingBackend):
@@ -207,9 +204,8 @@ SHARED_OUT = {
 
 @pytest.mark.parametrize("name", SHARED_OUT)
 def test_every_loop_is_shared_out(name):
-    task = {**TASKS, **WITHOUT_N_JOBS}[name]
     joblib.register_parallel_backend("counting", Counting)
     Counting.tasks = 0
     with joblib.parallel_config("counting", n_jobs=2):
-        np.testing.assert_equal(task(), expected_of(name))
+        np.testing.assert_equal(ALL[name](), expected_of(name))
     assert Counting.tasks >= SHARED_OUT[name]

@@ -97,26 +97,18 @@ def test_sums_by_loops(notion, weighted):
 def test_order_and_chunks_leave_no_trace(sizes, weighted, shuffle):
     y, proba, weight = sample(sum(sizes), seed=sum(sizes), weighted=weighted)
     w = np.ones(len(y)) if weight is None else weight
-    parts = [
-        s.ForecastSketch([0, 1, 2]).fit(y[rows], proba[rows], w[rows])
-        for rows in np.split(np.arange(len(y)), np.cumsum(sizes)[:-1])
-        if w[rows].any()
-    ]
+    chunks = [r for r in np.split(np.arange(len(y)), np.cumsum(sizes)[:-1]) if w[r].any()]
+    parts = [s.ForecastSketch([0, 1, 2]).fit(y[r], proba[r], w[r]) for r in chunks]
     shuffle.shuffle(parts)
     if parts:
         whole = s.ForecastSketch([0, 1, 2]).fit(y, proba, weight)
         agree(reduce(s.ForecastSketch.merge, parts), whole, rtol=2e-14 if weighted else 1e-15)
 
 
-def test_sums_of_whole_numbers_are_exact():
-    y, proba = np.array([1]), np.array([0.75])
-    one = s.ForecastSketch([0, 1]).fit(y, proba, [2.0**52])
-    two = s.ForecastSketch([0, 1]).fit(y, proba, [1.0])
+def test_sums_of_whole_numbers_are_exact_and_many_small_chunks_lose_nothing():
+    one, two = (s.ForecastSketch([0, 1]).fit([1], [0.75], [weight]) for weight in (2.0**52, 1.0))
     total = reduce(s.ForecastSketch.merge, [two, one, two, two])
     assert total.to_frame()["weight"].tolist() == [2**52 + 3]
-
-
-def test_many_small_chunks_lose_nothing():
     sketch = s.ForecastSketch([0, 1])
     for _ in range(400):
         sketch.partial_fit([0, 1], [0.1, 0.1], [1e-3, 1e3])
@@ -161,7 +153,7 @@ def test_scores_on_an_edge_stay_there(n_bins, n_samples):
         assert bins.index.tolist() == [k - 1]
 
 
-# --- Bytes ----------------------------------------------------------------------------------------
+# --- Bytes, and what is refused -------------------------------------------------------------------
 
 
 def test_bytes_are_the_sketch():
@@ -176,8 +168,7 @@ def test_bytes_are_the_sketch():
     assert copy.groups_ == sketch.groups_ and copy.to_bytes() == data
     assert copy.classes_.tolist() == ["a", "b", "c"]
     agree(copy + sketch, sketch + sketch, rtol=0)
-    more = copy.partial_fit(names[y], proba, weight, by=by)
-    agree(more, sketch + sketch, rtol=1e-15)
+    agree(copy.partial_fit(names[y], proba, weight, by=by), sketch + sketch, rtol=1e-15)
     for use in (s.ForecastSketch.to_bytes, s.ForecastSketch.to_frame):
         with pytest.raises(NotFittedError):
             use(s.ForecastSketch([0, 1]))
@@ -187,9 +178,9 @@ STATES = [s.ForecastSketch([0, 1]), s.SequentialCalibrationTest(), s.Calibration
 
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: type(state).__name__)
-@pytest.mark.parametrize(
-    "spoil, words",
-    [
+def test_other_bytes_are_refused(state):
+    data = clone(state).fit([0, 1], [0.2, 0.7]).to_bytes()
+    for spoil, words in (
         (lambda data, at: data[:-7], "damaged or incomplete"),
         (lambda data, at: data[:200] + b"?" + data[201:], "damaged or incomplete"),
         (lambda data, at: data[: at + 1], "damaged or incomplete"),
@@ -198,28 +189,19 @@ STATES = [s.ForecastSketch([0, 1]), s.SequentialCalibrationTest(), s.Calibration
         (lambda data, at: b"PK" + data, "no sketch|no state of a"),
         (lambda data, at: b"", "no sketch|no state of a"),
         (lambda data, at: "text", "must be bytes, got str"),
-    ],
-)
-def test_other_bytes_are_refused(state, spoil, words):
-    data = clone(state).fit([0, 1], [0.2, 0.7]).to_bytes()
-    with pytest.raises(ValueError, match=words):
-        type(state).from_bytes(spoil(data, data.index(b"{") - 5))
+    ):
+        with pytest.raises(ValueError, match=words):
+            type(state).from_bytes(spoil(data, data.index(b"{") - 5))
 
 
-# --- Parameters and bad input ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "parameters, words",
-    [
+def test_parameters_are_refused():
+    for parameters, words in (
         ({"labels": None}, "labels must list the classes"),
         ({"labels": [0, 1, 2], "notion": "canonical"}, "'canonical' is for two classes, got 3"),
         ({"labels": [0, 1], "n_cells": 8}, "n_cells must be from 16 to 4194304, got 8"),
-    ],
-)
-def test_parameters_are_refused(parameters, words):
-    with pytest.raises(ValueError, match=words):
-        s.ForecastSketch(**parameters).fit([0, 1], [0.2, 0.7])
+    ):
+        with pytest.raises(ValueError, match=words):
+            s.ForecastSketch(**parameters).fit([0, 1], [0.2, 0.7])
 
 
 def test_bad_chunks_change_nothing():

@@ -61,14 +61,12 @@ def sketch_of(case, y, proba, weight=None, **options):
 def numbers(record, name=""):
     """All numbers and texts of a result by name."""
     if is_dataclass(record):
-        parts = {field.name: getattr(record, field.name) for field in fields(record)}
+        record = {field.name: getattr(record, field.name) for field in fields(record)}
     elif isinstance(record, list | tuple):
-        parts = dict(enumerate(record))
-    elif isinstance(record, dict):
-        parts = record
-    else:
+        record = dict(enumerate(record))
+    elif not isinstance(record, dict):
         return {name: record}
-    return {k: v for key, one in parts.items() for k, v in numbers(one, f"{name}.{key}").items()}
+    return {k: v for key, one in record.items() for k, v in numbers(one, f"{name}.{key}").items()}
 
 
 def agree(found, expected, rtol, atol=1e-12, others=None):
@@ -93,16 +91,10 @@ def agree(found, expected, rtol, atol=1e-12, others=None):
 
 # --- One distinct score in each cell: the same as for the samples ---------------------------------
 
-ONE_NUMBER = {
-    "proper": s.proper_calibration_error,
-    "refinement": s.refinement_loss,
-    "upper bound": s.calibration_upper_bound,
-}
+ONE_NUMBER = s.proper_calibration_error, s.refinement_loss, s.calibration_upper_bound
 #: Functions of a loss and a notion.
-OF_LOSSES = {**ONE_NUMBER, "decomposition": s.score_decomposition}
-
-
-TIED = {f"{name}, {loss}": (f, {"loss": loss}) for name, f in OF_LOSSES.items()
+OF_LOSSES = (*ONE_NUMBER, s.score_decomposition)
+TIED = {f"{f.__name__}, {loss}": (f, {"loss": loss}) for f in OF_LOSSES
         for loss in ("brier", "log")}  # fmt: skip
 WITHOUT_LEVERAGE = {
     "mean distance": (s.integrated_calibration_index, {}),
@@ -113,15 +105,11 @@ WITHOUT_LEVERAGE = {
 }
 OF_EVENTS = {**TIED, **WITHOUT_LEVERAGE}
 ALONE = [name for name in TIED if "decomposition" in name]  # for one event
+CALLS = covering(CASES, WEIGHTS, [name for name in OF_EVENTS if name not in ALONE])
+CALLS += covering(["binary", "top label"], WEIGHTS, ALONE)
 
 
-@pytest.mark.parametrize(
-    ("case", "kind", "name"),
-    [
-        *covering(CASES, WEIGHTS, [name for name in OF_EVENTS if name not in ALONE]),
-        *covering(["binary", "top label"], WEIGHTS, ALONE),
-    ],
-)
+@pytest.mark.parametrize(("case", "kind", "name"), CALLS)
 def test_functions_of_tied_scores(case, kind, name):
     """Unequal weights in a cell: the leverage of a sample is that of its mean weight, and the
     p-value of the shifts in cells uses third moments of the samples."""
@@ -212,20 +200,14 @@ CONTINUOUS = {
     **dict.fromkeys(("brier", "log"), 0.15),  # ties are in one cell of the partition for jumps
     "upper_bound": 1e-4,
 }
-
-
 SLOW = {"marks": pytest.mark.slow}
+INTERVALS = [(metric, 3000, kind) for metric in CONTINUOUS for kind in ("none", "gamma")]
+INTERVALS += [(metric, 100_000, "none") for metric in ("ks", "brier")]
+INTERVALS += [pytest.param(m, 100_000, "none", **SLOW) for m in ("log", "ici", "l1", "l2")]
 
 
 @pytest.mark.parametrize("case", ["binary", "top label"])
-@pytest.mark.parametrize(
-    ("metric", "n_samples", "kind"),
-    [
-        *((metric, 3000, kind) for metric in CONTINUOUS for kind in ("none", "gamma")),
-        *((metric, 100_000, "none") for metric in ("ks", "brier")),
-        *(pytest.param(m, 100_000, "none", **SLOW) for m in ("log", "ici", "l1", "l2")),
-    ],
-)
+@pytest.mark.parametrize(("metric", "n_samples", "kind"), INTERVALS)
 def test_intervals_of_scores_without_ties(case, metric, n_samples, kind):
     y, proba = continuous(n_samples, CASES[case][0])
     weight, options = weights(kind, n_samples), {"metric": metric, "notion": CASES[case][1]}
@@ -281,35 +263,31 @@ def base(n_samples=200):
     return (rng.random(n_samples) < score).astype(int), score
 
 
-def hostile():
-    y, score = base()
-    rng = np.random.default_rng(1)
-    more = {
-        "zeros and ones": ([0, 1, 0, 1], [0.0, 1.0, 0.0, 1.0]),
-        "wrong and certain": ([1, 0], [0.0, 1.0]),
-        "tiny": ([0, 1, 1], [1e-300, 1e-300, 1 - 2**-53]),
-    }
-    cases = {k: (np.append(y, a), np.append(score, b), None) for k, (a, b) in more.items()}
-    return cases | {
-        "certain": (np.array([0, 1, 0, 1, 1]), np.array([0.0, 1, 0, 1, 1]), None),
-        "certain, one wrong": (np.array([0, 1, 0, 1, 0]), np.array([0.0, 1, 0, 1, 1]), None),
-        "events only": (np.ones(50, dtype=int), score[:50], None),
-        "no events": (np.zeros(50, dtype=int), score[:50], None),
-        "one sample": (np.array([1]), np.array([0.5]), None),
-        "two samples": (np.array([0, 1]), np.array([0.2, 0.7]), None),
-        "two equal forecasts": (np.array([0, 1]), np.array([0.5, 0.5]), None),
-        "three samples": (np.array([0, 1, 1]), np.array([0.2, 0.7, 0.4]), None),
-        "one forecast": (y, np.full(200, 0.5), None),
-        "separated": ((score > 0.5).astype(int), score, None),
-        "weights 1e-150": (y, score, np.full(200, 1e-150)),
-        "weights 1e150": (y, score, np.full(200, 1e150)),
-        "two sizes of weights": (y, score, np.repeat([1e-150, 1.0], 100)),
-        "unequal weights of 1e150": (y, score, 1e150 * rng.gamma(2.0, 1.0, 200)),
-        **{f"tied, {kind} weights": (*tied(3000), weights(kind, 3000)) for kind in WEIGHTS},
-    }
-
-
-HOSTILE = hostile()
+Y, SCORE = base()
+MORE = {
+    "zeros and ones": ([0, 1, 0, 1], [0.0, 1.0, 0.0, 1.0]),
+    "wrong and certain": ([1, 0], [0.0, 1.0]),
+    "tiny": ([0, 1, 1], [1e-300, 1e-300, 1 - 2**-53]),
+}
+HOSTILE = {
+    **{k: (np.append(Y, y), np.append(SCORE, p), None) for k, (y, p) in MORE.items()},
+    "certain": (np.array([0, 1, 0, 1, 1]), np.array([0.0, 1, 0, 1, 1]), None),
+    "certain, one wrong": (np.array([0, 1, 0, 1, 0]), np.array([0.0, 1, 0, 1, 1]), None),
+    "events only": (np.ones(50, dtype=int), SCORE[:50], None),
+    "no events": (np.zeros(50, dtype=int), SCORE[:50], None),
+    "one sample": (np.array([1]), np.array([0.5]), None),
+    "two samples": (np.array([0, 1]), np.array([0.2, 0.7]), None),
+    "two equal forecasts": (np.array([0, 1]), np.array([0.5, 0.5]), None),
+    "three samples": (np.array([0, 1, 1]), np.array([0.2, 0.7, 0.4]), None),
+    "one forecast": (Y, np.full(200, 0.5), None),
+    "separated": ((SCORE > 0.5).astype(int), SCORE, None),
+    "weights 1e-150": (Y, SCORE, np.full(200, 1e-150)),
+    "weights 1e150": (Y, SCORE, np.full(200, 1e150)),
+    "two sizes of weights": (Y, SCORE, np.repeat([1e-150, 1.0], 100)),
+    "unequal weights of 1e150": (Y, SCORE, 1e150 * weights("gamma", 200)),
+    **{f"tied, {kind} weights": (*tied(3000), weights(kind, 3000)) for kind in WEIGHTS},
+}
+UNTIED = [case for case in HOSTILE if "tied," not in case]
 BINARY = {
     "proper": s.proper_calibration_error,
     "refinement": s.refinement_loss,
@@ -345,15 +323,11 @@ BINARY = {
     },
 }
 #: What depends on the leverage of samples -> the numbers that do.
-LEVERAGE = {
-    **dict.fromkeys(("proper", "refinement", "decomposition", "log"), ""),
-    **dict.fromkeys(("interval of brier", "interval of log", "interval of ici"), ""),
-    "summary": ".brier_calibration_error",
-}
-UNEQUAL = {
-    "unequal weights of 1e150": (0.05, 2e-3),
-    **{f"tied, {kind} weights": (0, 1e-5) for kind in ("whole", "gamma")},
-}
+LEVERAGE = dict.fromkeys(("proper", "refinement", "decomposition", "log"), "")
+LEVERAGE |= dict.fromkeys(("interval of brier", "interval of log", "interval of ici"), "")
+LEVERAGE["summary"] = ".brier_calibration_error"
+UNEQUAL = {f"tied, {kind} weights": (0, 1e-5) for kind in ("whole", "gamma")}
+UNEQUAL["unequal weights of 1e150"] = (0.05, 2e-3)
 
 
 def value_or_error(function, *data, **options):
@@ -382,9 +356,7 @@ def test_difficult_input_has_the_same_value_or_error(case):
             raise
 
 
-@pytest.mark.parametrize(
-    ("case", "loss"), rotated([one for one in HOSTILE if "tied," not in one], ["brier", "log"], 1)
-)
+@pytest.mark.parametrize(("case", "loss"), rotated(UNTIED, ["brier", "log"], 1))
 def test_draws_of_difficult_input(case, loss):
     y, score, weight = HOSTILE[case]
     options, exact = {"loss": loss, "n_resamples": 99}, {"sample_weight": weight, "labels": [0, 1]}
@@ -439,24 +411,20 @@ def test_exact_mean_losses_are_inside_their_intervals():
 
 @pytest.fixture(scope="module")
 def sketches():
-    y, proba = tied(300, 3)
-    return {
-        "binary": sketch_of("binary", *base()),
-        "top label": sketch_of("top label", y, proba),
-        "classwise": sketch_of("classwise", y, proba),
-    }
+    several = {case: sketch_of(case, *tied(300, 3)) for case in ("top label", "classwise")}
+    return {"binary": sketch_of("binary", *base()), **several}
 
 
 INTERVAL = s.calibration_error_interval
 BY_CLASS = {"notion": "classwise"}
-FUNCTIONS_OF_SAMPLES = (
+OF_SAMPLES = (
     *(s.consistency_test, s.distribution_free_bound, s.kernel_calibration_error),
     *(s.kernel_calibration_test, s.sharpness, s.simplex_calibration_error),
     *(partial(INTERVAL, metric=metric) for metric in ("kernel", lambda *data, **options: 0.0)),
     *(partial(INTERVAL, method=method) for method in ("jackknife", "subsampling", "bootstrap")),
 )
-SMOOTHED = (*ONE_NUMBER.values(), s.score_decomposition, INTERVAL, s.integrated_calibration_index)
-CLUSTERED = (s.calibration_summary, INTERVAL, s.corp_bands)
+SMOOTHED = (*ONE_NUMBER, s.score_decomposition, INTERVAL, s.integrated_calibration_index)
+CLUSTERED = [partial(f, groups=[0, 1]) for f in (s.calibration_summary, INTERVAL, s.corp_bands)]
 #: Words -> what says them, and the sketch to which it does.
 REFUSED = {
     "3 separate classes, and the dependence of their errors is not known: make a sketch": (
@@ -465,23 +433,14 @@ REFUSED = {
         partial(s.score_decomposition, **BY_CLASS),
         s.calibration_intercept_slope,
     ),
-    "labels from whole rows of y_proba, which a sketch of se": (
-        "classwise",
-        partial(s.corp_test, **BY_CLASS),
-    ),
+    "draws labels from whole rows of y_proba": ("classwise", partial(s.corp_test, **BY_CLASS)),
     "for two classes, but the sketch has more": ("top label", s.cumulative_test),
-    "needs the labels and forecasts themselves, got a ForecastSketch: pass y_": (
-        "binary",
-        *FUNCTIONS_OF_SAMPLES,
-    ),
+    "needs the labels and forecasts themselves, got a ForecastSketch:": ("binary", *OF_SAMPLES),
     "needs the samples, not a sketch: leave out smoother=": (
         "binary",
         *(partial(f, smoother="isotonic") for f in SMOOTHED if f != s.calibration_upper_bound),
     ),
-    "and not their clusters: omit groups": (
-        "binary",
-        *(partial(function, groups=[0, 1]) for function in CLUSTERED),
-    ),
+    "and not their clusters: omit groups": ("binary", *CLUSTERED),
 }
 
 
@@ -493,18 +452,16 @@ def test_what_a_sketch_cannot_answer(sketches, words):
             function(sketches[case], None)
 
 
-@pytest.mark.parametrize(
-    "options", [{"method": "risk"}, {"method": "cross"}, {"loss": "spherical"}]
-)
-def test_folds_of_a_sketch(options):
+@pytest.mark.parametrize("option", [{"method": "risk"}, {"method": "cross"}, {"loss": "spherical"}])
+def test_folds_of_a_sketch(option):
     """The samples of each cell are divided at random: another division than that of the samples."""
     data = make_tempered_simplex(20_000, 2, random_state=0)
     given = (s.ForecastSketch([0, 1]).fit(data.y, data.y_proba),), (data.y, data.y_proba)
-    found, expected = (s.proper_calibration_error(*one, **options) for one in given)
+    found, expected = (s.proper_calibration_error(*one, **option) for one in given)
     assert found == pytest.approx(expected, rel=0.02)
-    assert found == s.proper_calibration_error(*given[0], **options)
-    if "loss" in options:
-        one, other = (s.calibration_error_interval(*one, **options) for one in given)
+    assert found == s.proper_calibration_error(*given[0], **option)
+    if "loss" in option:
+        one, other = (s.calibration_error_interval(*one, **option) for one in given)
         assert (one.low, one.high) == pytest.approx((other.low, other.high), rel=0.03)
 
 
@@ -512,7 +469,7 @@ def test_folds_of_a_sketch(options):
 def test_another_notion_is_named(sketches, case):
     notion = CASES[case][1]
     words = rf"made for notion='{notion}', got notion=Canonical\(\): pass notion='{notion}' if the"
-    functions = [*ONE_NUMBER.values(), s.score_decomposition, s.calibration_error_interval]
+    functions = [*ONE_NUMBER, s.score_decomposition, s.calibration_error_interval]
     for function in (*functions, s.root_brier_score, s.calibration_summary):
         with pytest.raises(ValueError, match=words):
             function(sketches[case])

@@ -22,18 +22,13 @@ def data(n_samples=600, seed=0):
     proba[::7] = np.eye(3)[rng.integers(3, size=len(proba[::7]))]
     proba[1::7] = [0.2, 0.4, 0.4]
     code = (proba.cumsum(axis=1)[:, :-1] < rng.random((n_samples, 1))).sum(axis=1)
-    columns = {f"p{k}": column for k, column in enumerate(proba.T)}
-    return columns | {
+    return {f"p{k}": column for k, column in enumerate(proba.T)} | {
         "animal": np.array(LABELS)[code],
         "sick": code == 1,
         "w": rng.integers(0, 4, n_samples) / 2,
         "site": rng.choice(["north", "south"], n_samples),
         "ward": rng.integers(3, size=n_samples),
     }
-
-
-def dask(columns):
-    return pytest.importorskip("dask.dataframe").from_pandas(pd.DataFrame(columns), npartitions=3)
 
 
 def arrow(columns):
@@ -46,7 +41,9 @@ ENGINES = {
     "polars, lazy": pl.LazyFrame,
     "pyarrow": arrow,
     "duckdb": lambda columns: pytest.importorskip("duckdb").from_arrow(arrow(columns)),
-    "dask": dask,
+    "dask": lambda columns: pytest.importorskip("dask.dataframe").from_pandas(
+        pd.DataFrame(columns), npartitions=3
+    ),
 }
 
 
@@ -83,9 +80,8 @@ def test_several_classes(make):
         expected = of_arrays(columns, notion=notion)
         agree(found, expected)
         for options in ({"norm": "l2", "debiased": True, "n_bins": 9}, {"n_bins": 9}):
-            assert calibration_error(found, **options) == pytest.approx(
-                calibration_error(expected, **options), rel=1e-10
-            )
+            one, two = (calibration_error(sketch, **options) for sketch in (found, expected))
+            assert one == pytest.approx(two, rel=1e-10)
     for labels in ([False, True], [True, False]):  # one column of the event
         found = summarize(frame, y_true="sick", y_proba="p1", labels=labels)
         agree(found, ForecastSketch(labels).fit(columns["sick"], columns["p1"]))
@@ -125,9 +121,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("fault", "make"), rotated(range(len(FAULTS)), ENGINES, 3), indirect=["make"]
-)
+@pytest.mark.parametrize("fault, make", rotated(range(len(FAULTS)), ENGINES, 3), indirect=["make"])
 def test_faults_are_refused(make, fault):
     columns, words = FAULTS[fault]
     with pytest.raises(ValueError, match=words):
@@ -170,9 +164,8 @@ def test_other_objects_are_refused(monkeypatch):
     monkeypatch.undo()
     with pytest.raises(ValueError, match="frame must be a data frame .* got dict"):
         summarize({"p": [0.5]}, y_true="y", y_proba="p")
-    columns = changed("animal", 3, None, object)
     with pytest.raises(ValueError, match="'animal' has missing values"):
-        summarize(pl.DataFrame(columns, strict=False), **ANIMALS)
+        summarize(pl.DataFrame(changed("animal", 3, None, object), strict=False), **ANIMALS)
 
 
 @pytest.mark.slow
