@@ -15,8 +15,7 @@ def sample(n_samples, seed, *, spread=1.0, shift=0.0):
     """Calibrated forecasts, or with a wrong variance or mean."""
     rng = np.random.default_rng(seed)
     mean, variance = rng.normal(size=n_samples), rng.uniform(0.2, 2, n_samples)
-    y = rng.normal(mean, np.sqrt(variance))
-    return y, mean + shift, variance * spread
+    return rng.normal(mean, np.sqrt(variance)), mean + shift, variance * spread
 
 
 def h_by_quadrature(i, j, y, mean, variance, nu, scale):
@@ -59,9 +58,8 @@ def test_closed_forms_against_quadrature():
 def test_units_biases_and_edges():
     """Units and origin do not matter; calibrated forecasts have no error on average."""
     y, mean, variance = sample(200, 1, spread=0.5)
-    error = kernel_calibration_error_gaussian(y, mean, variance)
     moved = kernel_calibration_error_gaussian(1e3 * y + 1e6, 1e3 * mean + 1e6, 1e6 * variance)
-    assert moved == pytest.approx(error, rel=1e-6)
+    assert moved == pytest.approx(kernel_calibration_error_gaussian(y, mean, variance), rel=1e-6)
     draws = [kernel_calibration_error_gaussian(*sample(60, seed)) for seed in range(300)]
     assert abs(np.mean(draws)) < 4 * np.std(draws) / np.sqrt(len(draws))
     y = np.random.default_rng(0).normal(size=100)

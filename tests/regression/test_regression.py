@@ -18,18 +18,11 @@ from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, TimeSeriesSplit
 
-from skcalib.regression import (
-    RecalibratedRegressorCV,
-    VarianceScaling,
-    dawid_sebastiani_improvement,
-    dawid_sebastiani_score,
-    variance_reliability,
-)
+from skcalib import RecalibratedRegressorCV, VarianceScaling, variance_reliability
+from skcalib.regression import dawid_sebastiani_improvement, dawid_sebastiani_score
 from skcalib.regression.scaling import Profile
 
 ROOT = Path(__file__).parents[2]
-SCORE, FIT = dawid_sebastiani_score, VarianceScaling().fit
-GAIN = dawid_sebastiani_improvement
 
 
 def forecasts(n_samples, slope, intercept, *, seed=0, spread=1.0):
@@ -45,7 +38,7 @@ def standardised(y, moments, weight=None):
     return np.average((y - moments[:, 0]) ** 2 / moments[:, 1], weights=weight)
 
 
-# --- the score ------------------------------------------------------------------------------------
+# --- the score and the map ------------------------------------------------------------------------
 
 
 def test_score_is_twice_the_gaussian_log_likelihood():
@@ -63,9 +56,6 @@ def test_score_is_twice_the_gaussian_log_likelihood():
     assert scaled == pytest.approx(one)
     rows = np.repeat(np.arange(50), weight)
     assert dawid_sebastiani_score(y[rows], *moments[rows].T) == pytest.approx(one, rel=1e-12)
-
-
-# --- the map --------------------------------------------------------------------------------------
 
 
 @needs_golden
@@ -127,29 +117,25 @@ def test_optimum(slope, intercept, seed):
     assert 1e6 * other.intercept_ == pytest.approx(scaling.intercept_, rel=1e-7, abs=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("variance", "squared"),
-    [
+def test_the_lowest_of_several_optima():
+    """Data whose score has two local optima, asserted on a dense grid: the lower one is found."""
+    odds = np.geomspace(1e-9, 1e9, 1000)
+    for variance, squared in (
         ([100, 1, 1, 0.01, 100], [0.001, 0.01, 100, 1, 1000]),
         ([100, 1000, 1000, 1, 0.001], [0.01, 1, 1000, 10, 0.01]),
         ([1000, 1000, 0.001, 0.01], [100, 0.01, 0.001, 10]),
-    ],
-)
-def test_the_lowest_of_several_optima(variance, squared):
-    """Data whose score has two local optima, asserted on a dense grid: the lower one is found."""
-    variance, squared = np.array(variance, dtype=float), np.array(squared)
-    profile = Profile(squared, variance / variance.mean(), np.ones(len(variance)))
-    odds = np.geomspace(1e-9, 1e9, 1000)
-    grid = np.array([profile.value(share) for share in (0, *odds / (1 + odds), 1)])
-    assert np.sum(np.diff(np.sign(np.diff(grid, prepend=np.inf, append=np.inf))) > 0) == 2
-    moments = np.column_stack([np.zeros_like(variance), variance])
-    scaling = VarianceScaling().fit(moments, np.sqrt(squared))
-    assert grid.min() - 1e-3 < scaling.loss_after_ <= grid.min() + 1e-12
+    ):
+        variance, squared = np.array(variance, dtype=float), np.array(squared)
+        profile = Profile(squared, variance / variance.mean(), np.ones(len(variance)))
+        grid = np.array([profile.value(share) for share in (0, *odds / (1 + odds), 1)])
+        assert np.sum(np.diff(np.sign(np.diff(grid, prepend=np.inf, append=np.inf))) > 0) == 2
+        moments = np.column_stack([np.zeros_like(variance), variance])
+        scaling = VarianceScaling().fit(moments, np.sqrt(squared))
+        assert grid.min() - 1e-3 < scaling.loss_after_ <= grid.min() + 1e-12
 
 
 def test_edges_of_the_map(monkeypatch):
-    constant = np.column_stack([np.zeros(5), np.full(5, 0.1)])
-    scaling = VarianceScaling().fit(constant, np.arange(5.0))
+    scaling = VarianceScaling().fit([[0.0, 0.1]] * 5, np.arange(5.0))
     assert (scaling.coef_, scaling.intercept_) == (pytest.approx(60), 0)
     one = VarianceScaling().fit([[0.0, 4.0]], [6.0])
     assert (one.coef_, one.intercept_, one.converged_) == (9, 0, True)
@@ -171,31 +157,25 @@ def test_edges_of_the_map(monkeypatch):
     assert not short.converged_ and short.loss_after_ < short.loss_before_
 
 
-@pytest.mark.parametrize(
-    ("function", "arguments", "message"),
-    [
-        (SCORE, ([1, 2], [[0, 0], [0, 0]], [1, 1]), r"y_mean must have shape \(n,\)"),
-        (SCORE, ([1, 2], [0j, 1], [1, 1]), "y_mean must hold real numbers"),
-        (FIT, ([[0, 1], [0, -2]], [1, 2]), "y_var, the second column of mean_.* row 1 holds -2"),
-        (FIT, ([[0, 1], [0, 0]], [1, 2]), "y_var.* must be positive.*Give the regressor a noise"),
-        (FIT, ([[0, 1], [0, np.nan]], [1, 2]), "y_var contains NaN"),
-        (FIT, ([[np.inf, 1], [0, 1]], [1, 2]), "y_mean contains infinity"),
-        (FIT, ([[0, 1], [0, 1e-120]], [1, 2]), "variances between 1e-100 and 1e[+]100"),
-        (FIT, ([[0, 1], [0, 1]], [1, np.nan]), "y contains NaN"),
-        (FIT, ([[0, 1], [0, 1]], [1, 2, 3]), "same number of samples, got 3, 2 and 2"),
-        (
-            GAIN,
-            ([1, 2], [[0, 1], [0, -2]], [[0, 1], [0, 1]]),
-            "variance, second column of before, ",
-        ),
-        (FIT, ([1, 2], [1, 2]), r"must have two columns, the mean and the .* got shape \(2,\)"),
-        (FIT, ((np.zeros(3), np.ones(3)), np.ones(3)), r"got shape \(2, 3\): np.column_stack"),
-        (FIT, (pd.DataFrame({"var": [1.0], "mean": [0.0]}), [1]), "the mean comes first"),
-    ],
-)
-def test_errors_name_the_argument(function, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        function(*arguments)
+def test_errors_name_the_argument():
+    score, fit, gain = dawid_sebastiani_score, VarianceScaling().fit, dawid_sebastiani_improvement
+    for function, arguments, message in (
+        (score, ([1, 2], [[0, 0], [0, 0]], [1, 1]), r"y_mean must have shape \(n,\)"),
+        (score, ([1, 2], [0j, 1], [1, 1]), "y_mean must hold real numbers"),
+        (fit, ([[0, 1], [0, -2]], [1, 2]), "y_var, the second column of mean_.* row 1 holds -2"),
+        (fit, ([[0, 1], [0, 0]], [1, 2]), "y_var.* must be positive.*Give the regressor a noise"),
+        (fit, ([[0, 1], [0, np.nan]], [1, 2]), "y_var contains NaN"),
+        (fit, ([[np.inf, 1], [0, 1]], [1, 2]), "y_mean contains infinity"),
+        (fit, ([[0, 1], [0, 1e-120]], [1, 2]), "variances between 1e-100 and 1e[+]100"),
+        (fit, ([[0, 1], [0, 1]], [1, np.nan]), "y contains NaN"),
+        (fit, ([[0, 1], [0, 1]], [1, 2, 3]), "same number of samples, got 3, 2 and 2"),
+        (gain, ([1, 2], [[0, 1], [0, -2]], [[0, 1]] * 2), "variance, second column of before, "),
+        (fit, ([1, 2], [1, 2]), r"must have two columns, the mean and the .* got shape \(2,\)"),
+        (fit, ((np.zeros(3), np.ones(3)), np.ones(3)), r"got shape \(2, 3\): np.column_stack"),
+        (fit, (pd.DataFrame({"var": [1.0], "mean": [0.0]}), [1]), "the mean comes first"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            function(*arguments)
 
 
 # --- the reliability ------------------------------------------------------------------------------
@@ -274,17 +254,6 @@ def wave():
     return X[:150], y[:150], X[150:], y[150:]
 
 
-def out_of_fold(cv, X, y, weight):
-    """Means and variances of ridges fitted to the other folds, by hand."""
-    moments = np.empty((len(y), 2))
-    for train, test in cv.split(X):
-        given = None if weight is None else weight[train]
-        ridge = BayesianRidge().fit(X[train], y[train], given)
-        mean, std = ridge.predict(X[test], return_std=True)
-        moments[test] = np.column_stack([mean, std**2])
-    return moments
-
-
 def test_frozen_and_fitted_regressors(wave):
     X, y, X_new, y_new = wave
     ridge = BayesianRidge().fit(X, y)
@@ -314,7 +283,12 @@ def test_folds_weights_and_groups(wave):
     for cv in (TimeSeriesSplit(3), RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)):
         assert np.isfinite(loss(cv=cv, **by_weight))  # partial folds, and repeated ones
     for cv, given in ((KFold(4, shuffle=True, random_state=0), None), (KFold(3), weight)):
-        by_hand = VarianceScaling().fit(out_of_fold(cv, X, y, given), y, given)
+        moments = np.empty((len(y), 2))
+        for train, test in cv.split(X):
+            ridge = BayesianRidge().fit(X[train], y[train], None if given is None else given[train])
+            mean, std = ridge.predict(X[test], return_std=True)
+            moments[test] = np.column_stack([mean, std**2])
+        by_hand = VarianceScaling().fit(moments, y, given)
         found = loss(cv=cv, sample_weight=given)
         assert found == pytest.approx(by_hand.loss_after_, rel=1e-12)
     assert plain == found
