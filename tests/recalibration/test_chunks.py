@@ -16,18 +16,18 @@ import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 
 FITS = {
-    "temperature": (s.TemperatureScaling, {}),
-    "temperature, brier": (s.TemperatureScaling, {"loss": "brier"}),
-    "temperature, logits": (s.TemperatureScaling, {"input": "logits"}),
-    "biases": (s.BiasCorrectedTemperatureScaling, {}),
-    "platt": (s.PlattScaling, {}),
-    "beta": (s.BetaCalibration, {}),
-    "quadratic": (s.QuadraticScaling, {}),
-    "vector": (s.VectorScaling, {}),
-    "vector, logits": (s.VectorScaling, {"shrinkage": 5, "input": "logits"}),
-    "matrix": (s.MatrixScaling, {"shrinkage": 5}),
-    "dirichlet": (s.DirichletCalibration, {"shrinkage": 5}),
-    "stack": (s.StackedRecalibrator, {"candidates": [s.TemperatureScaling(), s.PlattScaling()]}),
+    "temperature": s.TemperatureScaling(),
+    "temperature, brier": s.TemperatureScaling(loss="brier"),
+    "temperature, logits": s.TemperatureScaling(input="logits"),
+    "biases": s.BiasCorrectedTemperatureScaling(),
+    "platt": s.PlattScaling(),
+    "beta": s.BetaCalibration(),
+    "quadratic": s.QuadraticScaling(),
+    "vector": s.VectorScaling(),
+    "vector, logits": s.VectorScaling(shrinkage=5, input="logits"),
+    "matrix": s.MatrixScaling(shrinkage=5),
+    "dirichlet": s.DirichletCalibration(shrinkage=5),
+    "stack": s.StackedRecalibrator(candidates=[s.TemperatureScaling(), s.PlattScaling()]),
 }
 
 
@@ -40,9 +40,8 @@ def samples(n_samples, n_classes, *, shift=0.6, seed=0):
 
 
 def pair(name, n_classes):
-    kind, options = FITS[name]
-    labels = np.arange(n_classes)
-    return kind(labels=labels, **options), kind(labels=labels, **options)
+    one = clone(FITS[name]).set_params(labels=np.arange(n_classes))
+    return one, clone(one)
 
 
 def in_parts(scaling, chunks):
@@ -60,9 +59,7 @@ def assert_same(found, expected, values):
             assert np.array_equal(getattr(found, name), value) or name == "mixture_", name
 
 
-@pytest.mark.parametrize(
-    ("name", "n_classes", "weighted"), covering(FITS, [2, 3, 8], [False, True])
-)
+@pytest.mark.parametrize("name, n_classes, weighted", covering(FITS, [2, 3, 8], [False, True]))
 def test_the_same_as_in_memory(name, n_classes, weighted):
     proba, y = samples(900, n_classes)
     found, expected = pair(name, n_classes)
@@ -220,12 +217,11 @@ def test_what_is_refused():
 
 def test_a_dask_array_is_never_in_memory_as_a_whole():
     """Blocks exist only while they are read: a few for each thread of Dask."""
-    dask = pytest.importorskip("dask")
     proba, y = samples(4000, 3)
     alive = Alive()
     arrays = lazy(proba, y, rows=100)
     arrays = arrays[0].map_blocks(alive.block, meta=np.empty((0, 0))), arrays[1]
-    with dask.config.set(scheduler="threads", num_workers=2):
+    with pytest.importorskip("dask").config.set(scheduler="threads", num_workers=2):
         scaling = s.VectorScaling(labels=[0, 1, 2], shrinkage=3).fit_chunks(arrays)
     assert scaling.n_features_in_ == 3
     assert 1 <= alive.most <= 8 < 40
@@ -248,11 +244,10 @@ def test_dask_arrays_are_not_computed_by_other_functions():
     proba, y = samples(100, 3)
     _, labels = lazy(proba, y, rows=20)
     p = lazy(proba, rows=20)[0].map_blocks(pytest.fail, meta=np.empty((0, 0)))
-    fitted = s.TemperatureScaling().fit(proba, y)
     for work in (
         lambda: s.TemperatureScaling().fit(p, y),
         lambda: s.TemperatureScaling().fit(proba, labels),
-        lambda: fitted.predict_proba(p),
+        lambda: s.TemperatureScaling().fit(proba, y).predict_proba(p),
         lambda: s.proper_calibration_error(y, p),
         lambda: s.calibration_error(y, proba, sample_weight=labels),
     ):

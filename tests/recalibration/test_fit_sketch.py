@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from conftest import whole
 from grids import covering, rotated
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,41 +20,40 @@ from skcalib.sketch import N_CELLS
 
 #: Fits without an iterative tolerance, which are equal up to rounding.
 EXACT = {
-    "temperature": (s.TemperatureScaling, {}),
-    "temperature, brier": (s.TemperatureScaling, {"loss": "brier"}),
-    "temperature, biases": (s.BiasCorrectedTemperatureScaling, {}),
-    "temperature, biases, brier": (s.BiasCorrectedTemperatureScaling, {"loss": "brier"}),
-    "isotonic": (s.IsotonicRecalibrator, {}),
-    "isotonic, centered": (s.IsotonicRecalibrator, {"centered": True}),
-    "isotonic, strict": (s.IsotonicRecalibrator, {"strict": True}),
-    "spline": (s.SplineScaling, {}),
-    "venn-abers": (s.VennAbersRecalibrator, {}),
-    "noise": (s.LabelNoiseScaling, {}),
-    "quantile bins": (s.HistogramBinning, {}),
-    "quantile bins, auto": (s.HistogramBinning, {"n_bins": "auto"}),
-    "uniform bins": (s.HistogramBinning, {"strategy": "uniform"}),
-    "uniform bins, cube root": (s.HistogramBinning, {"strategy": "uniform", "n_bins": "cube_root"}),
+    "temperature": s.TemperatureScaling(),
+    "temperature, brier": s.TemperatureScaling(loss="brier"),
+    "temperature, biases": s.BiasCorrectedTemperatureScaling(),
+    "temperature, biases, brier": s.BiasCorrectedTemperatureScaling(loss="brier"),
+    "isotonic": s.IsotonicRecalibrator(),
+    "isotonic, centered": s.IsotonicRecalibrator(centered=True),
+    "isotonic, strict": s.IsotonicRecalibrator(strict=True),
+    "spline": s.SplineScaling(),
+    "venn-abers": s.VennAbersRecalibrator(),
+    "noise": s.LabelNoiseScaling(),
+    "quantile bins": s.HistogramBinning(),
+    "quantile bins, auto": s.HistogramBinning(n_bins="auto"),
+    "uniform bins": s.HistogramBinning(strategy="uniform"),
+    "uniform bins, cube root": s.HistogramBinning(strategy="uniform", n_bins="cube_root"),
 }
 #: Fits by a quasi-Newton method, which stops where the loss has 13 digits.
 LINKS = {
-    "shift": (s.InterceptRecalibrator, {}),
-    "shift, brier": (s.InterceptRecalibrator, {"loss": "brier"}),
-    "shift, shrunk": (s.InterceptRecalibrator, {"shrinkage": "auto"}),
-    "platt": (s.PlattScaling, {}),
-    "platt, brier": (s.PlattScaling, {"loss": "brier"}),
-    "platt, smooth": (s.PlattScaling, {"smooth_targets": True}),
-    "beta": (s.BetaCalibration, {}),
-    "beta, am": (s.BetaCalibration, {"parameters": "am"}),
-    "beta, ab": (s.BetaCalibration, {"parameters": "ab"}),
-    "quadratic": (s.QuadraticScaling, {}),
+    "shift": s.InterceptRecalibrator(),
+    "shift, brier": s.InterceptRecalibrator(loss="brier"),
+    "shift, shrunk": s.InterceptRecalibrator(shrinkage="auto"),
+    "platt": s.PlattScaling(),
+    "platt, brier": s.PlattScaling(loss="brier"),
+    "platt, smooth": s.PlattScaling(smooth_targets=True),
+    "beta": s.BetaCalibration(),
+    "beta, am": s.BetaCalibration(parameters="am"),
+    "beta, ab": s.BetaCalibration(parameters="ab"),
+    "quadratic": s.QuadraticScaling(),
 }
 FITS = {**EXACT, **LINKS}
 CLASS_BY_CLASS = [name for name in FITS if not re.match("temperature|shift|noise", name)]
 
 
 def make(name, **options):
-    kind, own = FITS[name]
-    return kind(**own, **options)
+    return clone(FITS[name]).set_params(**options)
 
 
 def tied(n_samples, n_classes, *, weighted=False, seed=0):
@@ -78,9 +78,8 @@ def learned(recalibrator):
 
 
 def assert_same(found, expected, values, *, rtol, atol=0.0):
-    np.testing.assert_allclose(
-        found.predict_proba(values), expected.predict_proba(values), rtol=rtol, atol=atol
-    )
+    maps = (recalibrator.predict_proba(values) for recalibrator in (found, expected))
+    np.testing.assert_allclose(*maps, rtol=rtol, atol=atol)
     one, two = learned(found), learned(expected)
     assert list(one) == list(two)
     for name in one:
@@ -125,8 +124,7 @@ def test_tied_scores_of_several_classes(name, special):
     if special == "a class without labels":
         proba, y, near = proba[y != 1], y[y != 1], {"rtol": 1e-4, "atol": 1e-6}  # a flat loss
     found = make(name).fit_sketch(sketch_of(proba, y, weight))
-    expected = make(name, labels=[0, 1, 2]).fit(proba, y, weight)
-    assert_same(found, expected, proba, **near)
+    assert_same(found, make(name, labels=[0, 1, 2]).fit(proba, y, weight), proba, **near)
     assert np.isnan([found.loss_before_, found.loss_after_]).all()
 
 
@@ -190,10 +188,8 @@ SMOOTH = {"moderate": (0.6, 2e-6), "close to 0 and 1": (0.3, 5e-4)}
 def test_continuous_scores(fit, scores):
     """Within the bounds that the documentation states."""
     name, n_classes = fit
-    temperature, bound = SMOOTH[scores]
-    data = make_tempered_simplex(
-        5000, n_classes, score_temperature=temperature, random_state=n_classes
-    )
+    temper, bound = SMOOTH[scores]
+    data = make_tempered_simplex(5000, n_classes, score_temperature=temper, random_state=n_classes)
     found = make(name).fit_sketch(sketch_of(data.y_proba, data.y))
     expected = make(name).fit(data.y_proba, data.y)
     change = np.abs(found.predict_proba(data.y_proba) - expected.predict_proba(data.y_proba))
@@ -222,12 +218,10 @@ LABELS = {
     "only events": lambda score: np.ones(len(score), dtype=int),
     "separable": lambda score: (score > 0.4).astype(int),
 }
+SCALES = None, 1.0, 1e-300, 1e250
 
 
-@pytest.mark.parametrize(
-    ("scores", "labels", "scale", "part"),
-    covering(HOSTILE, LABELS, [None, 1.0, 1e-300, 1e250], [0, 1]),
-)
+@pytest.mark.parametrize("scores, labels, scale, part", covering(HOSTILE, LABELS, SCALES, [0, 1]))
 def test_hostile_samples_have_the_results_and_warnings_of_fit(scores, labels, scale, part):
     score = HOSTILE[scores]
     y = LABELS[labels](score)
@@ -264,9 +258,8 @@ def test_weights_of_extreme_scales():
 
 
 def test_warnings_name_the_line_of_the_user():
-    score = np.array([0.2, 0.3, 0.7, 0.8])
     with pytest.warns(ConvergenceWarning, match="PlattScaling: in 1 of 1 problems") as caught:
-        s.PlattScaling().fit_sketch(sketch_of(score, [0, 0, 1, 1]))
+        s.PlattScaling().fit_sketch(sketch_of(np.array([0.2, 0.3, 0.7, 0.8]), [0, 0, 1, 1]))
     assert caught[0].filename == __file__
     # a kernel whose bandwidth is chosen leaves each sample out
     assert not hasattr(s.KernelRecalibrator(), "fit_sketch")
@@ -289,7 +282,8 @@ def test_a_fit_forgets_the_one_before_and_does_not_change_the_sketch():
 
 
 BINARY, THREE = tied(100, 2)[:2], tied(100, 3)[:2]
-TOP_OF_TWO, TOP_OF_THREE = (sketch_of(*one, notion="top_label") for one in (BINARY, THREE))
+TWO, TOP_OF_TWO = sketch_of(*BINARY), sketch_of(*BINARY, notion="top_label")
+TOP_OF_THREE, BIASED = sketch_of(*THREE, notion="top_label"), s.BiasCorrectedTemperatureScaling()
 ONE_CLASS = "needs the probability of each class, but the sketch was made for notion='top_label': "
 ONE_CLASS += "make one with notion="
 REFUSED = [
@@ -302,20 +296,16 @@ REFUSED = [
         "^TemperatureScaling needs all probabilities of a sample, .* two classes only, got 3: use "
         "TemperatureScaling.fit_chunks, or PlattScaling with",
     ),
-    (
-        s.BiasCorrectedTemperatureScaling(),
-        TOP_OF_THREE,
-        "^BiasCorrectedTemperatureScaling needs all probabilities of a sample",
-    ),
-    (s.BetaCalibration(input="logits"), sketch_of(*BINARY), "but BetaCalibration has input='log"),
+    (BIASED, TOP_OF_THREE, "^BiasCorrectedTemperatureScaling needs all probabilities of a sample"),
+    (s.BetaCalibration(input="logits"), TWO, "but BetaCalibration has input='log"),
     (
         s.HistogramBinning(labels=[1, 0]),
-        sketch_of(*BINARY),
+        TWO,
         r"^HistogramBinning has labels=\[1, 0\], but the classes of the sketch are \[0, 1\]: ",
     ),
-    (s.PlattScaling(input="odds"), sketch_of(*BINARY), "^input must be 'proba' or 'logits', got"),
-    (s.PlattScaling(loss="l1"), sketch_of(*BINARY), "^loss must be .*, got 'l1'"),
-    (s.BetaCalibration(parameters="a"), sketch_of(*BINARY), "^parameters must be 'abm', 'am' or"),
+    (s.PlattScaling(input="odds"), TWO, "^input must be 'proba' or 'logits', got"),
+    (s.PlattScaling(loss="l1"), TWO, "^loss must be .*, got 'l1'"),
+    (s.BetaCalibration(parameters="a"), TWO, "^parameters must be 'abm', 'am' or"),
     (s.PlattScaling(), s.ForecastSketch([0, 1]), "^This ForecastSketch instance is not fitted"),
 ]
 
@@ -333,4 +323,4 @@ def test_bins_are_checked_as_in_fit(options):
     with pytest.raises(ValueError) as expected:
         s.HistogramBinning(**options).fit(*BINARY)
     with pytest.raises(ValueError, match=whole(str(expected.value))):
-        s.HistogramBinning(**options).fit_sketch(sketch_of(*BINARY))
+        s.HistogramBinning(**options).fit_sketch(TWO)

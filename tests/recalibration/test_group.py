@@ -97,8 +97,8 @@ def test_small_groups_are_shrunk():
     group, p = np.repeat(["low", "large", "small"], sizes), np.full(4000, 0.6)
     p[::2] = 0.599  # not constant
     fitted = s.GroupRecalibrator(monotone=True).fit(p, y.astype(int), features=group)
-    after = fitted.predict_proba([0.6, 0.6], features=["large", "small"])[:, 1]
-    shifts = logit(after) - logit(0.6)
+    after = fitted.predict_proba([0.6, 0.6], features=["large", "small"])
+    shifts = logit(after[:, 1]) - logit(0.6)
     assert shifts[0] == pytest.approx(logit(0.8) - logit(0.6), rel=0.1)
     assert 0 < shifts[1] < 0.85 * shifts[0]
 
@@ -119,8 +119,7 @@ def test_effects_of_groups_are_the_maximum_of_the_posterior():
     def cost(effects):
         fitted.effects = effects.reshape(best.shape)
         log = np.log(softmax(fitted.apply(start, group), axis=1))
-        prior = (fitted.effects**2 * [1, 1, 2]).sum() / 0.4**2
-        return prior - weight @ (log * target).sum(axis=1)
+        return (fitted.effects**2 * [1, 1, 2]).sum() / 0.4**2 - weight @ (log * target).sum(axis=1)
 
     found = minimize(cost, 0 * best.ravel(), tol=1e-5).x
     np.testing.assert_allclose(best.ravel(), found, atol=2e-5)
@@ -134,8 +133,7 @@ def test_calibrated_forecasts_are_left_alone(n_seeds, n_samples):
     identity, moved = [], []
     for seed in range(n_seeds):
         data = make_grouping_problem(n_samples, random_state=seed)
-        group = np.random.default_rng(seed).integers(8, size=n_samples)
-        for features in (data.X, group):
+        for features in (data.X, np.random.default_rng(seed).integers(8, size=n_samples)):
             fitted = s.GroupRecalibrator().fit(data.posterior, data.y, features=features)
             after = fitted.predict_proba(data.posterior, features=features)
             identity.append(fitted.identity_)
@@ -273,24 +271,19 @@ def test_labels_of_probability_zero_and_few_samples():
     np.testing.assert_array_equal(fitted.predict_proba([0.3], features=["a"]), [[0.7, 0.3]])
 
 
-P, Y, GROUP, _ = grouped(200)
-REFUSED = [
-    ({"features": GROUP[:-1]}, {}, "features has 199 rows, but there are 200 forecasts"),
-    ({"features": csr_array(np.eye(200))}, {}, "features is sparse"),
-    ({"features": np.zeros((200, 2, 2))}, {}, r"features must have shape \(n_samples, n_features"),
-    ({"features": np.empty((200, 0))}, {}, "features has no columns"),
-    ({"features": pd.DataFrame({"day": pd.to_datetime(["2020"] * 200)})}, {}, "has dates"),
-    ({"features": GROUP}, {"cv": 1}, "cv must be a number of folds, at least 2, got 1"),
-]
-
-
-@pytest.mark.parametrize(("given", "options", "message"), REFUSED)
-def test_refusals(given, options, message):
-    with pytest.raises(ValueError, match=message):
-        s.GroupRecalibrator(**options).fit(P, Y, **given)
-
-
-def test_refusals_of_several_classes_and_of_other_features():
+def test_refusals_of_features_and_of_several_classes():
+    p, y, group, _ = grouped(200)
+    for features, message in (
+        (group[:-1], "features has 199 rows, but there are 200 forecasts"),
+        (csr_array(np.eye(200)), "features is sparse"),
+        (np.zeros((200, 2, 2)), r"features must have shape \(n_samples, n_features"),
+        (np.empty((200, 0)), "features has no columns"),
+        (pd.DataFrame({"day": pd.to_datetime(["2020"] * 200)}), "has dates"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            s.GroupRecalibrator().fit(p, y, features=features)
+    with pytest.raises(ValueError, match="cv must be a number of folds, at least 2, got 1"):
+        s.GroupRecalibrator(cv=1).fit(p, y, features=group)
     proba, y, X, _ = three_classes(100)
     with pytest.raises(ValueError, match="monotone=True needs two classes, but there are 3"):
         s.GroupRecalibrator(monotone=True).fit(proba, y, features=X)

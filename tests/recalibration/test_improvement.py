@@ -68,9 +68,8 @@ def test_a_map_that_is_not_injective_gains_less(within_standard_errors):
 
 def test_declarations_decide_about_the_warning(data):
     P, y = data.y_proba, data.y
-    temperature = s.TemperatureScaling().fit(P, y)
     chain = make_pipeline(s.TemperatureScaling(), "passthrough", s.PlattScaling()).fit(P, y)
-    for known in (temperature, chain):
+    for known in (s.TemperatureScaling().fit(P, y), chain):
         gain = calibration_improvement(y, P, known)
         assert gain.injective is True
         assert gain == calibration_improvement(y, P, known.predict_proba(P), injective=True)

@@ -105,9 +105,8 @@ def test_standard_errors_are_the_spread():
     """60 data sets: the spread has a relative error of .09."""
     targets = (shifted(800, [0.5, 0.3, 0.2], seed)[0] for seed in range(60))
     found = [LabelShiftRecalibrator(source_prior=[1 / 3] * 3).fit(one) for one in targets]
-    spread = np.std([one.target_prior_ for one in found], axis=0)
     stated = np.mean([one.standard_error_ for one in found], axis=0)
-    assert_allclose(stated, spread, rtol=0.3)
+    assert_allclose(stated, np.std([one.target_prior_ for one in found], axis=0), rtol=0.3)
 
 
 @RARE
@@ -125,8 +124,7 @@ def test_classes_that_are_hardly_separated():
 
 
 def test_known_frequencies_and_undersampling():
-    rng = np.random.default_rng(0)
-    p = rng.random(200)
+    p = np.random.default_rng(0).random(200)
     rate = 0.1  # of the negatives were kept
     sampled = p / (p + rate * (1 - p))
     for m in (0.02, 0.5):
@@ -167,13 +165,11 @@ def test_labels_of_classes_and_logits():
     assert_allclose(with_labels.source_prior_, proba.mean(axis=0))
 
 
-def test_a_class_that_neither_population_has_is_not_changed():
+def test_classes_that_may_be_absent_and_frequencies_that_are_uncertain():
+    """A class that neither population has is not changed."""
     proba, y = np.random.default_rng(0).dirichlet(np.ones(3), 40), np.arange(40) % 2
     shift = LabelShiftRecalibrator(labels=[0, 1, 2]).fit(proba, y)
     np.testing.assert_array_equal(shift.predict_proba(proba), proba)
-
-
-def test_classes_that_may_be_absent_and_frequencies_that_are_uncertain():
     proba, _, _ = shifted(5000, [0.5, 0.49999, 0.00001])
     with pytest.warns(UserWarning, match=r"to 0\.01\d, and the classes \[2\] may be absent"):
         found = LabelShiftRecalibrator([1 / 3] * 3).fit(proba)
@@ -193,9 +189,8 @@ FREQUENCY = "source_prior must have a positive frequency for each of the 2"
 HALVES = {"source_prior": [0.5, 0.5]}
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
+def test_what_is_refused():
+    for parameters, message in (
         ({}, "requires y to be passed, but the target y is None: pass labels, or as"),
         ({"source_prior": [0.5, 0.6]}, FREQUENCY),
         ({"source_prior": [0.5, 0.25, 0.25]}, FREQUENCY),
@@ -203,14 +198,9 @@ HALVES = {"source_prior": [0.5, 0.5]}
         ({**HALVES, "target_prior": "auto"}, "target_prior must be 'em' or the"),
         ({**HALVES, "target_prior": [np.nan, 1]}, "target_prior must have a positive"),
         ({**HALVES, "labels": [0, 1, 2]}, "labels lists 3 classes, but X has 2"),
-    ],
-)
-def test_what_is_refused(parameters, message):
-    with pytest.raises(ValueError, match=message):
-        LabelShiftRecalibrator(**parameters).fit([0.2, 0.7, 0.4])
-
-
-def test_what_else_is_refused():
+    ):
+        with pytest.raises(ValueError, match=message):
+            LabelShiftRecalibrator(**parameters).fit([0.2, 0.7, 0.4])
     lacking = LabelShiftRecalibrator(labels=[0, 1, 2]).fit(np.full((4, 3), 1 / 3), [0, 1, 1, 0])
     assert_allclose(lacking.predict_proba(np.eye(3)), np.eye(3))
     with pytest.raises(ValueError, match=r"The source has no samples of the classes \[2\], or"):
@@ -219,6 +209,5 @@ def test_what_else_is_refused():
         LabelShiftRecalibrator([0.5, 0.5]).fit([0.0, 0.0])
     with pytest.raises(NotFittedError):
         LabelShiftRecalibrator([0.5, 0.5]).adapt([0.3, 0.4])
-    fitted = LabelShiftRecalibrator([0.5, 0.5], [0.4, 0.6]).fit([0.2, 0.3])
     with pytest.raises(ValueError, match="X has 3 columns, but LabelShiftRecalibrator was fitted"):
-        fitted.adapt(np.full((4, 3), 1 / 3))
+        LabelShiftRecalibrator([0.5, 0.5], [0.4, 0.6]).fit([0.2, 0.3]).adapt(np.eye(3))

@@ -34,8 +34,8 @@ def world(n_samples, seed, slope=0.6):
     rng = np.random.default_rng(seed)
     logits = 1.5 * rng.normal(size=(n_samples, 3))
     forecast, truth = 1 / (1 + np.exp(-logits)), 1 / (1 + np.exp(-slope * logits))
-    common = rng.uniform(size=(n_samples, 1))  # one draw for all labels of a sample
-    return (common < truth).astype(int), forecast, truth
+    y = rng.uniform(size=(n_samples, 1)) < truth  # one draw for all labels of a sample
+    return y.astype(int), forecast, truth
 
 
 ERRORS = [
@@ -53,15 +53,11 @@ ERRORS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("function", "options"), ERRORS, ids=lambda value: getattr(value, "__name__", str(value))
-)
+@pytest.mark.parametrize(("function", "options"), ERRORS)
 def test_the_error_is_the_mean_over_labels(function, options):
-    alone = [
-        function(y, p, notion="canonical", **options) for y, p in zip(LABELS.T, P.T, strict=True)
-    ]
-    together = function(LABELS, P, notion=NOTION, **options)
-    assert together == pytest.approx(np.mean(alone), rel=1e-9)
+    canonical = {"notion": "canonical", **options}
+    alone = [function(LABELS[:, k], P[:, k], **canonical) for k in range(3)]
+    assert function(LABELS, P, notion=NOTION, **options) == pytest.approx(np.mean(alone), rel=1e-9)
     total = function(LABELS, P, notion=Multilabel(reduce="sum"), **options)
     assert total == pytest.approx(np.sum(alone), rel=1e-9)
 
@@ -91,8 +87,7 @@ def test_weights_the_order_of_rows_and_one_label(function, options):
 def test_names_of_labels_and_the_notion():
     names = ["sky", "sea", "sand"]
     frame = pd.DataFrame(LABELS, columns=names)
-    problem = check_problem(frame, P, Multilabel())
-    assert problem.classes.tolist() == names
+    assert check_problem(frame, P, Multilabel()).classes.tolist() == names
     bands = s.corp_bands(frame, P, notion=NOTION, n_resamples=39, random_state=0)
     assert [band.event for band in bands] == [f"label {name}" for name in names]
     given = s.corp_bands(LABELS, P, notion=NOTION, labels=names, n_resamples=39, random_state=0)
@@ -105,22 +100,16 @@ def test_names_of_labels_and_the_notion():
         Multilabel("max")
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        RandomForestClassifier(10, random_state=0),
-        KNeighborsClassifier(),
-        MultiOutputClassifier(GaussianNB()),
-        ClassifierChain(GaussianNB()),
-    ],
-    ids=lambda model: type(model).__name__,
-)
+MODELS = [RandomForestClassifier(10, random_state=0), KNeighborsClassifier()]
+MODELS += [MultiOutputClassifier(GaussianNB()), ClassifierChain(GaussianNB())]
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_answers_of_classifiers(model):
     """Lists of arrays (n, 2), or a matrix (n, L)."""
     proba = model.fit(X[:250], Y[:250]).predict_proba(X_NEW)
-    matrix = proba
-    if isinstance(proba, list):
-        matrix = np.column_stack([part[:, 1] for part in proba])
+    lists = isinstance(proba, list)
+    matrix = np.column_stack([part[:, 1] for part in proba]) if lists else proba
     value = s.calibration_error(LABELS, proba, notion=NOTION)
     assert value == s.calibration_error(LABELS, matrix, notion=NOTION)
     found = s.CalibrationErrorEstimator(model, notion=NOTION).fit(X_NEW, LABELS)
@@ -160,15 +149,14 @@ def test_intervals_contain_the_estimate(metric):
 @pytest.mark.parametrize("metric", ["brier", "l2", "kernel"])
 def test_intervals_cover_and_the_level_of_the_test(metric):
     """40 data sets of labels that depend on each other: 33 or more are covered (p < 1e-3)."""
-    truth = None
+    truth, covered = 0.0, 0
     if metric == "brier":
         _, forecast, calibrated = world(200_000, 10**6)
         truth = np.mean((forecast - calibrated) ** 2)
-    covered = 0
     for seed in range(40):
         y, forecast, _ = world(400, seed, slope=0.6 if metric == "brier" else 1.0)
         found = s.calibration_error_interval(y, forecast, metric=metric, notion=NOTION)
-        covered += found.low <= (0.0 if truth is None else truth) <= found.high
+        covered += found.low <= truth <= found.high
     assert covered >= 33
 
 
@@ -180,8 +168,7 @@ def test_one_recalibrator_for_each_label(one):
     together = s.MultilabelRecalibrator(one).fit(P, LABELS, sample_weight=weight)
     after = together.predict_proba(P)
     for k in range(3):
-        alone = clone(s.PlattScaling() if one is None else one)
-        alone.fit(P[:, k], LABELS[:, k], sample_weight=weight)
+        alone = clone(one or s.PlattScaling()).fit(P[:, k], LABELS[:, k], sample_weight=weight)
         assert_allclose(after[:, k], alone.predict_proba(P[:, k])[:, 1], rtol=1e-12)
     assert_allclose(together.transform(P), after)
     assert np.array_equal(together.predict(P), after > 0.5)
@@ -211,35 +198,31 @@ def test_the_recalibrator_of_lists_frames_and_jobs():
 def test_the_kernel_test_and_the_error_that_is_left():
     """A tenth of the error at the most; the level of the test within 3 standard errors."""
     y, forecast, _ = world(4000, 0)
-    recalibrator = s.MultilabelRecalibrator().fit(forecast[:2000], y[:2000])
-    after = recalibrator.predict_proba(forecast[2000:])
-    both = forecast[2000:], after
+    recalibrator, new = s.MultilabelRecalibrator().fit(forecast[:2000], y[:2000]), forecast[2000:]
+    both = new, recalibrator.predict_proba(new)
     errors = [s.proper_calibration_error(y[2000:], p, notion=NOTION) for p in both]
     assert errors[1] < 0.1 * errors[0]
     y, forecast, _ = world(400, 0)
-    assert s.kernel_calibration_test(y, forecast, notion=NOTION, random_state=0).rejects()
-    levels = [
-        s.kernel_calibration_test(y, truth, notion=NOTION, random_state=0).pvalue
-        for y, _, truth in (world(200, seed) for seed in range(60))
-    ]
-    assert np.mean(np.array(levels) < 0.1) < 0.1 + 3 * np.sqrt(0.09 / 60)
+    options, rejected = {"notion": NOTION, "random_state": 0}, 0
+    assert s.kernel_calibration_test(y, forecast, **options).rejects()
+    for y, _, truth in (world(200, seed) for seed in range(60)):
+        rejected += s.kernel_calibration_test(y, truth, **options).pvalue < 0.1
+    assert rejected / 60 < 0.1 + 3 * np.sqrt(0.09 / 60)
 
 
 def test_a_panel_for_each_label():
     display = s.ReliabilityDisplay.from_predictions(LABELS, P, notion=NOTION, band=None)
     assert [curve.event for curve in display.curves] == ["label 0", "label 1", "label 2"]
     assert len(display.ax_) == 3
-    many = np.tile(LABELS, 10), np.tile(P, 10)
     with pytest.raises(ValueError, match="one panel per label, and 30 labels exceed"):
-        s.ReliabilityDisplay.from_predictions(*many, notion=NOTION)
+        s.ReliabilityDisplay.from_predictions(np.tile(LABELS, 10), np.tile(P, 10), notion=NOTION)
     with pytest.raises(ValueError, match="from_cv_results takes one label per sample"):
         results = {"estimator": [MODEL], "indices": {"test": [np.arange(9)]}}
         s.ReliabilityDisplay.from_cv_results(results, X_NEW, LABELS, notion=NOTION)
 
 
 def test_the_grouping_loss_and_its_scorer():
-    options = {"notion": NOTION, "partitioner": LinearRegression()}
-    scorer = GroupingScorer(**options, method="risk")
+    scorer = GroupingScorer(notion=NOTION, partitioner=LinearRegression(), method="risk")
     estimator = s.GroupingLossEstimator(MODEL, **scorer.kwargs).fit(X_NEW, LABELS)
     assert scorer(MODEL, X_NEW, LABELS) == -estimator.grouping_loss_
     regions = s.GroupingLossEstimator(MODEL, notion=NOTION, method="partition", n_permutations=0)
@@ -248,9 +231,8 @@ def test_the_grouping_loss_and_its_scorer():
 
 
 @pytest.mark.parametrize("function", [s.calibration_error, s.proper_calibration_error])
-@pytest.mark.parametrize(
-    ("y", "proba", "words"),
-    [
+def test_refusals(function):
+    for y, proba, words in (
         (LABELS[:, 0], P, r"indicator matrix \(n, n_labels\).*notion='classwise'"),
         (LABELS + 1, P, "holds other values"),
         (LABELS, P[:, :2], "3 labels but y_proba has 2 columns"),
@@ -258,11 +240,9 @@ def test_the_grouping_loss_and_its_scorer():
         (LABELS, 2 * P, "outside"),
         (np.where(LABELS, np.nan, 0), P, "holds other values"),
         (LABELS.astype(str), P, "holds other values"),
-    ],
-)
-def test_refusals(function, y, proba, words):
-    with pytest.raises(ValueError, match=words):
-        function(y, proba, notion=NOTION)
+    ):
+        with pytest.raises(ValueError, match=words):
+            function(y, proba, notion=NOTION)
 
 
 def test_refusals_name_the_notion():
@@ -271,12 +251,12 @@ def test_refusals_name_the_notion():
     for function in (s.calibration_error, s.proper_calibration_error, display, report):
         with pytest.raises(ValueError, match="For several labels per sample .*notion=Multilabel"):
             function(LABELS, P)
+    own = {"notion": NOTION}
     for function, given, options, words in (
-        (s.corp_test, (LABELS, P), {}, "one label from each row"),
-        (s.calibration_error, (LABELS, P), {"pos_label": 1}, "pos_label is for two classes"),
-        (s.proper_calibration_error, (single, None), {}, "the Problem holds labels"),
+        (s.corp_test, (LABELS, P), own, "one label from each row"),
+        (s.calibration_error, (LABELS, P), {**own, "pos_label": 1}, "pos_label is for two classes"),
+        (s.proper_calibration_error, (single, None), own, "the Problem holds labels"),
+        (s.proper_calibration_error, (several, None), {}, "holds an indicator matrix"),
     ):
         with pytest.raises(ValueError, match=words):
-            function(*given, notion=NOTION, **options)
-    with pytest.raises(ValueError, match="holds an indicator matrix"):
-        s.proper_calibration_error(several, None)
+            function(*given, **options)

@@ -19,11 +19,8 @@ def world(kind, n_samples, seed=0):
     rng = np.random.default_rng(seed)
     z = rng.normal(0.3, 1.7, n_samples)
     score = expit(z)
-    curves = {
-        "calibrated": score,
-        "overconfident": expit(0.5 * z),
-        "steps": np.where(score < 0.3, 0.1, np.where(score < 0.7, 0.45, 0.85)),
-    }
+    steps = np.where(score < 0.3, 0.1, np.where(score < 0.7, 0.45, 0.85))
+    curves = {"calibrated": score, "overconfident": expit(0.5 * z), "steps": steps}
     if kind == "slopes":
         Z = rng.normal(size=(n_samples, 5)) * 1.5
         S, C = softmax(Z, axis=1), softmax(Z * np.array([0.4, 0.7, 1.0, 1.5, 2.0]), axis=1)
@@ -90,12 +87,11 @@ def mixture_of(sharp):
 
 def test_the_weights_minimise_the_criterion():
     found, _, _, weight = mixture_of(0.3)
-    prior = np.array([0.3, 0.3, 0.5, 0.5])
 
     def value(free):
         w = softmax(np.append(free, 0.0))
         mixed = np.tensordot(w, found.forecasts, axes=1)
-        return found.weight @ found._criterion(mixed) - prior @ np.log(w)
+        return found.weight @ found._criterion(mixed) - np.log(w) @ [0.3, 0.3, 0.5, 0.5]
 
     best = softmax(np.append(minimize(value, np.zeros(3), tol=1e-12).x, 0.0))
     assert found.weight.sum() == pytest.approx(weight.sum() ** 2 / (weight @ weight))
@@ -105,9 +101,7 @@ def test_the_weights_minimise_the_criterion():
 @pytest.mark.parametrize("sharp", [0.3, 0.97])
 def test_the_brier_score_counts_as_the_log_loss_of_the_lowest(sharp):
     found, forecasts, target, weight = mixture_of(sharp)
-    log, brier = (
-        np.array([one.loss(target, f) for f in forecasts]) for one in (LogLoss(), Brier())
-    )
+    log, brier = (one.loss(target, np.array(forecasts)) for one in (LogLoss(), Brier()))
     ratio = np.min(log @ weight) / np.min(brier @ weight)
     criteria = [found._criterion(forecast) for forecast in forecasts]
     np.testing.assert_allclose(criteria, 0.5 * (log + ratio * brier), rtol=1e-6)
@@ -127,8 +121,7 @@ def test_what_it_holds_is_stated():
     assert short_name("BiasCorrectedTemperatureScaling") == "bias corrected temperature"
     # the gain is that of the held-out samples: new ones agree
     T, _, C = world("overconfident", 50_000, seed=1)
-    gain = excess(T, C) - excess(stack.predict_proba(T), C)
-    assert mixture.gain.low < gain < mixture.gain.high
+    assert mixture.gain.low < excess(T, C) - excess(stack.predict_proba(T), C) < mixture.gain.high
 
 
 def test_monotone_maps_are_called_so():
@@ -161,8 +154,8 @@ def test_groups_and_given_folds():
         model = s.RecalibratedClassifierCV(frozen, cv=cv).fit(S[:, 1:], y, groups=groups)
         alone = s.StackedRecalibrator(cv=own).fit(frozen.predict_proba(S[:, 1:]), y)
         assert model.recalibrator_.mixture_.losses == alone.mixture_.losses
-    weight = np.repeat([1.0, 0.0], 150)  # rows of weight zero are dropped with their groups
-    part = s.StackedRecalibrator().fit(S, y, weight, groups)
+    # Rows of weight zero are dropped with their groups.
+    part = s.StackedRecalibrator().fit(S, y, np.repeat([1.0, 0.0], 150), groups)
     alone = s.StackedRecalibrator().fit(S[:150], y[:150], groups=groups[:150])
     assert part.weights_ == alone.weights_
 
@@ -183,11 +176,10 @@ def test_soft_labels_and_zeros():
 def test_few_samples_of_a_class_and_few_samples():
     S, y, _ = world("slopes", 200)
     kept = (y != 4) | (np.cumsum(y == 4) <= 2)
-    with pytest.warns(
-        UserWarning, match="1 of 5 classes, such as 4, have fewer samples than the 5"
-    ):
-        stack = s.StackedRecalibrator().fit(S[kept], y[kept])
-    assert np.isfinite(np.log(stack.predict_proba(S))).all()
+    words = "1 of 5 classes, such as 4, have fewer samples than the 5"
+    with pytest.warns(UserWarning, match=words):
+        proba = s.StackedRecalibrator().fit(S[kept], y[kept]).predict_proba(S)
+    assert np.isfinite(np.log(proba)).all()
     few = s.StackedRecalibrator(labels=range(5)).fit(S[:9], y[:9])
     sketch = s.ForecastSketch([0, 1]).partial_fit(y[:9] > 2, S[:9, 0])
     for one in (few, s.StackedRecalibrator().fit_sketch(sketch)):
