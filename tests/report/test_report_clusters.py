@@ -17,27 +17,19 @@ from skcalib.grouping.equal_scores import compare_groups
 from skcalib.problem import check_problem
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, SplineSmoother
 
+make, compare = CalibrationReport.from_predictions, ComparisonReport.from_predictions
 
-@pytest.fixture(scope="module")
-def reports():
+
+def test_the_report_names_the_clusters_and_all_intervals_are_those_of_clusters():
     X, y, proba, cluster = in_clusters(40, 1, alike=True)
-    return [
-        CalibrationReport.from_predictions(y, proba, X, groups=groups) for groups in (None, cluster)
-    ]
-
-
-def test_the_report_names_the_clusters(reports):
-    plain, robust = reports
+    plain, robust = (make(y, proba, X, groups=groups) for groups in (None, cluster))
     assert robust.to_dict()["n_clusters"] == 40 and plain.findings.n_clusters is None
     text = " ".join(robust.to_text(details=True).split())
     assert f"{plain.findings.n_samples:,} samples in 40 clusters (effective size" in text
     assert "Intervals and tests use sums over clusters" in text
     assert "clusters" not in plain.to_text(details=True)
-    assert robust.findings.effective_size < 0.5 * plain.findings.effective_size
-
-
-def test_all_intervals_of_the_report_are_those_of_clusters(reports):
-    plain, robust = (report.findings for report in reports)
+    plain, robust = plain.findings, robust.findings
+    assert robust.effective_size < 0.5 * plain.effective_size
     for name in ("observed_rate", "accuracy", "observed_expected_ratio"):
         one, other = getattr(plain, name), getattr(robust, name)
         assert other.estimate == pytest.approx(one.estimate)
@@ -61,16 +53,16 @@ def test_calibrated_forecasts_are_called_miscalibrated_only_without_groups():
     found = []
     for seed in range(8):
         _, y, proba, cluster = in_clusters(30, 100 + seed, spread=2.0, alike=True)
-        found.append([CalibrationReport.from_predictions(y, proba, groups=groups).miscalibrated
-                      for groups in (None, cluster)])  # fmt: skip
+        both = [make(y, proba, groups=groups) for groups in (None, cluster)]
+        found.append([report.miscalibrated for report in both])
     plain, robust = np.sum(found, axis=0)
     assert plain >= 4 and robust <= 2
 
 
 def test_from_estimator_evaluates_whole_clusters():
     X, y, _, cluster = in_clusters(30, 2, alike=True)
-    model, make = LogisticRegression(), CalibrationReport.from_estimator
-    one, same = (make(model, X, y, cv=cv, groups=cluster).findings for cv in (GroupKFold(5), 5))
+    model, of_model = LogisticRegression(), CalibrationReport.from_estimator
+    one, same = (of_model(model, X, y, cv=cv, groups=cluster).findings for cv in (GroupKFold(5), 5))
     assert one.n_clusters == same.n_clusters == 30
     assert one.errors[0].calibration != same.errors[0].calibration
 
@@ -78,8 +70,7 @@ def test_from_estimator_evaluates_whole_clusters():
 def test_several_models():
     X, y, proba, cluster = in_clusters(30, 3, alike=True)
     models = {"one": proba, "two": np.clip(proba**2, 0, 1)}
-    plain = ComparisonReport.from_predictions(y, models)
-    robust = ComparisonReport.from_predictions(y, models, groups=cluster)
+    plain, robust = (compare(y, models, groups=groups) for groups in (None, cluster))
     for one, other in zip(plain.differences, robust.differences, strict=True):
         if one.quantity not in ("kernel", "refinement"):
             assert other.difference.standard_error > one.difference.standard_error
@@ -94,15 +85,14 @@ def test_few_clusters_warn_once_for_all_models():
     _, y, proba, cluster = in_clusters(30, 4, alike=True)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        ComparisonReport.from_predictions(y, {"one": proba, "two": proba**2}, groups=cluster % 5)
+        compare(y, {"one": proba, "two": proba**2}, groups=cluster % 5)
     assert sum("groups has only 5 clusters" in str(one.message) for one in said) == 1
 
 
 def named_of(X, y, proba, groups):
     """Rules of the groups that are named."""
-    found, _, _ = compare_groups(
-        check_problem(y, proba, groups=groups), X, ["a", "b"], [None, None], confidence_level=0.95
-    )
+    problem, columns = check_problem(y, proba, groups=groups), (["a", "b"], [None, None])
+    found, _, _ = compare_groups(problem, X, *columns, confidence_level=0.95)
     return [one.rule for one in found.named]
 
 
@@ -124,10 +114,9 @@ def test_groups_that_only_clusters_explain_are_not_named():
 def test_bands_are_wider(strategy, band):
     _, y, proba, cluster = in_clusters(40, 6, alike=True)
     width = []
+    options = {"strategy": strategy, "band": band, "n_resamples": 99}
     for groups in (None, cluster):
-        display = ReliabilityDisplay.from_predictions(
-            y, proba, strategy=strategy, band=band, groups=groups, n_resamples=99
-        )
+        display = ReliabilityDisplay.from_predictions(y, proba, groups=groups, **options)
         (curve,) = display.curves
         width.append(np.mean(curve.high - curve.low))
     assert width[1] > 1.2 * width[0]

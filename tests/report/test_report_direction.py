@@ -33,6 +33,10 @@ def classes(n=2000, n_classes=4, *, temperature=1.0, bias=(), seed=0):
     return y, softmax(z / temperature + np.append(bias, np.zeros(n_classes - len(bias))), axis=1)
 
 
+MORE_SO = "Predictions are too high, and more so the higher they are: mean 7"
+MORE_SO += r"\.\d %, observed [23]\.\d %\."
+
+
 @pytest.mark.parametrize(
     ("data", "direction", "headline"),
     [
@@ -42,8 +46,7 @@ def classes(n=2000, n_classes=4, *, temperature=1.0, bias=(), seed=0):
         (event(3000, mean=-3, slope=1.7), "too_moderate", "Under-confident: predictions are not "),
         (event(3000, mean=0), None, "No evidence of miscalibration."),
         # Too extreme needs samples on both sides: nearly all are above the curve, half, and few.
-        (event(8000, mean=-4, shift=-0.8, slope=1 / 1.3), "too_high", "Predictions are too high, "
-         r"and more so the higher they are: mean 7\.\d %, observed [23]\.\d %\."),
+        (event(8000, mean=-4, shift=-0.8, slope=1 / 1.3), "too_high", MORE_SO),
         (event(8000, mean=-4.4, slope=1 / 2.2), "too_extreme", "Over-confident: predictions are "),
         (event(8000, shift=1, slope=1 / 1.4), "too_low", "Predictions are too low: mean 18"),
         (classes(temperature=0.5), "too_extreme", "Over-confident: predictions are too extreme."),
@@ -52,7 +55,7 @@ def classes(n=2000, n_classes=4, *, temperature=1.0, bias=(), seed=0):
         (classes(bias=[-1.5]), "class_shift", "Some classes are predicted too often: class "),
         (classes(), None, "No evidence of miscalibration."),
     ],
-)  # fmt: skip
+)
 def test_direction_in_the_headline(data, direction, headline):
     """A map is advised where there is a direction; few words."""
     report = CalibrationReport.from_predictions(*data)
@@ -169,9 +172,6 @@ def test_residuals_that_cells_cannot_resolve_give_a_lower_bound():
     assert "\nTypical error: at least " in report.verdict
     assert "even a large gain could be missed" in report.verdict
     assert "may exceed the upper limit" in report._repr_html_()
-
-
-# --- suspicions: named where they are true, silent for samples that are in order ------------------
 
 
 def of(score, rng, **options):

@@ -20,6 +20,8 @@ ROWS = {
     "by": RNG.choice(["a", "b", "c"], N),
     "sample_weight": RNG.uniform(0.5, 2, N),
 }
+DATA = make_tempered_simplex(N, 2, random_state=0)
+SKETCH = ForecastSketch([0, 1]).fit(DATA.y, DATA.y_proba)
 
 
 def report_with_named_groups():
@@ -28,12 +30,6 @@ def report_with_named_groups():
     found = CalibrationReport.from_predictions(data.y, data.y_proba[:, 1], data.X)
     assert found.findings.grouping.correction is not None
     return found
-
-
-def report_of_sketch():
-    data = make_tempered_simplex(N, 2, random_state=0)
-    sketch = ForecastSketch([0, 1]).fit(data.y, data.y_proba)
-    return CalibrationReport.from_sketch(sketch, threshold=0.2)
 
 
 @needs_study
@@ -52,7 +48,7 @@ def report_of_sketch():
         lambda: report_of(N, 2, X=X, sample_weight=ROWS["sample_weight"]),
         lambda: report_of(N, 3, X=X, **ROWS),
         report_with_named_groups,
-        report_of_sketch,
+        lambda: CalibrationReport.from_sketch(SKETCH, threshold=0.2),
     ],
 )
 def test_no_fit_of_a_report_repeats_another(make):

@@ -111,9 +111,8 @@ def test_page_and_terminal_say_the_same(shown, page):
         arrows = text.replace("->", "→")
         assert [one for one in said if dense(one).replace("->", "→") not in arrows] == []
     assert all(dense(one) in texts[1] for one in document.in_tiles)
-    assert [text for tag, text in Reader(page).headings if tag == "h2"] == [
-        section.title for section in document.sections
-    ]
+    titles = [text for tag, text in Reader(page).headings if tag == "h2"]
+    assert titles == [section.title for section in document.sections]
 
 
 def test_dictionary_agrees_and_the_first_screen_is_short(shown, page):
@@ -125,16 +124,11 @@ def test_dictionary_agrees_and_the_first_screen_is_short(shown, page):
     assert not any("open" in attrs for attrs in details)
 
 
-def test_lines_fit_a_terminal(shown):
-    assert max(map(len, shown.to_text(details=True).splitlines())) <= 100
-
-
 def test_page_is_whole_accessible_and_needs_no_network(page):
     reader = Reader(page)
     assert reader.all("html") == [{"lang": "en"}]
-    assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in (
-        reader.all("meta")
-    )
+    viewport = {"name": "viewport", "content": "width=device-width, initial-scale=1"}
+    assert viewport in reader.all("meta")
     tags = {tag for tag, _ in reader.tags}
     assert not tags & {"script", "link", "img", "iframe", "object", "metadata"}
     addresses = [attrs[k] for _, attrs in reader.tags for k in ("src", "href", "xlink:href")
@@ -154,10 +148,11 @@ def test_page_is_whole_accessible_and_needs_no_network(page):
     assert len(page.encode()) < 500_000
 
 
-def test_no_number_is_nan(shown, page):
-    outside = re.sub("<svg.*?</svg>", "", page, flags=re.S)
-    for text in ("".join(Reader(outside).text), shown.to_text(details=True)):
+def test_no_number_is_nan_and_lines_fit_a_terminal(shown, page):
+    outside, told = re.sub("<svg.*?</svg>", "", page, flags=re.S), shown.to_text(details=True)
+    for text in ("".join(Reader(outside).text), told):
         assert not re.search(r"\bnan\b", text.lower())
+    assert max(map(len, told.splitlines())) <= 100
 
 
 @pytest.mark.parametrize("grouped", [False, True])
@@ -229,8 +224,7 @@ def test_edges():
     for name, (y, p) in cases.items():
         X = np.arange(len(y), dtype=float)[:, None]
         shown = CalibrationReport.from_predictions(y, p, X, labels=[0, 1], name=name)
-        test_no_number_is_nan(shown, page := shown._repr_html_())
-        test_lines_fit_a_terminal(shown)
+        test_no_number_is_nan_and_lines_fit_a_terminal(shown, page := shown._repr_html_())
         if name == "hard and wrong":
             said = "The log loss is infinite: 2 labels were given probability 0."
             assert said in shown.verdict and "infinite" in str(shown) and "infinite" in page
