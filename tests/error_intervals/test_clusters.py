@@ -11,11 +11,6 @@ from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.interval import METRICS
 
 
-def arguments(metric):
-    extra = {"locations": [[0.3, 0.7], [0.6, 0.4]]} if metric == "embedding" else {}
-    return {"n_resamples": 39 if metric == "ici" else 100, **extra}
-
-
 @pytest.mark.parametrize("metric", METRICS)
 def test_clusters_of_one_sample_change_nothing_and_others_widen(metric):
     """The design effect of the mean loss is about 5 here."""
@@ -24,7 +19,8 @@ def test_clusters_of_one_sample_change_nothing_and_others_widen(metric):
     y, proba, cluster = clustered(40, 0)
 
     def found(y, proba, groups):
-        options = arguments(metric) | {"groups": groups}
+        extra = {"locations": [[0.3, 0.7], [0.6, 0.4]]} if metric == "embedding" else {}
+        options = {"n_resamples": 39 if metric == "ici" else 100, "groups": groups, **extra}
         return calibration_error_interval(y, proba, metric=metric, **options)
 
     assert found(data.y, data.y_proba, None) == found(data.y, data.y_proba, own)

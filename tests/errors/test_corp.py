@@ -231,17 +231,6 @@ def test_the_test_is_exact_and_the_excess_centred(world):
     assert abs(np.mean(excess)) < 4 * np.std(excess) / np.sqrt(120)
 
 
-def test_miscalibration_of_calibrated_forecasts_is_positive_and_falls():
-    """The bias in sample that the docstring states: about .55 n^(-2/3) for uniform forecasts."""
-    for n, repetitions in ((100, 400), (1000, 100), (10_000, 20)):
-        rng, found = np.random.default_rng(0), []
-        for _ in range(repetitions):
-            p = rng.random(n)
-            found.append(corp_decomposition((rng.random(n) < p) * 1, p).miscalibration)
-        assert min(found) >= 0
-        assert 0.45 < np.mean(found) * n ** (2 / 3) < 0.62
-
-
 def test_blocks_do_not_split_by_rounding():
     """Five copies of a pattern whose level is 1/3, with weights whose sums round."""
     y, p = np.tile([1, 0, 0], 5), np.linspace(0.1, 0.8, 15)

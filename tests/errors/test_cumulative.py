@@ -49,14 +49,3 @@ def test_errors_of_the_predicted_class(multiclass):
     assert s.ks_calibration_error(y, proba, notion="classwise", reduce="sum") > 0.5
     found = s.ks_calibration_error(y, proba, notion="classwise", reduce="predicted")
     assert found == pytest.approx(0) == s.calibration_error(y, proba, notion="top_label", n_bins=2)
-
-
-def test_bias_of_calibrated_forecasts():
-    """The largest distance of a Brownian motion from zero, a little less for a walk; error .8 %."""
-    rng = np.random.default_rng(0)
-    errors = []
-    for _ in range(2000):
-        score = rng.random(1000)
-        errors.append(s.ks_calibration_error(rng.random(1000) < score, score, notion="canonical"))
-    expected = np.sqrt(np.pi / 2) * np.sqrt(1 / 6 / 1000)
-    assert 0.95 * expected < np.mean(errors) < 1.02 * expected

@@ -91,20 +91,6 @@ def test_given_bandwidths_by_loops(h):
         assert found == pytest.approx(exactly(*data), rel=2e-3)
 
 
-def test_bias_of_calibrated_forecasts():
-    """The law of the docstring, from noise alone, to which smoothing adds 10 to 15 %."""
-    rng = np.random.default_rng(0)
-    for n_samples in (500, 5000):
-        errors = []
-        for _ in range(300):
-            score = rng.random(n_samples)
-            errors.append(kde_calibration_error(rng.random(n_samples) < score, score))
-        h = np.sqrt(1 / 12) * (2 * n_samples) ** -0.2
-        noise = np.sqrt(0.173 / (n_samples * h)) * np.pi / 8
-        error = np.std(errors) / np.sqrt(300)
-        assert noise - 3 * error < np.mean(errors) < 1.2 * noise + 3 * error
-
-
 def test_smoothing_moves_few_distinct_scores():
     """By 105 / 128 h, the mean of |u|: two values, zeros and ones, and a grid that is limited."""
     score = np.repeat([0.3, 0.7], 1000)

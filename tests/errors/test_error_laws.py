@@ -63,8 +63,8 @@ CORP = {
 AVERAGED = {
     f"averaged, {loss}": partial(s.proper_calibration_error, loss=loss) for loss in ("brier", "log")
 }
-SCOTT = {"kde, scott": s.kde_calibration_error}
-WITH_NOTIONS = OF_ONE_SCORE | OF_ANY_NOTION | CORP | AVERAGED | SCOTT
+WITH_NOTIONS = OF_ONE_SCORE | OF_ANY_NOTION | CORP | AVERAGED
+WITH_NOTIONS["kde, scott"] = s.kde_calibration_error
 #: Errors in which a sample of weight 2 is as good as the same sample twice.
 OF_WEIGHTS = {
     **OF_ONE_SCORE,
@@ -77,16 +77,9 @@ OF_WEIGHTS = {
 }
 
 
-@pytest.fixture
-def inside(multiclass):
-    """Forecasts above zero, so that the log loss is finite, with ties."""
-    y, proba = multiclass
-    return y, 0.98 * proba + 0.02 / 3
-
-
 @pytest.mark.parametrize("name", WITH_NOTIONS)
-def test_notions_are_means_and_sums_of_binary_problems(name, inside):
-    y, proba = inside
+def test_notions_are_means_and_sums_of_binary_problems(name, multiclass):
+    y, proba = multiclass[0], 0.98 * multiclass[1] + 0.02 / 3  # so that the log loss is finite
     error, right = WITH_NOTIONS[name], y == proba.argmax(axis=1)
     each = [error(y == k, proba[:, k]) for k in range(3)]
     assert error(y, proba, notion="classwise") == pytest.approx(np.mean(each), rel=1e-9)
@@ -125,6 +118,35 @@ def test_several_scores_at_a_time_are_refused(name, multiclass):
         OF_ONE_SCORE[name](*multiclass, notion="canonical")
     with pytest.raises(ValueError, match="numbers other than 0 and 1"):
         OF_ONE_SCORE[name](*multiclass, notion=Half())
+
+
+def noise_of_densities(n_samples):
+    """The error of two density estimates from noise alone, to which smoothing adds 10 to 15 %."""
+    h = np.sqrt(1 / 12) * (2 * n_samples) ** -0.2
+    return np.sqrt(0.173 / (n_samples * h)) * np.pi / 8
+
+
+ISOTONIC = "miscalibration, brier"
+#: The law of the mean error of n samples, the number of sets of each n, and the range of the ratio.
+BIAS = {
+    # of the largest distance of a Brownian motion from zero, above that of a walk
+    "ks": (lambda n: np.sqrt(np.pi / 12 / n), {1000: 2000}, (0.95, 1.02)),
+    "kde, scott": (noise_of_densities, {500: 300, 5000: 300}, (1, 1.2)),
+    "smooth": (lambda n: 0.303 * n ** (-1 / 3), {300: 40, 3000: 40}, (0.88, 1.12)),
+    ISOTONIC: (lambda n: n ** (-2 / 3), {100: 400, 1000: 100, 10_000: 20}, (0.45, 0.62)),
+}
+
+
+@pytest.mark.parametrize("name", BIAS)
+def test_bias_of_calibrated_forecasts(name):
+    """Of uniform ones, as the docstrings state it."""
+    (law, sets, (low, high)), rng = BIAS[name], np.random.default_rng(0)
+    for n_samples, n_sets in sets.items():
+        forecasts = rng.random((n_sets, n_samples))
+        labels = rng.random(forecasts.shape) < forecasts
+        found = np.array([*map(WITH_NOTIONS[name], labels, forecasts)]) / law(n_samples)
+        room = 3 * found.std() / np.sqrt(n_sets) if "kde" in name else 0
+        assert found.min() >= 0 and low - room < found.mean() < high + room
 
 
 PLACES = np.array([[0.8, 0.1, 0.1], [0.2, 0.5, 0.3]])

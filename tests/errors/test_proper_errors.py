@@ -38,10 +38,6 @@ IDENTITY = ["canonical", "classwise", "top_label", TopK(2)]
 ALL = [sk.proper_calibration_error, sk.refinement_loss, sk.sharpness, sk.score_decomposition]
 
 
-def mean_loss(y, proba, score):
-    return score.loss(np.eye(proba.shape[1])[y], proba).mean()
-
-
 @pytest.mark.parametrize(
     ("smoother", "loss", "notion"),
     [
@@ -127,7 +123,7 @@ def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch):
     assert summed == pytest.approx(sk.calibration_upper_bound(*multiclass), rel=1e-12)
     for loss in (Brier(), LogLoss(), Spherical(), Quartic()):
         monkeypatch.undo()
-        expected = mean_loss(*multiclass, loss) - loss.infimum
+        expected = loss.loss(np.eye(3)[y], proba).mean() - loss.infimum
         found = sk.calibration_upper_bound(*multiclass, loss=loss)
         assert found == pytest.approx(expected, rel=1e-13)
         options = {"loss": loss, "sample_weight": weight}

@@ -128,12 +128,10 @@ class Counting:
         return super().predict_proba(X)
 
 
-class Threads(Counting, LogisticRegression):
-    pass
+class Threads(Counting, LogisticRegression): ...
 
 
-class Watched(Counting, LinearRegression):
-    pass
+class Watched(Counting, LinearRegression): ...
 
 
 def test_small_fits_and_one_job_use_one_thread():

@@ -179,8 +179,6 @@ def null_world(name, n, seed, many=0):
 
 WORLDS = ["calibrated", "too extreme and too high", "waves", "rare", "very rare", "weights",
           "ties", "a jump"]  # fmt: skip
-
-
 STUDY = [*((*world, 0) for world in rotated(WORLDS, [300, 2000], 1)), ("calibrated", 1000, 40)]
 
 

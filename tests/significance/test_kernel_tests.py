@@ -414,14 +414,11 @@ def test_certain_forecasts(statistic, method):
     assert wrong.pvalue == 0 and wrong.method.endswith("a label has a forecast of 0")
 
 
-def test_rounding_errors_of_certain_samples_are_no_evidence():
-    proba = np.tile([1.0, 0.0, 1e-14], (30, 1))
-    proba[0] = 0.3, 0.6, 0.1
-    assert run((np.zeros(30, dtype=int), proba), labels=[0, 1, 2]).estimate == 0
-
-
-def test_the_floor_of_a_pvalue_ties_and_single_classes():
+def test_the_floor_of_a_pvalue_ties_single_classes_and_rounding_errors():
     """Equal blocks have no spread; ten thousand wrong samples have no chance."""
+    certain = np.tile([1.0, 0.0, 1e-14], (30, 1))
+    certain[0] = 0.3, 0.6, 0.1
+    assert run((np.zeros(30, dtype=int), certain), labels=[0, 1, 2]).estimate == 0
     y, proba = np.ones(10_000, dtype=int), np.full(10_000, 0.01)
     test = run((y, proba), "linear", labels=[0, 1])
     assert test.statistic > 1e6 and test.pvalue == np.finfo(float).tiny
