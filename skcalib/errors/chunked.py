@@ -302,7 +302,7 @@ def _combined(one, two):
     found = FirstReading(
         n_columns=one.n_columns,
         n_samples=one.n_samples + two.n_samples,
-        exponent=exponent,
+        exponent=one.exponent,
         weight=one.weight + two.weight,
         squares=one.squares + two.squares,
         part=Problem(*map(np.concatenate, pairs), a.classes),

@@ -22,6 +22,7 @@ of_folds = s.ReliabilityDisplay.from_cv_results
 of_map = s.RecalibrationDisplay.from_recalibrator
 of_maps = s.RecalibrationDisplay.from_recalibrators
 THREE = make_tempered_simplex(300, 3, random_state=0)
+STRATEGIES = ["isotonic", "quantile", "smooth"]
 
 
 def odds(p, factor):
@@ -105,15 +106,13 @@ def check(display, *, inside_figure=True):
 
 
 @pytest.mark.parametrize("kind", WORLDS)
-@pytest.mark.parametrize("strategy", ["isotonic", "quantile", "smooth"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 def test_legend_covers_nothing(kind, strategy):
     y, p = world(kind)
     check(draw(y, p, strategy=strategy, n_resamples=39))
 
 
-@pytest.mark.parametrize(
-    ("kind", "strategy"), rotated(WORLDS, ["isotonic", "quantile", "smooth"], 1)
-)
+@pytest.mark.parametrize(("kind", "strategy"), rotated(WORLDS, STRATEGIES, 1))
 def test_legend_with_a_name_in_large_and_small_axes_covers_nothing(kind, strategy):
     """In axes of a user the figure makes no room: a legend below may leave a small figure."""
     y, p = world(kind)

@@ -153,6 +153,23 @@ def test_kernel_noise_is_that_of_its_spectrum_whatever_the_rows(notion, in_block
     assert np.isclose(norm.noise3, 8 * np.sum(eigenvalues**3) / n_blocks**2 / size**3, rtol=0.3)
 
 
+def test_slopes_of_random_blocks_and_of_all_pairs(monkeypatch):
+    """The linear part is a mean over all samples in both; the margin for noise is not the same."""
+    monkeypatch.setattr("skcalib.errors.kernel.MANY", 300)
+    monkeypatch.setattr("skcalib.errors.kernel._FEWEST", 20)
+    found = options_of(
+        s.kernel_calibration_error,
+        *some_data(1500, temperature=0.4),
+        None,
+        kernel="laplacian",
+        notion="canonical",
+        statistic="auto",
+    )
+    h, rng = _norms.residual_kernel(found, None), np.random.RandomState(0)
+    blocks, pairs = _norms.squared_block_norm(h, rng), _norms.squared_embedding_norm(h, rng)
+    assert pairs.slope < blocks.slope < 3 * pairs.slope
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("temperature", [1.0, 0.4])
 def test_coverage_of_the_kernel_interval_with_random_blocks(monkeypatch, temperature):

@@ -23,6 +23,7 @@ from skcalib.links._base import log_forecast, minimise_convex
 from skcalib.links.temperature import halley, mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration import BinaryLinkRecalibrator, scaling
 from skcalib.recalibration.scaling import STRENGTHS
+from skcalib.recalibration.temperature import _lowest
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.testing import check_recalibrator
 
@@ -483,6 +484,20 @@ def test_temperatures_at_the_ends_of_the_search(loss, n_classes):
     with pytest.warns(ConvergenceWarning, match="separable by the scores"):  # with a wide margin
         scaling.fit([0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1])
     assert scaling.temperature_ == pytest.approx(1e-4)
+
+
+@pytest.mark.parametrize(("period", "phase", "centre"), [(10, 2, -6.3), (26, 3.6, -9.2)])
+def test_the_lowest_of_many_optima_between_the_nodes_of_a_grid(period, phase, centre):
+    """Waves are shorter than the steps, so that the slopes of neighbours enclose no minimum."""
+
+    def losses(beta):
+        t = np.log(beta)
+        values = (t - centre) ** 2 + np.sin(period * t + phase)
+        return values, 2 * (t - centre) + period * np.cos(period * t + phase)
+
+    found, n_betas = _lowest(losses, 1e-4, 1e4)
+    dense = losses(np.geomspace(1e-4, 1e4, 200_001))[0]
+    assert losses(found)[0] == pytest.approx(dense.min(), abs=1e-6) and 2 * 41 < n_betas < 3 * 41
 
 
 def test_halley_at_the_optimum_ends_at_once():

@@ -29,6 +29,7 @@ from skcalib.report.subgroups import find_places, worst_places
 from skcalib.report.wording import RECALIBRATOR_NAMES, in_code, in_code_predictions
 
 NAMES = {name: getattr(s, name) for name in s.__all__}
+DATA = make_tempered_simplex(300, 3, random_state=0)
 
 
 def test_a_gain_that_may_be_chance_is_no_advice():
@@ -37,18 +38,6 @@ def test_a_gain_that_may_be_chance_is_no_advice():
     assert advice.selection.chosen == "TemperatureScaling" and advice.selection.gain.low < 0
     assert advice.recommended is shown.to_dict()["log_loss"]["after"] is None
     assert "too few to choose a recalibration map" in report(10, temperature=1.0).verdict
-
-
-def stub_losses(log, brier):
-    """As held_out_losses, from means by the names of maps; their standard error."""
-    noise = np.resize([-1.0, 1.0], 200)
-
-    def losses(candidates, *args, **rest):
-        names = [type(one).__name__ for one in candidates]
-        means = np.array([[mean[name] for name in names] for mean in (log, brier)])
-        return means[:, :, None] + 0.02 * np.arange(len(names))[:, None] * noise, None
-
-    return losses
 
 
 LOG = {
@@ -75,12 +64,16 @@ LOG = {
 )  # fmt: skip
 def test_a_map_that_raises_a_loss_is_not_recommended(monkeypatch, brier, log, recommended, refused):
     brier = {**dict.fromkeys(LOG, 0.3), **brier, "IdentityRecalibrator": 0.314}
-    stub = stub_losses({**LOG, **log}, brier)
+    noise = np.resize([-1.0, 1.0], 200)
 
-    def with_forecasts(candidates, forecast, *args, **rest):
-        return *stub(candidates), [forecast] * len(candidates)
+    def stub(candidates, forecast, *args, **rest):
+        """As held_out_losses, from means by the names of maps and their standard error."""
+        names = [type(one).__name__ for one in candidates]
+        means = np.array([[mean[name] for name in names] for mean in ({**LOG, **log}, brier)])
+        losses = means[:, :, None] + 0.02 * np.arange(len(names))[:, None] * noise
+        return losses, None, [forecast] * len(names)
 
-    monkeypatch.setattr(analysis, "held_out_losses", with_forecasts)
+    monkeypatch.setattr(analysis, "held_out_losses", stub)
     shown = report(200, 3)
     found = shown.to_dict()
     assert found["recommended"] == recommended
@@ -189,11 +182,10 @@ def test_warnings_become_notes():
 
 
 def test_the_advice_can_be_followed():
-    data = make_tempered_simplex(300, 3, random_state=0)
     for n_classes in (2, 3):
         names = {type(one).__name__ for one in default_candidates(n_classes)}
         assert names - {"IdentityRecalibrator"} <= set(RECALIBRATOR_NAMES)
-    y, p = data.y % 2, data.y_proba[:, 1] / data.y_proba[:, :2].sum(axis=1)
+    y, p = DATA.y % 2, DATA.y_proba[:, 1] / DATA.y_proba[:, :2].sum(axis=1)
     for name in RECALIBRATOR_NAMES:
         findings = SimpleNamespace(advice=SimpleNamespace(recommended=name))
         code = in_code_predictions(findings, [0, 1]).split(".fit(")[0]
@@ -202,7 +194,7 @@ def test_the_advice_can_be_followed():
         assert code in in_code(findings)
     assert "TemperatureScaling().fit(y_proba, y_true).predict_proba(new_proba)" in str(report())
     assert ".fit(" not in str(report(temperature=1.0))
-    score = 0.5 + 0.4 * np.cos(7 * data.y_proba[:, 0]) * (y == 0)
+    score = 0.5 + 0.4 * np.cos(7 * DATA.y_proba[:, 0]) * (y == 0)
     other = CalibrationReport.from_predictions(np.array(["a", "b"])[y], score, pos_label="a")
     assert "labels=['b', 'a'])" in str(other)
 
@@ -320,36 +312,34 @@ def test_places_hold_all_samples_once():
 
 
 def test_numbers_agree_with_the_estimators():
-    data = make_tempered_simplex(300, 3, random_state=0)
-    shown = s.CalibrationReport.from_predictions(data.y, data.y_proba)
+    shown = CalibrationReport.from_predictions(DATA.y, DATA.y_proba)
     for finding in shown.findings.errors:
         options = {"loss": finding.loss, "notion": finding.notion}
         estimator = s.CalibrationErrorEstimator(random_state=0, **options)
-        estimator.fit(data.y_proba, data.y)
+        estimator.fit(DATA.y_proba, DATA.y)
         error, refinement = finding.calibration, finding.refinement.estimate
         assert error.estimate == pytest.approx(estimator.calibration_error_)
         assert (error.low, error.high) == pytest.approx(estimator.confidence_interval_)
         assert refinement == pytest.approx(estimator.refinement_)
-        function = s.proper_calibration_error(data.y, data.y_proba, **options)
+        function = s.proper_calibration_error(DATA.y, DATA.y_proba, **options)
         assert error.estimate == pytest.approx(function, abs=1e-12)
         assert finding.expected_loss.estimate == pytest.approx(error.estimate + refinement)
-    error = s.proper_calibration_error(data.y, data.y_proba, notion="top_label")
+    error = s.proper_calibration_error(DATA.y, DATA.y_proba, notion="top_label")
     assert shown.findings.typical_error["estimate"] ** 2 == pytest.approx(error, rel=1e-9)
 
 
 def test_reported_numbers_agree_with_the_functions():
     data = make_tempered_simplex(300, 2, random_state=0)
     weight = np.random.default_rng(0).exponential(size=300)
-    given = (data.y, data.y_proba), {"sample_weight": weight}
-    shown = s.CalibrationReport.from_predictions(*given[0], **given[1])
+    given = {"y_true": data.y, "y_proba": data.y_proba, "sample_weight": weight}
+    shown = CalibrationReport.from_predictions(**given)
     numbers = {one.key: one.value for one in shown.findings.reported}
-    rbs = s.root_brier_score(*given[0], **given[1])
-    assert numbers["root_brier_score"].estimate == pytest.approx(rbs)
-    line = s.calibration_intercept_slope(*given[0], **given[1])
+    assert numbers["root_brier_score"].estimate == pytest.approx(s.root_brier_score(**given))
+    line = s.calibration_intercept_slope(**given)
     assert numbers["slope"].estimate == pytest.approx(line.slope.estimate)
     assert numbers["in_the_large"].low == pytest.approx(line.in_the_large.low)
     for key in ("ece", "ks"):
-        found = s.calibration_error_interval(*given[0], metric=key, notion="canonical", **given[1])
+        found = s.calibration_error_interval(**given, metric=key, notion="canonical")
         for end in ("estimate", "low", "high"):
             assert getattr(numbers[key], end) == pytest.approx(getattr(found, end))
     multiclass = report(300, n_classes=3).findings.reported

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
+from conftest import pairs
 from scipy.optimize import brentq
 from scipy.special import expit, logit
 
@@ -22,6 +23,7 @@ from skcalib.report.decision import decision_advice, find_decision
 from skcalib.report.findings import Findings, GroupingFinding
 from skcalib.report.subgroups import find_grouping
 
+report = CalibrationReport.from_predictions
 REFINEMENT = MeanInterval(0.2, 0.19, 0.21, 0.005)
 
 
@@ -61,7 +63,7 @@ def test_a_forecast_that_is_wrong_for_everybody_accuses_nobody():
     x, z = rng.normal(size=(2, 4000))
     y = (rng.random(4000) < expit(-2 + x + z)).astype(int)
     X = pd.DataFrame({"x": x, "z": z, "region": rng.choice(list("nesw"), 4000)})
-    found = CalibrationReport.from_predictions(y, expit(-1 + x), X).to_dict()
+    found = report(y, expit(-1 + x), X).to_dict()
     rules = [one["rule"] for one in found["named_groups"]]
     assert "z" in rules[0] and "region" not in "".join([*rules, *found["verdict"]])
 
@@ -77,7 +79,7 @@ def test_the_gain_of_a_better_model_is_that_of_the_simulation():
     error = np.sqrt(sum(one.standard_error**2 for one in gains)) / 3
     mean, truth = np.mean([one.estimate for one in gains]), data.truth["grouping_brier"]
     assert 0.7 * truth - 4 * error < mean < truth + 4 * error
-    shown = CalibrationReport.from_predictions(data.y, data.y_proba, data.X)
+    shown = report(data.y, data.y_proba, data.X)
     found, told = shown.findings.grouping.correction, shown.to_dict()
     estimate = f"{found.estimate:.4f} [{found.low:.4f}, {found.high:.4f}]"
     assert f"a better model can save {estimate} of the Brier score" in " ".join(told["verdict"])
@@ -92,7 +94,7 @@ def test_several_classes_gain_in_their_confidence():
     right = rng.random(2000) < np.clip(proba.max(axis=1) + np.where(group, 0.15, -0.15), 0, 1)
     y = np.where(right, top, (top + 1) % 3)
     X = pd.DataFrame({"site": np.array(["a", "b"])[group]})
-    shown = CalibrationReport.from_predictions(y, proba, X)
+    shown = report(y, proba, X)
     found = shown.findings.grouping.correction
     assert found.low < 0.15**2 < found.high  # about: some of the shifts are cut at 1
     assert "of the Brier score of the confidence 0." in " ".join(shown.to_dict()["verdict"])
@@ -202,9 +204,6 @@ def test_the_difference_that_would_be_found_is_found_in_four_of_five(rate, n):
     assert 0.8 - 4 * 0.063 <= found / 40 <= 0.8 + 3 * 0.063
 
 
-report = CalibrationReport.from_predictions
-
-
 def world(n_samples, seed=0, slope=1.7, groups=False):
     """Risks that are too extreme by a slope; groups have other risks at equal scores."""
     rng = np.random.default_rng(seed)
@@ -285,11 +284,9 @@ def test_costs_of_several_classes_and_of_the_other_event():
     assert "per 1,000 samples, in the units of the given costs" in said and found.costs == costs
     y, p, _ = world(400)
     names, options = np.array(["no", "yes"])[y], {"costs": [[0, 1], [4, 0]]}
-    one, other = (
-        report(names, np.column_stack([1 - p, p]), pos_label=event, **options).findings.decision
-        for event in (None, "no")
-    )
-    assert one.expected_cost.estimate == pytest.approx(other.expected_cost.estimate)
+    both = [report(names, pairs(p), pos_label=event, **options) for event in (None, "no")]
+    one, other = (found.findings.decision.expected_cost.estimate for found in both)
+    assert one == pytest.approx(other)
 
 
 def test_threshold_of_the_confidence_and_of_a_sketch():
@@ -371,7 +368,8 @@ def test_command_line(here, capsys):
     text = " ".join(capsys.readouterr().out.split())
     assert "Decisions at the threshold 0.3" in text and "3 groups that you named" in text
     assert main([*start, "age,site", "--costs", "0,1;4,0"]) == 0
-    assert "in the units of the given costs" in " ".join(capsys.readouterr().out.split())
+    text = " ".join(capsys.readouterr().out.split())
+    assert "in the units of the given costs" in text and "differ: where site = north" in text
     assert main([*start, "age,site", "--costs", "0,1;4"]) == 2
     assert "--costs must be rows of numbers of equal length" in capsys.readouterr().err
     with pytest.raises(SystemExit):
