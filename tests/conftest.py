@@ -144,9 +144,9 @@ def cut(size, *arrays):
 
 
 def lazy(*arrays, rows):
-    """The arrays as Dask arrays with blocks of so many rows."""
+    """The arrays as Dask arrays with blocks of so many rows and of two columns."""
     da = pytest.importorskip("dask.array")
-    return tuple(da.from_array(a, chunks=(rows, *a.shape[1:])) for a in arrays)
+    return tuple(da.from_array(a, chunks=(rows, 2)[: a.ndim]) for a in arrays)
 
 
 class Alive:
