@@ -6,9 +6,13 @@ import pytest
 from conftest import clustered
 
 from skcalib import calibration_error_interval, inference
-from skcalib.clusters import independent_size
+from skcalib.clusters import independent_size, inflation
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.interval import METRICS
+
+
+def test_the_factor_of_a_variance_around_a_mean():
+    assert [inflation(size) for size in (2, 5, 1)] == [2, 1.25, 1]
 
 
 @pytest.mark.parametrize("metric", METRICS)

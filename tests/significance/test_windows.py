@@ -79,6 +79,11 @@ def test_two_models_and_clusters(monkeypatch):
     assert "signs of clusters" in found.method
     monkeypatch.setattr("skcalib.grouping.equal_curves._BLOCK", 7 * 60)  # seven draws at once
     assert s.calibration_curve_equality_test(y, p, by, groups=clusters) == found
+    with pytest.warns(UserWarning, match="6 clusters"):
+        assert s.calibration_curve_equality_test(y, p, by, groups=clusters % 6).pvalue > 0
+    message = "5 clusters: the test of equal curves needs at least 6"
+    with pytest.warns(UserWarning), pytest.raises(ValueError, match=message):
+        s.calibration_curve_equality_test(y, p, by, groups=clusters % 5)
     with pytest.raises(ValueError, match="60 clusters have samples in both windows"):
         s.compare_windows(y, p, by, groups=clusters)
 
