@@ -326,7 +326,7 @@ def hard_cases(n_classes, n_samples=300):
     ("case", "n_classes"), [*product(hard_cases(2), [2]), *rotated(hard_cases(2), [3, 4, 10], 1)]
 )
 def test_hard_cases(case, n_classes):
-    """Finite estimates and limits in order, the same of both functions, and no warning."""
+    """Finite estimates and limits in order, and no warning; the last ones also of the estimator."""
     y, forecast, weight = hard_cases(n_classes)[case]
     options = {"labels": np.arange(n_classes)}
     for metric, notion in product(LOSSES, NOTIONS):

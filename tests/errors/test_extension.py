@@ -162,6 +162,23 @@ def test_transitions_are_those_of_the_simulation():
     assert np.abs(score).max() < 1e-2 * np.sqrt(np.diag(np.linalg.inv(one.inverse))).max()
 
 
+def test_cumulants_of_products_of_two_samples_of_a_cell():
+    """Of the sum of e_i e_j over pairs, each cell over its information: by sums over samples."""
+    y, forecast, _ = stepped(1500, 3)
+    problem = solved(y, forecast)
+    test = problem.tested.test
+    p, share = test.proba[:, 1], problem.share
+    variance = share**2 * p * (1 - p)
+    for level, norm in test.levels:
+        parts = p * (1 - p) * share, variance, variance**2, variance * share * (1 - 2 * p)
+        whole, second, own, third = (np.bincount(test.cells.at(level), one) for one in parts)
+        whole += 1 / 1500
+        noise2 = 2 * np.sum((second**2 - own) / whole**2)
+        noise3 = np.sum(8 * (second / whole) ** 3 + 4 * third**2 / whole**3)
+        assert (norm.noise2, norm.noise3) == pytest.approx((noise2, noise3), rel=1e-12)
+    assert level >= 32
+
+
 # --- the interval ---------------------------------------------------------------------------------
 
 

@@ -196,6 +196,19 @@ def test_fit_reaches_a_stationary_point(link, score, multiclass):
             assert objective(fit.theta - step) >= lowest - 1e-12
 
 
+def test_units_of_logits_of_sharp_forecasts():
+    """Means of squares, weighted by the variances of the labels, and not."""
+    logits = np.array([[9.0, 0, -3], [-2, 7, 1], [4, 4, -8]])
+    proba = softmax(logits, axis=1)
+    variance = proba * (1 - proba)
+    assert variance[:2].sum() < 1
+    for rows in (slice(2), slice(3)):
+        units = VectorMap().prepare(logits[rows]).sizes_
+        mean = np.average(logits[rows] ** 2, weights=variance[rows])
+        assert units == pytest.approx((mean, np.mean(logits[rows] ** 2)), rel=1e-12)
+    assert VectorMap().prepare(np.array([[1000.0, 0]])).sizes_ == (1, 500_000)
+
+
 def test_a_fit_that_is_cut_short_says_so_and_is_no_worse_than_its_start(multiclass):
     y, proba = multiclass
     logits, target = np.log(np.maximum(proba, 1e-3)), np.eye(3)[y]
