@@ -65,8 +65,9 @@ WITHOUT_NUMBERS += ("_command_line", "_monitor_command", "_report_command")
 #: Tests that hold no numbers of the library, or take long; and those of recorded numbers.
 SKIPPED = ("documentation", "studies", "report/test_browser.py")
 RECORDED = "tests/laws/test_recorded_numbers.py"
-#: Seconds of recorded numbers before the other tests, and of the closest and the next of those.
-FIRST, NEAR, FURTHER = 10, 20, 30
+#: Seconds of recorded numbers before the other tests; of the closest of these, of quick ones, and
+#: of the next; and of a quick one.
+FIRST, NEAR, MANY, FURTHER, QUICK = 10, 15, 10, 30, 0.1
 #: Mutants of a module from which it has a score of its own.
 ENOUGH = 20
 #: A test that takes longer than this, in seconds, hangs: the mutant is killed.
@@ -272,7 +273,7 @@ class Reached:
         Without `tests` all that reach the file are taken. Of recorded numbers each entry comes in
         one world before it comes in a second one. Of the other tests those in files with the name
         of the module come first, then those in a folder of the same name; among them those that
-        reach the fewest lines, as they are about this one.
+        reach the fewest lines, as they are about this one. After the closest come quick ones.
         """
         of_file = self.lines[str(path.relative_to(self.root))].values()
         tests = tests or {one for found in of_file for one in found}
@@ -291,8 +292,13 @@ class Reached:
                 others.append(test)
         first, later = self._parted(sorted(recorded, key=recorded.get), FIRST)
         near, others = self._parted(sorted(others, key=distance), NEAR)
-        further, rest = self._parted(others, FURTHER)
-        yield from filter(None, (first, near, further, later, rest))
+        quick, others = self._parted(sorted(others, key=self._is_slow), MANY)
+        further, rest = self._parted(sorted(others, key=distance), FURTHER)
+        yield from filter(None, (first, near + quick, further, later, rest))
+
+    def _is_slow(self, test):
+        """Quick tests first; those of refusals reach many lines, and take milliseconds."""
+        return self.seconds.get(test, 9) > QUICK
 
     def _parted(self, tests, limit):
         """The first ones, which take so many seconds, and the rest."""
