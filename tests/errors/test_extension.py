@@ -242,6 +242,22 @@ def test_dense_directions_are_centred_within_cells(make, loss):
     assert norm.wider.noise2 > 0 and norm.wider.standard_error > 0
 
 
+@pytest.mark.parametrize("make", [stepped, confused])
+def test_noise_without_cells(make):
+    """That of the residuals of the map, which are not centred, on dense directions only."""
+    problem = solved(*make(3000, 3)[:2])
+    one = problem.tested
+    found = BrierDirections(problem, one, 0)
+    for rows, block in found.blocks:
+        of_cells, dense, _ = found.noise(rows, block)
+        x = found._values(rows, block)[0]
+        residual = problem.residual(rows, one.proba[rows])[:, -x.shape[1] :]
+        residual = residual * problem.root[rows, None] / np.sqrt(1 - one.leverage[rows, None])
+        expected = np.einsum("icj,ic->ij", x, residual) @ found._dense
+        np.testing.assert_allclose(dense, expected, atol=1e-12 * np.abs(expected).max())
+        assert not of_cells.sum() and dense.any()
+
+
 @pytest.mark.parametrize(
     ("make", "loss"), [(stepped, "log"), (confused, "brier"), (confused, "log")]
 )

@@ -94,6 +94,8 @@ def test_names_of_labels_and_the_notion():
     assert [band.event for band in given] == [band.event for band in bands]
     with pytest.raises(ValueError, match="columns of y_proba are named"):
         check_problem(frame, pd.DataFrame(P, columns=names[::-1]), Multilabel())
+    with pytest.raises(ValueError, match="columns of y_true are named"):
+        check_problem(frame, P, Multilabel(), labels=names[::-1])
     check_notion(Multilabel())
     assert repr(Multilabel("sum")) == "Multilabel(reduce='sum')"
     with pytest.raises(ValueError, match="reduce must be 'mean' or 'sum'"):
