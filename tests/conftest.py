@@ -29,7 +29,7 @@ def pytest_addoption(parser):
         "--every",
         type=int,
         metavar="N",
-        help="of the instances of each test run the first and every Nth after it (default: 3 where "
+        help="of the instances of each test run the first and every Nth after it (default: 4 where "
         "no test is chosen by a path, -k or -m, else 1)",
     )
     parser.addoption(
@@ -56,7 +56,7 @@ def pytest_configure(config):
     option = config.option
     if option.every is None:
         chosen = config.args_source != pytest.Config.ArgsSource.TESTPATHS or option.keyword
-        option.every = 1 if chosen or option.markexpr != "not slow" else 3
+        option.every = 1 if chosen or option.markexpr != "not slow" else 4
 
 
 def pytest_report_header(config):

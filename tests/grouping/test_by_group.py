@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from skcalib import ForecastSketch, calibration_by_group
 from skcalib.datasets import make_tempered_simplex
-from skcalib.grouping.by_group import shrink
+from skcalib.grouping.by_group import shrink, take_groups
 from skcalib.inference import observed_expected_ratio
 
 
@@ -158,6 +158,14 @@ def test_hard_groups():
     assert found.groups[0].pvalue < 1e-5  # impossible labels
     alone = calibration_by_group([1, 1], [0.5, 0.6], ["a", "a"], labels=[0, 1])
     assert alone.groups[0].observed == 1
+
+
+def test_groups_of_some_of_the_samples():
+    by, rows = np.array(list("abcab")), np.array([1, 4])
+    assert take_groups(by, rows, 5).tolist() == ["b", "b"]
+    assert take_groups({"a": by == "a"}, rows - 1, 5)["a"].tolist() == [True, True]
+    with pytest.raises(ValueError, match="by must have the group of each of the 6 samples, got 5"):
+        take_groups(by, rows, 6)
 
 
 def test_many_numbers_become_fifths_of_the_samples():

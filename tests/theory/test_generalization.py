@@ -170,9 +170,9 @@ def test_information_is_shown_with_its_limits():
 def test_information_of_a_known_channel():
     """The prior of one pair: a constant classifier that tells how many ones it was trained on."""
     X, y = np.zeros((80, 1)), np.repeat([0, 1], 40)
-    prior, options = DummyClassifier(strategy="prior"), {"n_supersamples": 1, "n_draws": 120}
+    prior, options = DummyClassifier(strategy="prior"), {"n_supersamples": 1, "n_draws": 60}
     result = refits(X, y, prior, **options)
-    counts = np.unique(result.forecast[0, :, 0, 0], return_counts=True)[1] / 120
+    counts = np.unique(result.forecast[0, :, 0, 0], return_counts=True)[1] / 60
     assert result.fcmi.estimate == pytest.approx(-np.sum(counts * np.log(counts)))
     assert result.fcmi.estimate < 0.6 * result.fcmi.ceiling
     # With one bin the gap is the difference of two shares of ones, which add up to a known number.
@@ -181,13 +181,13 @@ def test_information_of_a_known_channel():
     ones = np.array([labels[np.arange(40), u].sum() for u in one_bin.selection[0]])
     gap = np.abs(labels.sum() - 2 * ones)
     np.testing.assert_allclose(40 * np.abs(one_bin.gap[0]), gap, atol=1e-9)
-    share = np.unique(gap, return_counts=True)[1] / 120
+    share = np.unique(gap, return_counts=True)[1] / 60
     assert one_bin.ecmi.estimate == pytest.approx(-np.sum(share * np.log(share)))
     assert 0 < one_bin.ecmi.estimate < one_bin.fcmi.estimate  # the sign of the difference is lost
     # A classifier that learns nothing: the other halves of all pairs give the opposite gap.
     constant = DummyClassifier(strategy="constant", constant=1)
     fixed = refits(X, y, constant, n_bins=1, n_pairs=12, **options)
-    share = np.unique(np.abs(fixed.gap[0]).round(9), return_counts=True)[1] / 120
+    share = np.unique(np.abs(fixed.gap[0]).round(9), return_counts=True)[1] / 60
     assert fixed.gap.min() < 0 < fixed.gap.max()
     assert fixed.ecmi.estimate == pytest.approx(-np.sum(share * np.log(share)))
 
