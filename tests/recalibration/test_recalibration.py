@@ -18,7 +18,7 @@ from sklearn.metrics import confusion_matrix
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
-from skcalib.links import BinaryMap
+from skcalib.links import BinaryMap, fit_bias_corrected
 from skcalib.links._base import log_forecast, minimise_convex
 from skcalib.links.temperature import halley, mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration import BinaryLinkRecalibrator, scaling
@@ -498,6 +498,15 @@ def test_the_lowest_of_many_optima_between_the_nodes_of_a_grid(period, phase, ce
     found, n_betas = _lowest(losses, 1e-4, 1e4)
     dense = losses(np.geomspace(1e-4, 1e4, 200_001))[0]
     assert losses(found)[0] == pytest.approx(dense.min(), abs=1e-6) and 2 * 41 < n_betas < 3 * 41
+
+
+@pytest.mark.parametrize(("n_classes", "most"), [(2, 5), (3, 4), (10, 3)])
+def test_newtons_steps_of_a_temperature_with_biases(n_classes, most):
+    """A wrong Hessian needs twice as many, and ends at the same place."""
+    data = make_tempered_simplex(400, n_classes, score_temperature=0.5, random_state=0)
+    logits = np.log(data.y_proba) + np.eye(n_classes)[0]
+    found = fit_bias_corrected(logits, data.y, np.ones(400))
+    assert found.converged and found.n_iter <= most and np.ptp(found.theta[1:]) > 0.1
 
 
 def test_halley_at_the_optimum_ends_at_once():
