@@ -7,6 +7,7 @@ E[Y|S]; its Monte Carlo standard error at .95 is .011 for 400 data sets, .007 fo
 import re
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -425,6 +426,21 @@ def test_statistics_of_the_kernel_error():
     for options in ({"statistic": "linear"}, {"statistic": "block", "block_size": 10}):
         found = s.calibration_error_interval(*data, **metric, **options)
         assert found.method == "delta method" and found.high > unbiased.low
+
+
+@pytest.mark.parametrize(("n_above", "rejects"), [(0, True), (4, True), (5, False)])
+def test_an_estimate_is_told_from_draws_of_labels_at_half_of_the_level(n_above, rejects):
+    """Four of 199 draws as large as the estimate: a p-value of .025."""
+    question = SimpleNamespace(estimate=1.0, options=None, confidence_level=0.95, n_resamples=199)
+    question.rng, question.n_jobs, drawn = np.random.RandomState(0), None, []
+
+    def value(rows, labels):
+        drawn.append(float(len(drawn) < n_above))
+        return drawn[-1]
+
+    problem = check_problem([0, 1, 1], [0.2, 0.5, 0.6])
+    assert resampling._rejects_calibration(question, problem, value) == rejects
+    assert len(drawn) == (199 if rejects else 10)
 
 
 @pytest.mark.parametrize("power", [1.0, 3.0])

@@ -10,7 +10,7 @@ from sklearn.exceptions import NotFittedError
 
 from skcalib import CalibrationMonitor, SequentialCalibrationTest, combine_tests
 from skcalib.kernels import Kernel, LaplacianKernel, MatrixKernel
-from skcalib.monitoring._alternatives import ScoreAlternatives
+from skcalib.monitoring._alternatives import KernelAlternatives, ScoreAlternatives
 from skcalib.notions import TopK
 
 NOTIONS = ("top_label", "classwise", "canonical")
@@ -27,6 +27,15 @@ def binary(n, kind, rng):
         "wave": np.clip(p + 0.08 * np.sin(6 * np.pi * p), 0, 1),
     }[kind]
     return (rng.random(n) < true).astype(int), p
+
+
+@pytest.mark.parametrize(("largest", "length"), [(1e-4, 1), (0.5, 1), (0, 0)])
+def test_tilts_have_the_length_one_unless_all_residuals_are_zero(largest, length):
+    p, kernel = np.linspace(0, largest, 50), LaplacianKernel(0.5)
+    found = KernelAlternatives(kernel, 2)
+    found.advance(np.column_stack([1 - p, p]), np.tile([1.0, 0.0], (50, 1)), None)
+    tilts = kernel(found.landmarks, found.landmarks) @ found.used
+    assert np.sqrt(np.square(tilts).sum(axis=1)).max() == pytest.approx(length)
 
 
 def test_without_alternatives_for_one_sample():
