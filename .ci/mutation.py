@@ -8,7 +8,7 @@ nothing is written into the checkout. Prints what survived, and a score for each
 reach a line is found first, by one run of the tests (reached_lines.py); a folder that --reached
 names keeps it. A table that --scores names keeps which mutants were tried: those that survived are
 tried again, and the sample is of others. Fails if fewer than --least per cent are killed, of all or
-of a module of which 20 were tried.
+of a module, where 20 were tried.
 
     python .ci/mutation.py --sample 12                  # 12 mutants of each module: two hours
     python .ci/mutation.py --changed origin/main --sample 60 --least 80  # half an hour
@@ -68,7 +68,7 @@ RECORDED = "tests/laws/test_recorded_numbers.py"
 #: Seconds of recorded numbers before the other tests; of the closest of these, of quick ones, and
 #: of the next; and of a quick one.
 FIRST, NEAR, MANY, FURTHER, QUICK = 10, 15, 10, 30, 0.1
-#: Mutants of a module from which it has a score of its own.
+#: Mutants of a module, or of all, from which their score can be too low.
 ENOUGH = 20
 #: A test that takes longer than this, in seconds, hangs: the mutant is killed.
 HANGS = 60
@@ -695,7 +695,7 @@ def report(tried, least):
             low |= len(own) >= ENOUGH and 100 * sum(own) < least * len(own)
     killed = sum(tried.values())
     print(f"{killed} of {len(tried)} mutants killed, {100 * killed / max(len(tried), 1):.1f} %")
-    return int(low or 100 * killed < least * len(tried))
+    return int(low or (len(tried) >= ENOUGH and 100 * killed < least * len(tried)))
 
 
 if __name__ == "__main__":
