@@ -12,12 +12,10 @@ of a module, where 20 were tried.
 
     python .ci/mutation.py --sample 12                  # 12 mutants of each module: two hours
     python .ci/mutation.py --changed origin/main --sample 60 --least 80  # half an hour
-    python .ci/mutation.py --changed HEAD~9 --sample 60 --least 50 --each 10 --near  # in .ci/run
     python .ci/mutation.py --sample 0 errors/corp.py    # all mutants of a module
 
-With --changed the sample is that of all files together. With --near only tests in files named like
-the module or in its folder are tried, and no run is needed to find them. Mutants that change no
-result are listed with a reason in .ci/equivalent_mutants, and are not counted.
+With --changed the sample is that of all files together. Mutants that change no result are listed
+with a reason in .ci/equivalent_mutants, and are not counted.
 """
 
 import argparse
@@ -307,24 +305,6 @@ class Reached:
         return tests[:n_first], tests[n_first:]
 
 
-class Near:
-    """Files of tests in a folder named like that of a module, and files named like the module."""
-
-    def __init__(self, root):
-        files = root.rglob("tests/**/test_*.py")
-        self.files = sorted(str(path.relative_to(root)) for path in files)
-
-    def tests(self, path, lines):
-        return set(itertools.chain(*self.batches(path, ())))
-
-    def batches(self, path, tests):
-        module, folder = path.stem.strip("_"), f"tests/{path.parent.name.strip('_')}/"
-        named = [one for one in self.files if module in Path(one).stem]
-        beside = [one for one in self.files if one.startswith(folder)]
-        both = [one for one in named if one in beside]
-        return list(filter(None, (both, beside, named)))
-
-
 def file_of(test):
     return test.partition("::")[0]
 
@@ -342,7 +322,6 @@ class Tests:
 def run_tests(session, batches, function, seconds):
     """End the process: with status 1 if a test fails, else with 0, after so many seconds."""
     items = {one.nodeid: one for one in session.items}
-    batches = [first_instances(items, batch) for batch in batches]
     names = [one for one in function.split(".") if len(one) > 4 and one[0] != "_"]
     chosen = [items[test] for test in in_order(items, batches, names) if test in items]
     session.config.pluginmanager.register(EndsIfFailed())
@@ -354,14 +333,6 @@ def run_tests(session, batches, function, seconds):
         if time.process_time() > ends:
             break
     os._exit(0)
-
-
-def first_instances(items, batch):
-    """The tests of a batch; in place of a file, the first instance of each test in it."""
-    tests = {}
-    for test in items:
-        tests.setdefault(file_of(test), {}).setdefault(test.partition("[")[0], test)
-    return [one for test in batch for one in tests.get(test, {test: test}).values()]
 
 
 def in_order(items, batches, names):
@@ -595,7 +566,6 @@ def main():
     parser.add_argument("--each", type=float, default=90, help="seconds of tests for a mutant")
     parser.add_argument("--least", type=float, default=95, help="per cent that must be killed")
     parser.add_argument("--reached", type=Path, help="folder of which tests reach each line")
-    parser.add_argument("--near", action="store_true", help="tests of files named like the module")
     parser.add_argument("--scores", type=Path, help="table of the scores, which is added to")
     options = parser.parse_args()
     ends = time.monotonic() + options.seconds
@@ -640,7 +610,7 @@ def main():
         jobs = int(os.environ.get("CHILDREN", os.cpu_count() or 1))
         lines = options.reached or root / "reached"
         lines.mkdir(exist_ok=True)
-        reached = Near(root) if options.near else Reached(root, lines, jobs)
+        reached = Reached(root, lines, jobs)
         started = time.monotonic()
         again = [key_of(one, root) in tried for one in chosen]
         given = chosen, again, root, reached, options.each, ends
