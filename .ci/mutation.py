@@ -63,8 +63,8 @@ WITHOUT_NUMBERS += ("_command_line", "_monitor_command", "_report_command")
 #: Tests that hold no numbers of the library, or take long; and those of recorded numbers.
 SKIPPED = ("documentation", "studies", "report/test_browser.py")
 RECORDED = "tests/laws/test_recorded_numbers.py"
-#: Seconds of recorded numbers before the other tests; of the closest of these, of quick ones, and
-#: of the next; and of a quick one.
+#: Seconds of recorded numbers before the other tests; of the closest and of quick ones of these,
+#: and of the next. A quick one takes less than QUICK: tests of refusals reach many lines.
 FIRST, NEAR, MANY, FURTHER, QUICK = 10, 15, 10, 30, 0.1
 #: Mutants of a module, or of all, from which their score can be too low.
 ENOUGH = 20
@@ -254,7 +254,8 @@ class Reached:
                 done = subprocess.run(command, cwd=root, env=environment, check=False)
                 if done.returncode not in (0, 1):  # 1: a test fails; it is left out
                     raise SystemExit(f"pytest {part[0]} ended with status {done.returncode}")
-        self.lines, self.seconds = reached_lines.read(folder)
+        self.lines, seconds = reached_lines.read(folder)
+        self.seconds = defaultdict(lambda: 9, seconds)
         self.n_lines = Counter()  # that a test reaches, in all modules
         for by_line in self.lines.values():
             for found in by_line.values():
@@ -282,7 +283,7 @@ class Reached:
             name = file_of(test)
             return module not in Path(name).stem, folder not in name, self.n_lines[test]
 
-        for test in sorted(tests, key=lambda one: self.seconds.get(one, 9)):
+        for test in sorted(tests, key=lambda one: self.seconds[one]):
             if file_of(test) == RECORDED:
                 entry = test.partition("-")[2]
                 recorded[test] = worlds[entry] = worlds[entry] + 1
@@ -290,17 +291,14 @@ class Reached:
                 others.append(test)
         first, later = self._parted(sorted(recorded, key=recorded.get), FIRST)
         near, others = self._parted(sorted(others, key=distance), NEAR)
-        quick, others = self._parted(sorted(others, key=self._is_slow), MANY)
-        further, rest = self._parted(sorted(others, key=distance), FURTHER)
+        others.sort(key=lambda one: self.seconds[one] > QUICK)
+        quick, others = self._parted(others, MANY)
+        further, rest = self._parted(others, FURTHER)
         yield from filter(None, (first, near + quick, further, later, rest))
-
-    def _is_slow(self, test):
-        """Quick tests first; those of refusals reach many lines, and take milliseconds."""
-        return self.seconds.get(test, 9) > QUICK
 
     def _parted(self, tests, limit):
         """The first ones, which take so many seconds, and the rest."""
-        times = itertools.accumulate(self.seconds.get(test, 9) for test in tests)
+        times = itertools.accumulate(self.seconds[test] for test in tests)
         n_first = sum(one < limit for one in times)
         return tests[:n_first], tests[n_first:]
 

@@ -68,6 +68,7 @@ def test_counts_shares_one_column_and_named_columns_are_the_same():
 def test_refusals():
     rest = [[1, 0, 0]] * 3
     for y, words in (
+        (np.eye(3)[[0, 1, 2, 1]], "one label per sample.*argmax.*Multilabel.*label distributions"),
         ([[1, 1, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]], "[Ff]or several labels.*notion=Multilabel"),
         ([[0.5, 0.4, 0.3], *rest], "row 0 sums to 1.2"),
         ([[2, 0, 0], [0, 0, 0], *rest[1:]], "no vote in row 1"),
@@ -113,6 +114,7 @@ def test_functions_of_single_labels_refuse():
         (lambda: error(proba, labels), turned("y_proba")),
         (lambda: error(proba, np.eye(2)[labels]), turned("y_proba")),
         (lambda: s.PlattScaling().fit(labels, proba), turned("X")),
+        (lambda: error([0.2, 0.7, 1.0], [0.2, 0.7, 0.9]), "continuous values"),
         (lambda: error([[np.inf, 1], [1, 0]], [0.2, 0.7]), "must hold one label per sample"),
         (lambda: error(VOTES, FORECAST, smoother=LogisticRegression()), "smooths one-hot labels"),
         (lambda: tree.fit(SHARES, VOTES, y_proba=FORECAST), "cannot be fitted to soft labels"),

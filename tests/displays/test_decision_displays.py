@@ -205,6 +205,7 @@ def test_displays_on_the_same_axes(draw):
     """They share references, and no curve is cut off."""
     first = draw(EVENTS, OVER / 3, name="A", thresholds=[0.1, 0.2, 0.3])
     second = draw(EVENTS, TRUE, name="B", ax=first.ax_, thresholds=[0.1, 0.2, 0.3])
+    assert second.figure_ is first.figure_
     assert first.line_.get_color() != second.line_.get_color()
     third = draw(1 - EVENTS, OVER, name="C", ax=first.ax_)  # of another event rate
     if draw is murphy:

@@ -157,6 +157,7 @@ def test_artists():
     assert texts[:2] == ["A: ECE", "A: Root Brier score"] and len(texts) == 6
     assert {"95 % of the subsamples", "truth"} < set(texts)
     second = draw(Y, POSTERIOR, errors="ece", n_repeats=2, ax=display.ax_, name="B")
+    assert second.ax_ is display.ax_
     assert second.line_.get_color() not in (ece.get_color(), rbs.get_color())
     texts = [text.get_text() for text in display.ax_.get_legend().get_texts()]
     assert texts[:3] == ["A: ECE", "A: Root Brier score", "B: ECE"]

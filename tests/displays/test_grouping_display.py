@@ -26,6 +26,7 @@ X = RNG.standard_normal((1200, 3))
 SCORE = np.clip(0.5 + 0.2 * X[:, 0], 0.05, 0.95)
 SCORE[:400] = SCORE[:400].round(1)
 Y = (RNG.random(1200) < np.clip(SCORE + 0.2 * np.sign(X[:, 1]), 0, 1)).astype(int)
+assert len(np.unique(SCORE)) < 1000 and 0 < Y.mean() < 1
 
 
 def stump(n_samples=1200, **options):

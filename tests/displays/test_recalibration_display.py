@@ -301,7 +301,10 @@ def test_refusals():
         (lambda: overlay([platt, vector]), r"different classes, \[0, 1\] and \[0, 1, 2\]"),
         (lambda: draw(s.PlattScaling), "A fitted recalibrator is needed"),
         (lambda: draw("platt"), "A fitted recalibrator is needed"),
-        (lambda: of_estimator(bayes, NEW), "from_estimator takes a fitted RecalibratedClassifierC"),
+        (
+            lambda: of_estimator(bayes, NEW),
+            "from_estimator takes a fitted RecalibratedClassifierCV",
+        ),
         (lambda: draw(bayes), "GaussianNB was fitted to 30 columns"),
     ]:
         with pytest.raises(ValueError, match=words):

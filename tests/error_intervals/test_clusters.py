@@ -83,6 +83,19 @@ def test_any_labels_of_clusters_in_any_order():
         assert (one.low, one.high) == pytest.approx((found[0].low, found[0].high), rel=1e-6)
 
 
+def test_samples_without_weight_do_not_count():
+    y, proba, cluster = clustered(30, 4)
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    weight[cluster < 10] = 0
+
+    def found(metric, rows):
+        options = {"groups": cluster[rows], "sample_weight": weight[rows]}
+        return calibration_error_interval(y[rows], proba[rows], metric=metric, **options)
+
+    for metric in ("upper_bound", "brier", "l1", "kernel"):
+        assert found(metric, slice(None)) == found(metric, weight > 0)
+
+
 def test_few_clusters_warn_once_at_the_line_of_the_caller():
     y, proba, cluster = clustered(6, 5)
     with pytest.warns(UserWarning) as said:

@@ -163,17 +163,27 @@ WITH_INTERVALS = [
     ("may only have keyword arguments", {"metric": partial(s.calibration_error, None)}),
     ("needs norm='l2'", {"metric": "l1", "debiased": True}),
     ("'jackknife'", {"metric": lambda y_true, y_proba: y_proba.max(), "method": "delta"}),
-    (r"groups must have shape \(150,\), one label of a cluster per", {"groups": [0, 1, 2]}),
+    (r"groups must have shape \(150,\), one label of a cluster per sample", {"groups": [0, 1, 2]}),
     (r"groups must have shape \(150,\).*got shape \(150, 2\)", {"groups": [[0, 1]] * 150}),
     ("groups is missing for 2 samples", {"groups": [None] * 2 + ["a"] * 148}),
     ("groups is missing for 1 samples", {"groups": [np.nan] + [1.0] * 149}),
-    ("groups is missing for 3", {"groups": pd.Series([pd.NA] * 3 + [1] * 147, dtype="Int64")}),
-    ("groups is missing for 2", {"groups": pd.Series([pd.NA] * 2 + ["a"] * 148, dtype=object)}),
+    (
+        "groups is missing for 3 samples",
+        {"groups": pd.Series([pd.NA] * 3 + [1] * 147, dtype="Int64")},
+    ),
+    (
+        "groups is missing for 2 samples",
+        {"groups": pd.Series([pd.NA] * 2 + ["a"] * 148, dtype=object)},
+    ),
     ("groups has one cluster for all 150 samples", {"groups": ["a"] * 150}),
-    ("has no interval: noise and", {"metric": s.kde_calibration_error, "method": "delta"}),
+    (
+        "kde_calibration_error has no interval: noise and",
+        {"metric": s.kde_calibration_error, "method": "delta"},
+    ),
 ]
 IN_TESTS = [
     ("one of 'asymptotic', 'bound' for", {"method": "spectral", "statistic": "linear"}),
+    ("locations must be", {"method": "embedding", "locations": 0}),
     ("locations have 2 columns", {"method": "embedding", "locations": [0.3, 0.4]}),
     ("has 3 problems", {"method": "embedding", "notion": "classwise"}),
     ("require equal weights", {"method": "bound", "sample_weight": np.arange(1, 151)}),
@@ -187,14 +197,18 @@ BY_GROUP = [
 ]
 BANDWIDTH = "bandwidth must be None or a number from 0.0001 to 1"
 REFUSED = {
-    s.corp_decomposition: [("event, but Canonical.* 3 columns", {"notion": "canonical"})],
+    s.corp_decomposition: [("a binary event, but Canonical.* 3 columns", {"notion": "canonical"})],
     s.corp_bands: [
         ("TopK.k=2. gives 3 columns: use notion='top_label'", {"notion": TopK(2)}),
         ("at least 39 for a band of level 0.95", {"n_resamples": 38}),
     ],
     s.smooth_calibration_error: [(BANDWIDTH, {"bandwidth": one}) for one in (1.5, 1e-5)],
-    s.proper_calibration_error: [("without a loss, which only method='direct'", {"loss": Lp(1)})],
-    s.calibration_upper_bound: [(r"ProperScore\(\) has no lowest", {"loss": ProperScore()})],
+    s.proper_calibration_error: [
+        ("a distance without a loss, which only method='direct'", {"loss": Lp(1)})
+    ],
+    s.calibration_upper_bound: [
+        (r"ProperScore\(\) has no lowest entropy", {"loss": ProperScore()})
+    ],
     s.unconditional_mean_embedding_error: AT_PLACES,
     s.calibration_error_interval: WITH_INTERVALS,
     s.kernel_calibration_test: IN_TESTS,

@@ -6,7 +6,7 @@ from grids import rotated
 from scipy.integrate import trapezoid
 from scipy.stats import norm
 
-from skcalib import calibration_error_interval, smooth_calibration_error
+from skcalib import ForecastSketch, calibration_error_interval, smooth_calibration_error
 
 CURVES = {
     "calibrated": lambda p: p,
@@ -75,8 +75,15 @@ def test_hand_computed_errors():
         found = smooth_calibration_error(y, p, bandwidth=bandwidth)
         assert found == pytest.approx(0.4, abs=1e-8)
     assert smooth_calibration_error([0, 0, 1], [0.0, 0.0, 1.0]) == 0
-    y, near = np.repeat([1, 0, 1, 0], [30, 20, 20, 30]), np.repeat([0.5, 0.5 + 1e-6], 50)
-    assert smooth_calibration_error(y, near) < 1e-3  # opposite errors cancel close by
+    assert smooth_calibration_error([1, 0], [0.0, 1.0], bandwidth=0.01) == pytest.approx(1)
+    # With sigma = 1 the second term of the series, e^{-pi^2 / 2}, is all that does not cancel.
+    far = smooth_calibration_error([1, 0], [0.0, 1.0], bandwidth=1.0)
+    assert far == pytest.approx(2 * np.exp(-(np.pi**2) / 2) * 2 / np.pi, rel=1e-4)
+    # Opposite errors at a distance much larger than the bandwidth add up, and cancel close by.
+    y = np.repeat([1, 0, 1, 0], [30, 20, 20, 30])
+    apart, near = np.repeat([0.3, 0.7], 50), np.repeat([0.5, 0.5 + 1e-6], 50)
+    assert smooth_calibration_error(y, apart, bandwidth=0.05) == pytest.approx(0.3, rel=1e-3)
+    assert smooth_calibration_error(y, near) < 1e-3
 
 
 @pytest.mark.parametrize(("curve", "n_samples"), rotated(CURVES, [20, 500, 20_000], 2))
@@ -97,12 +104,14 @@ def test_the_error_of_a_known_curve():
     assert found == pytest.approx(1 / 6, abs=0.004)
 
 
-def test_continuity():
+def test_continuity_and_a_sketch():
     """A tiny change moves every sample to another bin, and the error by as little."""
     y, p = regular(5000, "wave")
     error = smooth_calibration_error(y, p)
     moved = np.clip(p + np.where(np.arange(5000) % 2, 1e-5, -1e-5), 0, 1)
     assert smooth_calibration_error(y, moved) == pytest.approx(error, abs=3e-5)
+    sketch = ForecastSketch([0, 1]).fit(y, p)
+    assert smooth_calibration_error(sketch) == pytest.approx(error, rel=1e-4)
 
 
 def test_its_interval_is_a_jackknife():

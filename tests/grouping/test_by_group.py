@@ -202,6 +202,7 @@ def test_a_sketch_with_groups(notion, weighted):
         for name in ("name", "event", "n_samples", "detected"):
             assert getattr(one, name) == getattr(two, name)
         assert one.observed == pytest.approx(two.observed)
+        assert one.difference.estimate == pytest.approx(two.difference.estimate, abs=1e-6)
         for field in ("difference", "ratio", "error"):
             a, b = (dataclasses.astuple(getattr(record, field)) for record in (one, two))
             assert_allclose(a, b, rtol=1e-3, atol=1e-6)

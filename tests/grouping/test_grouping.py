@@ -83,6 +83,21 @@ def test_regions_of_ten_classes_against_the_curve(shift):
     assert max(one for one, _ in paper) < -0.02  # level sets are wide
 
 
+def test_two_pure_regions_explain_all_of_the_log_loss():
+    """The plug-in is ln 2 and never NaN; the correction is that of a coin with n tosses."""
+    for n in (4, 10, 100):
+        y, bins = np.repeat([0, 1], n // 2), np.zeros(n, dtype=int)
+        half, target = pairs(np.full(n, 0.5)), pairs(y)
+        with np.errstate(all="raise"):
+            terms = partition_terms(LogLoss(), bins, y, half, target, half, np.ones(n))
+        assert terms.plugin == pytest.approx(np.log(2), abs=1e-15)
+        assert terms.induced == 0
+        assert np.isfinite(terms.bias) and np.isfinite(terms.variance)
+        left = np.array([n // 2 - 1, n // 2]) / (n - 1)
+        coin = (n - 1) * (np.log(2) + np.sum(left * np.log(left)))
+        assert terms.bias == pytest.approx(-coin, rel=1e-9)
+
+
 @pytest.mark.parametrize("loss", ["brier", "log", "spherical"])
 @pytest.mark.parametrize("method", ["partition", "risk"])
 def test_forecasts_of_exactly_zero(loss, method):
@@ -286,6 +301,7 @@ def test_names_are_told_and_small_regions_warned_about(data):
     with pytest.warns(UserWarning, match=r"single one.*larger region_ratio \(about 12\)") as record:
         fast(method="partition", region_ratio=3).fit(data.X, data.y, y_proba=data.y_proba)
     assert record[0].filename == __file__
+    fast(method="partition").fit(data.X, data.y, y_proba=data.y_proba)  # no warning
 
 
 @pytest.mark.parametrize("parameters", [{}, {"method": "risk"}, {"swap": True}], ids=repr)

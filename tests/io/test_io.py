@@ -221,9 +221,12 @@ MEMBERS = [
     ({"y_proba.npy": array([0.25, 0.5])[:20]}, r"is not a readable \.npz archive"),
     ({"y_proba.npy": b""}, r"is not a readable \.npz archive"),
     ({"y_true.npy": array(1)}, "has a single number in place of labels or probabilities"),
-    ({"y_true.npy": None}, "has no array y_true or ground_truth; its arrays: y_proba."),
-    ({"y_proba.npy": None}, "has no array y_proba or predictions"),
-    ({"y_true.npy": array([1, 3]), "y_proba.npy": array(P)}, "3 columns of .* labels from 1 to 3"),
+    ({"y_true.npy": None}, "p.npz has no array y_true or ground_truth; its arrays: y_proba."),
+    ({"y_proba.npy": None}, "p.npz has no array y_proba or predictions"),
+    (
+        {"y_true.npy": array([1, 3]), "y_proba.npy": array(P)},
+        "p.npz has 3 columns of .* labels from 1 to 3",
+    ),
 ]
 
 

@@ -34,7 +34,7 @@ def test_a_negative_kernel_estimate_is_no_evidence():
 #: The words of REFERENCE, each with its test: above, or in the file that is named.
 DEFECTS = {
     "a p-value of -7e-12 (1 - cdf at large n: use `sf`)": (
-        "test_binary_tests.py::test_laws_of_brownian_motion"
+        "test_binary_tests.py::test_pvalues_are_never_negative"
     ),
     "a one-sided Spiegelhalter test": "test_binary_tests.py::test_spiegelhalter_is_two_sided",
     "p = 1.0 in a phantom bin": "test_formulas_binned.py::test_every_edge_and_its_neighbours",

@@ -114,6 +114,13 @@ def test_laws_of_brownian_motion():
         assert trapezoid(tail, x) == pytest.approx(mean, rel=1e-4)
 
 
+@every_test
+def test_pvalues_are_never_negative(test):
+    """1 - cdf would give -7e-12 here."""
+    y, p = draw(100_000, distort=lambda p: p**3)
+    assert 0 <= test(y, p).pvalue < 1e-12
+
+
 def test_pvalues_of_other_packages():
     """MAPIE 1.6 (one-sided, and with noise of 1e-8), and S:z, S:p of val.prob in rms 6.5-0."""
     y, p = forty()
@@ -260,6 +267,15 @@ def test_an_impossible_label_refutes(test, p, reason):
         assert skcalib.corp_test(y, forecast, n_resamples=9).pvalue == 0
         exact = {"metric": skcalib.ks_calibration_error, "n_resamples": 9}
         assert skcalib.consistency_test(y, forecast, **exact).pvalue == 0
+
+
+@every_test
+def test_labels_are_drawn_for_sketches(test):
+    p = np.random.default_rng(3).choice([0.01, 0.02, 0.05], 300)
+    y = (np.random.default_rng(4).random(300) < p).astype(int)
+    found = test(skcalib.ForecastSketch([0, 1]).fit(y, p), n_resamples=1999)
+    assert found.method.endswith(f"{DRAWN})")
+    assert found.pvalue == pytest.approx(test(y, p, n_resamples=1999).pvalue, abs=0.06)
 
 
 @every_test

@@ -129,6 +129,15 @@ def test_law_of_weighted_squares():
     assert logistic.weighted_squares_sf(3.0, np.array([2.0])) == pytest.approx(chi2.sf(1.5, 1))
 
 
+@pytest.mark.parametrize("hypothesis", HYPOTHESES)
+def test_twice_the_samples_have_twice_the_ratio(hypothesis):
+    y, p = draw(200, 0.2, 0.8)
+    options = {"hypothesis": hypothesis, "n_resamples": 0}
+    once = logistic_calibration_test(y, p, **options)
+    twice = logistic_calibration_test(np.repeat(y, 2), np.repeat(p, 2), **options)
+    assert twice.statistic == pytest.approx(2 * once.statistic, rel=1e-8)
+
+
 def test_separated_classes_have_a_ratio():
     """The likelihood has no maximum, but a supremum of 1."""
     y, p = np.array([0, 0, 0, 1, 1]), np.array([0.1, 0.3, 0.4, 0.6, 0.9])

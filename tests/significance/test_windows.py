@@ -155,6 +155,19 @@ def test_means_and_their_standard_errors_by_hand(of_clusters):
         assert one.difference.standard_error == pytest.approx(np.sqrt(square), rel=1e-9)
 
 
+def test_whole_weights_are_repetitions_in_the_estimates():
+    y, p, by = windows(7, 300)
+    weight = np.random.default_rng(0).integers(0, 3, 600)
+    rows = np.repeat(np.arange(600), weight)
+    found = s.compare_windows(y, p, by, sample_weight=weight)
+    repeated = s.compare_windows(y[rows], p[rows], by[rows])
+    for name in ("observed_minus_expected", "in_the_large", "intercept", "slope", "brier"):
+        one, two = (getattr(record, name).difference for record in (found, repeated))
+        assert one.estimate == pytest.approx(two.estimate, abs=1e-6)
+        assert one.standard_error > two.standard_error
+    assert sum(found.n_samples) == (weight > 0).sum()
+
+
 def test_samples_repeated_within_clusters_are_no_information():
     y, p, by = windows(10, 300, change=1.2)
     rows = np.repeat(np.arange(600), 4)

@@ -433,9 +433,15 @@ REFUSED = {
         partial(s.score_decomposition, **BY_CLASS),
         s.calibration_intercept_slope,
     ),
-    "draws labels from whole rows of y_proba": ("classwise", partial(s.corp_test, **BY_CLASS)),
+    "labels from whole rows of y_proba, which a sketch of se": (
+        "classwise",
+        partial(s.corp_test, **BY_CLASS),
+    ),
     "for two classes, but the sketch has more": ("top label", s.cumulative_test),
-    "needs the labels and forecasts themselves, got a ForecastSketch:": ("binary", *OF_SAMPLES),
+    "needs the labels and forecasts themselves, got a ForecastSketch: pass y_": (
+        "binary",
+        *OF_SAMPLES,
+    ),
     "needs the samples, not a sketch: leave out smoother=": (
         "binary",
         *(partial(f, smoother="isotonic") for f in SMOOTHED if f != s.calibration_upper_bound),

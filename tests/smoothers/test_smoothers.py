@@ -301,7 +301,10 @@ def test_what_cannot_be_cross_fitted(multiclass):
         (lambda: IsotonicSmoother().fit(F, T - F), "rows of a target of two columns must sum to 1"),
         (lambda: SplineSmoother(n_knots=2).fit(F, T), "n_knots must be 'auto', 3, 4 or 5, got"),
         (lambda: SplineSmoother(n_knots=6).fit(F, T), "n_knots must be 'auto', 3, 4 or 5, got"),
-        (lambda: SplineSmoother().fit(np.eye(3), np.eye(3)), "needs a problem of two columns"),
+        (
+            lambda: SplineSmoother().fit(np.eye(3), np.eye(3)),
+            "SplineSmoother needs a problem of two columns",
+        ),
         (lambda: CrossFitted(GaussianNB(), cv=1).fit(F, T).smooth(), "cv must be None, a whole"),
         (lambda: CrossFitted(LinearSVC()).fit(F, T).smooth(), "classifier with predict_proba"),
         (lambda: CrossFitted(LinearRegression()).fit(F, T).smooth(), "with predict_proba"),
