@@ -1,6 +1,8 @@
 """Loops through joblib: tasks, draws and folds; and the threads of a single fit."""
 
+import sys
 from contextlib import nullcontext
+from functools import lru_cache
 from itertools import chain, islice
 from math import prod
 from numbers import Integral
@@ -8,7 +10,7 @@ from numbers import Integral
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 #: Numbers in the data of a fit below which threads wait for each other longer than they work.
 FEW_VALUES = 100_000
@@ -21,7 +23,18 @@ def threads_for(X, n_jobs=None):
     "few" is below `FEW_VALUES`. ``n_jobs=1`` means one core.
     """
     size = prod(X.shape) if hasattr(X, "shape") else np.asarray(X, dtype=object).size
-    return threadpool_limits(1) if size < FEW_VALUES or n_jobs == 1 else nullcontext()
+    return one_thread() if size < FEW_VALUES or n_jobs == 1 else nullcontext()
+
+
+def one_thread(user_api=None):
+    """A context in which BLAS and OpenMP use one thread, or only one of them."""
+    return _libraries(len(sys.modules)).limit(limits=1, user_api=user_api)
+
+
+@lru_cache(maxsize=1)
+def _libraries(n_modules):
+    """The libraries with threads, which are searched for again when a module has been imported."""
+    return ThreadpoolController()
 
 
 def run_each(function, tasks, **options):

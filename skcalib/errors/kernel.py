@@ -21,8 +21,8 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
-from threadpoolctl import threadpool_limits
 
+from skcalib._parallel import one_thread
 from skcalib._parameters import checks_parameters
 from skcalib._types import ArrayLike, Label, RowIndex
 from skcalib._validation import look_up, mean_one
@@ -405,7 +405,7 @@ class ResidualKernel:
         if len(tasks) == 1:
             return [run(tasks[0], *arguments)]
         # Products this small gain nothing from several threads; blocks do.
-        with threadpool_limits(1, user_api="blas"):
+        with one_thread("blas"):
             return Parallel(n_jobs=self.n_jobs, prefer="threads")(
                 delayed(run)(task, *arguments) for task in tasks
             )

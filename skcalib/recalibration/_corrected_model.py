@@ -28,6 +28,7 @@ from functools import partial
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import softmax
+from sklearn import config_context
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.extmath import randomized_svd
 
@@ -69,7 +70,7 @@ class CorrectedModel:
     def fit(self, start, table, target, weight):
         """Fit all parts to samples with logits `start`; weights have mean one."""
         rows = start, target, weight
-        with threads_for(table):
+        with threads_for(table), config_context(skip_parameter_validation=True):
             self._columns = _Columns(table, self.is_category)
             self._score = Components(start, MOST_COMPONENTS if self.by_score else 0)
             known = self._columns.read(table), self._score.read(start)

@@ -1,12 +1,15 @@
 """The default of the grouping loss for several classes: known truths, bad input and threads."""
 
+import sys
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
 from grids import rotated
 from scipy.special import softmax
 from sklearn.linear_model import LinearRegression, LogisticRegression
-from threadpoolctl import threadpool_info, threadpool_limits
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 from skcalib import GroupingLossEstimator, GroupRecalibrator, decision_regret
 from skcalib.estimators import CrossFitProba
@@ -147,3 +150,17 @@ def test_small_fits_and_one_job_use_one_thread():
         risk = GroupingLossEstimator(method="risk", partitioner=Watched(), n_jobs=1)
         risk.fit(X, y, y_proba=rng.random(12_000))
     assert Watched.fitted == 1
+
+
+def test_libraries_of_later_imports_use_one_thread_too(monkeypatch):
+    """The libraries are searched for once, and again when a module has been imported."""
+    found, search = [], ThreadpoolController
+    X, y = np.arange(6.0)[:, None], np.tile([0, 1], 3)
+    fit = partial(CrossFitProba(Threads(), cv=2).fit, X, y)
+    monkeypatch.setitem(sys.modules, "some_library", sys)
+    name = "skcalib._parallel.ThreadpoolController"
+    monkeypatch.setattr(name, lambda: found.append("searched") or search())
+    assert fit().estimator_.fitted == 1 and found == ["searched"]
+    assert fit().estimator_.fitted == 1 and found == ["searched"]
+    monkeypatch.setitem(sys.modules, "another_library", sys)
+    assert fit().estimator_.fitted == 1 and found == ["searched"] * 2

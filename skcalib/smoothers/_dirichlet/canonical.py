@@ -21,14 +21,14 @@ the bounds by which sources are dropped.
 """
 
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from scipy.special import gammaln
 from sklearn.utils.parallel import Parallel, delayed
-from threadpoolctl import ThreadpoolController
 
+from skcalib._parallel import one_thread
 from skcalib.smoothers._base import check_at_least_two
 
 # The smallest positive number replaces forecasts of exactly 0: with log 0, the weight of a zero at
@@ -114,12 +114,6 @@ def _is_one_hot(values):
     return bool(np.all((values == 0) | (values == 1)) and np.all(values.sum(axis=1) == 1))
 
 
-@cache
-def _libraries():
-    """The controller of threads in the linear algebra libraries."""
-    return ThreadpoolController()
-
-
 def _sums(points, sources, leave_out, n_jobs):
     """Sums (B, m, V) of kernels relative to the exponentials of their peaks (B, m)."""
     points = np.asarray(points, dtype=np.float64)
@@ -130,7 +124,7 @@ def _sums(points, sources, leave_out, n_jobs):
         position = np.empty(n_points, dtype=np.intp)
         position[sources.order] = np.arange(n_points)
     # One BLAS thread: the products are small, and the tasks run in parallel.
-    with _libraries().limit(limits=1, user_api="blas"):
+    with one_thread("blas"):
         tiles, dropping = _tiles(points, log_points, sources, position)
         together = max(1, _TASK * len(tiles) // max(1, n_points))
         tasks = [tiles[start : start + together] for start in range(0, len(tiles), together)]
