@@ -3,15 +3,16 @@
 A mutant is the library with one operator, number, comparison or argument changed. One of the tests
 that reach the changed line must fail. All modules that hold numbers are covered, by a sample of
 their mutants: the seed is the number of the week, so that other mutants are tried each week. Run it
-in an environment with the test extra and coverage. The library and the tests are read from a copy;
-nothing is written into the checkout. Prints what survived, and a score for each module. Which tests
-reach a line is found first, by one run of the tests (reached_lines.py); a folder that --reached
-names keeps it. A table that --scores names keeps which mutants were tried: those that survived are
-tried again, and the sample is of others. Fails if fewer than --least per cent are killed, of all or
-of a module, where 20 were tried.
+in an environment with the test extra. The library and the tests are read from a copy; nothing is
+written into the checkout. Prints what survived, and a score for each module. Which tests reach a
+line is found first, by one run of the tests (reached_lines.py), or of quick ones with --quick; a
+folder that --reached names keeps it. A table that --scores names keeps which mutants were tried:
+those that survived are tried again, and the sample is of others. Fails if fewer than --least per
+cent are killed, of all or of a module, where 20 were tried.
 
     python .ci/mutation.py --sample 12                  # 12 mutants of each module: two hours
     python .ci/mutation.py --changed origin/main --sample 60 --least 80  # half an hour
+    python .ci/mutation.py --changed HEAD~9 --sample 60 --quick seconds.xml --each 15  # 6 minutes
     python .ci/mutation.py --sample 0 errors/corp.py    # all mutants of a module
 
 With --changed the sample is that of all files together. Mutants that change no result are listed
@@ -40,6 +41,7 @@ import types
 from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import reached_lines
@@ -66,6 +68,8 @@ RECORDED = "tests/laws/test_recorded_numbers.py"
 #: Seconds of recorded numbers before the other tests; of the closest and of quick ones of these,
 #: and of the next. A quick one takes less than QUICK: tests of refusals reach many lines.
 FIRST, NEAR, MANY, FURTHER, QUICK = 10, 15, 10, 30, 0.1
+#: Quick tests for --quick, in seconds; and those in files with the name of a module.
+SHORT, CLOSE = 0.3, 3.0
 #: Mutants of a module, or of all, from which their score can be too low.
 ENOUGH = 20
 #: A test that takes longer than this, in seconds, hangs: the mutant is killed.
@@ -239,17 +243,26 @@ def mutants_of(path):
 
 
 class Reached:
-    """Which tests reach a line, by a run of them; those of recorded numbers with all instances."""
+    """Which tests reach a line, by a run of them; those of recorded numbers with all instances.
 
-    def __init__(self, root, folder, n_jobs):
+    With a list of names only these tests are run.
+    """
+
+    def __init__(self, root, folder, n_jobs, quick=None):
         self.root = root
-        if not any(folder.glob("*.coverage")):
+        if not any(folder.glob("*.lines")):
             options = ["-q", "-p", "reached_lines", "-p", "no:cacheprovider", "-n", str(n_jobs)]
-            options += ["-W", "ignore"]  # coverage is late for what conftest.py imports
             environment = os.environ | {"REACHED_LINES": str(folder)}
             environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / ".ci"), str(root)])
-            skipped = [f"--ignore=tests/{one}" for one in (*SKIPPED, RECORDED.partition("/")[2])]
-            for part in (["tests", "--every", "3", *skipped], [RECORDED]):
+            skipped = [f"--ignore=tests/{one}" for one in SKIPPED]
+            recorded = f"--ignore={RECORDED}"
+            parts = ["tests", "--every", "3", *skipped, recorded], [RECORDED]
+            if quick is not None:
+                names = folder / "names"
+                names.write_text("".join(f"{one}\n" for one in quick), encoding="utf-8")
+                environment["REACHED_BY"] = str(names)
+                parts = (["tests", "--every", "1", *skipped],)
+            for part in parts:
                 command = [sys.executable, "-m", "pytest", *options, *part]
                 done = subprocess.run(command, cwd=root, env=environment, check=False)
                 if done.returncode not in (0, 1):  # 1: a test fails; it is left out
@@ -305,6 +318,23 @@ class Reached:
 
 def file_of(test):
     return test.partition("::")[0]
+
+
+def quick_tests(path, modules):
+    """Names of quick tests, of a file that --junitxml wrote; all worlds of recorded numbers."""
+    names, entries, worlds = [], defaultdict(float), set()
+    stems = [Path(one).stem.strip("_") for one in modules]
+    for case in ElementTree.parse(path).iter("testcase"):
+        file = case.get("classname").replace(".", "/") + ".py"
+        test, seconds = f"{file}::{case.get('name')}", float(case.get("time"))
+        world, _, entry = test.partition("-")
+        if file == RECORDED:
+            worlds.add(world)
+            entries[entry] = max(entries[entry], seconds)
+        elif seconds < (CLOSE if any(one in Path(file).stem for one in stems) else SHORT):
+            names.append(test)
+    quick = [entry for entry, seconds in entries.items() if seconds < SHORT]
+    return names + [f"{world}-{entry}" for world, entry in itertools.product(worlds, quick)]
 
 
 class Tests:
@@ -564,6 +594,9 @@ def main():
     parser.add_argument("--each", type=float, default=90, help="seconds of tests for a mutant")
     parser.add_argument("--least", type=float, default=95, help="per cent that must be killed")
     parser.add_argument("--reached", type=Path, help="folder of which tests reach each line")
+    parser.add_argument(
+        "--quick", type=Path, help="seconds of tests (--junitxml): quick ones find these tests"
+    )
     parser.add_argument("--scores", type=Path, help="table of the scores, which is added to")
     options = parser.parse_args()
     ends = time.monotonic() + options.seconds
@@ -603,12 +636,16 @@ def main():
             pool = [one for one in pool if key_of(one, root) not in known]
             some = options.sample and options.sample < len(pool)
             chosen += rng.sample(pool, options.sample) if some else pool
+        if not chosen:
+            print("there is no mutant to try")
+            return 0
         rng.shuffle(chosen)  # where time ends, all modules have had some
         warm_up()
         jobs = int(os.environ.get("CHILDREN", os.cpu_count() or 1))
         lines = options.reached or root / "reached"
         lines.mkdir(exist_ok=True)
-        reached = Reached(root, lines, jobs)
+        quick = quick_tests(options.quick, names) if options.quick else None
+        reached = Reached(root, lines, jobs, quick)
         started = time.monotonic()
         again = [key_of(one, root) in tried for one in chosen]
         given = chosen, again, root, reached, options.each, ends

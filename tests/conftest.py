@@ -1,5 +1,6 @@
 """Data that several test files share; every generator asserts that its data are not degenerate."""
 
+import gc
 import os
 import re
 import threading
@@ -29,7 +30,7 @@ def pytest_addoption(parser):
         "--every",
         type=int,
         metavar="N",
-        help="of the instances of each test run the first and every Nth after it (default: 4 where "
+        help="of the instances of each test run the first and every Nth after it (default: 6 where "
         "no test is chosen by a path, -k or -m, else 1)",
     )
     parser.addoption(
@@ -56,7 +57,7 @@ def pytest_configure(config):
     option = config.option
     if option.every is None:
         chosen = config.args_source != pytest.Config.ArgsSource.TESTPATHS or option.keyword
-        option.every = 1 if chosen or option.markexpr != "not slow" else 4
+        option.every = 1 if chosen or option.markexpr != "not slow" else 6
 
 
 def pytest_report_header(config):
@@ -78,6 +79,11 @@ def pytest_collection_modifyitems(config, items):
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         items[:] = kept
+
+
+def pytest_collection_finish():
+    """Leave what is imported out of each search for unused objects."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter, config):
