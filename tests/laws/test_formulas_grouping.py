@@ -43,7 +43,7 @@ from skcalib.grouping.partition import (
     partition_terms,
     stratified_half,
 )
-from skcalib.grouping.regions import permutation_pvalue, region_table
+from skcalib.grouping.regions import permutation_pvalue, region_table, sign_pvalue
 from skcalib.pvalues import bonferroni
 from skcalib.recalibration._corrected_model import Mixing
 from skcalib.scores import Brier, LogLoss, Spherical
@@ -532,20 +532,24 @@ def test_expected_frequencies_of_regions_are_probabilities():
 # --- the test -------------------------------------------------------------------------------------
 
 
+def between_by_hand(bins, regions, residual, weight):
+    """The statistic cell by cell."""
+    total = 0.0
+    for cells, sign in ((regions, 1), (bins, -1)):
+        for cell in np.unique(cells):
+            pull = weight[cells == cell] @ residual[cells == cell]
+            total += sign * pull @ pull / weight[cells == cell].sum()
+    return total
+
+
 def pvalue_by_hand(bins, regions, forecast, residual, weight, n_permutations, rng, width):
-    """The statistic cell by cell; draws in the order of the documentation."""
+    """Draws in the order of the documentation."""
     order = np.lexsort((rng.random_sample(len(bins)), forecast[:, 1], bins))
     place = np.arange(len(bins)) - np.searchsorted(bins[order], bins[order])
     bands = np.cumsum(place % width == 0)
 
     def statistic(rows):
-        total = 0.0
-        for cells, sign in ((regions, 1), (bins, -1)):
-            for cell in np.unique(cells):
-                held = rows[cells[order] == cell]
-                pull = weight[held] @ residual[held]
-                total += sign * pull @ pull / weight[held].sum()
-        return total
+        return between_by_hand(bins[order], regions[order], residual[rows], weight[rows])
 
     draws = (np.lexsort((rng.random_sample(len(bins)), bands)) for _ in range(n_permutations))
     least = statistic(order) * (1 - 1e-12)
@@ -574,6 +578,22 @@ def test_permutations_by_hand(seed, width, monkeypatch):
         # numbers of cells may have gaps
         gaps = 2 * bins, 5 * regions + 3, *arguments[2:]
         assert permutation_pvalue(*gaps, np.random.RandomState(seed)) == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_signs_of_clusters_by_hand(seed):
+    rng = np.random.default_rng(seed)
+    bins, cluster = rng.integers(2, size=60), rng.integers(15, size=60)
+    regions = 3 * bins + rng.integers(3, size=60)
+    residual, weight = rng.normal(size=(60, 2)), rng.uniform(0.5, 2, 60)
+    centred = residual.copy()
+    for k in range(2):
+        centred[bins == k] -= np.average(residual[bins == k], axis=0, weights=weight[bins == k])
+    draws = np.random.RandomState(seed).choice([-1.0, 1.0], size=(39, 15))
+    null = [between_by_hand(bins, regions, d[cluster, None] * centred, weight) for d in draws]
+    least = between_by_hand(bins, regions, centred, weight) * (1 - 1e-12)
+    arguments = bins, regions, residual, weight, cluster, 39, np.random.RandomState(seed)
+    assert sign_pvalue(*arguments) == (1 + sum(one >= least for one in null)) / 40
 
 
 def test_permutations_that_say_everything_or_nothing():
