@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.special import softmax
+from scipy.stats import dirichlet
 
 from skcalib import KernelRecalibrator, proper_calibration_error, refinement_loss
 from skcalib.datasets import make_tempered_simplex
@@ -156,3 +157,18 @@ def test_the_risk_comes_closer_to_the_truth_than_the_likelihood():
     size = {key: np.sqrt(np.mean(np.square(values))) for key, values in miss.items()}
     for method in ("risk", "direct"):
         assert size["risk", method] < 0.35 * size["loo", method]
+
+
+def test_effective_neighbours_by_hand():
+    forecast, target = problem(40, 6)
+    weight = np.linspace(0.5, 2, 40)
+    density = [dirichlet.pdf(forecast.T, 1 + one / 0.2) for one in forecast]
+    share = weight * np.transpose(density) * (1 - np.eye(40))
+    share /= share.sum(axis=1, keepdims=True)
+    square, uncertainty = np.sum(share**2, axis=1), 1 - np.sum(forecast**2, axis=1)
+    moved = np.sum((share @ forecast - forecast) ** 2, axis=1)
+    said = (
+        f"uses {np.median(1 / square):.3g} eff.* about {np.mean(moved + uncertainty * square):.2g}"
+    )
+    with pytest.warns(UserWarning, match=said):
+        DirichletKernel(0.2).fit(forecast, target, weight)

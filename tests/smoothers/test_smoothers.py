@@ -297,7 +297,9 @@ def test_what_cannot_be_cross_fitted(multiclass):
     [
         (lambda: QuantileBins([0, 0.5, 1]).fit(F, T), "give edges to UniformBins"),
         (lambda: UniformBins([0, 0.5]).fit(F, T), "Edges given as n_bins must be numbers"),
-        (lambda: DirichletKernel(lambda *_: 0.0).fit(F, T), "bandwidth must be"),
+        (lambda: DirichletKernel(lambda *_: 0.0).fit(F, T), "bandwidth must be positive and fin"),
+        (lambda: DirichletKernel(-0.1).fit(F, T), "must be 'loo', 'risk', 'scott', a positive"),
+        (lambda: DirichletKernel("rule").fit(F, T), "must be 'loo', 'risk', 'scott', a positive"),
         (lambda: IsotonicSmoother().fit(F, T - F), "rows of a target of two columns must sum to 1"),
         (lambda: SplineSmoother(n_knots=2).fit(F, T), "n_knots must be 'auto', 3, 4 or 5, got"),
         (lambda: SplineSmoother(n_knots=6).fit(F, T), "n_knots must be 'auto', 3, 4 or 5, got"),
