@@ -176,6 +176,15 @@ def test_cells_that_are_no_sums_of_samples(words, name, change):
         replace(sums, **{name: change(getattr(sums, name))}).require_sums()
 
 
+def test_infinite_sums_of_windows():
+    changes = {"_current": lambda x: x + np.inf, "_marks": lambda x: [(0, x[0][1] + np.inf)]}
+    for name, change in changes.items():
+        monitor = CalibrationMonitor([0, 1]).partial_fit(Y > 0, 1 - P[:, 0])
+        setattr(monitor, name, change(getattr(monitor, name)))
+        with pytest.raises(ValueError, match="the sums of windows is not as it was written"):
+            monitor.from_bytes(monitor.to_bytes())
+
+
 @pytest.mark.parametrize(
     "text", [b"[" * 100_000, b'{"labels": ' + b"9" * 5000 + b"}", b"\xff", b""]
 )
