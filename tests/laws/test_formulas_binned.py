@@ -47,9 +47,6 @@ def power_by_hand(score, event, weight, edges, norm, debiased=False):
     return max(gaps) if norm == "max" else np.dot(shares, gaps)
 
 
-# --- edges ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("score", "n_bins", "edges"),
     [
@@ -92,9 +89,6 @@ def test_bins_at_the_door():
 def test_edges_that_are_none(n_bins):
     with pytest.raises(ValueError, match="must be numbers that increase strictly from 0 to 1"):
         check_bins(n_bins, "uniform", 10)
-
-
-# --- sums -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("edges", [uniform_edges(7), np.array(EDGES), np.array([0.0, 1.0])])
@@ -180,9 +174,6 @@ def test_variance_of_a_mean_residual(scale):
     score, event, edges = np.array([0.2, 0.4]), np.array([0, 1]), np.array([0.0, 1.0])
     assert _bin_sums(score, event, np.array([1, 1e-12]), edges).mean_variance()[0] == np.inf
     assert _bin_sums(score, event, np.array([1, 1e-3]), edges).mean_variance()[0] < 1
-
-
-# --- errors ---------------------------------------------------------------------------------------
 
 
 def edges_of(score, n_bins, strategy):

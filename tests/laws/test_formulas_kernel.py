@@ -71,9 +71,6 @@ def skce(statistic="unbiased", kernel=None, **arguments):
     return kernel_calibration_error(Y3, P3, statistic=statistic, kernel=kernel, **arguments)
 
 
-# --- statistics -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("notion", ["canonical", "classwise", "top_label"])
 @pytest.mark.parametrize("weight", [None, WEIGHT, 100 * WEIGHT], ids=["equal", "w", "100 w"])
 def test_every_statistic_by_loops(notion, weight):
@@ -106,9 +103,6 @@ def test_default_is_the_laplacian_of_the_median_distance():
     assert found == skce("unbiased", LaplacianKernel(), notion="canonical", n_jobs=1)
     assert kernel_calibration_error(Y3, P3, kernel="laplacian") == found
     assert kernel_calibration_error(Y3, P3, kernel="gaussian") == skce(kernel=GaussianKernel())
-
-
-# --- the function h -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("notion", [Canonical(), Classwise(), TopLabel()], ids=repr)
@@ -176,9 +170,6 @@ def test_blocks_by_their_own_matrices(size, weighted, monkeypatch):
             kernel_error, "_PAIRS", max(blocks_at_a_time * size * (size - 1) // 2, 1)
         )
         np.testing.assert_allclose(block_estimates(h, size), [values, pairs], rtol=1e-12)
-
-
-# --- weights and words ----------------------------------------------------------------------------
 
 
 def test_a_block_without_pairs_counts_nothing():

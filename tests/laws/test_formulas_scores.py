@@ -27,9 +27,6 @@ NORM3, NORM2 = math.sqrt(0.38), math.sqrt(0.58)
 LOGS3, LOGS2 = [math.log(p) for p in THIRD[0]], [math.log(p) for p in PAIR[0]]
 
 
-# --- one forecast, by hand ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("score", "forecast", "entropy", "gradient"),
     [
@@ -138,9 +135,6 @@ def test_names_in_the_message_for_arrays_that_cannot_be_read():
                 method(PAIR, OnAnotherDevice())
 
 
-# --- gradients of the loss ------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("score", "target", "forecast", "gradient"),
     [
@@ -224,9 +218,6 @@ def test_logit_log_loss_of_targets_of_any_mass():
     two_rows = LogLoss().logit_loss(np.vstack([target, LABEL3]), np.vstack([logits, logits]))
     np.testing.assert_allclose(two_rows[0], [loss[0], -LOGS3[1]], rtol=1e-14)
     np.testing.assert_allclose(two_rows[1][1:], THIRD - LABEL3, rtol=1e-14)
-
-
-# --- distances and objects ------------------------------------------------------------------------
 
 
 def test_distances_and_means_by_hand():

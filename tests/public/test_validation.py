@@ -38,8 +38,6 @@ def without(array, row, value):
     return changed
 
 
-# --- bad input: one ValueError that names the argument --------------------------------------------
-
 PERCENTS = np.array([[34, 33, 34]] * 6)
 BAD_PROBA = [
     (Y, without(P, 1, [-1e-12, 1, 0]), "y_proba has the value -1e-12"),
@@ -126,9 +124,6 @@ def test_messages_about_many_classes_are_short():
     with pytest.raises(ValueError, match="columns of y_proba are named") as caught:
         brier(np.resize(names, 3000), pd.concat([frame] * 1000, ignore_index=True))
     assert len(str(caught.value)) < 400
-
-
-# --- valid input of every kind: the same answer ---------------------------------------------------
 
 
 def test_half_precision_is_recognised_in_a_wider_type():
@@ -236,8 +231,6 @@ def test_one_class_only():
         assert brier(y, POSITIVE, **arguments) == pytest.approx(expected, rel=1e-14)
 
 
-# --- laws -----------------------------------------------------------------------------------------
-
 NUMBER = st.integers(-3, 3) | st.floats() | st.booleans()
 LABEL = NUMBER | st.text("ab", max_size=2) | st.none()
 
@@ -253,9 +246,6 @@ def test_any_list_is_labels_or_a_sentence(labels):
     else:
         assert len(y) == len(labels)
         assert None not in labels and not any(label != label for label in labels)
-
-
-# --- labels as columns, and forecasts without a copy ----------------------------------------------
 
 
 def test_columns_of_labels_equal_one_hot_targets():

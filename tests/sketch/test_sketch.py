@@ -48,9 +48,6 @@ def agree(one, two, rtol=4e-16):
     assert one.n_samples_seen_ == two.n_samples_seen_
 
 
-# --- Cells ----------------------------------------------------------------------------------------
-
-
 def test_cells_increase_and_are_narrow_at_both_ends():
     """They end at the p of equidistant sqrt p - sqrt(1 - p)."""
     near_one = 1 - np.geomspace(0.5, 1e-16, 4000)
@@ -87,9 +84,6 @@ def test_sums_by_loops(notion, weighted):
     assert found.keys() == expected.keys()
     for key, sums in expected.items():
         np.testing.assert_allclose(found[key], sums, rtol=1e-13, atol=1e-300)
-
-
-# --- Chunks, merges and groups --------------------------------------------------------------------
 
 
 @settings(max_examples=25, deadline=None)
@@ -151,9 +145,6 @@ def test_scores_on_an_edge_stay_there(n_bins, n_samples):
         assert abs(rows.score[0] - edge) < 3e-16
         (bins,) = s.reliability_bins(sketch, strategy="uniform", n_bins=n_bins)
         assert bins.index.tolist() == [k - 1]
-
-
-# --- Bytes, and what is refused -------------------------------------------------------------------
 
 
 def test_bytes_are_the_sketch():
