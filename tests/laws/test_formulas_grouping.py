@@ -529,6 +529,14 @@ def test_expected_frequencies_of_regions_are_probabilities():
         assert expected == pytest.approx({"a": label, "b": curve[2] + shift})
 
 
+def test_harm_with_clusters_of_one_sample_is_that_without_clusters():
+    rng, region = np.random.default_rng(0), np.arange(40) // 10
+    rows = pairs(np.full(40, 0.5)), pairs(rng.integers(2, size=40)), pairs(rng.random(40))
+    rows = ["rest", "event"], 0 * region, region, "abcd", *rows, np.ones(40), 0.9
+    plain, single = (region_table(*rows, cluster) for cluster in (None, np.arange(40)))
+    assert [one.harm for one in single] == pytest.approx([one.harm for one in plain])
+
+
 # --- the test -------------------------------------------------------------------------------------
 
 
