@@ -23,8 +23,6 @@ from skcalib.testing import notions as notion_laws
 from skcalib.testing import scores as score_laws
 from skcalib.testing import smoothers as smoother_laws
 
-# --- good ones that the library does not have -------------------------------------------------
-
 
 class CostWeighted(ProperScore):
     """A quadratic score that weighs the classes: not symmetric, and not separable."""
@@ -75,8 +73,6 @@ def test_accepts_what_obeys_the_laws():
     with pytest.raises(AssertionError, match="refuses every number"):
         check_smoother(IsotonicSmoother(), n_classes=(3, 4))
 
-
-# --- planted defects: scores ------------------------------------------------------------------
 
 ConvexEntropy = planted(
     altered(Brier, entropy=np.negative, gradient=np.negative), infimum=None, separable=None
@@ -164,9 +160,6 @@ def test_each_law_of_scores_bites_by_itself(score, law):
     world = score_laws._world(score, 2, np.random.default_rng(0))
     with pytest.raises((AssertionError, RuntimeWarning)):
         law(score, world)
-
-
-# --- planted defects: smoothers ---------------------------------------------------------------
 
 
 LeaksItself = planted(QuantileBins, smooth_held_out=lambda self, values=None: self.smooth(values))
@@ -271,9 +264,6 @@ def test_rejects_smoothers(smoother, law):
         check_smoother(smoother)
 
 
-# --- planted defects: notions -----------------------------------------------------------------
-
-
 def reads(pairs):
     """A notion that reads a list of problems off forecasts and targets."""
     return planted(Notion, problems=lambda self, forecast, target: iter(pairs(forecast, target)))
@@ -304,9 +294,6 @@ def reads(pairs):
 def test_rejects_notions(notion, law):
     with pytest.raises(AssertionError, match=law):
         check_notion(notion)
-
-
-# --- the data of the checkers -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("n_classes", [2, 3, 5])

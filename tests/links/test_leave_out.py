@@ -43,9 +43,6 @@ def without_a_fifth(y, forecast):
     return whole, AverageWithout(whole, test), (y[rest], forecast[rest], np.ones(4800))
 
 
-# --- averaged maps --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("kind", "n_classes", "weighted"),
     [("slope", 2, True), ("curve", 2, False), ("shift", 3, True), ("class_slopes", 4, False)],
@@ -179,9 +176,6 @@ def test_a_selection_uses_the_step_and_agrees_with_separate_fits(monkeypatch):
     assert len(fits) == 9
     error = np.std(slow[0] + np.log(forecast[np.arange(6000), y])) / np.sqrt(6000)
     assert fast[0].mean() == pytest.approx(slow[0].mean(), abs=0.1 * error)
-
-
-# --- vector scaling -------------------------------------------------------------------------------
 
 
 def overconfident(n_samples, n_classes, seed):

@@ -51,9 +51,6 @@ def weighted_world(kind, n_samples, n_classes, seed):
     return y, forecast, np.random.default_rng(seed).uniform(0.5, 2, n_samples)
 
 
-# --- the fits, their shares and screening ---------------------------------------------------------
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("kind", WORLDS)
 def test_fits_reach_the_optimum(kind, n_classes, every_model):
@@ -163,9 +160,6 @@ def test_directions_by_most_likely_class_need_support():
         assert average.evidence["confusion"] > 0.9
 
 
-# --- what is found --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("name", WORLDS[1:])
 def test_evidence_finds_what_is_there(name, n_classes):
@@ -200,9 +194,6 @@ def test_averaged_forecasts_are_closer_to_the_truth(kind, n_classes):
     averaged = fit(y, forecast).averaged
     left, before = (np.mean(np.sum((p - posterior) ** 2, axis=1)) for p in (averaged, forecast))
     assert left < (1e-3 if kind == "calibrated" else 0.5 * before)
-
-
-# --- the map, and edges ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n_classes", "zeros"), [(2, True), (3, False), (7, True)])

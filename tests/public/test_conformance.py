@@ -44,9 +44,6 @@ def label(value):
     return re.sub(r"\s+", "", repr(value)) if isinstance(value, BaseEstimator) else str(value)
 
 
-# --- scikit-learn's own checks --------------------------------------------------------------------
-
-
 def test_no_public_estimator_is_missing():
     assert set(CHECKED) | set(NOT_CHECKED) == set(public_estimators())
     assert not set(CHECKED) & set(NOT_CHECKED)
@@ -101,9 +98,6 @@ def test_what_other_tags_say():
         assert [one.positive_only for one in tags] == [True, False]
 
 
-# --- parameters and pictures ----------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("estimator", [*(e for e, _ in INSTANCES), *other_instances()], ids=label)
 def test_clone_parameters_and_repr(estimator):
     copy = clone(estimator)
@@ -139,9 +133,6 @@ def test_fitting_keeps_parameters_and_can_be_repeated(estimator, kind):
         np.testing.assert_array_equal(value, second[name])
 
 
-# --- features and their names ---------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
 def test_features_are_counted_and_named(estimator, kind):
     X, y = data_for(kind)
@@ -175,9 +166,6 @@ def test_output_frames(estimator, kind):
         np.testing.assert_array_equal(out.to_numpy(), expected)
         with sklearn.config_context(transform_output=container):
             assert isinstance(clone(estimator).fit_transform(X, y), frame)
-
-
-# --- tags -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("estimator", "kind"), INSTANCES, ids=label)
@@ -219,9 +207,6 @@ def test_tags_follow_the_wrapped_estimator():
     assert not get_tags(s.GroupingLossEstimator(LogisticRegression())).input_tags.sparse
     assert not hasattr(s.CalibrationErrorEstimator(), "score")
     assert not hasattr(s.GroupingLossEstimator(), "score")
-
-
-# --- metadata -------------------------------------------------------------------------------------
 
 
 class Recorder(ClassifierMixin, BaseEstimator):

@@ -38,9 +38,6 @@ def standardised(y, moments, weight=None):
     return np.average((y - moments[:, 0]) ** 2 / moments[:, 1], weights=weight)
 
 
-# --- the score and the map ------------------------------------------------------------------------
-
-
 def test_score_is_twice_the_gaussian_log_likelihood():
     y, moments = forecasts(50, 2, 1)
     mean, variance = moments.T
@@ -178,9 +175,6 @@ def test_errors_name_the_argument():
             function(*arguments)
 
 
-# --- the reliability ------------------------------------------------------------------------------
-
-
 def test_improvement_is_the_difference_of_two_scores():
     rng = np.random.default_rng(0)
     variance, weight = rng.uniform(0.5, 2, (2, 300))
@@ -240,9 +234,6 @@ def test_coverage_of_the_intervals():
         inside.append((found.low < 1) & (found.high > 1))
         assert found.n_samples.tolist() == [50] * 10
     assert 0.92 < np.mean(inside) < 0.96
-
-
-# --- the regressor --------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
