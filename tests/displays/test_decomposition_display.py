@@ -177,7 +177,7 @@ def test_narrow_axes_parts_and_styles(terms):
 def test_from_estimators_out_of_fold():
     flowers, y = load_iris(return_X_y=True, as_frame=True)
     models = {"Bayes": GaussianNB(), "Logistic": LogisticRegression(C=0.01)}
-    few = GroupingLossEstimator(n_bins=3, random_state=0)
+    few = GroupingLossEstimator(method="partition", n_bins=3, random_state=0)
     make = DecompositionDisplay.from_estimators
     display = make(models, flowers, y, cv=3, grouping=few)
     proba = {

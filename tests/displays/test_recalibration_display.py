@@ -268,7 +268,7 @@ def test_recalibrators_after_cross_fitting():
     assert_array_equal(display.maps[0].scores, pipe[:2].transform(NEW)[:, 1])
     search = GridSearchCV(pipe, {"plattscaling": [s.PlattScaling()]}, cv=2).fit(X, LABELS)
     assert_array_equal(of_estimator(search, NEW).line_.get_ydata(), q)
-    ended = make_pipeline(StandardScaler(), s.RecalibratedClassifierCV(GaussianNB()))
+    ended = make_pipeline(StandardScaler(), s.RecalibratedClassifierCV(GaussianNB(), "platt"))
     inner = ended.fit(X, LABELS)[-1].estimator_.predict_proba(ended[0].transform(NEW))
     assert_array_equal(of_estimator(ended, NEW).maps[0].scores, inner[:, 1])
 

@@ -363,9 +363,9 @@ def tied(n_samples, seed):
 
 
 def test_shifts_find_what_no_map_has():
-    """Squared error of the estimate, over five samples, less than half of that of the maps."""
+    """Squared error of the estimate, over three samples, less than half of that of the maps."""
     squared = np.zeros(2)
-    for seed in range(5):
+    for seed in range(3):
         y, forecast, posterior = cyclic(10_000, seed)
         problem, truth = solved(y, forecast), Brier().divergence(posterior, forecast).mean()
         found = problem.errors(Brier()).mean(), problem.of_maps(Brier(), 0).mean()

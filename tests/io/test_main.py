@@ -1,11 +1,13 @@
 import subprocess
 import sys
+from functools import partial
 from io import BytesIO, TextIOWrapper
 from typing import ClassVar
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.datasets import load_digits
 
 import skcalib
 from skcalib import ForecastSketch
@@ -49,7 +51,8 @@ def made(monkeypatch):
     return Recorder.made
 
 
-def test_demonstration(here, capsys):
+def test_demonstration(here, capsys, monkeypatch):
+    monkeypatch.setattr("skcalib._report_command.load_digits", partial(load_digits, n_class=4))
     assert main([]) == 0
     out = capsys.readouterr().out
     assert "random forest on held-out digits" in out

@@ -54,7 +54,7 @@ def remaining(n_samples, link, seed, **options):
 
 
 def test_the_origin_of_features_does_not_matter():
-    proba, y, x, _ = three_classes(2000)
+    proba, y, x, _ = three_classes(1000)
     x = np.round(x, 3)
     found = []
     for features in (x, x - x.max()):

@@ -1,7 +1,5 @@
 """The mixture of maps: weights, caution with few samples, and what it is worth."""
 
-from functools import partial
-
 import numpy as np
 import pytest
 from dense_directions import labels_from
@@ -15,8 +13,7 @@ import skcalib as s
 from skcalib.recalibration.stacked import HeldOutMixture, short_name
 from skcalib.scores import Brier, LogLoss
 
-FEW = [s.PlattScaling(), s.IsotonicRecalibrator()]
-stacked = partial(s.StackedRecalibrator, candidates=FEW)  # in a tenth of the time of all maps
+FEW = {"candidates": [s.PlattScaling(), s.IsotonicRecalibrator()]}  # quicker than all maps
 
 
 def world(kind, n_samples, seed=0):
@@ -56,7 +53,6 @@ def test_nearly_the_best_map_without_knowing_it(kind, best, share):
 
 
 def test_calibrated_forecasts_are_left_alone():
-    """The weight of the identity is .82 on average, with a standard error of .1."""
     T, _, C = world("calibrated", 5000, 1000)
     lost, identity = [], []
     for seed in range(4):
@@ -66,7 +62,7 @@ def test_calibrated_forecasts_are_left_alone():
         lost.append([excess(one.predict_proba(T), C) for one in (stack, platt)])
         identity.append(stack.weights_["IdentityRecalibrator"])
     of_stack, of_platt = np.mean(lost, axis=0)
-    assert np.mean(identity) > 0.6 and of_stack < 0.5 * of_platt
+    assert np.mean(identity) > 0.6 and of_stack < 0.5 * of_platt  # .82, standard error .1
 
 
 def test_repeated_samples_are_no_more_evidence():
@@ -74,9 +70,9 @@ def test_repeated_samples_are_no_more_evidence():
     S, y, _ = world("calibrated", 150, 1)
     S = np.column_stack([1 - S[:, 1] ** 1.3, S[:, 1] ** 1.3])
     four = np.repeat(np.arange(150), 4)
-    fits = (stacked().fit(S[four], y[four], groups=one) for one in (None, four))
+    fits = (s.StackedRecalibrator(**FEW).fit(S[four], y[four], groups=one) for one in (None, four))
     weights = [one.weights_["IdentityRecalibrator"] for one in fits]
-    once = stacked().fit(S, y).weights_["IdentityRecalibrator"]
+    once = s.StackedRecalibrator(**FEW).fit(S, y).weights_["IdentityRecalibrator"]
     assert weights[0] < 0.1 * once < 0.6 * once < weights[1]
 
 
@@ -150,8 +146,8 @@ def test_groups_and_given_folds():
     S, y, _ = world("steps", 300)
     groups = np.repeat(np.arange(60), 5)
     split = list(GroupKFold(5).split(S, y, groups))
-    one = stacked(cv=split).fit(S, y)
-    two = stacked(cv=GroupKFold(5)).fit(S, y, groups=groups)
+    one = s.StackedRecalibrator(cv=split, **FEW).fit(S, y)
+    two = s.StackedRecalibrator(cv=GroupKFold(5), **FEW).fit(S, y, groups=groups)
     assert one.mixture_.losses == two.mixture_.losses
     assert one.mixture_.gain.standard_error != two.mixture_.gain.standard_error
     # Around a fitted classifier a splitter divides the samples of the mixture.
@@ -161,14 +157,14 @@ def test_groups_and_given_folds():
         alone = s.StackedRecalibrator(cv=own).fit(frozen.predict_proba(S[:, 1:]), y)
         assert model.recalibrator_.mixture_.losses == alone.mixture_.losses
     # Rows of weight zero are dropped with their groups.
-    part = stacked().fit(S, y, np.repeat([1.0, 0.0], 150), groups)
-    alone = stacked().fit(S[:150], y[:150], groups=groups[:150])
+    part = s.StackedRecalibrator(**FEW).fit(S, y, np.repeat([1.0, 0.0], 150), groups)
+    alone = s.StackedRecalibrator(**FEW).fit(S[:150], y[:150], groups=groups[:150])
     assert part.weights_ == alone.weights_
 
 
 def test_soft_labels_and_zeros():
     S, y, C = world("overconfident", 400)
-    hard, exact = (stacked().fit(S, labels) for labels in (y, C))
+    hard, exact = (s.StackedRecalibrator(**FEW).fit(S, labels) for labels in (y, C))
     assert excess(exact.predict_proba(S), C) < excess(hard.predict_proba(S), C)
     rng = np.random.default_rng(0)
     p = rng.integers(0, 6, 400) / 5  # votes of five neighbours

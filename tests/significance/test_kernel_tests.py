@@ -53,7 +53,7 @@ def test_level_and_power_of_random_blocks(few_are_many):
         for seed in seeds:
             y, proba = calibrated(n_samples, 3, seed)
             proba = proba**gamma / np.sum(proba**gamma, axis=1, keepdims=True)
-            options = {"labels": [0, 1, 2], "random_state": seed, "n_resamples": 39}
+            options = {"labels": [0, 1, 2], "random_state": seed, "n_resamples": 19}
             test = skcalib.kernel_calibration_test(y, proba, **options)
             assert "random blocks" in test.method
             yield test.rejects(0.1)
