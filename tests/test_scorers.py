@@ -225,10 +225,8 @@ def test_scorers_of_one_search_route_each_their_own():
         for name, scorer in scoring.items():
             alone = cross_validate(classifier, X2, Y2, scoring=scorer, **options)["test_score"]
             np.testing.assert_array_equal(found[f"test_{name}"], alone)
-        search = GridSearchCV(
-            classifier, {"C": [1, 9]}, cv=2, scoring=scoring, refit="neg_log_loss"
-        )
-        search.fit(X2, Y2, sample_weight=weight)
+        both = {"scoring": scoring, "refit": "neg_log_loss", "cv": 2}
+        search = GridSearchCV(classifier, {"C": [0.1, 1]}, **both).fit(X2, Y2, sample_weight=weight)
         assert np.isfinite(search.score(X2, Y2, sample_weight=weight))
         one = scoring[CALIBRATION[0]]
         nested = GridSearchCV(classifier, {"C": [0.1, 1]}, scoring=one, cv=2)
