@@ -20,7 +20,7 @@ from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.inference import MeanInterval
 from skcalib.problem import check_problem
 from skcalib.recalibration.selection import default_candidates
-from skcalib.report import analysis
+from skcalib.report import analysis, rendering
 from skcalib.report.analysis import _around, _find_errors, _find_test
 from skcalib.report.direction import logistic_recalibration
 from skcalib.report.findings import TEST_LEVEL, noted
@@ -48,20 +48,17 @@ LOG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("brier", "log", "recommended", "refused"),
-    [
-        ({}, {}, "BiasCorrectedTemperatureScaling", []),
-        ({"BiasCorrectedTemperatureScaling": 0.323}, {}, "VectorScaling",
-         ["BiasCorrectedTemperatureScaling"]),
-        ({"BiasCorrectedTemperatureScaling": 0.3141}, {}, "VectorScaling",
-         ["BiasCorrectedTemperatureScaling"]),
-        (dict.fromkeys(LOG, 0.4), {}, None, [*LOG, "StackedRecalibrator"][1:]),
-        (dict.fromkeys(LOG, 0.4), {"IdentityRecalibrator": np.inf}, None,
-         [*LOG, "StackedRecalibrator"][1:]),
-        ({}, dict.fromkeys(LOG, np.inf), None, ["StackedRecalibrator"]),
-    ],
-)  # fmt: skip
+@pytest.mark.parametrize(("brier", "log", "recommended", "refused"), [
+    ({}, {}, "BiasCorrectedTemperatureScaling", []),
+    ({"BiasCorrectedTemperatureScaling": 0.323}, {}, "VectorScaling",
+     ["BiasCorrectedTemperatureScaling"]),
+    ({"BiasCorrectedTemperatureScaling": 0.3141}, {}, "VectorScaling",
+     ["BiasCorrectedTemperatureScaling"]),
+    (dict.fromkeys(LOG, 0.4), {}, None, [*LOG, "StackedRecalibrator"][1:]),
+    (dict.fromkeys(LOG, 0.4), {"IdentityRecalibrator": np.inf}, None,
+     [*LOG, "StackedRecalibrator"][1:]),
+    ({}, dict.fromkeys(LOG, np.inf), None, ["StackedRecalibrator"]),
+])  # fmt: skip
 def test_a_map_that_raises_a_loss_is_not_recommended(monkeypatch, brier, log, recommended, refused):
     brier = {**dict.fromkeys(LOG, 0.3), **brier, "IdentityRecalibrator": 0.314}
     noise = np.resize([-1.0, 1.0], 200)
@@ -74,6 +71,7 @@ def test_a_map_that_raises_a_loss_is_not_recommended(monkeypatch, brier, log, re
         return losses, None, [forecast] * len(names)
 
     monkeypatch.setattr(analysis, "held_out_losses", stub)
+    monkeypatch.setattr(rendering, "_picture", lambda picture: "")  # words only
     shown = report(200, 3)
     found = shown.to_dict()
     assert found["recommended"] == recommended
@@ -89,7 +87,9 @@ def test_a_map_that_raises_a_loss_is_not_recommended(monkeypatch, brier, log, re
         assert f"{recommended}(" in str(shown)
 
 
-def test_from_estimator():
+def test_from_estimator(monkeypatch):
+    monkeypatch.setattr(rendering, "_picture", lambda picture: "")  # words only
+    monkeypatch.setattr(analysis, "MANY_CLASSES", 1)  # no maps are compared
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
     classifier, make = LogisticRegression(max_iter=1000), CalibrationReport.from_estimator
@@ -105,12 +105,12 @@ def test_from_estimator():
 
 
 def test_groups_that_differ_beside_the_direction_and_none():
-    data = make_grouping_problem(2500, random_state=0)
+    data = make_grouping_problem(1000, random_state=0)
     sharpened = data.y_proba**3 / np.sum(data.y_proba**3, axis=1, keepdims=True)
     said = CalibrationReport.from_predictions(data.y, sharpened, data.X).verdict
     assert said.startswith("Over-confident: predictions are too extreme.\n")
     assert "Groups with equal scores differ" in said
-    data = make_grouping_problem(2500, heterogeneity=0.0, random_state=0)
+    data = make_grouping_problem(1000, heterogeneity=0.0, random_state=0)
     shown = CalibrationReport.from_predictions(data.y, data.y_proba, data.X)
     assert shown.verdict.startswith("No evidence of miscalibration.\n")
     said = "No group was found that differs .* a group of 10 % would have to differ by about (.*?) "
@@ -118,9 +118,10 @@ def test_groups_that_differ_beside_the_direction_and_none():
     assert float(re.search(said, shown.verdict)[1]) == pytest.approx(missed, rel=0.05)
 
 
-def test_features_follow_the_samples_that_count():
-    data = make_grouping_problem(1200, random_state=0)
-    weight = (np.arange(1200) % 2).astype(float)
+def test_features_follow_the_samples_that_count(monkeypatch):
+    monkeypatch.setattr(analysis, "MANY_CLASSES", 1)  # no maps are compared
+    data = make_grouping_problem(600, random_state=0)
+    weight = (np.arange(600) % 2).astype(float)
     one = CalibrationReport.from_predictions(data.y, data.y_proba, data.X, sample_weight=weight)
     two = CalibrationReport.from_predictions(data.y[1::2], data.y_proba[1::2], data.X[1::2])
     assert one.to_dict()["grouping"] == two.to_dict()["grouping"]
@@ -128,14 +129,14 @@ def test_features_follow_the_samples_that_count():
 
 def test_the_seed_decides():
     def numbers(seed, **run):
-        content = report(200, random_state=seed, **run).to_dict()
+        content = report(100, random_state=seed, **run).to_dict()
         return [content[key] for key in ("recalibration_maps", "errors", "test", "random_state")]
 
     one = numbers(1)
     with parallel_config(backend="threading"):
         assert one == numbers(np.int64(1), n_jobs=2)
-    assert one[0] != numbers(2)[0]
     drawn = numbers(np.random.RandomState(3))
+    assert one[0] != drawn[0] and one[-1] != drawn[-1]
     assert drawn == numbers(np.random.RandomState(3)) == numbers(drawn[-1])
 
 
@@ -174,7 +175,7 @@ def test_warnings_become_notes():
     (note,) = shown.findings.notes
     assert note.startswith("60 samples of 20 classes") and note not in shown.verdict
     assert f"Note: {note}" in shown.to_dict()["method"]
-    assert report(300).findings.notes == ()
+    assert report(30).findings.notes == ()
     with pytest.warns(FutureWarning, match="old"), noted() as notes:
         for kind in (UserWarning, UserWarning, FutureWarning):
             warnings.warn("old" if kind is FutureWarning else "bad", kind, stacklevel=1)
@@ -192,8 +193,8 @@ def test_the_advice_can_be_followed():
         fitted = eval(code, NAMES).fit(np.column_stack([1 - p, p]), y)
         assert fitted.predict_proba(np.array([[0.3, 0.7]])).shape == (1, 2)
         assert code in in_code(findings)
-    assert "TemperatureScaling().fit(y_proba, y_true).predict_proba(new_proba)" in str(report())
-    assert ".fit(" not in str(report(temperature=1.0))
+    assert "TemperatureScaling().fit(y_proba, y_true).predict_proba(new_proba)" in str(report(600))
+    assert ".fit(" not in str(report(600, temperature=1.0))
     score = 0.5 + 0.4 * np.cos(7 * DATA.y_proba[:, 0]) * (y == 0)
     other = CalibrationReport.from_predictions(np.array(["a", "b"])[y], score, pos_label="a")
     assert "labels=['b', 'a'])" in str(other)
@@ -291,13 +292,13 @@ def test_a_curve_that_no_slope_can_follow_is_found():
 
 
 def test_places_of_calibrated_forecasts_are_rarely_accused():
-    """Each kind holds for all of its places at once: 5 % or less; 200 data sets."""
+    """Each kind holds for all of its places at once: 5 % or less; 100 data sets, 2.2 % error."""
     alarms = np.zeros(2)
-    for seed in range(200):
+    for seed in range(100):
         data = make_tempered_simplex(300, 3, score_temperature=1.0, random_state=seed)
         places = find_places(check_problem(data.y, data.y_proba), 0.95)
         alarms += [bool(worst_places(places, kind, 9)) for kind in ("scores", "class")]
-    assert alarms.max() / 200 <= 0.05 + 3 * 0.0154
+    assert alarms.max() / 100 <= 0.05 + 3 * 0.022
 
 
 def test_places_hold_all_samples_once():
