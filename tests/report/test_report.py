@@ -105,7 +105,7 @@ def test_from_estimator(monkeypatch):
 
 
 def test_groups_that_differ_beside_the_direction_and_none():
-    data = make_grouping_problem(1000, random_state=0)
+    data = make_grouping_problem(2000, random_state=0)
     sharpened = data.y_proba**3 / np.sum(data.y_proba**3, axis=1, keepdims=True)
     said = CalibrationReport.from_predictions(data.y, sharpened, data.X).verdict
     assert said.startswith("Over-confident: predictions are too extreme.\n")
@@ -120,8 +120,8 @@ def test_groups_that_differ_beside_the_direction_and_none():
 
 def test_features_follow_the_samples_that_count(monkeypatch):
     monkeypatch.setattr(analysis, "MANY_CLASSES", 1)  # no maps are compared
-    data = make_grouping_problem(600, random_state=0)
-    weight = (np.arange(600) % 2).astype(float)
+    data = make_grouping_problem(1200, random_state=0)
+    weight = (np.arange(1200) % 2).astype(float)
     one = CalibrationReport.from_predictions(data.y, data.y_proba, data.X, sample_weight=weight)
     two = CalibrationReport.from_predictions(data.y[1::2], data.y_proba[1::2], data.X[1::2])
     assert one.to_dict()["grouping"] == two.to_dict()["grouping"]

@@ -37,8 +37,8 @@ def classes(n=1000, n_classes=4, *, temperature=1.0, bias=(), seed=0):
 @pytest.mark.parametrize(("data", "direction", "headline"), [
     (event(1500, mean=0, shift=-0.7), "too_high", "Predictions are too high: mean "),
     (event(1500, mean=0, shift=0.7), "too_low", "Predictions are too low: mean "),
-    (event(2000, mean=-3, slope=0.6), "too_extreme", "Over-confident: predictions are too "),
-    (event(2000, mean=-3, slope=1.7), "too_moderate", "Under-confident: predictions are not "),
+    (event(3000, mean=-3, slope=0.6), "too_extreme", "Over-confident: predictions are too "),
+    (event(3000, mean=-3, slope=1.7), "too_moderate", "Under-confident: predictions are not "),
     (event(1500, mean=0), None, "No evidence of miscalibration."),
     (classes(temperature=0.5), "too_extreme", "Over-confident: predictions are too extreme."),
     (classes(temperature=2.0), "too_moderate", "Under-confident"),

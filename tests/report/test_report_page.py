@@ -195,7 +195,7 @@ def test_figures_without_a_legend_need_no_error(three_classes, comparison, drawn
 
 
 def test_of_many_classes_those_that_are_off_are_drawn():
-    data = make_tempered_simplex(500, 8, score_temperature=1.0, random_state=0)
+    data = make_tempered_simplex(1000, 8, score_temperature=1.0, random_state=0)
     shifted = data.posterior * np.where(np.arange(8) == 5, 2.0, 1.0)
     shifted /= shifted.sum(axis=1, keepdims=True)
     for forecast, titles in ((data.posterior, []), (shifted, ["Class 5"])):

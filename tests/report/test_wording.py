@@ -104,24 +104,21 @@ GROUP = {"rule": "z > 0", "observed": 0.3, "expected": 0.2, "estimate": 0.1, "lo
 TYPICAL = "Typical error: 24 points (95 % CI 23 to 25)."
 DIFFER = "Groups with equal scores differ: observed 0.3 where z > 0."
 CONSISTENT = {
+    "miscalibrated": True, "direction": "too_high", "event": "1",
     "headline": "Predictions are too high: mean 35.5 %, observed 5.3 %.",
     "verdict": [TYPICAL, ADVICE, DIFFER],
     "advice": ADVICE,
-    "miscalibrated": True,
-    "direction": "too_high",
-    "event": "1",
     "mean_predicted": 0.355,
     "observed_rate": {"estimate": 0.053, "low": 0.05, "high": 0.06},
     "observed_expected_ratio": {"estimate": 0.053 / 0.355, "low": 0.13, "high": 0.17},
     "typical_error": {"estimate": 0.24, "low": 0.23, "high": 0.25},
-    "suspicions": [],
-    "suspicion_kinds": [],
+    "suspicions": [], "suspicion_kinds": [],
     "named_groups": [GROUP],
     "places": [{"label": "3 to 20 %", "detected": True}],
     "recommended": "PlattScaling",
     "log_loss": {"before": 0.5, "after": 0.19},
     "brier_score": {"before": 0.2, "after": 0.1},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("change", [
