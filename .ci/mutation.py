@@ -261,7 +261,7 @@ class Reached:
                 names = folder / "names"
                 names.write_text("".join(f"{one}\n" for one in quick), encoding="utf-8")
                 environment["REACHED_BY"] = str(names)
-                parts = (["tests", "--every", "1", *skipped],)
+                parts = (["tests", *skipped],)
             for part in parts:
                 command = [sys.executable, "-m", "pytest", *options, *part]
                 done = subprocess.run(command, cwd=root, env=environment, check=False)

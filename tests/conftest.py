@@ -305,6 +305,18 @@ class Quartic(ProperScore):
 
 
 @pytest.fixture
+def few_maps(monkeypatch):
+    """Reports compare one map with none, as they do for many classes."""
+    monkeypatch.setattr("skcalib.report.analysis.MANY_CLASSES", 1)
+
+
+@pytest.fixture
+def words_only(monkeypatch):
+    """Pages have no pictures."""
+    monkeypatch.setattr("skcalib.report.rendering._picture", lambda picture: "")
+
+
+@pytest.fixture
 def forecasts():
     """The generator itself, for tests that choose the size."""
     return make_forecasts

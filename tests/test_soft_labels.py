@@ -179,8 +179,8 @@ def test_estimators_take_a_fitted_classifier():
     assert found.calibration_error_ == given.calibration_error_
     low, high = found.confidence_interval_
     assert low <= found.calibration_error_ <= high
-    grouping = s.GroupingLossEstimator(model, method="partition").fit(SHARES, VOTES)
-    same = s.GroupingLossEstimator(method="partition").fit(SHARES, VOTES, y_proba=proba)
+    grouping = s.GroupingLossEstimator(model).fit(SHARES, VOTES)
+    same = s.GroupingLossEstimator().fit(SHARES, VOTES, y_proba=proba)
     assert grouping.grouping_loss_ == same.grouping_loss_
     with pytest.raises(ValueError, match="cannot fit a classifier to labels of shape"):
         s.CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(SHARES, VOTES)

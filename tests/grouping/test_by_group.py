@@ -56,14 +56,14 @@ def test_miscalibration_for_everybody_is_no_difference_at_equal_scores():
 
 
 def test_all_intervals_hold_at_once():
-    """20 data sets of 8 groups: at least .95, and a standard error of .05."""
+    """30 data sets of 8 groups: at least .95, and a standard error of .04."""
     effects, held = np.linspace(-0.1, 0.1, 8), {"difference": [], "equal_scores": []}
-    for seed in range(20):
+    for seed in range(30):
         groups = calibration_by_group(*world(1600, effects, seed)).groups
         for kind, found in held.items():
             pairs = zip((getattr(one, kind) for one in groups), effects, strict=True)
             found.append(all(one.low <= effect <= one.high for one, effect in pairs))
-    assert min(np.mean(found) for found in held.values()) >= 0.95 - 0.1
+    assert min(np.mean(found) for found in held.values()) >= 0.95 - 0.08
 
 
 @pytest.mark.slow

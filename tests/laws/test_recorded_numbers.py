@@ -663,7 +663,7 @@ TABLE = {
 }  # fmt: skip
 #: Single options are tried in two of the worlds.
 WITH_OPTIONS = ("two classes", "three classes, weighted")
-#: Each entry in all worlds, the next entry from the next world on: every fourth has all entries.
+#: Each entry in all worlds, the next entry from the next world on: every eighth has all entries.
 INSTANCES = [
     (where, name)
     for first, name in enumerate(TABLE)

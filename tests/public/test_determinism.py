@@ -113,7 +113,7 @@ def test_every_function_with_jobs_is_compared():
 
 @pytest.mark.parametrize("recipe", PARALLEL, ids=str)
 def test_the_number_of_jobs_does_not_matter(recipe):
-    y, proba = (one[: 400 if "transform" in recipe.options else 1500] for one in MANY)
+    y, proba = MANY
     data = (y == 0, proba[:, 0]) if recipe.binary else (y, *recipe.arrays(proba))
     if recipe in MOMENTS:
         data = proba[:, 0], proba[:, 1], 1 + proba[:, 2]

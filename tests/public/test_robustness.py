@@ -248,7 +248,7 @@ def check_refused(recipes, what, *case):
         assert answer is None, f"{recipe} answers {answer} in spite of {what}"
 
 
-@settings(EASY, max_examples=4)
+@EASY
 @given(valid(), valid(binary=True))
 def test_hard_forecasts(case, binary):
     check_all(ANY, *case)
@@ -262,7 +262,7 @@ def test_broken_arguments_are_refused(case, binary):
     check_refused(BINARY, *binary)
 
 
-@settings(EASY, max_examples=2)
+@settings(EASY, max_examples=3)
 @given(valid())
 def test_hard_forecasts_in_displays(case):
     check_all(DISPLAYS, *case)

@@ -55,14 +55,14 @@ def test_nearly_the_best_map_without_knowing_it(kind, best, share):
 def test_calibrated_forecasts_are_left_alone():
     T, _, C = world("calibrated", 5000, 1000)
     lost, identity = [], []
-    for seed in range(4):
+    for seed in range(8):
         S, y, _ = world("calibrated", 150, seed)
         stack = s.StackedRecalibrator(random_state=seed).fit(S, y)
         platt = s.PlattScaling().fit(S, y)
         lost.append([excess(one.predict_proba(T), C) for one in (stack, platt)])
         identity.append(stack.weights_["IdentityRecalibrator"])
     of_stack, of_platt = np.mean(lost, axis=0)
-    assert np.mean(identity) > 0.6 and of_stack < 0.5 * of_platt  # .82, standard error .1
+    assert np.mean(identity) > 0.7 and of_stack < 0.5 * of_platt
 
 
 def test_repeated_samples_are_no_more_evidence():

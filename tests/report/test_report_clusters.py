@@ -15,16 +15,10 @@ from skcalib.displays._curves import make_curve
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.grouping.equal_scores import compare_groups
 from skcalib.problem import check_problem
-from skcalib.report import analysis
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, SplineSmoother
 
 make, compare = CalibrationReport.from_predictions, ComparisonReport.from_predictions
-
-
-@pytest.fixture(autouse=True)
-def few_maps(monkeypatch):
-    """Recalibration is not the subject of this file: one map is compared with none."""
-    monkeypatch.setattr(analysis, "MANY_CLASSES", 1)
+pytestmark = pytest.mark.usefixtures("few_maps")  # recalibration is not the subject
 
 
 def test_the_report_names_the_clusters_and_all_intervals_are_those_of_clusters():
@@ -129,10 +123,15 @@ def test_bands_are_wider(strategy, band):
     assert width[1] > 1.2 * width[0]
 
 
-@pytest.mark.parametrize("smoother", [
-    pytest.param(IsotonicSmoother(), marks=pytest.mark.slow), QuantileBins(5), SplineSmoother(),
-    DirichletKernel(0.02),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "smoother",
+    [
+        pytest.param(IsotonicSmoother(), marks=pytest.mark.slow),
+        QuantileBins(5),
+        SplineSmoother(),
+        DirichletKernel(0.02),
+    ],
+)
 def test_confidence_bands_cover(smoother):
     """At five scores, in 60 data sets of 50 clusters; without groups they do not."""
     held = []

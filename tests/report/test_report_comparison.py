@@ -12,7 +12,6 @@ from skcalib import CalibrationReport, ComparisonReport, compare_calibration
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.inference import mean_interval
 from skcalib.problem import check_problem
-from skcalib.report import analysis, rendering
 from skcalib.report.comparison import _find_differences
 from skcalib.report.comparison_wording import QUANTITIES, ranks
 from skcalib.scores import Brier
@@ -21,12 +20,7 @@ compare, of_models = ComparisonReport.from_predictions, ComparisonReport.from_es
 make = CalibrationReport.from_predictions
 DATA = make_tempered_simplex(1000, 2, random_state=0)
 Y, RAW, TRUTH = DATA.y, DATA.y_proba, DATA.posterior
-
-
-@pytest.fixture(autouse=True)
-def few_maps(monkeypatch):
-    """Recalibration is not the subject of this file: one map is compared with none."""
-    monkeypatch.setattr(analysis, "MANY_CLASSES", 1)
+pytestmark = pytest.mark.usefixtures("few_maps")  # recalibration is not the subject
 
 
 @pytest.fixture(scope="module")
@@ -128,14 +122,13 @@ def test_ranks_have_simultaneous_intervals(comparison):
     assert "1 (1 to 2)" in str(three)
 
 
-def test_infinite_losses_and_few_samples(monkeypatch):
+def test_infinite_losses_and_few_samples(words_only):
     y = np.array([0, 1, 1, 0] * 10)
     hard, soft = np.array([0.0, 1.0, 0.0, 0.1] * 10), np.array([0.2, 0.9, 0.4, 0.1] * 10)
     one = compare(y, {"hard": hard, "soft": soft})
     assert "Log loss: soft is below hard by an infinite amount." in one.verdict
     both = ComparisonReport(dict.fromkeys("ab", one.reports["hard"]))
     assert "log" not in {difference.quantity for difference in both.differences}
-    monkeypatch.setattr(rendering, "_picture", lambda picture: "")  # words only
     assert "infinite" in both._repr_html_()
     few = compare(y[:4], {"a": soft[:4], "b": 1 - soft[:4]})
     assert {d.quantity for d in few.differences} == set(QUANTITIES) - {"kernel"}

@@ -11,7 +11,6 @@ from scipy.special import expit, logit
 
 from skcalib import CalibrationReport, ComparisonReport, ForecastSketch, ReliabilityDisplay
 from skcalib.datasets import make_tempered_simplex
-from skcalib.report import analysis
 
 of_sketch, of_sketches = CalibrationReport.from_sketch, ComparisonReport.from_sketches
 of_samples = CalibrationReport.from_predictions
@@ -115,8 +114,7 @@ def test_more_classes_by_their_top_label():
     json.dumps(report.to_dict(), default=str)
 
 
-def test_suspicions_of_sketches(monkeypatch):
-    monkeypatch.setattr(analysis, "MANY_CLASSES", 1)  # no maps are compared
+def test_suspicions_of_sketches(few_maps):
     y, score = tied(1500)
     for kind, labels, scores in (
         ("other_class", 1 - y, score),
@@ -151,8 +149,7 @@ def test_what_is_refused():
             call()
 
 
-def test_differences_of_sketches_are_wider_and_have_the_same_estimates(monkeypatch):
-    monkeypatch.setattr(analysis, "MANY_CLASSES", 1)  # no maps are compared
+def test_differences_of_sketches_are_wider_and_have_the_same_estimates(few_maps):
     data = make_tempered_simplex(1000, 2, random_state=0)
     models = {"raw": np.round(data.y_proba, 2), "truth": np.round(data.posterior, 2)}
     models = {name: np.clip(proba, 0.01, 0.99) for name, proba in models.items()}
@@ -171,10 +168,11 @@ def test_differences_of_sketches_are_wider_and_have_the_same_estimates(monkeypat
     assert "whose length is the sum of those of both means" in " ".join(text.split())
 
 
-@pytest.mark.parametrize(("strategy", "band"), [
-    *product(["isotonic", "quantile", "uniform", "smooth"], ["consistency", "confidence"]),
-    ("isotonic", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("strategy", "band"),
+    [*product(["isotonic", "quantile", "uniform", "smooth"], ["consistency", "confidence"])]
+    + [("isotonic", None)],
+)
 def test_diagrams_of_tied_scores(strategy, band):
     y, score = tied(3000)
     options = {"strategy": strategy, "band": band, "n_resamples": 400}

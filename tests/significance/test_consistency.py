@@ -26,10 +26,10 @@ def test_any_error_of_the_library(metric, resample):
 
 
 def test_labels_at_the_given_forecasts_make_an_exact_test():
-    """Level .1 over 100 calibrated data sets, an error with a discrete law, ties and all."""
+    """Level .1 over 150 calibrated data sets, an error with a discrete law, ties and all."""
     rng = np.random.default_rng(0)
     pvalues = []
-    for seed in range(100):
+    for seed in range(150):
         p = rng.choice([0.1, 0.5, 0.9], 30)
         y = (rng.random(30) < p).astype(int)
         test = skcalib.consistency_test(
@@ -39,7 +39,7 @@ def test_labels_at_the_given_forecasts_make_an_exact_test():
         pvalues.append(test.pvalue)
     for level in (0.05, 0.1, 0.5):
         share = np.mean(np.array(pvalues) <= level + 1e-12)
-        assert share <= level + 3 * np.sqrt(level * (1 - level) / 100)
+        assert share <= level + 3 * np.sqrt(level * (1 - level) / 150)
 
 
 def test_power_and_sentences():

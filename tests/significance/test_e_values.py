@@ -34,7 +34,7 @@ def record(pvalue=0.5, e=None, *, method="a test", estimate=0.0):
 def test_one_direction_by_quadrature(ones):
     """Forecasts of 1/2 and a wide kernel: the bets are a shift of the log odds, t sqrt(2)."""
     y, p, wide = np.repeat([1, 0], [ones, 10 - ones]), np.full(10, 0.5), LaplacianKernel(1e6)
-    found = [calibration_e_value(y, p, kernel=wide, random_state=k).e_value for k in range(20)]
+    found = [calibration_e_value(y, p, kernel=wide, random_state=k).e_value for k in range(40)]
 
     def wealth(t, sd):
         x = t / np.sqrt(2)
@@ -43,7 +43,7 @@ def test_one_direction_by_quadrature(ones):
     # the information about t is 1/2 for each sample
     sizes = [np.sqrt(variance / 5) for variance in (4, 30)]
     expected = np.mean([quad(wealth, -8 * sd, 8 * sd, args=(sd,))[0] for sd in sizes])
-    assert abs(np.mean(found) - expected) < 4 * np.std(found) / np.sqrt(20) + 1e-12
+    assert abs(np.mean(found) - expected) < 4 * np.std(found) / np.sqrt(40) + 1e-12
     assert np.std(found) < 0.1 * expected
 
 

@@ -71,7 +71,7 @@ def test_bound_of_the_published_simulation():
 @pytest.mark.parametrize("loss", ["brier", "log"])
 def test_nothing_is_found_where_nothing_is(loss):
     """The debiased term lies between 0 and the induced term; the bound is not above 0."""
-    fits, truth = simulate(25, 4000, heterogeneity=0.0, loss=loss)
+    fits, truth = simulate(40, 4000, heterogeneity=0.0, loss=loss)
     assert truth == 0
     explained, induced = values(fits, "explained_"), values(fits, "induced_")
     assert ttest_1samp(explained, 0).statistic > -2

@@ -59,7 +59,7 @@ def test_cross_is_unbiased_where_the_smoother_is():
     assert (np.ptp(smoother.fit(forecast, forecast).cells_.reshape(5, 20), axis=1) == 0).all()
     assert smoother.n_cells_ == 5
     draws = {"direct": [], "risk": [], "cross": []}
-    for _ in range(600):
+    for _ in range(1000):
         y = (rng.random(100) < CURVE.repeat(20)).astype(int)
         for method, found in draws.items():
             found.append(proper_calibration_error(y, p, smoother=smoother, method=method))
