@@ -405,7 +405,8 @@ class _Steps(list):
     def lines(self, x, knots, levels):
         """Add linear interpolation, constant beyond the knots."""
         with np.errstate(all="ignore"):  # equal knots, between which there is no value
-            slopes = np.append(np.nan_to_num(np.diff(levels) / np.diff(knots), True, 0, 0, 0), 0)
+            slopes = np.append(np.diff(levels) / np.diff(knots), 0.0)
+        slopes = np.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
         coef = np.vstack([[levels[0], 0], np.column_stack([levels, slopes])])
         return self("curve", x, breaks=knots, coef=coef)
 

@@ -271,6 +271,8 @@ def _most_informative(values, forecast, spread, most):
     """Information (J,) and maps (R, K, J) of the first eigenvectors of Fisher's information."""
     shape = values.shape[1], forecast.shape[1]
     size = shape[0] * shape[1]
+    if size == 0:  # the kernel is zero
+        return np.zeros(0), np.zeros((*shape, 0))
 
     def information(maps):
         found = np.tensordot(values, spread(maps.reshape(*shape, -1)), axes=1)

@@ -126,6 +126,11 @@ def test_gaps_agree_with_the_binned_errors(notion, weighted):
         assert np.isclose(norm.estimate, debiased, atol=1e-15)
     absolute = np.sum(gaps.share * gaps.mass() * np.abs(gaps.gap()))
     assert np.isclose(absolute, s.calibration_error(y, proba, **options))
+    gaps = replace(gaps, cluster=np.arange(150) // 10)
+    noise = gaps.contributions().toarray() * np.sqrt(gaps.share * gaps.mass())
+    pairs = (noise @ noise.T)[~np.eye(15, dtype=bool)]  # of different clusters
+    norm = _norms.squared_gaps(gaps, 100, np.random.RandomState(0))
+    assert norm.noise2 == pytest.approx(2 * pairs @ pairs)
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,6 @@ def run(recipe, y, *arrays, **arguments):
         return numbers(recipe(y, *arrays, **arguments))
 
 
-# --- random states --------------------------------------------------------------------------------
-
 SLOW_REPORT = pytest.param(REPORT, marks=pytest.mark.slow)
 
 
@@ -74,8 +72,6 @@ def test_functions_without_a_random_state_draw_nothing(recipe):
     np.random.seed(1)  # noqa: NPY002
     np.testing.assert_array_equal(first, run(recipe, y, *arrays))
 
-
-# --- jobs -----------------------------------------------------------------------------------------
 
 MANY = make_forecasts(1500, 3, seed=5)  # enough for several tasks of a kernel
 PARALLEL = [recipe for recipe in (*FORECASTS, *MOMENTS) if recipe.accepts("n_jobs")]
@@ -158,8 +154,6 @@ def test_the_order_of_rows_does_not_matter(recipe, kind):
     got = run(recipe, y[rows], *(array[rows] for array in arrays), **moved)
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
 
-
-# --- columns --------------------------------------------------------------------------------------
 
 #: Draws go direction by direction, and another order of the classes gives other directions.
 OTHER_DRAWS = {"calibration_e_value"}

@@ -127,6 +127,7 @@ def test_a_changed_state_is_refused_with_a_value_error(number):
     [
         ({"n_samples": 299}, "n_samples or step"),
         ({"step": 0}, "n_samples or step"),
+        ({"step": 2**63}, "its header is not as it was written"),
         ({"classes": list(range(20_000))}, "the number of alternatives"),
         ({"arrays": [["values", "<f8", [2.0]]]}, "its header is not as it was written"),
         ({"arrays": [["values", "<f8", [2**40]]]}, "the array 'values' is not as it was written"),

@@ -63,10 +63,7 @@ INVALID_DATA = {
     r"y_true has 3 classes but y_proba has 2 columns: pass labels= with the class of each column "
     r"of y_proba \(for a scikit-learn classifier: its classes_\)\.": (Y3, P),
     r"y_true has only the class 'x', so it is unknown which class y_proba of shape \(n,\) is the "
-    r"probability of: pass labels=\[negative, positive\] or pos_label=\.": (
-        ["x"] * 40,
-        P[:, 1],
-    ),
+    r"probability of: pass labels=\[negative, positive\] or pos_label=\.": (["x"] * 40, P[:, 1]),
 }
 #: The message of each argument beside valid labels and forecasts.
 INVALID_ARGUMENTS = {

@@ -9,16 +9,11 @@ import pytest
 import skcalib
 from skcalib.datasets import make_widmann
 
-# --- "a p-value of -7e-12 (1 - cdf at large n: use sf)" -------------------------------------------
-
 
 def test_no_tail_is_a_difference_from_one():
     """In the whole library a distribution function is never subtracted from 1."""
     for file in Path(skcalib.__file__).parent.rglob("*.py"):
         assert not re.search(r"1(\.0)? - [\w.]*\.?(cdf|ndtr)\(", file.read_text()), file
-
-
-# --- a trap of the papers' own code, named in the section on W19 ----------------------------------
 
 
 def test_a_negative_kernel_estimate_is_no_evidence():
@@ -28,8 +23,6 @@ def test_a_negative_kernel_estimate_is_no_evidence():
     negative = [test for test in tests if test.estimate < 0]
     assert negative and all(test.pvalue == 1 for test in negative)
 
-
-# --- the list is complete -------------------------------------------------------------------------
 
 #: The words of REFERENCE, each with its test: above, or in the file that is named.
 DEFECTS = {

@@ -172,6 +172,7 @@ def _estimator_calls():
     yield lambda: skcalib.TemperatureScaling(labels=[0, 1]).fit_chunks([(X, y)])
     yield lambda: skcalib.TemperatureScaling(labels=[0, 1]).fit_chunks([(P, y, w)])
     yield lambda: skcalib.GroupRecalibrator().fit(P, y, features=X)
+    yield lambda: skcalib.GroupRecalibrator().fit(P, Y, w, features=series(P, np.arange(N)))
     yield lambda: skcalib.MultilabelRecalibrator().fit(X, series(np.eye(2)[Y], np.arange(N)))
     yield lambda: skcalib.MultilabelRecalibrator().fit(P, series(np.eye(2)[Y], np.arange(N)), w)
     yield lambda: skcalib.VarianceScaling().fit(series(P + 1, ORDER), y)

@@ -42,6 +42,7 @@ PERCENTS = np.array([[34, 33, 34]] * 6)
 BAD_PROBA = [
     (Y, without(P, 1, [-1e-12, 1, 0]), "y_proba has the value -1e-12"),
     (Y, without(P, (0, 0), 0.70002), "y_proba must sum to 1"),
+    (Y, without(P, 1, [1.0001, 0, 0]), "y_proba has the value 1.0001, outside"),
     (BITS, POSITIVE + 1e-7, "y_proba has the value 1.0000001, outside"),
     (Y, np.round(99.5 * P, 1), "The rows sum to 100.*: divide by 100"),
     (Y, PERCENTS, r"value 34, outside .*The rows sum to 100, so .*: divide by 100\.$"),

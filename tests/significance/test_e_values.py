@@ -47,6 +47,21 @@ def test_one_direction_by_quadrature(ones):
     assert np.std(found) < 0.1 * expected
 
 
+def test_a_kernel_that_is_zero_leaves_bets_on_the_slope_by_quadrature():
+    p, y, zero = np.full((10, 2), [0.51, 0.49]), np.zeros(10, int), 0 * LaplacianKernel()
+    found = [e_value(y, p, kernel=zero, random_state=k).e_value for k in range(40)]
+    logs = np.log(p) - np.sum(p * np.log(p), axis=1, keepdims=True)
+    unit = np.sum(p * logs**2)
+
+    def wealth(slope, sd):
+        won = np.exp(slope * logs[0])
+        return (won[0] / (p[0] @ won)) ** 10 * norm.pdf(slope, scale=sd)
+
+    sizes = [np.sqrt(min(variance, 1000 * unit) / unit) for variance in (4, 30)]
+    expected = np.mean([quad(wealth, -8 * sd, 8 * sd, args=(sd,))[0] for sd in sizes])
+    assert abs(np.mean(found) - expected) < 4 * np.std(found) / np.sqrt(40) < 0.02 * expected
+
+
 TINY = {
     "means": (np.array([0.3, 0.7] * 2), ("canonical",)),
     "rare": (np.full(4, 0.01), ("canonical",)),

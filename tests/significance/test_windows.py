@@ -7,6 +7,7 @@ import pytest
 
 import skcalib as s
 from skcalib.inference import MeanInterval, difference_interval, interval_pvalue
+from skcalib.notions import Multilabel
 
 
 def windows(seed, n=1500, change=1.0):
@@ -96,10 +97,11 @@ def test_refusals():
     apart[[0, -1]] = apart[[-1, 0]]  # two samples are no overlap
     score, label = pd.Series(p, index=index, name="p"), pd.Series(y, index=index)
     turned, second = (pd.Series(v, index=index[::-1], name="p") for v in (by, p))
-    other = "y_proba and by have different indices"
+    other, two = "y_proba and by have different indices", (np.c_[y, y], np.c_[p, p])
     for call, words in (
         (lambda: s.compare_windows(y, p), "by is missing"),
         (lambda: s.compare_windows(y, p, np.zeros(100)), "two different values"),
+        (lambda: s.compare_windows(*two, by, notion=Multilabel()), "one event, and there are 2"),
         (lambda: s.compare_calibration(sketches(y, p, by)[0], p), "got one sketch"),
         (lambda: s.compare_calibration(y, p), "second is missing"),
         (lambda: equality(y, np.where(by == "a", 0.2, 0.8), by), "do not overlap"),
