@@ -243,10 +243,7 @@ def mutants_of(path):
 
 
 class Reached:
-    """Which tests reach a line, by a run of them; those of recorded numbers with all instances.
-
-    With a list of names only these tests are run.
-    """
+    """Which tests reach a line, by a run of all instances; or of the tests of a list of names."""
 
     def __init__(self, root, folder, n_jobs, quick=None):
         self.root = root
@@ -254,19 +251,15 @@ class Reached:
             options = ["-q", "-p", "reached_lines", "-p", "no:cacheprovider", "-n", str(n_jobs)]
             environment = os.environ | {"REACHED_LINES": str(folder)}
             environment["PYTHONPATH"] = os.pathsep.join([str(ROOT / ".ci"), str(root)])
-            skipped = [f"--ignore=tests/{one}" for one in SKIPPED]
-            recorded = f"--ignore={RECORDED}"
-            parts = ["tests", "--every", "3", *skipped, recorded], [RECORDED]
             if quick is not None:
                 names = folder / "names"
                 names.write_text("".join(f"{one}\n" for one in quick), encoding="utf-8")
                 environment["REACHED_BY"] = str(names)
-                parts = (["tests", *skipped],)
-            for part in parts:
-                command = [sys.executable, "-m", "pytest", *options, *part]
-                done = subprocess.run(command, cwd=root, env=environment, check=False)
-                if done.returncode not in (0, 1):  # 1: a test fails; it is left out
-                    raise SystemExit(f"pytest {part[0]} ended with status {done.returncode}")
+            skipped = [f"--ignore=tests/{one}" for one in SKIPPED]
+            command = [sys.executable, "-m", "pytest", *options, "tests", *skipped]
+            done = subprocess.run(command, cwd=root, env=environment, check=False)
+            if done.returncode not in (0, 1):  # 1: a test fails; it is left out
+                raise SystemExit(f"pytest ended with status {done.returncode}")
         self.lines, seconds = reached_lines.read(folder)
         self.seconds = defaultdict(lambda: 9, seconds)
         self.n_lines = Counter()  # that a test reaches, in all modules
@@ -364,24 +357,23 @@ def run_tests(session, batches, function, seconds):
 
 
 def in_order(items, batches, names):
-    """After each batch the other instances of its tests, and those that name the function.
+    """Tests that reach a line, then their other instances, and those that name the function.
 
-    The other instances of recorded numbers come last, as it is known which of them reach a line.
+    The others may use what the first has computed. Those of recorded numbers come last, as it is
+    known which of them reach a line.
     """
-    others, named, recorded, order = defaultdict(list), [], [], {}
+    order = dict.fromkeys(itertools.chain(*batches))
+    functions = {test.partition("[")[0] for test in order}
+    recorded, beside, named = [], [], []
     for test in items:
         function, _, instance = test.partition("[")
         if file_of(test) == RECORDED:
             recorded.append(test)
-            continue
-        others[function].append(test)
-        if any(name in instance for name in names):
+        elif function in functions:
+            beside.append(test)
+        elif any(name in instance for name in names):
             named.append(test)
-    for batch in batches:
-        order |= dict.fromkeys(batch)
-        beside = [one for test in batch for one in others.pop(test.partition("[")[0], ())]
-        order |= dict.fromkeys(beside + named if beside else ())
-    return order | dict.fromkeys(recorded)
+    return order | dict.fromkeys(beside + named + recorded)
 
 
 class EndsIfFailed:

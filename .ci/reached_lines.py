@@ -4,8 +4,9 @@
 
 The library is imported with a call before each statement of a function, which adds the line to a
 set: this takes a tenth of the time of the tests, where a tracer takes as long as they do. Each
-process writes files of its own into the folder; `read` joins them. A test that fails is left out:
-it says nothing about a changed line. REACHED_BY is a file with names of tests; without it all run.
+process writes files of its own into the folder; `read` joins them. Lines of a fixture are reached
+by all tests that use it. A test that fails is left out: it says nothing about a changed line.
+REACHED_BY is a file with names of tests; without it all run.
 """
 
 import ast
@@ -26,6 +27,8 @@ LIBRARY, MOST_LINES = "skcalib", 100_000
 #: Files of the library in the order of import, and numbers of lines: those of the second file
 #: begin at MOST_LINES.
 FILES, LINES = [], set()
+#: Lines of the fixtures of modules, by the identity of their values.
+SHARED = {}
 
 
 class Marked(ast.NodeTransformer):
@@ -104,6 +107,25 @@ def pytest_runtest_protocol(item):
         if item.nodeid not in config.reached_failed:
             config.reached_seconds[item.nodeid] = time.perf_counter() - started
             config.reached[item.nodeid] = array("I", LINES)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef):
+    """Note the lines of a fixture that several tests may share."""
+    before = set(LINES)
+    LINES.clear()
+    try:
+        value = yield
+        if fixturedef.scope != "function" and value is not None:
+            SHARED[id(value)] = set(LINES)
+        return value
+    finally:
+        LINES.update(before)
+
+
+def pytest_runtest_call(item):
+    for value in getattr(item, "funcargs", {}).values():
+        LINES.update(SHARED.get(id(value), ()))
 
 
 def pytest_runtest_makereport(item, call):

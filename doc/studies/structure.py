@@ -108,7 +108,9 @@ def n_circles(trees):
                     whole = f"{node.module}.{one.name}"
                     found.add(whole if whole in modules else node.module)
         reached[name] = found & modules.keys() - {name}
-    for _ in modules:  # until nothing new is reached
+    before = -1
+    while before < sum(map(len, reached.values())):  # until nothing new is reached
+        before = sum(map(len, reached.values()))
         for own in reached.values():
             own.update(*(reached[one] for one in list(own)))
     circles = (

@@ -478,7 +478,8 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
                 loss, slope = score.logit_loss(target, logits + shift)
                 return share @ loss + pull / 2 * shift @ shift, share @ slope + pull * shift
 
-            options, start = {"gtol": 1e-10, "ftol": 1e-13}, np.zeros(logits.shape[1])
+            start = found[-1][-1].x if found else np.zeros(logits.shape[1])
+            options = {"gtol": 1e-10, "ftol": 1e-13}
             fit = minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
             data = logits + fit.x, target, size * share
             evidence = automatic and _evidence(*data, precision, fit.x)

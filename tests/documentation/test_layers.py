@@ -122,7 +122,8 @@ def imports(source, module, *, is_package, types=False):
     """
     tree = ast.parse(source)
     if not types:
-        tree.body = [n for n in tree.body if not ast.unparse(n).startswith("if TYPE_CHECKING:")]
+        test = [ast.unparse(n.test) if isinstance(n, ast.If) else "" for n in tree.body]
+        tree.body = [n for n, one in zip(tree.body, test, strict=True) if one != "TYPE_CHECKING"]
     kinds = ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda
     functions = [node for node in ast.walk(tree) if isinstance(node, kinds)]
     inside = {id(node) for function in functions for node in ast.walk(function)}

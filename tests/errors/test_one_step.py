@@ -1,5 +1,7 @@
 """Errors of very many samples: models of a part and one Newton step, against fits to all."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from conftest import peak_memory
@@ -234,3 +236,16 @@ def test_mean_over_data_sets_is_the_truth(small_parts, kind, within_standard_err
         else:
             within_standard_errors(errors[loss], 0.0, 4)
     assert covered >= 26
+
+
+def test_evidence_with_the_gain_that_the_step_predicts_is_the_evidence(small_parts):
+    average = solve("slope", 8000, 4, seed=0)[0].average
+    size = len(average.basis.scale)
+    information, gradient = average.size * np.eye(size), np.random.default_rng(0).normal(size=size)
+    identity = one_step.identity_model(np.empty((0, 4)))
+    scores = one_step._Scores(average, identity, information, 30 * gradient)
+    assert average.basis.confusion and len(scores.evidence) > 4
+    for groups in scores.evidence:
+        gain = scores._gain(groups) / average.dispersion
+        found = scores.evidence_with(SimpleNamespace(_own=groups), gain)
+        assert found == pytest.approx(scores.evidence)

@@ -117,6 +117,8 @@ def test_rules_hold_for_the_members():
     frame = pd.DataFrame({"kind": ["a"] * 9 + ["b"] * 40 + ["c"] * 40})
     assert groups_of(frame).rules == ["kind = b", "kind = c"]
     assert groups_of(pd.DataFrame({"x": [0.0] * 85 + [1.5] * 4})).rules == []
+    groups = groups_of(pd.DataFrame({"kind": ["a", "b"] * 40}))
+    assert groups.category.tolist() == [True] * 2 and not groups.two_sided.any()
 
 
 def test_what_is_encoded():

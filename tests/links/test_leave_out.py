@@ -215,6 +215,9 @@ def test_steps_of_affine_maps_go_nearly_all_of_the_way(kind):
             far.append(link.apply(fit.theta, z[test]) - link.apply(exact, z[test]))
             left.append(link.apply(theta, z[test]) - link.apply(exact, z[test]))
         assert np.linalg.norm(left) < 0.08 * np.linalg.norm(far)
+    _, step = leave_out.affine_fit(link, parts, start, np.inf).without([0])  # the slope alone
+    slopes = [sum(affine_sums(link, *one, at)[1][0] for one in parts[1:]) for at in (start, step)]
+    assert np.array_equal(step[1:], start[1:]) and abs(slopes[1]) < 0.1 * abs(slopes[0])
 
 
 @pytest.mark.parametrize(

@@ -309,6 +309,8 @@ def test_estimators_and_streams_read_names_by_the_same_rule(kind):
         assert value(column, labels=order) == pytest.approx(expected, rel=1e-9)
         with pytest.raises(ValueError, match="'p_churn', so it is the probability of 'churn', but"):
             value(column, labels=wrong)
+    with pytest.raises(ValueError, match=": pass labels=.*, or an array, which has no names"):
+        stream(column, labels=wrong)
 
 
 def test_a_comparison_of_columns_of_different_classes():

@@ -88,6 +88,11 @@ def test_groups_with_shifts_and_several_classes():
         np.testing.assert_allclose(corrected.sum(axis=1), 1, rtol=1e-12)
         predicted = fitted.predict(proba, features=features)
         np.testing.assert_array_equal(predicted, corrected.argmax(axis=1))
+    turned, found = [1, 0, 2], []  # trees see the residuals of all classes, in any order
+    for order in (turned, [0, 1, 2]):
+        fitted = s.GroupRecalibrator(cv=3).fit(proba[:, order], np.take(order, y), features=X)
+        found.append(fitted.predict_proba(proba[:, order], features=X)[:, order])
+    np.testing.assert_allclose(*found, atol=0.05)
 
 
 def test_small_groups_are_shrunk():

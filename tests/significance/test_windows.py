@@ -61,6 +61,10 @@ def test_equal_curves_are_kept_and_others_found():
     assert found.pvalue < 1e-3
     assert found.estimate > 0
     assert s.calibration_curve_equality_test(*sketches(*data)).pvalue < 1e-3
+    y, p, by = windows(0)
+    ties = y, p.round(1).clip(0.05, 0.95), by  # a sketch keeps them
+    one, two = (s.calibration_curve_equality_test(*x) for x in (ties, sketches(*ties)))
+    assert two.statistic == pytest.approx(one.statistic, rel=1e-9)
     assert "curves differ" in str(found)
     same = s.calibration_curve_equality_test(
         np.ones(60, dtype=int), *windows(0, 30)[1:], labels=[0, 1]

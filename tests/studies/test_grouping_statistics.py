@@ -51,9 +51,6 @@ def values(fits, name):
     return np.array([getattr(fit, name) for fit in fits])
 
 
-# --- the simulation of L23 ------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_bound_of_the_published_simulation():
     """n = 10,000, 15 bins, ratio 12: LB/GL .92 with a standard error of .03; plug-in 2.03."""
@@ -99,9 +96,6 @@ def test_second_bound_stays_below_the_truth(link, loss):
     assert bound.mean() > 0.5 * truth
 
 
-# --- recalibration --------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 def test_recalibration_takes_the_calibration_error_and_leaves_the_grouping_loss():
     """Isotonic, fitted on other data: only what is injective about it is without any effect."""
@@ -134,9 +128,6 @@ def test_an_injective_map_changes_nothing_at_all():
         values(mapped, "grouping_loss_"), values(plain, "grouping_loss_"), atol=0.05 * truth
     )
     assert values(mapped, "calibration_error_").min() > 0.002
-
-
-# --- tests and intervals --------------------------------------------------------------------------
 
 
 def pvalues_are_not_too_small(pvalues):
@@ -195,9 +186,6 @@ def test_level_of_the_lower_end(link, parameters):
     fits, truth = simulate(60, 1000, link=link, **parameters)
     low = np.array([fit.confidence_interval_[0] for fit in fits])
     assert np.mean(low > truth) <= 0.04
-
-
-# --- the log loss: how much bias the correction leaves --------------------------------------------
 
 
 def bias_of_the_entropy(p, n):
