@@ -34,9 +34,6 @@ RECALIBRATORS = [c for c in public_estimators() if issubclass(c, Recalibrator)]
 SMOOTHERS = [c for c in public_estimators() if issubclass(c, Smoother)]
 
 
-# --- adapters -------------------------------------------------------------------------------------
-
-
 class Simplex:
     """Any features, by a fixed projection and the softmax, to as many columns as there are classes.
 
@@ -134,8 +131,6 @@ class AnyFeaturesVarianceScaling(TransformerMixin, BaseEstimator):
         return np.column_stack([X[:, 0], 1 + np.square(X).sum(axis=1)])
 
 
-# --- what runs through scikit-learn's checks, and what cannot -------------------------------------
-
 #: Recalibrators that cross-validate their strength of shrinkage, which takes most of the time of a
 #: suite. One strength is given in all suites, and the slow ones choose it too.
 SHRUNKEN = (s.VectorScaling, s.MatrixScaling, s.DirichletCalibration)
@@ -218,9 +213,6 @@ def exemptions(estimator):
         return {}
     public = [c for c in type(estimator).__mro__ if c in EXEMPT]
     return EXEMPT[public[0]] if public else {}
-
-
-# --- data and instances for all other suites ------------------------------------------------------
 
 
 def draw(n_samples=120, n_classes=3, *, seed=0):
