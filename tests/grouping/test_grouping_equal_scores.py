@@ -15,8 +15,6 @@ from skcalib.grouping._candidates import MOST_CATEGORIES, encode_features, form_
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
 from skcalib.pvalues import benjamini_hochberg
 
-# --- the statistic --------------------------------------------------------------------------------
-
 
 @pytest.mark.parametrize(("n", "p"), [(10, 0.05), (20, 0.1), (50, 0.02), (200, 0.5), (900, 0.01)])
 def test_pvalues_are_those_of_exact_binomials(n, p):
@@ -80,9 +78,6 @@ def test_harm_is_the_explained_part_of_the_grouping_loss():
     assert inside >= 35  # of 40 intervals at 95 %
 
 
-# --- groups and their rules -----------------------------------------------------------------------
-
-
 def groups_of(frame, least=10):
     encoded, added = encode_features(frame)
     values = encoded.to_numpy(dtype=float)
@@ -136,9 +131,6 @@ def test_what_is_encoded():
     rule = "a = x > 0.5 and number <= 3 and b = y <= 0.5 and a is missing <= 0.5"
     found = plain_rule(rule, ("a = x", "b = y", "a is missing"))
     assert found == "a = x and number <= 3 and b is not y and a is not missing"
-
-
-# --- who is named ---------------------------------------------------------------------------------
 
 
 def noise_features(n, rng, p):
@@ -301,9 +293,6 @@ def test_two_features_need_halves_of_40_samples(n_samples, found):
     score, X = np.linspace(0.3, 0.7, n_samples), np.column_stack([first, second])
     named = differences_at_equal_scores(first ^ second, score, X).named
     assert any(" and " in one.rule for one in named) is found
-
-
-# --- classes, weights, sizes ----------------------------------------------------------------------
 
 
 def test_several_classes_are_about_being_right():

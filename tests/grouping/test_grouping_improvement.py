@@ -63,3 +63,6 @@ def test_groups_are_the_regions():
     found = grouping_improvement(y, p, truth, group.tolist())
     assert found.grouping_before.low < 0.15**2 < found.grouping_before.high
     assert found.pvalue_before < 0.01 < found.pvalue_after
+    wide = grouping_improvement(y, p, truth, group.tolist(), confidence_level=0.99)
+    for name in ("gain", "grouping_before", "grouping_after"):
+        assert getattr(wide, name).high > getattr(found, name).high

@@ -34,6 +34,7 @@ def test_limits_of_a_difference_by_hand_and_its_pvalue():
         below = MeanInterval(-1.0, -2.0, -low, 0.5)  # the same on the other side
         assert (interval_pvalue(interval, 0.95) < 0.05) == (low > 0)
         assert interval_pvalue(below, 0.95) == interval_pvalue(interval, 0.95)
+    assert interval_pvalue(MeanInterval(0.0, 0.0, 0.0, 0.0), 0.95) == 1
 
 
 def test_the_change_is_found_and_sketches_agree():

@@ -190,4 +190,4 @@ def test_the_only_one_of_its_label():
     rows = np.array([100])
     expected, _ = exact(forecast[rows], forecast, weight, np.eye(2)[label], 1e-2, own=rows)
     assert 0 < expected[0, 1] < 1e-50
-    assert averages[100, 1] == pytest.approx(expected[0, 1], rel=1e-8)
+    assert averages[100, 1] == pytest.approx(expected[0, 1], rel=1e-8, abs=0)
