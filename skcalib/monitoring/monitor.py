@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
@@ -365,9 +365,7 @@ class CalibrationMonitor(StreamEstimator):
 
     def _empty_window(self) -> None:
         """Start a window: number of samples, sketch, and sums of weights, forecasts and events."""
-        several = len(self.classes_) > 2
-        notion: Any = "top_label" if several else "canonical"
-        self._in_window, self._sketch = 0, ForecastSketch(self.classes_, notion=notion)
+        self._in_window, self._sketch = 0, ForecastSketch(self.classes_)
         self._current = np.zeros(3)
 
     def _add(self, problem, weight, by):

@@ -176,6 +176,7 @@ def _estimator_calls():
     yield lambda: skcalib.MultilabelRecalibrator().fit(X, series(np.eye(2)[Y], np.arange(N)))
     yield lambda: skcalib.MultilabelRecalibrator().fit(P, series(np.eye(2)[Y], np.arange(N)), w)
     yield lambda: skcalib.VarianceScaling().fit(series(P + 1, ORDER), y)
+    yield lambda: skcalib.VarianceScaling().fit(P + 1, y, w)
     yield lambda: skcalib.CalibrationErrorEstimator().fit(X, y)
     yield lambda: skcalib.CalibrationErrorEstimator(labels=[0, 1]).fit_chunks([(X, y)])
     yield lambda: skcalib.sharpness(y, P, transform="simplex", sample_weight=w)
