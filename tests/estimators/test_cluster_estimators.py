@@ -91,8 +91,9 @@ def test_a_smoother_does_not_see_the_cluster_of_a_sample(smoother):
     rows = np.repeat(np.arange(150), 8)
     estimator = CalibrationErrorEstimator(smoother=smoother, method="risk")
     fits = (estimator.fit(proba[rows], y[rows], groups=groups) for groups in (rows, None))
-    blind, seeing = (fitted.calibration_error_ for fitted in fits)
+    (blind, error), (seeing, _) = ((one.calibration_error_, one.standard_error_) for one in fits)
     assert blind < 0.01 and seeing > blind + 0.01
+    assert error == pytest.approx(estimator.fit(proba, y).standard_error_, rel=0.4)
 
 
 def test_halves_are_of_whole_clusters():
