@@ -27,7 +27,8 @@ LIBRARY, MOST_LINES = "skcalib", 100_000
 #: Files of the library in the order of import, and numbers of lines: those of the second file
 #: begin at MOST_LINES.
 FILES, LINES = [], set()
-#: Lines of the fixtures of modules, by the identity of their values.
+#: Lines of the fixtures of modules, by the identity of their values. One that is used again, after
+#: its fixture is gone, only adds lines to a test.
 SHARED = {}
 
 

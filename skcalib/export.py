@@ -404,8 +404,9 @@ class _Steps(list):
 
     def lines(self, x, knots, levels):
         """Add linear interpolation, constant beyond the knots."""
-        with np.errstate(all="ignore"):  # equal knots, between which there is no value
+        with np.errstate(all="ignore"):
             slopes = np.append(np.diff(levels) / np.diff(knots), 0.0)
+        # Between equal knots there is no value that a slope would change.
         slopes = np.nan_to_num(slopes, nan=0.0, posinf=0.0, neginf=0.0)
         coef = np.vstack([[levels[0], 0], np.column_stack([levels, slopes])])
         return self("curve", x, breaks=knots, coef=coef)

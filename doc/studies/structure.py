@@ -23,6 +23,7 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+from scipy.sparse.csgraph import connected_components
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 import skcalib
@@ -107,18 +108,10 @@ def n_circles(trees):
                 for one in node.names:
                     whole = f"{node.module}.{one.name}"
                     found.add(whole if whole in modules else node.module)
-        reached[name] = found & modules.keys() - {name}
-    before = -1
-    while before < sum(map(len, reached.values())):  # until nothing new is reached
-        before = sum(map(len, reached.values()))
-        for own in reached.values():
-            own.update(*(reached[one] for one in list(own)))
-    circles = (
-        frozenset(two for two in own if one in reached[two])
-        for one, own in reached.items()
-        if one in own
-    )
-    return len(set(circles))
+        reached[name] = found - {name}
+    graph = np.array([[two in own for two in modules] for own in reached.values()])
+    _, circle = connected_components(graph, connection="strong")
+    return int(np.sum(np.bincount(circle) > 1))
 
 
 def function_calls():

@@ -330,4 +330,4 @@ def weighted_quantile(values: np.ndarray, weight: np.ndarray, level: float) -> f
     share = np.cumsum(weight[order])
     # The factor admits shares that are below the level by rounding only.
     rank = np.searchsorted(share, level * share[-1] * (1 - 1e-12))
-    return values[order][rank]
+    return values[order[rank]]

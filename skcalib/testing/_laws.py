@@ -67,8 +67,8 @@ def refuses(call):
         call()
     except ValueError as error:
         return "class" in str(error) or "column" in str(error)
-    except Exception:
-        return False  # the laws will raise it again and name it
+    except Exception:  # the laws will raise it again and name it
+        return False
     return False
 
 

@@ -99,6 +99,7 @@ def _drawn(display):
             found.append(np.ma.getdata(area.get_offsets()).ravel())
         found += [patch.get_path().vertices.ravel() for patch in ax.patches]
         found += [patch.get_patch_transform().get_matrix().ravel() for patch in ax.patches]
+    # Equal gaps of a curve compare as equal numbers.
     return np.nan_to_num(np.concatenate([np.zeros(0), *found]).astype(np.float64), nan=-1.0)
 
 

@@ -122,8 +122,11 @@ def imports(source, module, *, is_package, types=False):
     """
     tree = ast.parse(source)
     if not types:
-        test = [ast.unparse(n.test) if isinstance(n, ast.If) else "" for n in tree.body]
-        tree.body = [n for n, one in zip(tree.body, test, strict=True) if one != "TYPE_CHECKING"]
+        tree.body = [
+            node
+            for node in tree.body
+            if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+        ]
     kinds = ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda
     functions = [node for node in ast.walk(tree) if isinstance(node, kinds)]
     inside = {id(node) for function in functions for node in ast.walk(function)}

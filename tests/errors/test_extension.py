@@ -175,7 +175,7 @@ def test_cumulants_of_products_of_two_samples_of_a_cell():
         whole += 1 / 1500
         noise2 = 2 * np.sum((second**2 - own) / whole**2)
         noise3 = np.sum(8 * (second / whole) ** 3 + 4 * third**2 / whole**3)
-        assert (norm.noise2, norm.noise3) == pytest.approx((noise2, noise3), rel=1e-9, abs=0)
+        assert (norm.noise2, norm.noise3) == pytest.approx((noise2, noise3), rel=1e-12, abs=0)
     assert level >= 32
 
 
