@@ -294,6 +294,8 @@ def test_exact_distributions_and_known_votes():
     counted = s.soft_label_decomposition(votes, forecast)
     for number in (4, np.full(500, 4)):
         assert counted == s.soft_label_decomposition(votes / 4, forecast, votes=number)
+    single = np.float32(votes_of(shares, 9999, rng) / 9999)  # of 9999 votes they are less exact
+    assert s.soft_label_decomposition(single, forecast, votes=9999).grouping.estimate > 0
 
 
 def test_weights_and_jobs():

@@ -204,6 +204,19 @@ def test_squared_norm_is_that_of_dense_projections(notion, n_classes, kind, loss
         assert getattr(found, name) == pytest.approx(value, rel=1e-5, abs=1e-12), name
 
 
+def test_scores_at_the_forecasts_have_at_least_the_noise_of_calibrated_ones():
+    """Labels that are the likeliest class have less."""
+    _, s, _ = world("calibrated", 100, 3, 0)
+    problem = solve_arrays(s.argmax(axis=1), s, np.linspace(0.5, 2, 100))
+    g = dense_directions(problem.average.basis, s, problem.average.directions.names)
+    root = orthonormal(np.einsum("i,ikj,ikl->jl", problem.share, g, tangents(s, g)))
+    x = np.einsum("ikj,ik->ij", g @ root, problem.target - s)
+    least = problem.share**2 @ np.einsum("ikj,ikj->i", g @ root, tangents(s, g) @ root)
+    assert least > 1.2 * (problem.share**2 @ x**2).sum()
+    estimate = np.sum((problem.share @ x) ** 2) - least
+    assert squared_norm([problem], Brier()).calibrated.estimate == pytest.approx(estimate, rel=1e-6)
+
+
 def test_odds_are_the_mean_over_the_models():
     """Shares are in the ratio of the evidence; odds are those of a model against the identity."""
     average = solve("calibrated", 260, 3, 7).average

@@ -191,7 +191,7 @@ def test_sharpness_of_features():
     forecast = softmax(np.column_stack([np.zeros(300), z]), axis=1)
     conditional = DirichletKernel("risk", "loss").fit(forecast, target).smooth_held_out()
     expected = Brier().entropy(target.mean(axis=0)) - Brier().loss(target, conditional).mean()
-    for features in (X, 1e200 * (X - X.max(axis=0))):
+    for features in (X, 1e200 * (X - X.max(axis=0)), 1e-200 * X):
         assert sk.sharpness(y, features, transform="simplex") == pytest.approx(expected, rel=1e-9)
     constant = [np.column_stack([X, np.full(300, value)]) for value in (0.0, 1e6)]
     found = [sk.sharpness(y, features, transform="simplex") for features in constant]

@@ -156,10 +156,11 @@ def halves_by_sorting(x, labels, weight, n_classes):
 @pytest.mark.parametrize("n_samples", [2, 3, 24, 25, 101])
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_stump_cuts_in_halves_where_it_gains_most(n_samples, n_classes, dtype):
+def test_stump_cuts_in_halves_where_it_gains_most(n_samples, n_classes, dtype, monkeypatch):
     """Both sides have half of the samples, up to one; an integer weight acts as repetition."""
     names, missing = list("abcdef"), np.zeros(6, dtype=bool)
     for seed in range(5):
+        monkeypatch.setattr(trees, "_BLOCK", (6, 2)[seed % 2] * n_samples)  # all features, or two
         rng = np.random.default_rng(seed)
         X = rng.normal(size=(n_samples, 6)).astype(dtype)
         labels = rng.integers(n_classes, size=n_samples)

@@ -53,8 +53,6 @@ GARBAGE = {
 TEXTS = {"no", "nonsense", "empty string", "np.str_"}
 NEGATIVE = {"-1", "np.int64", "np.float64"}
 
-# --- What is valid --------------------------------------------------------------------------------
-
 #: Kinds of garbage that are valid for an annotation, or for a part of one between vertical bars.
 VALID = {
     "None": {"None"},
@@ -107,8 +105,6 @@ def valid_kinds(name, parameter):
     valid = VALID_NAMES.get(parameter.name, set()) | VALID_HERE.get((name, parameter.name), set())
     return valid.union(*(VALID.get(part, set()) for part in parts))
 
-
-# --- Data -----------------------------------------------------------------------------------------
 
 DRAWN = np.random.default_rng(0)
 P = DRAWN.uniform(0.1, 0.9, 40)
@@ -280,9 +276,6 @@ def test_garbage_is_refused_in_a_sentence(name):
     assert not found, "\n".join(f"{case}: {words}" for case, words in found.items())
 
 
-# --- Before any work ------------------------------------------------------------------------------
-
-
 class Unread:
     """Data that tell when they are read."""
 
@@ -354,9 +347,6 @@ def test_a_subclass_may_use_the_name_of_a_parameter_for_another_thing():
             return forecast
 
     assert Own().fit(PAIRS, Y).tol == "loose"
-
-
-# --- Guessed names --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

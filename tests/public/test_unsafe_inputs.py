@@ -26,8 +26,6 @@ from skcalib.smoothers import QuantileBins, UniformBins
 Y, P = make_forecasts(60, 2)
 Y3, P3 = make_forecasts(60, 3)
 
-# --- Numbers of bins ------------------------------------------------------------------------------
-
 HUGE = 10**9
 TOO_MANY = r"^n_bins must be at most 1000000 for bins of equal width, got 1000000000: use fewer "
 
@@ -64,9 +62,6 @@ def test_more_quantile_bins_than_samples_are_as_many_as_samples():
 def test_more_than_a_million_uniform_bins_are_refused(call):
     with pytest.raises(ValueError, match=TOO_MANY):
         call(HUGE)
-
-
-# --- Names of columns -----------------------------------------------------------------------------
 
 
 def named(names, proba=P, make=pd.DataFrame):
@@ -137,8 +132,6 @@ def test_named_columns_tell_the_classes_without_samples(classes, absent, form):
         with pytest.raises(ValueError, match="3 columns: pass labels="):
             skcalib.calibration_error(y, unnamed)
 
-
-# --- Indices of pandas ----------------------------------------------------------------------------
 
 OTHER = r"have different indices, so their rows may belong to different samples: align them first"
 N = len(Y)
@@ -225,8 +218,6 @@ def test_which_indices_are_different():
             skcalib.calibration_error(series(Y, np.sort(index)[::-1]), series(P, index))
 
 
-# --- Values that are no numbers -------------------------------------------------------------------
-
 MASKED = partial(np.ma.masked_array, mask=np.arange(N) == 3)
 WIDE = np.ma.masked_array(P, mask=np.arange(N)[:, None] == [3, 3])
 MASKS = [
@@ -297,9 +288,6 @@ def test_probabilities_for_logits_are_warned_of(recalibrator):
             warnings.simplefilter("error")
             warnings.simplefilter("ignore", ConvergenceWarning)
             recalibrator(input="logits").fit(5 * values - 2, Y)
-
-
-# --- Two threads, estimators that have no clones, arrays of other libraries -----------------------
 
 
 class Interrupted(skcalib.GroupingLossEstimator):

@@ -117,8 +117,9 @@ def test_effects_of_groups_are_the_maximum_of_the_posterior():
     assert fitted.scale == pytest.approx(np.sqrt(spread))  # of log odds, twice that of logits
     best = fitted.levels[3].copy()  # the spread 0.4
     fitted.effects = best
-    step = fitted.apply(start, group) - start
-    np.testing.assert_allclose(fitted.paths(start, group)[0][3], step, rtol=1e-12, atol=1e-15)
+    some = np.append(group[:290], [-1] * 10)  # and ten samples of a group without labels
+    step = fitted.apply(start, some) - start
+    np.testing.assert_allclose(fitted.paths(start, some)[0][3], step, rtol=1e-12, atol=1e-15)
 
     def cost(effects):
         fitted.effects = effects.reshape(best.shape)
@@ -229,7 +230,8 @@ def test_categories_of_data_frames(library):
     reader = FeatureReader().fit(table)
     assert reader.is_category.tolist() == [False, True]
     np.testing.assert_array_equal(reader.read(table)[:3], [[1, 0], [2, 1], [3, np.nan]])
-    np.testing.assert_array_equal(reader.read([[None, "z"]]), [[np.nan, np.nan]])
+    missing = reader.read([[None, "z"], [pd.NA, "z"]])
+    np.testing.assert_array_equal(missing, np.full((2, 2), np.nan))
 
 
 def test_forecasts_in_all_forms():

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
 import skcalib as s
+from skcalib.recalibration.selection import one_standard_error
 from skcalib.recalibration.stacked import HeldOutMixture, short_name
 from skcalib.scores import Brier, LogLoss
 
@@ -107,6 +108,14 @@ def test_the_brier_score_counts_as_the_log_loss_of_the_lowest(sharp):
     ratio = np.min(log @ weight) / np.min(brier @ weight)
     criteria = [found._criterion(forecast) for forecast in forecasts]
     np.testing.assert_allclose(criteria, 0.5 * (log + ratio * brier), rtol=1e-6)
+
+
+def test_a_mixture_is_chosen_for_half_a_per_cent():
+    """For less the best of the others is chosen, where one of them has an infinite loss as well."""
+    loss = np.linspace(0.5, 1, 100)
+    for gain, chosen in ((0.004, "b"), (0.006, "mixture")):
+        losses = np.array([np.where(loss < 1, loss, np.inf), loss, (1 - gain) * loss])
+        assert one_standard_error(["a", "b", "mixture"], losses, mixture=True).chosen == chosen
 
 
 def test_what_it_holds_is_stated():

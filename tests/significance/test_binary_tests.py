@@ -13,7 +13,7 @@ from scipy.stats import chi2, norm
 
 import skcalib
 from skcalib.significance import cumulative
-from skcalib.significance.binary import HosmerLemeshow, Spiegelhalter
+from skcalib.significance.binary import HosmerLemeshow, Spiegelhalter, _merged
 from skcalib.smoothers import QuantileBins, UniformBins
 
 ASYMPTOTIC = {"n_resamples": 0}
@@ -325,6 +325,9 @@ def test_many_forecasts_are_merged_for_the_draws(test):
     asymptotic, drawn = test(y, p, n_resamples=0), test(y, p, n_resamples=3999)
     assert drawn.statistic == asymptotic.statistic
     assert drawn.pvalue == pytest.approx(asymptotic.pvalue, abs=0.04)
+    merged = _merged(problem_of(y, np.append([0.0, 1.0], p[2:])))
+    assert len(merged.weight) <= 1000
+    assert (merged.forecast[[0, -1], 1] == [0, 1]).all()  # not merged with others
 
 
 def test_degrees_of_freedom_of_hosmer_and_lemeshow():

@@ -407,6 +407,10 @@ def test_the_normal_law_by_hand():
     test = run(data, "linear", kernel=kernel)
     assert test.statistic == pytest.approx(z, rel=1e-11)
     assert test.pvalue == pytest.approx(norm.sf(z), rel=1e-10)
+    few = [one[:4] for one in data]  # two blocks are enough
+    few = run(few, "block", kernel=kernel, block_size=2, labels=[0, 1, 2])
+    z = np.sqrt(2) * values[:2].mean() / values[:2].std(ddof=1)
+    assert few.statistic == pytest.approx(z, rel=1e-11)
 
 
 # --- edges and refusals ---------------------------------------------------------------------------
@@ -421,6 +425,13 @@ def test_certain_forecasts(statistic, method):
     assert right.pvalue >= 0.5 and right.estimate == 0
     wrong = run(((proba == np.array([0, 0, 1, 1] * 10)).astype(int), proba), statistic, **arguments)
     assert wrong.pvalue == 0 and wrong.method.endswith("a label has a forecast of 0")
+
+
+def test_one_uncertain_sample_in_random_blocks(few_are_many):
+    certain = np.tile([1.0, 0.0, 1e-14], (300, 1))
+    certain[_errors.random_blocks(300)[:, 0]] = 0.3, 0.6, 0.1  # one in each
+    given = np.zeros(300, dtype=int), certain
+    assert skcalib.kernel_calibration_error(*given, labels=[0, 1, 2]) == 0
 
 
 def test_the_floor_of_a_pvalue_ties_single_classes_and_rounding_errors():

@@ -55,9 +55,6 @@ def test_laws(smoother):
     check_smoother(smoother)
 
 
-# --- partitions -----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("smoother", "forecast", "cells"),
     [
@@ -139,9 +136,6 @@ def test_a_weight_that_dwarfs_the_others():
     assert np.isfinite(kernel.log_likelihood()) and np.isfinite(kernel.smooth()).all()
 
 
-# --- isotonic -------------------------------------------------------------------------------------
-
-
 def test_isotonic_is_that_of_scikit_learn(binary):
     y, forecast = binary
     weight, target = np.random.default_rng(0).uniform(0.2, 3, len(y)), np.eye(2)[y]
@@ -184,9 +178,6 @@ def test_held_out_isotonic_curves_are_refits_of_the_folds(kind, weighted):
     for values in (None, (y - score)[:, None]):
         expected = Smoother.smooth_held_out(fitted, values)
         np.testing.assert_array_equal(fitted.smooth_held_out(values), expected)
-
-
-# --- nearest neighbours ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "one is heavy"])
@@ -247,9 +238,6 @@ def test_number_of_neighbours():
     np.testing.assert_allclose(found[:3], 3.0)
 
 
-# --- cross-fitting --------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     "cv", [2, KFold(3), RepeatedKFold(n_splits=3, n_repeats=2, random_state=0)]
@@ -287,9 +275,6 @@ def test_what_cannot_be_cross_fitted(multiclass):
     np.testing.assert_allclose(rows.sum(axis=1), 1)
     only_one = CrossFitted(GaussianNB()).fit(forecast[:30], np.eye(3)[np.full(30, 2)])
     np.testing.assert_array_equal(only_one.smooth(), np.eye(3)[np.full(30, 2)])
-
-
-# --- refusals -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -340,9 +325,6 @@ def test_two_samples_are_enough(smoother):
     """Each gets what the other one is."""
     fitted = clone(smoother).fit(pairs([0.2, 0.7]), pairs([0.0, 1.0]))
     np.testing.assert_allclose(fitted.smooth_held_out(), [[0, 1], [1, 0]], atol=1e-12)
-
-
-# --- cells cut at medians -------------------------------------------------------------------------
 
 
 def test_median_cells_cut_the_largest_variance_at_its_median():
