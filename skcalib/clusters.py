@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_matrix, issparse
-from scipy.stats import norm as normal
-from scipy.stats import t as student
+from scipy.special import ndtr, stdtrit
 
 from skcalib._types import ArrayLike
 from skcalib._validation import to_numpy
@@ -154,5 +153,5 @@ def inflation(size: float) -> float:
 
 def student_level(confidence_level: float, size: float) -> float:
     """Level of a normal interval that is as long as Student's with `size` - 1 degrees."""
-    quantile = student.ppf(0.5 + confidence_level / 2, max(size - 1, 1.0))
-    return float(min(2 * normal.cdf(quantile) - 1, 1 - 1e-12))
+    quantile = stdtrit(max(size - 1, 1.0), 0.5 + confidence_level / 2)
+    return float(min(2 * ndtr(quantile) - 1, 1 - 1e-12))

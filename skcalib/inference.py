@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import expit, logit
+from scipy.special import expit, logit, ndtr, ndtri, stdtrit
 from scipy.stats import beta
-from scipy.stats import norm as normal
-from scipy.stats import t as student
 from sklearn.metrics import roc_auc_score
 
 from skcalib._formatting import record_text
@@ -80,7 +78,7 @@ def mean_interval(
     share = weight / total if square is None else np.sqrt(square) / total
     influence = cluster_sums(share * (values - mean), cluster)
     error = float(np.sqrt(np.sum(influence**2) * size / (size - 1)))
-    reach = float(student.ppf(0.5 + confidence_level / 2, size - 1)) * error
+    reach = float(stdtrit(size - 1, 0.5 + confidence_level / 2)) * error
     return MeanInterval(estimate, estimate - reach, estimate + reach, error)
 
 
@@ -122,7 +120,7 @@ def interval_pvalue(interval: MeanInterval, confidence_level: float) -> float:
     if not reach > 0:
         return smallest
     z = _normal_quantile(confidence_level) * abs(estimate) / reach
-    return max(float(2 * normal.sf(z)), smallest)
+    return max(float(2 * ndtr(-z)), smallest)
 
 
 def mean_difference(
@@ -344,7 +342,7 @@ def _newcombe(area, n_events, n_others, confidence_level):
 
 
 def _normal_quantile(confidence_level):
-    return float(normal.ppf(0.5 + confidence_level / 2))
+    return float(ndtri(0.5 + confidence_level / 2))
 
 
 def _rate(label, weight, square):
@@ -369,7 +367,7 @@ def clustered_size(
     binomial = rate * (1 - rate)
     if not (binomial > 0 and variance > 0):
         return clusters
-    quantiles = student.ppf(0.5 + confidence_level / 2, np.maximum([samples - 1, clusters - 1], 1))
+    quantiles = stdtrit(np.maximum([samples - 1, clusters - 1], 1), 0.5 + confidence_level / 2)
     return min(binomial / variance * float(quantiles[0] / quantiles[1]) ** 2, samples)
 
 

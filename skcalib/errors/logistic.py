@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import expit
-from scipy.stats import t as student
+from scipy.special import expit, stdtrit
 
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record, interval_rows
@@ -217,7 +216,7 @@ def coefficient_intervals(
     scores = cluster_sums(scores, cluster)
     inverse = np.linalg.inv(hessian / size)
     variance = np.diag(inverse @ (scores.T @ scores) @ inverse) * units / freedom
-    quantile = float(student.ppf(0.5 + confidence_level / 2, freedom))
+    quantile = float(stdtrit(freedom, 0.5 + confidence_level / 2))
     return [
         MeanInterval(value, value - quantile * error, value + quantile * error, error)
         for value, error in zip(theta.tolist(), np.sqrt(variance).tolist(), strict=True)

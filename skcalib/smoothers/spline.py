@@ -10,8 +10,7 @@ from numbers import Integral
 from typing import Literal, Self
 
 import numpy as np
-from scipy.special import expit, logit, perm
-from scipy.stats import norm
+from scipy.special import expit, logit, ndtri, perm
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._types import CV, ArrayLike, RandomState
@@ -238,7 +237,7 @@ class SplineCurve:
         spread = np.sqrt(
             np.max([np.einsum("ij,jk,ik->i", design, one, design) for one in known], axis=0)
         )
-        reach = norm.ppf(0.5 + confidence_level / 2) * spread
+        reach = ndtri(0.5 + confidence_level / 2) * spread
         return expit(centre - reach), expit(centre + reach)
 
     def _logit(self, score):

@@ -276,8 +276,7 @@ def _intervals(t, a, b, level_t, own, alone, uneven):
         """The last level within reach; `inside` is one, `outside` is none."""
         while np.any(np.abs(outside - inside) > 1):
             middle = (inside + outside) // 2
-            level = np.clip(middle, 0, n_levels - 1)
-            near = (log_ratio(t, a[level], b[level]) >= least) & (middle >= 0) & (middle < n_levels)
+            near = (log_ratio(t, a[middle], b[middle]) >= least) & (middle >= 0)  # -1 is none
             inside, outside = np.where(near, middle, inside), np.where(near, outside, middle)
         return inside
 
