@@ -186,6 +186,9 @@ def test_models_that_contain_a_recalibrated_classifier(name, opset):
         assert ((model.classes_[label] if name == "top" else label) == model.predict(data)).all()
         assert proba.dtype == dtype
         close(proba, model.predict_proba(data), atol=1e-6 if dtype is np.float32 else 1e-12)
+    given = {"options": {id(model): {"zipmap": True}}, "target_opset": opset}
+    graph = skl2onnx.to_onnx(model, data[:1], **given).graph
+    assert "ZipMap" in [node.op_type for node in graph.node]
 
 
 Y, P = samples(200, 2)

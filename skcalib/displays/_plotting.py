@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.cbook import normalize_kwargs
 from matplotlib.collections import LineCollection, PathCollection, PolyCollection
 from matplotlib.colors import to_hex
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox, ScaledTranslation
 
@@ -44,7 +45,7 @@ def panel_axes(ax, n_panels, *, histogram=True):
         columns = int(np.ceil(np.sqrt(n_panels)))
         rows = -(-n_panels // columns)
         size = (5, 5.85 if histogram else 5.2) if n_panels == 1 else (3.2 * columns, 3.6 * rows)
-        figure = plt.figure(figsize=size, layout="constrained")
+        figure = plt.figure(figsize=size, layout=TwoPassLayout())
         keep_height(figure)
         return [figure.add_subplot(rows, columns, i + 1) for i in range(n_panels)]
     axes = [ax] if isinstance(ax, Axes) else list(np.ravel(np.array(ax, dtype=object)))
@@ -58,7 +59,7 @@ def new_axes(size, n_rows=1, **options):
     """Axes of a new figure one above the other; the figure grows to make room for its legends."""
     import matplotlib.pyplot as plt
 
-    options |= {"figsize": size, "layout": "constrained", "squeeze": False}
+    options |= {"figsize": size, "layout": TwoPassLayout(), "squeeze": False}
     figure, axes = plt.subplots(n_rows, 1, **options)
     keep_height(figure)
     return list(axes[:, 0])
@@ -69,6 +70,21 @@ def make_room(axes, n_lines):
     rows = axes[0].get_subplotspec().get_gridspec().nrows
     figure = axes[0].figure
     figure.set_figheight(figure.get_figheight() + rows * (0.4 + 0.16 * n_lines))
+
+
+class TwoPassLayout(ConstrainedLayoutEngine):
+    """Constrained layout that is computed twice where a figure is drawn after a change.
+
+    matplotlib's layout depends on sizes that it changes itself: it is correct the second time.
+    """
+
+    is_outdated = True
+
+    def execute(self, fig):
+        if self.is_outdated:
+            self.is_outdated = False
+            super().execute(fig)
+        return super().execute(fig)
 
 
 def one_or_all(artists):
@@ -336,14 +352,14 @@ def place_legend(ax, entries, **style):
 
 
 def _make_room(figure, height):
-    """Enlarge a figure created by the library to fit its legends, and lay it out once.
-
-    matplotlib's layout depends on sizes that it changes itself: it is correct the second time.
-    """
+    """Enlarge a figure created by the library to fit its legends; lay out figures of others."""
     if hasattr(figure, "skcalib_height"):
         figure.set_figheight(max(figure.skcalib_height + height, figure.get_figheight()))
-    if figure.get_layout_engine() is not None:
-        figure.get_layout_engine().execute(figure.figure)
+    engine = figure.get_layout_engine()
+    if isinstance(engine, TwoPassLayout):
+        engine.is_outdated = True
+    elif engine is not None:
+        engine.execute(figure.figure)  # for the first time
 
 
 def _grid(ax):

@@ -219,9 +219,9 @@ def _figure(width=4.6, height=5.0, rows=()):
     """
     from matplotlib.figure import Figure
 
-    from skcalib.displays._plotting import scale_panels
+    from skcalib.displays._plotting import TwoPassLayout, scale_panels
 
-    figure = Figure(figsize=(width, height), layout="constrained")
+    figure = Figure(figsize=(width, height), layout=TwoPassLayout())
     figure.add_subplot()
     for row in rows:
         scale_panels(figure.axes, [row], "auto")
