@@ -57,9 +57,6 @@ def test_the_sum_over_one_problem_is_its_mean():
     assert [each.interval for each in one] == [each.interval for each in other]
 
 
-# --- cells ----------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(("n_classes", "pairs"), [(2, False), (3, False), (3, True)])
 def test_cells_are_nested_and_do_not_split_ties(n_classes, pairs):
     """They reach into the tails: half of an equal share of the samples, or of the information."""
@@ -88,9 +85,6 @@ def test_cells_are_nested_and_do_not_split_ties(n_classes, pairs):
         if n_classes == 2:  # a cell is an interval
             ends = [(key[code == k].min(), key[code == k].max()) for k in np.unique(code)]
             assert all(a[1] < b[0] for a, b in itertools.pairwise(ends))
-
-
-# --- the test of residuals ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n_classes", "n_sets"), [(2, 150), (4, 90)])
@@ -136,9 +130,6 @@ def test_what_only_the_finest_cells_show_is_unresolved():
     assert estimator.lower_bound_ == found.reason
 
 
-# --- transitions ----------------------------------------------------------------------------------
-
-
 def test_transitions_are_those_of_the_simulation():
     """They move mass where they hold; their rates have a slope far below the standard errors."""
     y, forecast, posterior = confused(4000, 0, rate=0.2, above=0.8)
@@ -177,9 +168,6 @@ def test_cumulants_of_products_of_two_samples_of_a_cell():
         noise3 = np.sum(8 * (second / whole) ** 3 + 4 * third**2 / whole**3)
         assert (norm.noise2, norm.noise3) == pytest.approx((noise2, noise3), rel=1e-12, abs=0)
     assert level >= 32
-
-
-# --- the interval ---------------------------------------------------------------------------------
 
 
 def dense_norm(problem, one, level, loss):
@@ -336,9 +324,6 @@ def test_shifts_are_those_of_normal_priors(n_classes):
     score = own.T @ (np.eye(n_classes)[y] - one.proba)
     mass = np.maximum(own.sum(axis=0), 1)[:, None]
     np.testing.assert_allclose(score, 2 * (own.T @ shift) / mass, atol=1e-4)
-
-
-# --- what is left out -----------------------------------------------------------------------------
 
 
 def cyclic(n_samples, seed):

@@ -285,6 +285,8 @@ def test_groups_of_two_features_and_of_missing_values():
     one = differences_at_equal_scores(y, p, X).named[0]
     assert (one.rule, one.direction) == ("lab is missing", "too_high")
     assert one.n_samples == one.n_tested == gone.sum()
+    one = differences_at_equal_scores(gone | (rng.random(3000) < p), p, X).named[0]
+    assert one.observed == 1 and one.high == 1 - one.expected
 
 
 @pytest.mark.parametrize(("n_samples", "found"), [(76, False), (80, True)])
