@@ -216,6 +216,8 @@ def test_which_indices_are_different():
     for index in (ORDER, ORDER[::-1] + 500, [f"row {k}" for k in range(N)]):
         with pytest.raises(ValueError, match=r"^y_true and y_proba " + OTHER):
             skcalib.calibration_error(series(Y, np.sort(index)[::-1]), series(P, index))
+    with pytest.raises(ValueError, match=OTHER):  # 1 to n is not the index that pandas makes
+        skcalib.calibration_error(series(Y, pd.RangeIndex(1, N + 1)), same[1])
 
 
 MASKED = partial(np.ma.masked_array, mask=np.arange(N) == 3)

@@ -96,6 +96,7 @@ def test_laws_of_brownian_motion():
     """Known quantiles, simulated frequencies, moments, and no negative tail."""
     maximum, width = cumulative.brownian_maximum_sf, cumulative.brownian_range_sf
     assert maximum(2.241402727604947) == pytest.approx(0.05, abs=1e-6)
+    assert maximum(20.0) == pytest.approx(4 * norm.sf(20.0), abs=0)
     assert width(9.0) == pytest.approx(8 * norm.sf(9.0), abs=0)
     rng = np.random.default_rng(0)
     steps = 1000

@@ -103,6 +103,9 @@ def test_sums_of_whole_numbers_are_exact_and_many_small_chunks_lose_nothing():
     one, two = (s.ForecastSketch([0, 1]).fit([1], [0.75], [weight]) for weight in (2.0**52, 1.0))
     total = reduce(s.ForecastSketch.merge, [two, one, two, two])
     assert total.to_frame()["weight"].tolist() == [2**52 + 3]
+    large = s.ForecastSketch([0, 1]).fit([1], [0.75], [2.0**53]).merge(two)
+    total = reduce(s.ForecastSketch.merge, [large, large, two, two])
+    assert total.to_frame()["weight"].tolist() == [2**54 + 4]
     sketch = s.ForecastSketch([0, 1])
     for _ in range(400):
         sketch.partial_fit([0, 1], [0.1, 0.1], [1e-3, 1e3])
