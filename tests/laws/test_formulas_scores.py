@@ -11,6 +11,7 @@ from skcalib.scores import (
     Brier,
     ClasswiseLogLoss,
     DawidSebastiani,
+    DecisionCost,
     Divergence,
     LogLoss,
     Lp,
@@ -142,6 +143,7 @@ def test_names_in_the_message_for_arrays_that_cannot_be_read():
         (Brier(), LABEL2, PAIR, [0.3, -0.3]),
         (LogLoss(), LABEL3, THIRD, [1.0, 1 - 1 / 0.3, 1.0]),  # 1 - y / s
         (LogLoss(), PAIR[:, ::-1], PAIR, [1 - 7 / 3, 1 - 3 / 7]),
+        (DecisionCost([[0, 1], [1, 0]]), LABEL2, PAIR, [0.0, 0.0]),  # constant up to 1 / 2
     ],
 )
 def test_closed_gradients(score, target, forecast, gradient):
