@@ -226,19 +226,21 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         return self._learn(self._check_samples(X, y, sample_weight))
 
     def _check_samples(self, X, y, sample_weight):
-        """Validated `CalibrationSamples`; sets the classes, and the number and names of columns."""
+        """Validated `CalibrationSamples`; sets the classes and names of columns of valid ones."""
         check_indices(X=X, y=y, sample_weight=sample_weight)
         self._check_call(X, y)
         if has_columns(y):
-            raw, labels, self.classes_ = self._check_soft(X, y)
+            raw, labels, classes = self._check_soft(X, y)
         else:
-            raw, labels, self.classes_ = self._check_labels(X, y, self.labels)
+            raw, labels, classes = self._check_labels(X, y, self.labels)
             if np.asarray(y).ndim == 2:
                 column_or_1d(y, warn=True)  # accepts a column, with scikit-learn's warning
+        weight, raw, labels = drop_zero_weights(sample_weight, raw, labels)
+        values = self._validated(raw)
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
-        weight, raw, labels = drop_zero_weights(sample_weight, raw, labels)
-        return self._samples(self._validated(raw), labels, weight)
+        self.classes_ = classes
+        return self._samples(values, labels, weight)
 
     def _check_call(self, X, y):
         """Raise for invalid parameters and for arguments of other kinds."""

@@ -190,19 +190,21 @@ class GroupRecalibrator(Recalibrator):
             with more than two classes.
         """
         check_indices(X=X, y=y, sample_weight=sample_weight, features=features)
+        reader = None
+        if features is not None and np.ndim(y) > 0:  # other y are refused below
+            n_samples = np.shape(y)[0]
+            check_rows(features, n_samples)
+            features = take_rows(features, weighted_rows(sample_weight, n_samples))
+            reader = FeatureReader().fit(features)
         samples = self._check_samples(X, y, sample_weight)
         if self.monotone and len(self.classes_) > 2:
             raise ValueError(
                 f"monotone=True needs two classes, but there are {len(self.classes_)}: set it to "
                 "False, or recalibrate the probability of each class against the others."
             )
-        self._reader = None
-        if features is not None:
-            n_samples = np.shape(y)[0]
-            check_rows(features, n_samples)
-            features = take_rows(features, weighted_rows(sample_weight, n_samples))
-            self._reader = FeatureReader().fit(features)
-            samples.features = self._reader.read(features)
+        self._reader = reader
+        if reader is not None:
+            samples.features = reader.read(features)
         return self._learn(samples)
 
     def fit_transform(

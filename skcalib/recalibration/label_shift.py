@@ -173,11 +173,12 @@ class LabelShiftRecalibrator(Recalibrator):
         classes = np.arange(n_classes) if self.labels is None else check_label_list(self.labels)
         if len(classes) != n_classes:
             raise ValueError(f"labels lists {len(classes)} classes, but X has {n_classes} columns.")
-        self.classes_ = classes
+        weight, raw = drop_zero_weights(sample_weight, raw)
+        values = self._validated(raw)
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
-        weight, raw = drop_zero_weights(sample_weight, raw)
-        self._learn_priors(self._read(self._validated(raw)), None, weight)
+        self.classes_ = classes
+        self._learn_priors(self._read(values), None, weight)
         return self
 
     def adapt(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:

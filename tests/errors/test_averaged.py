@@ -44,9 +44,6 @@ def several_blocks(monkeypatch):
     monkeypatch.setattr("skcalib.links.basis._KEPT", 0)
 
 
-# --- terms by sample ------------------------------------------------------------------------------
-
-
 def dense_terms(problem, model, loss):
     """The gain of one model and its optimism by sample, from dense arrays."""
     s, y, p = problem.forecast, problem.target, model.proba
@@ -113,9 +110,6 @@ def found_by_both(y, forecast, loss, notion):
     """The estimator, and the interval of the function."""
     estimator = skcalib.CalibrationErrorEstimator(loss=loss, notion=notion).fit(forecast, y)
     return estimator, skcalib.calibration_error_interval(y, forecast, metric=loss, notion=notion)
-
-
-# --- the squared norm -----------------------------------------------------------------------------
 
 
 def orthonormal(gram):
@@ -285,9 +279,6 @@ def test_traces_by_random_signs(notion, n_classes, loss, monkeypatch):
     assert again == rough  # its signs are fixed
 
 
-# --- infinite and missing losses ------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("notion", NOTIONS)
 def test_an_infinite_log_loss(n_classes, notion):
@@ -354,9 +345,6 @@ def test_hard_cases(case, n_classes):
     terms = skcalib.score_decomposition(y, forecast, loss=metric, **given)
     for error in (terms.calibration, estimator.calibration_error_):
         assert error == pytest.approx(found.estimate, rel=1e-12, abs=1e-15)
-
-
-# --- which way is taken ---------------------------------------------------------------------------
 
 
 def test_evidence_names_what_is_wrong():

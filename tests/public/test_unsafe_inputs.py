@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pytest
 from conftest import make_forecasts
+from public_estimators import RECALIBRATORS, quick
 from public_functions import DISPLAYS, FORECASTS, MOMENTS, public_name
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
@@ -201,6 +202,17 @@ def _estimator_calls():
 def test_rows_in_another_order_are_refused_by_estimators(call):
     with pytest.raises(ValueError, match=OTHER):
         call()
+
+
+@pytest.mark.parametrize("recalibrator", RECALIBRATORS)
+def test_a_refused_fit_leaves_the_earlier_one(recalibrator):
+    fitted, names = quick(recalibrator).fit(P, Y), np.array(["a", "b"])[Y]
+    before = vars(fitted).copy()
+    for X, weight in ((P[:-1], None), (P + 0.1, None), (P, -P[:, 0])):
+        with pytest.raises(ValueError, match="number of samples|sum to|outside|negative"):
+            fitted.fit(X, names, weight)
+        assert vars(fitted).keys() == before.keys()
+        assert all(vars(fitted)[name] is value for name, value in before.items())
 
 
 def test_which_indices_are_different():
