@@ -67,7 +67,7 @@ class FittedFromSketch(Recalibrator):
         """
         self._check_parameters()
         problems, classes = self._problems_of(sketch)
-        self.classes_, self.n_features_in_ = classes, len(classes)
+        self.n_features_in_, self.classes_ = len(classes), classes
         self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
         parts = [
             self._samples(one.forecast, one.target, one.weight, count=one.count, square=one.square)
