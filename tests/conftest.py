@@ -23,6 +23,7 @@ import skcalib
 from skcalib.scores import ProperScore
 
 STARTED = time.monotonic()
+gc.disable()  # until all tests are collected: what is imported stays
 
 
 def pytest_addoption(parser):
@@ -84,6 +85,7 @@ def pytest_collection_modifyitems(config, items):
 def pytest_collection_finish():
     """Leave what is imported out of each search for unused objects."""
     gc.freeze()
+    gc.enable()
 
 
 def pytest_terminal_summary(terminalreporter, config):
