@@ -237,10 +237,14 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
                 column_or_1d(y, warn=True)  # accepts a column, with scikit-learn's warning
         weight, raw, labels = drop_zero_weights(sample_weight, raw, labels)
         values = self._validated(raw)
+        self._set_columns(X, classes)
+        return self._samples(values, labels, weight)
+
+    def _set_columns(self, X, classes):
+        """Set the number, names and classes of columns: last, as X must be valid."""
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
         self.classes_ = classes
-        return self._samples(values, labels, weight)
 
     def _check_call(self, X, y):
         """Raise for invalid parameters and for arguments of other kinds."""

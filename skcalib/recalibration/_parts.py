@@ -151,10 +151,7 @@ class FittedFromParts(Recalibrator):
         part = source.reduce(partial(_part_of_chunk, self, classes, most), partial(_both, most))
         if part is None:
             raise ValueError(f"chunks {_NO_WEIGHT}")
-        first = source.first()
-        if np.ndim(first) == 2:
-            validate_data(self, first, reset=True, skip_check_array=True)
-        self.classes_ = classes
+        self._set_columns(source.first(), classes)
         return self._learn_part(part)
 
     def _most(self, classes):

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax, softmax
 from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import check_label_list, listed
 from skcalib._types import ArrayLike
@@ -175,9 +175,7 @@ class LabelShiftRecalibrator(Recalibrator):
             raise ValueError(f"labels lists {len(classes)} classes, but X has {n_classes} columns.")
         weight, raw = drop_zero_weights(sample_weight, raw)
         values = self._validated(raw)
-        if np.ndim(X) == 2:
-            validate_data(self, X, reset=True, skip_check_array=True)
-        self.classes_ = classes
+        self._set_columns(X, classes)
         self._learn_priors(self._read(values), None, weight)
         return self
 
