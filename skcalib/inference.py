@@ -365,7 +365,7 @@ def clustered_size(
     influence = cluster_sums(weight / weight.sum() * residual, cluster)
     variance = float(np.sum(influence**2)) * inflation(clusters)
     binomial = rate * (1 - rate)
-    if not (binomial > 0 and variance > 0):
+    if not (binomial > 1e-12 and variance > 0):  # rounding errors of labels that are all equal
         return clusters
     quantiles = stdtrit(np.maximum([samples - 1, clusters - 1], 1), 0.5 + confidence_level / 2)
     return min(binomial / variance * float(quantiles[0] / quantiles[1]) ** 2, samples)

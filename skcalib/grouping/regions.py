@@ -103,7 +103,7 @@ def region_table(
     spread = (cells.mean((target - curve) ** 2) - cells.mean(target - curve) ** 2)[first]
     column = np.full(len(first), 1)
     if forecast.shape[1] > 2:
-        column = np.abs(expected - outcome).argmax(axis=1)
+        column = np.abs(expected - outcome).round(12).argmax(axis=1)  # the first of equal ones
     rows = np.arange(len(first))
     score, outcome, expected, spread = (
         part[rows, column] for part in (score, outcome, expected, spread)

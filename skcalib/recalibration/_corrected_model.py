@@ -177,7 +177,8 @@ class Components:
         self.mean = centred.mean(axis=0)
         size, vectors = np.linalg.eigh(np.cov(centred.T, bias=True))
         keep = np.flatnonzero(size > 1e-8 * max(size[-1], 1e-300))[::-1][:most]
-        self.map = vectors[:, keep] / np.sqrt(size[keep])
+        sign = np.cos(np.arange(len(vectors))) @ vectors[:, keep]  # LAPACK may return either
+        self.map = vectors[:, keep] / np.copysign(np.sqrt(size[keep]), sign)
 
     def read(self, values):
         """The components (n, c) of other rows."""
@@ -282,12 +283,14 @@ class _Trees:
         for _ in range(_ROUNDS[-1] if inputs.shape[1] else 0):
             proba = softmax(logits, axis=1)
             residual = target - proba
+            # On this grid sums are exact, so that equal splits are equal on every processor.
+            rounded = np.rint(_sketch(residual) * 2.0**30) / 2.0**30
             tree = DecisionTreeRegressor(
                 max_leaf_nodes=_LEAVES,
                 min_samples_leaf=_LEAST,
                 max_features=min(tried, inputs.shape[1]),
                 random_state=rng.randint(np.iinfo(np.int32).max),
-            ).fit(inputs, _sketch(residual), check_input=False, **weighted)
+            ).fit(inputs, rounded, check_input=False, **weighted)
             leaf = tree.apply(inputs, check_input=False)
             sums, information = (
                 np.stack([np.bincount(leaf, weight * own, tree.tree_.node_count) for own in each.T])
@@ -466,8 +469,9 @@ class Mixing:
             return float(weighted_mean(losses(shares), weight))
 
         bounds = [(0, 1 if self.cautious else _LARGEST)] * len(steps)
-        found = minimize(mean_loss, equal, bounds=bounds, options={"maxiter": 15}).x
-        # Rounded, because errors of numerical derivatives depend on the number of jobs.
+        # Rounding errors, over eps, are errors of derivatives: results depend on none of them.
+        options = {"maxiter": 15, "eps": 1e-5}
+        found = minimize(mean_loss, equal, bounds=bounds, options=options).x
         found = min((none, equal, np.round(found, 3)), key=mean_loss)
         if self.cautious:
             scales = np.linspace(0.2, 1, 5)
@@ -477,4 +481,5 @@ class Mixing:
         gain = mean_difference(before, losses(found), weight, cluster=cluster)
         total = found.sum()
         direction = found / total if total > 0 else equal
-        return Mixture(best, found if gain.estimate > gain.standard_error else none, direction)
+        certain = gain.estimate > (1 + 1e-9) * gain.standard_error  # equal for a gain of one sample
+        return Mixture(best, found if certain else none, direction)

@@ -117,7 +117,7 @@ def test_mean_by_hand():
     found = inference.mean_interval(
         [1.0, 2.0, 3.0, 4.0, 3.0, 5.0], cluster=np.array([0, 0, 1, 1, 2, 2])
     )
-    assert found.estimate == 3.0
+    assert found.estimate == pytest.approx(3.0, rel=1e-15, abs=0)
     assert found.standard_error == pytest.approx(np.sqrt((9 + 1 + 4) / 36 * 3 / 2))
     assert found.high - 3 == pytest.approx(4.302653 * found.standard_error, rel=1e-6)
     for cluster, expected in (([0, 0, 1, 1, 2, 2], 3), ([0, 0, 0, 0, 1, 1], 36 / 20)):
@@ -138,6 +138,10 @@ def test_rate_and_concordance_of_repeated_samples_are_those_of_the_distinct_ones
     assert again.high - again.low > 2 * (independent.high - independent.low)
     nothing = inference.rate_interval(np.zeros(480), cluster=cluster)
     assert nothing.high == pytest.approx(inference.rate_interval(np.zeros(60)).high)
+    for weight in np.random.default_rng(0).random((50, 480)):  # the mean of ones is 1 or just below
+        none, all_ = (inference.rate_interval(np.full(480, label), weight, cluster=cluster)
+                      for label in (0.0, 1.0))  # fmt: skip
+        assert all_.low == pytest.approx(1 - none.high)
     score = np.random.default_rng(0).random(60)
     distinct = inference.concordance_interval(y, score)
     again = inference.concordance_interval(y[cluster], score[cluster], cluster=cluster)

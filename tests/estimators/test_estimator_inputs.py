@@ -64,9 +64,6 @@ def memory_map(array, folder):
     return np.load(folder / "values.npy", mmap_mode="r")
 
 
-# --- containers -----------------------------------------------------------------------------------
-
-
 @every_instance
 def test_containers_of_the_features(which, tmp_path):
     estimator, _, X, y, expected = baseline(which)
@@ -192,9 +189,6 @@ def test_columns_of_labels_and_weights(which, tmp_path):
         few = 1 if kind == "features" else 3
         for form in (forms * 2)[which % 7 :: 3][:few]:
             same(answers(fit(estimator, X, y, form), X), expected)
-
-
-# --- what is refused, and what changes nothing ----------------------------------------------------
 
 
 @pytest.mark.parametrize("recalibrator", RECALIBRATORS, ids=lambda r: r.__name__)

@@ -216,7 +216,7 @@ def test_logit_log_loss_of_targets_of_any_mass():
     logits, target = np.log(THIRD), np.array([[0.5, 2.0, 0.0]])
     loss, gradient = LogLoss().logit_loss(target, logits)
     np.testing.assert_allclose(loss, [-0.5 * LOGS3[0] - 2 * LOGS3[1]], rtol=1e-14)
-    np.testing.assert_allclose(gradient, 2.5 * THIRD - target, rtol=1e-14)
+    np.testing.assert_allclose(gradient, 2.5 * THIRD - target, rtol=1e-14, atol=1e-15)
     two_rows = LogLoss().logit_loss(np.vstack([target, LABEL3]), np.vstack([logits, logits]))
     np.testing.assert_allclose(two_rows[0], [loss[0], -LOGS3[1]], rtol=1e-14)
     np.testing.assert_allclose(two_rows[1][1:], THIRD - LABEL3, rtol=1e-14)

@@ -104,7 +104,13 @@ def called(recipe, others, y, P, X, weight):
 
 def mapped(recalibrator, options, y, P, X, weight):
     one = quick(recalibrator).set_params(**options).fit(P, y, weight)
-    return answers(one, P[:40]), one.loss_before_, one.loss_after_
+    return learned(one, P[:40]), one.loss_before_, one.loss_after_
+
+
+def learned(recalibrator, P):
+    """Without the number of steps: another one where a search ends in rounding errors."""
+    found = answers(recalibrator, P)
+    return {name: value for name, value in found.items() if name != "n_iter_"}
 
 
 def smoothed(smoother, options, y, P, X, weight):
@@ -347,7 +353,7 @@ def options_of_maps(y, P, X, weight):
     parted = np.sort(y)[np.argsort(order, kind="stable")]
     prior = np.arange(1.0, 1 + P.shape[1]) / np.arange(1.0, 1 + P.shape[1]).sum()
     found = [
-        answers(one.fit(P, labels, weight), P[:20])
+        learned(one.fit(P, labels, weight), P[:20])
         for labels in (y, parted)
         for one in (
             s.PlattScaling(smooth_targets=True),
@@ -362,8 +368,6 @@ def options_of_maps(y, P, X, weight):
             s.VennAbersRecalibrator(),
         )
     ]
-    for one in found:
-        one.pop("n_iter_", None)  # another number where a search ends in rounding errors
     found.append(s.VennAbersRecalibrator().fit(P, y).predict_interval(P[:20]))
     one = s.InterceptRecalibrator(labels=np.unique(y)).fit(P[:9], np.full(9, y[0]))
     uniform = np.full_like(P, 1 / P.shape[1])
