@@ -31,7 +31,7 @@ def pytest_addoption(parser):
         "--every",
         type=int,
         metavar="N",
-        help="of the instances of each test run the first and every Nth after it (default: 6 where "
+        help="of the instances of each test run the first and every Nth after it (default: 8 where "
         "no test is chosen by a path, -k or -m, else 1)",
     )
     parser.addoption(
@@ -58,7 +58,7 @@ def pytest_configure(config):
     option = config.option
     if option.every is None:
         chosen = config.args_source != pytest.Config.ArgsSource.TESTPATHS or option.keyword
-        option.every = 1 if chosen or option.markexpr != "not slow" else 6
+        option.every = 1 if chosen or option.markexpr != "not slow" else 8
 
 
 def pytest_report_header(config):

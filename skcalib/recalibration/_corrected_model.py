@@ -289,7 +289,7 @@ class _Trees:
                 max_leaf_nodes=_LEAVES,
                 min_samples_leaf=_LEAST,
                 max_features=min(tried, inputs.shape[1]),
-                random_state=rng.randint(np.iinfo(np.int32).max),
+                random_state=rng,
             ).fit(inputs, rounded, check_input=False, **weighted)
             leaf = tree.apply(inputs, check_input=False)
             sums, information = (
