@@ -114,7 +114,7 @@ def test_euclidean_distances_are_accurate_near_and_far(n_classes, spread, square
     """A plain product would lose half of the digits of forecasts that crowd together."""
     rng = np.random.default_rng(0)
     x, y = (
-        0.9 * np.eye(n_classes)[rng.integers(2, size=m)]
+        0.9 * np.eye(n_classes)[rng.integers(n_classes, size=m)]
         + 0.1 / n_classes
         + spread * 0.05 * rng.random((m, n_classes))
         for m in (40, 50)

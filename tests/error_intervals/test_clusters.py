@@ -9,6 +9,7 @@ from skcalib import calibration_error_interval, inference
 from skcalib.clusters import independent_size, inflation
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.interval import METRICS
+from skcalib.kernels import GaussianKernel
 
 
 def test_the_factor_of_a_variance_around_a_mean():
@@ -51,13 +52,18 @@ def test_parts_are_of_whole_clusters(method):
     assert (repeated.low, repeated.high) == pytest.approx((few.low, few.high))
 
 
-@pytest.mark.parametrize("metric", ["upper_bound", "root_brier_score", "squared_l2", "l1"])
+SOME = ["upper_bound", "root_brier_score", "squared_l2", "l1", "embedding"]
+
+
+@pytest.mark.parametrize("metric", SOME)
 def test_a_sample_that_is_repeated_in_its_cluster_counts_once(metric):
     """The exact interval of the distinct samples, which have more than one in each bin."""
     y, proba, _ = clustered(40, 2)
     y, proba = y[:200], np.round(proba[:200], 1)
     cluster = np.repeat(np.arange(200), 3)
     edges = {"n_bins": [0, 0.3, 0.6, 1], "notion": "canonical"} if metric[0] in "sl" else {}
+    if metric == "embedding":
+        edges = {"locations": [[0.3, 0.7], [0.6, 0.4]], "kernel": GaussianKernel(0.5)}
     few = calibration_error_interval(y, proba, metric=metric, **edges)
     again = calibration_error_interval(
         y[cluster], proba[cluster], metric=metric, groups=cluster, **edges
@@ -65,6 +71,8 @@ def test_a_sample_that_is_repeated_in_its_cluster_counts_once(metric):
     # The cumulants of few clusters leave out products of a cluster with itself: near, not equal.
     assert again.low == pytest.approx(few.low, rel=0.03, abs=3e-3)
     assert again.high == pytest.approx(few.high, rel=0.03)
+    if metric == "embedding":
+        assert again.standard_error == pytest.approx(few.standard_error, rel=1e-9)
 
 
 def test_any_labels_of_clusters_in_any_order():

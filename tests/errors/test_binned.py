@@ -167,4 +167,5 @@ def test_by_hand(recipe):
     wide, above = np.column_stack([proba, np.zeros(6)]), {"threshold": 0.7, "n_bins": 1}
     assert recipe(y, wide, ["a", "b", "c"], s.calibration_error, **above) == {"a": found["a"]}
     one = s.calibration_error(y, proba, notion="top_label", n_bins=1)  # the errors cancel
+    assert one == s.calibration_error(y, proba, notion="top_label", n_bins=[0, 1])
     assert one == pytest.approx(abs(4 * 0.3 - 2 * 0.4) / 6)

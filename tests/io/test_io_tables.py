@@ -44,8 +44,6 @@ def message_of(call, *arguments, **options):
     return str(error.value)
 
 
-# --- Text -----------------------------------------------------------------------------------------
-
 PLAIN = (["a", "b"], [0.25, 0.5])
 LONG = 2**53  # as a float it equals the next number
 TABLES = {
@@ -159,8 +157,6 @@ def test_row_numbers_of_messages_count_all_blocks(read, monkeypatch):
         assert re.search(f"row 7,? {message}", said)
 
 
-# --- What the values show -------------------------------------------------------------------------
-
 CHURN = {
     "customer_id": np.arange(60) + 1000,
     "age": np.arange(60) % 40 + 20,
@@ -265,8 +261,6 @@ def test_compressed_tables_and_parts(tmp_path, monkeypatch):
     assert message_of(read_predictions, tmp_path / "none").endswith("in .csv or .parquet.")
 
 
-# --- Memory ---------------------------------------------------------------------------------------
-
 N = 80_000
 
 
@@ -303,8 +297,6 @@ def test_long_cells(read, tmp_path, monkeypatch):
         _, peak = peak_memory(lambda: message_of(read_predictions, tmp_path / "p.csv"))
         assert peak < 2**22
 
-
-# --- Features -------------------------------------------------------------------------------------
 
 FEATURES = "y,p,age,sex,note\n0,0.25,33,f,7\n1,0.5,,,x\n0,0.75,1e1,m,\n"
 
@@ -351,9 +343,6 @@ def test_features_that_are_refused(read):
         assert message_of(read, rows, features=[b]).startswith(message)
     rows = "y,p_1,x1,risk\n0,0.5,1,2\n1,0.2,3,4\n"  # these names are not clearly those of a class
     assert list(read(rows, features=["x1", "risk"]).features.columns) == ["x1", "risk"]
-
-
-# --- Parquet --------------------------------------------------------------------------------------
 
 
 def test_several_row_groups(parquet, monkeypatch):

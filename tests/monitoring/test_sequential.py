@@ -156,6 +156,7 @@ def test_an_error_in_the_middle_changes_nothing(kind):
         ({"features": lambda p: np.ones(7)}, r"shape \(2, J\) for 2 scores, got shape \(7,\)"),
         ({"features": lambda p: np.ones((len(p), len(p)))}, "always return 1 columns, got 2"),
         ({"labels": [0]}, "label"),
+        ({"alpha": 1.5}, "alpha must lie strictly between 0 and 1, got 1.5"),
     ],
 )
 def test_bad_parameters(parameters, words):

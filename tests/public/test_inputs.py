@@ -51,9 +51,6 @@ FUNCTIONS = firsts(FORECASTS)
 DOORS = [*FUNCTIONS, *firsts(DISPLAYS)]
 
 
-# --- the table is complete ------------------------------------------------------------------------
-
-
 def test_every_public_function_is_in_the_table():
     known = {public_name(recipe.function) for recipe in (*FORECASTS, *MOMENTS)}
     known |= {public_name(function) for function in SCALARS}
@@ -80,9 +77,6 @@ def test_every_door_of_a_display_is_in_the_table():
     doors = {(name, door) for name in classes for door in dir(getattr(skcalib, name))}
     doors = {f"{n}.{d}" for n, d in doors if d.startswith("from_") and d not in DOORS_ELSEWHERE}
     assert doors == known | {name for name in ELSEWHERE if ".from_" in name}
-
-
-# --- data -----------------------------------------------------------------------------------------
 
 
 def grid_forecasts(n_samples, n_classes, seed=0):
@@ -127,9 +121,6 @@ def run(recipe, y, proba, *, convert=lambda array: array, weight=None, **argumen
     with only_own_warnings():
         copies = (array.copy() for array in recipe.arrays(proba))
         return numbers(recipe(y, *map(convert, copies), **arguments))
-
-
-# --- forecasts ------------------------------------------------------------------------------------
 
 
 def strided(array):
@@ -237,8 +228,6 @@ def test_rows_of_half_precision_pass_every_door_on_the_way(recipe):
     assert not np.isnan(run(recipe, np.arange(40) % 4, proba)).any()
 
 
-# --- labels ---------------------------------------------------------------------------------------
-
 WORDS = np.array(["ant", "bee", "cat"])
 AS_FORECASTS = ("list", "tuple", "column", "strided", "read-only", "memory map")
 LABELS = {
@@ -249,6 +238,7 @@ LABELS = {
     "uint64": lambda y: y.astype(np.uint64),
     "float32": lambda y: y.astype(np.float32),
     "huge": lambda y: y + 2**62,
+    "wide": lambda y: y * 10**12,
     "negative": lambda y: y - 5,
     "object": lambda y: y.astype(object),
     "strings": lambda y: WORDS[y],
@@ -296,9 +286,6 @@ def test_labels_of_every_kind(recipe, kind):
             run(recipe, labels, proba)
         return
     np.testing.assert_array_equal(run(recipe, labels, proba), expected_of(recipe)[which])
-
-
-# --- the event ------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -357,8 +344,6 @@ def test_the_event_of_a_classifier(problem_of, cv):
     with pytest.raises(ValueError, match="pos_label='x' is not one of the classes"):
         problem_of("from_estimator", model, X, y, cv=cv, pos_label="x")
 
-
-# --- weights --------------------------------------------------------------------------------------
 
 WEIGHTS = {
     **{name: CONTAINERS[name] for name in (*AS_FORECASTS, "float32", "polars")},
@@ -430,9 +415,6 @@ def test_a_million_samples():
     assert terms.score == pytest.approx(parts, rel=1e-12)
 
 
-# --- what is refused ------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("recipe", DOORS, ids=str)
 def test_sparse_arrays_are_refused_in_words(recipe):
     y, proba = DATA[2]
@@ -475,9 +457,6 @@ def test_a_single_row(recipe):
             run(recipe, y, proba, labels=[0, 1])
 
 
-# --- nothing is modified --------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("recipe", EVERY, ids=str)
 def test_nothing_that_is_passed_in_is_modified(recipe):
     """Arrays that could be written to keep their values; lists and frames too."""
@@ -492,8 +471,6 @@ def test_nothing_that_is_passed_in_is_modified(recipe):
             np.testing.assert_array_equal(array, kept)
             assert array.flags.writeable
 
-
-# --- regression -----------------------------------------------------------------------------------
 
 RNG = np.random.default_rng(0)
 MEAN, VARIANCE = np.round(RNG.normal(size=40), 2), RNG.integers(1, 5, 40) / 4

@@ -192,6 +192,8 @@ def _estimator_calls():
     yield lambda: skcalib.ReliabilityDisplay.from_estimator(fitted, X, y)
     yield lambda: skcalib.GroupingDisplay.from_estimator(fitted, X, y)
     yield lambda: differences_at_equal_scores(y, P, X)
+    own = series(P, np.arange(N))
+    yield lambda: differences_at_equal_scores(Y, P, own, sample_weight=w)
     yield lambda: grouping_improvement(y, P, P[::-1], X)
     yield lambda: grouping_improvement(y, P, X, P)
     yield lambda: skcalib.evaluate_supersample(logistic, X, y)

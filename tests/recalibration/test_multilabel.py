@@ -128,6 +128,15 @@ def test_answers_of_classifiers(model):
         scorer(model, X_NEW, LABELS)
 
 
+def test_a_label_that_one_of_a_list_of_answers_lacks():
+    forest = RandomForestClassifier(5, random_state=0).fit(X[:250], Y[:250] * [1, 0, 1])
+    matrix = np.column_stack([p @ np.arange(p.shape[1]) for p in forest.predict_proba(X_NEW)])
+    assert not matrix[:, 1].any() and matrix[:, 0].any()
+    found = s.CalibrationErrorEstimator(forest, notion=NOTION).fit(X_NEW, LABELS)
+    given = s.proper_calibration_error(LABELS, matrix, notion=NOTION)
+    assert found.calibration_error_ == pytest.approx(given)
+
+
 def test_scorers_in_cross_validation_and_a_label_that_the_training_data_lack():
     model = OneVsRestClassifier(GaussianNB())
     ours = ProbaScorer(s.proper_calibration_error, notion=NOTION)

@@ -15,8 +15,10 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.impute import SimpleImputer
 from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, TimeSeriesSplit
+from sklearn.pipeline import make_pipeline
 
 from skcalib import RecalibratedRegressorCV, VarianceScaling, variance_reliability
 from skcalib.regression import dawid_sebastiani_improvement, dawid_sebastiani_score
@@ -317,6 +319,8 @@ def test_other_recalibrators(wave):
     scale_only = VarianceScaling(fit_intercept=False)
     model = RecalibratedRegressorCV(recalibrator=scale_only).fit(X, y)
     assert model.recalibrator_.intercept_ == 0 and not hasattr(scale_only, "coef_")
+    fills = RecalibratedRegressorCV(make_pipeline(SimpleImputer(), BayesianRidge()))
+    assert np.isfinite(fills.fit(np.where(X > 1, np.nan, X), y).predict(X)).all()
     # Noise that the process does not expect: out of sample its variance is repaired.
     process = GaussianProcessRegressor(RBF(1.0) + WhiteKernel(0.05), optimizer=None)
     model = RecalibratedRegressorCV(process).fit(X, y)

@@ -89,8 +89,6 @@ def agree(found, expected, rtol, atol=1e-12, others=None):
             np.testing.assert_allclose(found[name], value, *tolerance, err_msg=name)
 
 
-# --- One distinct score in each cell: the same as for the samples ---------------------------------
-
 ONE_NUMBER = s.proper_calibration_error, s.refinement_loss, s.calibration_upper_bound
 #: Functions of a loss and a notion.
 OF_LOSSES = (*ONE_NUMBER, s.score_decomposition)
@@ -254,9 +252,6 @@ def test_consistency_bands_hold_calibrated_curves_as_often_as_they_say():
     assert (frequency > 0.9 - 3.5 * error).all() and frequency.mean() < 0.9 + 3.5 * error
 
 
-# --- Difficult input ------------------------------------------------------------------------------
-
-
 def base(n_samples=200):
     rng = np.random.default_rng(0)
     score = rng.integers(1, 20, n_samples) / 20
@@ -404,9 +399,6 @@ def test_exact_mean_losses_are_inside_their_intervals():
     expected = s.calibration_upper_bound(y, score, loss="log")
     assert found.low < found.estimate < found.high
     assert found.estimate == pytest.approx(expected, rel=1e-12)
-
-
-# --- Messages -------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
