@@ -243,9 +243,11 @@ def test_what_is_no_classifier_is_refused(name):
         scorer(IsolationForest(n_estimators=5, random_state=0).fit(X), X, Y)
     with pytest.raises(NotFittedError):
         scorer(LogisticRegression(), X, Y)
-    strict = ProbaScorer(s.proper_calibration_error, response_method="predict_proba")
-    with pytest.raises(ValueError, match="RidgeClassifier has no predict_proba"):
-        strict(RidgeClassifier().fit(X, Y), X, Y)
+    proba = {"response_method": "predict_proba"}
+    regret = DecisionRegretScorer(costs=1 - np.eye(3), **proba)
+    for strict in (ProbaScorer(s.proper_calibration_error, **proba), regret):
+        with pytest.raises(ValueError, match="RidgeClassifier has no predict_proba"):
+            strict(RidgeClassifier().fit(X, Y), X, Y)
     hard = RidgeClassifier().fit(X, Y)  # margins, and they stand for logits
     assert np.isfinite(scorer(hard, X, Y))
     votes = NearestCentroid().fit(X, Y)

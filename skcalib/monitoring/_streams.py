@@ -287,7 +287,7 @@ def check_stream(
     `labels` is the parameter, and `known` are the classes of the samples before, if any.
     """
     classes = _known_labels(y_true, y_proba, labels) if known is None else known
-    problem = check_problem(y_true, y_proba, None, sample_weight, classes)
+    problem = check_problem(y_true, y_proba, None, sample_weight, classes, remedy="labels")
     if sample_weight is None:
         return problem, None
     if problem.weight.max() > 1:
