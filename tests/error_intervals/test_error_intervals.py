@@ -563,6 +563,9 @@ def test_coverage_of_the_distance(world, quantile, n_sets):
     assert held >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / n_sets)
     positive = np.mean([one.low > 0 for one in found])
     assert positive > 0.5 or quantile or world == "nearly calibrated"
+    p[:20] = y[:20]  # some are certain and right
+    found = s.calibration_error_interval(y, p, metric="ici", n_resamples=100, **options)
+    assert found.method == one.method and found.high < 0.5
 
 
 @pytest.mark.parametrize("options", [{"smoother": "isotonic"}, {"notion": "canonical"}])

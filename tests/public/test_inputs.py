@@ -5,6 +5,7 @@ type rounds away is the business of one test of its own.
 """
 
 import inspect
+from dataclasses import replace
 from functools import cache, partial
 from importlib import import_module
 from pkgutil import walk_packages
@@ -375,6 +376,20 @@ def test_a_sample_of_weight_zero_is_not_there(recipe):
             for n in (len(y), len(y) - 4)
         )
     np.testing.assert_allclose(got, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("notion", ["top_label", "classwise"])
+@pytest.mark.parametrize("recipe", [r for r in FUNCTIONS if r.accepts("notion")], ids=str)
+def test_one_column_stands_for_two(recipe, notion):
+    recipe, found = replace(recipe, options=recipe.options | {"notion": notion}), []
+    p = np.arange(1.0, 41) % 13 / 16 + 1 / 32
+    for proba in (p, np.column_stack([1 - p, p])):
+        with only_own_warnings():
+            try:
+                found.append(numbers(recipe(np.arange(40) % 3 % 2, proba)))
+            except ValueError as error:
+                found.append(str(error)[:20])
+    np.testing.assert_equal(*found)
 
 
 @pytest.mark.parametrize(("recipe", "scale"), rotated(WEIGHTED, [1e-300, 1e300], 1), ids=str)

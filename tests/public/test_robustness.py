@@ -30,8 +30,6 @@ import skcalib
 
 HOME = str(Path(skcalib.__file__).parent)
 
-# --- the property ---------------------------------------------------------------------------------
-
 
 def answer_or_sentence(recipe, y, *arrays, **arguments):
     """Numbers of the result, or None where one of our own sentences was raised."""
@@ -71,8 +69,6 @@ def assert_consistent(result):
         slack = 1e-6 * abs(estimate) if np.isfinite(estimate) else 0
         assert result.low <= max(estimate, 0.0) + slack and estimate <= result.high + slack, result
 
-
-# --- forecasts, labels and weights that are hard on formulas --------------------------------------
 
 SPECIAL = [0.0, 5e-324, 1e-310, 1e-200, 1e-17, 1e-9, 1e-5, 0.1, 1 / 3, 0.5, 0.7, 1.0]
 BAD = {"1e-3": 1.001, "NaN": np.nan, "inf": np.inf, "negative": -0.1, "above": 1.5}
@@ -216,8 +212,6 @@ def broken(draw, binary=False):
     return what, y, proba, options
 
 
-# --- every function -------------------------------------------------------------------------------
-
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck)}
 EASY = settings(max_examples=6, derandomize=True, database=None, **QUIET)
 THOROUGH = settings(EASY, max_examples=25)
@@ -285,9 +279,6 @@ def test_hard_forecasts_in_the_report(case):
     check_all([REPORT], *case)
 
 
-# --- decisions that are stated in the documentation -----------------------------------------------
-
-
 @pytest.mark.parametrize("recipe", FORECASTS, ids=str)
 def test_rows_off_by_rounding_are_taken_and_others_refused(recipe):
     """1e-7 off one is rounding and is kept as it is; 1e-3 is no probability vector."""
@@ -331,8 +322,6 @@ def test_infinity_is_an_answer_of_the_log_loss():
     p[3] = 5e-324
     assert np.isfinite(skcalib.calibration_upper_bound(y, p, loss="log"))
 
-
-# --- features -------------------------------------------------------------------------------------
 
 HARD_NUMBERS = [0.0, 5e-324, 1e-300, 1e-17, 1.0, 1.0, 2.0, -3.0, 1e17, 1e300, -1.7e308, 1.7e308]
 
@@ -384,9 +373,6 @@ def test_bad_features_are_refused(features):
     assert answer_or_sentence(REPRESENTATION, y, features) is None
     with pytest.raises((ValueError, TypeError)):  # scikit-learn judges features, in its words
         GROUPING(y, proba, features)
-
-
-# --- outcomes and moments -------------------------------------------------------------------------
 
 
 @st.composite

@@ -76,9 +76,6 @@ def mean_loss(score, P, y, weight=None):
     return np.average(score.loss(np.eye(P.shape[1])[y], P), weights=weight)
 
 
-# --- optima ---------------------------------------------------------------------------------------
-
-
 @sizes
 @pytest.mark.parametrize("loss", SCORES)
 def test_temperature_is_optimal(loss, n_classes):
@@ -240,9 +237,6 @@ def test_the_loss_falls_where_the_map_contains_the_identity(cls, loss):
             assert fitted.loss_after_ < min(mean_loss(score, Q, y) for Q in others)
 
 
-# --- shrinkage ------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("cls", [s.VectorScaling, s.MatrixScaling])
 def test_shrinkage_goes_from_temperature_scaling_to_the_whole_map(cls):
     P, y = draw(300, 4, seed=1)
@@ -284,9 +278,6 @@ def test_auto_shrinkage_is_weak_where_classes_are_biased():
     found = fitted.intercept_ - fitted.intercept_.mean()
     np.testing.assert_allclose(found, [1, -1, 0, 0], atol=0.35)
     assert s.VectorScaling().fit(P[:8], y[:8]).shrinkage_ == np.inf  # too few to choose
-
-
-# --- DIAG and smoothers ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("variant", ["network", "pieces"])
@@ -362,9 +353,6 @@ def test_label_frequency_by_counts():
     lone = s.LabelFrequency(labels=[0, 1, 2]).fit([[0.8, 0.1, 0.1], [0.6, 0.4, 0]], [0, 1])
     np.testing.assert_array_equal(lone.frequencies_, np.tile([0.5, 0.5, 0], (3, 1)))
     assert not lone.preserves_argmax_
-
-
-# --- laws, declared guarantees and conventions ----------------------------------------------------
 
 
 @pytest.mark.parametrize("recalibrator", VARIANTS)
@@ -457,9 +445,6 @@ def test_integer_weights_are_repetitions(recalibrator, n_classes):
     np.testing.assert_allclose(weighted, repeated, atol=2e-4)
     once = clone(recalibrator).fit(P, y).predict_proba(P)
     assert times.max() == 1 or np.abs(weighted - once).max() > 1e-3
-
-
-# --- the edges ------------------------------------------------------------------------------------
 
 
 def separable(n_classes, seed=0):
@@ -698,9 +683,6 @@ def test_forecasts_of_naive_bayes_do_not_settle_the_temperature():
     assert s.TemperatureScaling().fit(P, y).temperature_ < 0.4 / before
     logits = s.TemperatureScaling(input="logits").fit(np.log(P), y)
     assert logits.temperature_ == pytest.approx(1 / before)  # logits are taken as they are
-
-
-# --- errors, by their words -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("recalibrator", [s.TemperatureScaling(), s.IsotonicRecalibrator()])

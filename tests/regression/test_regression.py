@@ -318,7 +318,8 @@ def test_other_recalibrators(wave):
     np.testing.assert_array_equal(model.predict(X_new), found[0])
     scale_only = VarianceScaling(fit_intercept=False)
     model = RecalibratedRegressorCV(recalibrator=scale_only).fit(X, y)
-    assert model.recalibrator_.intercept_ == 0 and not hasattr(scale_only, "coef_")
+    assert model.recalibrator_.intercept_ == 0 and model.recalibrator_.preserves_mean_
+    assert not hasattr(scale_only, "coef_")
     fills = RecalibratedRegressorCV(make_pipeline(SimpleImputer(), BayesianRidge()))
     assert np.isfinite(fills.fit(np.where(X > 1, np.nan, X), y).predict(X)).all()
     # Noise that the process does not expect: out of sample its variance is repaired.

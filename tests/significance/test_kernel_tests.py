@@ -151,6 +151,7 @@ def test_edges_of_the_mixture():
     for x, weights, expected in (
         (0.0, [], 1.0), (1.0, [], 0.0), (-1.0, [], 1.0), (0.0, [-1.0], 0.0), (-2.0, [1.0], 1.0),
         (2.0, [-1.0, -2.0], 0.0), (1e9, [1.0], 0.0), (1.0, [1e-300], 0.0), (0.0, [0.5, -0.5], 0.5),
+        (1e300, [1e-9], 0.0),
     ):  # fmt: skip
         assert chi_square_mixture_sf(x, weights) == pytest.approx(expected, abs=1e-10)
 
