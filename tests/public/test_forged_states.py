@@ -143,6 +143,13 @@ def test_other_numbers_in_the_header(change, words):
         stream.from_bytes(changed)
 
 
+def test_a_path_with_a_missing_value():
+    stream = SequentialCalibrationTest(notion="canonical").partial_fit(Y, P)
+    stream._points[0] = stream._points[0][0], np.nan
+    with pytest.raises(ValueError, match="the path"):
+        stream.from_bytes(stream.to_bytes())
+
+
 def changed_at(values, *changes):
     """A copy of values (F, m) with other numbers at some places of the first row."""
     found = values.copy()
