@@ -43,6 +43,7 @@ def expanded(forecast, votes):
 #: Forecasts, label distributions, and two to five votes that are drawn from each.
 FORECAST, _, SHARES, RNG = world(300)
 VOTES = votes_of(SHARES, 2 + np.arange(300) % 4, RNG)
+LAST_TWO = np.array([[1, 0], [0, 1], [0, 1]])  # the last two classes as one
 
 
 def test_counts_shares_one_column_and_named_columns_are_the_same():
@@ -182,6 +183,12 @@ def test_estimators_take_a_fitted_classifier():
     grouping = s.GroupingLossEstimator(model).fit(SHARES, VOTES)
     same = s.GroupingLossEstimator().fit(SHARES, VOTES, y_proba=proba)
     assert grouping.grouping_loss_ == same.grouping_loss_
+    tree = DecisionTreeClassifier(max_depth=3).fit(SHARES, VOTES.argmax(axis=1))
+    missing = np.where(SHARES > 0.9, np.nan, SHARES)
+    assert 0 < s.CalibrationErrorEstimator(tree).fit(missing, VOTES).calibration_error_ < 1
+    regions = s.GroupingLossEstimator(method="partition", partitioner="kmeans", n_bins=3)
+    regions.fit(SHARES, VOTES @ LAST_TWO, y_proba=FORECAST @ LAST_TWO)
+    assert regions.grouping_loss_ > -1 and len(regions.regions_) > 5
     with pytest.raises(ValueError, match="cannot fit a classifier to labels of shape"):
         s.CalibrationErrorEstimator(LogisticRegression(), cv=3).fit(SHARES, VOTES)
     (terms,) = s.DecompositionDisplay.from_predictions(VOTES, FORECAST, X=SHARES).terms

@@ -26,7 +26,7 @@ from skcalib.errors.kernel import random_blocks
 from skcalib.kernels import LaplacianKernel
 from skcalib.notions import NOTIONS, Classwise
 from skcalib.problem import check_problem
-from skcalib.smoothers import DirichletKernel
+from skcalib.smoothers import DirichletKernel, QuantileBins
 from skcalib.squared_norm import SquaredNorm, signal_slope
 
 LOCATIONS = np.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]])
@@ -52,9 +52,6 @@ def options_of(function, y, proba, weight, **options):
 def gaps_of(y, proba, weight=None, *, notion="classwise", **options):
     found = options_of(s.calibration_error, y, proba, weight, **options)
     return _norms.score_gaps({**found, "notion": NOTIONS[notion]()})
-
-
-# --- the record and the door ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -102,9 +99,6 @@ def test_intervals_of_sums_are_those_of_means_times_the_classes(metric, options)
 def test_parts_of_three_samples_are_refused(method):
     with pytest.raises(ValueError, match="needs at least"):
         s.calibration_error_interval([0, 1, 1], [0.2, 0.5, 0.6], metric="l1", method=method)
-
-
-# --- the pieces against the library ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -205,9 +199,6 @@ def test_draws_have_the_covariance_by_either_route(monkeypatch):
         assert np.abs(np.cov(draws.T) - expected).max() < 0.05 * expected.max()
 
 
-# --- the family of laws ---------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("signal", "eigenvalues"),
     rotated([0, 1, 4, 10, 30, 100, 400], [np.ones(10), 0.5 ** np.arange(10), np.ones(1)], 2),
@@ -237,9 +228,6 @@ def test_limits_grow_with_the_estimate():
         limits = np.array([replace(law, estimate=t).interval(0.9) for t in grid])
         assert np.all(np.diff(limits, axis=0) >= -1e-9)
         assert limits[0, 0] == 0 and limits[-1, 0] > 0
-
-
-# --- what intervals say of themselves -------------------------------------------------------------
 
 
 def test_a_gap_that_is_clearly_the_largest_has_the_limits_of_one_gap():
@@ -334,6 +322,20 @@ def test_any_function_is_a_metric():
     assert signed.low < signed.estimate < signed.high
 
 
+def test_the_upper_limit_of_the_held_out_risk_is_centred_at_the_mean_with_direct():
+    y, proba = some_data(300, temperature=0.6, n_classes=2)
+    risk, direct = (
+        s.CalibrationErrorEstimator(method=method, smoother=QuantileBins(4)).fit(proba, y)
+        for method in ("risk", "direct")
+    )
+    reach = risk.standard_error_ * student.ppf(0.975, 299)
+    centre = (risk.calibration_error_ + direct.calibration_error_) / 2
+    growth = reach**2 / direct.calibration_error_
+    high = centre + growth / 2 + np.sqrt(growth * (centre + growth / 4))
+    assert risk.confidence_interval_[1] == pytest.approx(high, rel=1e-9)
+    assert high > risk.calibration_error_ + reach
+
+
 def test_a_proper_error_far_below_zero_still_has_an_upper_limit():
     """A small bandwidth makes "risk" very negative, and both of Student's limits with it."""
     data = some_data(300, temperature=1, n_classes=2)
@@ -344,9 +346,6 @@ def test_a_proper_error_far_below_zero_still_has_an_upper_limit():
         assert found.low == 0 < found.high and found.conservative
     delta = s.calibration_error_interval(*data, metric=metric, method="delta")
     assert delta.estimate == found.estimate
-
-
-# --- edges ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -469,9 +468,6 @@ def test_draws_of_labels_end_when_the_answer_is_known(power, monkeypatch):
     assert early == whole
     assert n_whole == 200 and n_early <= (100 if power == 1 else 200)
     assert (early.low > 0) == (power > 1)
-
-
-# --- coverage -------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

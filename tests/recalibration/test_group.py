@@ -184,6 +184,9 @@ def test_plain_recalibrators():
     np.testing.assert_allclose(fitted.predict_proba(data.y_proba, features=X), expected, rtol=1e-9)
     assert fitted.gain_ == fitted.plain_gain_ and fitted.plain_gain_.low > 0
     assert fitted.feature_gain_.low <= 0
+    silent = s.GroupRecalibrator(make_pipeline(s.TemperatureScaling()))  # declares nothing
+    silent.fit(data.y_proba, data.y, features=X)
+    assert silent.chosen_ == "plain" and not silent.injective_ | silent.preserves_argmax_
 
 
 @pytest.mark.parametrize("n_components, n_classes", [(1, 2), (9, 10), (20, 100)])
