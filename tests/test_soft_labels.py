@@ -166,6 +166,8 @@ def test_intervals_of_the_error():
     assert bound.low < s.calibration_upper_bound(VOTES, FORECAST) < bound.high
     with pytest.raises(ValueError, match="Label distributions and annotator counts are for"):
         s.calibration_error_interval(VOTES, FORECAST, metric="l1")
+    many = votes_of(SHARES, np.full(300, 100), np.random.default_rng(0))
+    assert s.soft_label_decomposition(many, FORECAST, loss="log").grouping.high < 0.2
     found = [s.soft_label_decomposition(VOTES, FORECAST, confidence_level=c) for c in (0.5, 0.95)]
     for name in (*PARTS, "excess"):
         narrow, wide = (getattr(one, name) for one in found)

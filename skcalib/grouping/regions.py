@@ -93,7 +93,7 @@ def region_table(
     confidence_level: float,
     cluster: np.ndarray | None = None,
 ) -> list[Region]:
-    """List of `Region`, the largest harm first, each for the column with the largest gap."""
+    """A `Region` for each number of a region, in order, for the column with the largest gap."""
     cells, levels = Cells(regions, weight), Cells(bins, weight)
     first = np.unique(cells.cells, return_index=True)[1]
     level = levels.cells[first]
@@ -142,7 +142,7 @@ def region_table(
             harm=float(harm[j]),
             effective_size=float(size[j]),
         )
-        for j in np.argsort(-harm, kind="stable")
+        for j in rows
     ]
 
 

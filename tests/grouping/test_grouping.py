@@ -34,9 +34,6 @@ def fast(**parameters):
     return GroupingLossEstimator(**{"n_permutations": 0, "random_state": 0, **parameters})
 
 
-# --- the terms ------------------------------------------------------------------------------------
-
-
 @needs_golden
 def test_golden_rows():
     """Also of given regions of the measured half, through the estimator."""
@@ -140,9 +137,6 @@ def test_classwise_log_loss_of_the_paper():
     assert ours.plugin_ > 1.2 * paper.plugin_ and ours.expected_loss_ > 1.2 * log_loss
 
 
-# --- regions --------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def data():
     return make_grouping_problem(3000, random_state=0)
@@ -201,9 +195,6 @@ def test_regions_may_have_any_names(data):
         assert len(found.regions_) == 20
 
 
-# --- partitioners ---------------------------------------------------------------------------------
-
-
 def test_a_fitted_partitioner_is_used_as_it_is(data):
     X = data.X @ [[1], [-1]]
     north = DecisionTreeClassifier(max_leaf_nodes=2).fit(X, X[:, 0] > 0)
@@ -249,9 +240,6 @@ def test_missing_values_follow_the_tags(data):
     for inner, allowed in ((LogisticRegression(), False), (HistGradientBoostingClassifier(), True)):
         assert get_tags(fast(estimator=inner)).input_tags.allow_nan == allowed
         assert not get_tags(fast(estimator=inner)).input_tags.sparse
-
-
-# --- the estimator --------------------------------------------------------------------------------
 
 
 def test_arguments_of_fit_do_not_stay_on_the_estimator(data):
@@ -413,9 +401,6 @@ def test_links_are_odd_and_bounded_and_their_truth_is_right(link, within_standar
         within_standard_errors(draws, data.truth[f"grouping_{name}"])
     within_standard_errors(data.y - data.y_proba[:, 1], 0)
     assert data.posterior.min() >= 0 and data.posterior.max() <= 1
-
-
-# --- calibration error hidden by binning (L23 prop. C.2) ------------------------------------------
 
 
 def test_no_epistemic_bound_where_the_divergence_is_not_jointly_convex():

@@ -128,6 +128,17 @@ def test_answers_of_classifiers(model):
         scorer(model, X_NEW, LABELS)
 
 
+def test_few_labels_that_are_turned_have_the_same_pvalue():
+    """Events of labels that are rare, or nearly always there, are drawn in the same way."""
+    rng = np.random.default_rng(0)
+    proba = rng.uniform(0.002, 0.02, size=(300, 3))
+    labels = (rng.random((300, 3)) < 2 * proba).astype(int)
+    test = s.kernel_calibration_test(labels, proba, notion=NOTION)
+    turned = s.kernel_calibration_test(1 - labels, 1 - proba, notion=NOTION)
+    assert "of labels drawn" in test.method
+    assert turned.pvalue == pytest.approx(test.pvalue, rel=1e-9)
+
+
 def test_a_label_that_one_of_a_list_of_answers_lacks():
     forest = RandomForestClassifier(5, random_state=0).fit(X[:250], Y[:250] * [1, 0, 1])
     matrix = np.column_stack([p @ np.arange(p.shape[1]) for p in forest.predict_proba(X_NEW)])
