@@ -130,7 +130,7 @@ def region_table(
             event=events[column[j]],
             level_set=int(bins[first[j]]),
             region=int(regions[first[j]]),
-            rule=rules[j],
+            rule=rule,
             n_samples=int(counts[j]),
             share=float(share[j]),
             mean_score=float(score[j]),
@@ -142,7 +142,7 @@ def region_table(
             harm=float(harm[j]),
             effective_size=float(size[j]),
         )
-        for j in rows
+        for j, rule in enumerate(rules)
     ]
 
 
