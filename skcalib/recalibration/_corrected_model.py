@@ -283,7 +283,7 @@ class _Trees:
         for _ in range(_ROUNDS[-1] if inputs.shape[1] else 0):
             proba = softmax(logits, axis=1)
             residual = target - proba
-            # On this grid sums are exact, so that equal splits are equal on every processor.
+            # Sums on this grid are exact without weights: equal splits are equal on any processor.
             rounded = np.rint(_sketch(residual) * 2.0**30) / 2.0**30
             tree = DecisionTreeRegressor(
                 max_leaf_nodes=_LEAVES,
