@@ -506,6 +506,7 @@ def status_of_import(mutant, root, batches, seconds):
     path, function, *_, source = mutant
     child = os.fork()
     if child == 0:
+        signal.alarm(2 * HANGS)  # test modules, too, may call what hangs when they are imported
         enter(root)
         name = "skcalib." + module_of(path.relative_to(root / "skcalib"))
         sys.meta_path.insert(0, Changed(name, path, source))
