@@ -469,7 +469,7 @@ class Mixing:
             return float(weighted_mean(losses(shares), weight))
 
         bounds = [(0, 1 if self.cautious else _LARGEST)] * len(steps)
-        # Rounding errors, over eps, are errors of derivatives: results depend on none of them.
+        # The step of derivatives is wide, and the result rounded: rounding errors change neither.
         options = {"maxiter": 15, "eps": 1e-5}
         found = minimize(mean_loss, equal, bounds=bounds, options=options).x
         found = min((none, equal, np.round(found, 3)), key=mean_loss)

@@ -216,8 +216,8 @@ class _Directions:
         size = total / len(some)
         kept = information > _LEAST * information.max(initial=0.0)
         self.maps = self._spread(directions[:, :, kept])
-        place = np.cos(np.arange(some.size)).reshape(some.shape)  # LAPACK may return either sign
-        self.maps *= np.copysign(1.0, np.tensordot(values.T @ place, self.maps, axes=2))
+        fixed = np.cos(np.arange(some.size)).reshape(some.shape)  # LAPACK may return either sign
+        self.maps *= np.copysign(1.0, np.tensordot(values.T @ fixed, self.maps, axes=2))
         self.unit = size * float(information.max(initial=0.0))
         logs = _centred_logs(some)
         own = size * float(np.sum(some * logs**2))

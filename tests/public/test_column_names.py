@@ -247,13 +247,13 @@ def test_recalibrators_read_names_by_the_same_rule(kind):
             fitted = s.PlattScaling(labels=labels).fit(column, MIXED)
             assert fitted.classes_.tolist() == ["stay", "churn"]
             np.testing.assert_array_equal(fitted.transform(column), RECALIBRATED)
-        labels = ["churn", "stay"]
+        labels, words = ["churn", "stay"], r"'churn', but .* pass labels=\['stay', 'churn'\]"
         for take, rows in (
             (s.PlattScaling(labels=labels).fit, (column, MIXED)),
             (s.ForecastSketch(labels).fit, (MIXED, column)),
             (s.SequentialCalibrationTest(labels).partial_fit, (MIXED, column)),
         ):
-            with pytest.raises(ValueError, match=r"'churn', but .* labels=\['stay', 'churn'\]"):
+            with pytest.raises(ValueError, match=words):
                 take(*rows)
     logits = BY_NAME[kind]("logit_churn", logit(P))
     fitted = s.PlattScaling(input="logits").fit(logits, MIXED)

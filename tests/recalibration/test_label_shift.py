@@ -176,16 +176,17 @@ def test_classes_that_may_be_absent_and_frequencies_that_are_uncertain():
     assert found.target_prior_[2] < 0.01 and found.target_prior_.min() > 0
     assert_allclose(found.predict_proba(np.eye(3)), np.eye(3))
     near = 0.5 + 0.01 * np.random.default_rng(0).normal(size=50)
-    last = np.where(np.arange(60) % 4 == 0, 0.999, 0.001)  # the last of three classes is clear
-    two, three = np.linspace(0.2, 0.8, 60) * (1 - last), np.linspace(0.8, 0.2, 60) * (1 - last)
     for p, words in (
         (near, "target are uncertain: their standard errors are up to"),
-        (np.column_stack([two, three, last]), r"standard errors are up to 0\.1\d\. The forecasts"),
         (np.full(20, 0.5), r"standard errors are up to 0\.5, and the classes \[0, 1\]"),
     ):
         with pytest.warns(UserWarning, match=words):
-            found = LabelShiftRecalibrator(np.full(np.ndim(p) + 1, 1 / (np.ndim(p) + 1))).fit(p)
-        assert not np.isnan(found.predict_proba(p)).any()
+            found = LabelShiftRecalibrator([0.5, 0.5]).fit(p)
+        assert not np.isnan(found.predict_proba([0.1, 0.5])).any()
+    last = np.where(np.arange(60) % 4 == 0, 0.999, 0.001)  # the last of three classes is clear
+    first, second = (np.linspace(*ends, 60) * (1 - last) for ends in ((0.2, 0.8), (0.8, 0.2)))
+    with pytest.warns(UserWarning, match=r"standard errors are up to 0\.1\d\. The forecasts"):
+        LabelShiftRecalibrator([1 / 3] * 3).fit(np.column_stack([first, second, last]))
 
 
 FREQUENCY = "source_prior must have a positive frequency for each of the 2"
