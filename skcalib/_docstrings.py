@@ -12,14 +12,21 @@ _FIRST = ("", "Parameters", "Attributes", "Returns", "Raises")  # the order; oth
 
 
 def sections_of(text):
-    """The sections of a docstring by their titles; "" is the title of what precedes them."""
+    """The sections of a docstring by their titles; "" is the title of what precedes them.
+
+    There are none without a docstring: `python -OO` removes all of them.
+    """
+    if text is None:
+        return {}
     first, *others = _SECTION.split(cleandoc(text))
     parts = (one.split("\n", 2) for one in others)
     return {"": first.strip("\n")} | {title: body.strip("\n") for title, _, body in parts}
 
 
 def docstring_of(sections):
-    """The docstring of sections, in the order of numpydoc."""
+    """The docstring of sections, in the order of numpydoc; None without a summary."""
+    if "" not in sections:
+        return None
     places = {title: place for place, title in enumerate(_FIRST)}
     titles = sorted(sections, key=lambda title: places.get(title, len(places)))
     marked = (f"{title}\n{'-' * len(title)}\n" if title else "" for title in titles)
@@ -93,7 +100,7 @@ def complete_class(cls, known):
     base classes follow those of the class. A constructor returns a new object, and other methods
     that are annotated with `Self` the object itself.
     """
-    sections = sections_of(cls.__doc__ or "")
+    sections = sections_of(cls.__doc__)
     own = by_name(sections.get("Parameters", ""))
     for name, method in vars(cls).items():
         function = getattr(method, "__func__", method)
@@ -101,13 +108,13 @@ def complete_class(cls, known):
             base = getattr(super(cls, cls), name, None)
             like = getattr(cls, _LIKE.get(name, ""), None)
             base = like if base is None or name == "fit_transform" else base
-            inherited = (getdoc(base) if base else None) or ""
+            inherited = getdoc(base) if base else None
             constructs = isinstance(method, classmethod)
             what = "A new object." if constructs else "The object itself."
             entries = known | own if constructs else known
-            entries = entries | by_name(sections_of(getdoc(like) or "").get("Parameters", ""))
+            entries = entries | by_name(sections_of(getdoc(like)).get("Parameters", ""))
             complete_method(function, inherited, entries, f"{cls.__name__}\n    {what}")
-    if cls.__doc__:
+    if sections:
         cls._entries, cls._attributes = own, by_name(sections.get("Attributes", ""))
         attributes = {}
         for base in reversed(cls.__mro__):

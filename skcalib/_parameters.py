@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sized
 from functools import cache, partial, wraps
-from inspect import cleandoc, signature
+from inspect import signature
 from numbers import Real
 from os import PathLike
 from typing import Any, TypeVar
@@ -42,8 +42,8 @@ def checks_parameters(function: Function) -> Function:
             kwargs[name] = _checked(name, value, defaults)
         return function(*given, *args[len(given) :], **kwargs)
 
-    if "\n---" in cleandoc(function.__doc__ or ""):
-        sections = sections_of(function.__doc__)
+    sections = sections_of(function.__doc__)
+    if sections.keys() > {""}:
         add_parameters(function, sections, ENTRIES)
         call.__doc__ = docstring_of(sections)
     return call  # type: ignore[return-value]

@@ -160,10 +160,12 @@ def _derived(cls, name, without):
 def _docstring(base, written, own, without):
     """The docstring of a constructor, with the options and sections of `from_predictions`."""
     ours, theirs = sections_of(base.__doc__), sections_of(written.__doc__)
+    if not ours or not theirs:
+        return None
     of_predictions = theirs.pop("").partition(".")[0].partition(" of ")[0]
     theirs.pop("Examples", None)
     kept = [_kept(*one, own.keys().__contains__) for one in entries_of(ours["Parameters"])]
-    options = entries_of(theirs["Parameters"])
+    options = entries_of(theirs.get("Parameters", ""))
     kept += [_kept(*one, lambda name: name not in without) for one in options]
     ours[""] = ours[""].replace("The same", of_predictions, 1)
     return docstring_of(ours | theirs | {"Parameters": "\n".join(filter(None, kept))})
@@ -254,7 +256,7 @@ figure_ : Figure
 
 def complete_docstrings(cls):
     """Add to the docstrings of a display what they leave out; returns the class."""
-    own = sections_of(cls.__doc__ or "")
+    own = sections_of(cls.__doc__)
     of_class = ENTRIES | _CONSTRUCTORS | by_name(own.get("Parameters", ""))
     for name, method in vars(cls).items():
         function = getattr(method, "__func__", method)
@@ -268,7 +270,7 @@ def complete_docstrings(cls):
                 styled = ["TypeError"] if "kwargs" in signature(function).parameters else []
                 add_entries(sections, "Raises", _PLOT_RAISES, ["ValueError", *styled])
             function.__doc__ = docstring_of(sections)
-    if cls.__doc__:
+    if own:
         add_parameters(cls, own, of_class)
         attributes = by_name(own.get("Attributes", ""))
         add_entries(own, "Attributes", _ATTRIBUTES, [*attributes, *_ATTRIBUTES])

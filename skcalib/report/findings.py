@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
+from importlib import import_module
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -467,13 +467,22 @@ class Compared(Protocol):
 # --- Versions, seed, warnings and progress of a report --------------------------------------------
 
 
-#: Packages whose versions a report records.
-PACKAGES = ("skcalib", "scikit-learn", "numpy", "scipy", "matplotlib")
+#: Packages whose versions a report records, and their modules.
+PACKAGES = {
+    "skcalib": "skcalib",
+    "scikit-learn": "sklearn",
+    "numpy": "numpy",
+    "scipy": "scipy",
+    "matplotlib": "matplotlib",
+}
 
 
 def versions() -> dict[str, str]:
-    """Versions of the packages that the numbers depend on."""
-    return {name: version(name) for name in PACKAGES}
+    """Versions of the packages that the numbers depend on: those that are imported.
+
+    A copy of a package in a zip file or beside the code has no metadata that an installer wrote.
+    """
+    return {name: import_module(module).__version__ for name, module in PACKAGES.items()}
 
 
 @contextmanager

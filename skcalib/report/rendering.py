@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from html import escape
-from pathlib import Path
+from importlib.resources import files
 from textwrap import fill, wrap
 from typing import Any
 
@@ -427,7 +427,7 @@ _RENDERERS = {
 # --- The style sheet of a report: light, dark, narrow and printed ---------------------------------
 
 
-STYLE = "\n" + Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+STYLE = "\n" + files(__package__).joinpath("style.css").read_text(encoding="utf-8")
 
 PAGE_STYLE = """
 body { margin: 0; background: #ffffff; }

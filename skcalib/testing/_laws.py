@@ -20,7 +20,7 @@ random_state : int, default=0
 
 def checker(function: Function) -> Function:
     """Add to the docstring of a public checker what it has in common with the others."""
-    sections = sections_of(function.__doc__ or "")
+    sections = sections_of(function.__doc__)
     add_parameters(function, sections, _ENTRIES)
     found = "AssertionError\n    Names the first violated law and what was found."
     function.__doc__ = docstring_of(sections | {"Raises": found})
@@ -28,14 +28,19 @@ def checker(function: Function) -> Function:
 
 
 def run_laws(subject, laws, *world):
-    """Run every law on `subject`; the first line of its docstring is the name of the law."""
+    """Run every law on `subject`; the first line of its docstring is the name of the law.
+
+    Where Python has removed the docstring (`python -OO`), the function has a similar name.
+    """
     for law in laws:
         try:
             law(subject, *world)
         except Exception as error:  # name the law for any kind of error
-            name = law.__doc__.strip().splitlines()[0]
+            name = (law.__doc__ or law.__name__.strip("_").replace("_", " ")).strip()
             found = str(error) if type(error) is AssertionError else repr(error)
-            raise AssertionError(f"{subject!r} breaks the law {name!r}: {found}") from error
+            raise AssertionError(
+                f"{subject!r} breaks the law {name.splitlines()[0]!r}: {found}"
+            ) from error
 
 
 def need(holds, found):
