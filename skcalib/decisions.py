@@ -20,6 +20,7 @@ from skcalib._parameters import check_estimator, checks_parameters
 from skcalib._records import Record, interval_rows
 from skcalib._types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._validation import check_indices, mean_one, refuse_sparse, weighted_features
+from skcalib._values import shown
 from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
 from skcalib.errors.terms import solve_notion
 from skcalib.events import Samples, only_problem
@@ -29,6 +30,7 @@ from skcalib.inference import MeanInterval, mean_interval
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import Canonical, NotionLike, resolve_notion
 from skcalib.problem import ForecastSummary, LabelsLike, event_last
+from skcalib.recalibration._base import warn_without_weight, weight_params
 from skcalib.recalibration._corrected_model import Mixing, held_out_paths
 from skcalib.scores import DecisionCost, Elementary, LogLoss
 from skcalib.smoothers import LogitSmoother
@@ -228,6 +230,13 @@ def decision_regret(
     score = score_of_decision(threshold, costs)
     if model is not None:
         check_estimator(model, "model")
+        if not hasattr(model, "predict_proba"):
+            raise ValueError(
+                f"model must be a classifier with predict_proba, not {shown(model)}: wrap others "
+                "in CalibratedClassifierCV."
+            )
+        if sample_weight is not None:
+            warn_without_weight(model, "costs")
     if X is not None and isinstance(y_true, ForecastSummary):
         raise ValueError("A sketch has no features: leave out X, or pass labels and y_proba.")
     check_indices(y_true=y_true, y_proba=y_proba, X=X, sample_weight=sample_weight)
@@ -341,7 +350,7 @@ def _predict(model, solved, X, seed, n_jobs):
     if model is None:
         return _correct(solved, X, folds, seed, n_jobs)
     inputs = _with_forecasts(X, solved.forecast)
-    params = {} if weight.min() == weight.max() else {"sample_weight": weight}
+    params = {} if weight.min() == weight.max() else weight_params(model, weight)
     how: dict[str, Any] = {"cv": folds, "method": "predict_proba", "n_jobs": n_jobs}
     with threads_for(inputs, n_jobs):
         proba = cross_val_predict(clone(model), inputs, label, params=params, **how)

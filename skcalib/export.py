@@ -177,6 +177,7 @@ def to_onnx(
     graph, onnx = _Graph(), _package("onnx")
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     if isinstance(last, RecalibratedClassifierCV):
+        check_is_fitted(last)
         X = np.zeros((1, model.n_features_in_), dtype) if X is None else X[:1]
         proba = graph.recalibrated([] if last is model else model.steps[:-1], last, X)
         document = _document(last.recalibrators_[-1])

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,9 +18,11 @@ from skcalib.estimators.crossfit import CrossFitProba
 from skcalib.estimators.recalibrated import RecalibratedClassifierCV
 from skcalib.recalibration._base import (
     align_columns,
+    check_fitted_recalibrator,
     fit_recalibrator,
     is_injective,
     recalibrated_proba,
+    steps_of,
 )
 from skcalib.recalibration.stacked import resolve_recalibrator
 
@@ -76,7 +77,7 @@ def name_recalibrators(recalibrators):
 
 def default_name(recalibrator):
     """Class of a recalibrator; the classes of the steps of a Pipeline."""
-    steps = _steps(recalibrator)
+    steps = steps_of(recalibrator)
     return " → ".join(type(step).__name__ for step in steps) or type(recalibrator).__name__
 
 
@@ -102,7 +103,7 @@ def given_maps(pairs, y_proba, classes, max_points, pos_label=None):
 def fitted_map(problem, recalibrator, name, classes, max_points, pos_label):
     """Maps of a recalibrator that is fitted to a `Problem`."""
     recalibrator = resolve_recalibrator(recalibrator)
-    if any(getattr(step, "input", "proba") == "logits" for step in _steps(recalibrator)):
+    if any(getattr(step, "input", "proba") == "logits" for step in steps_of(recalibrator)):
         raise ValueError(
             "recalibrator takes logits, but y_proba are probabilities: leave out input='logits', "
             "or fit it to logits and use from_recalibrator."
@@ -194,38 +195,16 @@ def recalibration_maps(triples, known, classes, max_points, positive=None, weigh
 
 def _known_classes(recalibrator, proba):
     """Classes of a fitted recalibrator; raises if it is not one or does not match `proba`."""
-    name = type(recalibrator).__name__
-    if isinstance(recalibrator, RecalibratedClassifierCV) or any(
-        isinstance(step, CrossFitProba) for step in _steps(recalibrator)
-    ):
-        raise ValueError(
-            f"This {name} is a classifier of features, not a recalibrator: use from_estimator."
-        )
-    if isinstance(recalibrator, type) or not hasattr(recalibrator, "predict_proba"):
-        raise ValueError(
-            f"A fitted recalibrator is needed, an object with predict_proba(P), got "
-            f"{shown(recalibrator)}; a Pipeline may end in IdentityRecalibrator(), not in "
-            "'passthrough'."
-        )
-    if isinstance(recalibrator, BaseEstimator):
-        check_is_fitted(
-            recalibrator,
-            msg="This %(name)s is not fitted: fit it to held-out probabilities and labels first.",
-        )
-    fitted_columns = getattr(recalibrator, "n_features_in_", None)
+    check_fitted_recalibrator(recalibrator, features="use from_estimator")
     known = getattr(recalibrator, "classes_", None)
     if known is None:  # a recalibrator from outside this library
+        fitted_columns = getattr(recalibrator, "n_features_in_", None)
         columns = fitted_columns if proba is None else proba.shape[1]
         return np.arange(max(columns or 2, 2))
-    if fitted_columns not in (None, len(known)) and (fitted_columns, len(known)) != (1, 2):
-        raise ValueError(
-            f"{name} was fitted to {fitted_columns} columns, which are not probabilities of "
-            f"{len(known)} classes: a recalibrator maps probabilities."
-        )
     if proba is not None and proba.shape[1] != len(known):
         raise ValueError(
-            f"y_proba has {proba.shape[1]} columns, but {name} was fitted with {len(known)} "
-            "classes."
+            f"y_proba has {proba.shape[1]} columns, but {type(recalibrator).__name__} was fitted "
+            f"with {len(known)} classes."
         )
     return np.asarray(known)
 
@@ -277,7 +256,7 @@ def _thinned(proba, n_classes, max_points):
 def _apply(recalibrator, known, proba):
     """Recalibrated probabilities, columns in the order of the classes."""
     columns = getattr(recalibrator, "n_features_in_", len(known))
-    first = next(iter(_steps(recalibrator)), None)
+    first = next(iter(steps_of(recalibrator)), None)
     if getattr(first, "input", "proba") == "logits":
         # 0 and 1 have no logit: they are replaced by the nearest value with a finite one.
         given = np.log(np.maximum(proba, np.finfo(np.float64).tiny))
@@ -289,21 +268,12 @@ def _apply(recalibrator, known, proba):
         return recalibrated_proba(recalibrator, given, known)
 
 
-def _steps(recalibrator):
-    """A recalibrator alone, or the steps of a Pipeline that are not the identity."""
-    recalibrator = getattr(recalibrator, "best_estimator_", recalibrator)
-    if not isinstance(recalibrator, Pipeline):
-        return [recalibrator]
-    steps = [step for _, step in recalibrator.steps if step not in ("passthrough", None)]
-    return [inner for step in steps for inner in _steps(step)]
-
-
 def _declared(recalibrator):
     """Declared properties of a map as text, if any. For a Pipeline: those of all its steps."""
-    injective = is_injective(getattr(recalibrator, "best_estimator_", recalibrator))
+    injective = is_injective(recalibrator)
     if injective is not None:
         yield "injective" if injective else "not injective"
-    steps = _steps(recalibrator)
+    steps = steps_of(recalibrator)
     if all(getattr(step, "preserves_order_", False) for step in steps):
         yield "keeps the order of classes"
     elif all(getattr(step, "preserves_argmax_", False) for step in steps):

@@ -261,6 +261,9 @@ class ClassifierTrainer(MetaEstimator):
     Subclasses have the parameters ``estimator, cv, response_method, n_jobs``.
     """
 
+    #: It maps features, where a recalibrator maps probabilities.
+    _of_features = True
+
     def _check_data(self, X, y):
         """Labels as an array; also stores the number and names of the features of X."""
         check_indices(X=X, y=self._check_passed(y))

@@ -20,6 +20,7 @@ from skcalib._labels import unique_labels
 from skcalib._parallel import out_of_fold, threads_for
 from skcalib._parameters import check_response_method
 from skcalib._validation import check_proba, in_words, take_rows
+from skcalib._values import shown
 from skcalib.clusters import check_groups
 from skcalib.problem import problem_of
 from skcalib.recalibration._base import align_columns
@@ -70,6 +71,8 @@ def label_proba(estimator, X, *, response_method="auto"):
 
 def response_of(estimator, response_method="auto"):
     """The response method of a classifier; raises for regressors and other objects."""
+    if isinstance(estimator, type):
+        raise ValueError(f"A fitted classifier is needed, got {shown(estimator)}.")
     if response_method != "auto":
         return response_method
     for method in ("predict_proba", "decision_function"):

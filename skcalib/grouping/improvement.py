@@ -19,7 +19,7 @@ from skcalib.inference import MeanInterval
 from skcalib.problem import check_problem
 from skcalib.recalibration import CalibrationImprovement
 from skcalib.recalibration._base import recalibrated_proba
-from skcalib.recalibration.improvement import check_after, improvement_of_losses
+from skcalib.recalibration.improvement import check_after, improvement_of_losses, is_fitted_map
 from skcalib.scores import LossLike, resolve_loss
 
 
@@ -122,6 +122,8 @@ def grouping_improvement(
     ------
     ValueError
         For invalid input, and for too few samples.
+    NotFittedError
+        If `after` is a recalibrator that is not fitted.
 
     See Also
     --------
@@ -141,13 +143,14 @@ def grouping_improvement(
     (True, True)
     """
     rows = {"before": before, "X": X, "sample_weight": sample_weight}
+    is_recalibrator = is_fitted_map(after)
     check_indices(y_true=y_true, **rows, after=after)
     score = resolve_loss(loss)
     names: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
     problem = check_problem(y_true, before, sample_weight=sample_weight, name="before", **names)
     groups = np.ndim(X) == 1
     X = weighted_features(X, sample_weight, np.shape(y_true)[0])
-    if hasattr(after, "predict_proba"):
+    if is_recalibrator:
         corrected = recalibrated_proba(after, problem.forecast, problem.classes, X)
     else:
         corrected = check_after(after, y_true, problem, sample_weight, names)

@@ -495,6 +495,48 @@ def require_recalibrator(recalibrator):
         )
 
 
+def check_fitted_recalibrator(recalibrator, *, features, unfitted=""):
+    """Raise for objects that are not fitted maps of probabilities.
+
+    `features` says what to do with a classifier of features, and `unfitted` what else to do than to
+    fit the map.
+    """
+    name = type(recalibrator).__name__
+    if any(getattr(step, "_of_features", False) for step in steps_of(recalibrator)):
+        raise ValueError(
+            f"This {name} is a classifier of features, not a recalibrator: {features}."
+        )
+    if isinstance(recalibrator, type) or not hasattr(recalibrator, "predict_proba"):
+        raise ValueError(
+            f"A fitted recalibrator is needed, an object with predict_proba(P), got "
+            f"{shown(recalibrator)}; a Pipeline may end in IdentityRecalibrator(), not in "
+            "'passthrough', and IsotonicRecalibrator() replaces IsotonicRegression()."
+        )
+    if isinstance(recalibrator, BaseEstimator):
+        check_is_fitted(
+            recalibrator,
+            msg="This %(name)s is not fitted: fit it to held-out probabilities and labels first"
+            f"{unfitted}.",
+        )
+    columns, classes = (getattr(recalibrator, key, None) for key in ("n_features_in_", "classes_"))
+    if columns is None or classes is None:  # it is from outside this library
+        return
+    if columns != len(classes) and (columns, len(classes)) != (1, 2):
+        raise ValueError(
+            f"{name} was fitted to {columns} columns, which are not probabilities of "
+            f"{len(classes)} classes: a recalibrator maps probabilities."
+        )
+
+
+def steps_of(recalibrator):
+    """A recalibrator alone, or the steps of a Pipeline that are not the identity."""
+    recalibrator = getattr(recalibrator, "best_estimator_", recalibrator)
+    if not isinstance(recalibrator, Pipeline):
+        return [recalibrator]
+    steps = [step for _, step in recalibrator.steps if step not in ("passthrough", None)]
+    return [inner for step in steps for inner in steps_of(step)]
+
+
 def takes_features(recalibrator):
     """Whether `fit` and `predict_proba` of a recalibrator also take the features of the samples."""
     return bool(getattr(recalibrator, "takes_features", False))
@@ -665,8 +707,9 @@ def align_columns(proba, known, classes):
 def is_injective(recalibrator):
     """The `injective_` of a fitted recalibrator, or None where it is not declared.
 
-    A Pipeline is injective if all of its steps are.
+    A Pipeline is injective if all of its steps are, and a search if its best estimator is.
     """
+    recalibrator = getattr(recalibrator, "best_estimator_", recalibrator)
     if isinstance(recalibrator, Pipeline):
         declared = [is_injective(step) for _, step in recalibrator.steps if step != "passthrough"]
         return None if None in declared else all(declared)

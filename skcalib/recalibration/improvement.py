@@ -18,7 +18,12 @@ from skcalib._validation import check_indices
 from skcalib.clusters import independent_size, outside_level
 from skcalib.inference import mean_interval
 from skcalib.problem import Problem, check_problem
-from skcalib.recalibration._base import is_injective, recalibrated_proba
+from skcalib.recalibration._base import (
+    check_fitted_recalibrator,
+    is_injective,
+    recalibrated_proba,
+    takes_features,
+)
 from skcalib.scores import LossLike, resolve_loss
 from skcalib.tower import weighted_mean
 
@@ -124,6 +129,8 @@ def calibration_improvement(
     ValueError
         For invalid input, for fewer than four samples, and if there are infinite losses both before
         and after, whose difference is undefined.
+    NotFittedError
+        If `after` is a recalibrator that is not fitted.
 
     Warns
     -----
@@ -148,14 +155,14 @@ def calibration_improvement(
     True
     """
     score = resolve_loss(loss)
-    is_map = hasattr(after, "predict_proba")
-    if is_map:
+    is_recalibrator = is_fitted_map(after)
+    if is_recalibrator:
         labels = getattr(after, "classes_", None) if labels is None else labels
         injective = is_injective(after) if injective is None else injective
     names: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
     rows: dict[str, Any] = {"sample_weight": sample_weight, "groups": groups}
     problem = check_problem(y_true, before, name="before", **rows, **names)
-    if is_map:
+    if is_recalibrator:
         recalibrated = _apply(after, problem)
     else:
         check_indices(before=before, after=after)
@@ -202,6 +209,22 @@ def improvement_of_losses(
         loss_after=float(weighted_mean(after, weight)),
         injective=injective,
     )
+
+
+def is_fitted_map(after: Any) -> bool:
+    """Whether `after` is a recalibrator and no array; raises if it cannot be applied."""
+    if not (isinstance(after, type) or hasattr(after, "fit") or hasattr(after, "predict_proba")):
+        return False
+    crossed = (
+        ", or pass its out-of-fold probabilities as after, "
+        "cross_val_predict(recalibrator, before, y_true, cv=5, method='predict_proba')"
+    )
+    check_fitted_recalibrator(
+        after,
+        features="pass its probabilities as after, model.predict_proba(X)",
+        unfitted="" if takes_features(after) else crossed,
+    )
+    return True
 
 
 def _apply(recalibrator, problem):

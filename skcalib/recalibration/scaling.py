@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import is_one_hot
 from skcalib._types import ArrayLike
@@ -535,5 +536,6 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         array
             g(logits), of the same shape.
         """
+        check_is_fitted(self)
         logits = np.asarray(logits, dtype=np.float64)
         return self._fitted.apply(self._theta, logits.reshape(1, -1)).reshape(logits.shape)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.linear_model import BayesianRidge
 from sklearn.model_selection import check_cv
+from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, column_or_1d, indexable
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
@@ -150,6 +151,7 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         recalibrator = VarianceScaling() if self.recalibrator is None else clone(self.recalibrator)
         weights = {} if weight is None else {"sample_weight": weight[rows]}
         self.recalibrator_ = recalibrator.fit(moments, y[rows], **weights)
+        self._recalibrated(moments)  # raises unless they are moments
         validate_data(self, X, skip_check_array=True)  # stores the number and names of the features
         return self
 
@@ -173,9 +175,17 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         check_is_fitted(self)
         if not return_std and getattr(self.recalibrator_, "preserves_mean_", False):
             return self.estimator_.predict(X)
-        moments = self.recalibrator_.transform(predict_moments(self.estimator_, X))
-        mean, variance = np.asarray(moments, dtype=np.float64).T
+        mean, variance = self._recalibrated(predict_moments(self.estimator_, X)).T
         return (mean, np.sqrt(variance)) if return_std else mean
+
+    def _recalibrated(self, moments):
+        found = np.asarray(self.recalibrator_.transform(moments), dtype=np.float64)
+        if found.shape != moments.shape or not np.all(found[:, 1] > 0):
+            raise ValueError(
+                f"transform of {type(self.recalibrator_).__name__} must return a mean and a "
+                "positive variance for each forecast: use VarianceScaling()."
+            )
+        return found
 
     def _default(self):
         return BayesianRidge()
@@ -196,8 +206,11 @@ def _check_maps_moments(recalibrator):
 
 
 def _check_returns_std(estimator):
-    """Raise for regressors whose `predict` has no `return_std`."""
-    if not (hasattr(estimator, "predict") and _takes(estimator.predict, "return_std")):
+    """Raise for regressors whose `predict` has no `return_std`; a Pipeline passes it on."""
+    last = estimator
+    while isinstance(last, Pipeline):
+        last = last[-1]
+    if not (hasattr(last, "predict") and _takes(last.predict, "return_std")):
         raise ValueError(
             "RecalibratedRegressorCV needs a regressor with predict(X, return_std=True), such as "
             f"BayesianRidge or GaussianProcessRegressor; got {shown(estimator)}."

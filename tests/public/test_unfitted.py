@@ -1,0 +1,291 @@
+"""Objects that are not fitted, or of another kind: a sentence wherever an estimator comes in."""
+
+import inspect
+import re
+from operator import attrgetter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.isotonic import IsotonicRegression
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import skcalib as s
+from skcalib import scorers, smoothers
+from skcalib.export import to_json, to_onnx
+from skcalib.grouping import grouping_improvement
+
+RNG = np.random.default_rng(0)
+N = 60
+P = RNG.random(N)
+Y = (RNG.random(N) < P).astype(int)
+X = RNG.normal(size=(N, 3)) + Y[:, None]
+MODEL = GaussianNB()
+REGRESSION = s.RecalibratedRegressorCV
+
+#: Not fitted: names of what each is for, and an object.
+UNFITTED = {
+    "map": s.PlattScaling(),
+    "map of parts": s.StackedRecalibrator(),
+    "map of features": s.GroupRecalibrator(),
+    "map of labels": s.MultilabelRecalibrator(),
+    "pipeline of maps": make_pipeline(s.TemperatureScaling(), s.PlattScaling()),
+    "search of a map": GridSearchCV(s.PlattScaling(), {"loss": ["log", "brier"]}),
+    "frozen map": FrozenEstimator(s.PlattScaling()),
+    "classifier": LogisticRegression(),
+    "pipeline": make_pipeline(StandardScaler(), LogisticRegression()),
+    "frozen classifier": FrozenEstimator(LogisticRegression()),
+    "recalibrated classifier": s.RecalibratedClassifierCV(),
+    "inspector": s.CalibrationErrorEstimator(),
+    "monitor": s.CalibrationMonitor(),
+}
+#: Neither maps of probabilities nor classifiers, and no parts of any.
+FOREIGN = {
+    "class": s.TemperatureScaling,
+    "isotonic": IsotonicRegression(),
+    "fitted isotonic": IsotonicRegression().fit(P, Y),
+    "fitted regressor": Ridge().fit(X, Y),
+    "fitted scaler": StandardScaler().fit(X),
+    "fitted clusters": KMeans(2, n_init=1, random_state=0).fit(X),
+    "object": object(),
+    "function": len,
+    "text": "no such name",
+    "number": 5,
+}
+#: Classifiers of features, where a map of probabilities is needed.
+OF_FEATURES = {
+    "fitted classifier": LogisticRegression().fit(X, Y),
+    "fitted recalibrated classifier": s.RecalibratedClassifierCV(MODEL, "platt").fit(X, Y),
+}
+FITTED = OF_FEATURES["fitted classifier"]
+
+
+def of_display(name):
+    """A display of an estimator on held-out data."""
+    options = {"GroupCalibrationDisplay": {"by": np.resize(["a", "b"], N)}}.get(name, {})
+    return lambda one: getattr(s, name).from_estimator(one, X, Y, **options)
+
+
+#: Parameters that take a fitted recalibrator, with a call.
+FITTED_MAPS = {
+    "calibration_improvement.after": lambda one: s.calibration_improvement(Y, P, one),
+    "grouping.grouping_improvement.after": lambda one: grouping_improvement(Y, P, one, X),
+    "export.to_json.recalibrator": to_json,
+    "RecalibrationDisplay.from_recalibrator.recalibrator": (
+        lambda one: s.RecalibrationDisplay.from_recalibrator(one, P)
+    ),
+    "RecalibrationDisplay.from_recalibrators.recalibrators": (
+        lambda one: s.RecalibrationDisplay.from_recalibrators([one], P)
+    ),
+}
+#: Those that take a fitted classifier.
+FITTED_CLASSIFIERS = {
+    "export.to_onnx.model": to_onnx,
+    "RecalibrationDisplay.from_estimator.estimator": (
+        lambda one: s.RecalibrationDisplay.from_estimator(one, X)
+    ),
+    **{
+        f"{name}.from_estimator.estimator": of_display(name)
+        for name in s.displays.__all__
+        if name not in ("RecalibrationDisplay", "MonitorDisplay")
+    },
+    "DecompositionDisplay.from_estimators.estimators": (
+        lambda one: s.DecompositionDisplay.from_estimators([one], X, Y)
+    ),
+    "CalibrationReport.from_estimator.estimator": (
+        lambda one: s.CalibrationReport.from_estimator(one, X, Y)
+    ),
+    "ComparisonReport.from_estimators.estimators": (
+        lambda one: s.ComparisonReport.from_estimators({"a": one, "b": one}, X, Y)
+    ),
+    "CalibrationErrorEstimator.estimator": lambda one: s.CalibrationErrorEstimator(one).fit(X, Y),
+    "GroupingLossEstimator.estimator": lambda one: s.GroupingLossEstimator(one).fit(X, Y),
+    "get_scorer": lambda one: s.get_scorer("neg_calibration_error")(one, X, Y),
+}
+#: Those that take another fitted object.
+FITTED_OTHERS = {
+    "GroupingDisplay.from_grouping_estimator.estimator": (
+        s.GroupingDisplay.from_grouping_estimator
+    ),
+    "MonitorDisplay.from_test.test": s.MonitorDisplay.from_test,
+}
+#: Those that take what is then fitted.
+TRAINED = {
+    "decision_regret.model": lambda one: s.decision_regret(Y, P, threshold=0.3, X=X, model=one),
+    "RecalibratedClassifierCV.estimator": (
+        lambda one: s.RecalibratedClassifierCV(one, "platt", cv=2).fit(X, Y)
+    ),
+    "RecalibratedClassifierCV.recalibrator": (
+        lambda one: s.RecalibratedClassifierCV(MODEL, one, cv=2).fit(X, Y)
+    ),
+    "RecalibratedClassifierCV.candidates": (
+        lambda one: s.RecalibratedClassifierCV(MODEL, "select", candidates=[one], cv=2).fit(X, Y)
+    ),
+    "CrossFitProba.estimator": lambda one: s.CrossFitProba(one, cv=2).fit(X, Y),
+    "GroupingLossEstimator.partitioner": (
+        lambda one: s.GroupingLossEstimator(MODEL, cv=2, partitioner=one).fit(X, Y)
+    ),
+    "GroupRecalibrator.recalibrator": (lambda one: s.GroupRecalibrator(one).fit(P, Y, features=X)),
+    "MultilabelRecalibrator.recalibrator": (
+        lambda one: s.MultilabelRecalibrator(one).fit(P[:, None], Y[:, None])
+    ),
+    "StackedRecalibrator.candidates": (
+        lambda one: s.StackedRecalibrator(candidates=[one]).fit(P, Y)
+    ),
+    "RecalibratedRegressorCV.estimator": lambda one: REGRESSION(one, cv=2).fit(X, Y * 1.0),
+    "RecalibratedRegressorCV.recalibrator": lambda one: REGRESSION(None, one).fit(X, Y * 1.0),
+    "RecalibrationDisplay.from_predictions.recalibrator": (
+        lambda one: s.RecalibrationDisplay.from_predictions(Y, P, recalibrator=one)
+    ),
+    "smoothers.CrossFitted.estimator": (
+        lambda one: smoothers.CrossFitted(one).fit(np.c_[1 - P, P], Y[:, None]).smooth()
+    ),
+    "GroupingDisplay.from_predictions.partitioner": (
+        lambda one: s.GroupingDisplay.from_predictions(Y, P, X, partitioner=one)
+    ),
+    "GroupingDisplay.from_estimator.partitioner": (
+        lambda one: s.GroupingDisplay.from_estimator(FITTED, X, Y, partitioner=one)
+    ),
+    "DecompositionDisplay.from_predictions.grouping": (
+        lambda one: s.DecompositionDisplay.from_predictions(Y, P, X, grouping=one)
+    ),
+    "DecompositionDisplay.from_estimator.grouping": (
+        lambda one: s.DecompositionDisplay.from_estimator(FITTED, X, Y, grouping=one)
+    ),
+    "DecompositionDisplay.from_estimators.grouping": (
+        lambda one: s.DecompositionDisplay.from_estimators([FITTED], X, Y, grouping=one)
+    ),
+    "evaluate_supersample.estimator": (
+        lambda one: s.evaluate_supersample(one, X, Y, n_draws=1, random_state=0)
+    ),
+    "scorers.DecompositionScorer.recalibrator": (
+        lambda one: scorers.DecompositionScorer(recalibrator=one)(FITTED, X, Y)
+    ),
+    "scorers.RefinementScorer.recalibrator": (
+        lambda one: scorers.RefinementScorer(recalibrator=one)(FITTED, X, Y)
+    ),
+}
+#: Those that take classifiers or maps of probabilities only.
+STRICT = {
+    *("decision_regret.model", "RecalibratedClassifierCV.estimator"),
+    *("RecalibratedClassifierCV.recalibrator", "RecalibratedClassifierCV.candidates"),
+    *("CrossFitProba.estimator", "GroupRecalibrator.recalibrator"),
+    *("MultilabelRecalibrator.recalibrator", "StackedRecalibrator.candidates"),
+    *("RecalibratedRegressorCV.estimator", "RecalibrationDisplay.from_predictions.recalibrator"),
+    *("evaluate_supersample.estimator", "scorers.DecompositionScorer.recalibrator"),
+    "scorers.RefinementScorer.recalibrator",
+}
+#: Parameters of these names that take something else: arrays, records and names.
+NO_ESTIMATORS = {
+    *("datasets.make_widmann.model", "decisions.DecisionRegret.grouping"),
+    *("monitoring.Alarm.after", "soft_labels.SoftLabelDecomposition.grouping"),
+    "regression.dawid_sebastiani_improvement.after",
+    "testing.check_recalibrator.recalibrator",  # it names the law that an object breaks
+}
+NAMES = {
+    *("recalibrator", "recalibrators", "estimator", "estimators", "classifier", "model", "models"),
+    *("after", "candidates", "test", "partitioner", "grouping"),
+}
+REFERENCE = Path(__file__).parents[2] / "doc" / "api.rst"
+
+
+def parameters_of(name, thing):
+    """Names of the parameters of a function, or of a class and its methods."""
+    methods = (
+        [key for key in dir(thing) if not key.startswith("_")] if inspect.isclass(thing) else ()
+    )
+    for where, function in [(name, thing), *((f"{name}.{k}", getattr(thing, k)) for k in methods)]:
+        if callable(function) and (getattr(function, "__module__", None) or "").startswith(
+            "skcalib"
+        ):
+            yield from (f"{where}.{one}" for one in inspect.signature(function).parameters)
+
+
+@pytest.mark.skipif(not REFERENCE.exists(), reason="needs the folder doc")
+def test_all_parameters_that_take_an_estimator_are_listed():
+    public = re.findall(r"^   ([\w.]+)$", REFERENCE.read_text(encoding="utf-8"), re.M)
+    found = {
+        parameter
+        for name in public
+        for parameter in parameters_of(name, attrgetter(name)(s))
+        if parameter.rpartition(".")[2] in NAMES
+    }
+    tables = FITTED_MAPS | FITTED_CLASSIFIERS | FITTED_OTHERS | TRAINED
+    assert found == (tables.keys() - {"get_scorer"}) | NO_ESTIMATORS
+
+
+def assert_refused(call, one, where):
+    """It raises a sentence of a ValueError, of which `NotFittedError` is one."""
+    with pytest.raises(ValueError) as caught:
+        call(one)
+    assert type(caught.value) in (ValueError, NotFittedError), f"{where}: {caught.value!r}"
+    assert len(str(caught.value).split()) > 5, f"{where}: {caught.value}"
+
+
+@pytest.mark.parametrize("place", FITTED_MAPS | FITTED_CLASSIFIERS | FITTED_OTHERS)
+def test_what_is_not_fitted_or_of_another_kind(place):
+    call = (FITTED_MAPS | FITTED_CLASSIFIERS | FITTED_OTHERS)[place]
+    for name, one in (UNFITTED | FOREIGN | (OF_FEATURES if place in FITTED_MAPS else {})).items():
+        assert_refused(call, one if isinstance(one, type) else clone(one, safe=False), name)
+
+
+@pytest.mark.parametrize("place", TRAINED)
+def test_what_cannot_be_trained(place):
+    """Scalers, clusters and regressors are what some parameters take."""
+    for name in ("class", "object", "function", "text", "number"):
+        assert_refused(TRAINED[place], FOREIGN[name], name)
+    for one in FOREIGN.values() if place in STRICT else ():
+        assert_refused(TRAINED[place], one, one)
+
+
+def test_the_advice_is_right():
+    """Out-of-fold probabilities of the map, as the message says; features need no such call."""
+    with pytest.raises(NotFittedError, match="This PlattScaling is not fitted") as caught:
+        s.calibration_improvement(Y, P, s.PlattScaling())
+    (line,) = re.findall(r"as after, (.*)\.$", str(caught.value))
+    given = {"cross_val_predict": cross_val_predict, "recalibrator": s.PlattScaling()}
+    after = eval(line, given | {"before": P, "y_true": Y})
+    found = s.calibration_improvement(Y, P, after, injective=True)
+    expected = cross_val_predict(s.PlattScaling(), P, Y, cv=5, method="predict_proba")
+    assert found == s.calibration_improvement(Y, P, expected, injective=True)
+    with pytest.raises(NotFittedError, match="held-out probabilities and labels first.$"):
+        grouping_improvement(Y, P, s.GroupRecalibrator(), X)
+
+
+def test_a_search_declares_what_its_best_map_does():
+    search = GridSearchCV(s.PlattScaling(), {"loss": ["log", "brier"]}).fit(P, Y)
+    found = s.calibration_improvement(Y, P, search)
+    assert found.injective is True
+    assert found == s.calibration_improvement(Y, P, search.best_estimator_)
+
+
+def test_weights_of_a_model_that_takes_them_in_a_step():
+    """A Pipeline passes them on, and a model without weights says so."""
+    weight = np.resize([1.0, 2.0], N)
+    data = {"threshold": 0.3, "X": X, "sample_weight": weight, "random_state": 0}
+    model = LogisticRegression()
+    alone = s.decision_regret(Y, P, **data, model=model)
+    assert str(alone) == str(s.decision_regret(Y, P, **data, model=make_pipeline(model)))
+    with pytest.warns(UserWarning, match="KNeighborsClassifier takes no sample_weight"):
+        s.decision_regret(Y, P, **data, model=KNeighborsClassifier())
+
+
+def test_maps_of_moments_return_moments():
+    """A scaler returns variances that are negative, and clusters distances."""
+    for one in (StandardScaler(), KMeans(3, n_init=1, random_state=0)):
+        with pytest.raises(ValueError, match="must return a mean and a positive variance"):
+            REGRESSION(None, one).fit(X, Y * 1.0)
+
+
+def test_methods_of_what_is_not_fitted():
+    with pytest.raises(NotFittedError):
+        s.DiagonalOrderPreserving().transform_logits([0.0, 1.0])
