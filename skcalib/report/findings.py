@@ -430,6 +430,8 @@ class Reported(Protocol):
     random_state: int
     grouping_estimator: GroupingLossEstimator | None
     recalibrated: Problem | None
+    source: str
+    is_frozen: bool
 
     @property
     def has_estimator(self) -> bool:

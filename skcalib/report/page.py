@@ -87,7 +87,8 @@ def _code(report):
     if report.sketched_notion is not None:
         return wording.in_code_sketch(report.findings)
     if report.has_estimator:
-        return wording.in_code(report.findings)
+        values = report.source == "decision_function"
+        return wording.in_code(report.findings, frozen=report.is_frozen, decision_values=values)
     return wording.in_code_predictions(report.findings, report.problem.classes.tolist())
 
 

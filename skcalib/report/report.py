@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.frozen import FrozenEstimator
 
 from skcalib._files import check_writable, write_atomically
 from skcalib._formatting import printable
@@ -173,6 +174,8 @@ class CalibrationReport(Shown):
     direction : str or None
         "too_high", "too_low", "too_extreme", "too_moderate", "class_shift", "confused" (pairs of
         classes, see ``findings.confusions``) or "uneven"; None if no miscalibration was found.
+    is_frozen : bool
+        Whether the classifier is a `FrozenEstimator`, which the line of code does not fit again.
     random_state : int
         The seed.
     grouping_estimator : GroupingLossEstimator or None
@@ -222,6 +225,7 @@ class CalibrationReport(Shown):
         self.random_state = seed_of(random_state)
         check_choice(source, "source", choices=_SOURCES)
         self.source = source
+        self.is_frozen = False
         self.findings, self.grouping_estimator, self.recalibrated = find(
             problem,
             features=features,
@@ -416,7 +420,7 @@ class CalibrationReport(Shown):
         problem, rows = held_out_problem(estimator, X, y, weight, **how)
         costs = _in_order(costs, problem, pos_label)
         problem = event_last(problem, pos_label)
-        return cls(
+        report = cls(
             problem,
             name=_kind(estimator) if name is None else name,
             features=take_rows(X, rows),
@@ -429,6 +433,8 @@ class CalibrationReport(Shown):
             verbose=verbose,
             source=response_of(estimator, response_method),
         )
+        report.is_frozen = isinstance(estimator, FrozenEstimator)
+        return report
 
     @property
     def has_estimator(self) -> bool:

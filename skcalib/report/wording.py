@@ -416,9 +416,16 @@ def recalibrator_name(name: str) -> str:
     return RECALIBRATOR_NAMES.get(name, name)
 
 
-def in_code(findings: Findings) -> str:
-    """One line of code that applies the recommended map."""
-    return f"RecalibratedClassifierCV(model, {_constructor(findings)}, cv=5).fit(X_train, y_train)"
+def in_code(findings: Findings, *, frozen: bool = False, decision_values: bool = False) -> str:
+    """One line of code that applies the recommended map.
+
+    The model is fitted again, out of fold; a frozen one needs samples that it was not fitted to.
+    """
+    how = ', response_method="decision_function"' if decision_values else ""
+    if frozen:
+        return f"RecalibratedClassifierCV(model, {_constructor(findings)}{how}).fit(X_new, y_new)"
+    parts = f"clone(model), {_constructor(findings)}, cv=5{how}"
+    return f"RecalibratedClassifierCV({parts}).fit(X_train, y_train)"
 
 
 def in_code_predictions(findings: Findings, classes: Sequence[str]) -> str:
