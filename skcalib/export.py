@@ -7,6 +7,7 @@ to `_Steps`. `_STEPS` defines each operation once, by operators of ONNX, which `
 from __future__ import annotations
 
 import json
+import re
 from functools import partial, reduce
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
@@ -159,7 +160,11 @@ def to_onnx(
     ImportError
         Without the packages of ``skcalib[onnx]``.
     ValueError
-        For other objects and parameters.
+        For other objects and parameters, and for a classifier that ``skl2onnx`` cannot convert,
+        such as those of LightGBM and XGBoost before their converters are registered
+        (:ref:`deploy_a_map`).
+    NotFittedError
+        If the model is not fitted.
 
     See Also
     --------
@@ -179,7 +184,8 @@ def to_onnx(
     if isinstance(last, RecalibratedClassifierCV):
         check_is_fitted(last)
         X = np.zeros((1, model.n_features_in_), dtype) if X is None else X[:1]
-        proba = graph.recalibrated([] if last is model else model.steps[:-1], last, X)
+        start = [] if last is model else model.steps[:-1]
+        proba = graph.recalibrated(start, last, X, name="model" if not start else "model[-1]")
         document = _document(last.recalibrators_[-1])
     else:
         document = _document(model)
@@ -264,6 +270,23 @@ def _package(name):
         raise ImportError(f"ONNX graphs need {name}: pip install skcalib[onnx].") from error
 
 
+def _without_converter(error, model, alone):
+    """What to do where skl2onnx cannot convert a step of a Pipeline."""
+    named = re.search(r"<class '([\w.]+)'>", str(error))
+    path = named[1] if named else f"{type(model[-1]).__module__}.{type(model[-1]).__name__}"
+    package, kind = path.partition(".")[0], path.rpartition(".")[2]
+    converter = "register a converter of it by skl2onnx.update_registered_converter"
+    if package in ("lightgbm", "xgboost"):
+        converter = (
+            "pip install onnxmltools and register its converter by "
+            "skl2onnx.update_registered_converter"
+        )
+    return (
+        f"skl2onnx cannot convert {kind}: {converter}, as the user guide shows (Deploy a map); or "
+        f"export the map alone, to_onnx({alone}), and pass it the probabilities of the classifier."
+    )
+
+
 class _Graph:
     """Nodes of a graph; a call makes one, and returns the name of its result."""
 
@@ -283,21 +306,26 @@ class _Graph:
         self.constants.append(import_module("onnx.numpy_helper").from_array(array, name))
         return name
 
-    def recalibrated(self, start, model, X, source=None):
+    def recalibrated(self, start, model, X, source=None, name="model"):
         """Probabilities of a `RecalibratedClassifierCV` behind other steps.
 
         The first row of X has the types of the inputs, or `source` is the name of the only one.
+        `name` stands for the model in a message.
         """
         check_is_fitted(model)
         look_up(model.response_method, dict.fromkeys(("auto", "predict_proba")), "response_method")
-        answers = []
+        answers, several = [], len(model.estimators_) > 1
+        alone = f"{name}.recalibrators_[k] of each fold k" if several else f"{name}.recalibrator_"
         for classifier, recalibrator in zip(model.estimators_, model.recalibrators_, strict=True):
-            proba = self.classifier(start, classifier, X, model.classes_, source)
+            proba = self.classifier(start, classifier, X, model.classes_, source, alone)
             answers.append(_run(_document(recalibrator), proba, self))
         return self("Mul", reduce(partial(self, "Add"), answers), 1 / len(answers))
 
-    def classifier(self, start, classifier, X, classes, source):
-        """Probabilities of a classifier behind other steps, as skl2onnx converts it."""
+    def classifier(self, start, classifier, X, classes, source, alone):
+        """Probabilities of a classifier behind other steps, as skl2onnx converts it.
+
+        `alone` is its map in a message.
+        """
         if isinstance(classifier, FrozenEstimator):
             classifier = classifier.estimator
         if not hasattr(classifier, "predict_proba"):
@@ -307,7 +335,11 @@ class _Graph:
             )
         model, known = Pipeline([*start, ("classifier", classifier)]), classifier.classes_
         options = {"options": {id(model): {"zipmap": False}}, "target_opset": self.opsets}
-        part = _package("skl2onnx").to_onnx(model, X, **options)
+        convert, unknown = _package("skl2onnx").to_onnx, import_module("skl2onnx.common.exceptions")
+        try:
+            part = convert(model, X, **options)
+        except (unknown.MissingShapeCalculator, unknown.MissingConverter) as error:
+            raise ValueError(_without_converter(error, model, alone)) from error
         prefix = f"{self.prefix}_part_{len(self.nodes)}_"
         for one in part.graph.input:
             self("Identity", source or one.name, name=prefix + one.name)

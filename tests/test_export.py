@@ -227,6 +227,50 @@ def test_what_is_refused(message):
         call(argument)
 
 
+class Foreign(LogisticRegression):
+    """A classifier that skl2onnx does not know."""
+
+
+class LGBMClassifier(LogisticRegression):
+    """Stands for the one of LightGBM."""
+
+    __module__ = "lightgbm.sklearn"
+
+
+@pytest.mark.parametrize("where", ["alone", "in a Pipeline", "behind a step", "in folds"])
+@pytest.mark.parametrize("kind", [Foreign, LGBMClassifier])
+def test_a_classifier_without_a_converter(kind, where):
+    """The message says what to install, and its call of the map alone gives the same answer."""
+    X, y = make_classification(200, 3, n_informative=3, n_redundant=0, random_state=0)
+    inner = make_pipeline(StandardScaler(), kind()) if where == "in a Pipeline" else kind()
+    model = s.RecalibratedClassifierCV(inner, "platt", cv=2, ensemble=where == "in folds")
+    model = make_pipeline(StandardScaler(), model) if where == "behind a step" else model
+    model.fit(X, y)
+    with pytest.raises(ValueError, match=f"^skl2onnx cannot convert {kind.__name__}: ") as caught:
+        to_onnx(model, X)
+    assert ("pip install onnxmltools" in str(caught.value)) == (kind is LGBMClassifier)
+    (call,) = re.findall(r"map alone, to_onnx\((.*?)(?: of each fold k)?\),", str(caught.value))
+    last = model[-1] if where == "behind a step" else model
+    X = model[:-1].transform(X) if where == "behind a step" else X
+    proba = 0
+    for k, classifier in enumerate(last.estimators_):
+        graph = to_onnx(eval(call, {"model": model, "k": k}), dtype="float64")
+        session = onnxruntime.InferenceSession(graph.SerializeToString())
+        given = {"X": classifier.predict_proba(X)}
+        proba = proba + session.run(["probabilities"], given)[0] / len(last.estimators_)
+    close(proba, last.predict_proba(X))
+
+
+@pytest.mark.parametrize("name", ["lightgbm.LGBMClassifier", "xgboost.XGBClassifier"])
+def test_real_boosting_without_a_converter(name):
+    package, kind = name.split(".")
+    boosting = getattr(pytest.importorskip(package), kind)(n_estimators=3)
+    X, y = make_classification(200, 3, n_informative=3, n_redundant=0, random_state=0)
+    model = s.RecalibratedClassifierCV(boosting, "platt", cv=2).fit(X, y)
+    with pytest.raises(ValueError, match=f"{kind}: pip install onnxmltools and register"):
+        to_onnx(model, X)
+
+
 def test_a_missing_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "onnx", None)
     words = r"^ONNX graphs need onnx: pip install skcalib\[onnx\]\.$"
