@@ -162,13 +162,33 @@ def to_onnx(
     ValueError
         For other objects and parameters, and for a classifier that ``skl2onnx`` cannot convert,
         such as those of LightGBM and XGBoost before their converters are registered
-        (:ref:`deploy_a_map`).
+        (see Notes).
     NotFittedError
         If the model is not fitted.
 
     See Also
     --------
     skcalib.export.to_json : Writes a map as JSON.
+
+    Notes
+    -----
+    Classifiers of LightGBM and XGBoost have converters in the package ``onnxmltools``, which are
+    registered in this way, also for those in a Pipeline::
+
+        from lightgbm import LGBMClassifier
+        from onnxmltools.convert.lightgbm.operator_converters.LightGbm import convert_lightgbm
+        from skl2onnx import update_registered_converter
+        from skl2onnx.common.shape_calculator import calculate_linear_classifier_output_shapes
+
+        options = {"nocl": [True, False], "zipmap": [True, False, "columns"]}
+        shapes = calculate_linear_classifier_output_shapes
+        update_registered_converter(
+            LGBMClassifier, "LGBMClassifier", shapes, convert_lightgbm, options=options
+        )
+
+    For ``xgboost.XGBClassifier`` the converter is ``convert_xgboost`` of
+    ``onnxmltools.convert.xgboost.operator_converters.XGBoost``. Without a converter, write the map
+    alone, ``to_onnx(model.recalibrator_)``, and pass it the probabilities of the classifier.
 
     Examples
     --------
@@ -282,8 +302,8 @@ def _without_converter(error, model, alone):
             "skl2onnx.update_registered_converter"
         )
     return (
-        f"skl2onnx cannot convert {kind}: {converter}, as the user guide shows (Deploy a map); or "
-        f"export the map alone, to_onnx({alone}), and pass it the probabilities of the classifier."
+        f"skl2onnx cannot convert {kind}: {converter}, see help(skcalib.export.to_onnx); or export "
+        f"the map alone, to_onnx({alone}), and pass it the probabilities of the classifier."
     )
 
 

@@ -270,8 +270,11 @@ WORDS = {
     "Isotonic regression Platt scaling Temperature scaling Beta calibration": "recalibration",
     "Keras PyTorch": "beyond_one_machine",
     "LLM Grader Segmentation": "clusters",
+    "Multilabel Several labels per sample": "soft_labels",
     "Net benefit Decision curve": "decisions",
+    "Object detection Bounding boxes": "clusters",
     "O/E Survival analysis": "risk_models",
+    "Time series Forecasts over time": "monitoring",
     "Venn-Abers predictor": "venn_abers",
     "XGBoost LightGBM CatBoost": "recalibrate",
 }
