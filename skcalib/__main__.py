@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -27,16 +28,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns the exit status: 0; 1 after an alarm of the command monitor; 2 after an error, which is
     printed as one sentence; 130 after Ctrl-C.
     """
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        return _run(sys.argv[1:] if arguments is None else list(arguments))
+        return _run(arguments)
     except KeyboardInterrupt:
         print_line("interrupted.")
         return 130
     except MemoryError as error:
         print_line(f"there is not enough memory ({error})." if str(error) else "no memory is left.")
     except (ValueError, OSError) as error:
-        print_line(str(error))
+        print_line(_sentence(error, arguments))
     return 2
+
+
+def _sentence(error, arguments):
+    """The message of an error; of one with choices, with the command that makes each of them."""
+    if not hasattr(error, "choices"):
+        return str(error)
+    options = [
+        [part for key, value in one.items() for part in (f"--{key.replace('_', '-')}", value)]
+        for one in error.choices
+    ]
+    commands = [shlex.join(["skcalib", *arguments, *more]) for more in options]
+    return f"{error.sentence}: {' or '.join(commands)}."
 
 
 def _run(arguments):

@@ -46,8 +46,9 @@ def make_parser() -> argparse.ArgumentParser:
         description="Report on held-out predictions in a file: .npz (y_true or ground_truth, "
         "y_proba or predictions, optionally X), .csv or .parquet (a column of labels, and one "
         "column for each class or a single one, named after the class: p_churn), or in a .sketch "
-        "(the bytes of ForecastSketch.to_bytes). Where names do not state what a column is, its "
-        "values may, and the first line says what was taken. Text may be compressed (.gz, .bz2, "
+        "(the bytes of ForecastSketch.to_bytes). Names such as label, churned, outcome, p_churn "
+        "or score decide what a column is, and otherwise values; the first line says what was "
+        "taken, and why. Where two columns are left, the message has the command for each. Text may be compressed (.gz, .bz2, "
         ".xz, .zst). A folder, or a quoted pattern such as 'part-*.csv', is one table. Several "
         "files, one for each model on the same samples, are compared. Tables may be larger than "
         "the memory: see --sketch.",

@@ -11,6 +11,7 @@ import numpy as np
 
 from skcalib._records import Record
 from skcalib._types import Label, MatrixLike
+from skcalib._validation import is_outside
 from skcalib._values import shown
 from skcalib.io._classes import find_event, read_table
 from skcalib.io._npz import read_arrays
@@ -51,8 +52,8 @@ class Predictions(Record):
     event : label or None
         The requested class.
     note : str
-        Which columns of a table were labels, probabilities, features or not used, where names do
-        not state it but values show it; otherwise empty.
+        Which columns of a table were taken as labels and probabilities, and why; which as features,
+        and which are not used. Empty for arrays, and for tables whose columns leave no choice.
 
     See Also
     --------
@@ -105,7 +106,7 @@ class Predictions(Record):
         turned = self.labels[order]
         if self.y_proba.ndim == 2:
             return replace(self, y_proba=self.y_proba[:, order], labels=turned)
-        if self.y_proba.min() < 0 or self.y_proba.max() > 1:
+        if is_outside(self.y_proba.min(), self.y_proba.max()):
             return self
         return replace(self, y_proba=1 - self.y_proba, labels=turned)
 
@@ -128,11 +129,21 @@ def read_predictions(
     Columns that pandas wrote as the index are ignored in parquet files, with or without a name. If
     one holds labels, call ``reset_index()`` before writing.
 
-    Where names do not state what a column is, the first 2,000 rows do, and ``note`` of the result
-    states what was taken. The labels are the only column of 0 and 1 (-1/1, False/True, no/yes), or
-    the only one whose texts are the names of other columns. The score of two classes is the only
-    column of values in [0, 1] that are not all whole. Columns that are left over are features.
-    Columns with another text or whole number in each row identify the rows and are not used.
+    Names decide what a column is, and otherwise the values of the first 2,000 rows. ``note`` of the
+    result states what was taken, and why. Where two columns or more are left, an error has the
+    arguments that choose each of them.
+
+    The labels are ``y_true`` or ``ground_truth``, or the column with the name of an outcome, such
+    as label, target, y, class, event, outcome, churned, died, survived or default, also beside
+    words such as is or flag, whose values can be labels. Without such a name they are the only
+    column whose values are named by other columns, or the only one with two values, whatever these
+    are. Names of identifiers and forecasts, dates, and columns that have another role do not count.
+    With an `event` the labels are the column that has this class.
+
+    The score of two classes is the column with the name of a class or of a forecast, such as
+    p_churn, score or model_proba, or else the only column of values in [0, 1] that are not all
+    whole. Columns that are left over are features. Columns with another text or whole number in
+    each row identify the rows and are not used.
 
     Parameters
     ----------
@@ -150,8 +161,7 @@ def read_predictions(
         ``.csv.zst``. A folder, or a pattern such as ``part-*.csv``, stands for files with the same
         columns, in the order of their names.
     label_column : str, optional
-        Name of the column of labels; by default the first of y_true, ground_truth, label, target
-        and y that the table has, in any letter case.
+        Name of the column of labels, in any letter case; by default found by names or values.
     score_column : str, optional
         Name of the only column of probabilities; others may have values in [0, 1], too.
     event : str, optional
@@ -175,7 +185,8 @@ def read_predictions(
     Raises
     ------
     ValueError
-        If the file cannot be read in this format.
+        If the file cannot be read in this format, or if several columns may be the labels or the
+        probability.
 
     See Also
     --------
@@ -217,14 +228,14 @@ def read_predictions(
         return content if event is None else _with_event(path.name, content, event)
     blocks, _ = _TABLES[suffix]
     roles = {"label_column": label_column, "score_column": score_column, "ignore": ignore}
+    roles["event"] = event
     *_, table = blocks(paths, features=features, **roles, **text)  # one that grows
     return _predictions(table, event, table.feature_frame())
 
 
 def _predictions(table, event, features=None):
     """The rows that a table holds."""
-    y_true, y_proba, labels, event, assumed = read_table(table, event=event)
-    note = table.roles.note(table.header, assumed)
+    y_true, y_proba, labels, event, note = read_table(table, event=event)
     return Predictions(y_true, y_proba, labels, features, event, note)
 
 
@@ -331,7 +342,7 @@ def read_parts(
     paths, suffix = _files_of(path)
     blocks, _ = _TABLES[suffix]
     roles = {"label_column": label_column, "score_column": score_column, "ignore": ignore}
-    roles |= {"features": (), "known": () if known is None else known}
+    roles |= {"event": event, "features": (), "known": () if known is None else known}
     roles |= text_format(path, suffix, sep, decimal)
     first = None  # classes of the first part
     for table in _filled(blocks(paths, **roles)):
