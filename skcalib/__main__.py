@@ -12,6 +12,7 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 
 from skcalib._command_line import make_parser
+from skcalib._files import words_of
 from skcalib._progress import print_line
 
 # The imports make 200,000 objects that stay. By default Python searches them for garbage again and
@@ -43,6 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _sentence(error, arguments):
     """The message of an error; of one with choices, with the command that makes each of them."""
+    if isinstance(error, OSError) and error.strerror:  # str would have the number of the error
+        what = "a file" if error.filename is None else error.filename
+        return f"{what} cannot be read or written: {words_of(error)}."
     if not hasattr(error, "choices"):
         return str(error)
     options = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -17,6 +18,7 @@ from skcalib.io._classes import find_event, read_table
 from skcalib.io._npz import read_arrays
 from skcalib.io._tables import (
     COMPRESSED,
+    canonical,
     count_csv_rows,
     count_parquet_rows,
     csv_blocks,
@@ -204,7 +206,41 @@ def read_predictions(
     >>> read.y_proba.tolist(), read.labels.tolist()
     ([0.75, 0.25], ['stay', 'churn'])
     """
-    path = Path(path)
+    read, _ = read_files(
+        Path(path),
+        label_column=label_column,
+        score_column=score_column,
+        event=event,
+        features=features,
+        ignore=ignore,
+        sep=sep,
+        decimal=decimal,
+    )
+    return read
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """The rows that a file has among those of its table, and a hash of all its cells."""
+
+    name: str
+    rows: slice
+    digest: str
+
+
+def read_files(
+    path: Path,
+    *,
+    label_column: str | None = None,
+    score_column: str | None = None,
+    event: str | None = None,
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    sep: str | None = None,
+    decimal: str | None = None,
+    identified: bool = False,
+) -> tuple[Predictions, list[FileRows]]:
+    """As `read_predictions`, and the rows of each file if they are to be `identified`."""
     for name, value in {"features": features, "ignore": ignore}.items():
         if isinstance(value, str):
             raise ValueError(
@@ -225,12 +261,27 @@ def read_predictions(
                 f"features of {path.name} are its array X."
             )
         content = Predictions(*read_arrays(path))
-        return content if event is None else _with_event(path.name, content, event)
+        content = content if event is None else _with_event(path.name, content, event)
+        return content, [FileRows(path.name, slice(None), _digest(content))] * identified
     blocks, _ = _TABLES[suffix]
     roles = {"label_column": label_column, "score_column": score_column, "ignore": ignore}
     roles["event"] = event
-    *_, table = blocks(paths, features=features, **roles, **text)  # one that grows
-    return _predictions(table, event, table.feature_frame())
+    *_, table = blocks(paths, features=features, identified=identified, **roles, **text)
+    starts = [start for _, start in table.files]
+    ends = [*starts[1:], table.n_rows]
+    files = [
+        FileRows(name, slice(start, end), digest.hexdigest())
+        for (name, start), end, digest in zip(table.files, ends, table.digests, strict=identified)
+    ]
+    return _predictions(table, event, table.feature_frame()), files
+
+
+def _digest(content):
+    """A hash of arrays."""
+    arrays = content.y_true, content.y_proba, content.features
+    cells = [canonical(np.ravel(one), None) for one in arrays[1:] if one is not None]
+    texts = [*map(str, content.y_true.tolist()), *(cell for one in cells for cell in one)]
+    return sha256("\x1f".join(texts).encode()).hexdigest()
 
 
 def _predictions(table, event, features=None):
