@@ -5,12 +5,14 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 
 from skcalib._command_line import make_parser
+from skcalib._files import words_of
 from skcalib._progress import print_line
 
 # The imports make 200,000 objects that stay. By default Python searches them for garbage again and
@@ -27,16 +29,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns the exit status: 0; 1 after an alarm of the command monitor; 2 after an error, which is
     printed as one sentence; 130 after Ctrl-C.
     """
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        return _run(sys.argv[1:] if arguments is None else list(arguments))
+        return _run(arguments)
     except KeyboardInterrupt:
         print_line("interrupted.")
         return 130
     except MemoryError as error:
         print_line(f"there is not enough memory ({error})." if str(error) else "no memory is left.")
     except (ValueError, OSError) as error:
-        print_line(str(error))
+        print_line(_sentence(error, arguments))
     return 2
+
+
+def _sentence(error, arguments):
+    """The message of an error; of one with choices, with the command that makes each of them."""
+    if isinstance(error, OSError) and error.strerror:  # str would have the number of the error
+        what = "a file" if error.filename is None else error.filename
+        return f"{what} cannot be read or written: {words_of(error)}."
+    if not hasattr(error, "choices"):
+        return str(error)
+    options = [
+        [part for key, value in one.items() for part in (f"--{key.replace('_', '-')}", value)]
+        for one in error.choices
+    ]
+    commands = [shlex.join(["skcalib", *arguments, *more]) for more in options]
+    return f"{error.sentence}: {' or '.join(commands)}."
 
 
 def _run(arguments):

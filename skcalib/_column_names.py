@@ -23,6 +23,31 @@ _NEGATIONS = frozenset(
 )
 _NUMBERED = PROBABILITY | {"class", "label"}
 _KNOWN = PROBABILITY | FORECAST | POSITIVE | _LINKS
+#: Words for an outcome, in groups of one meaning; those of the first group have any meaning.
+_OUTCOMES = (
+    ("y", "label", "labels", "target", "outcome", "class", "event", "response"),
+    ("churn", "churned", "churner", "attrition", "attrited", "exited"),
+    ("death", "dead", "died", "deceased", "mortality"),
+    ("survived", "survival", "survive", "survivor", "alive"),
+    ("default", "defaulted", "defaulter", "delinquent", "delinquency"),
+    ("repaid", "repayment"),
+    ("retained", "retention", "stay", "stayed"),
+    ("fraud", "fraudulent"),
+    ("conversion", "converted"),
+    ("clicked",),
+    ("readmission", "readmitted"),
+    ("relapse", "relapsed", "recurrence"),
+    ("malignant", "malignancy"),
+    ("benign",),
+    ("spam",),
+)
+_OUTCOME = {word: place for place, words in enumerate(_OUTCOMES) for word in words}
+#: Words that do not change which outcome a name states: is_churned, death_30_days.
+_BESIDE_OUTCOME = frozenset(
+    ("is", "has", "had", "was", "did", "will", "flag", "ind", "indicator", "binary", "bool")
+    + ("status", "true", "actual", "observed", "final", "by", "in", "within", "at", "after", "next")
+    + ("d", "day", "days", "week", "weeks", "m", "month", "months", "year", "years", "payment")
+)
 #: Pairs of labels with an obvious positive class.
 _PLAIN = (("0", "1"), ("-1", "1"), ("false", "true"), ("no", "yes"))
 
@@ -64,6 +89,28 @@ def is_plain(classes):
         for first, second in _PLAIN
         for one, other in (spelled, spelled[::-1])
     )
+
+
+def states_outcome(name):
+    """Whether a name is that of labels: a word for an outcome, and at most words beside it."""
+    words = [word for word in _words(str(name)) if not word.isdigit()]
+    return any(word in _OUTCOME for word in words) and all(
+        word in _OUTCOME or word in _BESIDE_OUTCOME for word in words
+    )
+
+
+def states_forecast(name):
+    """Whether a name has a word for a probability or a forecast: p_churn, model_score."""
+    return not (PROBABILITY | FORECAST).isdisjoint(_words(str(name)))
+
+
+def states_other_outcome(name, label_column):
+    """Whether a name has a word for another outcome than that of the column of labels."""
+    one, other = (
+        {_OUTCOME[word] for word in _words(str(text)) if _OUTCOME.get(word)}
+        for text in (name, label_column)
+    )
+    return bool(one and other and not one & other)
 
 
 def read_name(name, classes, default=None):

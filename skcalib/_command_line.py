@@ -14,8 +14,8 @@ from skcalib._progress import print_line
 
 #: Defaults of the command monitor.
 ALPHA, WINDOW, NOTION = 1e-5, 1000, "auto"
-#: The page of a report, and standard input or output.
-PAGE, STANDARD = Path("skcalib-report.html"), Path("-")
+#: The page of a report.
+PAGE = Path("skcalib-report.html")
 #: Rows of a table from which it is read into a sketch.
 LARGE = 10_000_000
 
@@ -46,11 +46,12 @@ def make_parser() -> argparse.ArgumentParser:
         description="Report on held-out predictions in a file: .npz (y_true or ground_truth, "
         "y_proba or predictions, optionally X), .csv or .parquet (a column of labels, and one "
         "column for each class or a single one, named after the class: p_churn), or in a .sketch "
-        "(the bytes of ForecastSketch.to_bytes). Where names do not state what a column is, its "
-        "values may, and the first line says what was taken. Text may be compressed (.gz, .bz2, "
-        ".xz, .zst). A folder, or a quoted pattern such as 'part-*.csv', is one table. Several "
-        "files, one for each model on the same samples, are compared. Tables may be larger than "
-        "the memory: see --sketch.",
+        "(the bytes of ForecastSketch.to_bytes). Names such as label, churned, outcome, p_churn "
+        "or score decide what a column is, and otherwise values; the first line says what was "
+        "taken, and why. Where two columns are left, the message has the command for each. "
+        "Text may be compressed (.gz, .bz2, .xz, .zst). A folder, or a quoted pattern such as "
+        "'part-*.csv', is one table. Several files, one for each model on the same samples, are "
+        "compared. Tables may be larger than the memory: see --sketch.",
     )
     report.add_argument(
         "files",
@@ -164,14 +165,23 @@ def _add_output(parser, *, default):
 def _add_monitor(commands):
     parser = commands.add_parser(
         "monitor",
-        help="add a file to a monitor of calibration, and say whether there is an alarm",
+        help="add files to a monitor of calibration, and say whether there is an alarm",
         description="Add labels and the probabilities that were forecast for them to a monitor, "
-        "in the order of the rows, and print one line. The exit status is 1 if the file causes an "
-        "alarm, 0 if it does not, and 2 after an error, which leaves the state as it was. The line "
+        "in the order of the rows, and print one line. The exit status is 1 if they cause an "
+        "alarm, 0 if they do not, and 2 after an error, which leaves the state as it was. The line "
         "is printed before the state is replaced. Calls with the same state wait for each other. "
-        "The file has new samples only, in the formats of the command report.",
+        "Files are .npz, .csv and .parquet, as of the command report; files of several names, a "
+        "folder or a quoted pattern such as 'week-*.csv' are added in the order of their names. "
+        "They have new samples only: a file with the rows of an earlier one is refused, whatever "
+        "its name, format or compression.",
     )
-    parser.add_argument("file", type=Path, help="labels and probabilities")
+    parser.add_argument(
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="file",
+        help="labels and probabilities; - is standard input, a .csv table",
+    )
     parser.add_argument(
         "--state",
         type=Path,

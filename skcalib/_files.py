@@ -1,4 +1,4 @@
-"""Files that are written as a whole or not at all."""
+"""Files that are written as a whole or not at all, and what commands and readers share of files."""
 
 import errno
 import os
@@ -8,6 +8,31 @@ import sys
 import zlib
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from shutil import copyfileobj
+from tempfile import TemporaryDirectory
+
+#: The name of standard input among files, and of its copy.
+STANDARD, STANDARD_INPUT = Path("-"), "standard-input.csv"
+
+
+def words_of(error):
+    """An error of a file in words, without the number of the system."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror[:1].lower() + error.strerror[1:]
+    if isinstance(error, zlib.error):
+        return "its compressed data are damaged"
+    return " ".join(str(error).split()).rstrip(".") or type(error).__name__
+
+
+@contextmanager
+def without_standard_input(paths):
+    """The files with a copy of standard input in place of -."""
+    with TemporaryDirectory() as folder:
+        copy = Path(folder) / STANDARD_INPUT
+        if STANDARD in paths:
+            with copy.open("wb") as file:
+                copyfileobj(sys.stdin.buffer, file)
+        yield [copy if path == STANDARD else path for path in paths]
 
 
 @contextmanager

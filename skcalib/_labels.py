@@ -7,7 +7,14 @@ error with a message of one sentence or two.
 import numpy as np
 from scipy.sparse import issparse
 
-from skcalib._validation import ROW_SUM_TOLERANCE, in_words, refuse_sparse, to_numpy
+from skcalib._validation import (
+    PROBABILITY_ROUNDING,
+    ROW_SUM_TOLERANCE,
+    in_words,
+    refuse_sparse,
+    to_numpy,
+    without_rounding,
+)
 from skcalib._values import is_missing, shown
 
 
@@ -80,6 +87,8 @@ def check_soft_labels(y_true, *, name="y_true"):
     Rows of distributions have an infinite number of votes.
     """
     rows = _as_array(to_numpy(y_true, name=name), name)
+    if rows.dtype.kind == "f" and rows.size and rows.min() >= -PROBABILITY_ROUNDING:
+        rows = without_rounding(rows, rows.min(), rows.max())
     if kind_of_rows(rows) != "soft":
         if rows.dtype.kind in "iuf" and len(rows) and not np.all(rows >= 0):
             bad = rows[~(rows >= 0)].tolist()[0]

@@ -1,4 +1,4 @@
-"""The command ``skcalib monitor``: the samples of a file are added to a monitor in a state file."""
+"""The command ``skcalib monitor``: the samples of files are added to a monitor in a state file."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skcalib._command_line import ALPHA, NOTION, WINDOW, columns_of, print_note, reading
-from skcalib._files import exclusive, replace_file
+from skcalib._files import exclusive, replace_file, without_standard_input
 from skcalib._formatting import printable
-from skcalib.io import read_predictions
 from skcalib.io._classes import advice, normalize
+from skcalib.io.files import read_files, suffix_of
 
 if TYPE_CHECKING:
     import argparse
@@ -30,37 +30,83 @@ def run_monitor(options: argparse.Namespace, say: Callable[[str], None]) -> int:
         options.state = Path(os.path.realpath(options.state))
     if options.state.exists() and not (options.state.is_file() or options.state.is_dir()):
         raise ValueError(f"--state must be a regular file, got {options.state}.")
-    with exclusive(options.state):
-        return _add_file(options, say)
+    with without_standard_input(options.files) as options.files, exclusive(options.state):
+        return _add_files(options, say)
 
 
-def _add_file(options, say):
-    """Add the samples to the state, which no other process changes."""
-    columns = columns_of(options.by)
-    known = _read_state(options)
-    read = read_predictions(options.file, features=columns, **reading(options))
-    print_note(options.file.name, read.note)
-    if options.normalize:
-        read = replace(read, y_proba=normalize(read.y_proba, options.file.name))
-    source = hashlib.sha256(options.file.read_bytes()).hexdigest()
-    if known is not None and source in known.sources_:
-        raise ValueError(
-            f"{options.file.name} has been added to {options.state.name} before: a file must have "
-            "new samples only."
-        )
-    monitor, read = _monitor_for(known, read, options)
-    before = getattr(monitor, "n_alarms_", 0)
-    by = _groups(read.features, columns)
-    try:
-        with advice(read.y_proba):
-            monitor.partial_fit(read.y_true, read.y_proba, by=by, source=source)
-    except ValueError as error:
-        raise ValueError(f"{options.file.name} cannot be added: {error}") from error
+def _add_files(options, say):
+    """Add the samples of the files to the state, which no other process changes."""
+    monitor, names = _read_state(options), {}
+    before = 0 if monitor is None else monitor.n_alarms_
+    for path in options.files:
+        monitor = _add_file(path, monitor, options, names)
     data, added = monitor.to_bytes(), monitor.n_alarms_ - before
     alarms = {0: "no alarm", 1: "an alarm"}.get(added, f"{added} alarms")
-    say(printable(f"{options.file.name}: {alarms}. All: {monitor.summary()}"))
+    added_names = list(names.values())
+    listed = ", ".join(added_names) if len(added_names) < 4 else f"{len(added_names)} files"
+    say(printable(f"{listed}: {alarms}. All: {monitor.summary()}"))
     replace_file(options.state, data)
     return int(added > 0)
+
+
+def _add_file(path, monitor, options, names):
+    """The monitor with the samples of a file, or of the files of a folder or a pattern.
+
+    `names` are those of the files of this call, by what identifies their rows.
+    """
+    if suffix_of(path) == ".sketch":
+        raise ValueError(
+            f"{path.name} is a sketch, whose samples have no order: pass the table that it was "
+            "made of."
+        )
+    columns = columns_of(options.by)
+    read, files = read_files(path, features=columns, identified=True, **reading(options))
+    print_note(path.name, read.note)
+    if options.normalize:
+        read = replace(read, y_proba=normalize(read.y_proba, path.name))
+    monitor, read = _monitor_for(monitor, read, path, options)
+    known = [] if not hasattr(monitor, "classes_") else monitor.sources_
+    by, y_proba = _groups(read.features, columns), read.y_proba
+    for one in files:
+        source = _source(read, monitor.labels, one)
+        if source in names:
+            raise ValueError(
+                f"{one.name} has the same rows as {names[source]}: files must have new samples "
+                "only."
+            )
+        if source in known:
+            raise ValueError(
+                f"{one.name} has been added to {options.state.name} before, under this name or in "
+                "another format: files must have new samples only."
+            )
+        names[source] = one.name
+        groups = None if by is None else by[one.rows]
+        try:
+            with advice(y_proba):
+                monitor.partial_fit(
+                    read.y_true[one.rows], y_proba[one.rows], by=groups, source=source
+                )
+        except ValueError as error:
+            raise ValueError(f"{one.name} cannot be added: {error}") from error
+    return monitor
+
+
+_DIFFERENT = 20  # different rows of a label and a probability, which no other samples have
+
+
+def _source(read, labels, file):
+    """What identifies the rows of a file: labels and probabilities if they are many, else all."""
+    places = {str(label): place for place, label in enumerate(labels)}
+    codes = [places.get(label, -1) for label in map(str, read.y_true[file.rows].tolist())]
+    proba = read.y_proba[file.rows]
+    proba = proba.reshape(len(proba), -1)
+    proba = proba[:, -1:] if len(labels) == 2 else proba
+    with np.errstate(over="ignore"):  # of what is no probability, and is refused later
+        rows = np.column_stack([codes, proba]).astype(np.float32)
+    rows, counts = np.unique(rows, axis=0, return_counts=True)  # in any order
+    if len(rows) < _DIFFERENT:
+        return file.digest
+    return hashlib.sha256(rows.tobytes() + counts.astype("<i8").tobytes()).hexdigest()
 
 
 def _read_state(options):
@@ -68,7 +114,7 @@ def _read_state(options):
     path = options.state
     if not path.exists():
         return None
-    if path.resolve() == options.file.resolve():
+    if path.resolve() in [one.resolve() for one in options.files]:
         raise ValueError(f"{path.name} cannot be both the samples and the state.")
     from skcalib.monitoring import CalibrationMonitor  # reports do without this import
 
@@ -90,7 +136,7 @@ def _read_state(options):
     return monitor
 
 
-def _monitor_for(monitor, read, options):
+def _monitor_for(monitor, read, path, options):
     """The monitor, new if there was none, and the predictions in the order of its classes."""
     if monitor is None:
         from skcalib.monitoring import CalibrationMonitor
@@ -112,7 +158,7 @@ def _monitor_for(monitor, read, options):
             labels = [label if label in known else other for label in labels]
     if sorted(map(str, labels)) != sorted(map(str, known)):
         raise ValueError(
-            f"{options.file.name} has the classes {_listed(labels)}, and {options.state.name} has "
+            f"{path.name} has the classes {_listed(labels)}, and {options.state.name} has "
             f"{_listed(known)}."
         )
     if read.event is not None and str(read.event) != str(known[-1]):

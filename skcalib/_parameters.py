@@ -58,7 +58,8 @@ ENTRIES = by_name("""\
 y_true : array-like of shape (n_samples,) or ForecastSketch
     Labels of any type, or a sketch, which stands for labels, forecasts and weights.
 y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
-    Probability of the positive class, or of each class; omitted with a sketch.
+    Probability of the positive class, or of each class; omitted with a sketch. Rounding errors
+    of up to 1e-9 outside [0, 1] are taken as 0 and 1.
 loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
     The proper score.
 sample_weight : array-like of shape (n_samples,), default=None

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from shutil import copyfileobj
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,8 +12,8 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
-from skcalib._command_line import LARGE, PAGE, STANDARD, columns_of, print_note, reading
-from skcalib._files import check_writable, write_atomically
+from skcalib._command_line import LARGE, PAGE, columns_of, print_note, reading
+from skcalib._files import STANDARD, check_writable, without_standard_input, write_atomically
 from skcalib._formatting import printable
 from skcalib._progress import print_line, show_progress, stage
 from skcalib.io import read_predictions
@@ -105,21 +103,9 @@ def _is_ours(path, kind):
 
 def _report(options, verbose):
     if options.command == "report":
-        with _without_standard_input(options):
+        with without_standard_input(options.files) as options.files:
             return _report_of_files(options, verbose)
     return _demonstration(verbose)
-
-
-@contextmanager
-def _without_standard_input(options):
-    """Replace - among the files by a copy of standard input."""
-    with TemporaryDirectory() as folder:
-        copy = Path(folder) / "standard-input.csv"
-        if STANDARD in options.files:
-            with copy.open("wb") as file:
-                copyfileobj(sys.stdin.buffer, file)
-        options.files = [copy if path == STANDARD else path for path in options.files]
-        yield
 
 
 def _report_of_files(options, verbose):

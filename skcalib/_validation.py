@@ -1,8 +1,9 @@
 """Validation of arguments: forecasts, weights, names, counts and levels.
 
 Forecasts become float64 arrays of shape (n, K) with K >= 2, and weights become float64 arrays of
-shape (n,). Values are never clipped, renormalised or guessed; invalid input raises an error with a
-message of one sentence or two.
+shape (n,). Rounding errors of up to 1e-9 outside [0, 1] become 0 and 1. Other values are never
+clipped, renormalised or guessed; invalid input raises an error with a message of one sentence or
+two.
 """
 
 import re
@@ -18,6 +19,8 @@ from skcalib._values import is_finite, shown
 # --- Forecasts and weights ------------------------------------------------------------------------
 
 
+#: Probabilities outside [0, 1] by at most this are 0 or 1 with a rounding error.
+PROBABILITY_ROUNDING = 1e-9
 # Largest deviation of a row sum from one that rounding can cause: for a float32 softmax over a
 # thousand classes, or probabilities written with six decimals; and for half precision.
 ROW_SUM_TOLERANCE = 1e-5
@@ -31,9 +34,26 @@ def check_proba(y_proba, *, name="y_proba", copy=True):
 
 def check_column(array, *, name="y_proba"):
     """Finite numbers (n, L) that are probabilities on their own -> float64 array (n, L)."""
-    if array.min() < 0 or array.max() > 1:  # no sum of columns, so no tolerance above 1
+    low, high = float(array.min()), float(array.max())
+    if is_outside(low, high):  # no sum of columns, so no other tolerance above 1
         raise _outside(array, name)
-    return np.asarray(array, dtype=np.float64)
+    return np.asarray(without_rounding(array, low, high), dtype=np.float64)
+
+
+def is_outside(low, high, most=1.0):
+    """Whether the smallest or the largest number is no probability, not even a rounded one."""
+    return low < -PROBABILITY_ROUNDING or high > most + PROBABILITY_ROUNDING
+
+
+def without_rounding(array, low, high):
+    """Probabilities whose rounding errors outside [0, 1] are 0 or 1, from their limits.
+
+    The array itself where there are none, else a copy. Values above 1 by more are unchanged.
+    """
+    if low >= 0 and high <= 1:
+        return array
+    above = (array > 1) & (array <= 1 + PROBABILITY_ROUNDING)
+    return np.where(above, 1.0, np.maximum(array, 0.0))
 
 
 def check_features(values, *, name, n_samples=None):
@@ -140,8 +160,9 @@ def _check_simplex(array, name, *, copy=True):
         p = check_column(array, name=name)
         return np.hstack([1 - p, p])
     low, high = float(array.min()), float(array.max())
-    if low < 0 or high > 1 + HALF_TOLERANCE:
+    if is_outside(low, high, 1 + HALF_TOLERANCE):
         raise _outside(array, name)
+    array = without_rounding(array, low, high)
     # A copy, so that the caller's array is not changed; callers that only read can do without.
     p = (np.array if copy else np.asarray)(array, dtype=np.float64, order="C")
     if high <= 1 + ROW_SUM_TOLERANCE and _off(row_sum(p)).max() <= ROW_SUM_TOLERANCE:
@@ -178,9 +199,9 @@ def _outside(array, name):
             advice = "The rows sum to 100, so these are percentages: divide by 100."
         else:
             advice = f"If these are percentages, divide by 100. {advice}"
-    value = low if low < 0 else high
+    value = low if low < -PROBABILITY_ROUNDING else high
     return ValueError(
-        f"{name} has the value {value:.9g}, outside [0, 1]: probabilities are expected. {advice}"
+        f"{name} has the value {value:.12g}, outside [0, 1]: probabilities are expected. {advice}"
     )
 
 
@@ -271,6 +292,7 @@ def take_rows(values, index):
 
 def weighted_features(X, sample_weight, n_samples):
     """The rows of X of positive weight, which has one row for each sample."""
+    refuse_lazy(X, "X")
     if not hasattr(X, "__len__") and not getattr(X, "shape", ()):
         raise ValueError(f"X must have a row of features for each sample, got {shown(X)}.")
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -290,8 +312,11 @@ def check_indices(**arguments):
     """Raise if pandas objects among arguments with a row per sample have different indices.
 
     Rows are taken by position and never aligned. The index 0, ..., n - 1, which pandas makes by
-    itself, is no information, unless the other index has the same numbers in another order.
+    itself, is no information, unless the other index has the same numbers in another order. Lazy
+    frames, which have no rows yet, are refused.
     """
+    for name, one in arguments.items():
+        refuse_lazy(one, name)
     named = [(name, one.index) for name, one in arguments.items() if hasattr(one, "iloc")]
     for k, (name, index) in enumerate(named):
         for other, other_index in named[:k]:
@@ -394,17 +419,29 @@ def is_lazy(values):
     return hasattr(values, "__dask_graph__")
 
 
-def to_numpy(values, *, name):
-    """An array of another library on the CPU -> NumPy array; other values are returned unchanged.
-
-    A tensor that requires gradients is detached, as results are numbers and NumPy arrays.
-    """
+def refuse_lazy(values, name):
+    """Raise for what is computed only on request, before an attribute of it is read."""
     if is_lazy(values):
         raise ValueError(
             f"{name} is a Dask collection, which would be computed as a whole: pass "
             f"{name}.compute() if it fits into memory. Otherwise pass its blocks to fit_chunks or "
             "partial_fit, and apply a fitted map by map_blocks."
         )
+    kind = type(values)
+    if hasattr(kind, "collect_schema") and hasattr(kind, "collect"):
+        raise ValueError(
+            f"{name} is a {kind.__name__} of {kind.__module__.partition('.')[0]}, which is "
+            f"computed only on request: pass {name}.collect(), or a frame that is too large for "
+            "memory to skcalib.summarize."
+        )
+
+
+def to_numpy(values, *, name):
+    """An array of another library on the CPU -> NumPy array; other values are returned unchanged.
+
+    A tensor that requires gradients is detached, as results are numbers and NumPy arrays.
+    """
+    refuse_lazy(values, name)
     if isinstance(values, np.ma.MaskedArray):
         _refuse_masked(values, name)
     if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):

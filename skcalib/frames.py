@@ -12,7 +12,7 @@ from skcalib._packing import plain
 from skcalib._parameters import checks_parameters
 from skcalib._ties import RESOLUTION
 from skcalib._types import ArrayLike
-from skcalib._validation import ROW_SUM_TOLERANCE, in_words
+from skcalib._validation import PROBABILITY_ROUNDING, ROW_SUM_TOLERANCE, in_words
 from skcalib._values import is_missing, shown
 from skcalib.cells import CellSums
 from skcalib.sketch import N_CELLS, ForecastSketch
@@ -72,8 +72,9 @@ def summarize(
     Raises
     ------
     ValueError
-        For an unknown kind of frame or column, missing values, probabilities outside [0, 1], rows
-        that do not sum to 1 within 1e-5, labels that are not in `labels`, negative weights.
+        For an unknown kind of frame or column, missing values, probabilities outside [0, 1] by more
+        than a rounding error of 1e-9, rows that do not sum to 1 within 1e-5, labels that are not in
+        `labels`, negative weights.
 
     See Also
     --------
@@ -274,8 +275,9 @@ class _Engine:
             **{s: nw.col(c).cast(nw.Float64) for s, c in zip(scores, columns, strict=True)},
             weight=one if sample_weight is None else nw.col(sample_weight).cast(nw.Float64),
         )
-        top = 1 + (ROW_SUM_TOLERANCE if len(columns) > 1 else 0)
-        inside = [(own(s) >= 0) & (own(s) <= top) for s in scores]
+        least = -PROBABILITY_ROUNDING
+        top = 1 + (ROW_SUM_TOLERANCE if len(columns) > 1 else PROBABILITY_ROUNDING)
+        inside = [(own(s) >= least) & (own(s) <= top) for s in scores]
         known = nw.col(y_true).is_in(plan.labels.tolist())
         good_weight = (own("weight") >= 0) & (own("weight") < np.inf)
         frame = named(
@@ -283,7 +285,7 @@ class _Engine:
             bad_score=flag(_all(inside)),
             bad_weight=flag(good_weight),
             weight=nw.when(good_weight).then(own("weight")).otherwise(zero),
-            **{s: nw.when(good).then(own(s)).otherwise(zero)
+            **{s: nw.when(good & (own(s) > 0)).then(own(s)).otherwise(zero)
                for s, good in zip(scores, inside, strict=True)},
         )  # fmt: skip
         total = sum((own(s) for s in scores[1:]), start=own(scores[0]))

@@ -5,18 +5,25 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from skcalib._column_names import forms, is_plain, match_names, read_name
-from skcalib.io._roles import command, shortened
+from skcalib._column_names import (
+    forms,
+    is_plain,
+    match_names,
+    read_name,
+    states_other_outcome,
+)
+from skcalib._validation import is_outside
+from skcalib.io._roles import ROUNDING, ChoiceError, shortened
 
 _FIXED_WIDTH = 32  # characters; arrays of longer labels hold objects, which need less memory
 
 
 def read_table(table, *, event=None):
-    """`Table` -> labels, probabilities, class of each column, event, and a class or None.
+    """`Table` -> labels, probabilities, class of each column, event, and what was taken.
 
     A single column of probabilities is returned with shape (n,), as the probability of the last
     class, which is the event if one is given. For several columns the event is the class itself.
-    The last is the class of a single column whose name does not state it.
+    The last is the note of `Roles`.
     """
     name, label_column = table.name, table.header[table.label]
     names, proba = table.probabilities()
@@ -24,15 +31,16 @@ def read_table(table, *, event=None):
     observed, which = _classes_of(name, label_column, texts)
     _check_features(table, names, observed.tolist())
     if len(names) == 1:
-        proba, labels, wanted, assumed = _single(
+        proba, labels, wanted, of_column, is_assumed = _single(
             name, names[0], observed.tolist(), proba[:, 0], label_column, event
         )
     else:
-        assumed = None
+        of_column, is_assumed = None, False
         labels, wanted = _several(name, names, observed.tolist(), proba, event)
     if labels.dtype.kind != observed.dtype.kind:  # numbers are text beside a class that is none
         observed = _as_text(observed.astype(str).tolist())
-    return observed[which][codes], proba, labels, wanted, assumed
+    note = table.roles.note(table.header, of_column, is_assumed=is_assumed)
+    return observed[which][codes], proba, labels, wanted, note
 
 
 def find_event(name, event, classes):
@@ -114,13 +122,13 @@ def _single(name, column, observed, proba, label_column, event):
     classes = _both(name, column, observed, event)
     wanted = None if event is None else find_event(name, event, classes)
     place, is_assumed = _class_of_single(name, column, classes, label_column, wanted)
-    assumed = classes[place] if is_assumed else None
+    of_column = classes[place]
     if wanted is not None and wanted != place:
         place = wanted
-        if proba.min() >= 0 and proba.max() <= 1:  # other values raise an error later
+        if not is_outside(proba.min(), proba.max()):  # other values raise an error later
             proba = 1 - proba
     labels = np.array([classes[1 - place], classes[place]])
-    return proba, labels, None if wanted is None else labels[1], assumed
+    return proba, labels, None if wanted is None else labels[1], of_column, is_assumed
 
 
 def _both(name, column, observed, event):
@@ -167,13 +175,17 @@ def _class_of_single(name, column, classes, label_column, wanted):
         )
     if wanted is not None:
         return wanted, False
-    if is_plain(classes):
+    if is_plain(classes) and not states_other_outcome(column, label_column):
         after_labels = read_name(column, [label_column]).kind == "class"  # churn, p_churn
         return 1, not (reading.kind == "generic" or after_labels)
-    names = "does not name its class" if reading.kind == "generic" else "names no class"
-    raise ValueError(
-        f"{start} {names} (classes: {_and(classes)}): {rename}, or choose its class with --event "
-        f"{first} or --event {second}."
+    if is_plain(classes):
+        states = "names another outcome"
+    else:
+        states = "does not name its class" if reading.kind == "generic" else "names no class"
+    raise ChoiceError(
+        f"{start} {states} (classes of {label_column!r}: {_and(classes)}): {rename}, or choose its "
+        "class",
+        [{"event": str(first)}, {"event": str(second)}],
     )
 
 
@@ -235,20 +247,13 @@ def _one_by_one(name, names, observed):
         missing = next((c for k, c in enumerate(observed) if k not in claimed), missing)
     raise ValueError(
         f"{name} has the label {str(missing)!r}, but no column of that name, such as "
-        f"'p_{missing}' (columns of probabilities: {_and(names)}){_example(name, names, observed)}."
+        f"'p_{missing}' (columns of probabilities: {_and(names)})."
     )
-
-
-def _example(name, names, observed):
-    """A command for a table with several scores of two classes."""
-    if len(observed) > 2:
-        return ""
-    return f"; if one of them is the score: {command(name, score_column=names[0])}"
 
 
 def _check_extra(name, names, observed, proba, extra):
     """Raise for additional columns unless they can be probabilities of classes without samples."""
-    outside = [k for k in extra if proba[:, k].min() < 0 or proba[:, k].max() > 1]
+    outside = [k for k in extra if is_outside(proba[:, k].min(), proba[:, k].max())]
     totals = proba.sum(axis=1) if extra else np.ones(1)
     worst = totals[np.abs(totals - 1).argmax()]
     if outside:
@@ -278,10 +283,6 @@ def _and(words, limit=8):
 
 
 # --- Rows that sum to 1 up to rounding ------------------------------------------------------------
-
-
-#: Largest deviation of the sum of a row from 1 that rounding may cause.
-ROUNDING = 0.02
 
 
 def normalize(proba, name):

@@ -10,6 +10,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 import numpy as np
 from numpy.lib import format as npy
 
+from skcalib._files import words_of
 from skcalib.io._roles import LABEL_NAMES, shortened
 
 _LABELS, _PROBA = LABEL_NAMES[:2], ("y_proba", "predictions")
@@ -34,8 +35,8 @@ def read_arrays(path):
     except MemoryError as error:
         raise ValueError(f"{path.name} does not fit into memory: {error}") from error
     except Exception as error:  # of many types: damaged bytes reach zipfile, zlib and numpy
-        said = str(error) or type(error).__name__
-        raise ValueError(f"{path.name} is not a readable .npz archive: {said}") from error
+        said = words_of(error)
+        raise ValueError(f"{path.name} is not a readable .npz archive: {said}.") from error
     known = sorted(one.filename.removesuffix(".npy") for one in members)
     y_true, y_proba = (_first(arrays, names, path.name, known) for names in (_LABELS, _PROBA))
     if y_true.ndim == 0 or y_proba.ndim == 0:

@@ -5,32 +5,56 @@ one thing, and `Roles.note` states what was derived from values.
 """
 
 import re
-import shlex
 from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib._column_names import is_plain, match_names, read_name
+from skcalib._column_names import (
+    forms,
+    is_plain,
+    match_names,
+    read_name,
+    states_forecast,
+    states_outcome,
+)
+from skcalib._validation import is_outside
 
-LABEL_NAMES = ("y_true", "ground_truth", "label", "target", "y")
+#: Names of the column of labels in the format; those of `LABEL_NAMES` mean nothing else.
+LABEL_NAMES = ("y_true", "ground_truth")
+FORMAT_NAMES = (*LABEL_NAMES, "label", "target", "y")
 #: Names of a first column that numbers the rows, as written by pandas.
 _UNNAMED = ("", "Unnamed: 0")
+#: Largest deviation of the sum of a row from 1 that rounding may cause.
+ROUNDING = 0.02
 #: Rows whose values show what a column is.
 SAMPLE = 2000
 _FEW_ROWS = 50  # below, a column with a different value in each row may be anything
 _MOST_CATEGORIES = 50
 #: Words in the names of columns that identify rows, however few there are.
 _IDENTIFIERS = {"id", "ids", "uuid", "guid", "key", "index"}
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([ T].*)?")
+_OPPOSITES = ("0", "1", "False", "True", "no", "yes")
+#: Why a column was taken.
+BY_NAME, BY_NAMES, REQUESTED = "by its name", "by their names", "as requested"
+
+
+class ChoiceError(ValueError):
+    """A table has two meanings or more: a sentence, and the arguments that choose each of them."""
+
+    def __init__(self, sentence, choices):
+        self.sentence, self.choices = sentence, choices
+        passed = [f"{key}={value!r}" for one in choices for key, value in one.items()]
+        super().__init__(f"{sentence}: pass {' or '.join(passed)}.")
 
 
 @dataclass(frozen=True)
 class Roles:
     """Places of the columns of a table; those of ``text`` are features that are known to be text.
 
-    ``numbers_rows`` is True if the first column numbers the rows. ``derived`` has the name of the
-    column of labels, if values show it, the names of the features that values show, and those of
-    columns that are not used, with the reason.
+    ``numbers_rows`` is True if the first column numbers the rows. ``reasons`` are those for the
+    columns of labels and of probabilities. ``unused`` has the names of columns that are not
+    used, with the reason. ``n_derived`` features were not named by the caller.
     """
 
     label: int
@@ -38,17 +62,26 @@ class Roles:
     features: list
     text: list
     numbers_rows: bool
-    derived: tuple = ("", (), ())
+    reasons: tuple = ("", "")
+    unused: tuple = ()
+    n_derived: int = 0
 
-    def note(self, header, event):
-        """What values show; `event` is the class of a column whose name does not state it."""
-        label, features, unused = self.derived
-        parts = [f"labels: {label}"] * bool(label)
-        if event is not None or any(self.derived):
-            of = "probabilities" if event is None else f"probability of {event}"
-            parts.append(f"{of}: {', '.join(header[k] for k in self.proba)}")
+    def note(self, header, event, *, is_assumed):
+        """What was taken, and why, unless the format and names leave no choice.
+
+        `event` is the class of a single column, which its name may not state.
+        """
+        why_label, why_proba = self.reasons
+        is_format = header[self.label].casefold() in FORMAT_NAMES or why_label == REQUESTED
+        others = bool(self.unused) or self.n_derived > 0
+        if is_format and why_proba in (BY_NAME, BY_NAMES, REQUESTED) and not (others or is_assumed):
+            return ""
+        of = "probabilities" if event is None else f"probability of {event}"
+        parts = [f"labels: {header[self.label]} ({why_label})"]
+        parts.append(f"{of}: {', '.join(header[k] for k in self.proba)} ({why_proba})")
+        features = [header[k] for k in self.features]
         parts += [f"features: {', '.join(features)}"] * bool(features)
-        parts += [f"not used: {', '.join(unused)}"] * bool(unused)
+        parts += [f"not used: {', '.join(self.unused)}"] * bool(self.unused)
         return "; ".join(parts)
 
 
@@ -67,7 +100,29 @@ class _Column:
     def is_share(self):
         """Whether all values lie in [0, 1]."""
         values = self.values
-        return bool(self.texts) and values is not None and 0 <= values.min() <= values.max() <= 1
+        if not self.texts or values is None:
+            return False
+        return not is_outside(values.min(), values.max())
+
+    def is_zero(self):
+        """Whether all values are the number 0."""
+        return self.values is not None and not self.values.any()
+
+    def n_values(self):
+        """Number of different values; 0, 0.0 and 0.00 are one."""
+        return len(self.texts) if self.values is None else len(np.unique(self.values))
+
+    def may_hold_labels(self):
+        """Whether the values can be those of classes: no fractions, no dates."""
+        dates = self.values is None and all(map(_DATE.fullmatch, self.texts))
+        return bool(self.texts) and not dates and not self.has_fractions()
+
+    def may_have_two_values(self):
+        """Whether there are two values, or one that has an opposite and may be followed by it."""
+        if self.n_values() == 1 and self.n_rows >= SAMPLE:
+            (text,) = sorted(self.texts)[:1]
+            return any(is_plain([text, other]) for other in _OPPOSITES)
+        return self.n_values() == 2
 
     def has_fractions(self):
         return self.values is not None and bool(np.any(self.values != np.rint(self.values)))
@@ -76,8 +131,7 @@ class _Column:
         """The reason why a column is no feature; empty if it may be one."""
         if not self.texts:
             return "empty"
-        named = not _IDENTIFIERS.isdisjoint(re.findall("[^\\W_]+", name.casefold()))
-        enough = self.n_rows >= _FEW_ROWS or named
+        enough = self.n_rows >= _FEW_ROWS or _identifies(name)
         if enough and len(self.texts) == self.n_rows and not self.has_fractions():
             return "another value in each row"
         if self.values is None and len(self.texts) > _MOST_CATEGORIES:
@@ -86,102 +140,231 @@ class _Column:
 
 
 def find_roles(
-    name, header, cells, numbers, *, label_column=None, score_column=None, features=None, ignore=()
+    name,
+    header,
+    cells,
+    numbers,
+    *,
+    label_column=None,
+    score_column=None,
+    features=None,
+    ignore=(),
+    event=None,
 ):
     """`Roles` of the columns `header` of the table `name`, whose first rows have `cells`.
 
     ``numbers`` turns texts into an array, or None if one is not a number. With ``features=None``
-    columns that are left over are features.
+    columns that are left over are features. Raises `ChoiceError` where several columns may be the
+    labels or the probability.
     """
     for column, times in Counter(header).items():
         if times > 1:
             raise ValueError(f"{name} has two columns named {column!r}: rename one of them.")
     columns = [_Column(one, numbers) for one in cells]
     ignored = _places(name, header, ignore, "column")
-    label, is_derived = _label(name, header, columns, label_column, ignored)
+    if label_column is None:
+        others = [_place_of(header, (one,)) for one in (*(features or ()), score_column or "")]
+        label, why_label = _label(name, header, columns, ignored, others, event)
+    else:
+        (label,) = _places(name, header, (label_column,), "column")
+        why_label = REQUESTED
     given = _places(name, header, features or (), "feature", label)
     numbered = header[0] in _UNNAMED and label != 0 and 0 not in (*given, *ignored)
     rest = [k for k in range(len(header)) if k not in (label, *given, *ignored)][numbered:]
     if score_column is None:
-        proba = _probabilities(header, columns, label, rest)
+        proba, why_proba = _probabilities(name, header, columns, label, rest)
     else:
-        proba = _places(name, header, (score_column,), "score", label)
+        proba, why_proba = _places(name, header, (score_column,), "score", label), REQUESTED
     if not proba:
         besides = repr(header[label])
         if given:
             chosen = ", ".join(header[k] for k in given)
             besides += f" and the features {chosen}: leave the probability out of --features"
+        elif len(rest) > 1:
+            besides += (
+                f": no column has only values in [0, 1] that are not all whole numbers, or a name "
+                f"such as p or score. I{_columns_of(header)[1:]}; name it with --score-column"
+            )
         raise ValueError(f"{name} has no column of probabilities besides {besides}.")
-    found, unused = [], []
+    left, unused = [], []
     for k in rest:
         if k not in proba:
             why = "" if features is None else "no feature"
             why = why or (columns[k].why_unused(header[k]) if columns else "")
-            (unused if why else found).append(f"{header[k]} ({why})" if why else k)
-    names = tuple(header[k] for k in found)
-    derived = (header[label] if is_derived else "", names, tuple(unused))
-    features = [*given, *found]
+            (unused if why else left).append(f"{header[k]} ({why})" if why else k)
+    features = [*given, *left]
     text = [k for k in features if columns and columns[k].values is None]
-    return Roles(label, proba, features, text, numbered, derived)
+    reasons = why_label, why_proba
+    return Roles(label, proba, features, text, numbered, reasons, tuple(unused), len(left))
 
 
-def command(name, **options):
-    """The command that reads a table with these options, for a message."""
-    words = [f"--{key.replace('_', '-')} {shlex.quote(value)}" for key, value in options.items()]
-    return " ".join([f"skcalib report {shlex.quote(name)}", *words])
+# --- Labels ---------------------------------------------------------------------------------------
 
 
-def _label(name, header, columns, label_column, ignored):
-    """Place of the labels, and whether only values show it."""
-    place = _place_of(header, LABEL_NAMES if label_column is None else (label_column,))
-    if place is not None:
-        return place, False
-    if label_column is not None:
-        raise ValueError(f"{name} has no column {label_column!r}; {_columns_of(header)}.")
-    free = [k for k in range(len(header)) if k not in ignored and columns]
-    found = [k for k in free if _names_columns(header, columns, k)]
-    found = found or [k for k in free if len(columns[k].texts) == 2 and is_plain(columns[k].texts)]
-    if len(found) == 1:
-        return found[0], True
-    example = ""
+def _label(name, header, columns, ignored, others, event):
+    """Place of the labels, and why; `others` are columns that have another role."""
+
+    def only(pool, why):
+        """The one column of the pool, or None if it is empty; more of them are refused."""
+        if event is not None and len(pool) > 1 and columns:
+            pool = _those(pool, lambda k: _has_class(columns[k], event))
+            why = why if len(pool) > 1 else f"it has the class {event}"
+        if len(pool) > 1:
+            raise _choice(name, header, pool, "labels", "label_column")
+        return (pool[0], why) if pool else None
+
+    def fitting(pool):
+        """Columns whose values are names of columns or, where there are none, two."""
+        named = [k for k in pool if matches[k]]
+        return named or [k for k in pool if columns[k].may_have_two_values() or counts[k]]
+
+    free = [k for k in range(len(header)) if k not in ignored]
+    named = [k for k in free if header[k].casefold() in LABEL_NAMES]
+    if not named:
+        named = [k for k in free if states_outcome(header[k]) and not _names_forecast(header[k])]
+        named = _those(named, lambda k: k not in others)
+    if not columns or (named and header[named[0]].casefold() in LABEL_NAMES):
+        return only(named, BY_NAME) or _refuse_labels(name, header)
+    matches = [_names_columns(header, columns, k) for k in range(len(header))]
+    counts = [_counts(header, columns, k) for k in range(len(header))]
+    possible = [k for k in named if columns[k].may_hold_labels()]
+    found = fitting(possible) or [k for k in possible if columns[k].n_values() == 1]
     if found:
-        names = " or ".join(repr(header[k]) for k in found)
-        example = f" It may be {names}: {command(name, label_column=header[found[0]])}."
+        return only(found, BY_NAME)
+    first = [0] if header[0] in _UNNAMED else []
+    free = [k for k in free if k not in (*others, *first) and columns[k].may_hold_labels()]
+    free = _those(free, lambda k: not (_names_forecast(header[k]) or _identifies(header[k])))
+    found = fitting(free)
+    if not found:
+        return only(possible or named, BY_NAME) or _refuse_labels(name, header)
+    if any(matches[k] for k in found):
+        return only(found, "its values are names of columns")
+    return only([*possible, *found], "the only column with two values")
+
+
+def _refuse_labels(name, header):
     raise ValueError(
-        f"{name} has no column of labels ({', '.join(LABEL_NAMES)}); name it with --label-column. "
-        f"I{_columns_of(header)[1:]}.{example}"
+        f"{name} has no column of labels: none has two values, or a name such as y_true, label, "
+        f"target, outcome or y. I{_columns_of(header)[1:]}; name it with --label-column."
     )
 
 
+def _choice(name, header, places, what, argument):
+    """The error for columns of which each may have a role."""
+    columns = " or ".join(repr(header[k]) for k in places)
+    sentence = f"{name} has {len(places)} columns that may be its {what}, {columns}"
+    return ChoiceError(sentence, [{argument: header[k]} for k in places])
+
+
+def _those(places, condition):
+    """The places that meet a condition, or all of them if none does."""
+    return [k for k in places if condition(k)] or places
+
+
+def _has_class(column, event):
+    spelled = {form.casefold() for form in forms(event)}
+    return any(spelled & {form.casefold() for form in forms(text)} for text in column.texts)
+
+
+def _identifies(name):
+    """Whether a name is that of identifiers."""
+    return not _IDENTIFIERS.isdisjoint(re.findall("[^\\W_]+", name.casefold()))
+
+
+def _names_forecast(name):
+    """Whether a name is that of forecasts rather than labels; a risk may be either."""
+    return states_forecast(re.sub("risk", "", name, flags=re.IGNORECASE))
+
+
 def _names_columns(header, columns, place):
-    """Whether the texts of a column are the classes that at least two other columns name."""
+    """Whether the values of a column are classes that the names of other columns state.
+
+    All of them where they are text; one of two, as in p_churn, where they have an event.
+    """
     column = columns[place]
     others = [one for k, one in enumerate(header) if k != place and columns[k].is_share()]
-    if column.values is not None or not 2 <= len(column.texts) <= len(others):
+    classes = sorted(column.texts)
+    if column.n_values() == 2 and (column.values is None or is_plain(classes)):
+        readings = [read_name(one, classes) for one in others if states_forecast(one)]
+        if any(reading.kind == "class" for reading in readings):
+            return True
+    if column.values is not None or not 2 <= len(classes) <= len(others):
         return False
-    return match_names(others, sorted(column.texts)) is not None
+    return match_names(others, classes) is not None
 
 
-def _probabilities(header, columns, label, rest):
-    """Places of the columns that can be probabilities; names of classes need no values."""
+def _counts(header, columns, place):
+    """Whether the values of a column are three whole numbers or more that other columns name."""
+    classes = sorted(columns[place].texts)
+    others = [one for k, one in enumerate(header) if k != place and columns[k].is_share()]
+    return 3 <= len(classes) <= len(others) and match_names(others, classes) is not None
+
+
+# --- Probabilities --------------------------------------------------------------------------------
+
+
+def _probabilities(name, header, columns, label, rest):
+    """Places of the columns that can be probabilities, and why; names of classes need no values."""
     if not columns:
-        return rest
+        return rest, BY_NAME
     classes = sorted(columns[label].texts)
-    reading = match_names([header[k] for k in rest], classes)
-    if reading is None:
-        named = [k for k in rest if _is_named(header[k], classes)]
-    else:
+    shares = [k for k in rest if columns[k].is_share()]
+    names = [header[k] for k in rest]
+    reading = match_names(names, classes)
+    stated = [k for k in rest if _is_named(header[k], classes)]
+    named = stated
+    if reading is not None:
         named = [k for k, place in zip(rest, reading, strict=True) if isinstance(place, int)]
-    kept = [k for k in rest if k in named or columns[k].is_share()]
-    if len(classes) <= 2 and len(named) < 2:
-        fractions = [k for k in kept if k in named or columns[k].has_fractions()]
-        kept = fractions if len(fractions) == 1 else kept
-    return kept or rest
+    if columns[label].n_values() > 2 or _is_list(names, classes, reading):
+        others = [k for k in shares if k not in named]
+        if _sum_to_one([columns[k] for k in named]):  # then a class without samples has only 0
+            others = [k for k in others if states_forecast(header[k]) or columns[k].is_zero()]
+        kept = [k for k in rest if k in named or k in others] or rest
+        return kept, BY_NAMES if len(kept) > 1 else BY_NAME
+
+    def only(pool, why):
+        """The one column of the pool; of several, the one whose values are not all whole."""
+        if len(pool) > 1:
+            pool = _those(pool, lambda k: columns[k].has_fractions())
+        if len(pool) > 1:
+            raise _choice(name, header, pool, "probability", "score_column")
+        return pool, why
+
+    stated = [k for k in rest if k in (*named, *stated) or states_forecast(header[k])]
+    fractions = [k for k in shares if columns[k].has_fractions()]
+    if any(k in shares for k in stated):
+        return only([k for k in stated if k in shares], BY_NAME)
+    if stated and not fractions:
+        return only(stated, BY_NAME)
+    if stated or fractions:
+        return only([*stated, *fractions], "the only column of values in [0, 1]")
+    return (rest, "the only column left") if len(rest) == 1 else ([], "")
+
+
+def _sum_to_one(columns):
+    """Whether columns are the probabilities of all classes, in the first rows."""
+    values = [one.values for one in columns]
+    if not values or any(one is None or len(one) != len(values[0]) for one in values):
+        return False
+    return bool(np.all(np.abs(np.sum(values, axis=0) - 1) <= ROUNDING))
+
+
+def _is_list(names, classes, reading):
+    """Whether names of columns state both classes, or some and others in the same form."""
+    if reading is not None:
+        others = [one for one, name in zip(reading, names, strict=True) if isinstance(one, str)]
+        return len(names) - len(others) > 1 or not set(others) <= set(names)
+    places = {read_name(name, classes).place for name in names} - {None}
+    return len(places) > 1
 
 
 def _is_named(name, classes):
+    """Whether a name states the probability of one of the classes, or of something."""
     reading = read_name(name, classes)
-    return reading.kind != "unknown" or bool(reading.mentioned)
+    return reading.kind in ("class", "generic") or bool(reading.mentioned)
+
+
+# --- Names ----------------------------------------------------------------------------------------
 
 
 def _places(name, header, wanted, what, label=None):

@@ -13,12 +13,14 @@ import lzma
 import re
 import zlib
 from contextlib import contextmanager
+from hashlib import sha256
 from importlib.util import find_spec
 from io import BufferedReader, TextIOWrapper
 from itertools import chain, islice
 
 import numpy as np
 
+from skcalib._files import words_of
 from skcalib.io._roles import SAMPLE, find_roles, shortened
 
 #: Most characters of a cell of text; a longer one is a text to read, not a class or a category.
@@ -35,13 +37,18 @@ class Table:
     ``roles`` are those of the columns, and ``text`` the places of all columns that are kept as
     text. ``n_rows`` rows have been appended, ``n_before`` of them from earlier files, and
     ``n_held`` of them are in memory. ``known`` are texts of labels that may appear. ``numbers``
-    reads a list of texts. Messages count rows from ``first_row``.
+    reads a list of texts. Messages count rows from ``first_row``. ``files`` are the names of the
+    files and the number of rows before each. With ``identified``, ``digests`` has a hash of all
+    cells of each file, which its format, spelling of numbers and order of columns do not change.
     """
 
-    def __init__(self, name, header, roles, numbers, *, first_row, text=(), known=()):
+    def __init__(
+        self, name, header, roles, numbers, *, first_row, text=(), known=(), identified=False
+    ):
         self.name, self.header, self.first_row, self.roles = name, header, first_row, roles
         self.label, self.features, self.proba = roles.label, roles.features, roles.proba
         self.n_rows = self.n_before = 0
+        self.files, self.digests = [(name, 0)], [sha256()] if identified else []
         self._read_numbers = numbers
         self.text = {self.label, *roles.text, *(k for k in text if k in self.features)}
         self._codes = {k: {"": -1} for k in self.text}
@@ -56,6 +63,9 @@ class Table:
                 f"{shortened(', '.join(self.header))}: files of one table have the same columns."
             )
         self.name, self.n_before = name, self.n_rows
+        self.files.append((name, self.n_rows))
+        if self.digests:
+            self.digests.append(sha256())
 
     def clear(self):
         """Remove the rows; names, texts and the number of rows are kept."""
@@ -75,6 +85,11 @@ class Table:
         for k, blocks in self._blocks.items():
             read = self._coded if k in self.text else self._numbers
             blocks.append(read(k, columns[k]))
+        if self.digests:
+            order = sorted(range(self.roles.numbers_rows, len(self.header)), key=self._name_of)
+            cells = [canonical(columns[k], self._read_numbers) for k in order]
+            rows = ["\x1f".join(row) for row in zip(*cells, strict=True)]
+            self.digests[-1].update("\x1e".join([*rows, ""]).encode())
         self.n_rows += n_rows
         self.n_held += n_rows
 
@@ -158,6 +173,9 @@ class Table:
 
     # Messages about a cell
 
+    def _name_of(self, place):
+        return self.header[place].casefold()
+
     def _column(self, place):
         name = self.header[place]
         return f"column {name!r}" if name else "column without a name"
@@ -186,6 +204,33 @@ class Table:
             f"{self.name} must hold numbers in every column but {self.header[self.label]!r}, and "
             f"the column {self.header[place]!r} holds {shortened(cell)!r}{advice}."
         )
+
+
+def canonical(cells, numbers):
+    """Cells as texts that are the same for all spellings of a number, a date and a truth value."""
+    values = cells if isinstance(cells, np.ndarray) else numbers(cells)
+    if values is not None and values.dtype.kind in "iu":
+        return [str(value) for value in values.tolist()]
+    if values is not None:
+        return [_number_text(value) for value in values.tolist()]
+    return [_text_of(cell.strip(), numbers) for cell in cells]
+
+
+def _number_text(value):
+    """A number as text: whole ones exactly, others in single precision, in which they may come."""
+    if value != value:
+        return ""
+    if abs(value) < 2**63 and value == int(value):
+        return str(int(value))
+    with np.errstate(over="ignore"):
+        return str(np.float32(value))
+
+
+def _text_of(cell, numbers):
+    value = numbers([cell]) if cell else None
+    if value is not None:
+        return _number_text(float(value[0]))
+    return re.sub(r"[ t]00:00:00(\.0+)?$", "", cell.casefold())  # of a date
 
 
 # --- Text -----------------------------------------------------------------------------------------
@@ -238,7 +283,7 @@ def _opened(path):
             "this encoding."
         ) from None
     except (csv.Error, EOFError, OSError, lzma.LZMAError, zlib.error) as error:
-        raise ValueError(f"{path.name} is not a readable text table: {error}.") from error
+        raise ValueError(f"{path.name} is not a readable text table: {words_of(error)}.") from error
 
 
 def count_csv_rows(paths):
@@ -269,7 +314,9 @@ def numbers_of_text(decimal="."):
     return numbers
 
 
-def _read_csv(file, name, table, *, text, known=(), sep=",", decimal=".", **roles):
+def _read_csv(
+    file, name, table, *, text, known=(), sep=",", decimal=".", identified=False, **roles
+):
     rows = csv.reader(_lines(file, name), delimiter=sep)
     rows = (row for row in rows if len(row) > 1 or (row and row[0].strip()))
     header = [column.strip() for column in next(rows, ())]
@@ -286,7 +333,8 @@ def _read_csv(file, name, table, *, text, known=(), sep=",", decimal=".", **role
         whole = [row for row in first if len(row) == len(header)]
         numbers = numbers_of_text(decimal)
         found = find_roles(name, header, list(zip(*whole, strict=True)), numbers, **roles)
-        table = Table(name, header, found, numbers, first_row=2, text=text, known=known)
+        options = {"text": text, "known": known, "identified": identified}
+        table = Table(name, header, found, numbers, first_row=2, **options)
         rows = chain(first, rows)
     else:
         table.continue_with(name, header)
@@ -340,8 +388,8 @@ def _parquet_file(path):
         with pq.ParquetFile(path) as file:
             yield file
     except (pa.ArrowException, OSError) as error:
-        said = " ".join(str(error).split())
-        raise ValueError(f"{path.name} is not a readable parquet file: {said}") from error
+        said = words_of(error)
+        raise ValueError(f"{path.name} is not a readable parquet file: {said}.") from error
 
 
 def count_parquet_rows(paths):
@@ -353,7 +401,7 @@ def count_parquet_rows(paths):
     return total
 
 
-def parquet_blocks(paths, *, known=(), **roles):
+def parquet_blocks(paths, *, known=(), identified=False, **roles):
     """Yield the `Table` of files after each batch; `roles` are those of `find_roles`."""
     table, numbers = None, numbers_of_text()
     for path in paths:
@@ -369,8 +417,8 @@ def parquet_blocks(paths, *, known=(), **roles):
                     if table is None:
                         some = [one[:SAMPLE] for one in cells]
                         found = find_roles(path.name, names, some, numbers, **roles)
-                        options = {"first_row": 1, "text": text, "known": known}
-                        table = Table(path.name, names, found, numbers, **options)
+                        options = {"text": text, "known": known, "identified": identified}
+                        table = Table(path.name, names, found, numbers, first_row=1, **options)
                     table.append(cells)
                     yield table
             announced = file.metadata.num_rows

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -11,11 +12,13 @@ import numpy as np
 
 from skcalib._records import Record
 from skcalib._types import Label, MatrixLike
+from skcalib._validation import is_outside
 from skcalib._values import shown
 from skcalib.io._classes import find_event, read_table
 from skcalib.io._npz import read_arrays
 from skcalib.io._tables import (
     COMPRESSED,
+    canonical,
     count_csv_rows,
     count_parquet_rows,
     csv_blocks,
@@ -51,8 +54,8 @@ class Predictions(Record):
     event : label or None
         The requested class.
     note : str
-        Which columns of a table were labels, probabilities, features or not used, where names do
-        not state it but values show it; otherwise empty.
+        Which columns of a table were taken as labels and probabilities, and why; which as features,
+        and which are not used. Empty for arrays, and for tables whose columns leave no choice.
 
     See Also
     --------
@@ -105,7 +108,7 @@ class Predictions(Record):
         turned = self.labels[order]
         if self.y_proba.ndim == 2:
             return replace(self, y_proba=self.y_proba[:, order], labels=turned)
-        if self.y_proba.min() < 0 or self.y_proba.max() > 1:
+        if is_outside(self.y_proba.min(), self.y_proba.max()):
             return self
         return replace(self, y_proba=1 - self.y_proba, labels=turned)
 
@@ -128,11 +131,21 @@ def read_predictions(
     Columns that pandas wrote as the index are ignored in parquet files, with or without a name. If
     one holds labels, call ``reset_index()`` before writing.
 
-    Where names do not state what a column is, the first 2,000 rows do, and ``note`` of the result
-    states what was taken. The labels are the only column of 0 and 1 (-1/1, False/True, no/yes), or
-    the only one whose texts are the names of other columns. The score of two classes is the only
-    column of values in [0, 1] that are not all whole. Columns that are left over are features.
-    Columns with another text or whole number in each row identify the rows and are not used.
+    Names decide what a column is, and otherwise the values of the first 2,000 rows. ``note`` of the
+    result states what was taken, and why. Where two columns or more are left, an error has the
+    arguments that choose each of them.
+
+    The labels are ``y_true`` or ``ground_truth``, or the column with the name of an outcome, such
+    as label, target, y, class, event, outcome, churned, died, survived or default, also beside
+    words such as is or flag, whose values can be labels. Without such a name they are the only
+    column whose values are named by other columns, or the only one with two values, whatever these
+    are. Names of identifiers and forecasts, dates, and columns that have another role do not count.
+    With an `event` the labels are the column that has this class.
+
+    The score of two classes is the column with the name of a class or of a forecast, such as
+    p_churn, score or model_proba, or else the only column of values in [0, 1] that are not all
+    whole. Columns that are left over are features. Columns with another text or whole number in
+    each row identify the rows and are not used.
 
     Parameters
     ----------
@@ -150,8 +163,7 @@ def read_predictions(
         ``.csv.zst``. A folder, or a pattern such as ``part-*.csv``, stands for files with the same
         columns, in the order of their names.
     label_column : str, optional
-        Name of the column of labels; by default the first of y_true, ground_truth, label, target
-        and y that the table has, in any letter case.
+        Name of the column of labels, in any letter case; by default found by names or values.
     score_column : str, optional
         Name of the only column of probabilities; others may have values in [0, 1], too.
     event : str, optional
@@ -175,7 +187,8 @@ def read_predictions(
     Raises
     ------
     ValueError
-        If the file cannot be read in this format.
+        If the file cannot be read in this format, or if several columns may be the labels or the
+        probability.
 
     See Also
     --------
@@ -193,7 +206,41 @@ def read_predictions(
     >>> read.y_proba.tolist(), read.labels.tolist()
     ([0.75, 0.25], ['stay', 'churn'])
     """
-    path = Path(path)
+    read, _ = read_files(
+        Path(path),
+        label_column=label_column,
+        score_column=score_column,
+        event=event,
+        features=features,
+        ignore=ignore,
+        sep=sep,
+        decimal=decimal,
+    )
+    return read
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """The rows that a file has among those of its table, and a hash of all its cells."""
+
+    name: str
+    rows: slice
+    digest: str
+
+
+def read_files(
+    path: Path,
+    *,
+    label_column: str | None = None,
+    score_column: str | None = None,
+    event: str | None = None,
+    features: Sequence[str] | None = None,
+    ignore: Sequence[str] = (),
+    sep: str | None = None,
+    decimal: str | None = None,
+    identified: bool = False,
+) -> tuple[Predictions, list[FileRows]]:
+    """As `read_predictions`, and the rows of each file if they are to be `identified`."""
     for name, value in {"features": features, "ignore": ignore}.items():
         if isinstance(value, str):
             raise ValueError(
@@ -214,17 +261,32 @@ def read_predictions(
                 f"features of {path.name} are its array X."
             )
         content = Predictions(*read_arrays(path))
-        return content if event is None else _with_event(path.name, content, event)
+        content = content if event is None else _with_event(path.name, content, event)
+        return content, [FileRows(path.name, slice(None), _digest(content))] * identified
     blocks, _ = _TABLES[suffix]
     roles = {"label_column": label_column, "score_column": score_column, "ignore": ignore}
-    *_, table = blocks(paths, features=features, **roles, **text)  # one that grows
-    return _predictions(table, event, table.feature_frame())
+    roles["event"] = event
+    *_, table = blocks(paths, features=features, identified=identified, **roles, **text)
+    starts = [start for _, start in table.files]
+    ends = [*starts[1:], table.n_rows]
+    files = [
+        FileRows(name, slice(start, end), digest.hexdigest())
+        for (name, start), end, digest in zip(table.files, ends, table.digests, strict=identified)
+    ]
+    return _predictions(table, event, table.feature_frame()), files
+
+
+def _digest(content):
+    """A hash of arrays."""
+    arrays = content.y_true, content.y_proba, content.features
+    cells = [canonical(np.ravel(one), None) for one in arrays[1:] if one is not None]
+    texts = [*map(str, content.y_true.tolist()), *(cell for one in cells for cell in one)]
+    return sha256("\x1f".join(texts).encode()).hexdigest()
 
 
 def _predictions(table, event, features=None):
     """The rows that a table holds."""
-    y_true, y_proba, labels, event, assumed = read_table(table, event=event)
-    note = table.roles.note(table.header, assumed)
+    y_true, y_proba, labels, event, note = read_table(table, event=event)
     return Predictions(y_true, y_proba, labels, features, event, note)
 
 
@@ -331,7 +393,7 @@ def read_parts(
     paths, suffix = _files_of(path)
     blocks, _ = _TABLES[suffix]
     roles = {"label_column": label_column, "score_column": score_column, "ignore": ignore}
-    roles |= {"features": (), "known": () if known is None else known}
+    roles |= {"event": event, "features": (), "known": () if known is None else known}
     roles |= text_format(path, suffix, sep, decimal)
     first = None  # classes of the first part
     for table in _filled(blocks(paths, **roles)):

@@ -35,10 +35,12 @@ from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._types import ArrayLike
 from skcalib._validation import (
     HALF_TOLERANCE,
+    PROBABILITY_ROUNDING,
     check_features,
     check_indices,
     check_proba,
     drop_zero_weights,
+    is_outside,
 )
 from skcalib._values import shown
 from skcalib.clusters import outside_level
@@ -219,7 +221,8 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples,) or (n_samples, n_classes)
             Probabilities of held-out samples, or logits with ``input="logits"``. A single column
-            refers to the positive class, or to the class in its name.
+            refers to the positive class, or to the class in its name. Rounding errors of up to 1e-9
+            outside [0, 1] are taken as 0 and 1.
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
             Labels; or soft labels, which are label distributions or annotator counts.
         """
@@ -387,10 +390,11 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
 
     def _check_columns(self, X, raw, y, labels):
         """The class of each column; raises if X has features or logits instead of probabilities."""
-        if self.input == "proba" and (raw.min() < 0 or raw.max() > 1 + HALF_TOLERANCE):
-            value = raw.min() if raw.min() < 0 else raw.max()
+        low, high = float(raw.min()), float(raw.max())
+        if self.input == "proba" and is_outside(low, high, 1 + HALF_TOLERANCE):
+            value = low if low < -PROBABILITY_ROUNDING else high
             raise ValueError(
-                f"X has the value {value:.9g}, outside [0, 1]: probabilities are expected. For "
+                f"X has the value {value:.12g}, outside [0, 1]: probabilities are expected. For "
                 f"logits set input='logits'; for features, {self._remedy()}."
             )
         if self.input == "logits" and _like_probabilities(raw):
@@ -450,7 +454,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
 
 def _like_probabilities(logits):
     """Whether the rows of logits (n, K), at least two, are probabilities."""
-    if len(logits) < 2 or logits.min() < 0 or logits.max() > 1:
+    if len(logits) < 2 or is_outside(logits.min(), logits.max()):
         return False
     sums = logits.sum(axis=1, dtype=np.float64)
     return logits.shape[1] == 1 or bool(np.all(np.abs(sums - 1) <= HALF_TOLERANCE))

@@ -84,7 +84,8 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
         Raises
         ------
         ValueError
-            For labels that are not an indicator matrix, and for probabilities outside [0, 1].
+            For labels that are not an indicator matrix, and for probabilities outside [0, 1] by
+            more than a rounding error of 1e-9.
         """
         recalibrator: Any = resolve_recalibrator(
             "platt" if self.recalibrator is None else self.recalibrator

@@ -149,7 +149,7 @@ def test_names_decide(read, rows, event, labels, proba):
 
 REFUSED = [
     ("y,p;sick,0.2;well,0.5", None, "does not name its class .*: rename it 'p_sick' or"),
-    ("y,p;1,0.2;2,0.5", None, "or choose its class with --event 1 or --event 2"),
+    ("y,p;1,0.2;2,0.5", None, "or choose its class: pass event='1' or event='2'"),
     ("y,p_not_sick;sick,0.2;well,0.5", "sick", "named after the opposite of a class"),
     ("y,score_0;1,0.2;0,0.5", None, "does not say clearly whether .* of 0 or of 1: rename it"),
     ("y,rf_sick;sick,0.2;well,0.5", "well", "does not say clearly"),
@@ -159,10 +159,13 @@ REFUSED = [
     ("y,p_sick;well,0.2", None, "only the label 'well'.* name the other class with --event"),
     ("y,p;0.5,0.2;1,0.5", None, "has the label '0.5' in the column 'y'"),
     # several columns
-    ("y,p_a,p_b,z;a,0.7,0.3,0.5;b,0.2,0.8,1", None, "the column 'z', which is not"),
-    ("y,a,b,z;a,0.7,0.3,0.5;b,0.2,0.8,1", None, "the column 'z', .* that sums to 2"),
-    ("y,p_a,prob_a;a,0.7,0.3;b,0.2,0.8", None, "2 columns for the class 'a'"),
-    ("y,c,d;a,0.7,0.3;b,0.2,0.8", None, "label 'a', but no column .* such as 'p_a'"),
+    ("y,p_a,p_b,z;a,0.7,0.5,0.5;b,0.2,0.8,1", None, "the column 'z', which is not"),
+    ("y,p_a,p_b,rf_score;a,0.7,0.3,0.5;b,0.2,0.8,1", None, "the column 'rf_score', which is not"),
+    ("y,a,b,z;a,0.7,0.5,0.5;b,0.2,0.8,1", None, "the column 'z', .* that sums to 2"),
+    ("y,p_a,p_b,prob_a;a,0.7,0.5,0.3;b,0.2,0.8,0.9", None, "2 columns for the class 'a'"),
+    ("y,c,d;a,0.7,0.3;b,0.2,0.8;e,.5,.5", None, "label 'a', but no column .* such as 'p_a'"),
+    ("y,p_a,prob_a;a,0.7,0.3;b,0.2,0.8", None, "score_column='p_a' or score_column='prob_a'"),
+    ("y,c,d;a,0.7,0.3;b,0.2,0.8", None, "score_column='c' or score_column='d'"),
 ]
 
 

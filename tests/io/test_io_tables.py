@@ -87,8 +87,8 @@ MESSAGES = [
     ("", NO_ROW),
     ("\n \n", NO_ROW),
     ("y,p\n\n", NO_ROW),
-    ("a,b\n0,.1\n", "has no column of labels (y_true, ground_truth, label, target, y); name it"),
-    ("Label,LABEL,p\n0,1,.1\n", "has no column of labels"),
+    ("a,b\n0,.1\n", "has no column of labels: none has two values, or a name such as y_true, l"),
+    ("Label,LABEL,p\n0,1,.1\n", "has 2 columns that may be its labels, 'Label' or 'LABEL': pass"),
     ("y\n0\n", "has no column of probabilities besides 'y'."),
     ("y,p,p\n0,0.2,0.8\n", "has two columns named 'p': rename one of them."),
     (",y,,p\n0,0,0.2,0.8\n", "has two columns named '': rename one of them."),
@@ -176,24 +176,31 @@ CATS |= {"species": np.resize(["ant", "bee", "cat"], 60), "size": np.arange(60) 
             CHURN,
             {},
             ["age", "sex", "since"],
-            "labels: churned; probability of 1: model_score; features: age, sex, since; not used: "
-            "customer_id (another value in each row)",
+            "labels: churned (by its name); probability of 1: model_score (by its name); features: "
+            "age, sex, since; not used: customer_id (another value in each row)",
         ),
         (CHURN, {"features": ["AGE"], "ignore": ["customer_id", "sex", "since"]}, ["age"], None),
         (
             CHURN | {"churned": np.where(CHURN["churned"], "yes", "no")},
             {"event": "no", "ignore": ["since", "customer_id", "age"]},
             ["sex"],
-            "labels: churned; probabilities: model_score; features: sex",
+            "labels: churned (by its name); probability of no: model_score (by its name); "
+            "features: sex",
         ),
         (
             CHURN | {"member": np.arange(60) % 2, "rate": np.linspace(0, 1, 60)},
             {"label_column": "churned", "score_column": "model_score", "ignore": ["since"]},
             ["age", "sex", "member", "rate"],
-            "probability of 1: model_score; features: age, sex, member, rate; not used: "
-            "customer_id (another value in each row)",
+            "labels: churned (as requested); probability of 1: model_score (as requested); "
+            "features: age, sex, member, rate; not used: customer_id (another value in each row)",
         ),
-        (CATS, {}, ["size"], "labels: species; probabilities: ant, bee, cat; features: size"),
+        (
+            CATS,
+            {},
+            ["size"],
+            "labels: species (its values are names of columns); probabilities: ant, bee, cat (by "
+            "their names); features: size",
+        ),
     ],
 )
 def test_values_show_what_a_column_is(tmp_path, parquet, columns, options, features, note):
@@ -208,21 +215,6 @@ def test_values_show_what_a_column_is(tmp_path, parquet, columns, options, featu
         assert len(found.to_frame()) == 60
         parts = list(read_parts(path, **{k: v for k, v in options.items() if k != "features"}))
         np.testing.assert_array_equal(parts[0].y_proba, found.y_proba)
-
-
-def test_what_may_be_two_things_is_refused(tmp_path):
-    label = {"member": np.arange(60) % 2}
-    score = {"other_score": np.linspace(0, 1, 60), "y": CHURN["churned"], "churned": 2}
-    for changed, message in (
-        (label, "It may be 'churned' or 'member': skcalib report p.csv --label-column churned."),
-        (
-            score,
-            "such as 'p_0' (columns of probabilities: model_score and other_score); if one of them "
-            "is the score: skcalib report p.csv --score-column model_score.",
-        ),
-    ):
-        pd.DataFrame(CHURN | changed).to_csv(tmp_path / "p.csv", index=False)
-        assert message in message_of(read_predictions, tmp_path / "p.csv")
 
 
 def test_compressed_tables_and_parts(tmp_path, monkeypatch):

@@ -103,7 +103,7 @@ def test_a_table_whose_columns_have_any_names(here, made, capsys, monkeypatch):
     text = "\n".join(["id,age,sex,churned,score_of_rf", *rows])
     (here / "churn.csv").write_text(text)
     assert main(["report", "churn.csv"]) == 0
-    said = "labels: churned; probability of 1: score_of_rf"
+    said = "labels: churned (by its name); probability of 1: score_of_rf (by its name)"
     captured = capsys.readouterr()
     assert captured.err.startswith(f"skcalib: churn.csv: {said}; features: age, sex; not used: id")
     assert captured.err.count("\n") == 1 and made[-1].options["name"] == "churn"
@@ -201,7 +201,7 @@ def test_errors_are_one_sentence_and_status_2(here, capsys, monkeypatch, argumen
     for name, content in {
         "bad.csv": "y,a,b\na,0.5,0.6\nb,0.2,0.2\n",
         "good.csv": "y,a,b\na,0.5,0.5\nb,0.2,0.8\nb,0.4,0.6\n",
-        "wide.csv": "y,a,b,c\na,0.5,0.5,0.1\nb,0.2,0.8,1\n",
+        "wide.csv": "y,a,b,c\na,0.5,0.4,0.1\nb,0.2,0.8,1\n",
         "percent.csv": "label,p_1\n0,50\n1,60\n",
         "zero.csv": "y,p_0\n0,45\n1,60\n",
         "both.csv": "y,p_0,p_1\n0,45,55\n1,30,70\n",

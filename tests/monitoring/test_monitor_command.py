@@ -1,8 +1,14 @@
 """The command line: one line, an exit status, and a state that is whole at any time."""
 
+import csv
+import gzip
+import lzma
 import os
 import zlib
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -54,7 +60,7 @@ def test_other_separators_and_arrays(here, capsys):
     assert main(["monitor", "a.csv", "--state", "s"]) == 2
     assert "is separated by ';'" in capsys.readouterr().err
     assert main(["monitor", "a.csv", "--state", "s", "--sep", ";", "--decimal", ","]) == 0
-    (here / "b.csv").write_text("y\tp\n0\t.25\n1\t.5\n")
+    (here / "b.csv").write_text("y\tp\n0\t.25\n1\t.75\n")
     assert main(["monitor", "b.csv", "--state", "s", "--sep", "tab"]) == 0
     assert monitor_of(here / "s").n_samples_seen_ == 4
     rng = np.random.default_rng(0)
@@ -197,7 +203,7 @@ def test_twenty_writers_at_once(here):
     said, status = [], []
 
     def add(number):
-        options = SimpleNamespace(file=here / f"{number}.csv", state=here / "s", **given)
+        options = SimpleNamespace(files=[here / f"{number}.csv"], state=here / "s", **given)
         status.append(run_monitor(options, said.append))
 
     with ThreadPoolExecutor(20) as writers:
@@ -206,3 +212,157 @@ def test_twenty_writers_at_once(here):
     assert status == [0] * 20 and len(said) == 20
     assert monitor.n_samples_seen_ == 40 and len(monitor.sources_) == 20
     assert not list(here.glob(".skcalib*"))
+
+
+def text(frame, **options):
+    return frame.to_csv(index=False, **options).encode()
+
+
+def other_class(frame):
+    return frame.assign(p_stay=1 - frame.p_churn).drop(columns="p_churn")
+
+
+#: Encodings of the same rows: the name of a file, its content, and options.
+ENCODINGS = {
+    "another name": ("g.csv", text, ()),
+    "gzip": ("f.csv.gz", lambda frame: gzip.compress(text(frame)), ()),
+    "xz": ("f.csv.xz", lambda frame: lzma.compress(text(frame)), ()),
+    "an empty line": ("f.csv", lambda frame: text(frame) + b"\n", ()),
+    "blanks": ("f.csv", lambda frame: text(frame).replace(b",", b" , "), ()),
+    "CRLF": ("f.csv", lambda frame: text(frame).replace(b"\n", b"\r\n"), ()),
+    "a BOM": ("f.csv", lambda frame: b"\xef\xbb\xbf" + text(frame), ()),
+    "quotes": ("f.csv", lambda frame: text(frame, quoting=csv.QUOTE_ALL), ()),
+    "columns in another order": ("f.csv", lambda frame: text(frame[frame.columns[::-1]]), ()),
+    "separators": ("f.csv", partial(text, sep=";", decimal=","), ("--sep", ";", "--decimal", ",")),
+    "decimals": ("f.csv", lambda frame: text(frame).replace(b",0.", b",."), ()),
+    "zeros": ("f.csv", partial(text, float_format="%.9f"), ()),
+    "an index": ("f.csv", lambda frame: frame.to_csv().encode(), ()),
+    "parquet": ("f.parquet", pd.DataFrame.to_parquet, ()),
+    "single precision": (
+        "f.parquet",
+        lambda frame: frame.astype({"p_churn": np.float32}).to_parquet(),
+        (),
+    ),
+}
+#: The same predictions, where there are many of them, which no new samples repeat.
+REWRITTEN = {
+    "a column more": ("f.csv", lambda frame: text(frame.assign(week=7)), ()),
+    "a column less": ("f.csv", lambda frame: text(frame.drop(columns="id")), ()),
+    "rows in another order": ("f.csv", lambda frame: text(frame[::-1]), ()),
+    "the other class": ("f.csv", lambda frame: text(other_class(frame)), ()),
+    "both classes": ("f.csv", lambda frame: text(frame.assign(p_stay=1 - frame.p_churn)), ()),
+    "arrays": ("f.npz", lambda frame: archive(frame), ("--event", "churn")),
+}
+
+
+def archive(frame):
+    content = BytesIO()
+    np.savez(content, y_true=frame.label.to_numpy(str), y_proba=frame.p_churn.to_numpy())
+    return content.getvalue()
+
+
+def predictions(n_rows, seed=0):
+    """Rows with decimals that single precision holds well enough to be told apart."""
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(0.01, 0.99, n_rows).round(4)
+    label = np.where(rng.random(n_rows) < p, "churn", "stay")
+    label[:2] = "churn", "stay"
+    return pd.DataFrame({"id": np.arange(n_rows) + 7, "label": label, "p_churn": p})
+
+
+@pytest.mark.parametrize("n_rows", [3, 60])
+@pytest.mark.parametrize("name", [*ENCODINGS, *REWRITTEN])
+def test_the_same_rows_are_added_once(here, capsys, name, n_rows):
+    """Whatever the encoding; of a few rows, all cells count, as new samples may have the same p."""
+    file, encode, options = (ENCODINGS | REWRITTEN)[name]
+    frame = predictions(n_rows)
+    (here / "f.csv").write_bytes(text(frame))
+    assert main(["monitor", "f.csv", "--state", "s"]) == 0
+    before = (here / "s").read_bytes()
+    (here / "f.csv").unlink()
+    (here / file).write_bytes(encode(frame))
+    capsys.readouterr()
+    status = main(["monitor", file, "--state", "s", *options])
+    if name in REWRITTEN and n_rows == 3:
+        assert status in (0, 1) and monitor_of(here / "s").n_samples_seen_ == 6
+        return
+    assert status == 2 and (here / "s").read_bytes() == before
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said.startswith(f"skcalib: {file} has been added to s before") and said.endswith("only.")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda frame: frame.assign(p_churn=frame.p_churn + 1e-4),
+        lambda frame: frame.assign(label=frame.label[::-1].to_numpy()),
+        lambda frame: frame[:-1],
+    ],
+)
+@pytest.mark.parametrize("n_rows", [3, 60])
+def test_other_rows_are_added(here, change, n_rows):
+    for number, frame in enumerate((predictions(n_rows), change(predictions(n_rows)))):
+        (here / f"{number}.csv").write_bytes(text(frame))
+        assert main(["monitor", f"{number}.csv", "--state", "s"]) in (0, 1)
+    assert monitor_of(here / "s").n_samples_seen_ == n_rows + len(frame)
+
+
+def test_a_file_is_read_once(here, monkeypatch):
+    """What is counted is what identifies the rows, also if the file changes meanwhile."""
+    (here / "f.csv").write_bytes(text(predictions(60)))
+    opened, plain = [], Path.open
+
+    def count(path, *arguments, **options):
+        opened.append(path.name)
+        return plain(path, *arguments, **options)
+
+    monkeypatch.setattr(Path, "open", count)
+    monkeypatch.setattr(Path, "read_bytes", None)
+    assert main(["monitor", "f.csv", "--state", "s"]) == 0
+    assert opened.count("f.csv") == 1
+
+
+WAYS = {
+    "files": ["w1.csv", "w2.csv", "w3.csv"],
+    "folder": ["weeks"],
+    "pattern": ["w*.csv"],
+    "folder with a slash": ["weeks/"],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_several_files_in_one_call(here, capsys, way):
+    """As one call for each, in the order of their names."""
+    frames = [predictions(40, seed) for seed in range(3)]
+    (here / "weeks").mkdir()
+    for number, frame in enumerate(frames, start=1):
+        frame.to_csv(here / f"w{number}.csv", index=False)
+        frame.to_csv(here / "weeks" / f"w{number}.csv", index=False)
+        assert main(["monitor", f"w{number}.csv", "--state", "t"]) == 0
+    assert main(["monitor", *WAYS[way], "--state", "s"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert len(said) == 4 and said[-1].startswith("w1.csv, w2.csv, w3.csv: no alarm. All: 120 sam")
+    assert (here / "s").read_bytes() == (here / "t").read_bytes()
+    assert main(["monitor", "weeks/w2.csv", "--state", "s"]) == 2
+    frames[1].to_parquet(here / "w4.parquet")
+    assert main(["monitor", "w1.csv", "w2.csv", "w4.parquet", "--state", "u"]) == 2
+    assert "w4.parquet has the same rows as w2.csv: files must" in capsys.readouterr().err
+    assert not (here / "u").exists()
+    (here / "weeks" / "w9.csv").write_bytes(text(frames[0]))
+    assert main(["monitor", "weeks", "--state", "u"]) == 2
+    assert "w9.csv has the same rows as w1.csv" in capsys.readouterr().err
+
+
+def test_standard_input(here, capsys, monkeypatch):
+    content = text(predictions(40))
+    for status in (0, 2):
+        monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(content)))
+        assert main(["monitor", "-", "--state", "s"]) == status
+    assert "standard-input.csv has been added to s before" in capsys.readouterr().err
+    assert monitor_of(here / "s").n_samples_seen_ == 40
+
+
+def test_sketches_have_no_order(here, capsys):
+    (here / "a.sketch").write_bytes(b"skcalib-sketch")
+    assert main(["monitor", "a.sketch", "--state", "s"]) == 2
+    assert "a.sketch is a sketch, whose samples have no order: pass" in capsys.readouterr().err

@@ -40,7 +40,7 @@ def without(array, row, value):
 
 PERCENTS = np.array([[34, 33, 34]] * 6)
 BAD_PROBA = [
-    (Y, without(P, 1, [-1e-12, 1, 0]), "y_proba has the value -1e-12"),
+    (Y, without(P, 1, [-1e-8, 1, 0]), "y_proba has the value -1e-08"),
     (Y, without(P, (0, 0), 0.70002), "y_proba must sum to 1"),
     (Y, without(P, 1, [1.0001, 0, 0]), "y_proba has the value 1.0001, outside"),
     (BITS, POSITIVE + 1e-7, "y_proba has the value 1.0000001, outside"),

@@ -1,0 +1,287 @@
+"""Which column of a table is the label, and which the probability: by name, or refused."""
+
+import re
+import shlex
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from skcalib.__main__ import main
+from skcalib.io import read_predictions
+from skcalib.io.files import read_parts
+
+N = 60
+FIRST = 2000  # rows whose values show what a column is, as documented
+_RNG = np.random.default_rng(0)
+
+
+def two(first, second):
+    """Two values, in another order for each call."""
+    return np.where(_RNG.random(N) < 0.4, second, first)
+
+
+P = np.round(_RNG.uniform(0.05, 0.95, N), 3)
+Q = np.round(_RNG.uniform(0.05, 0.95, N), 3)
+AGE = _RNG.integers(20, 60, N)
+VIP, FLAG, BITS = two("False", "True"), two(0, 1), two(0, 1)
+CHURN, SEX = two("stay", "churn"), two("m", "f")
+THREE = np.resize(["ant", "bee", "cat"], N)
+SHARES = np.round(_RNG.dirichlet([1, 1, 1], N), 6)
+SHARES[:, 2] = 1 - SHARES[:, 0] - SHARES[:, 1]
+EACH = {"ant": SHARES[:, 0], "bee": SHARES[:, 1], "cat": SHARES[:, 2]}
+
+#: Columns, and what is taken: label, probabilities, class of a single column, reasons.
+TAKEN = {
+    "a name among flags": (
+        {"age": AGE, "vip": VIP, "churned": FLAG, "score": P},
+        ("churned", "score", 1, "by its name"),
+    ),
+    "a name after the flags": (
+        {"smoker": BITS, "vip": VIP, "score": P, "died": FLAG},
+        ("died", "score", 1, "by its name"),
+    ),
+    "a name of words": (
+        {"sex": SEX, "p_churn": P, "vip": VIP, "churn": CHURN},
+        ("churn", "p_churn", "churn", "by its name"),
+    ),
+    "a prefix and camel case": (
+        {"vip": VIP, "isFraud": FLAG, "fraudScore": P},
+        ("isFraud", "fraudScore", 1, "by its name"),
+    ),
+    "a suffix": (
+        {"vip": VIP, "default_flag": two("no", "yes"), "pd_score": P},
+        ("default_flag", "pd_score", "yes", "by its name"),
+    ),
+    "words of time": (
+        {"SEX": two(1, 2), "default.payment.next.month": FLAG, "p": P},
+        ("default.payment.next.month", "p", 1, "by its name"),
+    ),
+    "y_true beside another outcome": (
+        {"default": BITS, "y_true": FLAG, "y_pred_proba": P},
+        ("y_true", "y_pred_proba", 1, "by its name"),
+    ),
+    "classes of a ship beside the outcome": (
+        {"class": np.resize(["1st", "2nd", "3rd"], N), "survived": FLAG, "p_survived": P},
+        ("survived", "p_survived", 1, "by its name"),
+    ),
+    "an outcome that never happened": (
+        {"vip": VIP, "churned": np.zeros(N, int), "score": P},
+        ("churned", "score", 1, "by its name"),
+    ),
+    "a coordinate called y": (
+        {"x": Q * 9, "y": P * 7, "churned": FLAG, "score": P},
+        ("churned", "score", 1, "by its name"),
+    ),
+    "a decision beside the label": (
+        {"outcome": FLAG, "prediction": BITS, "score": P},
+        ("outcome", "score", 1, "by its name"),
+    ),
+    "a decision beside a label of another name": (
+        {"bought": FLAG, "y_pred": BITS, "score": P},
+        ("bought", "score", 1, "the only column with two values"),
+    ),
+    "only two values": (
+        {"age": AGE, "bought": FLAG, "score": P},
+        ("bought", "score", 1, "the only column with two values"),
+    ),
+    "identifiers of two": (
+        {"site_id": BITS, "bought": FLAG, "score": P},
+        ("bought", "score", 1, "the only column with two values"),
+    ),
+    "dates of two": (
+        {"month": two("2026-01-01", "2026-02-01"), "bought": FLAG, "score": P},
+        ("bought", "score", 1, "the only column with two values"),
+    ),
+    "two spellings of a number": (
+        {"visits": AGE, "bought": two("0", "1.0"), "score": P},
+        ("bought", "score", 1, "the only column with two values"),
+    ),
+    "a class that a column names": (
+        {"vip": VIP, "result": two("win", "loss"), "p_win": P},
+        ("result", "p_win", "win", "its values are names of columns"),
+    ),
+    "columns of classes": (
+        {"vip": VIP, "species": THREE, **EACH},
+        ("species", list(EACH), None, "its values are names of columns"),
+    ),
+    "columns of classes and a predicted class": (
+        {"species": THREE, "predicted": np.roll(THREE, 1), **EACH},
+        ("species", list(EACH), None, "its values are names of columns"),
+    ),
+    "columns of classes and an outcome": (
+        {"label": THREE, "churned": FLAG, **EACH},
+        ("label", list(EACH), None, "by its name"),
+    ),
+    "a share beside the score": (
+        {"churned": FLAG, "utilization": Q, "score": P},
+        ("churned", "score", 1, "by its name"),
+    ),
+    "votes of 0 and 1": (
+        {"churned": FLAG, "score": BITS},
+        ("churned", "score", 1, "by its name"),
+    ),
+}
+
+
+def written(path, columns):
+    pd.DataFrame(columns).to_csv(path, index=False)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("name", TAKEN)
+def test_what_is_taken(tmp_path, name, suffix):
+    """The same from text, from parquet and from parts."""
+    columns, (label, proba, event, why) = TAKEN[name]
+    path = written(tmp_path / "x.csv", columns)
+    if suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+        path = tmp_path / "x.parquet"
+        pd.DataFrame(columns).to_parquet(path)
+    found = read_predictions(path)
+    assert found.y_true.astype(str).tolist() == [_plain(one) for one in columns[label]]
+    several = isinstance(proba, list)
+    expected = np.column_stack([columns[one] for one in proba]) if several else columns[proba]
+    np.testing.assert_allclose(found.y_proba, expected)
+    assert several or str(found.labels[1]) == str(event)
+    (part,) = read_parts(path)
+    np.testing.assert_array_equal(part.y_true, found.y_true)
+    if found.note:
+        assert found.note.startswith(f"labels: {label} ({why}); ")
+        assert f"{', '.join(proba) if several else proba} (" in found.note
+    else:  # nothing else could have been taken
+        assert len(columns) == 2
+
+
+def _plain(value):
+    return "1" if str(value) == "1.0" else str(value)
+
+
+LABEL, SCORE = "label_column", "score_column"
+#: Columns, and the choices that are left.
+REFUSED = {
+    "two flags": ({"vip": VIP, "bought": FLAG, "score": P}, LABEL, ["vip", "bought"]),
+    "sex and a flag": ({"sex": SEX, "bought": FLAG, "score": P}, LABEL, ["sex", "bought"]),
+    "two outcomes": ({"default": FLAG, "y": BITS, "score": P}, LABEL, ["default", "y"]),
+    "two codings": ({"target": FLAG, "outcome": CHURN, "p": P}, LABEL, ["target", "outcome"]),
+    "three classes and one score": (
+        {"class": THREE, "vip": VIP, "score": P},
+        LABEL,
+        ["class", "vip"],
+    ),
+    "numbers of classes": (
+        {
+            "vip": VIP,
+            "digit": np.resize([0, 1, 2], N),
+            **{f"p_{k}": SHARES[:, k] for k in range(3)},
+        },
+        LABEL,
+        ["vip", "digit"],
+    ),
+    "two scores": ({"churned": FLAG, "score": P, "score2": Q}, SCORE, ["score", "score2"]),
+    "two models": (
+        {"churned": FLAG, "rf_proba": P, "lr_proba": Q},
+        SCORE,
+        ["rf_proba", "lr_proba"],
+    ),
+    "two shares": ({"churned": FLAG, "rf": P, "lr": Q}, SCORE, ["rf", "lr"]),
+    "percentages beside a share": (
+        {"churned": FLAG, "score": 100 * P, "discount": Q},
+        SCORE,
+        ["score", "discount"],
+    ),
+    "two decisions": (
+        {"churned": FLAG, "pred_a": BITS, "pred_b": FLAG},
+        SCORE,
+        ["pred_a", "pred_b"],
+    ),
+    "words without an event": (
+        {"vip": VIP, "churned": CHURN, "score": P},
+        "event",
+        ["churn", "stay"],
+    ),
+    "numbers without an event": ({"churned": two(1, 2), "age": AGE, "p": P}, "event", ["1", "2"]),
+    "another outcome": ({"died": FLAG, "age": AGE, "p_survival": P}, "event", ["0", "1"]),
+}
+
+
+@pytest.mark.parametrize("command", ["report", "monitor"])
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(here, capsys, name, command):
+    """Status 2, and a command for each choice, which then runs."""
+    columns, argument, choices = REFUSED[name]
+    path = written(here / "my x.csv", columns)
+    with pytest.raises(ValueError) as error:
+        read_predictions(path)
+    assert [one[argument] for one in error.value.choices] == choices
+    for one in choices:
+        assert f"{argument}={one!r}" in str(error.value)
+    more = ["--state", "s"] if command == "monitor" else []
+    assert main([command, path.name, *more]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and not (here / "skcalib-report.html").exists()
+    option = f"--{argument.replace('_', '-')}"
+    commands = re.findall(f"skcalib {command} .*?{option} \\S+(?= or|\\.$)", said)
+    assert len(commands) == len(choices)
+    for one, choice in zip(commands, choices, strict=True):
+        assert shlex.split(one)[1:] == [command, path.name, *more, option, choice]
+        read_or_ask(path, {argument: choice})
+
+
+def read_or_ask(path, chosen):
+    """The choice is taken, or the next question is about another column."""
+    try:
+        found = read_predictions(path, **chosen)
+    except ValueError as error:
+        other = hasattr(error, "choices") and not set(error.choices[0]) & set(chosen)
+        assert other or "3 labels" in str(error) or "no column of that name" in str(error)
+    else:
+        (argument,) = chosen
+        assert argument == "event" or f"{chosen[argument]} (as requested)" in found.note
+
+
+def test_the_event_chooses_the_column_that_has_it(tmp_path):
+    columns = {"vip": VIP, "state": CHURN, "score": P}
+    path = written(tmp_path / "x.csv", columns)
+    with pytest.raises(ValueError, match="label_column='vip' or label_column='state'"):
+        read_predictions(path)
+    found = read_predictions(path, event="churn")
+    assert found.y_true.tolist() == CHURN.tolist()
+    assert found.note.startswith("labels: state (it has the class churn); probability of churn: sc")
+
+
+def test_columns_with_another_role_are_no_labels(tmp_path):
+    path = written(tmp_path / "x.csv", {"site": BITS, "bought": FLAG, "vote": two(0, 1)})
+    chosen = {"features": ["site"], "score_column": "vote"}
+    assert read_predictions(path, **chosen).y_true.tolist() == FLAG.tolist()
+    with pytest.raises(ValueError, match="label_column='bought' or label_column='vote'"):
+        read_predictions(path, ignore=["site"])
+
+
+def test_a_label_that_is_sorted(tmp_path):
+    """The first rows have one class of the column whose name says nothing."""
+    n_rows = FIRST + 500
+    rows = {"bought": np.arange(n_rows) >= FIRST, "vip": np.arange(n_rows) % 2 == 0}
+    rows["score"] = np.linspace(0.01, 0.99, n_rows)
+    path = written(tmp_path / "x.csv", rows)
+    with pytest.raises(ValueError, match="label_column='bought' or label_column='vip'"):
+        read_predictions(path)
+
+
+def test_a_table_without_probabilities_is_refused(tmp_path):
+    path = written(tmp_path / "x.csv", {"churned": FLAG, "vip": BITS, "age": AGE})
+    with pytest.raises(ValueError, match="has no column of probabilities besides 'churned'"):
+        read_predictions(path)
+    path = written(tmp_path / "x.csv", {"id": np.arange(N), "age": AGE, "score": P})
+    with pytest.raises(ValueError, match="has no column of labels: none has two values"):
+        read_predictions(path)
+
+
+def test_the_first_line_says_what_was_taken(here, capsys):
+    path = written(here / "x.csv", {"age": AGE, "vip": VIP, "churned": FLAG, "score": P})
+    assert main(["monitor", path.name, "--state", "s"]) in (0, 1)
+    assert capsys.readouterr().err == (
+        "skcalib: x.csv: labels: churned (by its name); probability of 1: score (by its name); "
+        "not used: age (no feature), vip (no feature).\n"
+    )
