@@ -15,6 +15,7 @@ from scipy.special import logit, softmax
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import cross_val_predict
 
+from skcalib._features import encode_features
 from skcalib._parallel import seed_of, threads_for
 from skcalib._parameters import check_estimator, checks_parameters
 from skcalib._records import Record, interval_rows
@@ -23,8 +24,6 @@ from skcalib._validation import check_indices, mean_one, refuse_sparse, weighted
 from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
 from skcalib.errors.terms import solve_notion
 from skcalib.events import Samples, only_problem
-from skcalib.grouping._candidates import encode_features
-from skcalib.grouping.partition import check_features
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import Canonical, NotionLike, resolve_notion
@@ -352,7 +351,7 @@ def _predict(model, solved, X, seed, n_jobs):
 
 def _correct(solved, X, folds, seed, n_jobs):
     """The recalibrated forecasts, corrected by the features where that lowers the log loss."""
-    table = check_features(encode_features(X)[0], allow_nan=True)
+    table = encode_features(X).values
     target, weight = solved.target, mean_one(solved.weight)
     start = log_forecast(solved.conditional, detection_limit(solved.conditional))
     paths = held_out_paths(start, table, target, weight, folds, seed=seed, n_jobs=n_jobs)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from skcalib._features import encode_features
 from skcalib._formatting import nonnegative_text, pvalue_text
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._validation import check_indices, weighted_features
-from skcalib.grouping._candidates import encode_features
 from skcalib.grouping.estimator import GroupingLossEstimator
 from skcalib.inference import MeanInterval
 from skcalib.problem import check_problem
@@ -159,7 +159,7 @@ def grouping_improvement(
         None,
         name="grouping_improvement",
     )
-    features = np.zeros((len(X), 1)) if groups else encode_features(X)[0]
+    features = np.zeros((len(X), 1)) if groups else encode_features(X)
     bounds, pvalues = [], []
     for forecast in (problem.forecast, corrected):
         found = GroupingLossEstimator(
