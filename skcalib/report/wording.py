@@ -25,6 +25,7 @@ from skcalib._formatting import (
     rates,
     says_nothing,
 )
+from skcalib.grouping._named_groups import MARGINS
 from skcalib.report.decision import decision_advice
 from skcalib.report.findings import (
     FEWEST_LABELS,
@@ -39,7 +40,6 @@ from skcalib.report.subgroups import worst_places
 
 if TYPE_CHECKING:
     from skcalib.grouping import GroupDifference
-    from skcalib.grouping._named_groups import MARGINS
     from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
 from skcalib.inference import MeanInterval
 
