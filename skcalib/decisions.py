@@ -166,9 +166,9 @@ def decision_regret(
         Cost of each decision for each class, in the order of the columns of `y_proba`, instead of a
         threshold; the result is in the same units.
     X : array-like or data frame of shape (n_samples, n_features), optional
-        Features for the regret of grouping. For the default `model`, columns of text and categories
-        of a data frame are encoded, and values may be missing. Any other model receives X
-        unchanged.
+        Features for the regret of grouping. The default `model` reads numbers, times and
+        categories, with missing values; a warning names columns that are left out
+        (:ref:`features`). Any other model receives X unchanged.
     model : classifier, optional
         Predicts the label from the features and the logits of the forecast. The default corrects
         the recalibrated forecast as :class:`~skcalib.GroupingLossEstimator` does, and leaves it

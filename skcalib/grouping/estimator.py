@@ -94,7 +94,7 @@ class GroupingLossEstimator(ClassifierInspector):
         None: a histogram tree. "stump": one split at the median of a feature, which gives a simple
         rule; ties at the median are not split, and each side has at least a third of the samples.
         "kmeans": clusters of `region_ratio` standardised samples. Any scikit-learn estimator with
-        `apply` or `predict` gets the features unchanged, and its seeds that are None are set from
+        `apply` or `predict` gets the features as numbers, and its seeds that are None are set from
         `random_state`. ``KMeans(2)`` is the other partition of L23 into two regions. For "risk": a
         regressor that is fitted to the residual, or a classifier, in place of the default model.
     n_bins : int, default=15
@@ -282,8 +282,9 @@ class GroupingLossEstimator(ClassifierInspector):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features, dense numbers. Missing values are allowed if the partitioner accepts them; the
-            default one does.
+            Features: numbers, times and categories. A warning names columns that are left out, such
+            as free text and identifiers (:ref:`features`). Missing values are allowed if the
+            partitioner accepts them; the default one does. The classifier gets X unchanged.
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
             Labels; or soft labels, as in :func:`~skcalib.proper_calibration_error`, with `y_proba`
             or a fitted classifier. A ``skcalib.problem.Problem`` of the rows of X holds validated
@@ -312,7 +313,7 @@ class GroupingLossEstimator(ClassifierInspector):
         Raises
         ------
         ValueError
-            For invalid input, and for features that are sparse or not numeric.
+            For invalid input, and for features that are sparse, infinite or all left out.
         """
         score = check_parameters(self)
         if self.estimator is not None and y_proba is not None:

@@ -108,7 +108,7 @@ def grouping_improvement(
         Probabilities with it; or the recalibrator, which is applied to `before` and, if it takes
         features, to X.
     X : array-like of shape (n_samples, n_features) or (n_samples,)
-        Features, or the group of each sample. The regions are then the groups.
+        Features (:ref:`features`), or the group of each sample. The regions are then the groups.
     random_state : int, RandomState instance or None, default=0
         Folds and models, or permutations of groups; an integer compares both forecasts on the same.
 
