@@ -73,6 +73,11 @@ def make_parser() -> argparse.ArgumentParser:
         help="columns of a table that divide the samples into groups to report on: site,sex",
     )
     report.add_argument(
+        "--intersections",
+        action="store_true",
+        help="report on the intersections of the columns of --by, such as sex and age together",
+    )
+    report.add_argument(
         "--groups",
         metavar="NAME",
         help="column of the clusters of dependent samples, such as patients: intervals and tests "

@@ -144,6 +144,7 @@ def _report_of_files(options, verbose):
                 proba,
                 _columns(predictions.features, columns, features),
                 by=_columns(predictions.features, columns, by) if by else None,
+                intersections=options.intersections,
                 groups=_column(predictions.features, columns, clusters),
                 labels=predictions.labels,
                 pos_label=predictions.event,
@@ -256,7 +257,7 @@ def _sketch_of_table(path, options, labels, known):
 def _stored_sketch(path, options):
     """The sketch in a file that has the bytes of `ForecastSketch.to_bytes`."""
     names = ("label_column", "score_column", "ignore", "sep", "decimal", "features", "by", "groups")
-    for name in (*names, "event", "normalize", "sketch", "save_sketch"):
+    for name in (*names, "intersections", "event", "normalize", "sketch", "save_sketch"):
         if getattr(options, name):
             option = f"--{name.replace('_', '-')}"
             raise ValueError(f"{option} is for samples, but {path.name} is a sketch: leave it out.")

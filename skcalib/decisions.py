@@ -15,6 +15,7 @@ from scipy.special import logit, softmax
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import cross_val_predict
 
+from skcalib._features import encode_features
 from skcalib._parallel import seed_of, threads_for
 from skcalib._parameters import check_estimator, checks_parameters
 from skcalib._records import Record, interval_rows
@@ -24,8 +25,6 @@ from skcalib._values import shown
 from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
 from skcalib.errors.terms import solve_notion
 from skcalib.events import Samples, only_problem
-from skcalib.grouping._candidates import encode_features
-from skcalib.grouping.partition import check_features
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import Canonical, NotionLike, resolve_notion
@@ -169,9 +168,9 @@ def decision_regret(
         Cost of each decision for each class, in the order of the columns of `y_proba`, instead of a
         threshold; the result is in the same units.
     X : array-like or data frame of shape (n_samples, n_features), optional
-        Features for the regret of grouping. For the default `model`, columns of text and categories
-        of a data frame are encoded, and values may be missing. Any other model receives X
-        unchanged.
+        Features for the regret of grouping. The default `model` reads numbers, times and
+        categories, with missing values; a warning names columns that are left out
+        (:ref:`features`). Any other model receives X unchanged.
     model : classifier, optional
         Predicts the label from the features and the logits of the forecast. The default corrects
         the recalibrated forecast as :class:`~skcalib.GroupingLossEstimator` does, and leaves it
@@ -361,7 +360,7 @@ def _predict(model, solved, X, seed, n_jobs):
 
 def _correct(solved, X, folds, seed, n_jobs):
     """The recalibrated forecasts, corrected by the features where that lowers the log loss."""
-    table = check_features(encode_features(X)[0], allow_nan=True)
+    table = encode_features(X).values
     target, weight = solved.target, mean_one(solved.weight)
     start = log_forecast(solved.conditional, detection_limit(solved.conditional))
     paths = held_out_paths(start, table, target, weight, folds, seed=seed, n_jobs=n_jobs)

@@ -128,8 +128,8 @@ class DecompositionDisplay(Display):
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), or dict of such
             Probability of the positive class, or of each class; of several models by their names.
         X : array-like of shape (n_samples, n_features), default=None
-            Features, or any representation, for the grouping loss. Without them it is not
-            estimated.
+            Features, or any representation, for the grouping loss, read as in
+            `GroupingLossEstimator`. Without them it is not estimated.
         smoother : None, str, Smoother or classifier, default=None
             Estimates C, as in `CalibrationErrorEstimator`. None is its default: averaged maps for
             the Brier score and the log loss.
@@ -193,8 +193,7 @@ class DecompositionDisplay(Display):
         estimators : dict of str to classifier
             The classifiers by their names, fitted unless `cv` is given.
         X : array-like of shape (n_samples, n_features)
-            Features, dense numbers unless `grouping` is None. For another representation, see
-            `from_predictions`.
+            Features. For another representation, see `from_predictions`.
         cv : None, int or splitter, default=None
             None: the classifiers are fitted and (X, y) is held out. Else they are cloned, and
             assessed by their out-of-fold probabilities.

@@ -11,12 +11,8 @@ from skcalib._parameters import checks_parameters
 from skcalib._types import ArrayLike, AxesLike, Label
 from skcalib._validation import check_count
 from skcalib.displays._constructors import Display
-from skcalib.grouping.by_group import (
-    GroupCalibration,
-    GroupCalibrations,
-    calibration_by_group,
-    take_groups,
-)
+from skcalib.grouping._named_groups import take_groups
+from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations, calibration_by_group
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -80,7 +76,14 @@ class GroupCalibrationDisplay(Display):
 
     _constructors: ClassVar = {
         "from_estimator": {"labels"},
-        "from_sketch": {"by", "sample_weight", "labels", "pos_label", "groups"},
+        "from_sketch": {
+            "by",
+            "sample_weight",
+            "labels",
+            "pos_label",
+            "groups",
+            "intersections",
+        },
     }
 
     def __init__(self, calibrations: GroupCalibrations) -> None:
@@ -100,6 +103,7 @@ class GroupCalibrationDisplay(Display):
         labels: ArrayLike | None = None,
         pos_label: Label = None,
         groups: ArrayLike | None = None,
+        intersections: bool = False,
         ax: AxesLike | None = None,
         **plot_params: Any,
     ) -> Self:
@@ -109,7 +113,7 @@ class GroupCalibrationDisplay(Display):
         ----------
         by : array-like, data frame or dict of masks
             The groups, as in :func:`~skcalib.calibration_by_group`.
-        notion, confidence_level, sample_weight, labels, pos_label, groups
+        notion, confidence_level, sample_weight, labels, pos_label, groups, intersections
             As in :func:`~skcalib.calibration_by_group`.
 
         Raises
@@ -119,6 +123,7 @@ class GroupCalibrationDisplay(Display):
         """
         data: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
         data |= {"pos_label": pos_label, "groups": groups, "confidence_level": confidence_level}
+        data |= {"intersections": intersections}
         found = calibration_by_group(y_true, y_proba, by, notion=notion, **data)
         return cls(found).plot(ax=ax, **plot_params)
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._features import encode_features
 from skcalib._parameters import checks_parameters
 from skcalib._types import (
     ArrayLike,
@@ -32,7 +33,6 @@ from skcalib.displays._regions import (
     write_rules,
 )
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.grouping._candidates import encode_features, plain_rule
 from skcalib.grouping.estimator import check_regions
 from skcalib.notions import NotionLike, resolve_notion
 from skcalib.problem import check_problem
@@ -164,8 +164,7 @@ class GroupingDisplay(Display):
         ----------
         X : array-like of shape (n_samples, n_features), default=None
             Features, or any representation, possibly of features that the classifier does not use.
-            Categorical columns of a data frame are one-hot encoded. May be None if `regions` are
-            given.
+            Columns are read as in `GroupingLossEstimator`. May be None if `regions` are given.
         notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
             As in `ReliabilityDisplay.from_predictions`.
         regions : array-like of shape (n_samples,), default=None
@@ -221,7 +220,7 @@ class GroupingDisplay(Display):
         if regions is not None:
             regions = check_regions(regions, n_samples)[weighted_rows(sample_weight, n_samples)]
         rng = check_random_state(random_state)
-        X, encoded = encode_features(X)
+        encoded = encode_features(X)
         estimator = GroupingLossEstimator(
             loss=loss,
             partitioner=partitioner,
@@ -236,11 +235,7 @@ class GroupingDisplay(Display):
         diagrams = []
         for event, one in binary_problems(problem, pos_label, notion):
             one = replace(one, classes=np.arange(2))
-            estimator.fit(X, one, regions=regions)
-            estimator.regions_ = [
-                replace(region, rule=plain_rule(region.rule, encoded))
-                for region in estimator.regions_
-            ]
+            estimator.fit(encoded, one, regions=regions)
             diagrams.append(
                 grouping_diagram(
                     estimator, event=event, scores=one.forecast[:, 1], weight=one.weight

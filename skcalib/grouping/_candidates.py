@@ -2,15 +2,14 @@
 
 `form_groups` makes the groups of one feature: its values, or the two sides of a cut.
 `propose_pairs` chooses intersections of two of them on one half of the samples; they are tested on
-the other half. `encode_features` turns columns of categories into columns of 0 and 1 beforehand.
+the other half.
 """
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib._values import is_missing
+from skcalib._features import EncodedFeatures
 from skcalib.clusters import effective_size
 
 #: Maximum number of groups; those nearest to half of the samples are kept.
@@ -37,18 +36,16 @@ class Candidates:
     n_formed: int
 
 
-def form_groups(X, names, encoded, weight, least):
-    """Groups of features (n, d) of at least `least` effective samples; so are the complements."""
-    kept, numbers = [], {}
-    sources = [source(name, encoded) for name in names]
-    for j, (name, origin) in enumerate(zip(names, sources, strict=True)):
-        number = numbers.setdefault(origin, len(numbers))
-        if name in encoded:
-            several = sources.count(origin) > 1
-            groups = [(name, opposite(name), several, not several, X[:, j] > 0.5)]
+def form_groups(encoded: EncodedFeatures, weight, least):
+    """Groups of features of at least `least` effective samples; so are the complements."""
+    kept, origins = [], [one.origin for one in encoded.features]
+    for column, feature in zip(encoded.values.T, encoded.features, strict=True):
+        if feature.category is None:
+            groups = _of_numbers(column, feature)
         else:
-            groups = _of_numbers(X[:, j], name)
-        kept += [(number, *one) for one in groups if _size(one[-1], weight) >= least]
+            several = origins.count(feature.origin) > 1
+            groups = [(feature.title, feature.opposite, several, not several, column > 0.5)]
+        kept += [(feature.origin, *one) for one in groups if _size(one[-1], weight) >= least]
     n_formed = len(kept)
     if n_formed > MOST_GROUPS:
         unbalanced = [abs(one[-1].mean() - 0.5) for one in kept]
@@ -57,7 +54,7 @@ def form_groups(X, names, encoded, weight, least):
         zip(*kept, strict=True) if kept else ((),) * 6
     )
     return Candidates(
-        np.column_stack(members) if kept else np.empty((len(X), 0), dtype=bool),
+        np.column_stack(members) if kept else np.empty((len(encoded), 0), dtype=bool),
         list(rules),
         list(complements),
         np.array(feature, dtype=int),
@@ -72,8 +69,9 @@ def _size(member, weight):
     return min(effective_size(weight[side]) for side in (member, ~member))
 
 
-def _of_numbers(column, name):
+def _of_numbers(column, feature):
     """(rule, rule of the complement, category, two-sided, members) of a column of numbers."""
+    name = feature.name
     known = ~np.isnan(column)
     values = np.unique(column[known])
     missing = not known.all()
@@ -82,14 +80,14 @@ def _of_numbers(column, name):
     if len(values) < 2:
         return
     if len(values) <= _FEW_VALUES and np.all(values == np.round(values)):
-        yield from _of_values(column, name, values, missing)
+        yield from _of_values(column, feature, values, missing)
         if len(values) == 2:
             return
         cuts = values[1:-2]  # the outer ones are single values
     else:
-        cuts = _rounded_cuts(column[known], values)
+        cuts = _rounded_cuts(column[known], values, feature)
     for cut in cuts:
-        low, high = f"{name} <= {cut:.10g}", f"{name} > {cut:.10g}"
+        low, high = feature.rule(high=cut), feature.rule(low=cut)
         yield (
             low,
             f"({high} or {name} is missing)" if missing else high,
@@ -101,9 +99,9 @@ def _of_numbers(column, name):
             yield high, f"({low} or {name} is missing)", False, False, column > cut
 
 
-def _of_values(column, name, values, missing):
+def _of_values(column, feature, values, missing):
     """Each of a few whole numbers; of two numbers without missing values one is enough."""
-    rules = [f"{name} = {value:.10g}" for value in values]
+    rules = [f"{feature.name} = {feature.text(value)}" for value in values]
     if len(values) == 2 and not missing:
         yield rules[1], rules[0], False, True, column == values[1]
         return
@@ -111,8 +109,11 @@ def _of_values(column, name, values, missing):
         yield rule, rule.replace(" = ", " is not "), True, False, column == value
 
 
-def _rounded_cuts(known, values):
-    """Quartiles, rounded to few digits that divide the samples nearly equally."""
+def _rounded_cuts(known, values, feature):
+    """Quartiles, rounded to few digits that divide the samples nearly equally.
+
+    Times are divided before the rounded one.
+    """
     quartiles = np.quantile(known, _CUTS)
     spread = quartiles[2] - quartiles[0]
     cuts = []
@@ -121,6 +122,7 @@ def _rounded_cuts(known, values):
         if spread > 0 and np.isfinite(spread):
             decimals = int(np.clip(1 - np.floor(np.log10(spread)), -300, 300))
             cut = float(np.round(quartile, decimals))
+            cut -= 0.5 * feature.step if feature.kind == "time" else 0.0
         if not values[0] <= cut < values[-1]:  # many ties at one end
             at = np.searchsorted(values, quartile)
             cut = values[min(max(at - 1, 0), len(values) - 2)]
@@ -260,93 +262,3 @@ def _best_quadrant(equal, candidates, rows, first, second, cut, least):
         if harm > most:
             best, most = Pair(first, second, inside, cut), harm
     return best
-
-
-# --- One-hot encoding -----------------------------------------------------------------------------
-
-
-#: Categories of a column that get their own column, the most frequent ones.
-MOST_CATEGORIES = 20
-_CUT = re.compile(r" (?:> 0\.5|<= 0\.5|> 0|<= 0)$")
-_MISSING = " is missing"
-
-
-def encode_features(X):
-    """Frame -> the same with one-hot categories, and the new names; other objects are unchanged.
-
-    A column "region" becomes "region = south" and so on, and "region is missing" if values are
-    missing. Dates and other objects are kept; the check of the features raises an error for them. X
-    itself is not changed.
-    """
-    if not (hasattr(X, "columns") and hasattr(X, "dtypes")):
-        return X, ()
-    names = [str(name) for name in X.columns]
-    kinds = list(X.dtypes)
-    if len(set(names)) < len(names) or not any(map(_is_category, kinds)):
-        return X, ()
-    columns, added = {}, []
-    for name, own, kind in zip(names, X.columns, kinds, strict=True):
-        encoded = _one_hot(name, X[own]) if _is_category(kind) else None
-        if encoded is None:
-            columns[name] = X[own]
-        else:
-            columns.update(encoded)
-            added += encoded
-    if not columns:  # all values are missing
-        return X, ()
-    if hasattr(X, "index"):  # pandas matches columns by their index
-        return type(X)(columns, index=X.index), tuple(added)
-    return type(X)(columns), tuple(added)
-
-
-def plain_rule(rule, encoded):
-    """A rule as text: "region = south > 0.5" becomes "region = south"."""
-    return " and ".join(_plain(part, encoded) for part in rule.split(" and "))
-
-
-def opposite(name):
-    """The complement of a category: "region is not south"."""
-    if name.endswith(_MISSING):
-        return f"{name.removesuffix(_MISSING)} is not missing"
-    return name.replace(" = ", " is not ", 1)
-
-
-def source(name, encoded):
-    """The column of X that a column of the encoded features was made of."""
-    if name not in encoded:
-        return name
-    return name.removesuffix(_MISSING) if name.endswith(_MISSING) else name.split(" = ", 1)[0]
-
-
-def _plain(part, encoded):
-    name = _CUT.sub("", part)
-    if name == part or name not in encoded:
-        return part
-    return name if ">" in part[len(name) :] else opposite(name)
-
-
-def _is_category(kind):
-    """Whether a column of this type, of pandas or polars, may hold strings or categories."""
-    said = str(kind).lower()
-    return said.startswith(("category", "categorical", "enum", "str", "object", "bool", "utf8"))
-
-
-def _one_hot(name, column):
-    """{name of a category: 0 or 1}; None for objects that are neither strings nor booleans."""
-    values = [value.item() if isinstance(value, np.generic) else value for value in column]
-    known = [value for value in values if not is_missing(value)]
-    if not all(isinstance(value, (str, bool, int, float)) for value in known):
-        return None
-    said = np.array(["" if is_missing(value) else str(value) for value in values], dtype=object)
-    there = np.array([not is_missing(value) for value in values], dtype=bool)
-    categories, counts = np.unique(said[there], return_counts=True)
-    if len(categories) and set(categories) <= {"False", "True"}:  # one column is sufficient
-        categories, counts = np.array(["True"]), np.array([1])
-    often = categories[np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])]
-    columns = {
-        f"{name} = {category}": (there & (said == category)).astype(np.float64)
-        for category in often
-    }
-    if len(columns) and not there.all():
-        columns[f"{name}{_MISSING}"] = (~there).astype(np.float64)
-    return columns

@@ -105,7 +105,7 @@ def fit_partition(problem, score, smoother, partitioner, options, seed):
         )
     rng = np.random.RandomState(seed)
     bins = level_sets(problem.forecast, options.n_bins, options.strategy)
-    cutter = Partitioner(partitioner, options.region_ratio, rng, options.feature_names)
+    cutter = Partitioner(partitioner, options.region_ratio, rng, options.features)
     prepared = cutter.prepare(problem.features)
     if problem.cluster is None:
         half = stratified_half(problem.forecast, bins, options.test_size, rng)

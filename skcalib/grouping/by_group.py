@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from itertools import pairwise
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +16,11 @@ from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties
 from skcalib._types import ArrayLike, Label
-from skcalib._validation import check_indices, mean_one, take_rows, weighted_rows
-from skcalib._values import is_missing
+from skcalib._validation import check_indices, mean_one, weighted_rows
 from skcalib.clusters import cluster_sums, effective_size, independent_size
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.events import binary_events, named_events, refuse_data_of_summary
+from skcalib.grouping._named_groups import named_groups, place, take_groups
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
 from skcalib.inference import MeanInterval, observed_expected_ratio, rate_interval
 from skcalib.notions import Canonical, NotionLike, resolve_notion
@@ -33,11 +31,6 @@ from skcalib.tower import weighted_mean
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-#: Most groups of one call.
-MOST_GROUPS = 1000
-#: Columns of more numbers than these are cut into ranges, if one has a fraction or they have fewer
-#: samples each than these, on average.
-_FEW_NUMBERS, _FEW_SAMPLES = 20, 50
 _CERTAIN = 1e-9  # distance from 0 and 1 of probabilities in p-values
 _FEWEST = 10  # samples of a group whose calibration error is estimated
 _FOLDS = 5  # of the isotonic curve of a sketch
@@ -120,6 +113,9 @@ class GroupCalibrations(Record):
         Whether a sample may be in several groups.
     confidence_level : float
         Level of the intervals for all groups at once, and one minus the false discovery rate.
+    note : str
+        How columns were cut into ranges, which intersections were joined, and whether the groups
+        are those of one column at a time; empty if there is nothing to say.
 
     See Also
     --------
@@ -130,6 +126,7 @@ class GroupCalibrations(Record):
     groups: tuple[GroupCalibration, ...]
     overlapping: bool
     confidence_level: float
+    note: str = ""
 
     _beside = ("overlapping", "confidence_level")
     _intervals = GroupCalibration._intervals
@@ -147,13 +144,14 @@ class GroupCalibrations(Record):
         ]
         level = f"{self.confidence_level:.0%}"
         lines.append(f"{level} intervals for all groups at once; * found at the false discovery ")
-        return "\n".join(lines) + f"rate {1 - self.confidence_level:.2g}."
+        end = f"rate {1 - self.confidence_level:.2g}."
+        return "\n".join(lines) + end + (f"\n{printable(self.note)}" if self.note else "")
 
     def _sentence(self):
         return (
             f"Intervals hold for all groups at once at the level {self.confidence_level:.0%}; "
-            f"the false discovery rate is {1 - self.confidence_level:.2g}."
-        )
+            f"the false discovery rate is {1 - self.confidence_level:.2g}. {self.note}"
+        ).strip()
 
 
 def _title(group):
@@ -171,6 +169,7 @@ def calibration_by_group(
     labels: ArrayLike | None = None,
     pos_label: Label = None,
     groups: ArrayLike | None = None,
+    intersections: bool = False,
     confidence_level: float = 0.95,
 ) -> GroupCalibrations:
     r"""Calibration of each of several given groups, with correction for multiple comparisons.
@@ -204,16 +203,24 @@ def calibration_by_group(
         :func:`~skcalib.summarize` or :meth:`~skcalib.ForecastSketch.partial_fit` makes such a
         sketch.
     by : array-like of shape (n_samples,), (n_samples, n_columns), data frame, or dict of masks
-        The group of each sample, or several columns of groups, or a dict from names to boolean
-        masks, which may overlap. Missing values form a group. A column of more than 20 numbers is
-        cut into fifths of the samples, named by their limits, if some have fractions or if there
-        are fewer than 50 samples per number. Omitted with a sketch.
+        The group of each sample; several columns, as a data frame or a dict of arrays; or a dict
+        from names to boolean masks, which may overlap. Missing values form a group. A column of
+        more than ten different numbers is cut into fifths of the samples, which are named by their
+        limits; equal numbers stay together. A column of more than ten times is cut into the longest
+        unit of the calendar (years, quarters, months, days or hours) of which there are 3 to 12,
+        otherwise into fifths. Text, categories and truth values are not cut, so pass codes such as
+        zip codes as text. Omitted with a sketch, whose groups are as they were summarized.
     notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
         The event. For two classes it is the positive class. For more classes it is whether the
         prediction is right ("auto" or "top_label"), or each class ("classwise").
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. Intervals and p-values then
         allow for dependence within clusters. The groups to compare are given by `by`.
+    intersections : bool, default=False
+        With several columns, whether the groups are their intersections, such as "sex = F and site
+        = north", instead of the groups of one column at a time. Each column may be calibrated
+        while its intersections with others are not. Intersections of fewer than 20 samples form one
+        group, "smaller intersections".
     confidence_level : float, default=0.95
         Level of the intervals, and one minus the false discovery rate.
 
@@ -225,8 +232,8 @@ def calibration_by_group(
     Raises
     ------
     ValueError
-        For invalid input, groups that do not fit the samples, an empty group, and more than 1,000
-        groups.
+        For invalid input, groups that do not fit the samples, an empty group, more than 1,000
+        groups, and intersections of masks or with a sketch.
 
     See Also
     --------
@@ -248,6 +255,7 @@ def calibration_by_group(
     """
     if isinstance(y_true, ForecastSummary):
         given = {"by": by, "sample_weight": sample_weight, "labels": labels}
+        given |= {"intersections": intersections or None}
         refuse_data_of_summary(y_true, y_proba, **given, pos_label=pos_label, groups=groups)
         grouped = _of_sketch(y_true, resolve_notion(notion))
     else:
@@ -258,7 +266,7 @@ def calibration_by_group(
         validated = isinstance(y_true, Problem)
         n_samples = len(problem.weight) if validated else len(check_y(y_true))
         kept = slice(None) if validated else weighted_rows(sample_weight, n_samples)
-        grouped = _of_samples(events, by, kept, n_samples)
+        grouped = _of_samples(events, by, kept, n_samples, intersections)
     n_tests = len(grouped.names) * len(grouped.events)
     level = confidence_level ** (1 / n_tests)
     found: list[GroupCalibration] = []
@@ -276,7 +284,7 @@ def calibration_by_group(
         replace(one, detected=k in detected, equal_scores_detected=k in unequal)
         for k, one in enumerate(found)
     )
-    return GroupCalibrations(groups, grouped.overlapping, confidence_level)
+    return GroupCalibrations(groups, grouped.overlapping, confidence_level, grouped.note)
 
 
 # --- Groups ---------------------------------------------------------------------------------------
@@ -298,15 +306,18 @@ class _Grouped:
     names: list[str]
     events: list[tuple[str, _Rows]]
     overlapping: bool
+    note: str = ""
 
 
-def _of_samples(events, by, kept, n_samples):
+def _of_samples(events, by, kept, n_samples, intersections):
     if by is None:
         raise ValueError("by is missing: pass the group of each sample, or a dict of masks.")
-    names, members, overlapping = _groups(by, n_samples)
-    members = members[kept]
-    _refuse_empty(names, members)
-    return _Grouped(names, [(name, _Rows(one, members)) for name, one in events], overlapping)
+    if not isinstance(kept, slice):
+        by, n_samples = take_groups(by, kept, n_samples), len(kept)
+    found = named_groups(by, n_samples, intersections=intersections)
+    _refuse_empty(found.names, found.members)
+    rows = [(name, _Rows(one, found.members)) for name, one in events]
+    return _Grouped(found.names, rows, found.overlapping, found.note)
 
 
 def _of_sketch(sketch, notion):
@@ -316,7 +327,7 @@ def _of_sketch(sketch, notion):
         raise ValueError(
             f"This {type(sketch).__name__} has no groups: pass by= to partial_fit or summarize."
         )
-    keys = sorted(keys, key=lambda key: _place(str(key)))
+    keys = sorted(keys, key=lambda key: place(str(key)))
     by_group = [named_events(sketch.group(key), None, notion) for key in keys]
     rows = []
     for parts in zip(*by_group, strict=True):
@@ -352,95 +363,6 @@ def join(problems: list[Problem]) -> Problem:
         parts = [getattr(one, name) for one in problems]
         columns[name] = None if parts[0] is None else np.concatenate(parts)
     return Problem(classes=problems[0].classes, **columns)
-
-
-def _groups(by, n_samples):
-    """Names of the groups, their members (n, m), and whether they may overlap."""
-    if isinstance(by, Mapping):
-        names = [str(name) for name in by]
-        columns = [_mask(name, mask, n_samples) for name, mask in by.items()]
-        if not columns:
-            raise ValueError("by is an empty dict: pass a mask for each group, by its name.")
-        members = np.stack(columns, axis=1)
-        return names, members, bool((members.sum(axis=1) > 1).any())
-    if hasattr(by, "columns"):
-        columns = {str(name): np.asarray(by[name], dtype=object) for name in by.columns}
-    else:
-        values = np.asarray(by, dtype=object)
-        if values.ndim == 2:
-            columns = {f"column {k}": values[:, k] for k in range(values.shape[1])}
-        else:
-            columns = {"": values}
-    names, parts = [], []
-    for column, values in columns.items():
-        if values.shape != (n_samples,):
-            raise ValueError(
-                f"by must have the group of each of the {n_samples} samples, got shape "
-                f"{values.shape}: pass an array, a data frame, or a dict of masks."
-            )
-        missing = np.fromiter(map(is_missing, values), dtype=bool)
-        texts = _ranges(values[~missing]) or [str(value) for value in values[~missing]]
-        keys = np.full(n_samples, "missing", dtype=object)
-        keys[~missing] = texts
-        keys = keys.astype(str)
-        distinct, which = np.unique(keys, return_inverse=True)
-        order = np.array(sorted(range(len(distinct)), key=lambda k: _place(distinct[k])))
-        if len(distinct) > MOST_GROUPS:
-            raise ValueError(
-                f"by has {len(distinct):,} groups, more than {MOST_GROUPS:,}: cut numbers into "
-                "ranges first."
-            )
-        names += [f"{column} = {name}" if column else name for name in distinct[order].tolist()]
-        parts.append(which.ravel()[:, None] == order)
-    return names, np.hstack(parts), len(parts) > 1
-
-
-def take_groups(by: Any, rows: np.ndarray, n_samples: int) -> Any:
-    """The groups of some of the samples."""
-    if len(rows) == n_samples:
-        return by
-    if isinstance(by, Mapping):
-        return {name: _mask(name, mask, n_samples)[rows] for name, mask in by.items()}
-    if len(by) != n_samples:
-        raise ValueError(
-            f"by must have the group of each of the {n_samples} samples, got {len(by)}."
-        )
-    return take_rows(by, rows)
-
-
-def _ranges(values):
-    """The fifth of the samples of each number, as text; empty for columns that are not cut."""
-    if not all(isinstance(value, Real) for value in values):
-        return []
-    numbers = values.astype(np.float64)
-    n_distinct = len(np.unique(numbers))
-    few = len(numbers) < _FEW_SAMPLES * n_distinct or np.any(numbers != np.rint(numbers))
-    if n_distinct <= _FEW_NUMBERS or not few or not np.isfinite(numbers).all():
-        return []
-    edges = np.unique(np.quantile(numbers, np.linspace(0, 1, 6)))
-    names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
-    return [names[k] for k in np.searchsorted(edges[1:-1], numbers, side="right")]
-
-
-def _place(name):
-    """Numbers and ranges in their order, then texts in theirs."""
-    try:
-        number = float(name.partition(" to ")[0])
-    except ValueError:
-        return 1, 0.0, name
-    return (0, number, "") if np.isfinite(number) else (1, 0.0, name)
-
-
-def _mask(name, mask, n_samples):
-    mask = np.asarray(mask)
-    if mask.dtype == object and all(isinstance(value, (bool, np.bool_)) for value in mask.flat):
-        mask = mask.astype(bool)
-    if mask.shape != (n_samples,) or mask.dtype != bool:
-        raise ValueError(
-            f"by[{name!r}] must be a mask of {n_samples} booleans, got {mask.dtype} of shape "
-            f"{mask.shape}."
-        )
-    return mask
 
 
 def _refuse_empty(names, members):

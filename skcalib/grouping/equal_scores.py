@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -14,15 +13,15 @@ from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
+from skcalib._features import EncodedFeatures, encode_features
 from skcalib._labels import check_y
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._ties import merge_ties
 from skcalib._types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._validation import check_indices, weighted_features
-from skcalib.grouping._candidates import MOST_GROUPS, Candidates, Pair, encode_features, form_groups
+from skcalib.grouping._candidates import MOST_GROUPS, Candidates, Pair, form_groups
 from skcalib.grouping._statistics import LEAST_SIZE, EqualScores, Tested, compare, compare_all
-from skcalib.grouping.partition import check_features
 from skcalib.notions import TopLabel
 from skcalib.problem import Problem, check_problem
 from skcalib.pvalues import benjamini_hochberg
@@ -181,7 +180,8 @@ def differences_at_equal_scores(
         Probability of the event, or of each class. With more than two classes the event is that the
         predicted class is right.
     X : array-like of shape (n_samples, n_features)
-        Features: numbers, and in data frames categories. Missing values are allowed.
+        Features: numbers, times and categories, with missing values. A warning names columns that
+        are left out, such as free text and identifiers (:ref:`features`).
     confidence_level : float, default=0.95
         One minus the false discovery rate, and the level of the intervals.
     random_state : int, RandomState instance or None, default=0
@@ -195,7 +195,7 @@ def differences_at_equal_scores(
     Raises
     ------
     ValueError
-        For invalid input, and for features that are sparse or neither numbers nor categories.
+        For invalid input, and for features that are sparse, infinite or all left out.
 
     See Also
     --------
@@ -226,31 +226,14 @@ def differences_at_equal_scores(
     check_indices(y_true=y_true, y_proba=y_proba, X=X, sample_weight=sample_weight)
     problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
     X = weighted_features(X, sample_weight, len(check_y(y_true)))
-    features, encoded = encode_features(X)
-    values = check_features(features, allow_nan=True)
-    compared, _, _ = compare_groups(
-        problem,
-        values,
-        feature_names(features, values.shape[1]),
-        encoded,
-        confidence_level=confidence_level,
-        random_state=random_state,
-    )
+    options: dict[str, Any] = {"confidence_level": confidence_level, "random_state": random_state}
+    compared, _, _ = compare_groups(problem, encode_features(X), **options)
     return compared
-
-
-def feature_names(features: MatrixLike, n_features: int) -> list[str]:
-    """Names of the columns; x0, x1, ... where there are none."""
-    if hasattr(features, "columns"):
-        return [str(name) for name in features.columns]
-    return [f"x{j}" for j in range(n_features)]
 
 
 def compare_groups(
     problem: Problem,
-    values: np.ndarray,
-    names: list[str],
-    encoded: Sequence[Any],
+    encoded: EncodedFeatures,
     *,
     confidence_level: float,
     random_state: RandomState = 0,
@@ -267,7 +250,7 @@ def compare_groups(
     if min(hit.sum(), len(hit) - hit.sum()) < _LEAST_LABELS:
         note = f"Groups were not compared: fewer than {_LEAST_LABELS} labels are of the rarer kind."
         return GroupComparison((), 0, len(score), note), rows, []
-    candidates = form_groups(values, names, encoded, weight, LEAST_SIZE)
+    candidates = form_groups(encoded, weight, LEAST_SIZE)
     notes = []
     if candidates.n_formed > MOST_GROUPS:
         notes.append(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import threading
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Self
 
@@ -14,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state, get_tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
+from skcalib._features import Feature, encode_features
 from skcalib._parallel import run_each, threads_for
 from skcalib._parameters import check_parameters_of
 from skcalib._types import (
@@ -25,11 +27,11 @@ from skcalib._types import (
     ResponseMethod,
     Strategy,
 )
-from skcalib._validation import check_count
+from skcalib._validation import check_count, take_rows
 from skcalib._values import shown
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.grouping._fit import GroupingFit, GroupingProblem, fit_problem
-from skcalib.grouping.partition import allows_nan, check_features
+from skcalib.grouping.partition import allows_nan
 from skcalib.notions import Notion, NotionLike, resolve_notion
 from skcalib.problem import Problem, check_problem
 from skcalib.pvalues import bonferroni
@@ -92,7 +94,7 @@ class GroupingLossEstimator(ClassifierInspector):
         None: a histogram tree. "stump": one split at the median of a feature, which gives a simple
         rule; ties at the median are not split, and each side has at least a third of the samples.
         "kmeans": clusters of `region_ratio` standardised samples. Any scikit-learn estimator with
-        `apply` or `predict` gets the features unchanged, and its seeds that are None are set from
+        `apply` or `predict` gets the features as numbers, and its seeds that are None are set from
         `random_state`. ``KMeans(2)`` is the other partition of L23 into two regions. For "risk": a
         regressor that is fitted to the residual, or a classifier, in place of the default model.
     n_bins : int, default=15
@@ -280,8 +282,9 @@ class GroupingLossEstimator(ClassifierInspector):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Features, dense numbers. Missing values are allowed if the partitioner accepts them; the
-            default one does.
+            Features: numbers, times and categories. A warning names columns that are left out, such
+            as free text and identifiers (:ref:`features`). Missing values are allowed if the
+            partitioner accepts them; the default one does. The classifier gets X unchanged.
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
             Labels; or soft labels, as in :func:`~skcalib.proper_calibration_error`, with `y_proba`
             or a fitted classifier. A ``skcalib.problem.Problem`` of the rows of X holds validated
@@ -310,7 +313,7 @@ class GroupingLossEstimator(ClassifierInspector):
         Raises
         ------
         ValueError
-            For invalid input, and for features that are sparse or not numeric.
+            For invalid input, and for features that are sparse, infinite or all left out.
         """
         score = check_parameters(self)
         if self.estimator is not None and y_proba is not None:
@@ -323,11 +326,12 @@ class GroupingLossEstimator(ClassifierInspector):
         given = {"groups": groups, "y_proba": y_proba}
         problem, rows = self._forecasts(X, y, sample_weight, fit_params, **given)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1000))
-        features = self._features(X)
-        regions = None if regions is None else check_regions(regions, len(features))[rows]
-        features = features[rows]
+        n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+        regions = None if regions is None else check_regions(regions, n_samples)[rows]
+        encoded = self._encode(X if len(rows) == n_samples else take_rows(X, rows))
+        features = encoded.values
         notion = resolve_notion(self.notion).for_columns(len(problem.classes))
-        options = make_options(self, len(rows), regions is not None)
+        options = make_options(self, encoded.features, len(rows), regions is not None)
         method = "partition" if self.method == "auto" and regions is not None else self.method
         smoother = resolve_smoother(self.smoother).for_loss(score)
         fixed = score, smoother, self.partitioner, regions, options, method
@@ -388,7 +392,7 @@ class GroupingLossEstimator(ClassifierInspector):
         tags.input_tags.allow_nan &= self._allows_nan()
         return tags
 
-    def _features(self, X):
+    def _encode(self, X):
         model = self.partitioner
         usable = model is None or (hasattr(model, "fit") and not isinstance(model, type))
         if self.method == "risk" and not usable:
@@ -396,7 +400,7 @@ class GroupingLossEstimator(ClassifierInspector):
                 f"With method='risk' the partitioner must be None, a regressor of the residual "
                 f"or a classifier, got {shown(model)}."
             )
-        return check_features(X, allow_nan=self._allows_nan())
+        return encode_features(X, allow_nan=self._allows_nan())
 
     def _allows_nan(self):
         """Whether the partitioner, or the model of "risk", takes missing values."""
@@ -423,7 +427,7 @@ class Options:
     n_permutations: int
     folds: object
     confidence_level: float
-    feature_names: list
+    features: Sequence[Feature]
 
 
 def check_parameters(estimator: GroupingLossEstimator) -> ProperScore:
@@ -440,14 +444,13 @@ def check_parameters(estimator: GroupingLossEstimator) -> ProperScore:
     return score
 
 
-def make_options(estimator: GroupingLossEstimator, n_samples: int, given: bool) -> Options:
+def make_options(
+    estimator: GroupingLossEstimator, features: Sequence[Feature], n_samples: int, given: bool
+) -> Options:
     """`Options` for so many samples; regions may be given."""
     # A level set of a single region has nothing to compare.
     least = estimator.region_ratio if given else 3 * estimator.region_ratio
     measured = n_samples if given else n_samples * estimator.test_size
-    names = getattr(estimator, "feature_names_in_", None)
-    if names is None:
-        names = [f"x{j}" for j in range(estimator.n_features_in_)]
     return Options(
         n_bins=max(1, min(estimator.n_bins, int(measured // least))),
         strategy=estimator.strategy,
@@ -458,7 +461,7 @@ def make_options(estimator: GroupingLossEstimator, n_samples: int, given: bool) 
         n_permutations=estimator.n_permutations,
         folds=5 if estimator.cv is None or estimator.estimator is not None else estimator.cv,
         confidence_level=float(estimator.confidence_level),
-        feature_names=[str(name) for name in names],
+        features=features,
     )
 
 

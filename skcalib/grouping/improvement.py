@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
+from skcalib._features import encode_features
 from skcalib._formatting import nonnegative_text, pvalue_text
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._validation import check_indices, weighted_features
-from skcalib.grouping._candidates import encode_features
 from skcalib.grouping.estimator import GroupingLossEstimator
 from skcalib.inference import MeanInterval
 from skcalib.problem import check_problem
@@ -108,7 +108,7 @@ def grouping_improvement(
         Probabilities with it; or the recalibrator, which is applied to `before` and, if it takes
         features, to X.
     X : array-like of shape (n_samples, n_features) or (n_samples,)
-        Features, or the group of each sample. The regions are then the groups.
+        Features (:ref:`features`), or the group of each sample. The regions are then the groups.
     random_state : int, RandomState instance or None, default=0
         Folds and models, or permutations of groups; an integer compares both forecasts on the same.
 
@@ -162,7 +162,7 @@ def grouping_improvement(
         None,
         name="grouping_improvement",
     )
-    features = np.zeros((len(X), 1)) if groups else encode_features(X)[0]
+    features = np.zeros((len(X), 1)) if groups else encode_features(X)
     bounds, pvalues = [], []
     for forecast in (problem.forecast, corrected):
         found = GroupingLossEstimator(

@@ -22,13 +22,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.sparse import issparse
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import check_array, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._features import Feature
 from skcalib._labels import labels_or_shares
 from skcalib._ties import merge_ties
 from skcalib._types import MatrixLike, PartitionerLike, Strategy
@@ -42,46 +42,6 @@ if TYPE_CHECKING:
     from skcalib.scores import ProperScore
 
 STRATEGIES = {"quantile": QuantileBins, "uniform": UniformBins}
-
-
-def check_features(X: MatrixLike, *, allow_nan: bool) -> np.ndarray:
-    """Features as a dense matrix of numbers."""
-    if issparse(X):
-        raise ValueError(
-            "X is sparse: regions are cut from dense features. Pass a dense representation, for "
-            "example of sklearn.decomposition.TruncatedSVD."
-        )
-    if hasattr(X, "dtypes") and hasattr(X, "columns"):
-        kinds = zip(X.columns, X.dtypes, strict=True)
-        odd = [str(name) for name, kind in kinds if not _is_number(kind)]
-        if odd:
-            raise ValueError(
-                f"X has non-numeric columns ({', '.join(odd[:5])}): encode them first, for "
-                "example by pd.get_dummies(X)."
-            )
-    elif np.asarray(X).dtype.kind in "USmM":
-        raise ValueError(
-            "X holds strings or dates, no numbers: encode them first, for example by "
-            "pd.get_dummies(pd.DataFrame(X))."
-        )
-    try:
-        return check_array(
-            X,
-            dtype=[np.float64, np.float32],
-            ensure_all_finite="allow-nan" if allow_nan else True,
-            input_name="X",
-        )
-    except ValueError as error:
-        if "could not convert string" in str(error):
-            raise ValueError(f"X holds strings, no numbers: encode them first ({error}).") from None
-        raise
-
-
-def _is_number(kind):
-    """Whether a column of this type, of pandas or polars, holds numbers or booleans."""
-    if hasattr(kind, "kind"):
-        return kind.kind in "biuf"
-    return str(kind) == "Boolean" or (hasattr(kind, "is_numeric") and kind.is_numeric())
 
 
 def level_sets(forecast: np.ndarray, n_bins: int, strategy: Strategy) -> np.ndarray:
@@ -154,10 +114,10 @@ class Partitioner:
         partitioner: PartitionerLike,
         region_ratio: int,
         rng: np.random.RandomState,
-        feature_names: list[str],
+        features: list[Feature],
     ) -> None:
         self.partitioner, self.region_ratio, self.rng = partitioner, region_ratio, rng
-        self.names = feature_names
+        self.features = features
         self.kind = _kind(partitioner)
 
     def prepare(self, X: MatrixLike) -> np.ndarray:
@@ -192,13 +152,13 @@ class Partitioner:
             halves = BalancedStump().fit(
                 prepared[fitting], labels[fitting], target.shape[1], own_weight
             )
-            rules = halves.rules(self.names, self._missing)
+            rules = halves.rules(self.features, self._missing)
             return halves.apply(prepared[fitting]), halves.apply(prepared[measured]), rules
         if self.kind == "tree":
             # Half of the ratio: with less, many regions have a single measured sample.
             tree = HistogramTree(n_regions, min_samples_leaf=max(1, self.region_ratio // 2))
             tree.fit(prepared[fitting], labels[fitting], target.shape[1], own_weight)
-            rules = tree.rules(self._bins.edges_, self.names, self._bins.missing_)
+            rules = tree.rules(self._bins.edges_, self.features, self._bins.missing_)
             return tree.apply(prepared[fitting]), tree.apply(prepared[measured]), rules
         if self.kind == "kmeans":
             from sklearn.cluster import KMeans  # here, not before: rare, and slow to import

@@ -15,6 +15,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from skcalib._features import Feature
+
 _MISSING = 255  # code of missing values; they follow the larger values
 _BLOCK = 2_000_000  # codes of one block of rows: bounds the memory of a histogram
 
@@ -130,7 +132,9 @@ class HistogramTree:
             node[active] = np.where(code <= self.threshold_[at], self.left_[at], self.right_[at])
         return self.leaf_[node]
 
-    def rules(self, edges: list[np.ndarray], names: list[str], missing: np.ndarray) -> list[str]:
+    def rules(
+        self, edges: list[np.ndarray], features: list[Feature], missing: np.ndarray
+    ) -> list[str]:
         """One sentence a leaf: the splits on its path, merged by feature.
 
         `missing` marks features with missing values, which are sorted above all others.
@@ -141,7 +145,7 @@ class HistogramTree:
             node, bounds = stack.pop()
             feature = self.feature_[node]
             if feature < 0:
-                rules[self.leaf_[node]] = _rule(bounds, edges, names, missing)
+                rules[self.leaf_[node]] = _rule(bounds, edges, features, missing)
                 continue
             low, high = bounds.get(feature, (-1, None))
             cut = self.threshold_[node]
@@ -255,13 +259,14 @@ class BalancedStump:
         values = np.asarray(X[:, self.feature_], dtype=np.float64)
         return (~(values <= self.cut_)).astype(np.int64)  # missing values are not below the cut
 
-    def rules(self, names: list[str], missing: np.ndarray) -> list[str]:
+    def rules(self, features: list[Feature], missing: np.ndarray) -> list[str]:
         """One sentence a region; `missing` marks features with missing values."""
         if self.feature_ < 0:
             return ["all"]
         edges = {self.feature_: [] if np.isinf(self.cut_) else [self.cut_]}
         return [
-            _rule({self.feature_: bounds}, edges, names, missing) for bounds in ((-1, 0), (0, None))
+            _rule({self.feature_: bounds}, edges, features, missing)
+            for bounds in ((-1, 0), (0, None))
         ]
 
 
@@ -287,20 +292,19 @@ def _gains(sides, mass):
     return gain
 
 
-def _rule(bounds, edges, names, missing):
+def _rule(bounds, edges, features, missing):
     parts = []
-    for feature, (low, high) in sorted(bounds.items()):
-        cuts, name = edges[feature], names[feature]
-        above = low >= 0
-        if above and low >= len(cuts):
-            parts.append(f"{name} is missing")
-        elif high is None:
-            above = f"{name} > {cuts[low]:.4g}"
-            parts.append(f"({above} or {name} is missing)" if missing[feature] else above)
-        elif high >= len(cuts):  # everything but the missing values
-            parts.append(f"{name} > {cuts[low]:.4g}" if above else f"{name} is not missing")
-        elif above:
-            parts.append(f"{cuts[low]:.4g} < {name} <= {cuts[high]:.4g}")
-        else:
-            parts.append(f"{name} <= {cuts[high]:.4g}")
+    for number, (low, high) in sorted(bounds.items()):
+        cuts, feature = edges[number], features[number]
+        if low >= len(cuts):
+            parts.append(f"{feature.name} is missing")
+            continue
+        above = None if low < 0 else cuts[low]
+        below = None if high is None or high >= len(cuts) else cuts[high]
+        if above is below:  # both are None
+            parts.append(f"{feature.name} is not missing")
+            continue
+        rule = feature.rule(above, below, digits=4)
+        absent = high is None and missing[number]
+        parts.append(f"({rule} or {feature.name} is missing)" if absent else rule)
     return " and ".join(parts) if parts else "all"

@@ -151,7 +151,7 @@ class Table:
             import pandas as pd
 
             for name, known in texts.items():
-                columns[name] = pd.Categorical.from_codes(columns[name], known)
+                columns[name] = np.array([*known, None], dtype=object)[columns[name]]
             return pd.DataFrame(columns)
         if find_spec("polars") is not None:
             import polars as pl

@@ -169,9 +169,9 @@ def read_predictions(
     event : str, optional
         The class, of two, that is the event; a single column for the other class is converted.
     features : sequence of str, optional
-        Names of columns of a table that are features. They hold numbers, or text, which is read as
-        categories; cells may be empty. The result is a data frame of pandas or, without pandas, of
-        polars. Without both it is an array, of numbers only. Default: the columns left over.
+        Names of columns of a table that are features. They hold numbers or text; cells may be
+        empty. The result is a data frame of pandas or, without pandas, of polars. Without both it
+        is an array, of numbers only. Default: the columns left over.
     ignore : sequence of str, default=()
         Names of columns that are not used.
     sep : str, optional

@@ -16,7 +16,7 @@ from skcalib._parameters import completes_docstrings
 from skcalib._types import ArrayLike
 from skcalib._validation import check_count, check_indices, take_rows, to_numpy
 from skcalib.grouping import calibration_by_group
-from skcalib.grouping.by_group import MOST_GROUPS
+from skcalib.grouping._named_groups import MOST_GROUPS
 from skcalib.kernels import Kernel
 from skcalib.monitoring._records import ALARM_FORM, Alarm, Window, alarm_of, windows_frame
 from skcalib.monitoring._state import StreamEstimator, write_state

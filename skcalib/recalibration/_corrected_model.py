@@ -44,6 +44,7 @@ _LEARNING_RATE, _LEAVES, _LEAST, _PRIOR = 0.2, 6, 20, 20.0
 _SHARE, _MOST_TRIED = 0.4, 32  # features that a split tries
 MOST_COMPONENTS, _FEW_COMPONENTS = 10, 3  # of logits and of residuals
 _FEW_VALUES = 50  # that get an indicator each
+_RARE = 0.05  # share of one of two values that is shrunk as a rare category, without products
 _LEAST_KNOWN = 10  # values of a feature, or missing ones, to be of any use
 _KNOTS = np.linspace(0, 1, 101)
 _FAR = np.sqrt(3.0)  # ranks lie between -_FAR and _FAR, with variance 1
@@ -60,19 +61,19 @@ _MOST_STEPS, _LARGEST_STEP, _CLOSE = 30, 2.0, 1e-8  # of Newton's method for gro
 class CorrectedModel:
     """Paths of corrections of logits (n, K) by logits and features (n, d), which may be missing.
 
-    ``is_category`` (d,) marks codes of categories. Without ``by_score`` corrections depend on the
-    features alone, so that the order of forecasts with equal features stays.
+    Without ``by_score`` corrections depend on the features alone, so that the order of forecasts
+    with equal features stays.
     """
 
-    def __init__(self, is_category=None, *, by_score=True, seed=0):
-        self.is_category, self.by_score, self.seed = is_category, by_score, seed
+    def __init__(self, *, by_score=True, seed=0):
+        self.by_score, self.seed = by_score, seed
 
     def fit(self, start, table, target, weight):
         """Fit all parts to samples with logits `start`; weights have mean one."""
         rows = start, target, weight
         # scikit-learn's checks of its parameters take a third of the time of a small tree
         with threads_for(table), config_context(skip_parameter_validation=True):
-            self._columns = _Columns(table, self.is_category)
+            self._columns = _Columns(table)
             self._score = Components(start, MOST_COMPONENTS if self.by_score else 0)
             known = self._columns.read(table), self._score.read(start)
             self._parts = [
@@ -129,21 +130,23 @@ class _Read:
 class _Columns:
     """Learns the values of features, and reads them in the forms that the parts need."""
 
-    def __init__(self, table, is_category):
-        n_columns = table.shape[1]
-        codes = np.zeros(n_columns, dtype=bool) if is_category is None else is_category
+    def __init__(self, table):
         known = ~np.isnan(table)
         enough = known.sum(axis=0) >= _LEAST_KNOWN
         self.numbers, self.knots, self.scales, self.values = [], [], [], []
         for j in np.flatnonzero(enough):
             column = table[known[:, j], j].astype(np.float64)
             values, counts = np.unique(column, return_counts=True)
-            if len(values) > 1 and not codes[j]:
+            if len(values) == 2 and counts.min() < _RARE * counts.sum():
+                if counts.min() > 1:
+                    self.values.append((j, values[counts.argmin()]))
+                continue
+            if len(values) > 1:
                 self.numbers.append(j)
                 self.knots.append(np.unique(np.quantile(column, _KNOTS)))
                 unit = np.abs(column).max()  # squares of large values would overflow
                 self.scales.append((unit, (column / unit).mean(), (column / unit).std() or 1.0))
-            if codes[j] or 2 < len(values) <= min(_FEW_VALUES, len(column) / _LEAST_KNOWN):
+            if 2 < len(values) <= min(_FEW_VALUES, len(column) / _LEAST_KNOWN):
                 self.values += [(j, value) for value in values[counts >= 2]]
         hidden = (~known).sum(axis=0) >= _LEAST_KNOWN
         self.hidden = np.flatnonzero(enough & hidden)

@@ -1,69 +1,43 @@
-"""Features and groups of samples as numbers, for recalibrators that use more than the forecast."""
+"""Features, or the group of each sample, as numbers for recalibrators that use them."""
 
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import issparse
 
-from skcalib._values import is_missing, shown
-
-#: Most categories of one column, the most frequent ones; others count as missing.
-MOST_CATEGORIES = 250
-_FEWEST_KNOWN = 10  # values of a column, to be of any use
+from skcalib._features import FeatureEncoder
+from skcalib._table_columns import as_cells, is_frame, read_column
+from skcalib._values import shown
 
 
 class FeatureReader:
     """Learns the columns of features, and reads them as numbers; missing values are nan.
 
     A vector has the name of the group of each sample (``is_groups``): `read` gives their numbers,
-    and -1 for groups that `fit` has not seen. A matrix or a data frame has columns of numbers, or
-    of categories, whose codes are numbers too; unseen categories are nan.
+    and -1 for groups that `fit` has not seen. A matrix or a data frame is read by `FeatureEncoder`.
     """
 
     def fit(self, features):
         """Learn columns, names and categories; returns the reader."""
-        columns, self.names, self.is_groups = _columns(features)
-        self.categories = [_categories(column) for column in columns]
+        self.is_groups = _is_vector(features)
         if self.is_groups:
-            self.categories = [_index(np.unique(_group_names(columns[0])))]
-        elif not columns:
-            raise ValueError("features has no columns: pass at least one feature.")
-        self.is_category = np.array([one is not None for one in self.categories])
-        table = [self._codes(k, column) for k, column in enumerate(columns)]
-        self.useful = np.array([np.sum(~np.isnan(one)) >= _FEWEST_KNOWN for one in table])
+            self.names = {name: k for k, name in enumerate(np.unique(_group_names(features)))}
+        else:
+            self.encoder = FeatureEncoder("features").fit(features)
+            self.encoder.warn()
         return self
 
     def read(self, features):
         """Numbers (n, d); of groups (n,), whole numbers."""
-        columns, names, is_groups = _columns(features)
-        if is_groups != self.is_groups:
+        if _is_vector(features) != self.is_groups:
             words = {True: "the group of each sample", False: "a matrix of features"}
             raise ValueError(
-                f"features is {words[is_groups]}, but was {words[self.is_groups]} in fit: pass "
-                "the same kind."
+                f"features is {words[not self.is_groups]}, but was {words[self.is_groups]} in fit: "
+                "pass the same kind."
             )
-        if len(columns) != len(self.categories):
-            raise ValueError(
-                f"features has {len(columns)} columns, but GroupRecalibrator was fitted with "
-                f"{len(self.categories)}."
-            )
-        if None not in (names, self.names) and names != self.names:
-            raise ValueError(
-                f"The feature names of features should be those of fit, {self.names[:5]}, got "
-                f"{names[:5]}."
-            )
-        table = [self._codes(k, column) for k, column in enumerate(columns)]
         if self.is_groups:
-            return np.where(np.isnan(table[0]), -1, table[0]).astype(np.intp)
-        return np.where(self.useful, np.column_stack(table), 0.0)
-
-    def _codes(self, k, column):
-        """Numbers of a column; codes of its categories."""
-        known = self.categories[k]
-        if known is None:
-            return _as_floats(column, k)
-        texts = _group_names(column) if self.is_groups else _texts(column)
-        return np.array([known.get(text, np.nan) for text in texts], dtype=np.float64)
+            names = _group_names(features).tolist()
+            return np.array([self.names.get(name, -1) for name in names], dtype=np.intp)
+        return self.encoder.transform(features)
 
 
 def check_rows(features, n_samples):
@@ -78,74 +52,11 @@ def check_rows(features, n_samples):
         )
 
 
-def _columns(features):
-    """Columns as arrays, their names or None, and whether there is a single vector of groups."""
-    if issparse(features):
-        raise ValueError("features is sparse: pass a dense matrix, or a data frame.")
-    if hasattr(features, "columns") and hasattr(features, "dtypes"):
-        names = [str(name) for name in features.columns]
-        return [np.asarray(features[name]) for name in features.columns], names, False
-    values = np.asarray(features)
-    if values.ndim == 1:
-        return [values], None, True
-    if values.ndim != 2:
-        raise ValueError(
-            "features must have shape (n_samples, n_features), or (n_samples,) for groups, got "
-            f"{values.shape}."
-        )
-    return list(values.T), None, False
+def _is_vector(features):
+    return not is_frame(features) and getattr(features, "ndim", np.ndim(as_cells(features))) == 1
 
 
-def _categories(column):
-    """{text: code} of the categories of a column, the frequent ones; None for numbers."""
-    if column.dtype.kind in "biuf" or _are_numbers(column):
-        return None
-    if column.dtype.kind in "mM":
-        raise ValueError("features has dates: turn them into numbers, such as days, first.")
-    texts = [text for text in _texts(column) if text is not None]
-    names, counts = np.unique(np.array(texts, dtype=str), return_counts=True)
-    often = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
-    return _index(names[often])
-
-
-def _index(names):
-    return {name: code for code, name in enumerate(names.tolist())}
-
-
-def _are_numbers(column):
-    """Whether all known values of a column of objects are numbers."""
-    if column.dtype.kind != "O":
-        return False
-    known = [value for value in column.tolist() if not is_missing(value)]
-    return bool(known) and all(
-        isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-        for value in known
-    )
-
-
-def _as_floats(column, k):
-    values = column
-    if column.dtype.kind not in "biuf":
-        values = [np.nan if is_missing(one) else one for one in column.tolist()]
-    try:
-        found = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"Column {k} of features had numbers in fit, but now has other values: pass the same "
-            "columns."
-        ) from None
-    if np.isinf(found).any():
-        raise ValueError(
-            f"Column {k} of features has infinite values: replace them, for example by nan."
-        )
-    return found
-
-
-def _texts(column):
-    """Names as text, so that 1 and "1" are one group; None for missing values of a category."""
-    return [None if is_missing(value) else str(value) for value in column.tolist()]
-
-
-def _group_names(column):
+def _group_names(features):
     """Names of groups; missing ones are a group too."""
-    return ["missing" if text is None else text for text in _texts(column)]
+    texts = read_column(features).texts()
+    return np.array(["missing" if text is None else text for text in texts.tolist()])

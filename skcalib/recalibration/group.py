@@ -120,8 +120,8 @@ class GroupRecalibrator(Recalibrator):
     samples have the features of `fit` and come from the same population. Fit again for another
     population.
 
-    **Unseen groups** get the plain correction. Unseen categories of a feature, and those beyond its
-    250 most frequent ones, are treated as missing values.
+    **Unseen groups** get the plain correction. Unseen categories of a feature are treated as its
+    rare ones, which have no effect of their own (:ref:`features`).
 
     **Cost.** ``cv + 1`` fits of the plain recalibrator and of F. This takes some seconds for 10,000
     samples of 20 features.
@@ -180,8 +180,9 @@ class GroupRecalibrator(Recalibrator):
         y : array-like of shape (n_samples,)
             Labels.
         features : array-like of shape (n_samples, n_features) or (n_samples,), default=None
-            Features: numbers, or columns of categories, with missing values. A vector holds the
-            group of each sample. With None only the plain recalibrator is learned.
+            Features: numbers, times and categories, with missing values. A warning names columns
+            that are left out, such as free text and identifiers (:ref:`features`). A vector holds
+            the group of each sample. With None only the plain recalibrator is learned.
 
         Raises
         ------
@@ -350,8 +351,8 @@ class GroupRecalibrator(Recalibrator):
     def _model(self):
         """An unfitted correction F."""
         if self._reader.is_groups:
-            return GroupEffects(len(self._reader.categories[0]), slopes=not self.monotone)
-        return CorrectedModel(self._reader.is_category, by_score=not self.monotone)
+            return GroupEffects(len(self._reader.names), slopes=not self.monotone)
+        return CorrectedModel(by_score=not self.monotone)
 
     def _finish(self, forecast, target, weight, table):
         """Fit g and F to all samples."""

@@ -13,6 +13,7 @@ from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
+from skcalib._features import encode_features
 from skcalib._fits import shared_fits
 from skcalib._formatting import limit_of_noise
 from skcalib._parallel import out_of_fold, threads_for
@@ -85,6 +86,7 @@ def find(
     *,
     features: np.ndarray | None = None,
     by: GroupCalibrations | ArrayLike | None = None,
+    intersections: bool = False,
     threshold: float | None = None,
     costs: ArrayLike | None = None,
     confidence_level: float,
@@ -125,23 +127,25 @@ def find(
             )
         with stage("numbers that others report", verbose, name):
             reported = _find_reported(problem, solved, confidence_level, seed, n_jobs)
-    grouping, split = None, None
+    grouping, split, encoded = None, None, None
     if features is not None:
+        encoded = _encoded(features)
         confidence = "canonical" if n_classes == 2 else "top_label"
         refinement = next(e for e in errors if e.loss == "brier" and e.notion == confidence)
         with stage("grouping loss", verbose, name):
             grouping, split = find_grouping(
-                problem, features, refinement.refinement, confidence_level, seed, n_jobs
+                problem, encoded, refinement.refinement, confidence_level, seed, n_jobs
             )
     if by is not None and not isinstance(by, GroupCalibrations):
         with stage("groups that were named", verbose, name):
-            data = problem, problem.forecast, by
-            by = calibration_by_group(*data, notion="auto", confidence_level=confidence_level)
+            how: Any = {"intersections": intersections, "confidence_level": confidence_level}
+            by = calibration_by_group(problem, problem.forecast, by, notion="auto", **how)
     decision = None
     if threshold is not None or costs is not None:
         run: Any = {"confidence_level": confidence_level, "random_state": seed, "n_jobs": n_jobs}
         with stage("decisions", verbose, name):
-            decision = find_decision(problem, features, threshold, costs, **run)
+            usable = None if isinstance(encoded, str) else encoded
+            decision = find_decision(problem, usable, threshold, costs, **run)
     found = Findings(
         confidence_level=confidence_level,
         n_samples=problem.n_samples,
@@ -172,6 +176,14 @@ def find(
         with stage("recalibrated forecasts", verbose, name):
             recalibrated = recalibrate(divided, found.advice.recommended, folds, known)
     return found, split, recalibrated
+
+
+def _encoded(features):
+    """The features as numbers, or why none can be used; the rest of the report is unaffected."""
+    try:
+        return encode_features(features, warn=False)
+    except ValueError as error:
+        return str(error)
 
 
 def _effective_size(problem):

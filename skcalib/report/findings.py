@@ -126,7 +126,8 @@ class GroupingFinding:
     above zero means that no grouping loss was detected. ``rest`` is what calibration and grouping
     loss leave of the Brier score, with a conservative interval. ``correction``
     is the held-out gain of the Brier score by a correction that uses the features, beyond
-    recalibration; measured where groups differ. ``note`` explains missing or imprecise numbers.
+    recalibration; measured where groups differ. ``note`` explains missing or imprecise numbers, and
+    ``left_out`` names the columns of X that are not used.
     """
 
     grouping_loss: MeanInterval | None = None
@@ -138,6 +139,7 @@ class GroupingFinding:
     n_compared: int = 0
     correction: MeanInterval | None = None
     note: str = ""
+    left_out: str = ""
 
     @property
     def corrects(self) -> bool:

@@ -212,6 +212,8 @@ def _groups(report):
     blocks.append(Points(tuple(wording.grouping_bounds(report.findings))))
     if found.note and found.grouping_loss is not None:
         blocks.append(Text(f"Note: {found.note}", soft=True))
+    if found.left_out:
+        blocks.append(Text(found.left_out, soft=True))
     return Section(SECTIONS["groups"], tuple(block for block in blocks if block != Points(())))
 
 
@@ -235,7 +237,8 @@ def _named_groups(report):
     column = [rate for one in shown for rate in (one.mean_predicted, one.observed)]
     table = Table(caption, head, tuple(_named_row(one, column) for one in shown))
     figure = Pictures((pictures.named_groups(report),), lambda: wording.FIGURE_OF_NAMED)
-    return Section(SECTIONS["named"], (table, figure))
+    note = (Text(found.note, soft=True),) if found.note else ()
+    return Section(SECTIONS["named"], (table, figure, *note))
 
 
 def _named_row(one, column):

@@ -33,7 +33,8 @@ from skcalib._validation import (
 from skcalib.decisions import score_of_decision
 from skcalib.estimators._response import held_out_problem, response_of
 from skcalib.events import only_problem
-from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group, take_groups
+from skcalib.grouping._named_groups import take_groups
+from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
 from skcalib.notions import Auto
 from skcalib.problem import ForecastSummary, Problem, check_problem, check_sketch, event_last
 from skcalib.report.analysis import binary_problem, find
@@ -146,6 +147,9 @@ class CalibrationReport(Shown):
         Features, for the groups.
     by : array-like, data frame, dict of masks or GroupCalibrations, default=None
         Groups to report on, one entry for each row of the problem.
+    intersections : bool, default=False
+        With several columns in `by`, whether the groups are their intersections, as in
+        :func:`~skcalib.calibration_by_group`.
     threshold : float, default=None
         Threshold of the probability (for several classes of the confidence) from which decisions
         follow. The report then states what the decisions cost, and whether to recalibrate, to move
@@ -207,6 +211,7 @@ class CalibrationReport(Shown):
         name: str,
         features: MatrixLike = None,
         by: GroupCalibrations | GroupsLike = None,
+        intersections: bool = False,
         threshold: float | None = None,
         costs: ArrayLike | None = None,
         confidence_level: float = 0.95,
@@ -230,6 +235,7 @@ class CalibrationReport(Shown):
             problem,
             features=features,
             by=by,
+            intersections=intersections,
             threshold=threshold,
             costs=costs,
             confidence_level=confidence_level,
@@ -249,6 +255,7 @@ class CalibrationReport(Shown):
         X: MatrixLike = None,
         *,
         by: GroupsLike = None,
+        intersections: bool = False,
         threshold: float | None = None,
         costs: ArrayLike | None = None,
         name: str = "forecasts",
@@ -272,10 +279,14 @@ class CalibrationReport(Shown):
             of one column, whose name contains a class (``p_churn``, ``churn``, ``churn_proba``)
             holds the probability of that class.
         X : array-like of shape (n_samples, n_features), default=None
-            Features or any representation, for the grouping loss.
+            Features or any representation, for the grouping loss: numbers, times and categories.
+            The report names columns that are left out, such as free text and identifiers
+            (:ref:`features`).
         by : str, list of str, array-like, data frame or dict of masks, default=None
             Groups to report on, with simultaneous intervals: names of columns of `X`, or as in
             :func:`~skcalib.calibration_by_group`.
+        intersections : bool, default=False
+            With several columns in `by`, whether the groups are their intersections.
         pos_label : label, default=None
             The event of a binary problem: the class that the report refers to, and whose
             probability a `y_proba` of shape (n_samples,) holds. By default the class named by a
@@ -302,6 +313,7 @@ class CalibrationReport(Shown):
         run: dict[str, Any] = {"confidence_level": confidence_level, "random_state": random_state}
         run |= {"n_jobs": n_jobs, "verbose": verbose}
         decision: dict[str, Any] = {"threshold": threshold, "costs": costs}
+        run |= {"intersections": intersections}
         return cls(problem, name=name, features=X, by=by, **decision, **run)
 
     @classmethod
@@ -370,6 +382,7 @@ class CalibrationReport(Shown):
         y: ArrayLike,
         *,
         by: GroupsLike = None,
+        intersections: bool = False,
         threshold: float | None = None,
         costs: ArrayLike | None = None,
         cv: CV = None,
@@ -390,6 +403,8 @@ class CalibrationReport(Shown):
         estimator : classifier
             Fitted, with (X, y) held out; or any classifier with `cv`.
         by : str, list of str, array-like, data frame or dict of masks, default=None
+            As in `from_predictions`.
+        intersections : bool, default=False
             As in `from_predictions`.
         cv : None, int or splitter, default=None
             None: the classifier is used as it is. Else it is cloned, fitted on the folds and
@@ -425,6 +440,7 @@ class CalibrationReport(Shown):
             name=_kind(estimator) if name is None else name,
             features=take_rows(X, rows),
             by=None if by is None else take_groups(groups_of_columns(by, X), rows, len(y)),
+            intersections=intersections,
             threshold=threshold,
             costs=costs,
             confidence_level=confidence_level,
@@ -521,14 +537,14 @@ class CalibrationReport(Shown):
 def groups_of_columns(by: ArrayLike, X: MatrixLike) -> ArrayLike:
     """Names of columns of a data frame -> these columns; other groups as they are."""
     names = [by] if isinstance(by, str) else by
-    columns = list(getattr(X, "columns", ()))
+    columns = list(getattr(X, "column_names", getattr(X, "columns", ())))
     if not isinstance(names, (list, tuple)) or not names:
         return by
     if not all(isinstance(one, str) for one in names):
         return by
     missing = [name for name in names if name not in columns]
     if not missing:
-        return X[list(names)]
+        return X.select(names) if hasattr(X, "column_names") else X[list(names)]  # of pyarrow
     if isinstance(by, str):
         raise ValueError(
             f"by={by!r} is not a column of X: pass the name of a column of a data frame, or the "

@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skcalib._features import EncodedFeatures
 from skcalib._ties import merge_ties
-from skcalib._types import MatrixLike
-from skcalib._validation import take_rows
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.grouping._candidates import encode_features, plain_rule
-from skcalib.grouping.equal_scores import compare_groups, feature_names
-from skcalib.grouping.partition import check_features
+from skcalib.grouping.equal_scores import compare_groups
 from skcalib.inference import MeanInterval, rate_interval
 from skcalib.notions import TopLabel
 from skcalib.recalibration import GroupRecalibrator
@@ -148,7 +145,7 @@ N_LEVEL_SETS = 5
 
 def find_grouping(
     problem: Problem,
-    features: MatrixLike,
+    features: EncodedFeatures | str,
     refinement: MeanInterval,
     confidence_level: float,
     random_state: int,
@@ -156,29 +153,28 @@ def find_grouping(
 ) -> tuple[GroupingFinding, GroupingLossEstimator | None]:
     """Groups that differ at equal scores, and a lower bound of the grouping loss.
 
-    `features` are numbers, in data frames also categories, and `refinement` that of the Brier score
-    of the same event. The finding is only a note if the features cannot be used. The second is the
+    `features` are a table, or why none can be used: then the finding is only this note.
+    `refinement` is that of the Brier score of the same event. The second is the
     split for `GroupingDisplay`, or None: the most harmful named group against all others, or a
     balanced split of each level set.
     """
-    features, encoded = encode_features(features)
-    try:
-        values = check_features(features, allow_nan=True)
-    except ValueError as error:  # the rest of the report is unaffected
-        return GroupingFinding(note=str(error)), None
-    names = feature_names(features, values.shape[1])
+    if isinstance(features, str):
+        return GroupingFinding(note=features), None
     run: dict[str, Any] = {"confidence_level": confidence_level, "random_state": random_state}
-    compared, rows, members = compare_groups(problem, values, names, encoded, **run)
+    compared, rows, members = compare_groups(problem, features, **run)
     notes = [compared.note] if compared.note else []
     common: dict[str, Any] = {"notion": "auto", "labels": problem.classes, "n_jobs": n_jobs, **run}
     finding = GroupingFinding(
-        named=compared.named, n_tried=compared.n_tried, n_compared=compared.n_samples
+        named=compared.named,
+        n_tried=compared.n_tried,
+        n_compared=compared.n_samples,
+        left_out=features.note,
     )
     some = _some_rows(problem, common)
     try:
         with noted() as warned:
             found = GroupingLossEstimator(method="risk", **common)
-            found.fit(take_rows(values, some), problem.take(some))
+            found.fit(features[some], problem.take(some))
     except ValueError as error:  # too few samples
         return replace(finding, note=" ".join([*notes, str(error)])), None
     low, high = found.confidence_interval_
@@ -192,17 +188,17 @@ def find_grouping(
         note=" ".join([*notes, *warned]),
     )
     if finding.named or finding.detected:
-        finding = replace(finding, correction=_correction_gain(problem, values, common))
+        finding = replace(finding, correction=_correction_gain(problem, features.values, common))
     if compared.named:
         groups = np.where(members[0], compared.named[0].rule, "others")
         data = np.zeros((len(rows), 1)), problem.take(rows)
-        split = _split(*data, lambda rule: rule.removeprefix("region "), common, groups)
+        split = _split(*data, common, groups)
     else:
-        split = _split(features, problem, lambda rule: plain_rule(rule, encoded), common)
+        split = _split(features, problem, common)
     return finding, split
 
 
-def _split(features, problem, plain, common, groups=None):
+def _split(features, problem, common, groups=None):
     """Two regions of each level set: of given groups, or learned on one half of the samples."""
     how: dict[str, Any] = {"partitioner": "stump", "n_bins": N_LEVEL_SETS, "n_permutations": 0}
     estimator = GroupingLossEstimator(method="partition", **how, **common)
@@ -211,7 +207,8 @@ def _split(features, problem, plain, common, groups=None):
             estimator.fit(features, problem, regions=groups)
     except ValueError:  # too few samples for level sets
         return None
-    estimator.regions_ = [replace(one, rule=plain(one.rule)) for one in estimator.regions_]
+    plain = [replace(one, rule=one.rule.removeprefix("region ")) for one in estimator.regions_]
+    estimator.regions_ = estimator.regions_ if groups is None else plain
     return estimator
 
 

@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 from scipy.special import logit
 from scipy.stats import poisson
 
+from skcalib._table_columns import as_cells
 from skcalib._types import MatrixLike
 from skcalib.inference import concordance_interval, mean_interval, rate_interval
 from skcalib.notions import TopLabel
@@ -221,7 +222,7 @@ def _repeated_rows(problem, features):
         return None
     row = np.unique(forecast, axis=0, return_inverse=True)[1].ravel()
     if features is not None and not issparse(features):
-        for values in np.asarray(features).reshape(len(row), -1).T:
+        for values in as_cells(features).reshape(len(row), -1).T:
             row = _together(row, values.astype(str) if values.dtype.kind == "O" else values)
     distinct = _together(row, column).max() + 1
     if distinct > most:

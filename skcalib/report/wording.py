@@ -25,6 +25,7 @@ from skcalib._formatting import (
     rates,
     says_nothing,
 )
+from skcalib.grouping._named_groups import MARGINS
 from skcalib.report.decision import decision_advice
 from skcalib.report.findings import (
     FEWEST_LABELS,
@@ -40,7 +41,7 @@ from skcalib.report.subgroups import worst_places
 if TYPE_CHECKING:
     from skcalib.grouping import GroupDifference
     from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
-    from skcalib.inference import MeanInterval
+from skcalib.inference import MeanInterval
 
 LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
 NOTION_NAMES = {
@@ -525,7 +526,8 @@ def named_group_sentences(found: GroupCalibrations, n_classes: int) -> list[str]
     if not off and not beyond:
         most = points(max(max(-one.difference.low, one.difference.high) for one in found.groups))
         none = f"No difference was found in the {n_groups} groups that you named"
-        return [f"{none}; differences of {most} are not excluded."]
+        unseen = f" {MARGINS}" if MARGINS in found.note else ""
+        return [f"{none}; differences of {most} are not excluded.{unseen}"]
     said = []
     if off:
         verb = "differs from its" if len(off) == 1 else "differ from their"

@@ -27,12 +27,14 @@ LAYERS = (
         "_formatting": "numbers as text",
         "_packing": "objects as bytes",
         "_parallel": "loops through joblib",
+        "_table_columns": "what a column of a table holds",
         "_ties": "forecasts that are equal up to rounding",
         "_validation": "arrays, weights, counts and levels",
         "kernels": "kernels on the simplex",
         "tower": "mean divergences and their bias",
     },
     {
+        "_features": "features of samples as numbers",
         "_labels": "labels, soft labels, and their columns",
         "_progress": "what runs, on standard error",
     },
@@ -206,14 +208,23 @@ MAY_IMPORT = {
     "displays/test_probability_scale.py": ("displays._probability_scale",),  # scales of an axis
     "displays/test_reliability_display.py": ("displays._curves",),  # 2,000 curves, undrawn
     "error_intervals/test_error_intervals.py": ("error_intervals._norms",),  # laws of the limits
-    "grouping/test_grouping_equal_scores.py": ("grouping._candidates", "grouping._statistics"),
+    "grouping/test_grouping_equal_scores.py": (
+        "_features",
+        "grouping._candidates",
+        "grouping._statistics",
+    ),
+    "grouping/test_by_group.py": ("grouping._named_groups",),  # groups of some of the samples
+    "grouping/test_named_groups.py": ("grouping._named_groups",),  # names without the statistics
+    "grouping/test_tree.py": ("_features",),  # rules of leaves
+    "report/test_report_groups.py": ("_features",),  # the groups alone
+    "test_features.py": ("_features", "grouping._candidates"),  # columns without their use
     "errors/test_drawn_labels.py": ("errors._drawn_labels",),  # p-values by enumeration
     "laws/test_formulas_grouping.py": (  # formulas, for mutation testing
         "grouping._fit",
         "grouping._score_basis",
         "recalibration._corrected_model",
     ),
-    "recalibration/test_group.py": (  # the posterior that effects maximise, and codes of categories
+    "recalibration/test_group.py": (  # the posterior that effects maximise, and categories
         "recalibration._corrected_model",
         "recalibration._features",
     ),

@@ -1,7 +1,6 @@
 """`calibration_by_group`: groups that the user names, against known truths."""
 
 import dataclasses
-from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -11,7 +10,8 @@ from numpy.testing import assert_allclose
 
 from skcalib import ForecastSketch, calibration_by_group
 from skcalib.datasets import make_tempered_simplex
-from skcalib.grouping.by_group import shrink, take_groups
+from skcalib.grouping._named_groups import take_groups
+from skcalib.grouping.by_group import shrink
 from skcalib.inference import observed_expected_ratio
 
 
@@ -95,8 +95,8 @@ def test_groups_of_any_form():
     assert shown == ["site = a", "site = b", "site = c", "old = False", "old = True"]
     assert found.overlapping and len(found.to_frame()) == 5
     assert "observed - predicted" in str(found)
-    numbers = [one.name for one in calibration_by_group(y, p, np.arange(600) % 12).groups]
-    assert numbers == [str(k) for k in range(12)]
+    numbers = [one.name for one in calibration_by_group(y, p, np.arange(600) % 10).groups]
+    assert numbers == [str(k) for k in range(10)]
     holes = np.where(np.arange(600) < 30, None, names)
     assert "missing" in [one.name for one in calibration_by_group(y, p, holes).groups]
 
@@ -166,24 +166,6 @@ def test_groups_of_some_of_the_samples():
     assert take_groups({"a": by == "a"}, rows - 1, 5)["a"].tolist() == [True, True]
     with pytest.raises(ValueError, match="by must have the group of each of the 6 samples, got 5"):
         take_groups(by, rows, 6)
-
-
-def test_many_numbers_become_fifths_of_the_samples():
-    y, p, _ = world(1500)
-    age = np.random.default_rng(0).uniform(18, 90, 1500)
-    edges = np.quantile(age, np.linspace(0, 1, 6))
-    for values in (age, age.tolist(), age.astype(object)):
-        found = calibration_by_group(y, p, values).groups
-        names = [f"{low:.4g} to {high:.4g}" for low, high in pairwise(edges)]
-        assert [(one.name, one.n_samples) for one in found] == [(name, 300) for name in names]
-    age[:100] = np.nan
-    for values in (age, np.where(np.isnan(age), pd.NA, age)):
-        found = calibration_by_group(y, p, values).groups
-        assert [one.n_samples for one in found] == [280] * 5 + [100]
-    for values in (np.arange(1500) % 20 / 2, np.arange(1500) % 30):  # few numbers, or many samples
-        assert len(calibration_by_group(y, p, values).groups) in (20, 30)
-    with pytest.raises(ValueError, match=r"by has 1,500 groups, more than 1,000: cut numbers into"):
-        calibration_by_group(y, p, np.arange(1500).astype(str))
 
 
 @pytest.mark.parametrize(("notion", "weighted"), [("auto", 0), ("auto", 1), ("classwise", 0)])

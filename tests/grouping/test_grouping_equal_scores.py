@@ -9,9 +9,10 @@ from scipy.special import expit, logit
 from scipy.stats import binom
 from sklearn.linear_model import LinearRegression
 
+from skcalib._features import encode_features
 from skcalib.datasets import make_tempered_simplex
 from skcalib.grouping import differences_at_equal_scores, equal_scores
-from skcalib.grouping._candidates import MOST_CATEGORIES, encode_features, form_groups, plain_rule
+from skcalib.grouping._candidates import form_groups
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
 from skcalib.pvalues import benjamini_hochberg
 
@@ -79,9 +80,7 @@ def test_harm_is_the_explained_part_of_the_grouping_loss():
 
 
 def groups_of(frame, least=10):
-    encoded, added = encode_features(frame)
-    values = encoded.to_numpy(dtype=float)
-    return form_groups(values, list(encoded), added, np.ones(len(values)), least)
+    return form_groups(encode_features(frame), np.ones(len(frame)), least)
 
 
 def test_rules_hold_for_the_members():
@@ -114,23 +113,6 @@ def test_rules_hold_for_the_members():
     assert groups_of(pd.DataFrame({"x": [0.0] * 85 + [1.5] * 4})).rules == []
     groups = groups_of(pd.DataFrame({"kind": ["a", "b"] * 40}))
     assert groups.category.tolist() == [True] * 2 and not groups.two_sided.any()
-
-
-def test_what_is_encoded():
-    words = [f"w{k:02d}" for k in range(30) for _ in range(1 + (k >= 10))]
-    frame = pd.DataFrame({"word": words, "number": np.arange(50.0)})
-    encoded, added = encode_features(frame)
-    assert added == tuple(f"word = w{k}" for k in range(10, 10 + MOST_CATEGORIES))
-    assert list(encoded.columns) == [*added, "number"] and encoded["word = w10"].sum() == 2
-    frame = pd.DataFrame({"a": ["x", None, "y"], "b": pd.array([True, None, False])})
-    encoded, added = encode_features(frame)
-    assert added == ("a = x", "a = y", "a is missing", "b = True", "b is missing")
-    assert encoded.to_numpy().tolist() == [[1, 0, 0, 1, 0], [0, 0, 1, 0, 1], [0, 1, 0, 0, 0]]
-    for X in (np.eye(2), [["a"]], pd.DataFrame({"n": [1, 2]}), pd.DataFrame({"a": [None, None]})):
-        assert encode_features(X)[0] is X and encode_features(X)[1] == ()
-    rule = "a = x > 0.5 and number <= 3 and b = y <= 0.5 and a is missing <= 0.5"
-    found = plain_rule(rule, ("a = x", "b = y", "a is missing"))
-    assert found == "a = x and number <= 3 and b is not y and a is not missing"
 
 
 def noise_features(n, rng, p):

@@ -6,10 +6,15 @@ import pytest
 from conftest import rule_holds
 from sklearn.tree import DecisionTreeClassifier
 
+from skcalib._features import Feature
 from skcalib.grouping import tree as trees
 from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
 
 NAMES = ["a", "b", "c", "d"]
+
+
+def features_of(names):
+    return [Feature(name, k) for k, name in enumerate(names)]
 
 
 def assert_same_leaves(leaf, X, labels, weight=None, **parameters):
@@ -108,7 +113,7 @@ def test_nothing_to_split_and_blocks_of_rows(monkeypatch):
     small = HistogramTree(9, 300).fit(codes, labels, 2)
     for tree in (pure, flat, small):
         assert len(tree.value_) == 1 and (tree.apply(codes) == 0).all()
-        assert tree.rules(bins.edges_, NAMES, bins.missing_) == ["all"]
+        assert tree.rules(bins.edges_, features_of(NAMES), bins.missing_) == ["all"]
     whole = HistogramTree(9).fit(codes, labels, 2)
     monkeypatch.setattr(trees, "_BLOCK", 100)
     blocks = HistogramTree(9).fit(codes, labels, 2)
@@ -122,7 +127,7 @@ def test_rules_name_exactly_the_rows_of_their_leaves(seed, missing):
     X, labels, bins, codes = make_codes(10 + seed, missing=missing)
     half = len(X) // 2
     tree = HistogramTree(12).fit(codes[:half], labels[:half], 2)
-    leaf, rules = tree.apply(codes), tree.rules(bins.edges_, NAMES, bins.missing_)
+    leaf, rules = tree.apply(codes), tree.rules(bins.edges_, features_of(NAMES), bins.missing_)
     frame = pd.DataFrame(X, columns=NAMES)
     assert len(rules) == 12 and len(set(rules)) == 12
     for k, rule in enumerate(rules):
@@ -134,11 +139,11 @@ def test_missing_values_are_a_reason_to_split():
     bins = FeatureBins().fit(X, None)
     codes = bins.transform(X)
     tree = HistogramTree(2).fit(codes, np.array([0, 0, 0, 1, 1, 1]), 2)
-    rules = tree.rules(bins.edges_, ["age"], bins.missing_)
+    rules = tree.rules(bins.edges_, features_of(["age"]), bins.missing_)
     assert rules == ["age is not missing", "age is missing"]
     np.testing.assert_array_equal(tree.apply(codes), [0, 0, 0, 1, 1, 1])
     later = HistogramTree(2).fit(codes, np.array([0, 1, 1, 1, 1, 1]), 2)
-    rules = later.rules(bins.edges_, ["age"], bins.missing_)
+    rules = later.rules(bins.edges_, features_of(["age"]), bins.missing_)
     assert rules == ["age <= 0.5", "(age > 0.5 or age is missing)"]
 
 
@@ -167,7 +172,7 @@ def test_stump_cuts_in_halves_where_it_gains_most(n_samples, n_classes, dtype, m
         weight = rng.integers(1, 4, n_samples).astype(float) if seed > 2 else np.ones(n_samples)
         stump = BalancedStump().fit(X, labels, n_classes, weight)
         gains = [halves_by_sorting(x, labels, weight, n_classes) for x in X.T]
-        rules = stump.rules(names, missing)
+        rules = stump.rules(features_of(names), missing)
         if max(gains) < 1e-9 * n_samples:
             assert stump.feature_ == -1 and not stump.apply(X).any() and rules == ["all"]
             continue
@@ -185,11 +190,11 @@ def test_ties_of_a_stump():
     x = np.repeat([0.0, 1.0, 2.0], 10)[:, None]
     for last, rule in ((0, "a <= 0.5"), (2, "a <= 1.5")):
         stump = BalancedStump().fit(x, (x[:, 0] == last).astype(int), 2)
-        assert stump.rules(names, missing)[0] == rule
+        assert stump.rules(features_of(names), missing)[0] == rule
     # The most equal cut of a feature, although another one of it would gain more.
     x = np.repeat([0.0, 1.0, 2.0, 3.0], [10, 4, 1, 15])[:, None]
     stump = BalancedStump().fit(x, (x[:, 0] > 0).astype(int), 2)
-    assert stump.rules(names, missing)[0] == "a <= 2.5"
+    assert stump.rules(features_of(names), missing)[0] == "a <= 2.5"
 
 
 def test_missing_values_of_a_stump():
@@ -198,18 +203,18 @@ def test_missing_values_of_a_stump():
     missing = np.ones(1, dtype=bool)
     stump = BalancedStump().fit(x, (np.arange(30) >= 15).astype(int), 2)
     assert stump.cut_ == 14.5
-    assert stump.rules(["a"], missing) == ["a <= 14.5", "(a > 14.5 or a is missing)"]
+    assert stump.rules(features_of(["a"]), missing) == ["a <= 14.5", "(a > 14.5 or a is missing)"]
     np.testing.assert_array_equal(stump.apply(x), np.arange(30) >= 15)
     x[12:20] = np.nan
     stump = BalancedStump().fit(x, (np.arange(30) >= 12).astype(int), 2)
-    assert stump.rules(["a"], missing) == ["a is not missing", "a is missing"]
+    assert stump.rules(features_of(["a"]), missing) == ["a is not missing", "a is missing"]
     np.testing.assert_array_equal(stump.apply(x), np.isnan(x[:, 0]))
     # They may be cut off beside the median too, from a third of the samples.
     for n_missing, rule in ((10, "a is not missing"), (9, "a <= 14.5")):
         x = np.arange(30.0)[:, None]
         x[30 - n_missing :] = np.nan
         stump = BalancedStump().fit(x, (np.arange(30) >= 30 - n_missing).astype(int), 2)
-        assert stump.rules(["a"], missing)[0] == rule
+        assert stump.rules(features_of(["a"]), missing)[0] == rule
 
 
 def test_extreme_values_of_a_stump():

@@ -231,9 +231,10 @@ def test_categories_of_data_frames(library):
         fitted.predict_proba(p, features=frame[["age", "site"]])
     table = np.array([[1, "x"], [2, "y"], [3, None]] * 10, dtype=object)
     reader = FeatureReader().fit(table)
-    assert reader.is_category.tolist() == [False, True]
-    np.testing.assert_array_equal(reader.read(table)[:3], [[1, 0], [2, 1], [3, np.nan]])
-    assert np.isnan(reader.read([[None, "z"], [pd.NA, "z"]])).all()
+    expected = [[1, 1, 0, 0], [2, 0, 1, 0], [3, 0, 0, 1]]
+    np.testing.assert_array_equal(reader.read(table)[:3], expected)
+    read = reader.read([[None, "z"], [pd.NA, "z"]])
+    assert np.isnan(read[:, 0]).all() and not read[:, 1:].any()
 
 
 def test_forecasts_in_all_forms():
@@ -285,8 +286,7 @@ def test_refusals_of_features_and_of_several_classes():
         (group[:-1], "features has 199 rows, but there are 200 forecasts"),
         (csr_array(np.eye(200)), "features is sparse"),
         (np.zeros((200, 2, 2)), r"features must have shape \(n_samples, n_features"),
-        (np.empty((200, 0)), "features has no columns"),
-        (pd.DataFrame({"day": pd.to_datetime(["2020"] * 200)}), "has dates"),
+        (np.empty((200, 0)), "features has no column that can be used. Pass"),
     ):
         with pytest.raises(ValueError, match=message):
             s.GroupRecalibrator().fit(p, y, features=features)
@@ -299,7 +299,7 @@ def test_refusals_of_features_and_of_several_classes():
     for features, message in (
         (None, "features is None, but the recalibrator was fitted with features"),
         (X[:5], "features has 5 rows, but there are 100 forecasts"),
-        (np.hstack([X, X]), "features has 2 columns, but GroupRecalibrator was fitted with 1"),
+        (np.hstack([X, X]), "features has 2 columns, but had 1 in fit"),
         (X[:, 0], "features is the group of each sample, but was a matrix of features in fit"),
         ([["a"]] * 100, "had numbers in fit"),
     ):

@@ -14,6 +14,7 @@ from scipy.special import expit, logit
 
 from skcalib import CalibrationReport, ForecastSketch, calibration_by_group
 from skcalib.__main__ import main
+from skcalib._features import encode_features
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.inference import MeanInterval
@@ -29,7 +30,8 @@ pytestmark = pytest.mark.usefixtures("few_maps")  # recalibration is not the sub
 
 
 def find(y, p, X, weight=None):
-    return find_grouping(check_problem(y, p, sample_weight=weight), X, REFINEMENT, 0.95, 0)
+    features = encode_features(X, warn=False)
+    return find_grouping(check_problem(y, p, sample_weight=weight), features, REFINEMENT, 0.95, 0)
 
 
 def interaction(n_samples=3000, harm=2.5, seed=0):
@@ -154,17 +156,19 @@ def test_columns_of_categories(library):
 def test_features_of_which_no_numbers_can_be_made(words_only):
     """They do not stop a report."""
     data = make_tempered_simplex(300, 2, random_state=0)
-    dates = pd.DataFrame({"day": pd.date_range("2020-01-01", periods=300)})
-    for X, words in ((dates, "X has non-numeric columns"), ([["a"]] * 300, "X h")):
-        found, split = find(data.y, data.y_proba, X)
-        assert split is None and found.named == () and found.grouping_loss is None
-        assert found.note.startswith(words) and "pd.get_dummies" in found.note
     flags = pd.DataFrame({"flag": [False] * 300, "z": np.arange(300.0)})
     assert find(data.y, data.y_proba, flags)[0].rest is not None
-    shown = report(data.y, data.y_proba, dates)
-    assert shown.grouping_estimator is None
+    names = pd.DataFrame({"name": [f"person {k}" for k in range(300)]})
+    shown = report(data.y, data.y_proba, names)
+    assert shown.grouping_estimator is None and shown.findings.grouping.named == ()
+    words = "Groups were not compared: X has no column that can be used: name (text or an"
     for text in (shown.verdict, shown._repr_html_()):
-        assert "Groups were not compared: X has non-numeric columns" in text
+        assert words in text
+    shown = report(data.y, data.y_proba, names.assign(z=np.arange(300.0), gap=None))
+    assert shown.findings.grouping.n_tried == 3
+    words = "Columns of X are left out: name (text or an identifier, 300 different values), gap (no"
+    for text in (" ".join(str(shown).split()), shown._repr_html_()):
+        assert words in text
 
 
 def test_few_samples_one_class_and_several_classes():
@@ -175,7 +179,9 @@ def test_few_samples_one_class_and_several_classes():
         assert found.named == ()
         assert found.grouping_loss is None or np.isfinite(found.grouping_loss.estimate)
     problem = check_problem([0] * 60, rng.random(60), labels=[0, 1])
-    found, _ = find_grouping(problem, rng.normal(size=(60, 2)), REFINEMENT, 0.95, 0)
+    found, _ = find_grouping(
+        problem, encode_features(rng.normal(size=(60, 2))), REFINEMENT, 0.95, 0
+    )
     assert found.named == () and "fewer than 2 labels" in found.note
     data = make_tempered_simplex(900, 3, random_state=0)
     found, split = find(data.y, data.y_proba, rng.normal(size=(900, 2)), rng.uniform(1, 2, 900))

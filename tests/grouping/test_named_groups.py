@@ -1,0 +1,273 @@
+"""Groups of columns: fifths of numbers, units of the calendar, intersections, and what is kept."""
+
+from datetime import UTC
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from skcalib import CalibrationReport, GroupCalibrationDisplay, calibration_by_group
+from skcalib.grouping._named_groups import named_groups
+
+N = 400
+
+
+@pytest.fixture(scope="module")
+def world():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(0.2, 0.7, N)
+    return (rng.random(N) < p).astype(int), p
+
+
+def sizes(by, n_samples=N, **options):
+    """Names of groups and their numbers of samples."""
+    found = named_groups(by, n_samples, **options)
+    return dict(zip(found.names, found.members.sum(axis=0).tolist(), strict=True))
+
+
+def ages(n_samples=N):
+    return np.random.default_rng(1).integers(18, 91, n_samples)
+
+
+#: The same whole ages in all forms.
+FORMS = {
+    "array": lambda age: age,
+    "list": lambda age: age.tolist(),
+    "float": lambda age: age.astype(float),
+    "object": lambda age: age.astype(object),
+    "nullable": lambda age: pd.array(age, dtype="Int64"),
+    "series": lambda age: pd.Series(age, index=np.arange(len(age))[::-1]),
+    "polars": pl.Series,
+    "uint8": lambda age: age.astype(np.uint8),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_whole_ages_are_cut_into_fifths(form):
+    """73 ages are 5 groups, whose names are their first and last age."""
+    age = ages()
+    found = sizes(FORMS[form](age))
+    assert len(found) == 5 and max(found.values()) <= 1.3 * N / 5
+    ends = [tuple(map(int, name.split(" to "))) for name in found]
+    assert ends[0][0] == 18 and ends[-1][1] == 90
+    for (low, high), size in zip(ends, found.values(), strict=True):
+        assert size == np.sum((age >= low) & (age <= high))
+    assert all(high < low for (_, high), (low, _) in pairwise(ends))
+
+
+def test_only_numbers_of_more_than_ten_values_are_cut():
+    age = ages()
+    assert list(sizes(age % 10)) == [str(k) for k in range(10)]
+    assert list(sizes(age % 10 / 2))[:3] == ["0", "0.5", "1"]
+    assert len(sizes(age % 11)) == 5
+    for kept in (
+        age.astype(str),
+        pd.Categorical(age),
+        pl.Series(age.astype(str)).cast(pl.Categorical),
+    ):
+        assert len(sizes(kept)) == len(np.unique(age))
+    assert list(sizes(pd.Categorical(age)))[:2] == ["18", "19"]
+    found = sizes(
+        pd.DataFrame({"age": age, "zip": (age + 10_000).astype(str), "sex": age % 2 == 0})
+    )
+    assert next(iter(found)).startswith("age 18 to ") and list(found)[-2:] == [
+        "sex = False",
+        "sex = True",
+    ]
+    assert sum(name.startswith("zip = ") for name in found) == len(np.unique(age))
+
+
+def test_missing_and_infinite_numbers():
+    age = ages().astype(float)
+    age[:40] = np.nan
+    for by in (age, np.where(np.isnan(age), None, age), pd.Series(age).astype("Int64")):
+        found = sizes(by)
+        assert list(found)[-1] == "missing" and found["missing"] == 40 and len(found) == 6
+    age[40:60] = np.inf
+    assert sum(sizes(age).values()) == N and list(sizes(age))[-2].endswith("to inf")
+
+
+@pytest.mark.parametrize("zeros", [0.3, 0.5, 0.85, 0.99])
+def test_counts_with_heavy_ties(zeros):
+    """Equal counts are in one group; it has no other count if it has two fifths of the samples."""
+    rng = np.random.default_rng(2)
+    count = np.where(rng.random(2000) < zeros, 0, rng.integers(1, 40, 2000))
+    found = named_groups(count, 2000)
+    of_zeros = found.members[count == 0].any(axis=0)
+    assert of_zeros.sum() == 1 and 2 <= len(found.names) <= 5
+    if zeros > 0.4:
+        assert found.names[0] == "0"
+    assert found.members.sum() == 2000 and len(set(found.names)) == len(found.names)
+
+
+def test_ranges_of_fractions_meet_and_have_different_names():
+    x = np.random.default_rng(0).uniform(18, 90, N)
+    found = [name.split(" to ") for name in sizes(x)]
+    assert all(one[1] == two[0] for one, two in pairwise(found))
+    assert set(sizes(x).values()) == {N // 5}
+    near = 1e6 + np.random.default_rng(0).uniform(0, 1e-3, N)
+    assert len(set(sizes(near))) == 5
+
+
+def days(start, n, step):
+    return np.datetime64(start) + np.arange(n) * np.timedelta64(1, step)
+
+
+@pytest.mark.parametrize(
+    ("times", "names"),
+    [
+        (days("2024-01-01", 366, "D"), ["2024 Q1", "2024 Q2", "2024 Q3", "2024 Q4"]),
+        (days("2024-01-01", 150, "D"), [f"2024-{k:02d}" for k in range(1, 6)]),
+        (days("2019-07", 60, "M"), [str(year) for year in range(2019, 2025)]),
+        (days("2024-03-01", 120, "h"), [f"2024-03-0{k}" for k in range(1, 6)]),
+        (days("2024-03-01T08:30", 200, "m"), [f"2024-03-01 {k:02d}:00" for k in range(8, 12)]),
+        (days("2024-03-01", 3, "D"), ["2024-03-01", "2024-03-02", "2024-03-03"]),
+    ],
+)
+def test_times_are_cut_into_units_of_the_calendar(times, names):
+    for by in (
+        times,
+        pd.Series(times.astype("M8[ns]")),
+        pd.Series(times.astype("M8[ns]")).dt.tz_localize("Europe/Berlin"),
+        times.astype("M8[us]").tolist(),
+        pl.Series(times.astype("M8[us]")),
+        pl.Series(times.astype("M8[us]")).dt.replace_time_zone("Asia/Tokyo"),
+        np.datetime_as_string(times.astype("M8[s]")),
+    ):
+        assert list(sizes(by, len(times))) == names
+
+
+def test_other_times_are_cut_into_fifths():
+    """400 hours are 17 days of one month; and times of one minute have no unit that is long."""
+    found = sizes(days("2024-03-01", 400, "h"), 400)
+    assert next(iter(found)).startswith("2024-03-01 to 2024-03-04") and len(found) == 5
+    found = sizes(days("2024-03-01T12:00:00", 60, "s"), 60)
+    assert next(iter(found)) == "2024-03-01 12:00:00 to 2024-03-01 12:00:11"
+    wait = np.arange(50) * np.timedelta64(6, "h")
+    assert next(iter(sizes(wait, 50))) == "0 to 2.375 days"
+    gaps = pd.Series(days("2024-01-01", 366, "D")).astype("M8[ns]").where(np.arange(366) > 20)
+    assert list(sizes(gaps, 366))[-1] == "missing"
+    mixed = [pd.Timestamp("2024-01-01", tz=UTC), pd.Timestamp("2024-01-01")] * 10
+    assert len(sizes(mixed, 20)) == 2  # as text
+
+
+def test_the_result_says_how_columns_were_cut(world):
+    y, p = world
+    found = calibration_by_group(y, p, ages())
+    assert found.note.startswith("Cut: 73 numbers into fifths of the samples. Values that are text")
+    assert str(found).endswith(found.note) and found.note in found._repr_html_()
+    day = days("2024-01-01", N, "D")
+    found = calibration_by_group(y, p, pd.DataFrame({"age": ages(), "day": day.astype("M8[s]")}))
+    words = "Cut: age (73 numbers) into fifths of the samples, day (400 times) into quarters. "
+    assert found.note.startswith(words)
+    assert calibration_by_group(y, p, ages() % 3).note == ""
+
+
+# --- Intersections --------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def crossed():
+    """Two columns whose groups are calibrated, and whose intersections are off by .12."""
+    rng = np.random.default_rng(0)
+    n = 4000
+    sex, site = rng.choice(["F", "M"], n), rng.choice(["north", "south"], n)
+    p = rng.uniform(0.2, 0.7, n)
+    off = np.where((sex == "F") == (site == "north"), 0.12, -0.12)
+    return (rng.random(n) < p + off).astype(int), p, pd.DataFrame({"sex": sex, "site": site}), off
+
+
+def test_intersections_show_what_margins_hide(crossed):
+    y, p, frame, off = crossed
+    margins = calibration_by_group(y, p, frame)
+    assert not any(one.detected for one in margins.groups) and margins.overlapping
+    assert "pass intersections=True" in str(margins) and "one column at a time" in margins.note
+    found = calibration_by_group(y, p, frame, intersections=True)
+    assert all(one.detected and one.equal_scores_detected for one in found.groups)
+    assert not found.overlapping and found.note == ""
+    assert [one.name for one in found.groups] == [
+        f"sex = {sex} and site = {site}" for sex in "FM" for site in ("north", "south")
+    ]
+    for one in found.groups:
+        inside = (frame["sex"] == one.name[6]) & (frame["site"] == one.name[-5:])
+        assert one.n_samples == inside.sum()
+        error = one.difference.standard_error
+        assert abs(one.difference.estimate - off[inside].mean()) < 4 * error
+
+
+def test_intersections_by_hand_and_in_all_forms(crossed):
+    """They are the groups of one column of pairs."""
+    y, p, frame, _ = crossed
+    pair = (frame["sex"] + " " + frame["site"]).to_numpy()
+    expected = calibration_by_group(y, p, pair).groups
+    for by in (
+        frame,
+        frame.to_numpy(),
+        frame.astype("category"),
+        pl.DataFrame(frame.to_dict("list")),
+        pa.Table.from_pandas(frame),
+        {name: frame[name].to_numpy() for name in frame},  # as fairlearn takes sensitive features
+    ):
+        found = calibration_by_group(y, p, by, intersections=True).groups
+        for one, two in zip(found, expected, strict=True):
+            assert one.n_samples == two.n_samples and one.difference == two.difference
+            assert one.pvalue == two.pvalue and one.equal_scores == two.equal_scores
+    assert calibration_by_group(y, p, pair, intersections=True).groups == expected
+
+
+def test_small_intersections_form_one_group(world):
+    y, p = world
+    frame = pd.DataFrame({"a": np.arange(N) // 10 % 8, "b": np.where(np.arange(N) < 380, "x", "y")})
+    found = calibration_by_group(y, p, frame, intersections=True)
+    assert [one.name for one in found.groups][-1] == "smaller intersections"
+    assert found.groups[-1].n_samples == 20 and sum(one.n_samples for one in found.groups) == N
+    assert found.note.startswith("2 intersections of fewer than 20 samples form one group of 20: a")
+    alone = frame.assign(b=np.where(np.arange(N) < 390, "x", "y"))
+    found = calibration_by_group(y, p, alone, intersections=True)
+    assert found.groups[-1].name == "a = 7 and b = y" and found.note == ""
+
+
+def test_intersections_with_weights_of_zero(world):
+    """Rows of weight 0 do not count, also for the fifths."""
+    y, p = world
+    weight = (np.arange(N) % 3 > 0).astype(float)
+    frame = pd.DataFrame({"age": ages(), "sex": np.arange(N) % 2})
+    for options in ({}, {"intersections": True}):
+        found = calibration_by_group(y, p, frame, sample_weight=weight, **options)
+        kept = weight > 0
+        assert found == calibration_by_group(y[kept], p[kept], frame[kept], **options)
+
+
+def test_refusals(world):
+    y, p = world
+    half = np.arange(N) < 200
+    for by, options, words in (
+        ({"a": half}, {"intersections": True}, "intersections=True is for columns of groups"),
+        ({"a": half, "b": ages()}, {}, r"by\['b'\] must be a mask of 400 booleans too"),
+        ({"a": half[:5]}, {}, r"by\['a'\] must be a mask of 400 booleans, got shape \(5,\)"),
+        ({}, {}, "by is an empty dict"),
+        (np.zeros((N, 2, 2)), {}, "by must have the group of each of the 400 samples, got shape"),
+        (np.zeros(3), {}, r"by must have the group of each of the 400 samples, got shape \(3,\)"),
+        (pd.DataFrame(index=range(N)), {}, "by has no columns"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            calibration_by_group(y, p, by, **options)
+    names = np.arange(1500).astype(str)
+    with pytest.raises(ValueError, match="by has 1,500 groups, more than 1,000: join some of them"):
+        named_groups(names, 1500)
+
+
+def test_displays_and_reports_take_intersections(crossed):
+    y, p, frame, _ = crossed
+    display = GroupCalibrationDisplay.from_predictions(y, p, frame, intersections=True)
+    assert next(one.name for one in display.groups_) == "sex = F and site = north"
+    small = slice(0, 600)
+    shown = CalibrationReport.from_predictions(
+        y[small], p[small], frame[small], by=["sex", "site"], intersections=True
+    )
+    assert len(shown.findings.by.groups) == 4 and shown.findings.by.note == ""
+    shown = CalibrationReport.from_predictions(y[small], p[small], by=frame[small])
+    assert "pass intersections=True for the groups of all" in " ".join(str(shown).split())
