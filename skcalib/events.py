@@ -16,7 +16,7 @@ import numpy as np
 
 from skcalib._chunks import Chunks, check_chunk_labels
 from skcalib._class_columns import classes_of_columns
-from skcalib._labels import check_y, one_hot, table_of
+from skcalib._labels import check_class_order, check_y, one_hot, ordered_categories, table_of
 from skcalib._ties import reach_of, top_class
 from skcalib._types import ArrayLike, Label
 from skcalib._validation import (
@@ -26,7 +26,16 @@ from skcalib._validation import (
     check_proba,
     check_weight,
 )
-from skcalib.notions import NOTIONS, Auto, Canonical, Classwise, Multilabel, Notion, TopLabel
+from skcalib.notions import (
+    NOTIONS,
+    Auto,
+    Canonical,
+    Classwise,
+    Cumulative,
+    Multilabel,
+    Notion,
+    TopLabel,
+)
 from skcalib.problem import ForecastSummary, Problem, ScoredRows, check_problem, event_last
 
 # --- Samples: rows of any source, read in blocks --------------------------------------------------
@@ -151,6 +160,8 @@ class Samples:
         raw = check_features(y_proba, name=name, n_samples=len(y))
         distinct, place, length, index = table_of(y)
         classes = classes_of_columns(distinct, y_proba, raw.shape[1], **columns, remedy=remedy)
+        if notion.ordered:
+            check_class_order(classes, ordered_categories(y_true))
         table = np.zeros(length, dtype=np.uint8 if len(classes) <= 256 else np.intp)
         table[place] = one_hot(distinct, classes).argmax(axis=1)
         weight, scale = None, 1.0
@@ -283,6 +294,8 @@ def _scores(notion, forecast, hit):
         return np.ascontiguousarray(forecast[:, 1:]), np.ascontiguousarray(hit[:, 1:])
     if kind is TopLabel:
         return _top(forecast, hit)
+    if kind is Cumulative:
+        return np.cumsum(forecast, axis=1)[:, :-1], np.logical_or.accumulate(hit, axis=1)[:, :-1]
     pairs = list(notion.problems(forecast, hit.astype(np.float64)))
     for score, _ in pairs:
         if score.shape[1] != 2:
@@ -313,6 +326,7 @@ def _top(forecast, hit):
 def binary_events(problem: Problem, pos_label: Label, notion: Notion) -> list[tuple[str, Problem]]:
     """Each event of the notion, by its name, with its `Problem` of the columns (not, event)."""
     notion = notion.for_columns(len(problem.classes))
+    problem.require_order(notion)
     if isinstance(notion, Canonical):
         problem = event_last(problem, pos_label)
     pairs = list(notion.problems(problem.forecast, problem.target))

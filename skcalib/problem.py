@@ -19,6 +19,7 @@ import numpy as np
 from skcalib._class_columns import check_order, classes_of_columns
 from skcalib._column_names import is_numbering
 from skcalib._labels import (
+    check_class_order,
     check_indicators,
     check_label_list,
     check_soft_labels,
@@ -28,6 +29,7 @@ from skcalib._labels import (
     labels_or_shares,
     listed,
     one_hot_rows,
+    ordered_categories,
     put_positive_last,
 )
 from skcalib._types import ArrayLike, Label
@@ -41,7 +43,7 @@ from skcalib._validation import (
     weighted_rows,
 )
 from skcalib.clusters import check_groups, number_clusters
-from skcalib.notions import Multilabel, Notion
+from skcalib.notions import Canonical, Multilabel, Notion
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class Problem:
     (n,) has the number of labels behind each of them, infinite where the distribution itself is
     known. With ``indicator`` the columns are labels of which a sample may have several. ``cluster``
     (n,) are the numbers of the clusters of dependent samples, from 0; None if all samples are
-    independent.
+    independent. ``categories`` are those of labels that are an ordered categorical, else None.
     """
 
     forecast: np.ndarray
@@ -76,6 +78,7 @@ class Problem:
     votes: np.ndarray | None = None
     indicator: bool = False
     cluster: np.ndarray | None = None
+    categories: tuple[Any, ...] | None = None
 
     @cached_property
     def target(self) -> np.ndarray:
@@ -97,6 +100,15 @@ class Problem:
     def n_clusters(self) -> int | None:
         """Number of clusters; None if all samples are independent."""
         return None if self.cluster is None else len(np.unique(self.cluster))
+
+    def require_order(self, notion: Notion, score: ProperScore | None = None) -> None:
+        """Raise if the notion or the score needs the order of the classes, and it is not known.
+
+        Problems of two columns, of other notions than `Canonical`, have no order.
+        """
+        ordered = score is not None and score.ordered and isinstance(notion, Canonical)
+        if ordered or notion.ordered:
+            check_class_order(self.classes, self.categories)
 
     def mean_loss(self, score: ProperScore) -> float:
         """Weighted mean of the losses."""
@@ -141,7 +153,8 @@ class Problem:
             count = np.bincount(rng.choice(len(count), most, p=share), minlength=len(count))
         rows = np.repeat(np.arange(len(count)), count)
         weight = (self.weight / self.count)[rows]
-        return Problem(self.forecast[rows], self.given[rows], weight, self.classes)
+        arrays = self.forecast[rows], self.given[rows], weight
+        return Problem(*arrays, self.classes, categories=self.categories)
 
     def split(self, n_parts: int, random_state: int) -> tuple[Problem, list[np.ndarray]]:
         """Rows whose samples are divided at random into parts, and the rows of each part."""
@@ -161,10 +174,11 @@ class Problem:
     def take(self, rows: np.ndarray | slice) -> Problem:
         """The problem of some of the rows."""
         names = ("square", "count", "votes", "cluster")
-        kept = {name: getattr(self, name) for name in names}
+        kept: dict[str, Any] = {name: getattr(self, name) for name in names}
         kept = {name: None if array is None else array[rows] for name, array in kept.items()}
         arrays = self.forecast[rows], self.given[rows], self.weight[rows]
-        return Problem(*arrays, self.classes, indicator=self.indicator, **kept)
+        kept |= {"indicator": self.indicator, "categories": self.categories}
+        return Problem(*arrays, self.classes, **kept)
 
 
 @dataclass(frozen=True)
@@ -258,6 +272,8 @@ def check_problem(
     indicator = isinstance(notion, Multilabel)
     if isinstance(y_true, Problem):
         _check_kind(y_true, indicator, soft)
+        if notion is not None:
+            y_true.require_order(notion)
         return y_true
     if isinstance(y_true, ForecastSummary):
         raise ValueError(
@@ -278,6 +294,8 @@ def check_problem(
     columns |= {"name": name, "remedy": remedy}
     if soft and has_columns(y_true):
         found = _soft_problem(y_true, y_proba, sample_weight, columns)
+        if notion is not None:
+            found.require_order(notion)
         return _with_clusters(found, groups, sample_weight, y_true)
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
@@ -286,7 +304,11 @@ def check_problem(
     if not copy:
         forecast = forecast.view()
         forecast.flags.writeable = False
-    return problem_of(y, forecast, classes, sample_weight, groups)
+    found = problem_of(y, forecast, classes, sample_weight, groups)
+    found = replace(found, categories=ordered_categories(y_true))
+    if notion is not None:
+        found.require_order(notion)
+    return found
 
 
 def problem_of(

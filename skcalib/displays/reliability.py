@@ -191,10 +191,11 @@ class ReliabilityDisplay(Display):
 
         Parameters
         ----------
-        notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+        notion : str or Notion, default="auto"
             "auto": the probability of the positive class of a binary problem, and the confidence of
             the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
-            each of at most 25 classes.
+            each of at most 25 classes. "cumulative": a panel for each event that an ordered class
+            is at most k. "canonical" is for two classes.
         style : {"full", "simple"}, default="full"
             "simple" draws what ``CalibrationDisplay`` of scikit-learn draws: five bins of equal
             width on linear axes, without a band, histogram and error. Other arguments may change

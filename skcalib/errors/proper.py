@@ -115,12 +115,13 @@ def proper_calibration_error(
         does not accept a sketch.
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
         Probability of the positive class, or of each class; omitted with a sketch. Rows sum to one.
-    loss : {"brier", "log", "spherical"}, ProperScore or Divergence, default="brier"
+    loss : {"brier", "log", "spherical", "rps"}, ProperScore or Divergence, default="brier"
         The proper score; with ``method="direct"`` also a distance without a loss.
-    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
+    notion : str or Notion, default="canonical"
         "canonical": all classes at once. "classwise": the mean over one-vs-rest problems, each with
         the binary convention of the score. "top_label": the confidence against whether the
         prediction is right. "auto": the positive class of two, otherwise the top label.
+        "cumulative": for ordered classes, the mean over the events that the class is at most k.
     smoother : None, str, Smoother or classifier, default=None
         Estimates C. None is described above. "isotonic", "quantile" (or "binning"), "uniform",
         "smooth" and "kernel" are smoothers, with the names of ``strategy=`` of diagrams. A
@@ -498,7 +499,7 @@ def calibration_upper_bound(
     ----------
     y_true, y_proba, notion, sample_weight, labels, pos_label
         As in :func:`~skcalib.proper_calibration_error`.
-    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+    loss : {"brier", "log", "spherical", "rps"} or ProperScore, default="brier"
         A proper score whose entropy has an infimum.
 
     Returns
@@ -530,6 +531,7 @@ def calibration_upper_bound(
         )
 
     def bound(problem, notion):
+        problem.require_order(notion, score)
         own = problems_of(problem, notion)
         bounds = [one.mean_loss(score) - score.infimum for one in own]
         return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))

@@ -11,6 +11,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from skcalib._chunks import Chunks, check_chunk_labels
+from skcalib._labels import check_class_order
 from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._types import CV, ArrayLike, MatrixLike, Method, RandomState, ResponseMethod
 from skcalib._validation import check_confidence_level, check_proba
@@ -281,6 +282,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
             )
         classes = check_chunk_labels(self.labels, type(self).__name__)
         notion = resolve_notion(self.notion).for_columns(len(classes))
+        if notion.ordered:
+            check_class_order(classes)
         source = Chunks(chunks)
         first = read_part(source, classes)
         if first.complete:

@@ -208,9 +208,10 @@ def calibration_by_group(
         masks, which may overlap. Missing values form a group. A column of more than 20 numbers is
         cut into fifths of the samples, named by their limits, if some have fractions or if there
         are fewer than 50 samples per number. Omitted with a sketch.
-    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+    notion : {"auto", "top_label", "classwise", "canonical", "cumulative"} or Notion, default="auto"
         The event. For two classes it is the positive class. For more classes it is whether the
-        prediction is right ("auto" or "top_label"), or each class ("classwise").
+        prediction is right ("auto" or "top_label"), each class ("classwise"), or that an ordered
+        class is at most k ("cumulative").
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. Intervals and p-values then
         allow for dependence within clusters. The groups to compare are given by `by`.

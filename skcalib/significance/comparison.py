@@ -200,10 +200,12 @@ def compare_calibration(
             "first and second are probabilities of different classes: pass pos_label= with the "
             "class of both."
         )
+    rule = resolve_notion(notion)
+    problems[0].require_order(rule)
     return compare_problems(
         *problems,
         kernel=resolve_kernel(kernel),
-        notion=resolve_notion(notion),
+        notion=rule,
         block_size=block_size,
         confidence_level=confidence_level,
         n_jobs=n_jobs,
