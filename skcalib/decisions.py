@@ -304,6 +304,7 @@ def net_benefit(
     See Also
     --------
     skcalib.DecisionCurveDisplay : The net benefit at all thresholds, with intervals.
+    skcalib.ComparisonReport : With ``threshold=``, the difference in net benefit of two models.
     decision_regret : What recalibration would save.
 
     Examples

@@ -128,7 +128,8 @@ def compare_calibration(
     in random order.
 
     A difference in calibration is not a difference in overall quality: a constant forecast can be
-    calibrated. Compare a proper score as well.
+    calibrated. Compare a proper score as well: :class:`~skcalib.ComparisonReport` does, and with
+    ``threshold=`` or ``costs=`` it has the differences in net benefit and in the cost of decisions.
 
     Two sketches, ``compare_calibration(sketch, other)``, are two windows of different samples. A
     sketch stores no pairs of samples, so it has no kernel error. The result is then that of
