@@ -109,7 +109,7 @@ def check_soft_labels(y_true, *, name="y_true"):
 
 
 def check_indicators(y_true, *, name="y_true"):
-    """Indicator matrix (n, L) of 0 and 1 -> float64 array."""
+    """Indicator matrix (n, L) of 0 and 1 -> float64 array, with NaN for missing cells."""
     refuse_sparse(y_true, name)
     rows = _as_array(to_numpy(y_true, name=name), name)
     if rows.ndim != 2 or not len(rows):
@@ -118,10 +118,16 @@ def check_indicators(y_true, *, name="y_true"):
             f"of 0 and 1 for each label; got shape {rows.shape}. For one label per sample use "
             "notion='classwise'."
         )
-    if rows.dtype.kind not in "biuf" or not ((rows == 0) | (rows == 1)).all():
+    if rows.dtype.kind == "O":
+        missing = np.array([is_missing(cell) for cell in rows.ravel()]).reshape(rows.shape)
+        rows = np.where(missing, np.nan, rows)
+        if all(isinstance(cell, (bool, int, float, np.generic)) for cell in rows.ravel()):
+            rows = rows.astype(np.float64)
+    if rows.dtype.kind not in "biuf" or not ((rows == 0) | (rows == 1) | np.isnan(rows)).all():
         raise ValueError(
             f"{name} must be an indicator matrix of 0 and 1 with notion=Multilabel(), and holds "
-            "other values: pass 1 where a sample has the label of the column."
+            "other values: pass 1 where a sample has the label of the column, 0 where it has not, "
+            "and NaN where that is not known."
         )
     return rows.astype(np.float64)
 

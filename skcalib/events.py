@@ -8,8 +8,8 @@ lists the events that have one calibration curve each. The other functions also 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -147,7 +147,13 @@ class Samples:
         columns |= {"name": name}
         if isinstance(y_true, Problem) or isinstance(notion, Multilabel):
             columns |= {"sample_weight": sample_weight}
-            problem = check_problem(y_true, y_proba, notion, **columns)
+            problem = check_problem(y_true, y_proba, notion, incomplete=True, **columns)
+            if problem.is_incomplete:
+                rows = [
+                    ScoredRows(one.forecast[:, 1], one.given[:, 1] == 1, one.sample_weight)
+                    for one in problem.of_labels()
+                ]
+                return cls(problem.classes, notion, problem.n_samples, kept=rows)
             weight, classes = problem.sample_weight, problem.classes
             outcome = problem.target == 1 if problem.indicator else problem.outcome
             weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
@@ -327,6 +333,9 @@ def binary_events(problem: Problem, pos_label: Label, notion: Notion) -> list[tu
     """Each event of the notion, by its name, with its `Problem` of the columns (not, event)."""
     notion = notion.for_columns(len(problem.classes))
     problem.require_order(notion)
+    if problem.is_incomplete:
+        names = _event_names(notion, problem.classes)
+        return list(zip(names, problem.of_labels(), strict=True))
     if isinstance(notion, Canonical):
         problem = event_last(problem, pos_label)
     pairs = list(notion.problems(problem.forecast, problem.target))
@@ -361,7 +370,7 @@ def named_events(
     """As `binary_events`, for functions that also take a summary in place of the samples."""
     data = y_true, y_proba, notion, sample_weight, labels, pos_label
     if not isinstance(y_true, ForecastSummary):
-        return binary_events(check_problem(*data, groups), pos_label, notion)
+        return binary_events(check_problem(*data, groups, incomplete=True), pos_label, notion)
     refuse_groups(groups)
     found = Samples.of(*data)
     names = _event_names(found.notion.for_columns(len(found.classes)), found.classes)
@@ -390,10 +399,32 @@ def over_problems(
     """
     data = y_true, y_proba, notion, sample_weight, labels, pos_label
     if not isinstance(y_true, ForecastSummary):
-        return estimate(check_problem(*data, soft=soft, copy=copy), notion)
+        problem = check_problem(*data, soft=soft, copy=copy, incomplete=True)
+        return over_labels(problem, notion, estimate)
     events = named_events(*data)
-    values = [estimate(one, Canonical()) for _, one in events]
+    return reduced([estimate(one, Canonical()) for _, one in events], notion)
+
+
+def over_labels(
+    problem: Problem, notion: Notion, estimate: Callable[[Problem, Notion], float]
+) -> float:
+    """An estimate; where cells of labels are missing, its reduced values for their known cells."""
+    if not problem.is_incomplete:
+        return estimate(problem, notion)
+    return reduced([estimate(one, Canonical()) for one in problem.of_labels()], notion)
+
+
+def reduced(values: Sequence[float], notion: Notion) -> float:
+    """The mean, or the sum, of values of the problems of a notion."""
     return float(np.mean(values) if notion.reduce == "mean" else np.sum(values))
+
+
+def reduced_fields(kind: type, records: Sequence[Any], notion: Notion) -> Any:
+    """A record of this kind with the mean, or the sum, of each field of the records."""
+    names = [one.name for one in fields(kind)]
+    return kind(
+        **{name: reduced([getattr(one, name) for one in records], notion) for name in names}
+    )
 
 
 def only_problem(
@@ -407,14 +438,15 @@ def only_problem(
     *,
     soft: bool = False,
     copy: bool = True,
+    incomplete: bool = False,
 ) -> tuple[Problem, Notion]:
     """The samples and their notion; or the binary problem of a summary, which has one event.
 
-    `copy` is that of `check_problem`.
+    `copy` and `incomplete` are those of `check_problem`.
     """
     data = y_true, y_proba, notion, sample_weight, labels, pos_label, groups
     if not isinstance(y_true, ForecastSummary):
-        return check_problem(*data, soft=soft, copy=copy), notion
+        return check_problem(*data, soft=soft, copy=copy, incomplete=incomplete), notion
     events = named_events(*data)
     if len(events) > 1:
         raise ValueError(

@@ -9,7 +9,7 @@ much memory as the forecasts, so it is made from the labels where it is first re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -85,6 +85,22 @@ class Problem:
         """One-hot labels (n, K), label distributions or indicators."""
         given = self.given
         return given if given.ndim == 2 else one_hot_rows(given, self.forecast.shape[1])
+
+    @cached_property
+    def is_incomplete(self) -> bool:
+        """Whether cells of an indicator matrix are missing."""
+        return self.indicator and bool(np.isnan(self.given).any())
+
+    def of_labels(self) -> Iterator[Problem]:
+        """The problem (not, label) of each label of an indicator matrix, of its known cells."""
+        for score, event in zip(self.forecast.T, self.given.T, strict=True):
+            rows = np.flatnonzero(~np.isnan(event))
+            pairs = (np.column_stack([1 - one, one])[rows] for one in (score, event))
+            known = replace(self.take(rows), indicator=False, classes=np.arange(2))
+            if known.cluster is not None:
+                known = replace(known, cluster=np.unique(known.cluster, return_inverse=True)[1])
+            forecast, target = pairs
+            yield replace(known, forecast=forecast, given=target)
 
     @property
     def squares(self) -> np.ndarray:
@@ -196,6 +212,11 @@ class ScoredRows:
     count: np.ndarray | None = None
     losses: Mapping[type, float] | None = None
 
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.score) if self.count is None else int(self.count.sum())
+
     def problem(self, classes: np.ndarray) -> Problem:
         """The rows as a `Problem` of the columns (not, event) of classes (K,)."""
         event = self.event.astype(np.float64)
@@ -259,6 +280,7 @@ def check_problem(
     name: str = "y_proba",
     remedy: Literal["pos_label", "labels"] | None = "pos_label",
     copy: bool = True,
+    incomplete: bool = False,
 ) -> Problem:
     """Arguments of a public function -> `Problem`.
 
@@ -267,11 +289,13 @@ def check_problem(
     `pos_label`. `y_true` are labels, soft labels too if `soft`, and an indicator matrix for
     `Multilabel`. `groups` are the labels of the clusters of dependent samples. Without `copy` the
     forecasts of labels may be a view of the caller's array, which cannot be written to: for
-    functions that only read it, and return nothing that refers to it.
+    functions that only read it, and return nothing that refers to it. With `incomplete`, cells of
+    an indicator matrix may be missing.
     """
     indicator = isinstance(notion, Multilabel)
     if isinstance(y_true, Problem):
         _check_kind(y_true, indicator, soft)
+        _check_complete(y_true, incomplete)
         if notion is not None:
             y_true.require_order(notion)
         return y_true
@@ -289,6 +313,7 @@ def check_problem(
         if pos_label is not None:
             raise ValueError("pos_label is for two classes, not for notion=Multilabel(): omit it.")
         found = indicator_problem(y_true, y_proba, sample_weight, labels, name=name)
+        _check_complete(found, incomplete)
         return _with_clusters(found, groups, sample_weight, y_true)
     columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
     columns |= {"name": name, "remedy": remedy}
@@ -351,6 +376,15 @@ def _check_kind(problem, indicator, soft):
     if problem.votes is not None and not soft:
         raise ValueError(
             "The Problem holds soft labels, and this function needs one label per sample."
+        )
+
+
+def _check_complete(problem, incomplete):
+    """Raise for missing cells of an indicator matrix where they are not expected."""
+    if not incomplete and problem.is_incomplete:
+        raise ValueError(
+            "y_true has missing cells (NaN), and this function needs all labels of each sample: "
+            "pass one label at a time, as its known cells and their probabilities."
         )
 
 
@@ -417,6 +451,7 @@ def indicator_problem(
     """`Problem` of an indicator matrix (n, L) and a probability for each label.
 
     `y_proba` may also be a list of L arrays (n, 2), as some classifiers of scikit-learn give it.
+    Missing cells are NaN; each label has a known one.
     """
     target = check_indicators(y_true, name=labels_name)
     raw = _label_columns(y_proba, name)
@@ -439,6 +474,12 @@ def indicator_problem(
         check_order(y_true, classes, labels_name, remedy=None)
     forecast = _check_label_columns(raw, y_proba, classes, name)
     weight, forecast, target = drop_zero_weights(sample_weight, forecast, target)
+    unknown = np.isnan(target).all(axis=0)
+    if unknown.any():
+        raise ValueError(
+            f"The label {classes[unknown].tolist()[0]!r} of {labels_name} has no known cell of "
+            "positive weight: leave out its column."
+        )
     return Problem(forecast, target, weight, classes, indicator=True)
 
 

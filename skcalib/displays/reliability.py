@@ -235,7 +235,7 @@ class ReliabilityDisplay(Display):
             events = summarised_problems(y_true, options.notion)
         else:
             rest = sample_weight, labels, pos_label, groups
-            problem = check_problem(y_true, y_proba, options.notion, *rest)
+            problem = check_problem(y_true, y_proba, options.notion, *rest, incomplete=True)
             events = binary_problems(problem, pos_label, options.notion)
         found = summary_of_event(events, confidence_level) if summary else None
         display = cls._of(events, options, name, random_state, errors=not simple, summary=found)

@@ -291,7 +291,8 @@ def _list_bins(samples, n_bins, strategy, *, spread=True):
         return [BinSums(edges, *one) for one in samples.total(_sums_of, edges, spread)[0]]
     found = []
     for one in samples.scored():
-        own = quantile_edges(one.score, edges, one.count) if isinstance(edges, int) else edges
+        own = check_bins(n_bins, strategy, one.n_samples)
+        own = quantile_edges(one.score, own, one.count) if isinstance(own, int) else own
         sums = _bin_sums(one.score, one.event, one.weight, own, spread=spread)
         if spread and one.square is not None:
             cell = _any_bins(one.score, own) - 1

@@ -27,7 +27,7 @@ from skcalib.errors.terms import (
     refuse_infinite,
     smooth_held_out,
 )
-from skcalib.events import only_problem, over_problems
+from skcalib.events import only_problem, over_labels, over_problems, reduced_fields
 from skcalib.notions import Canonical, NotionLike, resolve_notion
 from skcalib.problem import LabelsLike, check_problem
 from skcalib.scores import (
@@ -311,17 +311,21 @@ def sharpness(
     """
     if transform is None:
         rest = sample_weight, labels, pos_label
-        problem = check_problem(y_true, y_proba, resolve_notion(notion), *rest, soft=True)
+        rule = resolve_notion(notion)
+        problem = check_problem(y_true, y_proba, rule, *rest, soft=True, incomplete=True)
     elif isinstance(transform, str) and transform == "simplex":
         return _representation_sharpness(
             y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
         )
     else:
         raise ValueError(f"transform must be None or 'simplex', got {shown(transform)}.")
-    terms = proper_terms(
-        problem, loss=loss, notion=notion, smoother=smoother, method=method, n_jobs=n_jobs
-    )
-    return terms.uncertainty - terms.mean("refinement")
+    how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+
+    def explained(problem, notion):
+        terms = proper_terms(problem, loss=loss, notion=notion, **how)
+        return terms.uncertainty - terms.mean("refinement")
+
+    return over_labels(problem, rule, explained)
 
 
 # --- Sharpness of representations -----------------------------------------------------------------
@@ -458,9 +462,15 @@ def score_decomposition(
     notion = resolve_notion(notion)
     data = y_true, y_proba, notion, sample_weight, labels, pos_label
     copy = not reads_only(loss, notion, smoother, method)
-    problem, notion = only_problem(*data, soft=True, copy=copy)
+    problem, notion = only_problem(*data, soft=True, copy=copy, incomplete=True)
     how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
-    return decompose(proper_terms(problem, loss=loss, notion=notion, **how))
+    if not problem.is_incomplete:
+        return decompose(proper_terms(problem, loss=loss, notion=notion, **how))
+    parts = [
+        decompose(proper_terms(one, loss=loss, notion=Canonical(), **how))
+        for one in problem.of_labels()
+    ]
+    return reduced_fields(ScoreDecomposition, parts, notion)
 
 
 def decompose(terms: ProperTerms) -> ScoreDecomposition:
