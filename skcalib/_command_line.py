@@ -211,8 +211,9 @@ def _add_monitor(commands):
     parser.add_argument(
         "--notion",
         metavar="NAME",
-        help="what is monitored of several classes, in the first call: top_label, classwise or "
-        f"canonical; default: {NOTION}, the event of two classes, and otherwise the top label",
+        help="what is monitored of several classes, in the first call: top_label, classwise, "
+        f"cumulative (ordered classes) or canonical; default: {NOTION}, the event of two classes, "
+        "and otherwise the top label",
     )
     _add_reading(parser)
     parser.add_argument(

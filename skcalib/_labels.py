@@ -4,6 +4,8 @@ Labels may be of any type that can be ordered. Values are never guessed; invalid
 error with a message of one sentence or two.
 """
 
+import re
+
 import numpy as np
 from scipy.sparse import issparse
 
@@ -116,7 +118,7 @@ def check_soft_labels(y_true, *, name="y_true"):
 
 
 def check_indicators(y_true, *, name="y_true"):
-    """Indicator matrix (n, L) of 0 and 1 -> float64 array."""
+    """Indicator matrix (n, L) of 0 and 1 -> float64 array, with NaN for missing cells."""
     refuse_sparse(y_true, name)
     rows = _as_array(to_numpy(y_true, name=name), name)
     if rows.ndim != 2 or not len(rows):
@@ -125,10 +127,16 @@ def check_indicators(y_true, *, name="y_true"):
             f"of 0 and 1 for each label; got shape {rows.shape}. For one label per sample use "
             "notion='classwise'."
         )
-    if rows.dtype.kind not in "biuf" or not ((rows == 0) | (rows == 1)).all():
+    if rows.dtype.kind == "O":
+        missing = np.array([is_missing(cell) for cell in rows.ravel()]).reshape(rows.shape)
+        rows = np.where(missing, np.nan, rows)
+        if all(isinstance(cell, (bool, int, float, np.generic)) for cell in rows.ravel()):
+            rows = rows.astype(np.float64)
+    if rows.dtype.kind not in "biuf" or not ((rows == 0) | (rows == 1) | np.isnan(rows)).all():
         raise ValueError(
             f"{name} must be an indicator matrix of 0 and 1 with notion=Multilabel(), and holds "
-            "other values: pass 1 where a sample has the label of the column."
+            "other values: pass 1 where a sample has the label of the column, 0 where it has not, "
+            "and NaN where that is not known."
         )
     return rows.astype(np.float64)
 
@@ -276,6 +284,71 @@ def check_label_list(labels):
     if len(set(labels.tolist())) != len(labels):
         raise ValueError(f"labels has a class twice: {listed(labels)}.")
     return labels
+
+
+# --- Ordered classes ------------------------------------------------------------------------------
+
+
+def ordered_categories(y_true):
+    """The categories of an ordered categorical of pandas or an Enum of polars; None for others."""
+    dtype = getattr(y_true, "dtype", None)
+    if getattr(dtype, "ordered", False) is True or type(dtype).__name__ == "Enum":
+        return tuple(np.asarray(dtype.categories).tolist())
+    return None
+
+
+def check_class_order(classes, categories=None):
+    """Raise unless three or more classes of columns are in their order, as far as can be known.
+
+    Numbers rise, and ordered `categories` have the order of the columns. Strings in another order
+    than that of the alphabet have been put in order; in that of the alphabet they have probably
+    not, unless they end in, or begin with, numbers, Roman numerals or letters that rise.
+    """
+    names = np.asarray(classes).tolist()
+    if len(names) < 3:
+        return
+    if categories is not None:
+        if [one for one in categories if one in names] != names:
+            raise ValueError(
+                f"The classes have the ordered categories {listed(categories)}, but the columns "
+                f"are read as those of {listed(names)}: put the columns in the order of the "
+                "categories, and pass labels= with the class of each column."
+            )
+    elif all(isinstance(name, str) for name in names):
+        if names == sorted(names) and not _are_counted(names):
+            raise ValueError(
+                f"The classes {listed(names)} are in alphabetical order, which is hardly their "
+                "own: pass labels=[...] from the lowest to the highest class, with the columns in "
+                "this order; if the alphabet is right, pass y_true as an ordered categorical or as "
+                "whole numbers."
+            )
+    elif names != sorted(names):
+        raise ValueError(
+            f"The columns are those of the classes {listed(names)}, which do not rise: put the "
+            "columns in the order of the classes, from the lowest to the highest, and pass labels= "
+            "with the class of each column."
+        )
+
+
+_NUMERALS = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X"]
+_COUNTED = (
+    (r"(.*?)(\d+)", float),  # G1, stage 2, 10
+    (r"()(\d+)\b.*", float),  # 1 - mild
+    (r"((?:.*[\W_])?)([IVX]+)", lambda text: _NUMERALS.index(text)),
+    (r"((?:.*[\W_])?)([A-Za-z])", ord),
+)
+
+
+def _are_counted(names):
+    """Whether names differ by numbers, Roman numerals or letters that rise."""
+    for pattern, rank in _COUNTED:
+        parts = [re.fullmatch(pattern, name) for name in names]
+        if all(parts) and len({part[1] for part in parts}) == 1:
+            texts = [part[2] for part in parts]
+            if rank is not float and rank is not ord and not set(texts) <= set(_NUMERALS):
+                continue
+            return bool(np.all(np.diff([rank(text) for text in texts]) > 0))
+    return False
 
 
 def one_hot(y, classes):

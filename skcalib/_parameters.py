@@ -60,7 +60,7 @@ y_true : array-like of shape (n_samples,) or ForecastSketch
 y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
     Probability of the positive class, or of each class; omitted with a sketch. Rounding errors
     of up to 1e-9 outside [0, 1] are taken as 0 and 1.
-loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+loss : {"brier", "log", "spherical", "rps"} or ProperScore, default="brier"
     The proper score.
 sample_weight : array-like of shape (n_samples,), default=None
     Weights.
@@ -92,10 +92,11 @@ chunks : iterable of tuples, or tuple of Dask arrays
 groups : array-like of shape (n_samples,), default=None
     The cluster of each sample, such as a patient, by any labels. Intervals, bands and tests then
     allow for dependence within clusters, and folds hold whole clusters (:ref:`clusters`).
-notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
+notion : str or Notion, default="canonical"
     "canonical": all classes at once. "classwise": the mean over one-vs-rest problems.
     "top_label": the confidence against whether the prediction is right. "auto": the positive
-    class of two, otherwise the top label.
+    class of two, otherwise the top label. "cumulative": for ordered classes, the mean over the
+    events that the class is at most k.
 """)
 
 

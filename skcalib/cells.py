@@ -65,7 +65,8 @@ class CellPlan:
     @property
     def n_problems(self) -> int:
         """Number of scores of a sample."""
-        return len(self.labels) if self.notion == "classwise" else 1
+        several = {"classwise": len(self.labels), "cumulative": len(self.labels) - 1}
+        return several.get(self.notion, 1)
 
     @property
     def n_slots(self) -> int:
@@ -76,6 +77,8 @@ class CellPlan:
         """Name of the event of each problem."""
         if self.notion == "classwise":
             return self.labels.tolist()
+        if self.notion == "cumulative":
+            return [f"<= {label}" for label in self.labels[:-1]]
         return ["top label"] if self.notion == "top_label" else self.labels[-1:].tolist()
 
     def refuse_other(self, other: CellPlan) -> None:

@@ -175,9 +175,10 @@ def decision_regret(
         Predicts the label from the features and the logits of the forecast. The default corrects
         the recalibrated forecast as :class:`~skcalib.GroupingLossEstimator` does, and leaves it
         unchanged where no correction lowers the log loss on the other folds.
-    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
+    notion : str or Notion, default="canonical"
         As in :func:`~skcalib.proper_calibration_error`. A threshold with several classes needs
-        "top_label" (act if the predicted class is right) or "classwise" (the mean over classes).
+        "top_label" (act if the predicted class is right), "classwise" (the mean over classes) or
+        "cumulative" (act if the class is at most k; the mean over k).
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. Intervals then allow for
         dependence within clusters, and folds hold whole clusters.
@@ -311,6 +312,7 @@ def net_benefit(
     See Also
     --------
     skcalib.DecisionCurveDisplay : The net benefit at all thresholds, with intervals.
+    skcalib.ComparisonReport : With ``threshold=``, the difference in net benefit of two models.
     decision_regret : What recalibration would save.
 
     Examples

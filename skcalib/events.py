@@ -8,15 +8,15 @@ lists the events that have one calibration curve each. The other functions also 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
 
 from skcalib._chunks import Chunks, check_chunk_labels
 from skcalib._class_columns import classes_of_columns
-from skcalib._labels import check_y, one_hot, table_of
+from skcalib._labels import check_class_order, check_y, one_hot, ordered_categories, table_of
 from skcalib._ties import reach_of, top_class
 from skcalib._types import ArrayLike, Label
 from skcalib._validation import (
@@ -26,7 +26,16 @@ from skcalib._validation import (
     check_proba,
     check_weight,
 )
-from skcalib.notions import NOTIONS, Auto, Canonical, Classwise, Multilabel, Notion, TopLabel
+from skcalib.notions import (
+    NOTIONS,
+    Auto,
+    Canonical,
+    Classwise,
+    Cumulative,
+    Multilabel,
+    Notion,
+    TopLabel,
+)
 from skcalib.problem import ForecastSummary, Problem, ScoredRows, check_problem, event_last
 
 # --- Samples: rows of any source, read in blocks --------------------------------------------------
@@ -138,7 +147,13 @@ class Samples:
         columns |= {"name": name}
         if isinstance(y_true, Problem) or isinstance(notion, Multilabel):
             columns |= {"sample_weight": sample_weight}
-            problem = check_problem(y_true, y_proba, notion, **columns)
+            problem = check_problem(y_true, y_proba, notion, incomplete=True, **columns)
+            if problem.is_incomplete:
+                rows = [
+                    ScoredRows(one.forecast[:, 1], one.given[:, 1] == 1, one.sample_weight)
+                    for one in problem.of_labels()
+                ]
+                return cls(problem.classes, notion, problem.n_samples, kept=rows)
             weight, classes = problem.sample_weight, problem.classes
             outcome = problem.target == 1 if problem.indicator else problem.outcome
             weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
@@ -151,6 +166,8 @@ class Samples:
         raw = check_features(y_proba, name=name, n_samples=len(y))
         distinct, place, length, index = table_of(y)
         classes = classes_of_columns(distinct, y_proba, raw.shape[1], **columns, remedy=remedy)
+        if notion.ordered:
+            check_class_order(classes, ordered_categories(y_true))
         table = np.zeros(length, dtype=np.uint8 if len(classes) <= 256 else np.intp)
         table[place] = one_hot(distinct, classes).argmax(axis=1)
         weight, scale = None, 1.0
@@ -283,6 +300,8 @@ def _scores(notion, forecast, hit):
         return np.ascontiguousarray(forecast[:, 1:]), np.ascontiguousarray(hit[:, 1:])
     if kind is TopLabel:
         return _top(forecast, hit)
+    if kind is Cumulative:
+        return np.cumsum(forecast, axis=1)[:, :-1], np.logical_or.accumulate(hit, axis=1)[:, :-1]
     pairs = list(notion.problems(forecast, hit.astype(np.float64)))
     for score, _ in pairs:
         if score.shape[1] != 2:
@@ -313,6 +332,10 @@ def _top(forecast, hit):
 def binary_events(problem: Problem, pos_label: Label, notion: Notion) -> list[tuple[str, Problem]]:
     """Each event of the notion, by its name, with its `Problem` of the columns (not, event)."""
     notion = notion.for_columns(len(problem.classes))
+    problem.require_order(notion)
+    if problem.is_incomplete:
+        names = _event_names(notion, problem.classes)
+        return list(zip(names, problem.of_labels(), strict=True))
     if isinstance(notion, Canonical):
         problem = event_last(problem, pos_label)
     pairs = list(notion.problems(problem.forecast, problem.target))
@@ -347,7 +370,7 @@ def named_events(
     """As `binary_events`, for functions that also take a summary in place of the samples."""
     data = y_true, y_proba, notion, sample_weight, labels, pos_label
     if not isinstance(y_true, ForecastSummary):
-        return binary_events(check_problem(*data, groups), pos_label, notion)
+        return binary_events(check_problem(*data, groups, incomplete=True), pos_label, notion)
     refuse_groups(groups)
     found = Samples.of(*data)
     names = _event_names(found.notion.for_columns(len(found.classes)), found.classes)
@@ -376,10 +399,32 @@ def over_problems(
     """
     data = y_true, y_proba, notion, sample_weight, labels, pos_label
     if not isinstance(y_true, ForecastSummary):
-        return estimate(check_problem(*data, soft=soft, copy=copy), notion)
+        problem = check_problem(*data, soft=soft, copy=copy, incomplete=True)
+        return over_labels(problem, notion, estimate)
     events = named_events(*data)
-    values = [estimate(one, Canonical()) for _, one in events]
+    return reduced([estimate(one, Canonical()) for _, one in events], notion)
+
+
+def over_labels(
+    problem: Problem, notion: Notion, estimate: Callable[[Problem, Notion], float]
+) -> float:
+    """An estimate; where cells of labels are missing, its reduced values for their known cells."""
+    if not problem.is_incomplete:
+        return estimate(problem, notion)
+    return reduced([estimate(one, Canonical()) for one in problem.of_labels()], notion)
+
+
+def reduced(values: Sequence[float], notion: Notion) -> float:
+    """The mean, or the sum, of values of the problems of a notion."""
     return float(np.mean(values) if notion.reduce == "mean" else np.sum(values))
+
+
+def reduced_fields(kind: type, records: Sequence[Any], notion: Notion) -> Any:
+    """A record of this kind with the mean, or the sum, of each field of the records."""
+    names = [one.name for one in fields(kind)]
+    return kind(
+        **{name: reduced([getattr(one, name) for one in records], notion) for name in names}
+    )
 
 
 def only_problem(
@@ -393,14 +438,15 @@ def only_problem(
     *,
     soft: bool = False,
     copy: bool = True,
+    incomplete: bool = False,
 ) -> tuple[Problem, Notion]:
     """The samples and their notion; or the binary problem of a summary, which has one event.
 
-    `copy` is that of `check_problem`.
+    `copy` and `incomplete` are those of `check_problem`.
     """
     data = y_true, y_proba, notion, sample_weight, labels, pos_label, groups
     if not isinstance(y_true, ForecastSummary):
-        return check_problem(*data, soft=soft, copy=copy), notion
+        return check_problem(*data, soft=soft, copy=copy, incomplete=incomplete), notion
     events = named_events(*data)
     if len(events) > 1:
         raise ValueError(

@@ -26,7 +26,7 @@ def summarize(
     y_proba: str | Sequence[str],
     sample_weight: str | None = None,
     by: str | Sequence[str] | None = None,
-    notion: Literal["auto", "top_label", "classwise", "canonical"] = "auto",
+    notion: Literal["auto", "top_label", "classwise", "canonical", "cumulative"] = "auto",
     labels: ArrayLike | None = None,
     n_cells: int = N_CELLS,
 ) -> Any:
@@ -52,7 +52,7 @@ def summarize(
         Name of the column of weights. Rows of weight 0 are ignored.
     by : str or list of str, optional
         Name of the column, or of several columns, that define groups by text or finite numbers.
-    notion : {"auto", "top_label", "classwise", "canonical"}, default="auto"
+    notion : {"auto", "top_label", "classwise", "canonical", "cumulative"}, default="auto"
         As in :class:`ForecastSketch`.
     labels : array-like of shape (n_classes,), optional
         The class of each column of `y_proba`; [negative, positive] for a single column. By default
@@ -66,8 +66,8 @@ def summarize(
         The sketch of all rows. With `by`, a dict with one sketch for each group. Its keys are
         values if `by` is a string, and tuples of values if it is a list. Groups without a row of
         positive weight are left out. The data are read once for each problem of the notion: K times
-        for "classwise", and once otherwise. The engine computes the sums in float64, without
-        compensation for rounding errors.
+        for "classwise", K - 1 times for "cumulative", and once otherwise. The engine computes the
+        sums in float64, without compensation for rounding errors.
 
     Raises
     ------
@@ -335,6 +335,11 @@ class _Engine:
             )
         if plan.notion == "classwise":
             return own(scores[k]), labels[k]
+        if plan.notion == "cumulative":
+            up_to, event = own(scores[0]), labels[0]
+            for s, here in zip(scores[1 : k + 1], labels[1 : k + 1], strict=True):
+                up_to, event = up_to + own(s), event | here
+            return up_to, event
         largest = own(scores[0])
         for s in scores[1:]:  # Dask frames do not evaluate conditions of max_horizontal
             largest = nw.when(own(s) > largest).then(own(s)).otherwise(largest)

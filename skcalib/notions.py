@@ -22,6 +22,7 @@ __all__ = [
     "Canonical",
     "ClassGroups",
     "Classwise",
+    "Cumulative",
     "Multilabel",
     "Notion",
     "TopK",
@@ -36,6 +37,9 @@ class Notion:
     ----------
     reduce : {"mean", "sum"}
         How errors of several problems are combined into one number.
+    ordered : bool
+        Whether the problems depend on the order of the classes. Labels whose order is not known
+        are then refused.
 
     See Also
     --------
@@ -43,6 +47,7 @@ class Notion:
     """
 
     reduce = "mean"
+    ordered = False
 
     def problems(
         self, forecast: np.ndarray, target: np.ndarray
@@ -51,7 +56,7 @@ class Notion:
         raise NotImplementedError
 
     def for_columns(self, n_columns: int) -> Notion:
-        """The notion for forecasts with this number of columns: itself, unless it is `Auto`."""
+        """The notion for this number of columns: itself, unless it has another for two."""
         return self
 
     def column_names(self, classes: np.ndarray) -> Iterable[list[str] | None]:
@@ -122,6 +127,68 @@ class Classwise(Notion):
         return [["rest", f"class {label}"] for label in classes]
 
 
+class Cumulative(Notion):
+    r"""Ordered classes: whether the class is at most k, K - 1 problems of two columns.
+
+    For ordinal labels, such as grades, stages or ratings. The classes are ordered as the columns of
+    the forecast are. Problem k has the event :math:`Y \le k`, with the cumulative probability
+
+    .. math:: F_k = S_1 + \dots + S_k, \qquad k = 1, \dots, K - 1 .
+
+    Its columns are (above, at most k). The error is the mean, or the sum, of the binary errors of
+    the pairs :math:`(1\{Y \le k\}, F_k)`. For two classes it is `Canonical`, whose event is the
+    last class. With ``reduce="sum"`` the mean Brier score is the ranked probability score,
+    ``loss="rps"``.
+
+    The order is that of the columns: sorted labels, or ``labels=``. Numbers must rise, and labels
+    of an ordered categorical must have the order of its categories. Strings in alphabetical order
+    are refused, because "high, low, medium" is hardly their order, unless they are numbered as
+    "G1, G2, G3", "stage I, stage II" or "A, B, C".
+
+    Parameters
+    ----------
+    reduce : {"mean", "sum"}, default="mean"
+        The mean over thresholds, each with the binary convention of the score, or their sum.
+
+    See Also
+    --------
+    skcalib.notions.Classwise : Each class separately, in no order.
+    skcalib.scores.RankedProbability : The proper score of ordered classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib.notions import Cumulative
+    >>> forecast = np.array([[0.5, 0.3, 0.2]])
+    >>> [p.round(6).tolist() for p, _ in Cumulative().problems(forecast, forecast)]
+    [[[0.5, 0.5]], [[0.2, 0.8]]]
+    >>> list(Cumulative().column_names(np.array([1, 2, 3])))
+    [['class > 1', 'class <= 1'], ['class > 2', 'class <= 2']]
+    """
+
+    ordered = True
+
+    def __init__(self, reduce: Literal["mean", "sum"] = "mean") -> None:
+        self.reduce = _checked_reduction(reduce)
+
+    def problems(
+        self, forecast: np.ndarray, target: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        if forecast.shape[1] == 2:
+            yield forecast, target
+            return
+        yield from zip(_above_and_up_to(forecast), _above_and_up_to(target), strict=True)
+
+    def for_columns(self, n_columns: int) -> Notion:
+        """`Canonical` for two columns, itself for more."""
+        return Canonical() if n_columns == 2 else self
+
+    def column_names(self, classes: np.ndarray) -> Iterable[list[str] | None]:
+        if len(classes) == 2:
+            return Canonical().column_names(classes)
+        return [[f"class > {label}", f"class <= {label}"] for label in classes[:-1]]
+
+
 class Multilabel(Notion):
     r"""Several labels per sample: each label against its absence, L problems of two columns.
 
@@ -135,8 +202,15 @@ class Multilabel(Notion):
 
     .. math:: \frac1L \sum_{l=1}^L CE(Y_l, S_l) .
 
-    The dependence between labels does not affect it. Functions with an argument `notion` accept
-    this notion. For other functions pass one column at a time.
+    Each label counts equally. The dependence between labels does not affect the error. Functions
+    with an argument `notion` accept this notion. For other functions pass one column at a time.
+
+    **Missing cells.** NaN, None or NA marks a label that is not known of a sample. Errors, their
+    intervals, diagrams and `MultilabelRecalibrator` use the known cells of each label, and each
+    label still counts equally, however many of its cells are known. The labels then have different
+    samples, so the limits of an interval are the means of those of the labels. That is valid for
+    any dependence between them, but up to :math:`\sqrt L` times as long as needed. Functions that
+    need all labels of a sample, such as tests, refuse missing cells.
 
     Parameters
     ----------
@@ -350,6 +424,17 @@ def rests_and_classes(array: np.ndarray) -> Iterator[np.ndarray]:
         yield np.column_stack([rest, column])
 
 
+def _above_and_up_to(array):
+    """For each column but the last: the sum of the columns behind it, and that up to it (n, 2).
+
+    Both are sums, as in `_rest`: 1 minus the one would lose the digits of the other.
+    """
+    up_to = np.cumsum(array, axis=1)[:, :-1]
+    above = np.cumsum(array[:, ::-1], axis=1)[:, -2::-1]
+    for pair in zip(above.T, up_to.T, strict=True):
+        yield np.column_stack(pair)
+
+
 def _rest(array):
     """Sum of all other columns, for each column.
 
@@ -363,7 +448,13 @@ def _rest(array):
 
 
 #: Notions by the names that arguments accept.
-NOTIONS = {"auto": Auto, "canonical": Canonical, "classwise": Classwise, "top_label": TopLabel}
+NOTIONS = {
+    "auto": Auto,
+    "canonical": Canonical,
+    "classwise": Classwise,
+    "top_label": TopLabel,
+    "cumulative": Cumulative,
+}
 
 
 # --- Notions by name ------------------------------------------------------------------------------
@@ -374,10 +465,14 @@ GUESSED_NOTIONS = {
     "multilabel": "notion=Multilabel() of skcalib.notions",
     "groups": "notion=ClassGroups(groups) of skcalib.notions",
     "confidence": "notion='top_label'",
+    "ordinal": "notion='cumulative'",
+    "ordered": "notion='cumulative'",
     "marginal": "notion='classwise'",
     "strong": "notion='canonical'",
 }
-NotionLike: TypeAlias = Literal["auto", "canonical", "classwise", "top_label"] | Notion
+NotionLike: TypeAlias = (
+    Literal["auto", "canonical", "classwise", "top_label", "cumulative"] | Notion
+)
 
 
 def resolve_notion(notion: NotionLike) -> Notion:
@@ -393,14 +488,20 @@ def resolve_notion(notion: NotionLike) -> Notion:
 def resolve_reduced(
     notion: NotionLike, reduce: str, choices: Sequence[str] = ("mean", "sum")
 ) -> Notion:
-    """The notion with `reduce`, which is for "classwise" only; what is not "sum" is a mean."""
+    """The notion with `reduce`, which is for notions of several problems by their names.
+
+    Only "sum" adds: the other choices of "classwise" are means here.
+    """
     if not isinstance(reduce, str) or reduce not in choices:
         names = ", ".join(map(repr, choices[:-1]))
         raise ValueError(f"reduce must be {names} or {choices[-1]!r}, got {shown(reduce)}.")
     if isinstance(notion, str) and notion == "classwise":
         return Classwise("sum" if reduce == "sum" else "mean")
+    if isinstance(notion, str) and notion == "cumulative" and reduce in ("mean", "sum"):
+        return Cumulative("sum" if reduce == "sum" else "mean")
     if reduce != "mean":
+        names = "'classwise' or 'cumulative'" if reduce == "sum" else "'classwise'"
         raise ValueError(
-            f"reduce={reduce!r} is for notion='classwise', got notion={notion!r}: leave it out."
+            f"reduce={reduce!r} is for notion={names}, got notion={notion!r}: leave it out."
         )
     return resolve_notion(notion)

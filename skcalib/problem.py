@@ -9,7 +9,7 @@ much memory as the forecasts, so it is made from the labels where it is first re
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -19,6 +19,7 @@ import numpy as np
 from skcalib._class_columns import check_order, classes_of_columns
 from skcalib._column_names import is_numbering
 from skcalib._labels import (
+    check_class_order,
     check_indicators,
     check_label_list,
     check_soft_labels,
@@ -28,6 +29,7 @@ from skcalib._labels import (
     labels_or_shares,
     listed,
     one_hot_rows,
+    ordered_categories,
     put_positive_last,
 )
 from skcalib._types import ArrayLike, Label
@@ -41,7 +43,7 @@ from skcalib._validation import (
     weighted_rows,
 )
 from skcalib.clusters import check_groups, number_clusters
-from skcalib.notions import Multilabel, Notion
+from skcalib.notions import Canonical, Multilabel, Notion
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
@@ -63,7 +65,7 @@ class Problem:
     (n,) has the number of labels behind each of them, infinite where the distribution itself is
     known. With ``indicator`` the columns are labels of which a sample may have several. ``cluster``
     (n,) are the numbers of the clusters of dependent samples, from 0; None if all samples are
-    independent.
+    independent. ``categories`` are those of labels that are an ordered categorical, else None.
     """
 
     forecast: np.ndarray
@@ -76,12 +78,29 @@ class Problem:
     votes: np.ndarray | None = None
     indicator: bool = False
     cluster: np.ndarray | None = None
+    categories: tuple[Any, ...] | None = None
 
     @cached_property
     def target(self) -> np.ndarray:
         """One-hot labels (n, K), label distributions or indicators."""
         given = self.given
         return given if given.ndim == 2 else one_hot_rows(given, self.forecast.shape[1])
+
+    @cached_property
+    def is_incomplete(self) -> bool:
+        """Whether cells of an indicator matrix are missing."""
+        return self.indicator and bool(np.isnan(self.given).any())
+
+    def of_labels(self) -> Iterator[Problem]:
+        """The problem (not, label) of each label of an indicator matrix, of its known cells."""
+        for score, event in zip(self.forecast.T, self.given.T, strict=True):
+            rows = np.flatnonzero(~np.isnan(event))
+            pairs = (np.column_stack([1 - one, one])[rows] for one in (score, event))
+            known = replace(self.take(rows), indicator=False, classes=np.arange(2))
+            if known.cluster is not None:
+                known = replace(known, cluster=np.unique(known.cluster, return_inverse=True)[1])
+            forecast, target = pairs
+            yield replace(known, forecast=forecast, given=target)
 
     @property
     def squares(self) -> np.ndarray:
@@ -97,6 +116,15 @@ class Problem:
     def n_clusters(self) -> int | None:
         """Number of clusters; None if all samples are independent."""
         return None if self.cluster is None else len(np.unique(self.cluster))
+
+    def require_order(self, notion: Notion, score: ProperScore | None = None) -> None:
+        """Raise if the notion or the score needs the order of the classes, and it is not known.
+
+        Problems of two columns, of other notions than `Canonical`, have no order.
+        """
+        ordered = score is not None and score.ordered and isinstance(notion, Canonical)
+        if ordered or notion.ordered:
+            check_class_order(self.classes, self.categories)
 
     def mean_loss(self, score: ProperScore) -> float:
         """Weighted mean of the losses."""
@@ -141,7 +169,8 @@ class Problem:
             count = np.bincount(rng.choice(len(count), most, p=share), minlength=len(count))
         rows = np.repeat(np.arange(len(count)), count)
         weight = (self.weight / self.count)[rows]
-        return Problem(self.forecast[rows], self.given[rows], weight, self.classes)
+        arrays = self.forecast[rows], self.given[rows], weight
+        return Problem(*arrays, self.classes, categories=self.categories)
 
     def split(self, n_parts: int, random_state: int) -> tuple[Problem, list[np.ndarray]]:
         """Rows whose samples are divided at random into parts, and the rows of each part."""
@@ -161,10 +190,11 @@ class Problem:
     def take(self, rows: np.ndarray | slice) -> Problem:
         """The problem of some of the rows."""
         names = ("square", "count", "votes", "cluster")
-        kept = {name: getattr(self, name) for name in names}
+        kept: dict[str, Any] = {name: getattr(self, name) for name in names}
         kept = {name: None if array is None else array[rows] for name, array in kept.items()}
         arrays = self.forecast[rows], self.given[rows], self.weight[rows]
-        return Problem(*arrays, self.classes, indicator=self.indicator, **kept)
+        kept |= {"indicator": self.indicator, "categories": self.categories}
+        return Problem(*arrays, self.classes, **kept)
 
 
 @dataclass(frozen=True)
@@ -181,6 +211,11 @@ class ScoredRows:
     square: np.ndarray | None = None
     count: np.ndarray | None = None
     losses: Mapping[type, float] | None = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return len(self.score) if self.count is None else int(self.count.sum())
 
     def problem(self, classes: np.ndarray) -> Problem:
         """The rows as a `Problem` of the columns (not, event) of classes (K,)."""
@@ -245,6 +280,7 @@ def check_problem(
     name: str = "y_proba",
     remedy: Literal["pos_label", "labels"] | None = "pos_label",
     copy: bool = True,
+    incomplete: bool = False,
 ) -> Problem:
     """Arguments of a public function -> `Problem`.
 
@@ -253,11 +289,15 @@ def check_problem(
     `pos_label`. `y_true` are labels, soft labels too if `soft`, and an indicator matrix for
     `Multilabel`. `groups` are the labels of the clusters of dependent samples. Without `copy` the
     forecasts of labels may be a view of the caller's array, which cannot be written to: for
-    functions that only read it, and return nothing that refers to it.
+    functions that only read it, and return nothing that refers to it. With `incomplete`, cells of
+    an indicator matrix may be missing.
     """
     indicator = isinstance(notion, Multilabel)
     if isinstance(y_true, Problem):
         _check_kind(y_true, indicator, soft)
+        _check_complete(y_true, incomplete)
+        if notion is not None:
+            y_true.require_order(notion)
         return y_true
     if isinstance(y_true, ForecastSummary):
         raise ValueError(
@@ -273,11 +313,14 @@ def check_problem(
         if pos_label is not None:
             raise ValueError("pos_label is for two classes, not for notion=Multilabel(): omit it.")
         found = indicator_problem(y_true, y_proba, sample_weight, labels, name=name)
+        _check_complete(found, incomplete)
         return _with_clusters(found, groups, sample_weight, y_true)
     columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
     columns |= {"name": name, "remedy": remedy}
     if soft and has_columns(y_true):
         found = _soft_problem(y_true, y_proba, sample_weight, columns)
+        if notion is not None:
+            found.require_order(notion)
         return _with_clusters(found, groups, sample_weight, y_true)
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
@@ -286,7 +329,11 @@ def check_problem(
     if not copy:
         forecast = forecast.view()
         forecast.flags.writeable = False
-    return problem_of(y, forecast, classes, sample_weight, groups)
+    found = problem_of(y, forecast, classes, sample_weight, groups)
+    found = replace(found, categories=ordered_categories(y_true))
+    if notion is not None:
+        found.require_order(notion)
+    return found
 
 
 def problem_of(
@@ -329,6 +376,15 @@ def _check_kind(problem, indicator, soft):
     if problem.votes is not None and not soft:
         raise ValueError(
             "The Problem holds soft labels, and this function needs one label per sample."
+        )
+
+
+def _check_complete(problem, incomplete):
+    """Raise for missing cells of an indicator matrix where they are not expected."""
+    if not incomplete and problem.is_incomplete:
+        raise ValueError(
+            "y_true has missing cells (NaN), and this function needs all labels of each sample: "
+            "pass one label at a time, as its known cells and their probabilities."
         )
 
 
@@ -395,6 +451,7 @@ def indicator_problem(
     """`Problem` of an indicator matrix (n, L) and a probability for each label.
 
     `y_proba` may also be a list of L arrays (n, 2), as some classifiers of scikit-learn give it.
+    Missing cells are NaN; each label has a known one.
     """
     target = check_indicators(y_true, name=labels_name)
     raw = _label_columns(y_proba, name)
@@ -417,6 +474,12 @@ def indicator_problem(
         check_order(y_true, classes, labels_name, remedy=None)
     forecast = _check_label_columns(raw, y_proba, classes, name)
     weight, forecast, target = drop_zero_weights(sample_weight, forecast, target)
+    unknown = np.isnan(target).all(axis=0)
+    if unknown.any():
+        raise ValueError(
+            f"The label {classes[unknown].tolist()[0]!r} of {labels_name} has no known cell of "
+            "positive weight: leave out its column."
+        )
     return Problem(forecast, target, weight, classes, indicator=True)
 
 

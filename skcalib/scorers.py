@@ -272,7 +272,7 @@ class RefinementScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
 
     Parameters
     ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+    loss : {"log", "brier", "spherical", "rps"} or ProperScore, default="log"
         The loss L.
     recalibrator : recalibrator or str, default=None
         The map: any object with ``fit(P, y)`` and ``predict_proba(P)``, such as a recalibrator or a

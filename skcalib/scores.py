@@ -41,6 +41,7 @@ __all__ = [
     "LogLoss",
     "Lp",
     "ProperScore",
+    "RankedProbability",
     "Spherical",
     "TotalVariation",
     "UScore",
@@ -149,6 +150,8 @@ class ProperScore(Divergence):
     strictly_proper : bool
         True where D(q, s) = 0 only if s = q. False for `DecisionCost` and `Elementary`: forecasts
         with the same decision have the same loss, so no map can be fitted with these scores.
+    ordered : bool
+        True where the score depends on the order of the classes, as `RankedProbability` does.
     domain : {"simplex", "moments"}
         Domain of the forecasts: probability vectors, or the pairs (E[y], E[y^2]).
 
@@ -175,6 +178,7 @@ class ProperScore(Divergence):
     separable = False
     jointly_convex = False
     strictly_proper = True
+    ordered = False
     domain = "simplex"
 
     def entropy(self, forecast: np.ndarray) -> np.ndarray:
@@ -420,6 +424,57 @@ class Spherical(ProperScore):
 
     def gradient(self, forecast: np.ndarray) -> np.ndarray:
         return -np.asarray(forecast) / np.linalg.norm(forecast, axis=-1, keepdims=True)
+
+
+class RankedProbability(ProperScore):
+    r"""Ranked probability score of ordered classes: the Brier scores of all thresholds, added.
+
+    With the cumulative probabilities :math:`F_k = s_1 + \dots + s_k`, in the order of the columns,
+
+    .. math::
+
+        L(y, s) = \sum_{k=1}^{K-1} (F_k - 1\{y \le k\})^2 , \qquad
+        H(s) = \sum_{k=1}^{K-1} F_k (1 - F_k) .
+
+    A forecast that is wrong by two classes costs more than one that is wrong by one. The divergence
+    is the sum of the squared differences of the cumulative probabilities. It is not divided by
+    :math:`K - 1`, as some packages do; so for two classes it is the Brier score
+    :math:`(p - y)^2`. Range [0, K - 1]; units: squared probability. Functions refuse labels whose
+    order is not known, as `Cumulative` does.
+
+    See Also
+    --------
+    skcalib.scores.Brier : For classes without an order.
+    skcalib.notions.Cumulative : The events that the sum is over.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib.scores import RankedProbability
+    >>> forecast = np.array([[0.7, 0.2, 0.1]])
+    >>> [RankedProbability().loss(label, forecast).round(2).tolist() for label in np.eye(3)]
+    [[0.1], [0.5], [1.3]]
+    """
+
+    infimum = 0.0
+    jointly_convex = True
+    ordered = True
+
+    def entropy(self, forecast: np.ndarray) -> np.ndarray:
+        up_to = np.cumsum(forecast, axis=-1)[..., :-1]
+        return np.sum(up_to * (1 - up_to), axis=-1)
+
+    def gradient(self, forecast: np.ndarray) -> np.ndarray:
+        return self._spread(1 - 2 * np.cumsum(forecast, axis=-1)[..., :-1])
+
+    def loss_gradient(self, target: np.ndarray, forecast: np.ndarray) -> np.ndarray:
+        return self._spread(2 * np.cumsum(forecast - np.asarray(target), axis=-1)[..., :-1])
+
+    @staticmethod
+    def _spread(slope):
+        """Derivatives in the classes from those in F_1, F_2, ...: class j enters F_j and later."""
+        sums = np.cumsum(slope[..., ::-1], axis=-1)[..., ::-1]
+        return np.concatenate([sums, np.zeros_like(sums[..., :1])], axis=-1)
 
 
 class DawidSebastiani(ProperScore):
@@ -820,13 +875,13 @@ class Elementary(DecisionCost):
 
 
 #: Scores by the names that arguments accept.
-SCORES = {"brier": Brier, "log": LogLoss, "spherical": Spherical}
+SCORES = {"brier": Brier, "log": LogLoss, "spherical": Spherical, "rps": RankedProbability}
 
 
 # --- Scores and methods by name -------------------------------------------------------------------
 
 METHODS = ("auto", "risk", "direct", "cross")
-LossLike: TypeAlias = Literal["brier", "log", "spherical"] | ProperScore
+LossLike: TypeAlias = Literal["brier", "log", "spherical", "rps"] | ProperScore
 
 
 def resolve_loss(loss: LossLike) -> ProperScore:
@@ -835,7 +890,7 @@ def resolve_loss(loss: LossLike) -> ProperScore:
     if score.domain != "simplex":
         raise ValueError(
             f"{score!r} scores means and variances, not class probabilities: use 'brier', 'log', "
-            "'spherical' or a ProperScore on the simplex."
+            "'spherical', 'rps' or a ProperScore on the simplex."
         )
     return score
 

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._labels import listed
+from skcalib._labels import check_class_order, listed
 from skcalib._packing import plain, read_arrays, refused, require, seal, unseal
 from skcalib._parameters import completes_docstrings
 from skcalib._records import import_pandas
@@ -65,9 +65,10 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
     labels : array-like of shape (n_classes,)
         The class of each column of `y_proba`, by names or finite numbers; [negative, positive] for
         a single column. Needed because a chunk may lack a class.
-    notion : {"auto", "top_label", "classwise", "canonical"}, default="auto"
+    notion : {"auto", "top_label", "classwise", "canonical", "cumulative"}, default="auto"
         What is summarised: "auto" is the probability of the positive class for two classes, and
-        otherwise the top label. "canonical" is for two classes.
+        otherwise the top label. "canonical" is for two classes, "cumulative" for classes that
+        `labels` lists from the lowest to the highest.
     n_cells : int, default=65536
         Number C of cells, from 16 to 4,194,304.
 
@@ -142,7 +143,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         self,
         labels: ArrayLike | None = None,
         *,
-        notion: Literal["auto", "top_label", "classwise", "canonical"] = "auto",
+        notion: Literal["auto", "top_label", "classwise", "canonical", "cumulative"] = "auto",
         n_cells: int = N_CELLS,
     ) -> None:
         self.labels = labels
@@ -393,10 +394,13 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         notion = self.notion
         if notion == "auto":
             notion = "canonical" if len(labels) == 2 else "top_label"
+        if notion == "cumulative":
+            check_class_order(labels)
+            notion = "canonical" if len(labels) == 2 else notion
         if notion == "canonical" and len(labels) > 2:
             raise ValueError(
                 "A sketch summarises one score at a time: notion='canonical' is for two classes, "
-                f"got {len(labels)}. Use 'top_label' or 'classwise'."
+                f"got {len(labels)}. Use 'top_label', 'classwise' or 'cumulative'."
             )
         return CellPlan(labels, notion, n_cells)
 

@@ -133,7 +133,7 @@ def soft_label_decomposition(
         of a data frame, or 0 to K - 1.
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
         Probability of the last class (or `pos_label`) of two, or of each class.
-    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+    loss : {"brier", "log", "spherical", "rps"} or ProperScore, default="brier"
         The proper score, which must be strictly proper.
     votes : int or array-like of shape (n_samples,), default=None
         Number of votes behind each row of label distributions. None means that the distributions

@@ -191,12 +191,14 @@ def _forecast_recipes():
     s = skcalib
     proper = s.proper_calibration_error
     log, classwise, top = {"loss": "log"}, {"notion": "classwise"}, {"notion": "top_label"}
+    ordered_classes = {"notion": "cumulative"}
     kernel, binning = {"smoother": "kernel"}, {"smoother": "binning"}
     folds = {"order": True}  # of a cross-fitted smoother, such as the default, go by row
     yield from _recipes(
         proper,
         {},
         {"loss": "spherical"},
+        {"loss": "rps"},
         {"method": "direct"},
         {"method": "cross"},
         classwise,
@@ -230,6 +232,7 @@ def _forecast_recipes():
         {"strategy": "uniform", "n_bins": 15},
         {"norm": "l2", "squared": True, "debiased": True, "n_bins": 2},
         {"norm": "max", **classwise},
+        ordered_classes,
         {"n_bins": [0, 0.25, 1], **classwise, "reduce": "sum"},
     )
     yield from _recipes(s.calibration_error, {"notion": "canonical"}, binary=True)

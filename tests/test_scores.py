@@ -24,7 +24,7 @@ NOT_STRICTLY = [Elementary(0.3), DecisionCost([[0, 1], [2, 0]])]  # see test_dec
 #: Every public score, also one that is added tomorrow.
 EVERY = [*PROPER, *INFORMATION]
 EVERY += others(scores, ProperScore, [*EVERY, *NOT_STRICTLY])
-JOINTLY_CONVEX = {"Brier", "ClasswiseLogLoss", "LogLoss"}
+JOINTLY_CONVEX = {"Brier", "ClasswiseLogLoss", "LogLoss", "RankedProbability"}
 NOT_JOINTLY_CONVEX = {"DawidSebastiani", "Spherical"}
 
 

@@ -34,7 +34,7 @@ from skcalib.estimators._base import ClassifierInspector
 from skcalib.estimators._response import held_out_problem, label_proba
 from skcalib.notions import Multilabel, resolve_notion
 from skcalib.problem import ForecastSummary, check_sketch
-from skcalib.scores import Brier, LogLoss, Spherical, resolve_loss
+from skcalib.scores import Brier, LogLoss, RankedProbability, Spherical, resolve_loss
 
 
 class Display:
@@ -194,7 +194,12 @@ def held_out(estimator, X, y, cv, response_method, sample_weight, owner, groups=
     return problem, features, rows
 
 
-_UNITS = {Brier: "Brier score", LogLoss: "log loss in nats", Spherical: "spherical score"}
+_UNITS = {
+    Brier: "Brier score",
+    LogLoss: "log loss in nats",
+    Spherical: "spherical score",
+    RankedProbability: "ranked probability score",
+}
 
 
 def unit(loss):

@@ -33,7 +33,7 @@ from skcalib.errors.isotonic_curve import (
 )
 from skcalib.events import binary_events, named_events
 from skcalib.inference import MeanInterval, clopper_pearson, rate_interval
-from skcalib.notions import Classwise, Multilabel, Notion, resolve_notion
+from skcalib.notions import Classwise, Cumulative, Multilabel, Notion, resolve_notion
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,
@@ -153,6 +153,12 @@ def _check_panels(notion, n_classes):
         raise ValueError(
             f"{notion!r} draws one panel per label, and {n_classes} labels exceed the limit of "
             f"{MAX_PANELS} panels: pass some of the columns of y_true and y_proba."
+        )
+    if isinstance(notion, Cumulative) and n_classes - 1 > MAX_PANELS:
+        raise ValueError(
+            f"notion='cumulative' draws one panel per threshold, and {n_classes - 1} thresholds "
+            f"exceed the limit of {MAX_PANELS} panels: draw single thresholds with y_true <= c and "
+            "the sum of the columns up to c."
         )
     if isinstance(notion, Classwise) and n_classes > MAX_PANELS:
         raise ValueError(

@@ -88,7 +88,7 @@ def model_events(y_true, y_proba, notion, name, sample_weight, labels, pos_label
     found = []
     for model, proba, argument in models:
         rest = sample_weight, labels, pos_label
-        problem = check_problem(y_true, proba, notion, *rest, name=argument)
+        problem = check_problem(y_true, proba, notion, *rest, name=argument, incomplete=True)
         found += [(model, *event) for event in binary_problems(problem, pos_label, notion)]
     return found
 

@@ -13,7 +13,7 @@ from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by
 from skcalib.errors import calibration_error
 from skcalib.errors.binned import check_bins, expected_errors_of_subsamples
 from skcalib.events import Samples
-from skcalib.notions import Classwise, resolve_notion
+from skcalib.notions import Classwise, Cumulative, resolve_notion
 
 _POINTS = 9  # sample sizes, by default
 _FIRST = 100  # the smallest size, if the data are at least ten times larger
@@ -158,7 +158,8 @@ def _expected(problem, function, sizes, weighted):
         return None, None
     reduce = options.pop("reduce", "mean")
     notion = resolve_notion(options.pop("notion", "auto"))
-    notion = Classwise(reduce) if type(notion) is Classwise and reduce == "sum" else notion
+    if type(notion) in (Classwise, Cumulative) and reduce == "sum":
+        notion = type(notion)(reduce)
     n_bins, strategy = options.pop("n_bins", "auto"), options.pop("strategy", "quantile")
     y, weight = problem.target.argmax(axis=1), problem.weight if weighted else None
     labels = np.arange(len(problem.classes))

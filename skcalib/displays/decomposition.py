@@ -21,7 +21,7 @@ from skcalib.displays._regions import grouping_interval
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.inference import MeanInterval
-from skcalib.notions import Classwise, NotionLike, TopLabel, resolve_notion
+from skcalib.notions import Classwise, Cumulative, NotionLike, TopLabel, resolve_notion
 from skcalib.problem import Problem, check_problem, event_last
 from skcalib.scores import LossLike, resolve_loss
 
@@ -328,7 +328,11 @@ class TermOptions:
 
     def unit(self, n_columns: int) -> str:
         """Name of the loss, and of what it is about."""
-        about = {TopLabel: " of the top label", Classwise: ", one class against the rest"}
+        about = {
+            TopLabel: " of the top label",
+            Classwise: ", one class against the rest",
+            Cumulative: ", classes up to each threshold",
+        }
         notion = self.shared["notion"].for_columns(n_columns)
         return unit(self.shared["loss"]) + about.get(type(notion), "")
 

@@ -17,12 +17,11 @@ from skcalib.displays._subsamples import (
     check_sizes,
     estimation_curves,
 )
+from skcalib.notions import NotionLike, resolve_notion
 from skcalib.problem import check_problem, event_last
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from skcalib.notions import NotionLike
 
 
 class EstimationDisplay(Display):
@@ -153,8 +152,9 @@ class EstimationDisplay(Display):
             library or function ``error(y_true, y_proba, *, labels)`` (with `sample_weight` if
             weights are given); ``functools.partial`` fixes its options. The keys of a dict are the
             names in the legend.
-        notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
-            Notion of the errors that are named by strings; a function has its own.
+        notion : str or Notion, default="auto"
+            Notion of the errors that are named by strings, with the names of
+            :func:`calibration_error`; a function has its own.
         sample_sizes : list of int, default=None
             Sizes of the subsamples, at most the number of samples; by default nine between about
             100 and all, evenly spaced on a log scale.
@@ -175,6 +175,7 @@ class EstimationDisplay(Display):
         """
         errors = check_errors(errors, notion)
         problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
+        problem.require_order(resolve_notion(notion))
         problem = event_last(problem, pos_label)
         check_truth(truth, [error.name for error in errors])
         curves = estimation_curves(

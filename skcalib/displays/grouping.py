@@ -165,7 +165,7 @@ class GroupingDisplay(Display):
         X : array-like of shape (n_samples, n_features), default=None
             Features, or any representation, possibly of features that the classifier does not use.
             Columns are read as in `GroupingLossEstimator`. May be None if `regions` are given.
-        notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+        notion : str or Notion, default="auto"
             As in `ReliabilityDisplay.from_predictions`.
         regions : array-like of shape (n_samples,), default=None
             Regions known in advance, such as a clinic or an age group, and not derived from these
@@ -181,7 +181,7 @@ class GroupingDisplay(Display):
             Level sets of equal mass or equal width.
         region_ratio : int, default=12
             Target number of samples in a region.
-        loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+        loss : {"brier", "log", "spherical", "rps"} or ProperScore, default="brier"
             The proper score of the numbers in the title.
         smoother : None, str, Smoother or classifier, default=None
             The continuous calibration curve behind the grouping loss, as in

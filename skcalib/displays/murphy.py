@@ -188,11 +188,12 @@ class MurphyDisplay(DecisionDisplay):
         ----------
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), or dict of such
             Probability of the positive class, or of each class; of several models by their names.
-        notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+        notion : str or Notion, default="auto"
             The event. "auto": the positive class of a binary problem, and otherwise that the
             predicted class is right, with the confidence as its probability. "top_label": that the
             predicted class is right, for any number of classes. "classwise": a panel for each of at
-            most 25 classes. "canonical" is for two classes.
+            most 25 classes. "cumulative": a panel for each event that an ordered class is at most
+            k. "canonical" is for two classes.
         thresholds : array-like of shape (n_thresholds,), default=None
             Thresholds strictly between 0 and 1; by default 0.005, 0.01, ..., 0.995. Choose
             smaller ones for a rare event, such as ``numpy.linspace(0.001, 0.1, 100)``.

@@ -191,10 +191,11 @@ class ReliabilityDisplay(Display):
 
         Parameters
         ----------
-        notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+        notion : str or Notion, default="auto"
             "auto": the probability of the positive class of a binary problem, and the confidence of
             the predicted class otherwise. "top_label": the confidence. "classwise": a panel for
-            each of at most 25 classes.
+            each of at most 25 classes. "cumulative": a panel for each event that an ordered class
+            is at most k. "canonical" is for two classes.
         style : {"full", "simple"}, default="full"
             "simple" draws what ``CalibrationDisplay`` of scikit-learn draws: five bins of equal
             width on linear axes, without a band, histogram and error. Other arguments may change
@@ -234,7 +235,7 @@ class ReliabilityDisplay(Display):
             events = summarised_problems(y_true, options.notion)
         else:
             rest = sample_weight, labels, pos_label, groups
-            problem = check_problem(y_true, y_proba, options.notion, *rest)
+            problem = check_problem(y_true, y_proba, options.notion, *rest, incomplete=True)
             events = binary_problems(problem, pos_label, options.notion)
         found = summary_of_event(events, confidence_level) if summary else None
         display = cls._of(events, options, name, random_state, errors=not simple, summary=found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ def saving_interval(
     after: Sequence[np.ndarray],
     share: float,
     confidence_level: float,
+    *,
+    every_change: bool = False,
 ) -> MeanInterval:
     r"""Interval of the mean cost of the forecasts `before` minus that of those `after`.
 
@@ -34,7 +37,8 @@ def saving_interval(
     from exact limits of these shares: the squared distances of the limits of
     :math:`d_{kab} \pi_{kab}` from its estimate add up (Zou and Donner, Statistics in Medicine 27,
     2008). The samples that change are few, and the differences are of unequal size, so Student's
-    interval covers too rarely. It is used for several classes or problems.
+    interval covers too rarely. It is used for several classes or problems. With `every_change` the
+    limits are also those of changes that no sample shows, as those of two models need.
     """
     one, costs = solved[0], np.array(score.costs)
     problems = zip(solved, before, after, strict=True)
@@ -45,6 +49,8 @@ def saving_interval(
         return found
     old, new = score.decisions(before[0]), score.decisions(after[0])
     pairs = np.unique(np.column_stack([old, new])[old != new], axis=0)
+    if every_change:
+        pairs = np.array(list(permutations(range(costs.shape[1]), 2)))
     cells = (old == pairs[:, :1]) & (new == pairs[:, 1:])
     shares = _Shares(one, confidence_level)
     mass, square = (cells @ (w[:, None] * one.target) for w in (one.weight, shares.square))

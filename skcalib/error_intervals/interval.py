@@ -6,18 +6,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
 from scipy.stats import norm as normal
 from sklearn.utils import check_random_state
 
 from skcalib._parameters import checks_parameters
 from skcalib._types import ArrayLike, Label, RandomState
 from skcalib._validation import check_count, meant
-from skcalib._values import shown
+from skcalib._values import number_of, shown
 from skcalib.error_intervals.quantities import QUANTITIES, by
 from skcalib.error_intervals.question import ErrorInterval, Question, all_options, unwrap
 from skcalib.error_intervals.resampling import bootstrap, jackknife, subsampling
+from skcalib.errors.binned import calibration_error, resolve_norm
 from skcalib.errors.density import kde_calibration_error
-from skcalib.events import refuse_groups
+from skcalib.events import reduced, refuse_groups
+from skcalib.notions import Multilabel
 from skcalib.problem import ForecastSummary, LabelsLike, check_problem
 
 #: Public names of metrics -> functions with their options.
@@ -176,14 +179,21 @@ def calibration_error_interval(
     function, keywords = unwrap(_check_metric(metric), kwargs)
     data: dict[str, Any] = {"y_true": y_true, "y_proba": y_proba, "sample_weight": sample_weight}
     data |= {"labels": labels, "pos_label": pos_label}
+    if isinstance(keywords.get("notion"), Multilabel):
+        given = y_true, y_proba, keywords["notion"], sample_weight, labels, pos_label, groups
+        matrix = check_problem(*given, incomplete=True)
+        if matrix.is_incomplete:
+            run: dict[str, Any] = {"confidence_level": confidence_level, "method": method}
+            run |= {"n_resamples": n_resamples, "random_state": random_state, "n_jobs": n_jobs}
+            return _over_labels(matrix, function, keywords, run)
     known, problem = function in INTERVALS, None
     if groups is not None:
         problem = _check_clusters(data, groups)
         if known:
             data = dict.fromkeys(data) | {"y_true": problem, "y_proba": problem.forecast}
     options = all_options(function, data, keywords) if known else None
-    run = confidence_level, n_resamples, check_random_state(random_state), n_jobs
-    question = Question(function, options, keywords, data, *run, problem)
+    how = confidence_level, n_resamples, check_random_state(random_state), n_jobs
+    question = Question(function, options, keywords, data, *how, problem)
     if method in RESAMPLING:
         return RESAMPLING[method](question)
     if not known:
@@ -209,6 +219,44 @@ def _check_clusters(data, groups):
         refuse_groups(groups)
     given = dict(data)
     return check_problem(given.pop("y_true"), given.pop("y_proba"), groups=groups, **given)
+
+
+def _over_labels(matrix, function, keywords, run):
+    """The interval of an error of several labels, of which cells are missing.
+
+    The labels have different samples. Their limits are combined as their errors are, which is valid
+    for any dependence between the labels.
+    """
+    notion, own = keywords["notion"], keywords | {"notion": "canonical"}
+    found = [
+        calibration_error_interval(one, one.forecast, metric=function, **run, **own)
+        for one in matrix.of_labels()
+    ]
+    power = 1.0
+    if function is calibration_error and not keywords.get("squared", False):
+        power = resolve_norm(keywords.get("norm", "l1"))
+
+    def combined(name):
+        values = np.array([getattr(one, name) for one in found])
+        if power == np.inf:
+            return float(values.max())
+        return reduced(values**power, notion) ** (1 / power)
+
+    names = "estimate", "low", "high", "standard_error"
+    values = {name: combined(name) for name in names}
+    if function in INTERVALS:
+        values["estimate"] = number_of(function(matrix, matrix.forecast, **keywords), "metric")
+    first, invalid = found[0], [one.reason for one in found if not one.valid]
+    reason = "labels have different known cells, so their limits are combined, for any dependence"
+    return replace(
+        first,
+        **values,
+        method=f"{first.method}, label by label",
+        target=f"over the labels: {first.target}",
+        valid=not invalid,
+        conservative=True,
+        reason=invalid[0] if invalid else reason,
+    )
 
 
 def _check_metric(metric):

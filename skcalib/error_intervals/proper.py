@@ -81,6 +81,7 @@ def estimate_proper_error(
     """`Problem` -> `ProperEstimate` of one loss."""
     score, notion = resolve_loss(loss), resolve_notion(notion)
     smoother, method = resolve_estimate(smoother, method, score)
+    problem.require_order(notion, score)
     solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs, merge=True)
     how: dict[str, Any] = {"loss": score, "notion": notion, "method": method}
     return estimate_of_solved(solved, confidence_level=confidence_level, **how)

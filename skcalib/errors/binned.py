@@ -116,13 +116,14 @@ def calibration_error(
         How gaps are averaged; a number is the power p, at least 1, and infinity is "max".
     squared : bool, default=False
         Omit the root of "l2". Not allowed for the other norms.
-    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+    notion : {"auto", "top_label", "classwise", "canonical", "cumulative"} or Notion, default="auto"
         "auto": the probability of the positive class for two classes, the top label for more. The
         positive class is the last one, as in F24 and in the pending binary function of
         scikit-learn. "top_label": the confidence against whether the prediction is right.
         "classwise": each class against the rest; the power p is averaged over classes before the
-        root is taken, and "max" is the largest gap of all. "canonical": the probability of the
-        positive class, for two classes only.
+        root is taken, and "max" is the largest gap of all. "cumulative": the same for the events
+        that an ordered class is at most k (:class:`~skcalib.notions.Cumulative`). "canonical": the
+        probability of the positive class, for two classes only.
     n_bins : int, "auto", "cube_root" or array-like of edges, default="auto"
         "auto" is :func:`optimal_n_bins` of bins of equal mass, which minimises the bound of the
         bias of F24, for both strategies. "cube_root" is :math:`n^{1/3}`, rounded: the rate of F24
@@ -139,7 +140,8 @@ def calibration_error(
         correction of its bin are set to zero. The squared error may be negative, which keeps it
         unbiased. The root of a negative estimate is 0, so average squares, not roots.
     reduce : {"mean", "sum"}, default="mean"
-        Reduction over classes, for ``notion="classwise"``; a notion object has its own.
+        Reduction over classes, or thresholds, for ``notion="classwise"`` and "cumulative"; a notion
+        object has its own.
     sample_weight : array-like of shape (n_samples,), optional
         Weights for averages. Their scale does not matter, and they affect neither the edges of
         equal mass nor "auto". With given or uniform edges, whole numbers have the effect of
@@ -254,7 +256,8 @@ def reliability_bins(
     Returns
     -------
     list of ReliabilityBins
-        One record for a notion with a single score, one per class for "classwise".
+        One record for a notion with a single score, one per class for "classwise" and one per
+        threshold for "cumulative".
 
     See Also
     --------
@@ -288,7 +291,8 @@ def _list_bins(samples, n_bins, strategy, *, spread=True):
         return [BinSums(edges, *one) for one in samples.total(_sums_of, edges, spread)[0]]
     found = []
     for one in samples.scored():
-        own = quantile_edges(one.score, edges, one.count) if isinstance(edges, int) else edges
+        own = check_bins(n_bins, strategy, one.n_samples)
+        own = quantile_edges(one.score, own, one.count) if isinstance(own, int) else own
         sums = _bin_sums(one.score, one.event, one.weight, own, spread=spread)
         if spread and one.square is not None:
             cell = _any_bins(one.score, own) - 1

@@ -81,8 +81,8 @@ class CorpDecomposition(Record):
         ``score = miscalibration - discrimination + uncertainty``, in the units of the loss.
     scores, miscalibrations, discriminations, uncertainties : ndarray of shape (P,)
         The same terms for each of the P binary events: one event for a notion with a single score,
-        one per class for "classwise". The floats are their means, or their sums for a notion that
-        sums over classes.
+        one per class for "classwise" and one per threshold for "cumulative". The floats are their
+        means, or their sums for a notion that sums over classes.
     curves : tuple of CorpCurve
         Isotonic curve of each event.
 
@@ -159,7 +159,7 @@ def corp_decomposition(
 
     Parameters
     ----------
-    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+    notion : {"auto", "top_label", "classwise", "canonical", "cumulative"} or Notion, default="auto"
         "auto": the probability of the positive class for two classes, as for "canonical", and the
         top label for more: the confidence against whether the prediction is right. "classwise": the
         mean over classes, each against the rest, with the binary convention of the score.
@@ -314,7 +314,7 @@ def corp_bands(
     ----------
     band : {"consistency", "confidence"}, default="consistency"
         See above.
-    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+    notion : {"auto", "top_label", "classwise", "canonical", "cumulative"} or Notion, default="auto"
         As in :func:`corp_decomposition`: which binary events have a curve.
     confidence_level : float, default=0.95
         Level of each point.
@@ -329,7 +329,8 @@ def corp_bands(
     Returns
     -------
     list of CorpBand
-        One band for "auto", "canonical" and "top_label", one per class for "classwise".
+        One band for "auto", "canonical" and "top_label", one per class for "classwise" and one per
+        threshold for "cumulative".
 
     Raises
     ------

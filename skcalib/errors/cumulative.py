@@ -77,15 +77,15 @@ def ks_calibration_error(
 
     Parameters
     ----------
-    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+    notion : {"auto", "top_label", "classwise", "canonical", "cumulative"} or Notion, default="auto"
         As in :func:`calibration_error`.
     reduce : {"mean", "sum", "predicted"}, default="mean"
         For ``notion="classwise"``: the mean over classes, their sum, or that of the *predicted*
-        class. The last is :math:`\sum_k p_k\, KS_k` (G22, definition C.2), with the share
-        :math:`p_k` of the samples for which class k is predicted and the error :math:`KS_k` of
-        class k among these samples. It is at most the TCE of the predicted class with its
-        confidence. G22 proves this with the condition C = k, which its definition leaves out;
-        errors :math:`KS_k` of all samples may exceed the TCE.
+        class; for "cumulative" the mean or the sum over thresholds. "predicted" is :math:`\sum_k
+        p_k\, KS_k` (G22, definition C.2), with the share :math:`p_k` of the samples for which class
+        k is predicted and the error :math:`KS_k` of class k among these samples. It is at most the
+        TCE of the predicted class with its confidence. G22 proves this with the condition C = k,
+        which its definition leaves out; errors :math:`KS_k` of all samples may exceed the TCE.
     sample_weight : array-like of shape (n_samples,), optional
         Weights; whole numbers mean repetition.
 
@@ -156,7 +156,8 @@ def cumulative_curve(
     Returns
     -------
     list of CumulativeCurve
-        One curve for "auto", "top_label" and "canonical", one per class for "classwise".
+        One curve for "auto", "top_label" and "canonical", one per class for "classwise" and one per
+        threshold for "cumulative".
 
     See Also
     --------

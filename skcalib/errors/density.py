@@ -62,7 +62,7 @@ def kde_calibration_error(
     ----------
     norm : {"l1", "l2"} or float, default="l1"
         The power p: 1, 2, or any finite number of at least 1.
-    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+    notion : {"auto", "top_label", "classwise", "canonical", "cumulative"} or Notion, default="auto"
         As in :func:`calibration_error`: by default the probability of the positive class for two
         classes, the top label for more. For "classwise" each class has its own bandwidth, and the
         power p is averaged over classes before the root is taken.

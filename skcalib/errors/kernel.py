@@ -28,6 +28,7 @@ from skcalib._types import ArrayLike, Label, RowIndex
 from skcalib._validation import look_up, mean_one
 from skcalib._values import shown
 from skcalib.clusters import cluster_sums
+from skcalib.events import over_labels
 from skcalib.kernels import KERNELS, Kernel, KernelLike, LaplacianKernel
 from skcalib.notions import Notion, NotionLike, resolve_notion
 from skcalib.problem import Problem, check_problem
@@ -142,10 +143,16 @@ def kernel_calibration_error(
     0.00214
     """
     notion = resolve_notion(notion)
-    problem = check_problem(y_true, y_proba, notion, sample_weight, labels, pos_label)
-    check_statistic(statistic, block_size, len(problem.weight))
-    h = ResidualKernel.of_problem(problem, resolve_kernel(kernel), notion, n_jobs)
-    return estimate(h, statistic, block_size)
+    rest = sample_weight, labels, pos_label
+    problem = check_problem(y_true, y_proba, notion, *rest, incomplete=True)
+    chosen = resolve_kernel(kernel)
+
+    def error(problem, notion):
+        check_statistic(statistic, block_size, len(problem.weight))
+        h = ResidualKernel.of_problem(problem, chosen, notion, n_jobs)
+        return estimate(h, statistic, block_size)
+
+    return over_labels(problem, notion, error)
 
 
 def estimate(h: ResidualKernel, statistic: str, block_size: Any = None) -> float:

@@ -95,6 +95,7 @@ def unconditional_mean_embedding_error(
     """
     problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
     notion = resolve_notion(notion)
+    problem.require_order(notion)
     points = check_locations(locations, one_problem(problem, notion)[0].shape[1])
     component = check_components(location_labels, problem, notion, points)
     return Embedding(problem, resolve_kernel(kernel), notion, points, component).error()

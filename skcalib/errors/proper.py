@@ -27,7 +27,7 @@ from skcalib.errors.terms import (
     refuse_infinite,
     smooth_held_out,
 )
-from skcalib.events import only_problem, over_problems
+from skcalib.events import only_problem, over_labels, over_problems, reduced_fields
 from skcalib.notions import Canonical, NotionLike, resolve_notion
 from skcalib.problem import LabelsLike, check_problem
 from skcalib.scores import (
@@ -115,12 +115,13 @@ def proper_calibration_error(
         does not accept a sketch.
     y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), optional
         Probability of the positive class, or of each class; omitted with a sketch. Rows sum to one.
-    loss : {"brier", "log", "spherical"}, ProperScore or Divergence, default="brier"
+    loss : {"brier", "log", "spherical", "rps"}, ProperScore or Divergence, default="brier"
         The proper score; with ``method="direct"`` also a distance without a loss.
-    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
+    notion : str or Notion, default="canonical"
         "canonical": all classes at once. "classwise": the mean over one-vs-rest problems, each with
         the binary convention of the score. "top_label": the confidence against whether the
         prediction is right. "auto": the positive class of two, otherwise the top label.
+        "cumulative": for ordered classes, the mean over the events that the class is at most k.
     smoother : None, str, Smoother or classifier, default=None
         Estimates C. None is described above. "isotonic", "quantile" (or "binning"), "uniform",
         "smooth" and "kernel" are smoothers, with the names of ``strategy=`` of diagrams. A
@@ -310,17 +311,21 @@ def sharpness(
     """
     if transform is None:
         rest = sample_weight, labels, pos_label
-        problem = check_problem(y_true, y_proba, resolve_notion(notion), *rest, soft=True)
+        rule = resolve_notion(notion)
+        problem = check_problem(y_true, y_proba, rule, *rest, soft=True, incomplete=True)
     elif isinstance(transform, str) and transform == "simplex":
         return _representation_sharpness(
             y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
         )
     else:
         raise ValueError(f"transform must be None or 'simplex', got {shown(transform)}.")
-    terms = proper_terms(
-        problem, loss=loss, notion=notion, smoother=smoother, method=method, n_jobs=n_jobs
-    )
-    return terms.uncertainty - terms.mean("refinement")
+    how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
+
+    def explained(problem, notion):
+        terms = proper_terms(problem, loss=loss, notion=notion, **how)
+        return terms.uncertainty - terms.mean("refinement")
+
+    return over_labels(problem, rule, explained)
 
 
 # --- Sharpness of representations -----------------------------------------------------------------
@@ -457,9 +462,15 @@ def score_decomposition(
     notion = resolve_notion(notion)
     data = y_true, y_proba, notion, sample_weight, labels, pos_label
     copy = not reads_only(loss, notion, smoother, method)
-    problem, notion = only_problem(*data, soft=True, copy=copy)
+    problem, notion = only_problem(*data, soft=True, copy=copy, incomplete=True)
     how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
-    return decompose(proper_terms(problem, loss=loss, notion=notion, **how))
+    if not problem.is_incomplete:
+        return decompose(proper_terms(problem, loss=loss, notion=notion, **how))
+    parts = [
+        decompose(proper_terms(one, loss=loss, notion=Canonical(), **how))
+        for one in problem.of_labels()
+    ]
+    return reduced_fields(ScoreDecomposition, parts, notion)
 
 
 def decompose(terms: ProperTerms) -> ScoreDecomposition:
@@ -498,7 +509,7 @@ def calibration_upper_bound(
     ----------
     y_true, y_proba, notion, sample_weight, labels, pos_label
         As in :func:`~skcalib.proper_calibration_error`.
-    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+    loss : {"brier", "log", "spherical", "rps"} or ProperScore, default="brier"
         A proper score whose entropy has an infimum.
 
     Returns
@@ -530,6 +541,7 @@ def calibration_upper_bound(
         )
 
     def bound(problem, notion):
+        problem.require_order(notion, score)
         own = problems_of(problem, notion)
         bounds = [one.mean_loss(score) - score.infimum for one in own]
         return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))

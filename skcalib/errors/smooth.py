@@ -60,7 +60,7 @@ def smooth_calibration_error(
     bandwidth : float, default=None
         The standard deviation :math:`\sigma` of the kernel, from .0001 to 1; None for the bandwidth
         that equals the error.
-    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+    notion : {"auto", "top_label", "classwise", "canonical", "cumulative"} or Notion, default="auto"
         As in :func:`calibration_error`: by default the probability of the positive class for two
         classes, the top label for more. For "classwise" each class has its own bandwidth.
     sample_weight : array-like of shape (n_samples,), optional

@@ -248,6 +248,7 @@ def proper_terms(
     """Arguments of a public function -> `ProperTerms`, whose rows may stand for several samples."""
     score, notion = resolve_loss(loss), resolve_notion(notion)
     smoother, method = resolve_estimate(smoother, method, score)
+    problem.require_order(notion, score)
     solved = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs, merge=True)
     return reduce_terms(solved, score=score, notion=notion, method=method)
 

@@ -169,6 +169,8 @@ class ClassifierInspector(MetaEstimator):
     __metadata_request__fit: ClassVar[dict[str, bool]] = {"groups": True}
     _requests_weight = True
     _weighted = "estimate"
+    #: Whether cells of an indicator matrix may be missing.
+    _takes_incomplete = False
 
     def _forecasts(self, X, y, sample_weight, fit_params, *, groups=None, **given):
         """The `Problem` of the samples that can be assessed, and their rows.
@@ -178,7 +180,8 @@ class ClassifierInspector(MetaEstimator):
         are the clusters of the samples; a splitter gets them too.
         """
         if isinstance(y, Problem):
-            check_problem(y, None, resolve_notion(self.notion), soft=True)  # checks its kind
+            kind: dict[str, Any] = {"soft": True, "incomplete": self._takes_incomplete}
+            check_problem(y, None, resolve_notion(self.notion), **kind)  # checks its kind
             self.classes_ = y.classes
             validate_data(self, X, skip_check_array=True)
             return y, np.arange(len(y.weight))
@@ -231,7 +234,8 @@ class ClassifierInspector(MetaEstimator):
         else:
             proba, labels = classifier_proba(self.estimator, X, **how), classes_of(self.estimator)
         data = y, proba, notion, sample_weight, labels
-        problem = check_problem(*data, soft=True, remedy="labels")
+        how = {"incomplete": self._takes_incomplete}
+        problem = check_problem(*data, soft=True, remedy="labels", **how)
         validate_data(self, X, skip_check_array=True)
         self.classes_ = problem.classes
         return problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,14 +12,17 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
 from skcalib._chunks import Chunks, check_chunk_labels
+from skcalib._labels import check_class_order
 from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._types import CV, ArrayLike, MatrixLike, Method, RandomState, ResponseMethod
 from skcalib._validation import check_confidence_level, check_proba
 from skcalib.error_intervals.proper import estimate_proper_error, interval_of_norm
 from skcalib.errors.chunked import read_part, solve_chunks
-from skcalib.errors.proper import decompose
+from skcalib.errors.proper import ScoreDecomposition, decompose
 from skcalib.errors.terms import reads_only, resolve_estimate
 from skcalib.estimators._base import ClassifierInspector
+from skcalib.events import reduced_fields
+from skcalib.inference import MeanInterval
 from skcalib.notions import Multilabel, NotionLike, resolve_notion
 from skcalib.problem import Problem, check_problem
 from skcalib.scores import LossLike, resolve_loss
@@ -140,6 +144,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
     'slope'
     """
 
+    _takes_incomplete = True
+
     def __init__(
         self,
         estimator: BaseEstimator | None = None,
@@ -204,17 +210,32 @@ class CalibrationErrorEstimator(ClassifierInspector):
         return self._estimate(problem)
 
     def _estimate(self, problem):
-        found = estimate_proper_error(
-            problem,
-            loss=self.loss,
-            notion=self.notion,
-            smoother=self._seeded_smoother(),
-            method=self.method,
-            confidence_level=float(self.confidence_level),
-            n_jobs=self.n_jobs,
-        )
-        given = found.interval, found.evidence, found.lower_bound
-        return self._set(decompose(found.terms), *given)
+        how: dict[str, Any] = {
+            "loss": self.loss,
+            "smoother": self._seeded_smoother(),
+            "method": self.method,
+            "confidence_level": float(self.confidence_level),
+            "n_jobs": self.n_jobs,
+        }
+        if not problem.is_incomplete:
+            found = estimate_proper_error(problem, notion=self.notion, **how)
+            given = found.interval, found.evidence, found.lower_bound
+            return self._set(decompose(found.terms), *given)
+        found = [
+            estimate_proper_error(one, notion="canonical", **how) for one in problem.of_labels()
+        ]
+        mean = partial(reduced_fields, notion=resolve_notion(self.notion))
+        interval, evidence = None, None
+        if all(one.interval is not None for one in found):
+            interval = mean(MeanInterval, [one.interval for one in found])
+        if all(one.evidence is not None for one in found):
+            names = found[0].evidence
+            evidence = {
+                name: float(np.mean([one.evidence[name] for one in found])) for name in names
+            }
+        reason = next((one.lower_bound for one in found if one.lower_bound), "")
+        terms = mean(ScoreDecomposition, [decompose(one.terms) for one in found])
+        return self._set(terms, interval, evidence, reason)
 
     def fit_chunks(self, chunks: Iterable[tuple[Any, ...]] | tuple[Any, ...]) -> Self:
         r"""Estimate the calibration error on samples in chunks, which are never in memory together.
@@ -281,6 +302,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
             )
         classes = check_chunk_labels(self.labels, type(self).__name__)
         notion = resolve_notion(self.notion).for_columns(len(classes))
+        if notion.ordered:
+            check_class_order(classes)
         source = Chunks(chunks)
         first = read_part(source, classes)
         if first.complete:
@@ -319,8 +342,9 @@ class CalibrationErrorEstimator(ClassifierInspector):
             ) from None
         notion = resolve_notion(self.notion)
         data = y, X, notion, sample_weight, self.labels, None, groups
-        copy = not reads_only(self.loss, notion, self.smoother, self.method)
-        problem = check_problem(*data, soft=True, name="X", remedy="labels", copy=copy)
+        how: dict[str, Any] = {"name": "X", "remedy": "labels", "incomplete": True}
+        how["copy"] = not reads_only(self.loss, notion, self.smoother, self.method)
+        problem = check_problem(*data, soft=True, **how)
         if np.ndim(X) == 2:
             validate_data(self, X, skip_check_array=True)
         return problem

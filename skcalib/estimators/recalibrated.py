@@ -67,7 +67,7 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         a `FrozenEstimator` where other libraries use "prefit".
     ensemble : bool, default=False
         Keep the models of the folds. Has no effect on a frozen classifier.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+    loss : {"log", "brier", "spherical", "rps"} or ProperScore, default="log"
         Loss of the candidates of "auto" and "select", and by which "select" chooses.
     candidates : list of recalibrators, default=None
         Candidates for "auto", or *from simple to complex* for "select". None are those of the

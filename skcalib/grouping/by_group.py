@@ -210,9 +210,10 @@ def calibration_by_group(
         unit of the calendar (years, quarters, months, days or hours) of which there are 3 to 12,
         otherwise into fifths. Text, categories and truth values are not cut, so pass codes such as
         zip codes as text. Omitted with a sketch, whose groups are as they were summarized.
-    notion : {"auto", "top_label", "classwise", "canonical"} or Notion, default="auto"
+    notion : {"auto", "top_label", "classwise", "canonical", "cumulative"} or Notion, default="auto"
         The event. For two classes it is the positive class. For more classes it is whether the
-        prediction is right ("auto" or "top_label"), or each class ("classwise").
+        prediction is right ("auto" or "top_label"), each class ("classwise"), or that an ordered
+        class is at most k ("cumulative").
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. Intervals and p-values then
         allow for dependence within clusters. The groups to compare are given by `by`.

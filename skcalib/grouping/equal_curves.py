@@ -209,6 +209,7 @@ def _of_two_models(y_true, y_proba, second, notion, sample_weight, labels, pos_l
     rest = None, sample_weight, labels, pos_label
     first = check_problem(y_true, y_proba, *rest, groups)
     other = check_problem(y_true, second, *rest, name="second")
+    first.require_order(notion)
     if not np.array_equal(first.classes, other.classes):
         raise ValueError(
             "y_proba and second are probabilities of different classes: pass pos_label= with the "

@@ -85,11 +85,12 @@ class GroupingLossEstimator(ClassifierInspector):
         The classifier. With None, pass ``y_proba`` to `fit`, and as X any representation, such as
         the penultimate layer of a network. The log-probabilities of the network contain little
         additional information.
-    loss : {"brier", "log", "spherical"} or ProperScore, default="brier"
+    loss : {"brier", "log", "spherical", "rps"} or ProperScore, default="brier"
         The proper score.
-    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-        For two classes, the positive class. For "canonical" with more classes, the level sets are
-        cells of the simplex that are cut at medians.
+    notion : str or Notion, default="canonical"
+        "canonical", "auto", "classwise", "top_label" or "cumulative". For two classes, the positive
+        class. For "canonical" with more classes, the level sets are cells of the simplex that are
+        cut at medians.
     partitioner : None, "stump", "kmeans" or estimator, default=None
         None: a histogram tree. "stump": one split at the median of a feature, which gives a simple
         rule; ties at the median are not split, and each side has at least a third of the samples.
@@ -325,6 +326,7 @@ class GroupingLossEstimator(ClassifierInspector):
             raise ValueError("method='risk' has no regions: use 'partition' to measure given ones.")
         given = {"groups": groups, "y_proba": y_proba}
         problem, rows = self._forecasts(X, y, sample_weight, fit_params, **given)
+        problem.require_order(resolve_notion(self.notion), score)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1000))
         n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
         regions = None if regions is None else check_regions(regions, n_samples)[rows]

@@ -16,6 +16,7 @@ from skcalib._types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._validation import check_indices, weighted_features
 from skcalib.grouping.estimator import GroupingLossEstimator
 from skcalib.inference import MeanInterval
+from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 from skcalib.recalibration import CalibrationImprovement
 from skcalib.recalibration._base import recalibrated_proba
@@ -148,6 +149,7 @@ def grouping_improvement(
     score = resolve_loss(loss)
     names: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
     problem = check_problem(y_true, before, sample_weight=sample_weight, name="before", **names)
+    problem.require_order(Canonical(), score)
     groups = np.ndim(X) == 1
     X = weighted_features(X, sample_weight, np.shape(y_true)[0])
     if is_recalibrator:

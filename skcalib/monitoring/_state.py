@@ -118,7 +118,9 @@ def read_state(cls: Any, data: bytes, features: Any) -> Any:
     arguments, classes = header["parameters"], header["classes"]
     with refused(what):
         size = max(1, arguments["features"] if type(arguments["features"]) is int else 1)
-        size *= len(classes) if arguments["notion"] in ("canonical", "classwise") else 1
+        several = {"canonical": len(classes), "classwise": len(classes)}
+        several["cumulative"] = max(1, len(classes) - 1)
+        size *= several.get(arguments["notion"], 1)
         require(_LEAST_BYTES * size <= len(data), "the number of alternatives")
         written = _kernel(arguments["features"])
     estimator = cls(**arguments | {"features": _passed(written, features, cls.__name__)})

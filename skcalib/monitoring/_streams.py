@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skcalib._labels import check_label_list, check_y, listed
+from skcalib._labels import check_class_order, check_label_list, check_y, listed
 from skcalib._records import Record
 from skcalib._types import ArrayLike
 from skcalib._validation import check_count
@@ -27,10 +27,18 @@ from skcalib.monitoring._alternatives import (
     ScoreAlternatives,
     TemperatureAlternatives,
 )
-from skcalib.notions import Auto, Canonical, Classwise, NotionLike, TopLabel, resolve_notion
+from skcalib.notions import (
+    NOTIONS,
+    Canonical,
+    Classwise,
+    Cumulative,
+    NotionLike,
+    TopLabel,
+    resolve_notion,
+)
 from skcalib.problem import Problem, check_problem
 
-_NOTIONS = (Auto, Canonical, Classwise, TopLabel)
+_NOTIONS = tuple(NOTIONS.values())
 _MOST_POINTS = 2000  # of a path
 _HALF = 0.5  # of the posterior weight, for a direction
 
@@ -99,10 +107,12 @@ class Streams:
         found = resolve_notion(notion)
         if not isinstance(found, _NOTIONS):
             raise ValueError(
-                "notion must be 'auto', 'top_label', 'classwise' or 'canonical' for a stream, got "
-                f"{notion!r}."
+                "notion must be 'auto', 'top_label', 'classwise', 'cumulative' or 'canonical' for "
+                f"a stream, got {notion!r}."
             )
         notion = found.for_columns(len(classes))
+        if notion.ordered:
+            check_class_order(classes)
         self.streams = _streams(notion, features, classes)
         self.prior = np.array([one.prior for one in self.streams])
 
@@ -203,10 +213,11 @@ def _streams(notion, features, classes):
             own = ScoreAlternatives(harmonics=0)
             found.append(_Stream(1 / (3 * n_classes), f"class {label}", own, Classwise(), k))
         return found
-    if isinstance(notion, Classwise):
+    if isinstance(notion, (Classwise, Cumulative)):
+        events = [columns[-1] for columns in notion.column_names(classes)]
         return [
-            _Stream(1 / n_classes, f"class {label}", ScoreAlternatives(**options), notion, k)
-            for k, label in enumerate(classes.tolist())
+            _Stream(1 / len(events), event, ScoreAlternatives(**options), notion, k)
+            for k, event in enumerate(events)
         ]
     return [_Stream(1.0, "", ScoreAlternatives(**options), notion)]
 

@@ -58,7 +58,7 @@ class CalibrationMonitor(StreamEstimator):
     ----------
     labels : array-like of shape (n_classes,), default=None
         The class of each column, as in `SequentialCalibrationTest`.
-    notion : {"auto", "top_label", "classwise", "canonical"}, default="auto"
+    notion : {"auto", "top_label", "classwise", "canonical", "cumulative"}, default="auto"
         What is monitored, as in `SequentialCalibrationTest`.
     features : "auto", int, callable or Kernel, default="auto"
         The alternatives, as in `SequentialCalibrationTest`.

@@ -57,9 +57,10 @@ class SequentialCalibrationTest(StreamEstimator):
     labels : array-like of shape (n_classes,), default=None
         The class of each column of `y_proba`; [negative, positive] for a single column. None is for
         labels 0, 1, ... or False, True.
-    notion : {"auto", "top_label", "classwise", "canonical"}, default="auto"
+    notion : {"auto", "top_label", "classwise", "canonical", "cumulative"}, default="auto"
         What is tested. "auto": the positive class of two, else whether the prediction is right.
-        "classwise": the average of the e-values of the classes. "canonical": all classes at once;
+        "classwise": the average of the e-values of the classes. "cumulative": that of the events
+        that an ordered class is at most k. "canonical": all classes at once;
         the average of the e-values of the top label, of powers of all probabilities, and of the
         classes.
     features : "auto", int, callable or Kernel, default="auto"

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_para
 
 from skcalib._class_columns import check_column_names, classes_of_columns
 from skcalib._labels import (
+    check_class_order,
     check_label_list,
     check_soft_labels,
     check_y,
@@ -29,6 +30,7 @@ from skcalib._labels import (
     has_columns,
     labels_or_shares,
     one_hot_rows,
+    ordered_categories,
     unique_labels,
 )
 from skcalib._parameters import check_parameters_of, completes_docstrings
@@ -163,7 +165,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     ----------
     input : {"proba", "logits"}, default="proba"
         What X holds; logits are passed through the softmax.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+    loss : {"log", "brier", "spherical", "rps"} or ProperScore, default="log"
         What ``loss_before_`` and ``loss_after_`` are measured in. It is also what is minimised,
         unless the map is defined by another criterion, such as least squares or the likelihood.
     labels : array-like of shape (n_classes,), default=None
@@ -240,11 +242,13 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
                 column_or_1d(y, warn=True)  # accepts a column, with scikit-learn's warning
         weight, raw, labels = drop_zero_weights(sample_weight, raw, labels)
         values = self._validated(raw)
-        self._set_columns(X, classes)
+        self._set_columns(X, classes, ordered_categories(y))
         return self._samples(values, labels, weight)
 
-    def _set_columns(self, X, classes):
+    def _set_columns(self, X, classes, categories=None):
         """Set the number, names and classes of columns: last, as X must be valid."""
+        if resolve_training_loss(self.loss).ordered:
+            check_class_order(classes, categories)
         if np.ndim(X) == 2:
             validate_data(self, X, reset=True, skip_check_array=True)
         self.classes_ = classes

@@ -79,7 +79,7 @@ class GroupRecalibrator(Recalibrator):
         Number of folds, stratified by class.
     confidence_level : float, default=0.95
         Level of the intervals of the gains.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+    loss : {"log", "brier", "spherical", "rps"} or ProperScore, default="log"
         The held-out loss that chooses, and the unit of the gains. Corrections are fitted by
         likelihood.
     random_state : int, RandomState instance or None, default=0

@@ -17,6 +17,7 @@ from skcalib._types import ArrayLike, Label
 from skcalib._validation import check_indices
 from skcalib.clusters import independent_size, outside_level
 from skcalib.inference import mean_interval
+from skcalib.notions import Canonical
 from skcalib.problem import Problem, check_problem
 from skcalib.recalibration._base import (
     check_fitted_recalibrator,
@@ -162,6 +163,7 @@ def calibration_improvement(
     names: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
     rows: dict[str, Any] = {"sample_weight": sample_weight, "groups": groups}
     problem = check_problem(y_true, before, name="before", **rows, **names)
+    problem.require_order(Canonical(), score)
     if is_recalibrator:
         recalibrated = _apply(after, problem)
     else:

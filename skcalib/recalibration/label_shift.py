@@ -85,7 +85,7 @@ class LabelShiftRecalibrator(Recalibrator):
     target_prior : "em" or array-like of shape (n_classes,), default="em"
         Class frequencies :math:`\pi'`, or "em": with labels, `fit` takes those of the source, or
         of the labels if those of the source are given; without, it estimates the frequencies.
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+    loss : {"log", "brier", "spherical", "rps"} or ProperScore, default="log"
         What ``loss_before_`` and ``loss_after_`` are measured in, if `fit` gets labels.
     labels : array-like of shape (n_classes,), default=None
         The class of each column, needed where y may lack a class. Without `y` the classes are

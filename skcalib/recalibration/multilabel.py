@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -79,13 +80,19 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
         X : array-like of shape (n_samples, n_labels), or list of arrays (n_samples, 2)
             Probabilities of held-out samples, as ``predict_proba`` gives them.
         y : array-like of shape (n_samples, n_labels)
-            Indicator matrix of 0 and 1.
+            Indicator matrix of 0 and 1, with NaN or None for cells that are not known: each map is
+            fitted to the known cells of its label.
 
         Raises
         ------
         ValueError
-            For labels that are not an indicator matrix, and for probabilities outside [0, 1] by
-            more than a rounding error of 1e-9.
+            For labels that are not an indicator matrix, a label without known cells, and for
+            probabilities outside [0, 1] by more than a rounding error of 1e-9.
+
+        Warns
+        -----
+        UserWarning
+            For a label that all samples have, or none.
         """
         recalibrator: Any = resolve_recalibrator(
             "platt" if self.recalibrator is None else self.recalibrator
@@ -94,10 +101,17 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
         check_indices(X=X, y=y, sample_weight=sample_weight)
         problem = indicator_problem(y, X, sample_weight=sample_weight, name="X", labels_name="y")
         self.labels_, self.n_features_in_ = problem.classes, len(problem.classes)
-        tasks = [
-            (recalibrator, _two(score), event.astype(int), problem.sample_weight, _ABSENT_PRESENT)
-            for score, event in zip(problem.forecast.T, problem.target.T, strict=True)
-        ]
+        tasks: list[tuple[Any, ...]] = []
+        for label, one in zip(self.labels_.tolist(), problem.of_labels(), strict=True):
+            event = one.target[:, 1].astype(int)
+            if event.min() == event.max():
+                warnings.warn(
+                    f"The label {label!r} is {event[0]} in all of its known cells, so its map "
+                    "rests on one class only.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            tasks.append((recalibrator, one.forecast, event, one.sample_weight, _ABSENT_PRESENT))
         self.recalibrators_ = run_each(fit_recalibrator, tasks, n_jobs=self.n_jobs)
         return self
 

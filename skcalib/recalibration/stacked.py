@@ -152,7 +152,7 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
 
     Parameters
     ----------
-    loss : {"log", "brier", "spherical"} or ProperScore, default="log"
+    loss : {"log", "brier", "spherical", "rps"} or ProperScore, default="log"
         What the default candidates are fitted to, and what ``mixture_`` and ``loss_before_`` are
         measured in. The weights do not depend on it.
     candidates : list of recalibrators, default=None

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy.optimize import brentq
+from scipy.stats import t as student
 from sklearn.base import BaseEstimator
 from sklearn.utils import indexable
 
@@ -18,21 +21,30 @@ from skcalib._parallel import seed_of
 from skcalib._parameters import checks_parameters, completes_docstrings
 from skcalib._records import frame_of
 from skcalib._types import CV, ArrayLike, MatrixLike, RandomState
+from skcalib.clusters import independent_size
+from skcalib.decisions import score_of_decision
+from skcalib.error_intervals.decision_savings import saving_interval
 from skcalib.errors.kernel import resolve_kernel
+from skcalib.errors.terms import solve_notion
 from skcalib.estimators._response import make_folds
 from skcalib.inference import MeanInterval, mean_interval
-from skcalib.notions import Canonical, TopLabel
+from skcalib.notions import Canonical, Notion, TopLabel
 from skcalib.report.analysis import LOSSES, estimate_errors
-from skcalib.report.comparison_wording import QUANTITIES, headline, sentences
+from skcalib.report.comparison_wording import OF_DECISIONS, QUANTITIES, headline, sentences
 from skcalib.report.findings import PairedDifference, noted, versions
 from skcalib.report.page import comparison_page
 from skcalib.report.report import CalibrationReport, Shown, as_json
+from skcalib.scores import DecisionCost
 from skcalib.significance.comparison import compare_problems
+from skcalib.smoothers import LogitSmoother
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
     from skcalib.problem import ForecastSummary
+    from skcalib.report.decision import DecisionFinding
+
+_LEAST_LOG = -700.0  # logarithm of the smallest p-value
 
 
 @completes_docstrings
@@ -57,13 +69,26 @@ class ComparisonReport(Shown):
     - squared kernel calibration error, by :func:`~skcalib.compare_calibration` on blocks of samples
       in random order.
 
-    All are negative if a is better, and change their sign with the order of the models. With more
-    than two models the intervals are widened (Bonferroni), so that those of one quantity hold for
-    all pairs simultaneously. A model is called better if such an interval excludes zero.
+    With ``threshold=`` or ``costs=`` there are also, for the decisions that follow from the
+    forecasts,
+
+    - with a threshold the net benefit (:func:`~skcalib.decisions.net_benefit`):
+      :math:`NB^a - NB^b = -E(L_t^a - L_t^b) / (1 - t)` for two classes;
+    - the cost: :math:`L_i^a - L_i^b` with the cost of :class:`~skcalib.scores.Elementary` or
+      :class:`~skcalib.scores.DecisionCost`, in units of the sum of both costs, or of ``costs``;
+    - what recalibration would save, the regret of miscalibration
+      (:func:`~skcalib.decision_regret`).
+
+    All are negative if a is better, except the net benefit, which is then positive; they change
+    their sign with the order of the models. For two classes the intervals of these three follow
+    from exact limits of the shares of samples whose decision changes, because these may be few.
+    With more than two models the intervals are widened (Bonferroni), so that those of one quantity
+    hold for all pairs simultaneously, and p-values are multiplied by the number of pairs. A model
+    is called better if such an interval excludes zero.
 
     Sketches (`from_sketches`) have no samples to pair. Then the half-lengths of the intervals of
     both models are added. This is valid for any dependence, and also for models on different
-    samples. The kernel calibration error is left out.
+    samples. The kernel calibration error and the savings by recalibration are left out.
 
     A better calibrated model is not necessarily the better model: a constant forecast can be
     calibrated. The verdict therefore also compares the losses.
@@ -80,8 +105,10 @@ class ComparisonReport(Shown):
         The report of each model.
     differences : tuple of PairedDifference
         Records ``quantity``, ``first``, ``second``, ``difference`` (with ``estimate``, ``low``,
-        ``high``, ``standard_error``), ``detected`` and ``better``. A quantity that is infinite for
-        two models, or has too few samples, is missing.
+        ``high``, ``standard_error``), the two-sided ``pvalue`` of no difference, ``detected`` and
+        ``better``. The quantities are "log", "brier", "calibration", "refinement", "errors",
+        "kernel", and of decisions "net_benefit", "cost" and "regret". A quantity that is infinite
+        for two models, or has too few samples, is missing.
     paired : bool
         Whether differences are paired: all reports were made from samples.
     verdict : str
@@ -95,6 +122,7 @@ class ComparisonReport(Shown):
     See Also
     --------
     CalibrationReport : The report of one model.
+    decision_regret : The cost of the decisions of one model.
     DecompositionDisplay : The parts of the loss of several models as a figure.
 
     Examples
@@ -122,7 +150,11 @@ class ComparisonReport(Shown):
         problems = {name: report.problem for name, report in self.reports.items()}
         self.paired = all(problem.count is None for problem in problems.values())
         self.differences = _find_differences(
-            problems, self.confidence_level, self.random_state, n_jobs
+            problems,
+            self.confidence_level,
+            self.random_state,
+            n_jobs,
+            decision=first.findings.decision,
         )
 
     @classmethod
@@ -149,8 +181,8 @@ class ComparisonReport(Shown):
             Features or any representation, for the grouping loss.
         **params : dict
             ``sample_weight``, ``labels``, ``pos_label`` (the event of two classes), ``groups``
-            (clusters of dependent samples), ``confidence_level`` and ``verbose``, as for
-            `CalibrationReport.from_predictions`.
+            (clusters of dependent samples), ``threshold`` or ``costs`` of decisions,
+            ``confidence_level`` and ``verbose``, as for `CalibrationReport.from_predictions`.
         """
         _check_mapping(y_proba, "y_proba", "probabilities")
         seed = seed_of(random_state)
@@ -178,7 +210,8 @@ class ComparisonReport(Shown):
         sketches : dict of str to ForecastSketch
             The sketch of each model, of the same classes and notion.
         **params : dict
-            ``confidence_level`` and ``verbose``, as for `CalibrationReport.from_sketch`.
+            ``threshold`` or ``costs`` of decisions, ``confidence_level`` and ``verbose``, as for
+            `CalibrationReport.from_sketch`.
 
         Returns
         -------
@@ -234,8 +267,8 @@ class ComparisonReport(Shown):
             folds and evaluated by their out-of-fold probabilities.
         **params : dict
             ``sample_weight``, ``pos_label`` (the event of two classes), ``groups`` (clusters of
-            dependent samples), ``confidence_level``, ``response_method`` and ``verbose``, as for
-            `CalibrationReport.from_estimator`.
+            dependent samples), ``threshold`` or ``costs`` of decisions, ``confidence_level``,
+            ``response_method`` and ``verbose``, as for `CalibrationReport.from_estimator`.
 
         Examples
         --------
@@ -284,9 +317,9 @@ class ComparisonReport(Shown):
         -------
         pandas.DataFrame
             Columns: ``quantity``, the models ``first`` and ``second``, ``difference`` with its
-            interval ``difference_low`` and ``difference_high``, and ``detected``.
+            interval ``difference_low`` and ``difference_high``, ``pvalue`` and ``detected``.
         """
-        names = ("quantity", "first", "second", "difference", "detected")
+        names = ("quantity", "first", "second", "difference", "pvalue", "detected")
         columns = {name: [getattr(one, name) for one in self.differences] for name in names}
         return frame_of(columns, ["difference"])
 
@@ -364,38 +397,63 @@ def _check_reports(reports):
                 f"The reports of {first_name} and {name} differ in confidence_level or "
                 "random_state: use the same values for all."
             )
+        if _decision_parameters(first) != _decision_parameters(other):
+            raise ValueError(
+                f"The reports of {first_name} and {name} differ in threshold or costs: use the "
+                "same values for all, or none."
+            )
     return reports
+
+
+def _decision_parameters(report):
+    decision = report.findings.decision
+    return None if decision is None else (decision.threshold, decision.costs)
 
 
 # --- Differences of models ------------------------------------------------------------------------
 
 
-def _find_differences(problems, confidence_level, random_state, n_jobs=None):
+def _find_differences(
+    problems,
+    confidence_level,
+    random_state,
+    n_jobs=None,
+    *,
+    decision: DecisionFinding | None = None,
+):
     """Problems by model name -> all differences, paired where every row is a sample.
 
     Intervals are widened (Bonferroni): those of one quantity hold for all pairs simultaneously.
     """
     pairs = list(combinations(problems, 2))
     confidence_level = 1 - (1 - confidence_level) / len(pairs)
-    values = {name: _per_sample(p) for name, p in problems.items()}
     paired = all(problem.count is None for problem in problems.values())
+    values = {name: _per_sample(p) for name, p in problems.items()}
+    quantities, rule = list(QUANTITIES), None
+    if decision is not None:
+        rule = _DecisionRule.of(decision, next(iter(problems.values())))
+        quantities += [one for one in OF_DECISIONS if one != "net_benefit" or rule.threshold]
+        seed = random_state if paired else None
+        for name, problem in problems.items():
+            values[name] |= rule.per_sample(problem, seed, n_jobs)
     found = []
-    for quantity in QUANTITIES:
+    for quantity in quantities:
         for first, second in pairs:
+            one, other = ((values[name].get(quantity), problems[name]) for name in (first, second))
             if not paired:
-                one, other = (
-                    (values[name].get(quantity), problems[name]) for name in (first, second)
-                )
                 difference = _unpaired(one, other, confidence_level)
             elif quantity == "kernel":
-                difference = _kernel(
-                    problems, first, second, confidence_level, random_state, n_jobs
-                )
+                run = confidence_level, random_state, n_jobs
+                difference = _kernel(problems, first, second, *run)
+            elif rule is not None and rule.exact and quantity in OF_DECISIONS:
+                solved = [values[name]["solved"] for name in (first, second)]
+                difference = rule.difference(quantity, *solved, confidence_level)
             else:
-                one, other = (values[name][quantity] for name in (first, second))
-                difference = _paired(one, other, problems[first], confidence_level)
+                difference = _paired(one[0], other[0], one[1], confidence_level)
             if difference is not None:
-                found.append(PairedDifference(quantity, first, second, difference))
+                interval, pvalue = difference
+                pvalue = min(1.0, len(pairs) * pvalue)
+                found.append(PairedDifference(quantity, first, second, interval, pvalue))
     return tuple(found)
 
 
@@ -415,7 +473,7 @@ def _per_sample(problem):
 
 
 def _paired(first, second, problem, confidence_level):
-    """Interval of a mean difference; two infinite losses have none.
+    """Interval of a mean difference, and its p-value; two infinite losses have none.
 
     In a pair (values, estimate), the values give the spread and the estimate the centre.
     """
@@ -426,27 +484,50 @@ def _paired(first, second, problem, confidence_level):
     if np.isinf(first).any() and np.isinf(second).any():
         return None
     rows = problem.weight, confidence_level, None, problem.cluster
-    return mean_interval(first - second, *rows, estimate=estimate)
+    found = mean_interval(first - second, *rows, estimate=estimate)
+    size = independent_size(problem.weight, cluster=problem.cluster)
+    return found, _pvalue(found.estimate, [(found.standard_error, size - 1)])
 
 
 def _unpaired(first, second, confidence_level):
-    """Interval of a difference whose two parts may depend on each other in any way.
+    """Interval of a difference whose two parts may depend on each other in any way; its p-value.
 
     Of pairs (values, problem); None for a quantity without values, or if both are infinite.
     """
-    found = []
+    found, parts = [], []
     for values, problem in (first, second):
         if values is None:
             return None
         values, estimate = values if isinstance(values, tuple) else (values, None)
         options = {"estimate": estimate, "square": problem.square}
         found.append(mean_interval(values, problem.weight, confidence_level, **options))
+        size = independent_size(problem.weight, problem.square)
+        parts.append((found[-1].standard_error, size - 1))
     one, other = found
     if np.isinf(one.estimate) and np.isinf(other.estimate):
         return None
     middle, error = one.estimate - other.estimate, one.standard_error + other.standard_error
     reach = one.high - one.estimate + other.high - other.estimate if np.isfinite(middle) else 0.0
-    return MeanInterval(middle, middle - reach, middle + reach, error)
+    interval = MeanInterval(middle, middle - reach, middle + reach, error)
+    return interval, _pvalue(middle, parts)
+
+
+def _pvalue(estimate, parts):
+    """One minus the level at which an interval touches zero.
+
+    Its half-length is the sum of those of Student intervals, of (standard error, degrees).
+    """
+    errors, degrees = map(np.array, zip(*parts, strict=True))
+    if estimate == 0 or not np.isfinite(errors).all():
+        return 1.0
+
+    def gap(log_level):
+        reach = np.where(errors > 0, student.isf(np.exp(log_level) / 2, degrees), 0.0)
+        return float(errors @ reach) - abs(estimate)
+
+    if not np.isfinite(estimate) or gap(_LEAST_LOG) < 0:
+        return 0.0
+    return float(np.exp(brentq(gap, _LEAST_LOG, 0.0)))
 
 
 def _kernel(problems, first, second, confidence_level, random_state, n_jobs):
@@ -468,4 +549,96 @@ def _kernel(problems, first, second, confidence_level, random_state, n_jobs):
     difference, low, high = found.estimate, found.low, found.high
     if one != first:
         difference, low, high = -difference, -high, -low
-    return MeanInterval(difference, low, high, found.standard_error)
+    return MeanInterval(difference, low, high, found.standard_error), found.pvalue
+
+
+# --- Decisions ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _DecisionRule:
+    """The cost of a decision, and the notion whose event it is about.
+
+    ``threshold`` is that of the probability, or None where costs are given. ``exact`` says whether
+    intervals follow from exact limits of shares: for two classes.
+    """
+
+    score: DecisionCost
+    notion: Notion
+    threshold: float | None
+    exact: bool
+
+    @classmethod
+    def of(cls, decision, problem):
+        threshold, several = decision.threshold, problem.forecast.shape[1] > 2
+        score = score_of_decision(threshold, decision.costs or None)
+        notion = TopLabel() if several and threshold is not None else Canonical()
+        return cls(score, notion, threshold, exact=not several)
+
+    def per_sample(self, problem, seed, n_jobs):
+        """Values of each sample; those of recalibration only with a seed."""
+        forecast, target = next(iter(self.notion.problems(problem.forecast, problem.target)))
+        cost = self.score.loss(target, forecast)
+        found = {"cost": cost}
+        if self.threshold is not None:
+            found["net_benefit"] = target[:, 1] - cost / (1 - self.threshold)
+        if seed is not None:
+            options: Any = {"smoother": LogitSmoother(random_state=seed), "n_jobs": n_jobs}
+            (found["solved"],) = solve_notion(problem, notion=self.notion, **options)
+            found["regret"] = cost - self.score.loss(target, found["solved"].conditional)
+        return found
+
+    def difference(self, quantity, first, second, confidence_level):
+        """The interval of a difference between two solved problems, and its p-value."""
+        if quantity == "regret":
+            interval_at = partial(self._regret_interval, first, second)
+        else:
+            interval_at = partial(self._cost_interval, first, second)
+        sign = -1 / (1 - self.threshold) if quantity == "net_benefit" else 1.0
+        found = interval_at(confidence_level)
+        low, high = sorted((sign * found.low, sign * found.high))
+        error = abs(sign) * found.standard_error
+        return MeanInterval(sign * found.estimate, low, high, error), _pvalue_of_limits(interval_at)
+
+    def _cost_interval(self, first, second, level):
+        """Of the mean cost of the first forecasts minus that of the second."""
+        different = not np.array_equal(first.forecast, second.forecast)
+        both: Any = [first.forecast], [second.forecast]
+        return saving_interval(self.score, [first], *both, 1.0, level, every_change=different)
+
+    def _regret_interval(self, first, second, level):
+        """Of the saving by recalibration of the first minus that of the second.
+
+        The squared distances of the limits of both from their estimates add up (Zou and Donner,
+        2008), and the interval has at least the length of Student's for paired differences.
+        """
+        one, other = (
+            saving_interval(
+                self.score, [p], [p.forecast], [p.conditional], 1.0, level, every_change=True
+            )
+            for p in (first, second)
+        )
+        saved = [
+            self.score.loss(p.target, p.forecast) - self.score.loss(p.target, p.conditional)
+            for p in (first, second)
+        ]
+        found = mean_interval(saved[0] - saved[1], first.weight, level, None, first.cluster)
+        middle = found.estimate
+        down = np.hypot(one.estimate - one.low, other.high - other.estimate)
+        up = np.hypot(one.high - one.estimate, other.estimate - other.low)
+        low, high = min(found.low, middle - down), max(found.high, middle + up)
+        if np.array_equal(first.forecast, second.forecast):
+            low = high = middle
+        return replace(found, low=float(low), high=float(high))
+
+
+def _pvalue_of_limits(interval_at):
+    """One minus the largest level at which the interval excludes zero; not below 1e-12."""
+    if interval_at(0.5).estimate == 0:
+        return 1.0
+    low, high = np.log(1e-12), 0.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        found = interval_at(1 - np.exp(middle))
+        low, high = (low, middle) if found.low > 0 or found.high < 0 else (middle, high)
+    return float(np.exp(high))

@@ -6,7 +6,7 @@ import numpy as np
 
 from skcalib._formatting import interval
 from skcalib.inference import MeanInterval
-from skcalib.report.findings import ROUNDING, Compared
+from skcalib.report.findings import HIGHER_IS_BETTER, ROUNDING, Compared
 from skcalib.report.wording import short_verdict
 
 QUANTITIES = {
@@ -16,6 +16,12 @@ QUANTITIES = {
     "refinement": "Brier score after recalibration",
     "errors": "Error rate",
     "kernel": "Squared kernel calibration error",
+}
+#: The same for decisions at a threshold, or with costs.
+OF_DECISIONS = {
+    "net_benefit": "Net benefit",
+    "cost": "Cost of the decisions",
+    "regret": "Cost that recalibration would save",
 }
 
 
@@ -82,7 +88,10 @@ def ranks(comparison: Compared, quantity: str) -> dict[str, tuple[int, int, int]
 
 def sentences(comparison: Compared) -> list[str]:
     """A sentence for each loss and the calibration error, and a list of miscalibrated models."""
-    said = [_lowest(comparison, quantity) for quantity in ("log", "brier", "calibration")]
+    told = ["log", "brier", "calibration"]
+    named = {one.quantity for one in comparison.differences}
+    told += [one for one in OF_DECISIONS if one in named][:1]
+    said = [_best(comparison, quantity) for quantity in told]
     off = [
         f"{name} ({short_verdict(report.findings)})"
         for name, report in comparison.reports.items()
@@ -92,15 +101,21 @@ def sentences(comparison: Compared) -> list[str]:
     return [one for one in said if one is not None]
 
 
-def _lowest(comparison, quantity):
-    """Which model is lowest, and by how much."""
+def _best(comparison, quantity):
+    """Which model is lowest, or highest where more is better, and by how much."""
     best, _ = leader(comparison, quantity)
     others = _against(comparison, quantity, best)
     better = {name: _is_better(one) for name, one in others.items()}
     higher = [f"{name} by {_size_of(one)}" for name, one in others.items() if better[name]]
     level = [name for name in others if not better[name]]
-    what = QUANTITIES[quantity]
-    parts = [f"{best} is below {', '.join(higher)}"] if higher else []
+    what, side = QUANTITIES.get(quantity), "below"
+    if what is None:
+        decision = next(iter(comparison.reports.values())).findings.decision
+        at = decision is not None and decision.threshold is not None
+        what = OF_DECISIONS[quantity]
+        what += f" at the threshold {decision.threshold:g}" if at else ""
+        side = "above" if quantity in HIGHER_IS_BETTER else "below"
+    parts = [f"{best} is {side} {', '.join(higher)}"] if higher else []
     if level:
         subject = "it" if higher else best
         parts.append(f"{subject} does not differ significantly from {', '.join(level)}")
@@ -108,12 +123,13 @@ def _lowest(comparison, quantity):
 
 
 def _against(comparison, quantity, name):
-    """Differences of a model minus each of the others."""
-    found = {}
+    """Differences of a model minus each of the others; the others minus it where more is better."""
+    found, lower = {}, quantity not in HIGHER_IS_BETTER
     for one in comparison.differences:
         if one.quantity == quantity and name in (one.first, one.second):
             other = one.second if one.first == name else one.first
-            found[other] = one.difference if one.first == name else _turned(one.difference)
+            kept = (one.first == name) == lower
+            found[other] = one.difference if kept else _turned(one.difference)
     return found
 
 
@@ -136,8 +152,14 @@ def _size_of(difference):
     return interval(_turned(difference))
 
 
-def pairing(level: str, n_pairs: int, *, paired: bool = True) -> str:
-    """How differences were computed."""
+def pairing(
+    level: str, n_pairs: int, *, paired: bool = True, benefit: bool = False, shares: bool = False
+) -> str:
+    """How differences were computed.
+
+    With `benefit` there are those of the net benefit; with `shares` limits of decisions follow from
+    the shares of samples.
+    """
     together = f" that hold for all {n_pairs} pairs together" if n_pairs > 1 else ""
     how = f"means over the same samples, first model minus second, with {level} Student intervals"
     how += together
@@ -146,7 +168,13 @@ def pairing(level: str, n_pairs: int, *, paired: bool = True) -> str:
             f"means of the first model minus means of the second, with {level} intervals{together} "
             "whose length is the sum of those of both means"
         )
+    sign = "a negative one means that the first model is better"
+    sign += ", for the net benefit a positive one" if benefit else ""
+    limits = ""
+    if shares:
+        of = "the net benefit and the costs" if benefit else "the costs"
+        limits = f" The limits of {of} follow from exact limits of the shares of samples whose "
+        limits += "decision changes."
     return (
-        f"Differences are {how}; a negative one means that the first model is better. "
-        "An interval that excludes zero is significant (*)."
+        f"Differences are {how}; {sign}.{limits} An interval that excludes zero is significant (*)."
     )

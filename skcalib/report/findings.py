@@ -33,6 +33,8 @@ FEWEST_LABELS = 10
 GROUPING_LEVEL = 0.05
 #: Differences of losses up to this are rounding errors.
 ROUNDING = 1e-12
+#: Quantities of a comparison of which more is better.
+HIGHER_IS_BETTER = ("net_benefit",)
 
 
 @dataclass(frozen=True)
@@ -399,12 +401,18 @@ class Findings:
 
 @dataclass(frozen=True)
 class PairedDifference(Record):
-    """First model minus second, with an interval; negative if the first one is better."""
+    """First model minus second, with an interval and a two-sided p-value.
+
+    It is negative if the first model is better, except for "net_benefit", of which more is better.
+    The p-value is below one minus the level where the interval excludes zero: where there are
+    several pairs, both allow for all of them.
+    """
 
     quantity: str
     first: str
     second: str
     difference: MeanInterval
+    pvalue: float
 
     _intervals = ("difference",)
 
@@ -419,7 +427,10 @@ class PairedDifference(Record):
         """The better model, or "" if the difference is not significant."""
         if not self.detected:
             return ""
-        return self.first if self.difference.estimate < 0 else self.second
+        lower, higher = self.first, self.second
+        if self.quantity in HIGHER_IS_BETTER:
+            lower, higher = higher, lower
+        return lower if self.difference.estimate < 0 else higher
 
 
 class Reported(Protocol):

@@ -16,6 +16,7 @@ from skcalib._formatting import (
     percent,
     points_between,
     pvalue,
+    pvalue_text,
     rate_interval,
     rates,
 )
@@ -430,14 +431,19 @@ def _differences(comparison):
     """One table for two models; for more, a table of all pairs for each quantity."""
     n_pairs = len(comparison.reports) * (len(comparison.reports) - 1) // 2
     level, paired = percent(comparison.confidence_level), comparison.paired
-    note = Text(comparison_wording.pairing(level, n_pairs, paired=paired))
+    benefit = any(one.quantity == "net_benefit" for one in comparison.differences)
+    first = next(iter(comparison.reports.values())).findings
+    shares = paired and first.n_classes == 2 and first.decision is not None
+    told = {"paired": paired, "benefit": benefit, "shares": shares}
+    note = Text(comparison_wording.pairing(level, n_pairs, **told))
+    quantities = {**comparison_wording.QUANTITIES, **comparison_wording.OF_DECISIONS}
     title = "Differences"
     if n_pairs == 1:
         one = comparison.differences[0]
-        rows = [(comparison_wording.QUANTITIES[d.quantity], d) for d in comparison.differences]
+        rows = [(quantities[d.quantity], d) for d in comparison.differences]
         return Section(title, (note, _difference_table(f"{one.first} - {one.second}", rows)))
     tables = []
-    for quantity, name in comparison_wording.QUANTITIES.items():
+    for quantity, name in quantities.items():
         found = [d for d in comparison.differences if d.quantity == quantity]
         if found:
             rows = [(f"{d.first} - {d.second}", d) for d in found]
@@ -448,13 +454,18 @@ def _differences(comparison):
 def _difference_table(caption, named):
     rows = tuple(
         Row(
-            (name, interval(found.difference), found.better or "not significant"),
-            marked=(2,) if found.detected else (),
+            (
+                name,
+                interval(found.difference),
+                pvalue_text(found.pvalue).removeprefix("p = "),
+                found.better or "not significant",
+            ),
+            marked=(3,) if found.detected else (),
             alarm=False,
         )
         for name, found in named
     )
-    return Table(caption, ("Difference", "value", "better"), rows)
+    return Table(caption, ("Difference", "value", "p-value", "better"), rows)
 
 
 def _parts(reports):

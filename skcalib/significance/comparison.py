@@ -128,7 +128,8 @@ def compare_calibration(
     in random order.
 
     A difference in calibration is not a difference in overall quality: a constant forecast can be
-    calibrated. Compare a proper score as well.
+    calibrated. Compare a proper score as well: :class:`~skcalib.ComparisonReport` does, and with
+    ``threshold=`` or ``costs=`` it has the differences in net benefit and in the cost of decisions.
 
     Two sketches, ``compare_calibration(sketch, other)``, are two windows of different samples. A
     sketch stores no pairs of samples, so it has no kernel error. The result is then that of
@@ -200,10 +201,12 @@ def compare_calibration(
             "first and second are probabilities of different classes: pass pos_label= with the "
             "class of both."
         )
+    rule = resolve_notion(notion)
+    problems[0].require_order(rule)
     return compare_problems(
         *problems,
         kernel=resolve_kernel(kernel),
-        notion=resolve_notion(notion),
+        notion=rule,
         block_size=block_size,
         confidence_level=confidence_level,
         n_jobs=n_jobs,

@@ -83,8 +83,9 @@ def calibration_e_value(
         of other samples, as they may in a stream: see :class:`SequentialCalibrationTest`.
     kernel : Kernel, str or None, default=None
         Covariance of the bets, as in :func:`kernel_calibration_error`.
-    notion : {"canonical", "auto", "classwise", "top_label"} or Notion, default="canonical"
-        The notion of calibration. "classwise" takes the average of the e-values of the classes.
+    notion : str or Notion, default="canonical"
+        "canonical", "auto", "classwise", "top_label" or "cumulative". The e-values of several
+        problems are averaged.
     random_state : int, RandomState instance or None, default=0
         Seed of the order of the batches, and of the draws of bets. The expectation under the null
         is exactly 1 for every seed, at most 1 with weights.

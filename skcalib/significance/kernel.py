@@ -450,6 +450,7 @@ def distribution_free_bound(
     """
     problem = check_problem(y_true, y_proba, None, sample_weight, labels, pos_label)
     kernel, notion = resolve_kernel(kernel), resolve_notion(notion)
+    problem.require_order(notion)
     check_bounded(statistic, problem.weight)
     check_statistic(statistic, None, len(problem.weight))
     h = ResidualKernel.of_problem(problem, kernel, notion, n_jobs)

@@ -72,7 +72,7 @@ class DirichletKernel(Smoother):
         How refinement and the method "risk" of :func:`~skcalib.proper_calibration_error` use
         :math:`\hat C`: its mean entropy, as in P24 eq. 14-15, or its mean loss on the held-out
         labels, which makes "risk" a lower bound in expectation.
-    loss : {"brier", "log", "spherical"}, ProperScore or None, default=None
+    loss : {"brier", "log", "spherical", "rps"}, ProperScore or None, default=None
         The loss of ``bandwidth="risk"``. None is the loss in use, or "brier" if there is none.
     random_state : int, RandomState instance or None, default=0
         Seed of the subsample and the folds.

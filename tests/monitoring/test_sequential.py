@@ -149,7 +149,7 @@ def test_an_error_in_the_middle_changes_nothing(kind):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"notion": TopK(2)}, "notion must be 'auto', 'top_label', 'classwise' or 'canonical' for"),
+        ({"notion": TopK(2)}, "notion must be 'auto', 'top_label', 'classwise', 'cumulative' or"),
         ({"features": LaplacianKernel()}, "depends on data"),
         ({"features": MatrixKernel(LaplacianKernel(0.3))}, "whose values are numbers"),
         ({"features": lambda p: np.full((len(p), 1), np.nan)}, "numbers between -10 and 10"),

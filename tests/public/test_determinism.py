@@ -164,6 +164,7 @@ SYMMETRIC = [
     if not recipe.binary
     and not (recipe.order and recipe.accepts("random_state"))
     and public_name(recipe.function) not in OTHER_DRAWS
+    and not {"rps", "cumulative"} & set(map(str, recipe.options.values()))  # of ordered classes
 ]
 
 

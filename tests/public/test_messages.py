@@ -136,10 +136,12 @@ CERTAIN, ALONE = np.eye(2)[Y], DummyClassifier().fit(P, ["a"] * 40)
 #: Function -> {(option, invalid value): message}, for labels and forecasts of two classes.
 INVALID_OPTIONS = {
     s.proper_calibration_error: {
-        ("loss", "brie"): "loss must be one of 'brier', 'log', 'spherical' or a ProperScore, got "
-        "'brie'.",
-        ("notion", "top"): "notion must be one of 'auto', 'canonical', 'classwise', 'top_label' or "
-        "a Notion, got 'top'.",
+        (
+            "loss",
+            "brie",
+        ): "loss must be one of 'brier', 'log', 'spherical', 'rps' or a ProperScore, got 'brie'.",
+        ("notion", "top"): "notion must be one of 'auto', 'canonical', 'classwise', 'top_label', "
+        "'cumulative' or a Notion, got 'top'.",
         ("smoother", "kern"): "smoother must be one of 'isotonic', 'quantile', 'uniform', "
         "'smooth', 'kernel', 'binning' or a Smoother, got 'kern'.",
         ("method", "exact"): "method must be one of 'auto', 'risk', 'direct', 'cross', got "
@@ -151,12 +153,15 @@ INVALID_OPTIONS = {
     },
     s.sharpness: {("transform", "logit"): "transform must be None or 'simplex', got 'logit'."},
     s.calibration_error: {
-        ("reduce", "sum"): "reduce='sum' is for notion='classwise', got notion='auto': leave it "
+        (
+            "reduce",
+            "sum",
+        ): "reduce='sum' is for notion='classwise' or 'cumulative', got notion='auto': leave it "
         "out.",
-        ("notion", "top_k"): "notion must be one of 'auto', 'canonical', 'classwise', 'top_label' "
-        "or a Notion, got 'top_k': use notion=TopK(k) of skcalib.notions.",
+        ("notion", "top_k"): "notion must be one of 'auto', 'canonical', 'classwise', 'top_label', "
+        "'cumulative' or a Notion, got 'top_k': use notion=TopK(k) of skcalib.notions.",
         ("notion", "Top-label"): "notion must be one of 'auto', 'canonical', 'classwise', "
-        "'top_label' or a Notion, got 'Top-label'. Use 'top_label'.",
+        "'top_label', 'cumulative' or a Notion, got 'Top-label'. Use 'top_label'.",
     },
     s.kernel_calibration_error: {
         ("kernel", "rbf"): "kernel must be one of 'laplacian', 'gaussian' or a Kernel, got 'rbf'."
@@ -191,7 +196,7 @@ INVALID_OPTIONS = {
 #: The message of each of other calls.
 INVALID_CALLS = {
     "DawidSebastiani() scores means and variances, not class probabilities: use 'brier', 'log', "
-    "'spherical' or a ProperScore on the simplex.": partial(
+    "'spherical', 'rps' or a ProperScore on the simplex.": partial(
         s.proper_calibration_error, Y, P, loss=s.scores.DawidSebastiani()
     ),
     "method='cross' needs a score that is a fixed quadratic form, such as 'brier'; LogLoss() is "

@@ -18,6 +18,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import get_tags
 
 import skcalib as s
+from skcalib.decisions import net_benefit
 from skcalib.notions import Multilabel
 from skcalib.problem import check_problem
 from skcalib.scorers import GroupingScorer, ProbaScorer
@@ -260,7 +261,7 @@ def test_refusals(function):
         (LABELS, P[:, :2], "3 labels but y_proba has 2 columns"),
         (LABELS, P[:9], "y_true has 250, y_proba has 9"),
         (LABELS, 2 * P, "outside"),
-        (np.where(LABELS, np.nan, 0), P, "holds other values"),
+        (np.where(LABELS, np.inf, 0), P, "holds other values"),
         (LABELS.astype(str), P, "holds other values"),
     ):
         with pytest.raises(ValueError, match=words):
@@ -282,3 +283,157 @@ def test_refusals_name_the_notion():
     ):
         with pytest.raises(ValueError, match=words):
             function(*given, **options)
+
+
+# --- Missing cells --------------------------------------------------------------------------------
+
+
+GAPS = LABELS.astype(np.float64)
+GAPS[::3, 0] = GAPS[1::4, 1] = np.nan
+KNOWN = ~np.isnan(GAPS)
+WEIGHT = 1.0 + np.arange(len(P)) % 3
+
+
+def alone(function, k, weight=None, **options):
+    """The value of the known rows of one label."""
+    rows = KNOWN[:, k]
+    weight = None if weight is None else weight[rows]
+    return function(LABELS[rows, k], P[rows, k], sample_weight=weight, **options)
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
+@pytest.mark.parametrize(
+    ("function", "options"),
+    [*ERRORS, (net_benefit, {"threshold": 0.4}), (s.smooth_calibration_error, {})],
+)
+def test_each_label_uses_its_known_cells(function, options, weight):
+    canonical = {"notion": "canonical", **options}
+    values = [alone(function, k, weight, **canonical) for k in range(3)]
+    run = {"sample_weight": weight, **options}
+    found = function(GAPS, P, notion=NOTION, **run)
+    assert found == pytest.approx(np.mean(values), rel=1e-9)  # each label counts equally
+    total = function(GAPS, P, notion=Multilabel("sum"), **run)
+    assert total == pytest.approx(np.sum(values), rel=1e-9)
+    assert found != function(LABELS, P, notion=NOTION, **run)
+    complete = np.flatnonzero(KNOWN.all(axis=1))
+    assert found != function(LABELS[complete], P[complete], notion=NOTION, **options)
+
+
+MISSING = [
+    pd.DataFrame(GAPS, columns=["a", "b", "c"]),
+    pd.DataFrame(GAPS).astype("Int64"),
+    pd.DataFrame(GAPS).astype("boolean"),
+    np.where(KNOWN, LABELS, None),
+    np.where(KNOWN, LABELS, None).tolist(),
+]
+
+
+@pytest.mark.parametrize("gaps", MISSING, ids=lambda gaps: type(gaps).__name__)
+def test_missing_cells_of_any_container(gaps):
+    value = s.calibration_error(GAPS, P, notion=NOTION)
+    assert s.calibration_error(gaps, P, notion=NOTION) == value
+    before = str(gaps)
+    s.MultilabelRecalibrator().fit(P, gaps)
+    assert str(gaps) == before
+
+
+def test_records_and_displays_of_known_cells():
+    for function in (s.reliability_bins, s.cumulative_curve):
+        found = function(GAPS, P, notion=NOTION)
+        one = alone(function, 1, notion="canonical")[0]
+        assert_allclose(found[1].mass if hasattr(one, "mass") else found[1].difference,
+                        one.mass if hasattr(one, "mass") else one.difference)  # fmt: skip
+    terms = s.score_decomposition(GAPS, P, notion=NOTION)
+    own = [alone(s.score_decomposition, k) for k in range(3)]
+    for name in ("loss", "calibration", "refinement", "sharpness", "uncertainty"):
+        expected = np.mean([getattr(one, name) for one in own])
+        assert getattr(terms, name) == pytest.approx(expected)
+    corp = s.corp_decomposition(GAPS, P, notion=NOTION)
+    assert corp.scores[0] == pytest.approx(alone(s.corp_decomposition, 0).score)
+    names = [band.event for band in s.corp_bands(MISSING[0], P, notion=NOTION, n_resamples=39)]
+    assert names == ["label a", "label b", "label c"]
+    for make in (s.ReliabilityDisplay, s.MurphyDisplay, s.DecisionCurveDisplay):
+        options = {"band": None} if make is s.ReliabilityDisplay else {}
+        display = make.from_predictions(GAPS, P, notion=NOTION, **options)
+        assert len(display.curves) == 3
+    display = s.ReliabilityDisplay.from_predictions(GAPS, P, notion=NOTION, band=None)
+    assert [len(curve.scores) for curve in display.curves] == KNOWN.sum(axis=0).tolist()
+
+
+@pytest.mark.parametrize("metric", ["brier", "log", "l1", "l2", "squared_l2", "max", "ks", "kernel",
+                                    "ici", "upper_bound"])  # fmt: skip
+def test_intervals_of_known_cells(metric):
+    found = s.calibration_error_interval(GAPS, P, metric=metric, notion=NOTION)
+    parts = [
+        alone(s.calibration_error_interval, k, metric=metric, notion="canonical") for k in range(3)
+    ]
+    lows, highs = ([getattr(one, name) for one in parts] for name in ("low", "high"))
+    assert min(lows) <= found.low <= found.estimate <= found.high <= max(highs)
+    if metric in ("brier", "l1", "ks"):
+        assert found.low == pytest.approx(np.mean(lows))
+        assert found.high == pytest.approx(np.mean(highs))
+    assert found.conservative and "label by label" in found.method
+    full = s.calibration_error_interval(LABELS, P, metric=metric, notion=NOTION)
+    assert "label by label" not in full.method
+    groups = np.arange(len(P)) // 5
+    clustered = s.calibration_error_interval(
+        GAPS, P, metric=metric, notion=NOTION, groups=groups, sample_weight=WEIGHT
+    )
+    assert clustered.low <= clustered.high
+    if metric == "brier":
+        estimator = s.CalibrationErrorEstimator(notion=NOTION).fit(P, GAPS)
+        assert estimator.calibration_error_ == pytest.approx(found.estimate)
+        assert estimator.confidence_interval_ == pytest.approx((found.low, found.high))
+
+
+def test_intervals_with_missing_cells_cover():
+    """40 data sets, a third of the cells unknown: 35 or more are covered (p < .05 at 95 %)."""
+    _, forecast, calibrated = world(200_000, 10**6)
+    truth, covered = np.mean((forecast - calibrated) ** 2), 0
+    for seed in range(40):
+        y, forecast, _ = world(400, seed)
+        cells = np.random.default_rng(seed).random(y.shape) < 1 / 3
+        found = s.calibration_error_interval(np.where(cells, np.nan, y), forecast, notion=NOTION)
+        covered += found.low <= truth <= found.high
+    assert covered >= 35
+
+
+@pytest.mark.parametrize("one", [None, s.IsotonicRecalibrator(), "beta"])
+def test_one_recalibrator_for_the_known_cells_of_each_label(one):
+    together = s.MultilabelRecalibrator(one).fit(P, GAPS, sample_weight=WEIGHT)
+    for k in range(3):
+        rows = KNOWN[:, k]
+        own = s.MultilabelRecalibrator(one)
+        own.fit(P[rows, k : k + 1], LABELS[rows, k : k + 1], sample_weight=WEIGHT[rows])
+        assert_allclose(together.predict_proba(P)[:, k], own.predict_proba(P[:, k : k + 1])[:, 0])
+    scorer = ProbaScorer(s.calibration_error, notion=NOTION)
+    assert scorer(MODEL, X_NEW, GAPS) == -s.calibration_error(GAPS, P, notion=NOTION)
+
+
+def test_labels_without_known_cells_and_functions_that_need_all():
+    frame = MISSING[0].assign(b=np.nan)
+    for fit in (
+        lambda y: s.calibration_error(y, P, notion=NOTION),
+        lambda y: s.MultilabelRecalibrator().fit(P, y),
+        lambda y: s.calibration_error_interval(y, P, notion=NOTION),
+    ):
+        with pytest.raises(ValueError, match=r"The label 'b' of y\w* has no known cell"):
+            fit(frame)
+    weight = np.where(KNOWN[:, 1], 0.0, 1.0)
+    with pytest.raises(ValueError, match="The label 1 of y_true has no known cell of positive"):
+        s.calibration_error(GAPS, P, notion=NOTION, sample_weight=weight)
+    for needs_all in (
+        lambda: s.kernel_calibration_test(GAPS, P, notion=NOTION),
+        lambda: s.calibration_e_value(GAPS, P, notion=NOTION),
+        lambda: s.decision_regret(GAPS, P, threshold=0.5, notion=NOTION),
+        lambda: s.GroupingLossEstimator(notion=NOTION).fit(X_NEW, GAPS, y_proba=P),
+        lambda: s.DecompositionDisplay.from_predictions(GAPS, P, notion=NOTION),
+    ):
+        with pytest.raises(ValueError, match="y_true has missing cells .*one label at a time"):
+            needs_all()
+    with pytest.raises(ValueError, match="and NaN where that is not known"):
+        s.calibration_error(np.where(KNOWN, LABELS, -1), P, notion=NOTION)
+    only = GAPS.copy()
+    only[KNOWN[:, 1], 1] = 0
+    with pytest.warns(UserWarning, match="The label 1 is 0 in all of its known cells"):
+        s.MultilabelRecalibrator("isotonic").fit(P, only)

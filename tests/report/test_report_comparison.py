@@ -1,20 +1,30 @@
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.datasets import load_breast_cancer
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import scale
 
-from skcalib import CalibrationReport, ComparisonReport, compare_calibration
+from skcalib import (
+    CalibrationReport,
+    ComparisonReport,
+    ForecastSketch,
+    calibration_improvement,
+    compare_calibration,
+    decision_regret,
+)
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
+from skcalib.decisions import net_benefit
 from skcalib.inference import mean_interval
 from skcalib.problem import check_problem
-from skcalib.report.comparison import _find_differences
-from skcalib.report.comparison_wording import QUANTITIES, ranks
-from skcalib.scores import Brier
+from skcalib.report.comparison import _DecisionRule, _find_differences
+from skcalib.report.comparison_wording import OF_DECISIONS, QUANTITIES, ranks
+from skcalib.scores import Brier, DecisionCost, Elementary
 
 compare, of_models = ComparisonReport.from_predictions, ComparisonReport.from_estimators
 make = CalibrationReport.from_predictions
@@ -175,3 +185,139 @@ def test_refusals():
     ):
         with pytest.raises(ValueError, match=words):
             call()
+
+
+# --- Decisions ------------------------------------------------------------------------------------
+
+
+def two_models(n_samples, seed, rate=0.3):
+    """Labels, their probabilities, and those of a model that sees the score with noise."""
+    rng = np.random.default_rng(seed)
+    x, middle = rng.normal(size=n_samples), np.log(rate / (1 - rate))
+    p = expit(1.5 * x + middle)
+    return (
+        (rng.random(n_samples) < p).astype(int),
+        p,
+        expit(1.5 * (x + 0.5 * rng.normal(size=n_samples)) + middle),
+    )
+
+
+def difference(y, a, b, quantity, *, n_repeats=1, **decision):
+    """One difference of two models, whose samples may be repeated in clusters."""
+    y, a, b = (np.repeat(one, n_repeats) for one in (y, a, b))
+    groups = None if n_repeats == 1 else np.arange(len(y)) // n_repeats
+    problems = {"a": check_problem(y, a, groups=groups), "b": check_problem(y, b, groups=groups)}
+    found = SimpleNamespace(**{"threshold": None, "costs": (), **decision})
+    rows = _find_differences(problems, 0.95, 0, decision=found)
+    return next(one for one in rows if one.quantity == quantity)
+
+
+@pytest.mark.parametrize("threshold", [0.1, 0.3, 0.62])
+def test_net_benefits_of_two_models(threshold, tmp_path):
+    y, a, b = two_models(600, 0)
+    weight = 1.0 + np.arange(600) % 3
+    options = {"threshold": threshold, "sample_weight": weight}
+    comparison = compare(y, {"a": a, "b": b}, **options)
+    found = {one.quantity: one for one in comparison.differences}
+    assert set(found) == {*QUANTITIES, *OF_DECISIONS}
+    benefits = [net_benefit(y, p, **options) for p in (a, b)]
+    gain = found["net_benefit"].difference
+    assert gain.estimate == pytest.approx(benefits[0] - benefits[1])
+    regrets = [decision_regret(y, p, **options) for p in (a, b)]
+    for quantity, part in (("cost", "expected_cost"), ("regret", "calibration")):
+        one, other = (getattr(regret, part).estimate for regret in regrets)
+        assert found[quantity].difference.estimate == pytest.approx(one - other)
+    cost = found["cost"].difference
+    assert gain.low == pytest.approx(-cost.high / (1 - threshold))
+    assert gain.high == pytest.approx(-cost.low / (1 - threshold))
+    same = calibration_improvement(
+        y, b, a, loss=Elementary(threshold), injective=True, sample_weight=weight
+    )
+    assert same.estimate / (1 - threshold) == pytest.approx(gain.estimate)
+    told = json.loads(json.dumps(comparison.to_dict()))["differences"]
+    told = {one["quantity"]: one for one in told}["net_benefit"]
+    assert told["pvalue"] == found["net_benefit"].pvalue
+    assert (told["difference"]["low"], told["better"]) == (gain.low, found["net_benefit"].better)
+    assert f"Net benefit at the threshold {threshold:g}: a " in comparison.verdict
+    comparison.to_html(tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    for text in (comparison.to_text(details=True), page):
+        assert "for the net benefit a positive one" in " ".join(text.split())
+        assert text.count("Net benefit") >= 2  # the sentence, and the row of the table
+    assert comparison.to_frame()["pvalue"].between(0, 1).all()
+
+
+def test_costs_and_several_classes_and_sketches():
+    y, a, b = two_models(600, 1)
+    costs = [[0, 40], [500, 60]]
+    comparison = compare(y, {"a": a, "b": b}, costs=costs)
+    found = {one.quantity: one.difference for one in comparison.differences}
+    assert "net_benefit" not in found and "Cost of the decisions: " in comparison.verdict
+    losses = [DecisionCost(costs).loss(np.eye(2)[y], np.column_stack([1 - p, p])) for p in (a, b)]
+    assert found["cost"].estimate == pytest.approx(np.mean(losses[0] - losses[1]))
+    data = make_tempered_simplex(300, 3, random_state=0)
+    many = {"raw": data.y_proba, "truth": data.posterior}
+    found = {
+        one.quantity: one.difference for one in compare(data.y, many, threshold=0.6).differences
+    }
+    one, two = (net_benefit(data.y, p, threshold=0.6, notion="top_label") for p in many.values())
+    assert found["net_benefit"].estimate == pytest.approx(one - two)
+    sketches = {"a": ForecastSketch([0, 1]).fit(y, a), "b": ForecastSketch([0, 1]).fit(y, b)}
+    apart = ComparisonReport.from_sketches(sketches, threshold=0.3)
+    found = {one.quantity: one for one in apart.differences}
+    expected = net_benefit(y, a, threshold=0.3) - net_benefit(y, b, threshold=0.3)
+    assert found["net_benefit"].difference.estimate == pytest.approx(expected, abs=1e-9)
+    paired = difference(y, a, b, "net_benefit", threshold=0.3).difference
+    assert found["net_benefit"].difference.low < paired.low and "regret" not in found
+    reports = {"a": make(y, a, threshold=0.3), "b": make(y, b, threshold=0.4)}
+    with pytest.raises(ValueError, match="differ in threshold or costs"):
+        ComparisonReport(reports)
+
+
+@pytest.mark.parametrize("quantity", ["net_benefit", "cost", "regret", "brier", "kernel"])
+def test_pvalues_agree_with_their_intervals_and_do_not_depend_on_the_order(quantity):
+    for seed in range(3):
+        y, a, b = two_models(300, seed)
+        one = difference(y, a, b, quantity, threshold=0.3)
+        two = difference(y, b, a, quantity, threshold=0.3)
+        assert one.pvalue == pytest.approx(two.pvalue, rel=1e-6)
+        assert one.difference.estimate == pytest.approx(-two.difference.estimate, abs=1e-15)
+        assert one.detected == (one.pvalue < 0.05) and 0 < one.pvalue <= 1
+    better = difference(*two_models(3000, 0), "net_benefit", threshold=0.3)
+    assert better.better == "a" and better.difference.low > 0  # more is better
+    assert difference(*two_models(3000, 0), "cost", threshold=0.3).better == "a"
+
+
+def test_equal_decisions_of_different_models_are_not_certainly_equal():
+    y, a, _ = two_models(300, 0)
+    near = difference(y, a, 1e-3 + 0.998 * a, "net_benefit", threshold=0.999)
+    assert near.difference.estimate == 0 and near.pvalue == 1
+    assert near.difference.low < 0 < near.difference.high
+    same = difference(y, a, a.copy(), "net_benefit", threshold=0.3)
+    assert (same.difference.low, same.difference.high, same.pvalue) == (0, 0, 1)
+
+
+def test_repeated_samples_in_clusters_carry_no_information():
+    """The interval is that of one row per cluster; taken as independent it is half as long."""
+    y, a, b = two_models(400, 0)
+    for quantity in ("net_benefit", "cost"):
+        once = difference(y, a, b, quantity, threshold=0.3).difference
+        many = difference(y, a, b, quantity, n_repeats=4, threshold=0.3).difference
+        ratio = (many.high - many.low) / (once.high - once.low)
+        assert ratio == pytest.approx(1, abs=0.05)
+
+
+def test_intervals_of_net_benefits_cover():
+    """60 samples of 300 with 15 events: 54 or more cover (p < .04 at 95 %); Student's, 88 %."""
+    y, a, b = two_models(10**6, 10**6, rate=0.05)
+    truth = net_benefit(y, a, threshold=0.05) - net_benefit(y, b, threshold=0.05)
+    assert truth > 0.002  # its standard error is .0001
+    found = [difference_of(*two_models(300, seed, rate=0.05), 0.05) for seed in range(60)]
+    assert sum(one.low <= truth <= one.high for one in found) >= 54
+
+
+def difference_of(y, a, b, threshold):
+    """The interval alone, without the other quantities."""
+    problems = check_problem(y, a), check_problem(y, b)
+    rule = _DecisionRule.of(SimpleNamespace(threshold=threshold, costs=()), problems[0])
+    return rule.difference("net_benefit", *problems, 0.95)[0]
