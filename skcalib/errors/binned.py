@@ -31,6 +31,41 @@ NORMS = {"l1": 1.0, "l2": 2.0, "max": np.inf}  # the power of a gap
 
 
 @dataclass(frozen=True)
+class BinRows(Record):
+    """The bin of each sample, and its share of the error.
+
+    `to_frame` has a row for each sample, in the order of the labels, and a column for each field.
+
+    Attributes
+    ----------
+    bin : ndarray of shape (n_samples,)
+        Number of the bin of the sample, as in ``index`` of :class:`ReliabilityBins`.
+    score : ndarray of shape (n_samples,)
+        The forecast.
+    label : ndarray of shape (n_samples,)
+        1 where the event occurred, else 0.
+    gap : ndarray of shape (n_samples,)
+        The gap of the bin, 0 for a bin whose samples have no weight. Positive where forecasts are
+        too low.
+    share : ndarray of shape (n_samples,)
+        Share of the sample in the error of the norm "l1": its weight times the size of the gap,
+        over the sum of these. Between 0 and 1, with the sum 1, or all 0 if the error is 0.
+
+    See Also
+    --------
+    skcalib.reliability_bins : Makes this record with ``rows=True``.
+    """
+
+    bin: np.ndarray
+    score: np.ndarray
+    label: np.ndarray
+    gap: np.ndarray
+    share: np.ndarray
+
+    _rows = ("bin", "score", "label", "gap", "share")
+
+
+@dataclass(frozen=True)
 class ReliabilityBins(Record):
     """Points of a reliability diagram, one entry per occupied bin.
 
@@ -51,6 +86,8 @@ class ReliabilityBins(Record):
         Mean forecast and frequency of the event.
     gap_variance : ndarray of shape (m,)
         Estimated variance of ``gap``; infinite for a single sample.
+    rows : BinRows or None
+        The bin of each sample, with ``rows=True``.
     gap : ndarray of shape (m,)
         ``mean_label - mean_score``: positive where forecasts are too low.
 
@@ -66,6 +103,7 @@ class ReliabilityBins(Record):
     mean_score: np.ndarray
     mean_label: np.ndarray
     gap_variance: np.ndarray
+    rows: BinRows | None = None
 
     @property
     def gap(self) -> np.ndarray:
@@ -249,6 +287,7 @@ def reliability_bins(
     notion: NotionLike = "auto",
     n_bins: Bins = "auto",
     strategy: Strategy = "quantile",
+    rows: bool = False,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
@@ -259,11 +298,19 @@ def reliability_bins(
     ----------
     y_true, y_proba, notion, n_bins, strategy, sample_weight, labels, pos_label
         As in :func:`calibration_error`.
+    rows : bool, default=False
+        Whether the field ``rows`` of the records has the bin of each sample, its gap and its share
+        of the error: which samples make it.
 
     Returns
     -------
     list of ReliabilityBins
         One record for a notion with a single score, one per class for "classwise".
+
+    Raises
+    ------
+    ValueError
+        As :func:`calibration_error`; for ``rows=True`` and a sketch, which has no samples.
 
     See Also
     --------
@@ -275,10 +322,44 @@ def reliability_bins(
     >>> bins, = reliability_bins([0, 1, 1, 1], [0.2, 0.4, 0.6, 0.9], n_bins=2, notion="canonical")
     >>> bins.edges.tolist(), bins.mean_score.round(2).tolist(), bins.mean_label.tolist()
     ([0.0, 0.5, 1.0], [0.3, 0.75], [0.5, 1.0])
+
+    The samples of the bin with the largest share of the error:
+
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(1000, 2, random_state=0)
+    >>> (bins,) = reliability_bins(data.y, data.y_proba, n_bins=5, rows=True)
+    >>> largest = (bins.mass * abs(bins.gap)).argmax()
+    >>> worst = bins.rows.bin == bins.index[largest]
+    >>> print(f"{worst.sum()} samples, {bins.rows.share[worst].sum():.0%} of the error")
+    200 samples, 35% of the error
+    >>> print(f"forecast {data.y_proba[worst, 1].mean():.2f}, observed {data.y[worst].mean():.2f}")
+    forecast 0.20, observed 0.29
     """
     rule = resolve_notion(notion)
     samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
-    return [record_of_bins(one, samples.scale) for one in _list_bins(samples, n_bins, strategy)]
+    found = [record_of_bins(one, samples.scale) for one in _list_bins(samples, n_bins, strategy)]
+    return _with_rows(found, samples) if rows else found
+
+
+def _with_rows(records, samples):
+    """Records of bins with the bin of each sample; those without weight have one, and no share."""
+    part = samples.part
+    if part is None:
+        raise ValueError(
+            "rows=True needs the samples, which a sketch does not have: pass labels and forecasts."
+        )
+    scores, events, _ = replace(part, weight=None).columns(samples.notion)
+    weight = np.ones(len(part.raw)) if part.weight is None else part.weight
+    found = []
+    for record, score, event in zip(records, scores, events, strict=True):
+        cell = bin_numbers(score, record.edges) - 1
+        gaps = np.zeros(len(record.edges) - 1)
+        gaps[record.index] = record.gap
+        share = weight * np.abs(gaps[cell])
+        share /= max(share.sum(), np.finfo(np.float64).tiny)
+        rows = BinRows(cell, score, event.astype(np.float64), gaps[cell], share)
+        found.append(replace(record, rows=rows))
+    return found
 
 
 def record_of_bins(sums: BinSums, scale: float) -> ReliabilityBins:

@@ -121,6 +121,66 @@ def test_golden_edges_and_kolmogorov_smirnov(name):
         assert found == pytest.approx(value, rel=1e-9)
 
 
+@pytest.mark.parametrize("notion", ["auto", "top_label", "classwise"])
+@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_rows_of_bins(notion, strategy, n_classes, weighted):
+    """Sums over the rows are those of the bins, and shares those of the error."""
+    rng = np.random.default_rng(n_classes)
+    proba = rng.dirichlet(np.ones(n_classes), 180)
+    proba[:60] = rng.multinomial(10, np.full(n_classes, 1 / n_classes), 60) / 10  # ties on edges
+    y = (proba.cumsum(axis=1) < rng.random(180)[:, None]).sum(axis=1).clip(0, n_classes - 1)
+    weight = 3 * rng.random(180) * (rng.random(180) < 0.8) if weighted else np.ones(180)
+    options = {"notion": notion, "strategy": strategy, "n_bins": 6}
+    if weighted:
+        options["sample_weight"] = weight
+    plain = s.reliability_bins(y, proba, **options)
+    found = s.reliability_bins(y, proba, rows=True, **options)
+    errors = []
+    for before, bins in zip(plain, found, strict=True):
+        rows = bins.rows
+        assert before.rows is None and len(rows.bin) == 180
+        np.testing.assert_array_equal(before.mass, bins.mass)
+        for values, of_bins in (
+            (1, 1),
+            (rows.score, bins.mean_score),
+            (rows.label, bins.mean_label),
+        ):
+            sums = np.bincount(rows.bin, weight * values, len(bins.edges) - 1)[bins.index]
+            np.testing.assert_allclose(sums, bins.mass * of_bins, rtol=1e-9)
+        some = weight > 0
+        gaps = dict(zip(bins.index.tolist(), bins.gap, strict=True))
+        np.testing.assert_array_equal(rows.gap[some], [gaps[b] for b in rows.bin[some].tolist()])
+        assert rows.share.sum() == pytest.approx(1) and not rows.share[~some].any()
+        shares = np.bincount(rows.bin, rows.share, len(bins.edges) - 1)[bins.index]
+        size = bins.mass * np.abs(bins.gap)
+        np.testing.assert_allclose(shares, size / size.sum(), rtol=1e-9, atol=1e-15)
+        errors.append(np.average(np.abs(rows.gap), weights=weight))
+        assert all(np.isfinite(getattr(rows, name)).all() for name in ("gap", "share", "score"))
+    assert s.calibration_error(y, proba, **options) == pytest.approx(np.mean(errors), rel=1e-9)
+    order = rng.permutation(180)
+    if weighted:
+        options["sample_weight"] = weight[order]
+    for one, other in zip(
+        found, s.reliability_bins(y[order], proba[order], rows=True, **options), strict=True
+    ):
+        np.testing.assert_array_equal(one.rows.bin[order], other.rows.bin)
+        np.testing.assert_allclose(one.rows.share[order], other.rows.share, rtol=1e-9)
+
+
+def test_rows_without_an_error_or_without_samples():
+    (bins,) = s.reliability_bins([0, 1, 0, 1], [0, 1, 0.5, 0.5], n_bins=2, rows=True)
+    assert not bins.rows.share.any() and not bins.rows.gap.any()
+    (bins,) = s.reliability_bins(
+        [0, 1, 1], [0.1, 0.2, 0.9], strategy="uniform", n_bins=3, sample_weight=[1, 2, 0], rows=True
+    )
+    assert bins.rows.bin.tolist() == [0, 0, 2] and bins.rows.gap[2] == bins.rows.share[2] == 0
+    sketch = s.ForecastSketch([0, 1]).fit([0, 1], [0.2, 0.7])
+    with pytest.raises(ValueError, match="^rows=True needs the samples, which a sketch does not"):
+        s.reliability_bins(sketch, rows=True)
+
+
 @pytest.mark.parametrize("p", [1, 1.5, 2, 10.0])
 @pytest.mark.parametrize("notion", ["top_label", "classwise"])
 def test_any_power(multiclass, p, notion):
