@@ -330,6 +330,7 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
             "optimal_accuracy",
             "parts",
             "resample_forecasts",
+            "rows",
             "smooth_targets",
             "squared",
             "standardized",

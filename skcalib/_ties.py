@@ -5,6 +5,10 @@ that forecasts which are equal by construction differ by about 1e-16. Level sets
 bins must not depend on that. Two forecasts are tied if they differ by at most 1e-15, which is the
 resolution of `sklearn.isotonic.IsotonicRegression`, and by at most 1e-12 of their size, so that
 1e-16 and 1e-20 are not.
+
+Cuts do not depend on which of two classes is called the event: those of the forecasts 1 - p are the
+mirror image of those of p. So ties on a cut go to the side that is nearer to 1/2, and ties at 1/2
+itself, which have no nearer side, are between two cuts.
 """
 
 import numpy as np
@@ -20,6 +24,23 @@ def reach_of(values: np.ndarray) -> np.ndarray:
 
 def _tolerance(values):
     return np.minimum(RESOLUTION, RELATIVE * np.abs(values))
+
+
+def split_centre(edges: np.ndarray) -> np.ndarray:
+    """Sorted edges with 1/2 twice where it is one of them: scores of 1/2 have their own bin."""
+    centre = np.flatnonzero(np.abs(edges - 0.5) <= RESOLUTION)[:1]
+    return np.insert(edges, centre, edges[centre])
+
+
+def bin_ends(edges: np.ndarray | float) -> np.ndarray:
+    """Largest number of the bin below each inner edge: a score on an edge is nearer to 1/2.
+
+    Of two edges at 1/2 the first has that score above it and the second below it.
+    """
+    edges = np.atleast_1d(edges)
+    below = np.nextafter(edges - _tolerance(edges), -np.inf)
+    first = np.append(edges[1:] == edges[:-1], False)
+    return np.where((edges < 0.5 - RESOLUTION) | first, below, reach_of(edges))
 
 
 def level_starts(ordered: np.ndarray) -> np.ndarray:

@@ -10,7 +10,7 @@ from scipy.stats import t as student
 
 from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.error_intervals.exact import few_labels, is_few
-from skcalib.errors.binned import _any_bins, check_bins, quantile_edges
+from skcalib.errors.binned import bin_numbers, check_bins, quantile_edges
 from skcalib.errors.cumulative import PredictedClass
 from skcalib.errors.kernel import MANY, ResidualKernel, check_pairs, random_blocks, resolve_kernel
 from skcalib.errors.logistic import weighted_quantile
@@ -265,7 +265,7 @@ def score_gaps(options):
         score, event = score[some], event[some]
         binned = [one[one > 0] for one in score]
     edges = [quantile_edges(s, bins) if isinstance(bins, int) else bins for s in binned]
-    cells = [_any_bins(s, e) for s, e in zip(score, edges, strict=True)]
+    cells = [bin_numbers(s, e) for s, e in zip(score, edges, strict=True)]
     share = np.full(len(score), 1 / len(score) if events.notion.reduce == "mean" else 1.0)
     return Gaps.of_columns(cells, score, event, weight, share, cluster=cluster)
 
@@ -275,7 +275,7 @@ def _gaps_of_summary(problem, options):
     bins = check_bins(options["n_bins"], options["strategy"], problem.n_samples)
     edges = quantile_edges(score, bins, count) if isinstance(bins, int) else bins
     columns = score[None], problem.target[None, :, 1], problem.weight
-    return Gaps.of_columns([_any_bins(score, edges)], *columns, np.ones(1), problem.square)
+    return Gaps.of_columns([bin_numbers(score, edges)], *columns, np.ones(1), problem.square)
 
 
 def normal_draws(contributions, n_draws, rng, *, total=None, weight=None):

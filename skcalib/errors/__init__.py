@@ -1,6 +1,6 @@
 """Errors: functions of labels and forecasts."""
 
-from skcalib.errors.binned import ReliabilityBins, calibration_error, reliability_bins
+from skcalib.errors.binned import BinRows, ReliabilityBins, calibration_error, reliability_bins
 from skcalib.errors.corp import (
     CorpBand,
     CorpCurve,
@@ -31,6 +31,7 @@ from skcalib.errors.simplex import simplex_calibration_error
 from skcalib.errors.smooth import smooth_calibration_error
 
 __all__ = [
+    "BinRows",
     "CalibrationInterceptSlope",
     "CorpBand",
     "CorpCurve",

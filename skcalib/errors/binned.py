@@ -7,7 +7,7 @@ distribution (G22).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,7 +16,7 @@ from scipy.special import erf
 
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
-from skcalib._ties import reach_of
+from skcalib._ties import bin_ends, split_centre
 from skcalib._types import ArrayLike, Bins, Label, Strategy
 from skcalib._values import is_finite, shown
 from skcalib.events import Samples
@@ -31,6 +31,41 @@ NORMS = {"l1": 1.0, "l2": 2.0, "max": np.inf}  # the power of a gap
 
 
 @dataclass(frozen=True)
+class BinRows(Record):
+    """The bin of each sample, and its share of the error.
+
+    `to_frame` has a row for each sample, in the order of the labels, and a column for each field.
+
+    Attributes
+    ----------
+    bin : ndarray of shape (n_samples,)
+        Number of the bin of the sample, as in ``index`` of :class:`ReliabilityBins`.
+    score : ndarray of shape (n_samples,)
+        The forecast.
+    label : ndarray of shape (n_samples,)
+        1 where the event occurred, else 0.
+    gap : ndarray of shape (n_samples,)
+        The gap of the bin, 0 for a bin whose samples have no weight. Positive where forecasts are
+        too low.
+    share : ndarray of shape (n_samples,)
+        Share of the sample in the error of the norm "l1": its weight times the size of the gap,
+        over the sum of these. Between 0 and 1, with the sum 1, or all 0 if the error is 0.
+
+    See Also
+    --------
+    skcalib.reliability_bins : Makes this record with ``rows=True``.
+    """
+
+    bin: np.ndarray
+    score: np.ndarray
+    label: np.ndarray
+    gap: np.ndarray
+    share: np.ndarray
+
+    _rows = ("bin", "score", "label", "gap", "share")
+
+
+@dataclass(frozen=True)
 class ReliabilityBins(Record):
     """Points of a reliability diagram, one entry per occupied bin.
 
@@ -40,8 +75,9 @@ class ReliabilityBins(Record):
     Attributes
     ----------
     edges : ndarray of shape (n_bins + 1,)
-        Edges of all bins, empty ones included: bin i is (edges[i], edges[i + 1]], the first with 0.
-        If zeros have their own bin, the edges begin with two zeros.
+        Edges of all bins, empty ones included: bin i lies between edges[i] and edges[i + 1]. A
+        score on an inner edge belongs to the bin nearer to 1/2. If 1/2 is an edge and some score is
+        1/2, it is there twice, and those scores have the bin between the two.
     index : ndarray of shape (m,)
         Numbers of the occupied bins.
     mass : ndarray of shape (m,)
@@ -50,6 +86,8 @@ class ReliabilityBins(Record):
         Mean forecast and frequency of the event.
     gap_variance : ndarray of shape (m,)
         Estimated variance of ``gap``; infinite for a single sample.
+    rows : BinRows or None
+        The bin of each sample, with ``rows=True``.
     gap : ndarray of shape (m,)
         ``mean_label - mean_score``: positive where forecasts are too low.
 
@@ -65,6 +103,7 @@ class ReliabilityBins(Record):
     mean_score: np.ndarray
     mean_label: np.ndarray
     gap_variance: np.ndarray
+    rows: BinRows | None = None
 
     @property
     def gap(self) -> np.ndarray:
@@ -131,7 +170,8 @@ def calibration_error(
         not used. The number of bins of equal mass is at most the number of samples. More than 10^6
         bins of equal width raise an error.
     strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal mass, cut at order statistics so that ties stay together, or of equal width.
+        Bins of equal mass, cut midway between order statistics so that ties stay together, or of
+        equal width.
     debiased : bool, default=False
         Subtract from each squared gap the estimated variance of the mean *residual* in the bin,
         :math:`\widehat{var}_b(Y - S) / n_b`. K19 subtract the variance of the label instead, which
@@ -179,10 +219,17 @@ def calibration_error(
     F24      two classes: the probability of the positive class
     =======  ===================================================================================
 
-    For two classes "top_label" and "auto" differ: the first uses max(p, 1 - p). Bins are
-    right-closed, ((i-1)/B, i/B]. Zero belongs to the first bin and one to the last. Empty bins
+    For two classes "top_label" and "auto" differ: the first uses max(p, 1 - p). Empty bins
     contribute nothing. For the same bins, :math:`ECE \le RMSCE \le MCE`. Uniform bins and given
     edges cost O(n K) and store no scores. Quantile bins need a partition of the scores.
+
+    The bins do not depend on the name of the event: 1 - y with 1 - p gives the same error as y with
+    p. So a score on an inner edge belongs to the bin nearer to 1/2: the edges i/B make bins that
+    are left-closed below 1/2 and right-closed above, as ((i-1)/B, i/B] in F24. Scores of exactly
+    1/2, where it is an edge, have a bin of their own. A cut between bins of equal mass is made
+    where the number of samples below is nearest to n b / B. Ties that could go to both sides go to
+    the side nearer to 1/2. F24 cut at the order statistic of rank floor(n b / B), from below; the
+    bins are the same if B divides n and there are no ties. Other bins are given by their edges.
 
     Examples
     --------
@@ -242,6 +289,7 @@ def reliability_bins(
     notion: NotionLike = "auto",
     n_bins: Bins = "auto",
     strategy: Strategy = "quantile",
+    rows: bool = False,
     sample_weight: ArrayLike | None = None,
     labels: ArrayLike | None = None,
     pos_label: Label = None,
@@ -252,12 +300,20 @@ def reliability_bins(
     ----------
     y_true, y_proba, notion, n_bins, strategy, sample_weight, labels, pos_label
         As in :func:`calibration_error`.
+    rows : bool, default=False
+        Whether the field ``rows`` of the records has the bin of each sample, its gap and its share
+        of the error: which samples make it.
 
     Returns
     -------
     list of ReliabilityBins
         One record for a notion with a single score, one per class for "classwise" and one per
         threshold for "cumulative".
+
+    Raises
+    ------
+    ValueError
+        As :func:`calibration_error`; for ``rows=True`` and a sketch, which has no samples.
 
     See Also
     --------
@@ -268,11 +324,45 @@ def reliability_bins(
     >>> from skcalib import reliability_bins
     >>> bins, = reliability_bins([0, 1, 1, 1], [0.2, 0.4, 0.6, 0.9], n_bins=2, notion="canonical")
     >>> bins.edges.tolist(), bins.mean_score.round(2).tolist(), bins.mean_label.tolist()
-    ([0.0, 0.4, 1.0], [0.3, 0.75], [0.5, 1.0])
+    ([0.0, 0.5, 1.0], [0.3, 0.75], [0.5, 1.0])
+
+    The samples of the bin with the largest share of the error:
+
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(1000, 2, random_state=0)
+    >>> (bins,) = reliability_bins(data.y, data.y_proba, n_bins=5, rows=True)
+    >>> largest = (bins.mass * abs(bins.gap)).argmax()
+    >>> worst = bins.rows.bin == bins.index[largest]
+    >>> print(f"{worst.sum()} samples, {bins.rows.share[worst].sum():.0%} of the error")
+    200 samples, 35% of the error
+    >>> print(f"forecast {data.y_proba[worst, 1].mean():.2f}, observed {data.y[worst].mean():.2f}")
+    forecast 0.20, observed 0.29
     """
     rule = resolve_notion(notion)
     samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
-    return [record_of_bins(one, samples.scale) for one in _list_bins(samples, n_bins, strategy)]
+    found = [record_of_bins(one, samples.scale) for one in _list_bins(samples, n_bins, strategy)]
+    return _with_rows(found, samples) if rows else found
+
+
+def _with_rows(records, samples):
+    """Records of bins with the bin of each sample; those without weight have one, and no share."""
+    part = samples.part
+    if part is None:
+        raise ValueError(
+            "rows=True needs the samples, which a sketch does not have: pass labels and forecasts."
+        )
+    scores, events, _ = replace(part, weight=None).columns(samples.notion)
+    weight = np.ones(len(part.raw)) if part.weight is None else part.weight
+    found = []
+    for record, score, event in zip(records, scores, events, strict=True):
+        cell = bin_numbers(score, record.edges) - 1
+        gaps = np.zeros(len(record.edges) - 1)
+        gaps[record.index] = record.gap
+        share = weight * np.abs(gaps[cell])
+        share /= max(share.sum(), np.finfo(np.float64).tiny)
+        rows = BinRows(cell, score, event.astype(np.float64), gaps[cell], share)
+        found.append(replace(record, rows=rows))
+    return found
 
 
 def record_of_bins(sums: BinSums, scale: float) -> ReliabilityBins:
@@ -288,17 +378,18 @@ def _list_bins(samples, n_bins, strategy, *, spread=True):
     edges = check_bins(n_bins, strategy, samples.n_samples)
     if samples.kept is None and not isinstance(edges, int):
         # Known edges: one pass, without storing scores.
-        return [BinSums(edges, *one) for one in samples.total(_sums_of, edges, spread)[0]]
+        sums = samples.total(_sums_of, edges, spread)[0]
+        return [BinSums(edges, *one).without_empty_centre() for one in sums]
     found = []
     for one in samples.scored():
         own = check_bins(n_bins, strategy, one.n_samples)
         own = quantile_edges(one.score, own, one.count) if isinstance(own, int) else own
         sums = _bin_sums(one.score, one.event, one.weight, own, spread=spread)
         if spread and one.square is not None:
-            cell = _any_bins(one.score, own) - 1
+            cell = bin_numbers(one.score, own) - 1
             square = np.bincount(cell, one.square, len(own) - 1)
             sums = replace(sums, square_mass=square)
-        found.append(sums)
+        found.append(sums.without_empty_centre())
     return found
 
 
@@ -348,6 +439,12 @@ class BinSums:
     square_mass: np.ndarray | None = None
     square_gap: np.ndarray | None = None
 
+    def without_empty_centre(self) -> BinSums:
+        """Without the bin of scores of exactly 1/2, where there are none."""
+        empty = np.flatnonzero((np.diff(self.edges) == 0) & (self.mass == 0))
+        values = (getattr(self, one.name) for one in fields(self))
+        return BinSums(*(None if value is None else np.delete(value, empty) for value in values))
+
     def mean_variance(self) -> np.ndarray:
         """Variance of the mean of label - score in each bin; infinite for a single sample.
 
@@ -370,27 +467,31 @@ def _sums_of(part, notion, edges, spread):
 
 
 def uniform_edges(n_bins: int) -> np.ndarray:
-    """Edges i / B of bins ((i - 1) / B, i / B]."""
+    """The edges i / B."""
     return np.arange(n_bins + 1) / n_bins
 
 
 def quantile_edges(score: np.ndarray, n_bins: int, count: np.ndarray | None = None) -> np.ndarray:
-    """0, the `quantile_cuts`, 1; where the first cut is 0, zeros have their own bin."""
+    """0, the `quantile_cuts`, 1."""
     inner = quantile_cuts(score, n_bins, count)
-    # An edge at 1 would close the last bin, and the one after it would be empty.
+    # Probabilities above 1 by rounding belong to the last bin.
     return np.concatenate([[0.0], inner[inner < 1], [1.0]])
 
 
 def check_bins(n_bins: Any, strategy: Strategy, n_samples: int) -> int | np.ndarray:
-    """`n_bins` and `strategy` of a public function -> edges, or the number of quantile bins."""
+    """`n_bins` and `strategy` of a public function -> edges, or the number of quantile bins.
+
+    If 1/2 is one of the edges, it is there twice: scores of 1/2 have a bin of their own.
+    """
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise ValueError(f"strategy must be 'quantile' or 'uniform', got {shown(strategy)}.")
     bins = parse_bins(n_bins, n_samples, strategy)
-    return uniform_edges(bins) if isinstance(bins, int) and strategy == "uniform" else bins
+    edges = uniform_edges(bins) if isinstance(bins, int) and strategy == "uniform" else bins
+    return edges if isinstance(edges, int) else split_centre(edges)
 
 
 def _bin_sums(score, label, weight, edges, *, spread=True):
-    """Sums over bins (e_(i-1), e_i], 0 in the first and 1 in the last; with `spread` of squares."""
+    """Sums over bins, 0 in the first and 1 in the last; with `spread` of squares."""
     event = np.asarray(label, dtype=bool)
     step = max(_CHUNK, 4 * len(edges))
     rows = (slice(start, start + step) for start in range(0, len(score), step))
@@ -401,7 +502,8 @@ def _bin_sums(score, label, weight, edges, *, spread=True):
 def _sum_blocks(chunks, edges, *, spread=True):
     """Blocks of scores (m, P), events (m, P) and weights (m,) or None -> sums (P, 3 or 5, B)."""
     n_bins = len(edges) - 1
-    place = _uniform_bins if np.array_equal(edges, uniform_edges(n_bins)) else _any_bins
+    uniform = split_centre(uniform_edges(n_bins - _has_centre(edges)))
+    place = _uniform_bins if np.array_equal(edges, uniform) else bin_numbers
     total: Any = 0.0
     for score, event, weight in chunks:
         total = total + _tallies(place(score, edges), score, event, weight, n_bins + 2, spread)
@@ -432,28 +534,35 @@ def _tallies(bins, score, event, weight, n_slots, spread):
     return np.array(rows, dtype=np.float64)
 
 
-def _any_bins(score, edges):
+def bin_numbers(score: np.ndarray, edges: np.ndarray) -> np.ndarray:
     """Number of the bin of each score, from 1 on."""
-    below = reach_of(edges[:-1])
-    below[0] = -np.inf
-    return np.searchsorted(below, score, side="left")
+    return np.searchsorted(bin_ends(edges[1:-1]), score, side="left") + 1
+
+
+def _has_centre(edges):
+    """Whether 1/2 is an edge twice, so that it has a bin of its own."""
+    return bool((edges[1:] == edges[:-1]).any())
 
 
 def _uniform_bins(score, edges):
     """The same by a product, where rounding cannot move it past an edge.
 
     The product s B and the edge i / B times B differ from their exact values by at most 1.5 B 2^-53
-    together, and ties reach 1e-15 above an edge. So the product gives the bin if it is further than
-    B 2^-49 from a whole number. Above 1 it is B + 1.
+    together, and ties reach 1e-15 beyond an edge. So the product gives the bin if it is further
+    than B 2^-49 from a whole number. Where 1/2 is an edge, its bin is between the halves. Above 1
+    it is one more than the number of bins.
     """
-    n_bins = len(edges) - 1
+    centre = _has_centre(edges)
+    n_bins = len(edges) - 1 - centre
     product = score * n_bins
     distance = np.rint(product)
     distance -= product
     near = np.abs(distance, out=distance) <= n_bins * 2.0**-49
     bins = np.ceil(product, out=product).astype(np.intp)
+    if centre:
+        bins += score > 0.5
     if near.any():
-        bins[near] = _any_bins(score[near], edges)
+        bins[near] = bin_numbers(score[near], edges)
     return bins
 
 
@@ -495,7 +604,7 @@ def expected_errors_of_subsamples(
 ) -> np.ndarray:
     """Mean error at a size: of subsamples, and of calibrated forecasts with the same scores."""
     edges = quantile_edges(score, bins) if isinstance(bins, int) else bins
-    cell = np.searchsorted(reach_of(edges[1:-1]), score, side="left")
+    cell = bin_numbers(score, edges) - 1
     mass = np.bincount(cell, weight)
     full = mass > 0
     mass = mass[full]

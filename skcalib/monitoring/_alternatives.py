@@ -122,21 +122,28 @@ class ScoreAlternatives(Alternatives):
         super().__init__(np.concatenate([prior, mixed]))
         self.sums = np.zeros(2)  # of logits and of their squares
         self.cells = np.zeros((3, N_CELLS))  # of samples, residuals and forecasts
+        self.lowest_cells = np.zeros((len(prior) + len(mixed), 3, N_CELLS))  # at each lowest ratio
 
     def advance(self, forecast: np.ndarray, event: np.ndarray, weight: Any) -> np.ndarray:
         """Log ratios (n, A) after each of the samples, added to those before."""
         path = super().advance(forecast, event, weight)
         place = np.minimum((position_of(forecast) * N_CELLS).astype(np.int64), N_CELLS - 1)
-        sums = self.cells.copy()
-        for row, values in enumerate((1.0, event - forecast, forecast)):
-            np.add.at(sums[row], place, values)  # one by one: the same for all batches
-        self.cells = sums
+        terms = np.stack([np.ones(len(forecast)), event - forecast, forecast])
+        sums, lowest, start = self.cells.copy(), self.lowest_cells.copy(), 0
+        number = self.lowest_at - (self.n_seen - len(path))
+        for stop in sorted({*number[number > 0].tolist(), len(path)}):
+            for row in range(3):  # one by one: the same for all batches
+                np.add.at(sums[row], place[start:stop], terms[row, start:stop])
+            lowest[number == stop] = sums
+            start = stop
+        self.cells, self.lowest_cells = sums, lowest
         return path
 
     def forget(self) -> None:
         """Start again, at a ratio of one."""
         super().forget()
         self.cells = np.zeros((3, N_CELLS))
+        self.lowest_cells = np.zeros_like(self.lowest_cells)
 
     def _steps(self, forecast, event):
         features = self.features(forecast, *self._moments(forecast))
@@ -190,13 +197,18 @@ class ScoreAlternatives(Alternatives):
             )
         return values
 
-    def worst_range(self, earlier: np.ndarray | None = None) -> tuple[float, float, float]:
+    def cells_since(self, number: int) -> np.ndarray:
+        """Sums (3, N_CELLS) of the samples after an alternative had its lowest ratio."""
+        if self.lowest_at[number] == self.n_seen:  # now: of all samples
+            return self.cells
+        return self.cells - self.lowest_cells[number]
+
+    def worst_range(self, cells: np.ndarray) -> tuple[float, float, float]:
         """The range of scores of the largest deviance: its ends, and the mean residual.
 
         The deviance is that of the frequency of the event from the mean forecast, in all samples of
-        the range, without those whose sums are `earlier` (3, N_CELLS).
+        the range whose sums are `cells` (3, N_CELLS).
         """
-        cells = self.cells if earlier is None else self.cells - earlier
         best, found = -1.0, (0.0, 1.0, 0.0)
         edges = score_of(np.arange(N_CELLS + 1) / N_CELLS)
         for first in range(N_CELLS):
@@ -213,9 +225,9 @@ class ScoreAlternatives(Alternatives):
                 found = (*ends, float(residual[last] / max(count[last], 1.0)))
         return found
 
-    def common_direction(self, earlier: np.ndarray | None = None) -> str | None:
+    def common_direction(self, cells: np.ndarray) -> str | None:
         """Direction in which low and high scores both err by a standard error; None otherwise."""
-        count, residual, expected = self.cells if earlier is None else self.cells - earlier
+        count, residual, expected = cells
         variance = expected * (1 - expected / np.maximum(count, 1))
         below = np.cumsum(count) <= count.sum() / 2
         sides = np.array([[residual[one].sum(), variance[one].sum()] for one in (below, ~below)])
@@ -231,7 +243,8 @@ class ScoreAlternatives(Alternatives):
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state, by name."""
-        return super().arrays() | {"sums": self.sums, "cells": self.cells}
+        cells = {"cells": self.cells, "lowest_cells": self.lowest_cells}
+        return super().arrays() | {"sums": self.sums, **cells}
 
 
 class TemperatureAlternatives(Alternatives):

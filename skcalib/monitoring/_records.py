@@ -86,7 +86,7 @@ class Alarm(Record):
     `to_frame` has one row: ``at``, ``since``, ``log_statistic``, ``groups`` and ``n_groups``; of
     the evidence ``event``, ``direction``, ``low``, ``high``, ``difference`` and
     ``evidence_since``; ``mean_predicted_before``, ``observed_before``, ``mean_predicted_after`` and
-    ``observed_after``. Missing values are None.
+    ``observed_after``; ``before_first`` and ``groups_first``. Missing values are None.
 
     Attributes
     ----------
@@ -100,15 +100,20 @@ class Alarm(Record):
     evidence : Evidence or None
         Description of the change; None with a kernel.
     before : tuple of two floats, or None
-        Mean forecast and frequency of the event in the kept windows that end before the change;
-        None if there is none.
+        Mean forecast and frequency of the event in the samples from `before_first` to `since`; None
+        if there is none.
     after : tuple of two floats
-        The same in the windows that begin after the change, and in the current one.
+        The same in the samples from ``since + 1`` to `at`.
+    before_first : int
+        Number of the first sample of `before`: the one after the sum last started again, or 1.
     groups : tuple of str
-        Groups whose frequency differs significantly from their mean forecast after the change, at a
-        false discovery rate of .05.
+        Groups whose frequency differs significantly from their mean forecast, at a false discovery
+        rate of .05, in the samples from `groups_first` to `at`.
     n_groups : int
         Number of groups that were compared.
+    groups_first : int
+        Number of the first sample of the groups. Groups are compared in the windows that begin
+        after the change, and in the current one, which may begin before it.
 
     See Also
     --------
@@ -121,8 +126,10 @@ class Alarm(Record):
     evidence: Evidence | None
     before: tuple[float, float] | None
     after: tuple[float, float]
+    before_first: int
     groups: tuple[str, ...]
     n_groups: int
+    groups_first: int
 
     def is_opposite(self, other: Alarm) -> bool:
         """Whether the forecasts err in the opposite direction: too high after too low, say."""
@@ -138,21 +145,28 @@ class Alarm(Record):
             columns[f"mean_predicted_{name}"], columns[f"observed_{name}"] = (
                 [one] for one in getattr(self, name) or (None, None)
             )
-        return {**columns, "groups": [self.groups], "n_groups": [self.n_groups]}
+        columns |= {"groups": [self.groups]}
+        names = ("n_groups", "before_first", "groups_first")
+        return {**columns, **{name: [getattr(self, name)] for name in names}}
 
     def __str__(self) -> str:
         said = [f"Alarm at sample {self.at:,}."]
         if self.evidence is not None:
             said.append(str(self.evidence))
-        if self.before is not None:
-            (p, y), (q, z) = self.before, self.after
+        (q, z), rows = self.after, f"(samples {self.since + 1:,} to {self.at:,})"
+        if self.before is None:
+            said.append(f"After {rows}, mean forecast {q:.3f} and observed {z:.3f}.")
+        else:
+            p, y = self.before
             said.append(
-                f"Before, mean forecast {p:.3f} and observed {y:.3f}; after, {q:.3f} and {z:.3f}."
+                f"Before (samples {self.before_first:,} to {self.since:,}), mean forecast {p:.3f} "
+                f"and observed {y:.3f}; after {rows}, {q:.3f} and {z:.3f}."
             )
         if self.groups:
             said.append(
-                f"Observed differs from forecast after the change in {len(self.groups)} of "
-                f"{self.n_groups} groups (false discovery rate .05): {', '.join(self.groups)}."
+                f"In samples {self.groups_first:,} to {self.at:,}, observed differs from forecast "
+                f"in {len(self.groups)} of {self.n_groups} groups (false discovery rate .05): "
+                f"{', '.join(self.groups)}."
             )
         return " ".join(said)
 
@@ -160,7 +174,7 @@ class Alarm(Record):
 _NUMBERS = {"low": float, "high": float, "difference": float}
 #: Fields of an alarm in JSON.
 ALARM_FORM = {
-    **dict.fromkeys(("at", "since", "n_groups"), int),
+    **dict.fromkeys(("at", "since", "n_groups", "before_first", "groups_first"), int),
     "log_statistic": float,
     "evidence": (None, {"event": str, "direction": str, "since": int, **_NUMBERS}),
     "before": (None, [float]),

@@ -21,7 +21,6 @@ from skcalib._values import is_finite, shown
 from skcalib.kernels import Kernel
 from skcalib.monitoring._alternatives import (
     HARMONICS,
-    N_CELLS,
     Alternatives,
     KernelAlternatives,
     ScoreAlternatives,
@@ -55,10 +54,9 @@ class Evidence(Record):
         Direction of the miscalibration of the forecasts.
     low, high : float
         Range of scores in which the frequency of the event has the largest deviance from the mean
-        forecast. It refers to all samples, or for an alarm to the samples since about the time of
-        the change.
+        forecast, in the samples after `since`.
     difference : float
-        Observed frequency minus mean forecast in this range.
+        Observed frequency minus mean forecast in this range, in the samples after `since`.
     since : int
         Number of samples after which the evidence for the leading alternative began to grow: an
         estimate of where the miscalibration begins.
@@ -128,18 +126,14 @@ class Streams:
         ]
         return log_mean(np.column_stack(totals), self.prior)
 
-    def cells(self) -> np.ndarray:
-        """Sums (S, 3, N_CELLS) over cells of the scores of each stream; 0 without scores."""
-        nothing = np.zeros((3, N_CELLS))
-        return np.array([getattr(one.alternatives, "cells", nothing) for one in self.streams])
-
     def evidence(
-        self, values: list[np.ndarray] | None = None, earlier: np.ndarray | None = None
+        self, values: list[np.ndarray] | None = None, leading: tuple[int, int] | None = None
     ) -> Evidence | None:
         """Description of the evidence for the event with the most evidence; None with a kernel.
 
-        `values` are logarithms (A,) for each stream, by default the log ratios, and `earlier` the
-        `cells` of samples that the range of scores is not about.
+        `values` are logarithms (A,) for each stream, by default the log ratios. `leading` are the
+        numbers of a stream and its alternative that tell where the samples begin; for another
+        stream it is the alternative with the largest weight.
         """
         if values is None:
             values = [one.alternatives.log_ratio for one in self.streams]
@@ -148,10 +142,8 @@ class Streams:
             if isinstance(one.alternatives, ScoreAlternatives):
                 strength = float(log_mean(own, one.alternatives.prior))
                 if strength > best or found is None:
-                    best, found = (
-                        strength,
-                        (one.event, one.alternatives, own, None if earlier is None else earlier[k]),
-                    )
+                    number = leading[1] if leading is not None and leading[0] == k else None
+                    best, found = strength, (one.event, one.alternatives, own, number)
         return None if found is None else _evidence(*found)
 
     def arrays(self) -> dict[str, np.ndarray]:
@@ -231,7 +223,7 @@ def log_mean(log_values, weight):
     return np.where(np.isinf(most[..., 0]), most[..., 0], found)
 
 
-def _evidence(event, alternatives, log_values, earlier):
+def _evidence(event, alternatives, log_values, number):
     """Direction and range of the alternatives, by their posterior weights."""
     log_weight = log_values + np.log(alternatives.prior)
     if np.isfinite(log_weight.max()):
@@ -248,16 +240,18 @@ def _evidence(event, alternatives, log_values, earlier):
         kinds[name] = kinds.get(name, 0.0) + float(share)
     best = max(kinds, key=lambda name: kinds[name])
     best = best if kinds[best] >= _HALF else "uneven"
+    number = int(log_weight.argmax()) if number is None else number
+    cells = alternatives.cells_since(number)
     if best in ("too_extreme", "too_moderate"):
-        best = alternatives.common_direction(earlier) or best
-    low, high, difference = alternatives.worst_range(earlier)
+        best = alternatives.common_direction(cells) or best
+    low, high, difference = alternatives.worst_range(cells)
     return Evidence(
         event=event,
         direction=best,
         low=low,
         high=high,
         difference=difference,
-        since=int(alternatives.lowest_at[int(log_weight.argmax())]),
+        since=int(alternatives.lowest_at[number]),
     )
 
 

@@ -131,13 +131,14 @@ class CalibrationMonitor(StreamEstimator):
     too_high True
     """
 
-    _version = 2
+    _version = 3
     _form = {  # noqa: RUF012
         "n_alarms": int,
         "alarms": [ALARM_FORM],
         "windows": [[float]],
         "in_window": int,
         "same_until": int,
+        "restarted": int,
         "sources": [object],
     }
     __metadata_request__fit = {"y_true": UNUSED, "y_proba": UNUSED, "by": UNUSED}  # noqa: RUF012
@@ -276,8 +277,8 @@ class CalibrationMonitor(StreamEstimator):
         arrays = {f"start.{k}": one for k, one in enumerate(self._starts)}
         known = [self.log_statistic_, *(one.log_statistic for one in self.alarms_)]
         arrays["statistic"], arrays["current"] = np.array(known), self._current
-        arrays["marks_at"] = np.array([at for at, _ in self._marks], dtype=np.int64)
-        arrays["marks"] = np.array([cells for _, cells in self._marks])
+        arrays["total"] = self._total
+        arrays |= {f"lowest.{k}": one for k, one in enumerate(self._lowest)}
         blobs = [one.sketch.to_bytes() for one in self.windows_]
         if self._in_window:
             blobs.append(self._sketch.to_bytes())
@@ -290,6 +291,7 @@ class CalibrationMonitor(StreamEstimator):
             ],
             "in_window": self._in_window,
             "same_until": self._same_until,
+            "restarted": self._restarted,
             "sources": self.sources_,
         }
         return write_state(self, header, arrays, blobs)
@@ -325,19 +327,28 @@ class CalibrationMonitor(StreamEstimator):
         self.sources_: list[str] = []
         self.n_alarms_ = self._same_until = 0  # samples up to which a change is that of an alarm
         self._empty_window()
-        self._marks = [(0, self._streams.cells())]  # at the last start, and at ends of windows
+        self._restart()
+
+    def _restart(self) -> None:
+        """Sums of weights, forecasts and events since now, and where each ratio was lowest."""
+        self._restarted, self._total = self.n_samples_seen_, np.zeros(3)
+        sizes = (len(one.alternatives.prior) for one in self._streams.streams)
+        self._lowest = [np.zeros((size, 3)) for size in sizes]
 
     def _restore(self, own, arrays, blobs):
         size, kept = check_count(self.window, "window"), check_count(self.n_windows, "n_windows")
-        alarms, windows, n_marks = own["alarms"], own["windows"], len(arrays["marks_at"])
+        alarms, windows = own["alarms"], own["windows"]
         expected = {f"start.{k}": one for k, one in enumerate(self._starts)}
         expected |= {"statistic": np.zeros(1 + len(alarms)), "current": self._current}
-        expected["marks_at"] = np.zeros(n_marks, dtype=np.int64)
-        expected["marks"] = np.zeros((n_marks, *self._marks[0][1].shape))
+        expected["total"] = self._total
+        expected |= {f"lowest.{k}": one for k, one in enumerate(self._lowest)}
         require_arrays(arrays, expected)
         self._current, self._in_window = arrays["current"], own["in_window"]
-        sums = np.isfinite(arrays["marks"]).all() and np.isfinite(self._current).all()
-        require(sums and (self._current >= 0).all() and n_marks > 0, "the sums of windows")
+        self._restarted, self._total = own["restarted"], arrays["total"]
+        self._lowest = [arrays[f"lowest.{k}"] for k in range(len(self._lowest))]
+        for one in (self._current, self._total, *self._lowest):
+            require(np.isfinite(one).all() and (one >= 0).all(), "the sums of windows")
+        require(0 <= self._restarted <= self.n_samples_seen_, "the sums of windows")
         self.n_alarms_, self._same_until = own["n_alarms"], own["same_until"]
         require(len(alarms) == min(self.n_alarms_, kept), "the number of alarms")
         require(alarms or not self._same_until, "the number of alarms")
@@ -356,7 +367,6 @@ class CalibrationMonitor(StreamEstimator):
             Window(*record, sketch) for record, sketch in zip(windows, sketches, strict=False)
         ]
         require(all(one.weight > 0 for one in self.windows_), "the weight of a window")
-        self._marks = list(zip(arrays["marks_at"].tolist(), arrays["marks"], strict=True))
         if self._in_window:
             self._sketch = sketches[-1]
 
@@ -377,11 +387,9 @@ class CalibrationMonitor(StreamEstimator):
             by = None if by is None else by[used:]
         if self._in_window == self.window:
             first = self.n_samples_seen_ - int(self.window) + 1
-            weight, mean, observed = _means([self._current])
+            weight, mean, observed = _means(self._current)
             one = Window(first, self.n_samples_seen_, weight, mean, observed, sketch=self._sketch)
             self.windows_ = [*self.windows_, one][-self.n_windows :]
-            self._marks = [*self._marks, (self.n_samples_seen_, self._streams.cells())]
-            self._marks = self._marks[-self.n_windows :]
             self._empty_window()
 
     def _advance(self, problem, weight, by):
@@ -399,18 +407,26 @@ class CalibrationMonitor(StreamEstimator):
         self._step, self._points = keep_points(self._step, self._points, first, path)
         self._starts, self.log_statistic_ = starts, float(path[-1])
         self.n_samples_seen_ += used
-        self._add_to_window(problem.take(rows), own, None if by is None else by[rows])
+        terms = _terms(problem.take(rows), own)
+        self._add_to_total(terms)
+        self._add_to_window(problem.take(rows), own, None if by is None else by[rows], terms)
         if len(above):
             self._alarm([one[-1] for one in sums])
         return used
 
-    def _add_to_window(self, part, weight, by):
+    def _add_to_window(self, part, weight, by, terms):
         self._in_window += len(part.weight)
         self._sketch = copy(self._sketch).partial_fit(part.labels, part.forecast, weight, by=by)
-        ((forecast, target),) = Auto().problems(part.forecast, part.target)
-        each = np.ones(len(forecast)) if weight is None else weight
-        terms = np.column_stack([each, each * forecast[:, 1], each * target[:, 1]])
         self._current = np.cumsum(np.vstack([self._current, terms]), axis=0)[-1]
+
+    def _add_to_total(self, terms):
+        """Sums since the last start, and at the new lowest ratios among these samples."""
+        sums = np.cumsum(np.vstack([self._total, terms]), axis=0)
+        self._total, lowest = sums[-1], []
+        for one, known in zip(self._streams.streams, self._lowest, strict=True):
+            place = one.alternatives.lowest_at - (self.n_samples_seen_ - len(terms))
+            lowest.append(np.where(place[:, None] > 0, sums[np.maximum(place, 0)], known))
+        self._lowest = lowest
 
     def _sums(self, problem, weight):
         """Logarithms of the sums over starts (n, A) of each stream, and the state after them."""
@@ -428,21 +444,24 @@ class CalibrationMonitor(StreamEstimator):
         """Record a new alarm, and start the sum again; `ends` are the log sums of each stream."""
         leading = int(np.argmax([own.max() for own in ends]))
         alternatives = self._streams.streams[leading].alternatives
-        since = int(alternatives.lowest_at[int(np.argmax(ends[leading]))])
-        _, earlier = min(self._marks, key=lambda mark: abs(mark[0] - since))
-        evidence = self._streams.evidence(ends, earlier)
-        before = [_sums_of(one) for one in self.windows_ if one.last <= since]
-        after = [one for one in self.windows_ if one.first > since]
-        names, n_groups = _different_groups([*(one.sketch for one in after), self._sketch])
+        number = int(np.argmax(ends[leading]))
+        since, before = int(alternatives.lowest_at[number]), self._lowest[leading][number]
+        if since == self.n_samples_seen_:  # the lowest ratio is that of now
+            since, before = self._restarted, np.zeros(3)
+        windows = [one for one in self.windows_ if one.first > since]
+        first = windows[0].first if windows else self.n_samples_seen_ - self._in_window + 1
+        names, n_groups = _different_groups([*(one.sketch for one in windows), self._sketch])
         alarm = Alarm(
             at=self.n_samples_seen_,
             since=since,
             log_statistic=self.log_statistic_,
-            evidence=None if evidence is None else replace(evidence, since=since),
-            before=_means(before)[1:] if before else None,
-            after=_means([*map(_sums_of, after), self._current])[1:],
+            evidence=self._streams.evidence(ends, (leading, number)),
+            before=_means(before)[1:] if since > self._restarted else None,
+            after=_means(np.maximum(self._total - before, 0.0))[1:],
+            before_first=self._restarted + 1,
             groups=names,
             n_groups=n_groups,
+            groups_first=first,
         )
         if alarm.at > self._same_until or alarm.is_opposite(self.alarms_[-1]):
             self.n_alarms_ += 1
@@ -451,7 +470,7 @@ class CalibrationMonitor(StreamEstimator):
         self._same_until = alarm.at + max(_GONE * delay, int(self.window))
         for one in self._streams.streams:
             one.alternatives.forget()
-        self._marks = [(self.n_samples_seen_, self._streams.cells())]
+        self._restart()
         self._starts = [np.full(len(one), -np.inf) for one in self._starts]
         self.log_statistic_ = -np.inf
 
@@ -474,14 +493,16 @@ def _groups(by, sample_weight, n_samples):
     return by if kept is None else take_rows(by, np.flatnonzero(kept))
 
 
-def _sums_of(window):
-    """Sums of weights, forecasts and events of a window."""
-    return np.array([1.0, window.mean_predicted, window.observed]) * window.weight
+def _terms(part, weight):
+    """Weights, weighted forecasts and weighted events (n, 3) of samples."""
+    ((forecast, target),) = Auto().problems(part.forecast, part.target)
+    each = np.ones(len(forecast)) if weight is None else weight
+    return np.column_stack([each, each * forecast[:, 1], each * target[:, 1]])
 
 
 def _means(sums):
-    """Weight, mean forecast and frequency of the event, from sums of several windows."""
-    weight, forecast, event = np.sum(sums, axis=0).tolist()
+    """Weight, mean forecast and frequency of the event, from their sums."""
+    weight, forecast, event = sums.tolist()
     return weight, forecast / weight, event / weight
 
 

@@ -142,7 +142,7 @@ class SequentialCalibrationTest(StreamEstimator):
     (True, 'too_high')
     """
 
-    _version = 1
+    _version = 2
     _form = {"rejected_at": (None, int)}  # noqa: RUF012
     # The arguments of a metric are data, not metadata that a meta-estimator could route.
     __metadata_request__fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012

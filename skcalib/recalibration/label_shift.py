@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import check_label_list, listed
+from skcalib._ties import bin_ends
 from skcalib._types import ArrayLike
 from skcalib._validation import check_features, drop_zero_weights, number_of_samples
 from skcalib._values import shown
@@ -21,6 +22,7 @@ from skcalib.clusters import effective_size, outside_level
 from skcalib.recalibration._base import LogitRecalibrator, Recalibrator
 from skcalib.recalibration._sketched import FittedFromSketch
 from skcalib.scores import LossLike, resolve_training_loss
+from skcalib.smoothers.partition import quantile_cuts
 from skcalib.tower import weighted_mean
 
 _EM_STEPS = 20  # after the optimiser, each of which raises the likelihood
@@ -369,14 +371,14 @@ class _ClassCells:
     """Frequencies of intervals of the score in each class of the source."""
 
     def __init__(self, forecast, target, weight):
-        self.edges = np.unique(np.quantile(_score(forecast), np.arange(1, _CELLS) / _CELLS))
+        self.edges = quantile_cuts(_score(forecast), _CELLS)
         mass = target.T * (weight / weight.sum())
         self.size = np.array([effective_size(one) for one in mass])
         found = mass @ self._marks(forecast)  # a class without samples is refused later
         self.frequency = found / np.maximum(found.sum(axis=1, keepdims=True), 1e-300)
 
     def _marks(self, forecast):
-        cell = np.searchsorted(self.edges, _score(forecast))
+        cell = np.searchsorted(bin_ends(self.edges), _score(forecast))
         return np.eye(len(self.edges) + 1)[cell]
 
     def pvalue(self, forecast, share, prior, influence):

@@ -86,9 +86,9 @@ def variance_reliability(
     y_var : array-like of shape (n_samples,)
         Forecast variances, positive.
     n_bins : int, default=10
-        Number of bins, 10 as in diagrams of classifiers, cut at order statistics of the variance.
-        Equal variances share a bin, so that there are fewer bins where there are fewer distinct
-        values.
+        Number of bins, 10 as in diagrams of classifiers, cut between order statistics of the
+        variance. Equal variances share a bin, so that there are fewer bins where there are fewer
+        distinct values.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the means; they do not change the bins. Zero-weight samples are dropped.
 

@@ -59,6 +59,7 @@ from skcalib.scores import Brier, LossLike, resolve_loss
 from skcalib.significance import kernel_calibration_test
 from skcalib.significance.kernel import MIN_SAMPLES
 from skcalib.smoothers._base import check_folds
+from skcalib.smoothers.partition import quantile_cuts
 from skcalib.summary import ROWS, summary_of_problem
 from skcalib.tower import weighted_mean
 
@@ -487,9 +488,12 @@ def _more_where(found, direction, solved, gap):
         return ""
     forecast = solved.forecast[:, 1]
     odds = logit(np.clip([forecast, forecast - gap], 1e-9, 1 - 1e-9))
-    upper = forecast > np.quantile(forecast, 0.5)
+    cuts = quantile_cuts(forecast, 2)
+    if not len(cuts):
+        return ""
+    halves = forecast > cuts[-1], forecast < cuts[0]
     for size in map(np.abs, (gap, odds[0] - odds[1])):
-        high, low = (weighted_mean(size[side], solved.weight[side]) for side in (upper, ~upper))
+        high, low = (weighted_mean(size[side], solved.weight[side]) for side in halves)
         if sign * (high - low) <= 0:
             return ""
     return "higher" if sign > 0 else "lower"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skcalib._features import EncodedFeatures
-from skcalib._ties import merge_ties
+from skcalib._ties import level_starts, merge_ties
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping.equal_scores import compare_groups
 from skcalib.inference import MeanInterval, rate_interval
@@ -66,8 +66,9 @@ def worst_places(places: Sequence[Place], kind: str, most: int) -> list[Place]:
 def _equal_information(score, weight, count=None):
     """Ranges of equal sums of p (1 - p): list of (rows, (lowest, highest score), label).
 
-    For a rare event the ranges are narrow where the events are. Equal scores stay together, and no
-    two ranges have the same label. `count` (n,) are the numbers of samples of the rows.
+    For a rare event the ranges are narrow where the events are. Equal scores stay together, in the
+    range of their middle, and no two ranges have the same label. The ranges of 1 - score are the
+    same. `count` (n,) are the numbers of samples of the rows.
     """
     count = np.ones(len(score)) if count is None else count
     n_samples = count.sum()
@@ -78,24 +79,36 @@ def _equal_information(score, weight, count=None):
     size = n_samples * information.sum() / weight.sum()
     informative = max(size / _INFORMATION_PER_RANGE, _FEW_RANGES)
     n_ranges = int(np.clip(min(informative, n_samples / _SAMPLES_PER_RANGE), 1, _MOST_RANGES))
-    before = np.cumsum(information) - information
-    which = np.minimum((before / information.sum() * n_ranges + 1e-9).astype(int), n_ranges - 1)
-    first = np.searchsorted(sorted_score, sorted_score)  # ties share the range of the first
-    starts = np.flatnonzero(np.diff(which[first], prepend=-1))
-    parts = _large_enough(np.split(order, starts[1:]), count)
+    levels = level_starts(sorted_score)
+    sums = np.add.reduceat(information, levels)
+    middle = (np.cumsum(sums) - sums / 2) / sums.sum() * n_ranges
+    towards_centre = np.where(sorted_score[levels] <= 0.5, 1e-9, -1e-9)
+    which = np.clip((middle + towards_centre).astype(int), 0, n_ranges - 1)
+    starts = levels[np.flatnonzero(np.diff(which, prepend=-1))]
+    parts = _large_enough(np.split(order, starts[1:]), score, count)
     groups = [(part, (float(score[part].min()), float(score[part].max()))) for part in parts]
     return _labelled(groups, score)
 
 
-def _large_enough(parts, count):
-    """Parts with too few samples are merged with the previous one; the first with the next."""
-    joined = []
-    for part in parts:
-        if joined and min(count[part].sum(), count[joined[-1]].sum()) < _FEWEST_SAMPLES:
-            joined[-1] = np.concatenate([joined[-1], part])
-        else:
-            joined.append(part)
-    return joined
+def _large_enough(parts, score, count):
+    """Parts with too few samples are merged with their smaller neighbour, the smallest first.
+
+    Of equal ones it is that which is further from 1/2, and its neighbour nearer to 1/2.
+    """
+
+    def size(place):
+        samples = count[parts[place]]
+        return samples.sum(), -abs(samples @ score[parts[place]] / samples.sum() - 0.5)
+
+    while len(parts) > 1:
+        smallest = min(range(len(parts)), key=size)
+        if size(smallest)[0] >= _FEWEST_SAMPLES:
+            break
+        beside = [place for place in (smallest - 1, smallest + 1) if 0 <= place < len(parts)]
+        chosen = min(beside, key=lambda place: (size(place)[0], -size(place)[1]))
+        first = min(smallest, chosen)
+        parts[first : first + 2] = [np.concatenate(parts[first : first + 2])]
+    return parts
 
 
 def _labelled(groups, score):

@@ -16,7 +16,14 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._fits import fit_once
-from skcalib._ties import level_starts, merge_ties, reach_of
+from skcalib._ties import (
+    RESOLUTION,
+    bin_ends,
+    level_starts,
+    merge_ties,
+    reach_of,
+    split_centre,
+)
 from skcalib._types import ArrayLike, BinCount, Bins
 from skcalib._validation import check_count, number_of_samples
 from skcalib.smoothers._base import Smoother, check_folds, cross_predict
@@ -143,7 +150,8 @@ class PartitionSmoother(Smoother):
         edges, centres = self.edges_, np.sort(self.cell_means(self.forecast_)[:, 1])
         edges = edges[0] if isinstance(edges, list) else edges
         # In bins without samples the nearest cell changes between the means of two others.
-        ends = np.concatenate([reach_of(edges), (centres[1:] + centres[:-1]) / 2])
+        ends = bin_ends(split_centre(edges))
+        ends = np.concatenate([ends, (centres[1:] + centres[:-1]) / 2])
         breaks = np.unique(np.nextafter(ends, 2))
         first = np.append(0.0, breaks)
         return add.stairs(x, breaks, self.predict(np.column_stack([1 - first, first]))[:, 1])
@@ -173,11 +181,12 @@ def _bin_coordinates(forecast):
 
 
 class UniformBins(PartitionSmoother):
-    """Equal-width bins of every coordinate, right-closed: ((i-1)/B, i/B].
+    """Equal-width bins of every coordinate, with the edges i / B.
 
-    Zero joins the first bin and one belongs to the last. For K = 2 the bins cut the probability
-    of the second column; for K > 2 the cells are products of bins over all K coordinates, most
-    of them empty.
+    A probability on an edge belongs to the bin nearer to 1/2; those of 1/2 itself have a cell of
+    their own if 1/2 is an edge. Thus the cells do not depend on which class is the event. For K =
+    2 the bins cut the probability of the second column; for K > 2 the cells are products of bins
+    over all K coordinates, most of them empty.
 
     Parameters
     ----------
@@ -203,9 +212,9 @@ class UniformBins(PartitionSmoother):
     >>> p = np.array([0.0, 0.1, 0.5, 0.6, 1.0])
     >>> bins = UniformBins(2).fit(np.column_stack([1 - p, p]), np.array([0, 1, 0, 1, 1.0])[:, None])
     >>> bins.cells_
-    array([0, 0, 0, 1, 1])
+    array([0, 0, 1, 2, 2])
     >>> bins.smooth().ravel().round(3)
-    array([0.333, 0.333, 0.333, 1.   , 1.   ])
+    array([0.5, 0.5, 0. , 1. , 1. ])
     """
 
     def __init__(self, n_bins: Bins = 15) -> None:
@@ -216,33 +225,48 @@ class UniformBins(PartitionSmoother):
         self.edges_ = np.arange(1, bins) / bins if isinstance(bins, int) else bins[1:-1]
 
     def _cell_keys(self, forecast):
-        return np.searchsorted(reach_of(self.edges_), _bin_coordinates(forecast), side="left")
+        ends = bin_ends(split_centre(self.edges_))
+        return np.searchsorted(ends, _bin_coordinates(forecast), side="left")
 
 
-def quantile_cuts(score: np.ndarray, n_bins: int, count: np.ndarray | None = None) -> np.ndarray:
-    """Inner edges of bins of equal mass: the order statistics of rank floor(n b / B) (F24).
+def quantile_cuts(
+    score: np.ndarray, n_bins: int, count: np.ndarray | None = None, centre: float = 0.5
+) -> np.ndarray:
+    """Inner edges of bins of equal mass, midway between the scores on both sides (F24).
 
-    Ties are never split, so there may be fewer than ``n_bins - 1`` edges. A score stands for
-    ``count`` (m,) samples, by default for one.
+    Cut b is where the number of samples below is nearest to n b / B. Ties are never split. If two
+    cuts are equally near, the ties between them go to the side nearer to the centre of the scale;
+    at the centre itself both cuts are made. A score stands for ``count`` (m,) samples, by default
+    for one.
     """
-    n_samples = number_of_samples(score, count)
-    rank = n_samples * np.arange(1, n_bins) // n_bins
-    rank = np.unique(rank[rank > 0]) - 1
-    if count is None:
-        cuts = np.sort(score)[rank]
-    else:
-        order = np.argsort(score, kind="stable")
-        cuts = score[order][np.searchsorted(np.cumsum(count[order]), rank, side="right")]
-    return cuts[level_starts(cuts)] if len(cuts) else cuts
+    order = None if count is None else np.argsort(score, kind="stable")
+    ordered = np.sort(score) if order is None else score[order]
+    starts = level_starts(ordered)
+    total = np.arange(len(score) + 1) if order is None else np.append(0, np.cumsum(count[order]))
+    before = total[np.append(starts, len(score))] * n_bins  # of each level, and of none
+    aim = total[-1] * np.arange(1, n_bins)
+    level = np.searchsorted(before[1:], aim, side="left")
+    down, up, value = aim - before[level], before[level + 1] - aim, ordered[starts[level]]
+    above = (up < down) | (up == down) & (value >= centre - RESOLUTION)
+    under = (down < up) | (up == down) & (value <= centre + RESOLUTION)
+    cut = np.unique(np.append(level[under], level[above] + 1))
+    cut = starts[cut[(cut > 0) & (cut < len(starts))]]
+    lower, upper = ordered[cut - 1], ordered[cut]
+    # Midway, unless a score would count as tied to the edge.
+    middle, near = (lower + upper) / 2, np.where(upper <= 0.5, upper, lower)
+    apart = (reach_of(reach_of(lower)) < upper) & (lower < middle)
+    return np.where(apart, middle, near)
 
 
 class QuantileBins(PartitionSmoother):
-    """Equal-mass bins, cut at order statistics; ties are never split.
+    """Equal-mass bins, cut between order statistics; ties are never split.
 
-    Bin b is closed on the right by the order statistic of rank floor(n b / B) of its coordinate, so
-    that bins hold equally many samples up to ties (F24). For K = 2 the bins cut the probability of
-    the second column; for K > 2 the cells are products over all K coordinates. Weights do not
-    affect the edges.
+    Cut b lies midway between two neighbouring values, where the number of samples below is nearest
+    to n b / B, so that bins hold equally many samples up to ties (F24 take floor(n b / B)). Ties
+    that could go to both sides go to the side nearer to 1/2; at 1/2 itself they have a cell of
+    their own. Thus the cells do not depend on which class is the event. For K = 2 the bins cut the
+    probability of the second column; for K > 2 the cells are products over all K coordinates.
+    Weights do not affect the edges.
 
     Parameters
     ----------
@@ -265,7 +289,7 @@ class QuantileBins(PartitionSmoother):
     >>> from skcalib.smoothers import QuantileBins
     >>> p = np.array([0.1, 0.2, 0.2, 0.7])
     >>> QuantileBins(2).fit(np.column_stack([1 - p, p]), p[:, None]).cells_
-    array([0, 0, 0, 1])
+    array([0, 1, 1, 1])
     """
 
     def __init__(self, n_bins: BinCount = 15) -> None:
@@ -278,12 +302,13 @@ class QuantileBins(PartitionSmoother):
                 "Bins of equal mass have edges of their own: give edges to UniformBins."
             )
         columns = _bin_coordinates(forecast).T
-        self.edges_ = [quantile_cuts(column, bins, self._count) for column in columns]
+        centre = 0.5 if forecast.shape[1] > 1 else np.inf  # one column: a score without an end
+        self.edges_ = [quantile_cuts(column, bins, self._count, centre) for column in columns]
 
     def _cell_keys(self, forecast):
         columns = _bin_coordinates(forecast).T
         pairs = zip(self.edges_, columns, strict=True)
-        return np.stack([np.searchsorted(reach_of(e), c, side="left") for e, c in pairs], axis=1)
+        return np.stack([np.searchsorted(bin_ends(e), c, side="left") for e, c in pairs], axis=1)
 
 
 class LevelSets(PartitionSmoother):
@@ -328,7 +353,9 @@ class MedianCells(PartitionSmoother):
     variance is cut next, at the median of that coordinate, into what lies below it and the rest. A
     cut that would leave fewer than `min_samples` in a half is not made, and its cell remains as it
     is. Ties are never split, so that equal forecasts share a cell. Unlike products of bins over all
-    coordinates, the number of cells does not grow with the number of classes.
+    coordinates, the number of cells does not grow with the number of classes. For K = 2, where both
+    coordinates have the same variance, the one with halves of more equal size is cut, and of these
+    the one with the larger median, so that the cells do not depend on the order of the classes.
 
     W19 do not cut a cell where its median is its smallest value. Here it is cut above that value:
     otherwise forecasts with many zeros, such as those of trees, would have one cell only.
@@ -398,17 +425,21 @@ def _widest(forecast, rows, min_samples):
     step = max(2, _ENTRIES // len(rows))  # columns at a time
     parts = (forecast[rows, at : at + step] for at in range(0, forecast.shape[1], step))
     variance = np.concatenate([part.var(axis=0, ddof=1) for part in parts])
-    coordinate = _largest(variance)
-    column = np.sort(forecast[rows, coordinate])
-    if column[0] == column[-1]:
+    coordinates = [0, 1] if forecast.shape[1] == 2 else [_largest(variance)]
+    columns = [np.sort(forecast[rows, coordinate]) for coordinate in coordinates]
+    if columns[0][0] == columns[0][-1]:
         return never
+    least, value, coordinate = max(map(_cut_at_median, columns, coordinates))
+    return never if least < min_samples else (float(variance[coordinate]), coordinate, value)
+
+
+def _cut_at_median(column, coordinate):
+    """(size of the smaller half, median, coordinate) of a sorted column that is not constant."""
     value = np.median(column)
     if value == column[0]:  # more than half are tied at the bottom: cut above them
         value = column[np.searchsorted(column, value, side="right")]
     below = int(np.searchsorted(column, value))
-    if min(below, len(column) - below) < min_samples:
-        return never
-    return float(variance[coordinate]), coordinate, float(value)
+    return min(below, len(column) - below), float(value), coordinate
 
 
 def _largest(values):

@@ -181,10 +181,10 @@ def ece_bias_bound(
     - "total": :math:`E |ECE - TCE|` is at most the sum, :math:`(1 + L)/B + \sqrt{2 B \ln 2 / n}`
       for uniform bins and :math:`(1 + L)/B + (2 + L) r` for quantile bins.
 
-    Uniform bins must not depend on the samples. Quantile bins must be cut at the order statistics
-    of rank floor(n b / B) of forecasts without ties. The samples must be independent of the
-    classifier. The bounds are worst cases over all forecasts: expect the bias to be several times
-    smaller. A bound above 1 is not informative.
+    Uniform bins must not depend on the samples. Quantile bins must be cut at fixed ranks, such as
+    floor(n b / B), of forecasts without ties. The samples must be independent of the classifier.
+    The bounds are worst cases over all forecasts: expect the bias to be several times smaller. A
+    bound above 1 is not informative.
 
     With `confidence_level` :math:`1 - \delta` the same differences, without the expectation, stay
     below the returned value with at least that probability. For uniform bins :math:`|ECE - TCE_B|`

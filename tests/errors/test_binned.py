@@ -29,12 +29,29 @@ def of_f24(row):
     return "top_label" if row["on"] == "toplabel" else "canonical"
 
 
+def f24_bins(row):
+    """Their bins: the same number where it divides n, else their edges, as bins then differ.
+
+    Theirs have floor(n b / B) samples below each edge, which depends on the name of the event.
+    """
+    if row["n"] % row["B"] == 0:
+        return row["B"]
+    score = np.sort(row["proba"].max(axis=1) if row["on"] == "toplabel" else row["proba"][:, 1])
+    last = next(edges for of, edges in row["boundaries"] if of == (row["B"], row["on"]))[:-1]
+    return [0, *midway(score, last), 1]
+
+
+def midway(score, last):
+    """Edges between the last scores of bins and the following ones."""
+    return (last + score[np.searchsorted(score, last, side="right")]) / 2
+
+
 #: Quantity -> options of `calibration_error` from the parameters of a row.
 GOLDEN = {
     "ece": lambda row: uniform(row["bins"]),
     "tce2": lambda row: uniform(row["bins"], norm="l2"),
     "ece_uwb": lambda row: uniform(row["B"], of_f24(row)),
-    "ece_umb": lambda row: {"n_bins": row["B"], "notion": of_f24(row)},
+    "ece_umb": lambda row: {"n_bins": f24_bins(row), "notion": of_f24(row)},
     "cwce_binned_mean_root": lambda row: uniform(row["bins"], "classwise", norm=f"l{row['p']}"),
     "cwce_binned_sum": lambda row: uniform(
         row["bins"], "classwise", norm=f"l{row['p']}", squared=row["p"] == 2, reduce="sum"
@@ -54,7 +71,9 @@ FEWEST = {"ece_uwb": 5, "ece_umb": 5, "tce2": 2, "binary_ce_p1": 6}
 def test_golden(name, quantity):
     y, proba, rows = golden(name, quantity)
     assert len(rows) >= FEWEST.get(quantity, 1) or (name, quantity) == ("tri300", "binary_ce_p1")
+    boundaries = [((one["B"], one["on"]), u) for one, u in golden(name, "umb_boundaries")[2]]
     for params, value in rows:
+        params = {**params, "n": len(y), "proba": proba, "boundaries": boundaries}
         found = s.calibration_error(y, proba, **GOLDEN[quantity](params))
         assert found == pytest.approx(value, rel=1e-9)
 
@@ -69,8 +88,9 @@ def test_golden_debiased(name):
     y, proba, rows = golden(name, "tce2sq_debiased_unclipped")
     assert len(rows) == 2
     for params, value in rows:
-        chunks = np.array_split(np.sort(proba.max(axis=1)), params["bins"])
-        edges = {"notion": "top_label", "n_bins": [0, *(chunk[-1] for chunk in chunks[:-1]), 1]}
+        score = np.sort(proba.max(axis=1))
+        last = [chunk[-1] for chunk in np.array_split(score, params["bins"])[:-1]]
+        edges = {"notion": "top_label", "n_bins": [0, *midway(score, last), 1]}
         options = {"norm": "l2", "squared": True, **edges}
         found = s.calibration_error(y, proba, **options)
         (bins,) = s.reliability_bins(y, proba, **edges)
@@ -85,12 +105,80 @@ def test_golden_debiased(name):
 @pytest.mark.parametrize("name", ["bin500", "tri300"])
 def test_golden_edges_and_kolmogorov_smirnov(name):
     y, proba, rows = golden(name, "umb_boundaries")
+    tested = 0
     for params, value in rows:
+        if len(y) % params["B"]:
+            continue  # theirs are cut lower: see `f24_bins`
         (bins,) = s.reliability_bins(y, proba, n_bins=params["B"], notion=of_f24(params))
-        np.testing.assert_allclose(bins.edges[1:], value, rtol=1e-12)
+        score = np.sort(proba.max(axis=1) if params["on"] == "toplabel" else proba[:, 1])
+        last = [score[score <= edge][-1] for edge in bins.edges[1:-1]]  # below each cut
+        np.testing.assert_allclose(last, value[:-1], rtol=1e-12)
+        np.testing.assert_allclose(bins.edges[1:-1], midway(score, last), rtol=1e-12)
+        tested += 1
+    assert tested >= 4
     for _, value in golden(name, "ks_ties_merged")[2]:
         found = s.ks_calibration_error(y, proba, notion="top_label")
         assert found == pytest.approx(value, rel=1e-9)
+
+
+@pytest.mark.parametrize("notion", ["auto", "top_label", "classwise"])
+@pytest.mark.parametrize("strategy", ["quantile", "uniform"])
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_rows_of_bins(notion, strategy, n_classes, weighted):
+    """Sums over the rows are those of the bins, and shares those of the error."""
+    rng = np.random.default_rng(n_classes)
+    proba = rng.dirichlet(np.ones(n_classes), 180)
+    proba[:60] = rng.multinomial(10, np.full(n_classes, 1 / n_classes), 60) / 10  # ties on edges
+    y = (proba.cumsum(axis=1) < rng.random(180)[:, None]).sum(axis=1).clip(0, n_classes - 1)
+    weight = 3 * rng.random(180) * (rng.random(180) < 0.8) if weighted else np.ones(180)
+    options = {"notion": notion, "strategy": strategy, "n_bins": 6}
+    if weighted:
+        options["sample_weight"] = weight
+    plain = s.reliability_bins(y, proba, **options)
+    found = s.reliability_bins(y, proba, rows=True, **options)
+    errors = []
+    for before, bins in zip(plain, found, strict=True):
+        rows = bins.rows
+        assert before.rows is None and len(rows.bin) == 180
+        np.testing.assert_array_equal(before.mass, bins.mass)
+        for values, of_bins in (
+            (1, 1),
+            (rows.score, bins.mean_score),
+            (rows.label, bins.mean_label),
+        ):
+            sums = np.bincount(rows.bin, weight * values, len(bins.edges) - 1)[bins.index]
+            np.testing.assert_allclose(sums, bins.mass * of_bins, rtol=1e-9)
+        some = weight > 0
+        gaps = dict(zip(bins.index.tolist(), bins.gap, strict=True))
+        np.testing.assert_array_equal(rows.gap[some], [gaps[b] for b in rows.bin[some].tolist()])
+        assert rows.share.sum() == pytest.approx(1) and not rows.share[~some].any()
+        shares = np.bincount(rows.bin, rows.share, len(bins.edges) - 1)[bins.index]
+        size = bins.mass * np.abs(bins.gap)
+        np.testing.assert_allclose(shares, size / size.sum(), rtol=1e-9, atol=1e-15)
+        errors.append(np.average(np.abs(rows.gap), weights=weight))
+        assert all(np.isfinite(getattr(rows, name)).all() for name in ("gap", "share", "score"))
+    assert s.calibration_error(y, proba, **options) == pytest.approx(np.mean(errors), rel=1e-9)
+    order = rng.permutation(180)
+    if weighted:
+        options["sample_weight"] = weight[order]
+    for one, other in zip(
+        found, s.reliability_bins(y[order], proba[order], rows=True, **options), strict=True
+    ):
+        np.testing.assert_array_equal(one.rows.bin[order], other.rows.bin)
+        np.testing.assert_allclose(one.rows.share[order], other.rows.share, rtol=1e-9)
+
+
+def test_rows_without_an_error_or_without_samples():
+    (bins,) = s.reliability_bins([0, 1, 0, 1], [0, 1, 0.5, 0.5], n_bins=2, rows=True)
+    assert not bins.rows.share.any() and not bins.rows.gap.any()
+    (bins,) = s.reliability_bins(
+        [0, 1, 1], [0.1, 0.2, 0.9], strategy="uniform", n_bins=3, sample_weight=[1, 2, 0], rows=True
+    )
+    assert bins.rows.bin.tolist() == [0, 0, 2] and bins.rows.gap[2] == bins.rows.share[2] == 0
+    sketch = s.ForecastSketch([0, 1]).fit([0, 1], [0.2, 0.7])
+    with pytest.raises(ValueError, match="^rows=True needs the samples, which a sketch does not"):
+        s.reliability_bins(sketch, rows=True)
 
 
 @pytest.mark.parametrize("p", [1, 1.5, 2, 10.0])

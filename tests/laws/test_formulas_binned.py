@@ -8,22 +8,35 @@ import pytest
 from golden import P3, Y3
 
 from skcalib import calibration_error, optimal_n_bins, reliability_bins
-from skcalib.errors.binned import _bin_sums, check_bins, quantile_edges, uniform_edges
+from skcalib.errors.binned import _bin_sums, bin_numbers, check_bins, quantile_edges, uniform_edges
 from skcalib.notions import Classwise
 
 WEIGHT = np.array([1.0, 2, 0.5, 3, 1, 1, 4, 0.25, 1, 2, 1, 0.75, 2, 1])
 EDGES = (0, 0.25, 0.3, 0.5, 0.9, 1)
+CENTRED = np.array([0, 0.25, 0.3, 0.5, 0.5, 0.9, 1])  # the same, and a bin for 1/2
 PROBLEMS = {
     "top_label": [(P3.max(axis=1), P3.argmax(axis=1) == Y3)],
     "classwise": [(P3[:, k], k == Y3) for k in range(3)],
 }
 
 
+def inside(low, high, score):
+    """Which scores are in a bin: those on its edges if they are nearer to 1/2 there."""
+    on_low, on_high = score == low, score == high
+    return (
+        (low < score) & (score < high)
+        | on_low & (low < 0.5)
+        | on_high & (high > 0.5)
+        | (on_low & on_high)
+    )
+
+
 def sums_by_hand(score, event, weight, edges):
-    """Rows (mass, score, label, square mass, square gap) for each bin (low, high]."""
-    cells = np.maximum(np.searchsorted(edges, score) - 1, 0)
+    """Rows (mass, score, label, square mass, square gap) for each bin."""
+    cells = np.array([inside(low, high, score) for low, high in pairwise(edges)], dtype=float)
+    assert (cells.sum(axis=0) == 1).all()
     values = weight * [score**0, score, event, weight, (event - score) ** 2]
-    return values @ np.eye(len(edges) - 1)[cells]
+    return values @ cells.T
 
 
 def rows_of(sums):
@@ -34,7 +47,7 @@ def power_by_hand(score, event, weight, edges, norm, debiased=False):
     """Weighted mean of |gap|^p over bins; without the variance of the mean residual."""
     gaps, shares = [], []
     for low, high in pairwise(edges):
-        rows = (low < score) & (score <= high) | (score == 0) & (low == 0)
+        rows = inside(low, high, score)
         if not rows.any():
             continue
         share, residual = weight[rows] / weight[rows].sum(), (event - score)[rows]
@@ -50,20 +63,41 @@ def power_by_hand(score, event, weight, edges, norm, debiased=False):
 @pytest.mark.parametrize(
     ("score", "n_bins", "edges"),
     [
-        # ranks floor(7 b / 3) = 2 and 4; floor(7 b / 4) = 1, 3, 5
-        ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7], 3, [0, 0.2, 0.4, 1]),
-        ([0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1], 4, [0, 0.1, 0.3, 0.5, 1]),
+        # nearest to 7 b / 3 = 2.3 and 4.7; of 7 b / 4 = 1.75, 3.5, 5.25 the second is a draw, in
+        # which .4 goes up, towards 1/2
+        ([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7], 3, [0, 0.25, 0.55, 1]),
+        ([0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1], 4, [0, 0.25, 0.35, 0.55, 1]),
         ([0.1, 0.2, 0.3], 1, [0, 1]),
-        ([0.1, 0.2], 2, [0, 0.1, 1]),
-        ([0.1, 0.2, 0.3], 5, [0, 0.1, 0.2, 1]),  # rank 0 is no sample: floor(3 b / 5) = 0 1 1 2
+        ([0.1, 0.2, 0.3], 2, [0, 0.15, 1]),
+        ([0.9, 0.8, 0.7], 2, [0, 0.85, 1]),
+        ([0.3, 0.5, 0.7], 2, [0, 0.4, 0.6, 1]),  # the centre has no nearer side
+        ([0.2, 0.5, 0.5, 0.7], 2, [0, 0.35, 0.6, 1]),
+        ([0.2, 0.3, 0.5, 0.5, 0.7], 2, [0, 0.4, 1]),  # 2 and 4 below: 2 is nearer to 2.5
+        ([0.1, 0.2], 2, [0, 0.15, 1]),
+        ([0.1, 0.2, 0.3], 5, [0, 0.15, 0.25, 1]),  # 3 b / 5 = .6, 1.2, 1.8, 2.4
         ([0.4], 3, [0, 1]),
-        ([0.2, 0.2, 0.2, 0.2, 0.8, 0.8], 3, [0, 0.2, 1]),  # ties give an edge once
-        ([0.0, 0.0, 0.3, 0.6], 2, [0, 0, 1]),  # zeros have a bin of their own
-        ([0.3, 1.0, 1.0, 1.0], 2, [0, 1]),  # no edge at 1 but the last
+        ([0.2, 0.2, 0.2, 0.2, 0.8, 0.8], 3, [0, 0.5, 1]),  # ties give an edge once
+        ([0.0, 0.0, 0.3, 0.6], 2, [0, 0.15, 1]),
+        ([0.3, 1.0, 1.0, 1.0], 2, [0, 0.65, 1]),  # 1 and 4 below: 1 is nearer to 2
+        ([1.0, 1 + 1e-6, 1 + 2e-6], 3, [0, 1]),  # no edge at 1 but the last
+        ([0.0, 0.0, 5e-324, 1.0], 2, [0, 5e-324, 1]),  # no number is midway
+        # beside ties nor: an edge in the middle would be tied to both
+        ([0.2, 0.2 + 1.5e-15, 0.6, 0.6 + 1.5e-15], 4, [0, 0.2 + 1.5e-15, 0.4 + 7.5e-16, 0.6, 1]),
     ],
 )
 def test_quantile_edges_by_hand(score, n_bins, edges):
-    np.testing.assert_array_equal(quantile_edges(np.array(score), n_bins), edges)
+    found = quantile_edges(np.array(score), n_bins)
+    np.testing.assert_allclose(found, edges, rtol=4e-16, atol=0)
+    shares = np.bincount(bin_numbers(np.array(score), found), minlength=len(edges))[1:]
+    np.testing.assert_array_equal(shares, [sum(one) for one in _held(score, edges)])
+
+
+def _held(score, edges):
+    """Which scores lie in each bin, where an edge may be a score."""
+    return [
+        inside(low, high, np.array(score)) | (high == 1) & (np.array(score) > 1)
+        for low, high in pairwise(edges)
+    ]
 
 
 def test_bins_at_the_door():
@@ -72,11 +106,13 @@ def test_bins_at_the_door():
     assert check_bins("auto", "quantile", 1000) == 9 == optimal_n_bins(1000, strategy="quantile")
     assert len(check_bins("auto", "uniform", 1000)) == 10 and optimal_n_bins(1000) == 23
     roots = [check_bins("cube_root", "quantile", n) for n in (1, 3, 4, 1000, 1200)]
-    assert roots == [1, 1, 2, 10, 11] and len(check_bins("cube_root", "uniform", 1000)) == 11
-    np.testing.assert_array_equal(check_bins(np.int64(2), "uniform", 100), [0, 0.5, 1])
-    np.testing.assert_array_equal(check_bins("auto", "uniform", 100), np.arange(5) / 4)
+    assert roots == [1, 1, 2, 10, 11] and len(check_bins("cube_root", "uniform", 1000)) == 12
+    np.testing.assert_array_equal(check_bins(np.int64(2), "uniform", 100), [0, 0.5, 0.5, 1])
+    np.testing.assert_array_equal(check_bins(3, "uniform", 100), np.arange(4) / 3)
+    centred = [0, 0.25, 0.5, 0.5, 0.75, 1]  # scores of 1/2 have their own bin
+    np.testing.assert_array_equal(check_bins("auto", "uniform", 100), centred)
     found = check_bins([0, 0.5, 1], "quantile", 100)
-    assert found.dtype == np.float64 and found.tolist() == [0, 0.5, 1]
+    assert found.dtype == np.float64 and found.tolist() == [0, 0.5, 0.5, 1]
     edges = np.array([0.0, 0.5, 1.0])
     assert check_bins(edges, "uniform", 3) is not edges  # nobody can move them later
 
@@ -91,7 +127,7 @@ def test_edges_that_are_none(n_bins):
         check_bins(n_bins, "uniform", 10)
 
 
-@pytest.mark.parametrize("edges", [uniform_edges(7), np.array(EDGES), np.array([0.0, 1.0])])
+@pytest.mark.parametrize("edges", [uniform_edges(7), CENTRED, np.array([0.0, 1.0])])
 @pytest.mark.parametrize("weighted", [True, False])
 def test_sums_by_hand(edges, weighted):
     for score, event in PROBLEMS["classwise"]:
@@ -110,23 +146,26 @@ def test_sums_by_hand(edges, weighted):
 
 @pytest.mark.parametrize("n_bins", [1, 2, 3, 7, 10, 15, 49, 100, 1000])
 def test_every_edge_and_its_neighbours(n_bins):
-    """(i - 1) / B < s <= i / B: ties of an edge lie on it, and what is further lies beside it."""
+    """Ties of an edge are nearer to 1/2, or are its own bin at 1/2; others lie beside it."""
     edges = uniform_edges(n_bins)
     tied = np.nextafter(edges, 2)[:-1], np.nextafter(edges, -1)[1:], edges[1:-1] + 4e-16
     beside = edges[:-1] + 3e-15, edges[1:] - 3e-15
     score = np.concatenate([edges, *tied, *beside, (edges[1:] + edges[:-1]) / 2])
-    reach = edges + np.minimum(1e-15, 1e-12 * edges)
-    expected = np.array([max(1, np.sum(reach < s)) for s in score])
-    sums = _bin_sums(score, np.zeros(len(score)), None, edges)
-    np.testing.assert_array_equal(sums.mass, np.bincount(expected, minlength=n_bins + 1)[1:])
-    np.testing.assert_allclose(sums.score, np.bincount(expected, score, n_bins + 1)[1:], rtol=1e-12)
-    free = edges.copy()
-    free[1:-1] += 1e-13  # no longer i / B: by a search
-    if n_bins > 1:
-        searched = _bin_sums(score, np.zeros(len(score)), None, free).mass
-        reach = free + np.minimum(1e-15, 1e-12 * free)
-        low = np.array([max(1, np.sum(reach < s)) for s in score])
-        np.testing.assert_array_equal(searched, np.bincount(low, minlength=n_bins + 1)[1:])
+    for shift in (0, 1e-13):  # with the second they are no longer i / B: by a search
+        given = np.array([0, *(edges[1:-1] + shift), 1.0])
+        found = check_bins(given, "uniform", 1)
+        assert len(found) == len(given) + (n_bins % 2 == 0 and shift == 0)
+        expected = np.ones(len(score), dtype=int)
+        for edge in given[1:-1]:
+            tie = min(1e-15, 1e-12 * edge)
+            expected += score > edge + tie if edge >= 0.5 else score >= edge - tie
+            if edge == 0.5:
+                expected += score >= edge - tie
+        sums = _bin_sums(score, np.zeros(len(score)), None, found)
+        sizes = np.bincount(expected, minlength=len(found))[1:]
+        np.testing.assert_array_equal(sums.mass, sizes)
+        totals = np.bincount(expected, score, len(found))[1:]
+        np.testing.assert_allclose(sums.score, totals, rtol=1e-12)
 
 
 @pytest.mark.parametrize("edges", [uniform_edges(4), np.array([0, 0.3, 1.0])])
@@ -136,9 +175,14 @@ def test_zeros_and_probabilities_that_rounding_left_above_one(edges):
     assert (sums.mass[0], sums.mass[-1]) == (1, 9) and sums.mass.sum() == 10
     assert sums.label[-1] == 5 and sums.square_mass[-1] == 29
     assert sums.score[-1] == pytest.approx(9 + 4 * 9e-6, rel=1e-12)
-    # the edges 0, 0, ... of quantile bins: zeros in the first bin, the rest above
-    sums = _bin_sums(np.array([0.0, 0.0, 0.2, 0.7]), np.zeros(4), None, np.array([0, 0, 0.5, 1]))
-    np.testing.assert_array_equal(sums.mass, [2, 1, 1])
+    # the edges 1/2, 1/2: scores of 1/2 are between the others
+    score = np.array([0.0, 0.4, 0.5, 0.5, 0.7])
+    sums = _bin_sums(score, np.zeros(5), None, np.array([0, 0.5, 0.5, 1]))
+    np.testing.assert_array_equal(sums.mass, [2, 2, 1])
+    assert sums.without_empty_centre().edges.tolist() == [0, 0.5, 0.5, 1]
+    sums = _bin_sums(score[score != 0.5], np.zeros(3), None, np.array([0, 0.5, 0.5, 1]))
+    assert sums.without_empty_centre().edges.tolist() == [0, 0.5, 1]
+    np.testing.assert_array_equal(sums.without_empty_centre().mass, [2, 1])
 
 
 @pytest.mark.parametrize("edges", [uniform_edges(3), np.array([0, 0.2, 1.0])])
@@ -237,15 +281,16 @@ def test_records_of_the_bins(weight, notion):
     records = reliability_bins(Y3, P3, notion=notion, n_bins=EDGES, sample_weight=weight)
     assert len(records) == len(PROBLEMS[notion])
     for record, (score, event) in zip(records, PROBLEMS[notion], strict=True):
-        mass, s, e, _, _ = sums_by_hand(score, event, w, EDGES)
+        edges = CENTRED if (score == 0.5).any() else np.array(EDGES)
+        mass, s, e, _, _ = sums_by_hand(score, event, w, edges)
         there = np.flatnonzero(mass)
-        np.testing.assert_array_equal(record.edges, EDGES)
+        np.testing.assert_array_equal(record.edges, edges)
         np.testing.assert_array_equal(record.index, there)
         np.testing.assert_allclose(record.mass, mass[there], rtol=1e-13)
         np.testing.assert_allclose(record.mean_score, s[there] / mass[there], rtol=1e-13)
         np.testing.assert_allclose(record.mean_label, e[there] / mass[there], rtol=1e-13)
         np.testing.assert_allclose(record.gap, (e - s)[there] / mass[there], atol=1e-15)
-        variance = _bin_sums(score, event, w, np.array(EDGES)).mean_variance()[there]
+        variance = _bin_sums(score, event, w, edges).mean_variance()[there]
         np.testing.assert_allclose(record.gap_variance, variance, rtol=1e-10)
 
 

@@ -13,6 +13,7 @@ from scipy.special import expit
 
 from skcalib import CalibrationMonitor, ForecastSketch, SequentialCalibrationTest
 from skcalib.kernels import GaussianKernel, LaplacianKernel
+from skcalib.monitoring._alternatives import position_of
 
 
 def changing(n, at, rng, shift=-0.6):
@@ -64,7 +65,13 @@ def test_a_change_is_found_and_described():
     assert first.log_statistic >= np.log(1e5)
     text = str(first)
     assert text.startswith(f"Alarm at sample {first.at:,}. Forecasts are too high")
-    assert "Before, mean forecast 0.498 and" in text
+    assert (
+        f" Before (samples 1 to {first.since:,}), mean forecast {p[: first.since].mean():.3f}"
+        in text
+    )
+    assert f"; after (samples {first.since + 1:,} to {first.at:,}), 0.4" in text
+    assert f" In samples {first.groups_first:,} to {first.at:,}, observed differs" in text
+    assert abs(first.groups_first - first.since) < 500
     assert text.endswith("in 2 of 2 groups (false discovery rate .05): north, south.")
     rng = np.random.default_rng(0)
     y, p = changing(8000, 0, rng, shift=0)
@@ -73,6 +80,68 @@ def test_a_change_is_found_and_described():
     y = np.where(wrong, rng.random(8000) < 0.6 * p, y).astype(int)
     monitor = CalibrationMonitor(window=500).partial_fit(y, p, by=site)
     assert monitor.alarms_[0].groups == ("south",)
+
+
+def in_range(p, evidence):
+    """Forecasts in the cells of a range, whose ends are edges of cells."""
+    low, high = (position_of(np.array(end)) - 1e-9 for end in (evidence.low, evidence.high))
+    return (position_of(p) >= low) & ((position_of(p) < high) | (evidence.high == 1))
+
+
+@pytest.mark.parametrize("window", [40, 700, 1000, 5000])
+@pytest.mark.parametrize("kind", ["one batch", "small batches", "saved", "weights", "classwise"])
+def test_means_before_and_after_are_those_of_the_named_samples(window, kind):
+    """Of any window, although the change is inside of one; also of a second change."""
+    rng = np.random.default_rng(3)
+    z = rng.normal(-2, 1.2, 7000)
+    slope = 1.2 * (np.arange(7000) >= 3600) - 3.4 * (np.arange(7000) >= 4800)
+    p, y = expit(z), (rng.random(7000) < expit(z + slope)).astype(int)
+    weight = rng.choice([0.0, 0.8, 1.0, 1.0], 7000) if kind == "weights" else None
+    monitor = CalibrationMonitor(
+        window=window, notion="classwise" if kind == "classwise" else "auto", alpha=1e-4
+    )
+    for rows in np.split(np.arange(7000), 1 if kind == "one batch" else 70):
+        monitor.partial_fit(y[rows], p[rows], None if weight is None else weight[rows])
+        if kind == "saved":
+            monitor = CalibrationMonitor.from_bytes(monitor.to_bytes())
+    if weight is not None:
+        p, y, weight = (one[weight > 0] for one in (p, y, weight))
+    assert len(monitor.alarms_) > 1
+    first, last = monitor.alarms_[0], monitor.alarms_[-1]
+    assert first.before_first == 1 and first.at < last.before_first <= last.since + 1
+    for one in monitor.alarms_:
+        parts = {
+            "before": slice(one.before_first - 1, one.since),
+            "after": slice(one.since, one.at),
+        }
+        if one.before is None:  # it began at once after the last start
+            assert one.since == one.before_first - 1
+            del parts["before"]
+        for name, rows in parts.items():
+            own = None if weight is None else weight[rows]
+            means = [np.average(values[rows], weights=own) for values in (p, y)]
+            assert getattr(one, name) == pytest.approx(means, rel=1e-9)
+        assert one.evidence.since == one.since
+        score, hit = p[one.since : one.at], y[one.since : one.at]
+        if kind == "classwise" and one.evidence.event == "class 0":
+            score, hit = 1 - score, 1 - hit
+        rows = in_range(score, one.evidence)
+        gap = (hit - score)[rows].mean()
+        assert rows.sum() > 10 and one.evidence.difference == pytest.approx(gap, rel=1e-9)
+    assert first.after[1] - first.after[0] > 0.08 and last.after[1] < last.after[0] - 0.02
+    assert abs(first.before[1] - first.before[0]) < 0.02
+
+
+def test_the_evidence_of_a_test_is_about_the_samples_since():
+    rng = np.random.default_rng(5)
+    y, p = changing(3000, 1500, rng, shift=-0.9)
+    test = SequentialCalibrationTest().partial_fit(y, p)
+    found = test.evidence()
+    assert abs(found.since - 1500) < 150
+    rows = np.arange(3000) >= found.since
+    rows &= in_range(p, found)
+    assert found.difference == pytest.approx((y - p)[rows].mean(), rel=1e-9)
+    assert found.difference < 2 * (y - p)[in_range(p, found)].mean() * 0.8  # not diluted
 
 
 def test_where_the_change_began():
@@ -122,7 +191,7 @@ def test_the_summary_of_few_alarms():
     assert monitor.summary().endswith("(alarm at 100,000), no alarm.")
     monitor.partial_fit([1, 0], [0.0, 0.5])
     assert "1 alarm. Alarm at sample 3. Forecasts are too extreme" in monitor.summary()
-    assert monitor.alarms_[0].log_statistic == np.inf and monitor.alarms_[0].before is None
+    assert monitor.alarms_[0].log_statistic == np.inf
 
 
 def test_windows():

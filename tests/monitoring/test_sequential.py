@@ -257,4 +257,4 @@ def test_a_common_direction_is_that_of_both_halves_of_the_samples():
         ([3, -2.9, 3, 3], None), ([2, 0, 1, 1], "too_low"), ([-2, 0, -1, -1], "too_high"),
     ):  # fmt: skip
         alternatives.cells = np.array([[4.0] * 4, residual, [2.0] * 4])
-        assert alternatives.common_direction() == expected
+        assert alternatives.common_direction(alternatives.cells) == expected

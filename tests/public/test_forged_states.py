@@ -185,7 +185,12 @@ def test_cells_that_are_no_sums_of_samples(words, name, change):
 
 
 def test_infinite_sums_of_windows():
-    changes = {"_current": lambda x: x + np.inf, "_marks": lambda x: [(0, x[0][1] + np.inf)]}
+    changes = {
+        "_current": lambda x: x + np.inf,
+        "_total": lambda x: x - 1e6,
+        "_lowest": lambda x: [one + np.inf for one in x],
+        "_restarted": lambda x: x + 10**9,
+    }
     for name, change in changes.items():
         monitor = CalibrationMonitor([0, 1]).partial_fit(Y > 0, 1 - P[:, 0])
         setattr(monitor, name, change(getattr(monitor, name)))

@@ -59,7 +59,7 @@ def records():
     windows = s.compare_windows(y, p, half)
     monitor = s.CalibrationMonitor([0, 1], window=100).partial_fit(d.y, d.y_proba)
     XX, yy = load_breast_cancer(return_X_y=True)
-    bins = s.reliability_bins(y, p, n_bins=5)[0]
+    bins = s.reliability_bins(y, p, n_bins=5, rows=True)[0]
     curve = s.cumulative_curve(y, p)[0]
     bands = s.corp_bands(y, p, n_resamples=39)[0]
     variance = np.linspace(0.5, 2, 50)
@@ -83,6 +83,7 @@ def records():
         (corp.curves[0], len(corp.curves[0].forecast)),
         (curve, len(curve.score)),
         (bins, len(bins.index)),
+        (bins.rows, 200),
         (s.score_decomposition(y, p), 1),
         (RecalibratorSelection((SCRIPT, "b"), *losses, "b", "b", interval), 2),
         (RecalibratorMixture((SCRIPT, "b"), (0.4, 0.6), (0.3, 0.2), interval, True), 2),
@@ -95,7 +96,7 @@ def records():
         (Region(SCRIPT, 0, 1, SCRIPT, 20, 0.1, 0.4, 0.45, 0.5, 0.3, 0.7, -0.05, 1e-4, 19.5), 1),
         (Predictions(y, p, np.unique(y), X), 200),
         (LinkFit(np.array([0.5, 1.25]), 7, True, SCRIPT), 2),
-        (Alarm(400, 320, 4.75, evidence, (0.4, 0.41), (0.5, 0.3), (SCRIPT,), 1), 1),
+        (Alarm(400, 320, 4.75, evidence, (0.4, 0.41), (0.5, 0.3), 1, (SCRIPT,), 1, 301), 1),
         (evidence, 1),
         (monitor.windows_[0], 1),
         (s.calibration_improvement(y, p, sharper, injective=True), 1),

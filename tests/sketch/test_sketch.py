@@ -147,7 +147,9 @@ def test_scores_on_an_edge_stay_there(n_bins, n_samples):
         (rows,) = sketch.scored()
         assert abs(rows.score[0] - edge) < 3e-16
         (bins,) = s.reliability_bins(sketch, strategy="uniform", n_bins=n_bins)
-        assert bins.index.tolist() == [k - 1]
+        # the bin nearer to 1/2; at 1/2 one of its own, after k others
+        assert bins.index.tolist() == [k - 1 if 2 * k > n_bins else k]
+        assert len(bins.edges) == n_bins + 1 + (2 * k == n_bins)
 
 
 def test_bytes_are_the_sketch():

@@ -58,16 +58,22 @@ def test_laws(smoother):
 @pytest.mark.parametrize(
     ("smoother", "forecast", "cells"),
     [
-        # ((i-1)/B, i/B]: zero joins the first bin and one belongs to the last
-        (UniformBins(5), [0, 0.1, 0.2, 0.2 + 1e-12, 0.4, 0.6, 0.8, 0.8 + 1e-12, 1], "000112344"),
+        # what lies on an edge belongs to the bin nearer to 1/2, and 1/2 is a bin of its own
+        (UniformBins(5), [0, 0.1, 0.2 - 1e-12, 0.2, 0.4, 0.6, 0.8, 0.8 + 1e-12, 1], "000122344"),
+        (UniformBins(2), [0, 0.4, 0.5, 0.5, 0.6, 1], "001122"),
+        (UniformBins(2), [0, 0.4, 0.6, 1], "0011"),
         # of several classes the cells are products
         (
             UniformBins(2),
             [[0.2, 0.2, 0.6], [0.3, 0.1, 0.6], [0.2, 0.6, 0.2], [0.6, 0.2, 0.2]],
             "0012",
         ),
-        # ties are never split
-        (QuantileBins(4), [0.1, 0.2, 0.2, 0.2, 0.2, 0.2, 0.7, 0.9], "00000011"),
+        # ties are never split: 1 is nearest to 2 samples below, 6 is nearest to 4 and 6
+        (QuantileBins(4), [0.1, 0.2, 0.2, 0.2, 0.2, 0.2, 0.7, 0.9], "01111122"),
+        (QuantileBins(2), [0.1, 0.2, 0.3], "011"),  # of two halves the nearer to 1/2 is larger
+        (QuantileBins(2), [0.9, 0.8, 0.7], "011"),
+        # both coordinates have the same variance: halves of sizes 3 and 2, not 1 and 4
+        (MedianCells(2, min_samples=1), [0.1, 0.3, 0.3, 0.6, 0.7], "00011"),
         (LevelSets(), P8, "01223456"),
         # the variance decides: .0035 and .0059 here, not the larger sum of squares of the first
         (
