@@ -227,7 +227,10 @@ def _mean_power(sums, power, debiased):
         variance = sums.mean_variance()[occupied]
         several = np.isfinite(variance)
         if not several.any():
-            raise ValueError("debiased=True needs bins of at least two samples: use fewer bins.")
+            raise ValueError(
+                "debiased=True needs bins of at least two samples, and of two clusters with groups: "
+                "use fewer bins."
+            )
         power = np.where(several, power - np.where(several, variance, 0.0), 0.0)
     return float(mass @ power / mass.sum())
 
@@ -282,8 +285,9 @@ def record_of_bins(sums: BinSums, scale: float) -> ReliabilityBins:
 
 def _list_bins(samples, n_bins, strategy, *, spread=True):
     """`BinSums` of each problem of `Samples`, of weights divided by their scale."""
-    edges = check_bins(n_bins, strategy, samples.n_samples)
-    if samples.kept is None and not isinstance(edges, int):
+    edges = check_bins(n_bins, strategy, samples.n_independent)
+    clustered = spread and samples.clustered is not None
+    if samples.kept is None and not isinstance(edges, int) and not clustered:
         # Known edges: one pass, without storing scores.
         return [BinSums(edges, *one) for one in samples.total(_sums_of, edges, spread)[0]]
     found = []
@@ -294,8 +298,22 @@ def _list_bins(samples, n_bins, strategy, *, spread=True):
             cell = _any_bins(one.score, own) - 1
             square = np.bincount(cell, one.square, len(own) - 1)
             sums = replace(sums, square_mass=square)
+        if clustered:
+            sums = _with_clusters(sums, one, _any_bins(one.score, own) - 1, samples.clustered)
         found.append(sums)
     return found
+
+
+def _with_clusters(sums, rows, cell, problem):
+    """Sums whose squares are those of the sums over each cluster in each bin."""
+    weight = np.ones(len(cell)) if rows.weight is None else rows.weight
+    mass = np.where(sums.mass > 0, sums.mass, 1.0)
+    centred = rows.event - rows.score - ((sums.label - sums.score) / mass)[cell]
+    pairs, part = np.unique(problem.cluster * len(mass) + cell, return_inverse=True)
+    each = np.array([np.bincount(part, one) for one in (weight, weight * centred)])
+    at = pairs % len(mass)
+    mass_of_clusters, gap_of_clusters = (np.bincount(at, one**2, len(mass)) for one in each)
+    return replace(sums, square_mass=mass_of_clusters, cluster_gap=gap_of_clusters)
 
 
 def resolve_norm(norm: Literal["l1", "l2", "max"] | float) -> float:
@@ -334,7 +352,9 @@ class BinSums:
 
     ``edges`` are the B + 1 edges, from 0 to 1; ``mass`` sums the weights, ``score`` and ``label``
     the weighted scores and labels, ``square_mass`` the squared weights, and ``square_gap`` the
-    weighted squares of label - score. The last two are None unless variances are requested.
+    weighted squares of label - score. The last two are None unless variances are requested. For
+    samples in clusters ``square_mass`` has the squared sums of the weights of each cluster, and
+    ``cluster_gap`` those of the weighted deviations of label - score from its mean in the bin.
     """
 
     edges: np.ndarray
@@ -343,19 +363,22 @@ class BinSums:
     label: np.ndarray
     square_mass: np.ndarray | None = None
     square_gap: np.ndarray | None = None
+    cluster_gap: np.ndarray | None = None
 
     def mean_variance(self) -> np.ndarray:
-        """Variance of the mean of label - score in each bin; infinite for a single sample.
+        """Variance of the mean of label - score in each bin; infinite for one sample or cluster.
 
         spread * q / (1 - q), with the weighted variance of the residual and q = sum w^2 / W^2: for
         equal weights the unbiased variance divided by the number of samples.
         """
         mass = np.where(self.mass > 0, self.mass, 1.0)
         mean = (self.label - self.score) / mass
-        spread = np.maximum(self.square_gap / mass - mean**2, 0.0)
         inverse_size = np.where(self.mass > 0, self.square_mass / mass**2, 1.0)
         several = inverse_size < 1 - 1e-9
         rest = np.where(several, 1 - inverse_size, 1.0)
+        if self.cluster_gap is not None:
+            return np.where(several, self.cluster_gap / mass**2 / rest, np.inf)
+        spread = np.maximum(self.square_gap / mass - mean**2, 0.0)
         return np.where(several, spread * inverse_size / rest, np.inf)
 
 
