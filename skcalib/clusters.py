@@ -79,6 +79,12 @@ def in_order(values: np.ndarray) -> np.ndarray:
     return np.argsort(np.argsort(first))[inverse.ravel()]
 
 
+def one_of_each(cluster: np.ndarray) -> np.ndarray:
+    """Rows of one sample of each cluster, drawn with a fixed seed, in order."""
+    order = np.random.RandomState(0).permutation(len(cluster))
+    return np.sort(order[np.unique(cluster[order], return_index=True)[1]])
+
+
 def outside_level() -> int:
     """The stack level, for the calling function, of the first caller outside of the library."""
     frame, level = sys._getframe(1), 1

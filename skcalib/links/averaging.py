@@ -379,10 +379,15 @@ class ModelAverage:
 
 
 def averaged_map(
-    forecast: np.ndarray, target: np.ndarray, weight: np.ndarray, square: np.ndarray | None = None
+    forecast: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+    square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
 ) -> AveragedMap:
     """The map of a `ModelAverage` of these samples; `shared_fits` keep it."""
-    return fit_once(_map_of, forecast, labels_or_shares(target), weight, square)
+    rows = forecast, labels_or_shares(target), weight, square
+    return fit_once(_map_of, *rows, *(() if cluster is None else (cluster,)))
 
 
 def add_averaged_map(average: ModelAverage, *samples: np.ndarray | None) -> None:
@@ -390,8 +395,8 @@ def add_averaged_map(average: ModelAverage, *samples: np.ndarray | None) -> None
     add_fit(average.map, _map_of, *samples)
 
 
-def _map_of(forecast, label, weight, square):
-    return ModelAverage().fit(forecast, label, weight, square).map
+def _map_of(forecast, label, weight, square, cluster=None):
+    return ModelAverage().fit(forecast, label, weight, square, cluster).map
 
 
 def tree_of(basis: LogitBasis) -> tuple[tuple, int]:
