@@ -22,7 +22,7 @@ _FEW_CLUSTERS = 10  # below which there is a warning
 
 
 def check_groups(groups: ArrayLike, n_samples: int) -> np.ndarray:
-    """One label of a cluster per sample -> codes (n,), integers from 0."""
+    """One label of a cluster per sample -> codes (n,), integers from 0, as `in_order`."""
     values = np.asarray(to_numpy(groups, name="groups"))
     if values.shape != (n_samples,):
         raise ValueError(
@@ -36,7 +36,7 @@ def check_groups(groups: ArrayLike, n_samples: int) -> np.ndarray:
             "cluster. Give samples that belong to no cluster a label of their own."
         )
     if values.dtype.kind != "O":
-        return np.unique(values, return_inverse=True)[1].ravel()
+        return in_order(values)
     try:
         numbers = {}
         return np.array([numbers.setdefault(one, len(numbers)) for one in values.tolist()])
@@ -51,8 +51,8 @@ def number_clusters(codes: np.ndarray) -> np.ndarray | None:
 
     Raises for a single cluster, and warns of few, at the line that called the library.
     """
-    distinct, codes = np.unique(codes, return_inverse=True)
-    n_clusters = len(distinct)
+    codes = in_order(codes)
+    n_clusters = int(codes.max(initial=-1)) + 1
     if n_clusters == len(codes):
         return None
     if n_clusters < 2:
@@ -67,7 +67,22 @@ def number_clusters(codes: np.ndarray) -> np.ndarray | None:
             UserWarning,
             stacklevel=outside_level(),
         )
-    return codes.ravel()
+    return codes
+
+
+def in_order(values: np.ndarray) -> np.ndarray:
+    """Numbers (n,) of equal values, from 0 in the order of their first appearance.
+
+    Draws, folds and sums then do not depend on the names of the clusters.
+    """
+    _, first, inverse = np.unique(values, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse.ravel()]
+
+
+def one_of_each(cluster: np.ndarray) -> np.ndarray:
+    """Rows of one sample of each cluster, drawn with a fixed seed, in order."""
+    order = np.random.RandomState(0).permutation(len(cluster))
+    return np.sort(order[np.unique(cluster[order], return_index=True)[1]])
 
 
 def outside_level() -> int:
@@ -134,16 +149,28 @@ def intraclass_correlation(
 
     :math:`\sum w_i w_j r_i r_j / \sum w_i w_j \sigma_i \sigma_j` over pairs of different samples of
     a cluster, with residuals r and their standard deviations :math:`\sigma`; 1 if there is no
-    spread.
+    spread. Of residuals (n, K) the products are added over the columns.
     """
 
     def pairs(values):
-        values = weight * values
-        return float(np.sum(cluster_sums(values, cluster) ** 2) - values @ values)
+        values = (weight * values.T).T
+        return float(np.sum(cluster_sums(values, cluster) ** 2) - np.vdot(values, values))
 
     whole = pairs(spread)
     factor = inflation(independent_size(weight, cluster=cluster))
     return float(np.clip(factor * pairs(residual) / whole, 0.0, 1.0)) if whole > 0 else 1.0
+
+
+def design_effect(
+    residual: np.ndarray, spread: np.ndarray, weight: np.ndarray, cluster: np.ndarray
+) -> float:
+    r"""Number of samples in clusters that are worth one independent sample, at least 1.
+
+    :math:`1 + \rho\, (\sum_g W_g^2 / \sum_i w_i^2 - 1)` with the `intraclass_correlation`
+    :math:`\rho` of these residuals, and the sums :math:`W_g` of the weights of the clusters.
+    """
+    rows = effective_size(weight) / independent_size(weight, cluster=cluster)
+    return 1 + intraclass_correlation(residual, spread, weight, cluster) * (rows - 1)
 
 
 def inflation(size: float) -> float:

@@ -109,7 +109,7 @@ class Samples:
     """Labels and forecasts of a notion: in memory, in chunks, or the rows of a summary.
 
     Weights are divided by ``scale``, a power of two, so that squares of weights neither overflow
-    nor vanish.
+    nor vanish. ``clustered`` is the `Problem` of these samples if they are in clusters.
     """
 
     classes: np.ndarray
@@ -119,6 +119,12 @@ class Samples:
     part: Part | None = None
     chunks: Chunks | None = None
     kept: list[ScoredRows] | None = None
+    clustered: Problem | None = None
+
+    @property
+    def n_independent(self) -> int:
+        """Number of independent samples."""
+        return self.n_samples if self.clustered is None else self.clustered.n_independent
 
     @classmethod
     def of(
@@ -158,7 +164,10 @@ class Samples:
             outcome = problem.target == 1 if problem.indicator else problem.outcome
             weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
             part = Part(problem.forecast, outcome, weight, classes, validated=True)
-            return cls(classes, notion.for_columns(len(classes)), part.n_samples, scale, part)
+            notion, clustered = notion.for_columns(len(classes)), None
+            if problem.cluster is not None:
+                clustered = problem
+            return cls(classes, notion, part.n_samples, scale, part, clustered=clustered)
         if y_proba is None:
             raise ValueError(f"{name} is missing: pass labels and forecasts, or a ForecastSketch.")
         check_indices(**{"y_true": y_true, name: y_proba, "sample_weight": sample_weight})

@@ -42,7 +42,7 @@ from skcalib._validation import (
     to_numpy,
     weighted_rows,
 )
-from skcalib.clusters import check_groups, number_clusters
+from skcalib.clusters import check_groups, design_effect, number_clusters
 from skcalib.notions import Canonical, Multilabel, Notion
 from skcalib.tower import weighted_mean
 
@@ -116,6 +116,15 @@ class Problem:
     def n_clusters(self) -> int | None:
         """Number of clusters; None if all samples are independent."""
         return None if self.cluster is None else len(np.unique(self.cluster))
+
+    @cached_property
+    def n_independent(self) -> int:
+        """Number of independent samples: of clusters, samples over the `design_effect`."""
+        if self.cluster is None:
+            return self.n_samples
+        spread = np.sqrt(np.maximum(self.forecast * (1 - self.forecast), 0.0))
+        rows = self.target - self.forecast, spread, self.weight, self.cluster
+        return max(round(self.n_samples / design_effect(*rows)), 1)
 
     def require_order(self, notion: Notion, score: ProperScore | None = None) -> None:
         """Raise if the notion or the score needs the order of the classes, and it is not known.

@@ -105,7 +105,8 @@ class CalibrationSummary(Record):
         :func:`~skcalib.logistic_calibration_test`.
     discrimination, quality : float or None
         Discrimination index :math:`D = (2 \{\ell(\hat a, \hat b) - \ell_0\} - 1) / n`, with the log
-        likelihood :math:`\ell_0` of the mean frequency, and quality index Q = D - U.
+        likelihood :math:`\ell_0` of the mean frequency, and quality index Q = D - U. With `groups`
+        the 2 and the 1 are replaced by the means of the gains that clusters give by chance.
     ici, e50, e90, emax : float or None
         Mean, median, 90th percentile and maximum of the distance to a smooth calibration curve, in
         units of probability. The curve is fitted to the same samples. They have no interval here,
@@ -407,7 +408,9 @@ def _likelihood(problem):
     rate = float(weighted_mean(label, problem.weight))
     mean_loss = test.size * float(entr(rate) + entr(1 - rate))
     gain = 2 * (mean_loss - test.least_loss(label[test.uncertain]))
-    discrimination = float((gain - 1) / test.size)
+    # A slope adds one to the gain on average; with clusters as much as they make of one sample.
+    optimism = 1.0 if problem.cluster is None else float(np.mean(test.law))
+    discrimination = float((gain - optimism) / test.size)
     return found.estimate, found.pvalue, discrimination, discrimination - found.estimate
 
 

@@ -255,7 +255,7 @@ def score_gaps(options):
     if isinstance(options["y_true"], ForecastSummary):
         return _gaps_of_summary(only_problem(*data)[0], options)
     events = Samples.of(*data)
-    bins = check_bins(options["n_bins"], options["strategy"], events.n_samples)
+    bins = check_bins(options["n_bins"], options["strategy"], events.n_independent)
     score, event, weight = events.columns()
     problem = options["y_true"]
     cluster = problem.cluster if isinstance(problem, Problem) else None

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import norm as normal
-from sklearn.base import clone
 
 from skcalib._validation import look_up
 from skcalib.clusters import effective_size
@@ -38,12 +37,11 @@ from skcalib.errors.binned import resolve_norm
 from skcalib.errors.cumulative import KS_REDUCTIONS, PredictedClass
 from skcalib.errors.kernel import block_estimates, takes_blocks
 from skcalib.errors.logistic import index_of_solved
-from skcalib.errors.simplex import BINS, DISTANCES
+from skcalib.errors.simplex import DISTANCES, cells_for
 from skcalib.errors.terms import solve_notion
 from skcalib.inference import mean_interval
 from skcalib.notions import resolve_notion, resolve_reduced
 from skcalib.scores import Brier, Divergence, Lp, ProperScore, TotalVariation, resolve_loss
-from skcalib.smoothers.partition import PartitionSmoother
 
 if TYPE_CHECKING:
     from skcalib.error_intervals.question import ErrorInterval, Question
@@ -133,7 +131,7 @@ def _error_of(low, high, confidence_level):
 def simplex(question: Question) -> ErrorInterval:
     """Interval of `simplex_calibration_error`."""
     options, problem = question.options, question.problem()
-    cells = clone(look_up(options["bins"], BINS, "bins", kind=PartitionSmoother))
+    cells = cells_for(problem, options["bins"])
     cells = cells.fit(problem.forecast, problem.target, problem.weight).cells_
     columns = problem.forecast.T, problem.target.T
     halved = 0.5 if len(columns[0]) == 2 else 1.0

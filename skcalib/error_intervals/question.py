@@ -178,10 +178,10 @@ class Question:
         return only_problem(data.pop("y_true"), data.pop("y_proba"), notion, soft=soft, **data)
 
     def sample(self) -> tuple[Problem, Callable[..., float]]:
-        """The data by rows -> (`Problem`, function of rows and codes of labels, the metric).
+        """The data by rows -> (`Problem`, function of rows, codes of labels and clusters: a metric).
 
         Metrics of the library get validated forecasts and the names of all classes, so a class may
-        be missing among the rows. Other functions get the arguments as passed.
+        be missing among the rows, and the clusters. Other functions get the arguments as passed.
         """
         notion = (self.keywords if self.options is None else self.options).get("notion")
         if isinstance(notion, Multilabel):
@@ -201,8 +201,11 @@ class Question:
         )
         metric = partial(self.metric, **self.keywords, **names)
 
-        def value(rows, drawn=None):
-            """The metric of some rows, with their own labels or drawn ones."""
+        def value(rows, drawn=None, cluster=None):
+            """The metric of some rows, with their own labels or drawn ones, and their clusters."""
+            if cluster is not None and self.options is not None:
+                part = replace(problem.take(rows), cluster=cluster)
+                return number_of(self.metric(part, part.forecast, **self.keywords), "metric")
             y = problem.classes[(codes if drawn is None else drawn)[rows]]
             weight = {"sample_weight": problem.weight[rows]} if weighted else {}
             return number_of(metric(y, forecast[rows], **weight), "metric")

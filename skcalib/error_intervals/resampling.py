@@ -10,6 +10,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._labels import draw_codes
 from skcalib._parallel import draw_batches, draw_each
+from skcalib.clusters import in_order
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.pvalues import monte_carlo_pvalue
 
@@ -49,7 +50,8 @@ def jackknife(question: Question, *, at_zero: bool = False, target: str = METRIC
         )
     place = units.permutation(question.rng)
     groups = [np.flatnonzero(place % n_groups != j) for j in range(n_groups)]
-    left = np.array(Parallel(n_jobs=question.n_jobs)(delayed(value)(rows) for rows in groups))
+    parts = ((rows, None, units.clusters_of(rows)) for rows in groups)
+    left = np.array(Parallel(n_jobs=question.n_jobs)(delayed(value)(*part) for part in parts))
     error = float(np.sqrt((n_groups - 1) * left.var()))
     bias = (n_groups - 1) * (left.mean() - question.estimate)
     reach = float(student.isf((1 - question.confidence_level) / 2, n_groups - 1)) * error
@@ -75,7 +77,7 @@ def subsampling(question: Question) -> ErrorInterval:
         )
 
     def draw(rng):
-        return value(units.rows(rng.choice(n_samples, size, replace=False)))
+        return value(*units.sample(rng.choice(n_samples, size, replace=False)))
 
     draws = _draws(question, draw)
     # Without replacement: a subset is correlated with the full sample.
@@ -93,7 +95,7 @@ def bootstrap(question: Question) -> ErrorInterval:
     problem, value = question.sample()
     units = _Units(problem)
     number = units.number
-    draws = _draws(question, lambda rng: value(units.rows(rng.randint(number, size=number))))
+    draws = _draws(question, lambda rng: value(*units.sample(rng.randint(number, size=number))))
     tail = (1 - question.confidence_level) / 2
     low, high = np.quantile(draws, [tail, 1 - tail])
     flags: dict[str, Any] = {"method": "bootstrap", "target": METRIC, "floor": -np.inf}
@@ -117,9 +119,17 @@ class _Units:
         place = np.argsort(rng.permutation(self.number))
         return place if self._rows is None else place[self._cluster]
 
-    def rows(self, units: np.ndarray) -> np.ndarray:
-        """The rows of some units, repeated as often as these are."""
-        return units if self._rows is None else np.concatenate([self._rows[k] for k in units])
+    def clusters_of(self, rows: np.ndarray) -> np.ndarray | None:
+        """Numbers of the clusters of some rows, from 0; None for samples."""
+        return None if self._rows is None else in_order(self._cluster[rows])
+
+    def sample(self, units: np.ndarray) -> tuple[np.ndarray, None, np.ndarray | None]:
+        """Arguments of the metric of drawn units: rows, and clusters, of which none is another."""
+        if self._rows is None:
+            return units, None, None
+        parts = [self._rows[k] for k in units]
+        cluster = np.repeat(np.arange(len(parts)), [len(rows) for rows in parts])
+        return np.concatenate(parts), None, cluster
 
 
 def _bias(bias, error, name):

@@ -12,6 +12,9 @@ Hessian H and the leverage l of a sample,
         - c\, (h^\top e)^\top H^{-1} x / (1 - l)} , \\
     T_m^{log} &= \overline{L(Y, S) - L(Y, m)
         - \tfrac12\, x^\top H^{-1} x / (1 - l)} .
+
+For samples in clusters the second x is the sum of those of the cluster, and l is the leverage of
+the cluster: a sample does not meet the residuals of its cluster.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skcalib._labels import one_hot_rows
-from skcalib.errors.extension import Extension
+from skcalib._rows import centred
+from skcalib.errors.extension import Extension, indicators
 from skcalib.links._base import row_blocks
 from skcalib.links.averaging import Model, ModelAverage
 from skcalib.scores import Brier, LogLoss, ProperScore
@@ -60,7 +64,7 @@ class AveragedProblem:
         check_at_least_two(problem.n_samples)
         warn_few_per_class(problem.n_samples, problem.forecast.shape[1])
         forecast, weight, square = problem.forecast, problem.weight, problem.square
-        average = ModelAverage().fit(forecast, problem.outcome, weight, square)
+        average = ModelAverage().fit(forecast, problem.outcome, weight, square, problem.cluster)
         return cls(forecast, weight, average, square, problem.cluster)
 
     @cached_property
@@ -256,6 +260,10 @@ class AveragedProblem:
         The products with the score are divided by one minus the leverage of the sample.
         """
         unit, residual = self.average.unit[rows], self.residual(rows, p)
+        if self.cluster is not None:
+            image = self._steps_of_clusters(model)[self.cluster[rows]]
+            brier = np.einsum("ij,ij->i", block.tangent_project(p, residual), image)
+            return brier, 0.5 * np.einsum("ij,ij->i", block.project(residual), image)
         if p.shape[1] == 2:  # all are multiples of the directions of the second class
             size = np.einsum("ji,ji->i", model.covariance @ block.top, block.top)
             chance, event = p[:, 0] * p[:, 1], residual[:, 1] ** 2 * size
@@ -268,3 +276,45 @@ class AveragedProblem:
             leverage = block.leverage(p, model.covariance) / (p.shape[1] - 1)
         factor = unit / (1 - np.clip(unit * leverage, 0.0, 0.5))
         return factor * brier, 0.5 * factor * log
+
+    def _steps_of_clusters(self, model):
+        """Change of the parameters (G, J) of a model by each cluster, as far as it is one step.
+
+        It is the product of the inverse Hessian with the score u of the cluster, divided by one
+        minus the leverage: the information of the cluster along this step s, over :math:`u^\top s`.
+        """
+        if model.groups not in self._known_steps:
+            score = self._over_clusters(model, self._weighted_scores)
+            step = score @ model.covariance
+            own = self._over_clusters(model, self._information_along(step))
+            along = np.einsum("ij,ij->i", score, step)
+            leverage = np.divide(own, along, out=np.zeros(len(own)), where=along > 0)
+            self._known_steps[model.groups] = step / (1 - np.clip(leverage, 0, 0.5))[:, None]
+        return self._known_steps[model.groups]
+
+    @cached_property
+    def _known_steps(self):
+        return {}
+
+    def _over_clusters(self, model, values):
+        """Sums over clusters of the weighted values (m, ...) of the directions of a model."""
+        total: Any = 0.0
+        n_clusters = int(self.cluster.max()) + 1
+        for rows, block in self.average.directions:
+            p, own = self.corrected(model, rows, block), self._own(model, block)
+            part = values(rows, own, p)
+            chosen = indicators(self.cluster[rows], n_clusters).T
+            total = total + chosen @ (self.average.weight[rows] * part.T).T
+        return total
+
+    def _weighted_scores(self, rows, block, p):
+        return block.project(self.residual(rows, p))
+
+    def _information_along(self, step):
+        """Function of some rows: their information along the step of their cluster (m,)."""
+
+        def values(rows, block, p):
+            change = block.changes(step[self.cluster[rows]])
+            return np.einsum("ik,ik->i", p * centred(p, change), change)
+
+        return values

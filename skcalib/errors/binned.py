@@ -276,7 +276,10 @@ def _mean_power(sums, power, debiased):
         variance = sums.mean_variance()[occupied]
         several = np.isfinite(variance)
         if not several.any():
-            raise ValueError("debiased=True needs bins of at least two samples: use fewer bins.")
+            raise ValueError(
+                "debiased=True needs bins of at least two samples, and of two clusters with groups: "
+                "use fewer bins."
+            )
         power = np.where(several, power - np.where(several, variance, 0.0), 0.0)
     return float(mass @ power / mass.sum())
 
@@ -375,22 +378,38 @@ def record_of_bins(sums: BinSums, scale: float) -> ReliabilityBins:
 
 def _list_bins(samples, n_bins, strategy, *, spread=True):
     """`BinSums` of each problem of `Samples`, of weights divided by their scale."""
-    edges = check_bins(n_bins, strategy, samples.n_samples)
-    if samples.kept is None and not isinstance(edges, int):
+    edges = check_bins(n_bins, strategy, samples.n_independent)
+    clustered = spread and samples.clustered is not None
+    if samples.kept is None and not isinstance(edges, int) and not clustered:
         # Known edges: one pass, without storing scores.
         sums = samples.total(_sums_of, edges, spread)[0]
         return [BinSums(edges, *one).without_empty_centre() for one in sums]
     found = []
     for one in samples.scored():
-        own = check_bins(n_bins, strategy, one.n_samples)
+        size = round(one.n_samples * samples.n_independent / samples.n_samples)
+        own = check_bins(n_bins, strategy, size)
         own = quantile_edges(one.score, own, one.count) if isinstance(own, int) else own
         sums = _bin_sums(one.score, one.event, one.weight, own, spread=spread)
         if spread and one.square is not None:
             cell = bin_numbers(one.score, own) - 1
             square = np.bincount(cell, one.square, len(own) - 1)
             sums = replace(sums, square_mass=square)
+        if clustered:
+            sums = _with_clusters(sums, one, bin_numbers(one.score, own) - 1, samples.clustered)
         found.append(sums.without_empty_centre())
     return found
+
+
+def _with_clusters(sums, rows, cell, problem):
+    """Sums whose squares are those of the sums over each cluster in each bin."""
+    weight = np.ones(len(cell)) if rows.weight is None else rows.weight
+    mass = np.where(sums.mass > 0, sums.mass, 1.0)
+    centred = rows.event - rows.score - ((sums.label - sums.score) / mass)[cell]
+    pairs, part = np.unique(problem.cluster * len(mass) + cell, return_inverse=True)
+    each = np.array([np.bincount(part, one) for one in (weight, weight * centred)])
+    at = pairs % len(mass)
+    mass_of_clusters, gap_of_clusters = (np.bincount(at, one**2, len(mass)) for one in each)
+    return replace(sums, square_mass=mass_of_clusters, cluster_gap=gap_of_clusters)
 
 
 def resolve_norm(norm: Literal["l1", "l2", "max"] | float) -> float:
@@ -429,7 +448,9 @@ class BinSums:
 
     ``edges`` are the B + 1 edges, from 0 to 1; ``mass`` sums the weights, ``score`` and ``label``
     the weighted scores and labels, ``square_mass`` the squared weights, and ``square_gap`` the
-    weighted squares of label - score. The last two are None unless variances are requested.
+    weighted squares of label - score. The last two are None unless variances are requested. For
+    samples in clusters ``square_mass`` has the squared sums of the weights of each cluster, and
+    ``cluster_gap`` those of the weighted deviations of label - score from its mean in the bin.
     """
 
     edges: np.ndarray
@@ -438,6 +459,7 @@ class BinSums:
     label: np.ndarray
     square_mass: np.ndarray | None = None
     square_gap: np.ndarray | None = None
+    cluster_gap: np.ndarray | None = None
 
     def without_empty_centre(self) -> BinSums:
         """Without the bin of scores of exactly 1/2, where there are none."""
@@ -446,17 +468,19 @@ class BinSums:
         return BinSums(*(None if value is None else np.delete(value, empty) for value in values))
 
     def mean_variance(self) -> np.ndarray:
-        """Variance of the mean of label - score in each bin; infinite for a single sample.
+        """Variance of the mean of label - score in each bin; infinite for one sample or cluster.
 
         spread * q / (1 - q), with the weighted variance of the residual and q = sum w^2 / W^2: for
         equal weights the unbiased variance divided by the number of samples.
         """
         mass = np.where(self.mass > 0, self.mass, 1.0)
         mean = (self.label - self.score) / mass
-        spread = np.maximum(self.square_gap / mass - mean**2, 0.0)
         inverse_size = np.where(self.mass > 0, self.square_mass / mass**2, 1.0)
         several = inverse_size < 1 - 1e-9
         rest = np.where(several, 1 - inverse_size, 1.0)
+        if self.cluster_gap is not None:
+            return np.where(several, self.cluster_gap / mass**2 / rest, np.inf)
+        spread = np.maximum(self.square_gap / mass - mean**2, 0.0)
         return np.where(several, spread * inverse_size / rest, np.inf)
 
 

@@ -150,12 +150,13 @@ def kernel_calibration_error(
     def error(problem, notion):
         check_statistic(statistic, block_size, len(problem.weight))
         h = ResidualKernel.of_problem(problem, chosen, notion, n_jobs)
+        h = h.of_clusters(problem.cluster, MANY if statistic == "auto" else None)
         return estimate(h, statistic, block_size)
 
     return over_labels(problem, notion, error)
 
 
-def estimate(h: ResidualKernel, statistic: str, block_size: Any = None) -> float:
+def estimate(h: ResidualKernel | ClusterKernel, statistic: str, block_size: Any = None) -> float:
     """The estimate of one of the four statistics from the function h."""
     if statistic in ("linear", "block"):
         values, weight = block_estimates(h, 2 if statistic == "linear" else block_size)
@@ -201,7 +202,7 @@ def random_blocks(n_samples: int) -> np.ndarray:
     return order[: n_blocks * size].reshape(n_blocks, size)
 
 
-def random_block_estimates(h: ResidualKernel) -> tuple[np.ndarray, np.ndarray]:
+def random_block_estimates(h: ResidualKernel | ClusterKernel) -> tuple[np.ndarray, np.ndarray]:
     """Unbiased estimates of `random_blocks`, and their weights, two arrays."""
     rows = random_blocks(len(h))
     weight = check_pairs(h.weight[rows])

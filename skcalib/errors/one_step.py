@@ -23,8 +23,9 @@ from scipy.special import logsumexp, softmax
 
 from skcalib._labels import labels_or_shares
 from skcalib._rows import centred, softmax_parts
-from skcalib.clusters import effective_size
+from skcalib.clusters import effective_size, in_order
 from skcalib.errors.averaged import AveragedProblem
+from skcalib.errors.extension import indicators
 from skcalib.links.averaging import (
     _CONFUSION_COST,
     _RIDGE,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from skcalib.problem import Problem
 
 _PART, _SHARE, _PER_CLASS = 20_000, 0.02, 40  # of a part: least size, share, samples per class
+_CLUSTERS = 40  # of a part, at least
 TIMES = 2  # sizes of a part above which there is one
 _LEAST_SHARE = 0.25  # of effective samples among all; below it, weights differ too much for a part
 
@@ -59,9 +61,13 @@ def part_size(n_classes: int) -> int:
 
 
 def is_large(problem: Problem) -> bool:
-    """Whether a problem has more than two classes and very many samples of similar weights."""
+    """Whether a problem has more than two classes and very many samples of similar weights.
+
+    If these are in clusters, a part must have enough of them.
+    """
     n_samples = len(problem.weight)
-    if n_fitted(*problem.forecast.shape) == n_samples:
+    share = n_fitted(*problem.forecast.shape) / n_samples
+    if share == 1 or (problem.n_clusters or np.inf) * share < _CLUSTERS:
         return False
     return effective_size(problem.weight, problem.square) >= _LEAST_SHARE * n_samples
 
@@ -86,9 +92,12 @@ class OneStepProblem(AveragedProblem):
     def of(cls, problem: Problem) -> Self:
         """Fit the models to a random part of the rows, with a fixed seed, and take the step."""
         forecast, weight, square = problem.forecast, problem.weight, problem.square
-        part = AveragedProblem.of(problem.take(_drawn(*forecast.shape)))
+        part = AveragedProblem.of(problem.take(_drawn(problem)))
         suspect = part.extension is not None
-        average = PartAverage(part.average, effective_size(weight, square))
+        size = effective_size(weight, square)
+        if problem.cluster is not None:  # the part tells how much its samples depend on each other
+            size *= part.average.size / effective_size(part.weight)
+        average = PartAverage(part.average, size)
         average = average.at(forecast, labels_or_shares(problem.outcome), weight, square)
         step = Step(part, average)
         del part  # its directions, before there are arrays of all samples
@@ -116,10 +125,17 @@ class OneStepProblem(AveragedProblem):
         return log if kind else self.changed * (log + log_step)
 
 
-def _drawn(n_samples, n_classes):
-    """Rows of the part in order, drawn with a fixed seed."""
-    order = np.random.RandomState(0).permutation(n_samples)
-    return np.sort(order[: n_fitted(n_samples, n_classes)])
+def _drawn(problem):
+    """Rows of the part in order, of whole clusters if there are any, drawn with a fixed seed."""
+    size = n_fitted(*problem.forecast.shape)
+    if problem.cluster is None:
+        order = np.random.RandomState(0).permutation(len(problem.weight))
+        return np.sort(order[:size])
+    number = in_order(problem.cluster)
+    counts = np.bincount(number)
+    order = np.random.RandomState(0).permutation(len(counts))
+    n_clusters = int(np.searchsorted(np.cumsum(counts[order]), size)) + 1
+    return np.flatnonzero(np.isin(number, order[:n_clusters]))
 
 
 class PartAverage(ModelAverage):
@@ -321,7 +337,12 @@ class _Scores:
 
 
 def _moments(part, proba):
-    """Means over a part of x x' and of (h' e) x', at corrected forecasts (n, K)."""
+    """Means over a part of x x' and of (h' e) x', at corrected forecasts (n, K).
+
+    Of samples in clusters both factors are sums over a cluster.
+    """
+    if part.cluster is not None:
+        return _moments_of_clusters(part, proba)
     squares, crossed = 0.0, 0.0
     weight = part.share * part.one * part.average.size
     for rows, block in part.average.every:
@@ -331,3 +352,14 @@ def _moments(part, proba):
         squares = squares + score.T @ weighted
         crossed = crossed + block.tangent_project(p, residual).T @ weighted
     return squares, crossed
+
+
+def _moments_of_clusters(part, proba):
+    shape = int(part.cluster.max()) + 1, len(part.average.basis.scale)
+    scores, tangents = np.zeros(shape), np.zeros(shape)
+    for rows, block in part.average.every:
+        p, residual = proba[rows], part.residual(rows, proba[rows])
+        share, chosen = part.share[rows, None], indicators(part.cluster[rows], shape[0]).T
+        scores += chosen @ (share * block.project(residual))
+        tangents += chosen @ (share * block.tangent_project(p, residual))
+    return part.average.size * scores.T @ scores, part.average.size * tangents.T @ scores

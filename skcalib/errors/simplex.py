@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.base import clone
@@ -15,6 +15,9 @@ from skcalib.scores import Brier, Divergence, Lp, TotalVariation
 from skcalib.smoothers import MedianCells, UniformBins
 from skcalib.smoothers.partition import PartitionSmoother
 from skcalib.tower import expected_divergence
+
+if TYPE_CHECKING:
+    from skcalib.problem import Problem
 
 
 class Euclidean(Divergence):
@@ -94,11 +97,12 @@ def simplex_calibration_error(
     0.06
     0.45
     """
-    cells = clone(look_up(bins, BINS, "bins", kind=PartitionSmoother))
+    cells = look_up(bins, BINS, "bins", kind=PartitionSmoother)
     # Cells of the library do not depend on the labels, so the target need not exist.
     own = type(cells) in (MedianCells, UniformBins)
     rest = None, sample_weight, labels, pos_label
     problem = check_problem(y_true, y_proba, *rest, copy=not own)
+    cells = cells_for(problem, bins)
     if isinstance(distance, type) or not hasattr(distance, "divergence"):
         distance = look_up(distance, DISTANCES, "distance", kind=Divergence)
     measure: Any = distance
@@ -109,3 +113,12 @@ def simplex_calibration_error(
         target = cells.fit(problem.forecast, problem.target, problem.weight).cell_means()
     forecast = cells.cell_means(problem.forecast)
     return expected_divergence(measure, target, forecast, cells.mass_)
+
+
+def cells_for(problem: Problem, bins: Any) -> PartitionSmoother:
+    """The smoother of a public function; cells by default have enough independent samples."""
+    cells = clone(look_up(bins, BINS, "bins", kind=PartitionSmoother))
+    if isinstance(bins, str) and isinstance(cells, MedianCells) and problem.cluster is not None:
+        size = cells.min_samples * problem.n_samples / problem.n_independent
+        cells.set_params(min_samples=int(np.ceil(size)))
+    return cells

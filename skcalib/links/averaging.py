@@ -22,6 +22,7 @@ from scipy.special import logsumexp, softmax, xlogy
 from skcalib._fits import add_fit, fit_once
 from skcalib._labels import labels_or_shares
 from skcalib._rows import softmax_parts
+from skcalib.clusters import design_effect
 from skcalib.links._base import minimise_convex
 from skcalib.links.basis import BY_CLASS, CONFUSION, LogitBasis
 
@@ -126,8 +127,8 @@ class ModelAverage:
     """Nested models and their weights.
 
     ``directions`` are those of ``basis`` at the forecasts. ``weight`` (n,) are the weights of the
-    rows, whose sum is the effective number of samples, and ``unit`` (n,) those of one sample of
-    each row. ``models`` were fitted; the identity is not among them. ``shares`` (len(models) + 1,)
+    rows, whose sum is the effective number of samples ``size``, and ``unit`` (n,) those of one
+    sample of each row. ``models`` were fitted; the identity is not among them. ``shares`` (len(models) + 1,)
     are the weights of the identity and of the models, which sum to one.
 
     ``log_odds`` is the logarithm of the mean evidence of the models, relative to that of the
@@ -144,14 +145,34 @@ class ModelAverage:
         target: np.ndarray,
         weight: np.ndarray,
         square: np.ndarray | None = None,
+        cluster: np.ndarray | None = None,
     ) -> Self:
-        """Fit to forecasts (n, K), labels or shares, weights and their squares as in `Problem`."""
-        self._set_samples(forecast, target, weight, square)
+        """Fit to forecasts (n, K), labels or shares, weights and their squares as in `Problem`.
+
+        With numbers of clusters (n,) the effective number of samples is divided by the
+        `design_effect` of the residuals: first of the forecasts, then of the fitted ones.
+        """
+        rows = forecast, labels_or_shares(target), weight, square
+        if cluster is None:
+            self._fit_samples(*rows)
+            return self
+        self.label, fitted = rows[1], forecast
+        for _ in range(2):
+            residual = self._residual(slice(None), fitted)
+            spread = np.sqrt(self.dispersion * np.maximum(fitted * (1 - fitted), 0.0))
+            self._fit_samples(*rows, design_effect(residual, spread, weight, cluster))
+            fitted = self.averaged
+        return self
+
+    def _fit_samples(self, forecast, label, weight, square, design=1.0):
+        """Fit to samples whose effective number is divided by a design effect."""
+        self.dispersion = 1.0
+        self._set_samples(forecast, label, weight, square, design)
         n_classes, size = forecast.shape[1], self.size
         if n_classes == 1:  # the only forecast is 1: there is nothing to correct
             self.basis, self.models = LogitBasis(n_classes), []
             self.shares, self.log_odds = np.ones(1), -np.inf
-            return self
+            return
         by_class = n_classes > 2 and size >= PER_CLASS * n_classes
         self.basis = LogitBasis(n_classes)
         self.every = self.basis.fit_directions(forecast, self.weight, size=size, by_class=by_class)
@@ -159,13 +180,12 @@ class ModelAverage:
         self._fit_tree(*tree_of(self.basis))
         if self.label.ndim == 2:
             self._divide_by_dispersion()
-        return self
 
-    def _set_samples(self, forecast, target, weight, square):
+    def _set_samples(self, forecast, label, weight, square, design):
         """Set the samples, and their weights in effective samples."""
         square_mass = weight @ weight if square is None else square.sum()
-        size = float(weight.sum() ** 2 / square_mass)
-        self.size, self.forecast, self.label = size, forecast, labels_or_shares(target)
+        size = float(weight.sum() ** 2 / square_mass) / design
+        self.size, self.forecast, self.label = size, forecast, label
         self.weight = weight * (size / weight.sum())
         self.unit = self.weight if square is None else square / weight * (size / weight.sum())
 
@@ -359,10 +379,15 @@ class ModelAverage:
 
 
 def averaged_map(
-    forecast: np.ndarray, target: np.ndarray, weight: np.ndarray, square: np.ndarray | None = None
+    forecast: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+    square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
 ) -> AveragedMap:
     """The map of a `ModelAverage` of these samples; `shared_fits` keep it."""
-    return fit_once(_map_of, forecast, labels_or_shares(target), weight, square)
+    rows = forecast, labels_or_shares(target), weight, square
+    return fit_once(_map_of, *rows, *(() if cluster is None else (cluster,)))
 
 
 def add_averaged_map(average: ModelAverage, *samples: np.ndarray | None) -> None:
@@ -370,8 +395,8 @@ def add_averaged_map(average: ModelAverage, *samples: np.ndarray | None) -> None
     add_fit(average.map, _map_of, *samples)
 
 
-def _map_of(forecast, label, weight, square):
-    return ModelAverage().fit(forecast, label, weight, square).map
+def _map_of(forecast, label, weight, square, cluster=None):
+    return ModelAverage().fit(forecast, label, weight, square, cluster).map
 
 
 def tree_of(basis: LogitBasis) -> tuple[tuple, int]:

@@ -66,6 +66,27 @@ class BasisBlock:
             found += theta[at:].reshape(n_classes, n_classes)[self.column]
         return found
 
+    def changes(self, theta: np.ndarray) -> np.ndarray:
+        r""":math:`\sum_j \theta_{ij} g_{ikj}` for parameters (n, J) of each sample, (n, K)."""
+        theta = theta if self.mix is None else (self.mix @ theta.T).T
+        found, at, n_classes = np.zeros_like(self.log), 0, self.log.shape[1]
+        if self.dense is not None:
+            at = len(self.dense)
+            found += np.einsum("id,dik->ik", theta[:, :at], self.dense)
+        for factor in self.factors:
+            one = theta[:, at : at + n_classes]
+            found += one if factor is None else factor * one
+            at += n_classes
+        if self.top is not None:
+            end = at + len(self.top)
+            column = 1 if self._binary else self.column
+            found[np.arange(len(found)), column] += np.einsum("it,ti->i", theta[:, at:end], self.top)
+            at = end
+        if self.confusion:
+            own = theta[:, at:].reshape(len(found), n_classes, n_classes)
+            found += own[np.arange(len(found)), self.column]
+        return found
+
     def project(self, q: np.ndarray, matrix: np.ndarray | None = None) -> np.ndarray:
         r""":math:`\sum_k q_{ik} g_{ik}`, (n, J), or its product with a matrix (J, c)."""
         if self.mix is None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
-from sklearn.model_selection import KFold, StratifiedGroupKFold, StratifiedKFold, check_cv
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold, check_cv
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from skcalib._parallel import out_of_fold
@@ -87,8 +87,11 @@ class Smoother(BaseEstimator):
         folds = check_folds(5, values, random_state=0)
         return cross_predict(self.forecast_, values, self.weight_, self._refit, folds)
 
-    def _refit(self, forecast, values, weight):
-        """The method `predict` of a clone that is fitted to other samples."""
+    def _refit(self, forecast, values, weight, cluster=None):
+        """The method `predict` of a clone that is fitted to other samples.
+
+        Smoothers that choose anything by their number of samples count clusters (n,) instead.
+        """
         return clone(self).fit(forecast, values, weight).predict
 
     def _store(self, forecast, target, sample_weight):
@@ -135,10 +138,14 @@ def check_at_least_two(n_samples):
         )
 
 
-def cross_predict(forecast, values, weight, fit_one, folds):
-    """Out-of-fold predictions by functions ``fit_one(forecast, values, weight)``, averaged."""
+def cross_predict(forecast, values, weight, fit_one, folds, cluster=None):
+    """Out-of-fold predictions by functions ``fit_one(forecast, values, weight)``, averaged.
+
+    Where there are clusters (n,), these are the fourth argument.
+    """
     flat = values.reshape(len(values), -1)
-    predict = partial(_fit_predict, fit_one, forecast, flat, weight)
+    rows = (flat, weight) if cluster is None else (flat, weight, cluster)
+    predict = partial(_fit_predict, fit_one, forecast, rows)
     predicted, tested = out_of_fold(predict, folds, len(flat))
     if not tested.all():
         raise ValueError(
@@ -148,23 +155,30 @@ def cross_predict(forecast, values, weight, fit_one, folds):
     return predicted.reshape(values.shape)
 
 
-def _fit_predict(fit_one, forecast, values, weight, train, test):
-    return fit_one(forecast[train], values[train], weight[train])(forecast[test])
+def _fit_predict(fit_one, forecast, rows, train, test):
+    return fit_one(forecast[train], *(one[train] for one in rows))(forecast[test])
 
 
 def smooth_other_clusters(smoother, forecast, values, weight, cluster):
     """Values (n, C) smoothed by clones that are fitted to other clusters, out of fold.
 
-    Clusters are numbered (n,). The number of folds is that of the smoother, or five.
+    Clusters are numbered (n,). The number of folds is that of the smoother, or five. Folds are not
+    stratified: with labels in equal shares the other folds would tell the labels of a cluster.
     """
     cv = getattr(smoother, "cv", None)
-    folds = check_folds(cv, values, random_state=0, cluster=cluster)
-    return cross_predict(forecast, values, weight, smoother._refit, folds)
+    folds = check_folds(cv, 0 * values[:, :1], random_state=0, cluster=cluster)
+    return cross_predict(forecast, values, weight, smoother._refit, folds, cluster)
 
 
 def cluster_folds(n_folds, labels, cluster, random_state):
-    """Folds (train, test) of whole clusters (n,), with like frequencies of the labels (n,)."""
+    """Folds (train, test) of whole clusters (n,), with like frequencies of the labels (n,).
+
+    With equal labels the folds are random.
+    """
     n_folds = min(int(n_folds), len(np.unique(cluster)))
+    if labels.min() == labels.max():
+        splitter = GroupKFold(n_folds, shuffle=True, random_state=random_state)
+        return list(splitter.split(np.zeros(len(labels)), None, cluster))
     splitter = StratifiedGroupKFold(n_folds, shuffle=True, random_state=random_state)
     with warnings.catch_warnings():  # a class may be in fewer clusters than there are folds
         warnings.filterwarnings("ignore", "The least populated class")

@@ -22,6 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from skcalib._types import ArrayLike, Bandwidth, RandomState
 from skcalib._validation import look_up
 from skcalib._values import is_finite, shown
+from skcalib.clusters import one_of_each
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds
 from skcalib.smoothers._dirichlet.beta import (
@@ -186,6 +187,15 @@ class DirichletKernel(Smoother):
         """
         check_is_fitted(self)
         return float(self._log_likelihoods([self.bandwidth_])[0])
+
+    def _refit(self, forecast, values, weight, cluster=None):
+        if cluster is None or is_finite(self.bandwidth):
+            return super()._refit(forecast, values, weight)
+        # Leaving out one sample of a cluster leaves the others, and the smallest bandwidth.
+        rows = one_of_each(cluster)
+        chosen = clone(self).fit(forecast[rows], values[rows], weight[rows]).bandwidth_
+        found = clone(self).set_params(bandwidth=chosen)
+        return found.fit(forecast, values, weight).predict
 
     def _by_risk(self):
         return isinstance(self.bandwidth, str) and self.bandwidth == "risk"

@@ -69,6 +69,10 @@ class LogitSmoother(OutOfFoldSmoother):
     def _fit_one(self, forecast, target, weight):
         return averaged_map(forecast, target, weight)
 
+    def _refit(self, forecast, values, weight, cluster=None):
+        predict = super()._refit(forecast, values, weight)
+        return predict if cluster is None else averaged_map(forecast, values, weight, None, cluster)
+
     def _check_target(self, values):
         shares = values.ndim == 2 and values.shape[1] > 1 and values.min() >= 0
         if not (shares and np.allclose(values.sum(axis=1), 1, atol=ROW_SUM_TOLERANCE)):

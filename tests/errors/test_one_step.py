@@ -93,7 +93,7 @@ def test_miscalibration_that_the_part_does_not_show_is_found(small_parts):
     ours = OneStepProblem.of(problem)
     assert ours.average.start.groups == ()
     found = ours.share @ ours.errors(Brier())
-    in_part = AveragedProblem.of(problem.take(one_step._drawn(60_000, 4))).average
+    in_part = AveragedProblem.of(problem.take(one_step._drawn(problem))).average
     alone = np.mean(np.sum((in_part.averaged - in_part.forecast) ** 2, axis=1))
     assert abs(found - truth) < 0.15 * truth
     assert abs(alone - truth) > 0.3 * truth
