@@ -27,6 +27,9 @@ _FAR = float(np.log(np.finfo(np.float32).tiny))
 _ENTRIES = 1 << 17  # logits per block, which fits into the cache
 _FINE, _RELATIVE = 1e-12, 1e-14  # tolerances of the likelihood, the second for each sample
 _MOST_STEPS = 200  # of Newton's method
+_SORTED = 1 << 16  # forecasts whose repetitions are counted
+_SAME, _SINGLE = 2.0**-22, 2.0**-24  # differences by rounding, and of 1 from the number below it
+_MOST_LEAST = 0.01  # shares of few votes say little about smaller probabilities
 
 
 class Link:
@@ -288,8 +291,23 @@ def logistic_loss(features, label, weight, offset=0.0, prior=0.0):
 
 
 def detection_limit(forecast):
-    """Substitute for probabilities of exactly 0: half of the smallest positive one."""
+    r"""Least probability that forecasts can tell from 0: smaller ones, and 0, count as this one.
+
+    Where forecasts hold exact zeros, it is half of the smallest positive one. Where they hold none,
+    it follows from their resolution, because smaller new values may be real. Where at least half of
+    the values are repeated, as shares of votes are, it is half of the smallest of their least
+    value, their least difference and .01. Otherwise it is half of the smallest value or, where that
+    is smaller, :math:`2^{-25}`, half of the distance of 1 from the next number of single precision.
+    """
     least = forecast.min(where=forecast > 0, initial=np.inf)
+    if forecast.min() > 0:
+        values = forecast.ravel()
+        levels = np.unique(values[:: 1 + values.size // _SORTED]).astype(np.float64)
+        gaps = np.diff(levels)
+        if 2 * len(levels) <= min(values.size, _SORTED) and (apart := gaps > _SAME).any():
+            least = min(least, gaps[apart].min(), _MOST_LEAST)
+        else:
+            least = min(least, _SINGLE)
     return float(max(0.5 * least, np.finfo(np.float64).tiny))
 
 
@@ -322,16 +340,17 @@ class LogRows:
 
 
 def log_forecast(forecast, limit):
-    r"""Logarithms z of forecasts, as links take them; `limit` replaces forecasts of exactly 0.
+    r"""Logarithms z of forecasts, as links take them; those below `limit` count as `limit`.
 
-    Below the smallest normal number of single precision, :math:`z_0 \approx -87`, z is replaced by
-    :math:`z_0 - \log(1 + z_0 - z)`. The replacement is strictly increasing, so different forecasts
-    stay different, and has slope one at :math:`z_0`. A softmax in single precision gives no such
-    values. Products of densities, as in naive Bayes, do, and underflow soon after: a
-    log-probability of -700 has little more information than one of -100, but would dominate
-    the fit of every slope.
+    They increase with the forecast, also from exactly 0 on. Below the smallest normal number of
+    single precision, :math:`z_0 \approx -87`, z is replaced by :math:`z_0 - \log(1 + z_0 - z)`. The
+    replacement is strictly increasing, so different forecasts stay different, and has slope one at
+    :math:`z_0`. A softmax in single precision gives no such values. Products of densities, as in
+    naive Bayes, do, and underflow soon after: a log-probability of -700 has little more information
+    than one of -100, but would dominate the fit of every slope.
     """
-    log = np.log(np.where(forecast == 0, limit, forecast))
+    with np.errstate(divide="ignore"):
+        log = np.maximum(np.log(forecast), float(np.log(limit)))
     far = log < _FAR
     if far.any():
         log[far] = _FAR - np.log1p(_FAR - log[far])

@@ -86,6 +86,7 @@ class _VennAbersMap:
     """Tables of p0 and p1 at the distinct scores (m,) of samples with two columns."""
 
     injective = preserves_order = False
+    continues = True
 
     def __init__(self, samples):
         weight = mean_one(samples.weight, samples.count)
