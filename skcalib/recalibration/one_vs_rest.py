@@ -18,6 +18,7 @@ from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._ties import reach_in_single_precision
 from skcalib._types import ArrayLike, Bandwidth, Bins, Strategy
 from skcalib._validation import mean_one, number_of_samples
 from skcalib._values import shown
@@ -416,35 +417,54 @@ class QuadraticScaling(BinaryLinkRecalibrator):
 
 
 class _BinMap:
-    """The second column of the means of bins, which are constant beyond the scores."""
+    """The second column of the means of bins, which are constant beyond the scores.
+
+    The rounding of a score to single precision does not move it to another bin.
+    """
 
     injective, preserves_order, continues = False, False, True
 
-    def __init__(self, smoother):
-        self.smoother = smoother
+    def __init__(self, bins):
+        self.bins = bins
+        order = np.argsort(bins.forecast_[:, 1], kind="stable")
+        score, cell = bins.forecast_[order, 1], bins.cells_[order]
+        last = np.flatnonzero(np.diff(cell))
+        # The last score of a bin, and the first of the next one.
+        self.ends = np.unique(score[np.append(last, last + 1)])
+        self.lower, self.upper = reach_in_single_precision(self.ends)
 
     def __call__(self, forecast):
-        return self.smoother.predict(forecast)[:, 1]
+        score = np.array(forecast[:, 1], dtype=np.float64)
+        place = np.searchsorted(self.lower, score, side="right") - 1
+        near = (place >= 0) & (score <= np.append(self.upper, -1.0)[place])
+        score[near] = self.ends[place[near]]
+        return self.bins.predict(np.column_stack([1 - score, score]))[:, 1]
 
     def _write(self, add, x):
-        return add.part(self.smoother, x)
+        breaks = np.column_stack([self.lower, self.upper]).ravel()
+        level = np.column_stack([self.ends, self.upper]).ravel()
+        slope = np.tile([0.0, 1.0], len(self.ends))
+        coef = np.column_stack([np.append(self.lower[:1], level), np.append(1.0, slope)])
+        score = add.second(x)
+        if len(self.ends):
+            score = add("curve", score, breaks=breaks, coef=coef)
+        return add.part(self.bins, add.pair(score))
 
 
-class _KernelMap(_BinMap):
+class _KernelMap:
     """The second column of averages, at forecasts of at least the limit of detection."""
 
-    continues = False
+    injective = preserves_order = continues = False
 
-    def __init__(self, smoother, limit):
-        super().__init__(smoother)
-        self.limit = limit
+    def __init__(self, kernel, limit):
+        self.kernel, self.limit = kernel, limit
 
     def __call__(self, forecast):
-        return super().__call__(np.maximum(forecast, self.limit))
+        return self.kernel.predict(np.maximum(forecast, self.limit))[:, 1]
 
     def _write(self, add, x):
         coef = [[self.limit, 0], [self.limit, 1]]
-        return super()._write(add, add("curve", x, breaks=[self.limit], coef=coef))
+        return add.part(self.kernel, add("curve", x, breaks=[self.limit], coef=coef))
 
 
 class IsotonicRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
