@@ -15,6 +15,8 @@ import numpy as np
 
 #: Largest difference of tied forecasts, and the largest in units of their size.
 RESOLUTION, RELATIVE = 1e-15, 1e-12
+#: Largest difference of a forecast and the same one in single precision.
+SINGLE = 2.0**-22
 
 
 def reach_of(values: np.ndarray) -> np.ndarray:
@@ -41,6 +43,14 @@ def bin_ends(edges: np.ndarray | float) -> np.ndarray:
     below = np.nextafter(edges - _tolerance(edges), -np.inf)
     first = np.append(edges[1:] == edges[:-1], False)
     return np.where((edges < 0.5 - RESOLUTION) | first, below, reach_of(edges))
+def reach_in_single_precision(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends around increasing probabilities (m,) between which they may be after rounding.
+
+    They are at a distance of 2^-22, which is more than single precision needs, and of at most a
+    quarter of that to the next probability, or to 0 and 1.
+    """
+    room = np.minimum(SINGLE, np.diff(values, prepend=0.0, append=1.0).clip(0) / 4)
+    return values - room[:-1], values + room[1:]
 
 
 def level_starts(ordered: np.ndarray) -> np.ndarray:

@@ -444,7 +444,7 @@ class _Steps(list):
 
     def log(self, x, limit):
         """Add `log_forecast`."""
-        return self("log", x, zero=np.log(limit), far=_FAR)
+        return self("log", x, least=np.log(limit), far=_FAR)
 
     def logit(self, x):
         return self("matrix", x, coef=[[-1], [1]])
@@ -474,9 +474,9 @@ class _Steps(list):
 # --- Operations -----------------------------------------------------------------------------------
 
 
-def _log(op, a, zero, far):
-    empty = op("Equal", a, 0.0)
-    z = op("Where", empty, zero, op("Log", op("Where", empty, 1.0, a)))
+def _log(op, a, least, far):
+    empty = op("GreaterOrEqual", 0.0, a)  # or below it by rounding
+    z = op("Max", op("Where", empty, least, op("Log", op("Where", empty, 1.0, a))), least)
     beyond = op("Max", op("Sub", far, z), 0.0)
     return op("Sub", op("Max", z, far), op("Log", op("Add", beyond, 1.0)))
 
@@ -523,7 +523,7 @@ _PARAMETERS: dict[str, dict[str, Any]] = {
     "scale": {"factor": (float, [float]), "shift": (float, [float])},
     "matrix": {"coef": [[float]]},
     "curve": {"breaks": [float], "coef": [[float]]},
-    **{"log": {"zero": float, "far": float}, "top": {"tolerance": float}},
+    **{"log": {"least": float, "far": float}, "top": {"tolerance": float}},
 }
 _ARRAYS = {"product": {2}, "normalise": {2}, "sum": range(1, 10**6), "columns": range(1, 10**6)}
 _FORM = {"skcalib": int, "map": str, "input": str, "classes": list, "steps": [dict]}

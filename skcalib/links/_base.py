@@ -27,6 +27,10 @@ _FAR = float(np.log(np.finfo(np.float32).tiny))
 _ENTRIES = 1 << 17  # logits per block, which fits into the cache
 _FINE, _RELATIVE = 1e-12, 1e-14  # tolerances of the likelihood, the second for each sample
 _MOST_STEPS = 200  # of Newton's method
+_SORTED = 1 << 16  # forecasts among which a step is looked for
+_SAME, _SINGLE = 2.0**-22, 2.0**-24  # differences by rounding, and of 1 from the number below it
+_LEAST_STEP, _MOST_STEP = 1e-4, 0.01  # few votes say little about smaller probabilities
+_MOST_PARTS, _OFF = 6, 1e-3  # of the least difference; distance from a multiple, in steps
 
 
 class Link:
@@ -288,9 +292,30 @@ def logistic_loss(features, label, weight, offset=0.0, prior=0.0):
 
 
 def detection_limit(forecast):
-    """Substitute for probabilities of exactly 0: half of the smallest positive one."""
+    r"""Least probability that forecasts can tell from 0: smaller ones, and 0, count as this one.
+
+    Where forecasts hold exact zeros, it is half of the smallest positive one. Where they hold none,
+    it follows from their resolution, because smaller new values may be real. If all are multiples
+    of a step, as shares of votes and rounded numbers are, it is half of the step, and at most .005.
+    Otherwise it is half of the smallest value or, where that is smaller, :math:`2^{-25}`, half of
+    the distance of 1 from the number below it in single precision.
+    """
     least = forecast.min(where=forecast > 0, initial=np.inf)
+    if forecast.min() > 0:
+        least = min(least, _step(forecast.ravel()) or _SINGLE)
     return float(max(0.5 * least, np.finfo(np.float64).tiny))
+
+
+def _step(values):
+    """The step of which all values are multiples, at most .01; 0 where there is none."""
+    levels = np.unique(values[:: 1 + values.size // _SORTED]).astype(np.float64)
+    gaps = np.diff(levels, prepend=0.0)
+    least = gaps.min(where=gaps > _SAME, initial=1.0)
+    for parts in range(1, _MOST_PARTS + 1):  # two neighbouring multiples may not occur
+        place = levels * (parts / least)
+        if least > _LEAST_STEP and np.abs(place - np.rint(place)).max() < _OFF:
+            return min(least / parts, _MOST_STEP)
+    return 0.0
 
 
 class LogRows:
@@ -322,16 +347,17 @@ class LogRows:
 
 
 def log_forecast(forecast, limit):
-    r"""Logarithms z of forecasts, as links take them; `limit` replaces forecasts of exactly 0.
+    r"""Logarithms z of forecasts, as links take them; those below `limit` count as `limit`.
 
-    Below the smallest normal number of single precision, :math:`z_0 \approx -87`, z is replaced by
-    :math:`z_0 - \log(1 + z_0 - z)`. The replacement is strictly increasing, so different forecasts
-    stay different, and has slope one at :math:`z_0`. A softmax in single precision gives no such
-    values. Products of densities, as in naive Bayes, do, and underflow soon after: a
-    log-probability of -700 has little more information than one of -100, but would dominate
-    the fit of every slope.
+    They increase with the forecast, also from exactly 0 on. Below the smallest normal number of
+    single precision, :math:`z_0 \approx -87`, z is replaced by :math:`z_0 - \log(1 + z_0 - z)`. The
+    replacement is strictly increasing, so different forecasts stay different, and has slope one at
+    :math:`z_0`. A softmax in single precision gives no such values. Products of densities, as in
+    naive Bayes, do, and underflow soon after: a log-probability of -700 has little more information
+    than one of -100, but would dominate the fit of every slope.
     """
-    log = np.log(np.where(forecast == 0, limit, forecast))
+    with np.errstate(divide="ignore"):
+        log = np.maximum(np.log(forecast), float(np.log(limit)))
     far = log < _FAR
     if far.any():
         log[far] = _FAR - np.log1p(_FAR - log[far])

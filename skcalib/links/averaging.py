@@ -113,6 +113,17 @@ class AveragedMap:
         return found
 
     @property
+    def continues(self) -> bool:
+        """Whether each map is monotone in the logits beyond those that it was fitted to.
+
+        Curves of ranks are constant there, and cubic polynomials are not monotone.
+        """
+        return all(
+            "common" not in groups and self.basis.slopes(groups, theta).min() >= 0
+            for _, groups, theta in self.parts
+        )
+
+    @property
     def evidence(self) -> Mapping[str, float]:
         """Weights of a shift, slope, slopes of classes, curve, and shifts by predicted class."""
         found = dict.fromkeys(("shift", "slope", "class_slopes", "curve", "confusion"), 0.0)

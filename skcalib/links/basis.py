@@ -120,10 +120,22 @@ class LogitBasis:
             return self._of_two(log, names)
         return self._of_more(log, names)
 
-    def _write(self, add, x, names, theta):
+    def slopes(self, names: Collection[str], theta: np.ndarray) -> np.ndarray:
+        """Slopes (K,) of the logits of the corrected forecast, apart from curves."""
+        w = self._weights(names, theta)
+        found = np.ones(self.n_classes) + w["slope"]
+        if self.n_classes == 2:
+            return found + w["class_slopes"] * [-1, 1]
+        return found + _contrasts(self.n_classes) @ w["class_slopes"] if self.by_class else found
+
+    def _weights(self, names, theta):
+        """Parameters of each group in units of the directions before they are scaled."""
         weights = np.zeros(len(self.scale))
         weights[self.select(names)] = theta * self.scale[self.select(names)]
-        w = {name: weights[span] for name, span in self.groups.items()}
+        return {name: weights[span] for name, span in self.groups.items()}
+
+    def _write(self, add, x, names, theta):
+        w = self._weights(names, theta)
         log, n_classes = add("log_softmax", add.log(x, self.limit)), self.n_classes
         if n_classes == 2:
             odds, line = add.logit(log), [[w["bias"][0], 1 + w["slope"][0]]]
@@ -144,7 +156,7 @@ class LogitBasis:
         found.append(add("scale", tanh, factor=2 * steep))  # the same constant for all classes
         pieces = [[1e-12, -1], [1e-12, 0]]
         rest = add("curve", add("softmax", log), breaks=[1 - 1e-12], coef=pieces)
-        rest = add("scale", add("log", rest, zero=0, far=-1e300), factor=-1.0)
+        rest = add("scale", add("log", rest, least=-1e300, far=-1e300), factor=-1.0)
         odds, top = add("sum", log, rest), add("top", log, tolerance=_SAME_LOG)
         shared = [0, 0, *w["shared"], *w["shared_high"]]
         found.append(_write_series(add, odds, self._cdf_shared, shared))

@@ -65,6 +65,19 @@ class Affine(Link):
         """K of the length of theta."""
         raise NotImplementedError
 
+    def matrix(self, theta: np.ndarray, n_classes: int) -> np.ndarray:
+        """The whole matrix W."""
+        raise NotImplementedError
+
+    def continues(self, theta: np.ndarray, n_classes: int) -> bool:
+        """Whether no class becomes less likely, relative to another, as its own logit rises.
+
+        A map that is this for minus the logits continues, too.
+        """
+        matrix = self.matrix(theta, n_classes)
+        steps = np.diag(matrix) - matrix
+        return bool(np.all(steps >= 0) or np.all(steps <= 0))
+
     def tempered(self, n_classes: int, beta: float) -> np.ndarray:
         """Parameters of temperature scaling with the inverse temperature beta."""
         theta = self.start(n_classes)
@@ -92,6 +105,9 @@ class VectorMap(Affine):
 
     def n_classes(self, n_parameters: int) -> int:
         return (n_parameters - 1) // 2
+
+    def matrix(self, theta: np.ndarray, n_classes: int) -> np.ndarray:
+        return np.diag(theta[0] + theta[1 : 1 + n_classes])
 
     def apply(self, theta: np.ndarray, logits: np.ndarray) -> np.ndarray:
         delta, bias = np.split(theta[1:], 2)
@@ -143,7 +159,6 @@ class MatrixMap(Affine):
         return isqrt(n_parameters - 1)  # K (K + 1) is between two squares
 
     def matrix(self, theta: np.ndarray, n_classes: int) -> np.ndarray:
-        """The whole matrix beta I + M."""
         deviation = theta[1 : 1 + n_classes**2].reshape(n_classes, n_classes)
         return theta[0] * np.eye(n_classes) + deviation
 
@@ -207,6 +222,10 @@ class BinaryMap(Link):
     def features(self, logits: np.ndarray) -> np.ndarray:
         """Features (n, P) of logits (n, 2)."""
         raise NotImplementedError
+
+    def continues(self, theta: np.ndarray) -> bool:
+        """Whether the map is monotone beyond the scores that it was fitted to."""
+        return True
 
     def start(self, n_classes: int) -> np.ndarray:
         if n_classes != 2:
@@ -304,6 +323,9 @@ class QuadraticMap(BinaryMap):
     def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         # A parabola is not monotone; a line is, unless it is constant.
         return bool(theta[2] == 0 and theta[0] != 0)
+
+    def continues(self, theta: np.ndarray) -> bool:
+        return bool(theta[2] == 0)
 
 
 # --- Diagonal maps --------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ from skcalib._labels import (
     unique_labels,
 )
 from skcalib._parameters import check_parameters_of, completes_docstrings
+from skcalib._ties import SINGLE
 from skcalib._types import ArrayLike
 from skcalib._validation import (
     HALF_TOLERANCE,
@@ -95,6 +96,11 @@ class CalibrationSamples:
             problems = [*Classwise().problems(self.forecast, self.target)]
         rows: dict[str, Any] = {"count": self.count, "square": self.square}
         return [CalibrationSamples(self.score, *one, self.weight, **rows) for one in problems]
+
+    def ranges(self, recalibrator: Recalibrator) -> np.ndarray:
+        """Smallest and largest probability of each class (n_classes, 2)."""
+        proba = recalibrator._probabilities(self.values, self)
+        return np.column_stack([proba.min(axis=0), proba.max(axis=0)])
 
     def mean_losses(self, recalibrator: Recalibrator) -> tuple[float, float]:
         """Mean losses without and with the map."""
@@ -184,6 +190,9 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         Whether the order of all classes is kept, for every forecast.
     loss_before_, loss_after_ : float
         Mean loss on the calibration set without and with the map. The second is optimistic.
+    calibration_range_ : array of shape (n_classes, 2)
+        Smallest and largest probability of each class in the calibration set. `outside` finds
+        forecasts beyond them.
 
     See Also
     --------
@@ -309,6 +318,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
             losses = samples.mean_losses(self)
         if losses is not None:
             self.loss_before_, self.loss_after_ = losses
+        self.calibration_range_ = samples.ranges(self)
         return self
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -347,6 +357,45 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
             )
         return values
 
+    def outside(self, X: ArrayLike) -> np.ndarray:
+        """Whether forecasts lie beyond those of the calibration set.
+
+        There no label supports the map, which continues by its formula, or as its class says. If
+        there are many such forecasts, fit the map to samples like them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples,) or (n_samples, n_classes)
+            Probabilities or logits, as in `fit`.
+
+        Returns
+        -------
+        array of bool of shape (n_samples,)
+            True where the probability of a class is below or above its ``calibration_range_`` by
+            more than the rounding errors of single precision. The sum is the number of such forecasts.
+
+        Raises
+        ------
+        ValueError
+            For a map without a calibration set, such as one that was read from a file.
+
+        Examples
+        --------
+        >>> from skcalib import PlattScaling
+        >>> scaling = PlattScaling().fit([0.3, 0.4, 0.6, 0.7], [0, 1, 0, 1])
+        >>> scaling.outside([0.35, 0.999]).sum()
+        np.int64(1)
+        """
+        proba = self._probabilities(self._check_forecasts(X))
+        if not hasattr(self, "calibration_range_"):
+            raise ValueError(
+                f"This {type(self).__name__} does not know its calibration set: ask the map that "
+                "was fitted, before it is exported."
+            )
+        low, high = self.calibration_range_.T
+        low, high = low - np.minimum(SINGLE, low / 4), high + np.minimum(SINGLE, (1 - high) / 4)
+        return ((proba < low) | (proba > high)).any(axis=1)
+
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Class of largest recalibrated probability.
 
@@ -381,6 +430,12 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
             logits = self.input == "logits"  # in single precision, steps of a map would be missed
             return softmax(values.astype(np.float64), axis=1) if logits else values
         return values if self.input == "logits" else log_forecast(values, self.detection_limit_)
+
+    def _probabilities(self, values, samples=None):
+        """Probabilities of validated values, which are those of `samples` if these are given."""
+        if self.input == "proba":
+            return values
+        return self._as_proba(self._read(values) if samples is None else samples.forecast)
 
     def _as_proba(self, forecast):
         """Probabilities of the input of the map."""
@@ -467,12 +522,14 @@ def _like_probabilities(logits):
 class LogitRecalibrator(Recalibrator):
     """Base class of maps of logits.
 
-    The map takes the logarithms of probabilities. Half of the smallest positive probability of the
-    calibration set (``detection_limit_``) replaces probabilities of exactly 0, as is usual for
-    values below a limit of detection. Logarithms below -87, which single precision cannot
-    represent, are compressed by a strictly increasing function
-    (``skcalib.links._base.log_forecast``). Other values are unchanged. Both ``loss_before_`` and
-    ``loss_after_`` are measured on the input of the map.
+    The map takes the logarithms of probabilities. Probabilities below ``detection_limit_``, and
+    those of exactly 0, count as this limit. It is half of the smallest positive probability of the
+    calibration set where that holds zeros. Otherwise it is half of the step of probabilities that
+    are multiples of one, such as shares of votes, and at most .005; or else half of the smallest
+    probability, and at most 2^-25, which single precision cannot tell from 0 beside 1. Logarithms
+    below -87, which single precision cannot represent, are compressed by a strictly increasing
+    function (``skcalib.links._base.log_forecast``). Other values are unchanged. Both
+    ``loss_before_`` and ``loss_after_`` are measured on the input of the map.
 
     Parameters
     ----------

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+import numpy as np
+
 from skcalib._labels import check_label_list, listed
 from skcalib.problem import ForecastSummary
 from skcalib.recalibration._base import CalibrationSamples, Recalibrator
@@ -122,6 +124,10 @@ class ClasswiseSamples:
     def per_class(self) -> list[CalibrationSamples]:
         """As `CalibrationSamples.per_class`."""
         return self.parts
+
+    def ranges(self, recalibrator: Recalibrator) -> np.ndarray:
+        """As `CalibrationSamples.ranges`."""
+        return np.array([one.ranges(recalibrator)[1] for one in self.parts])
 
     def mean_losses(self, recalibrator: Recalibrator) -> tuple[float, float]:
         """Not known: losses need all probabilities of a sample."""

@@ -311,9 +311,11 @@ class GroupRecalibrator(Recalibrator):
                 fitted = self._fit_plain(forecast[train], target[train], weight[train])
             proba = recalibrated_proba(fitted, forecast[test], self.classes_)
             plain[test] = score.loss(target[test], proba)
-            start[test] = self._start(fitted, forecast[test], forecast[train])
+            own = recalibrated_proba(fitted, forecast[train], self.classes_)
+            limit = detection_limit(own)
+            start[test] = log_forecast(proba, limit)
             if table is not None:
-                own = self._start(fitted, forecast[train], forecast[train])
+                own = log_forecast(own, limit)
                 rows = table[train], target[train], mean_one(weight[train])
                 parts.append(self._model().fit(own, *rows).paths(start[test], table[test]))
         nested = plain.copy()
@@ -343,11 +345,6 @@ class GroupRecalibrator(Recalibrator):
             plain = fit_recalibrator(identity, forecast, labels, weight, self.classes_)
         return plain
 
-    def _start(self, plain, forecast, training):
-        """Logarithms of plain forecasts; zeros are replaced as those of the training samples."""
-        proba = recalibrated_proba(plain, forecast, self.classes_)
-        return log_forecast(proba, detection_limit(training))
-
     def _model(self):
         """An unfitted correction F."""
         if self._reader.is_groups:
@@ -360,10 +357,11 @@ class GroupRecalibrator(Recalibrator):
             if self.identity_:  # the plain recalibrator is not applied
                 warnings.simplefilter("ignore", ConvergenceWarning)
             self.plain_ = self._fit_plain(forecast, target, weight)
-        self._limit = detection_limit(forecast)
         self.weights_, self.spread_ = {}, 0.0
         if self._mixture is not None:
-            start = self._start(self.plain_, forecast, forecast)
+            plain = recalibrated_proba(self.plain_, forecast, self.classes_)
+            self._limit = detection_limit(plain)
+            start = log_forecast(plain, self._limit)
             self._correction = self._model().fit(start, table, target, weight)
             names = ("groups",) if self._reader.is_groups else PARTS
             self.weights_ = dict(zip(names, self._mixture.weights.tolist(), strict=True))

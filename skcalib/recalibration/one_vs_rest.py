@@ -18,6 +18,7 @@ from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
+from skcalib._ties import reach_in_single_precision
 from skcalib._types import ArrayLike, Bandwidth, Bins, Strategy
 from skcalib._validation import mean_one, number_of_samples
 from skcalib._values import shown
@@ -30,6 +31,7 @@ from skcalib.links._base import (
     logistic_loss,
     minimise_convex,
 )
+from skcalib.links.continuation import Continuation
 from skcalib.notions import rests_and_classes
 from skcalib.recalibration._base import Recalibrator
 from skcalib.recalibration._parts import FittedFromParts
@@ -52,17 +54,23 @@ class OneVsRestRecalibrator(Recalibrator):
     For two classes one map of the second column serves both. The ``_fit_map`` of a subclass calls
     ``_fit_each(fit_one, samples)``. There ``fit_one(samples)`` gets samples with two columns (rest,
     class), and returns a map from forecasts of two columns to the probability of the class, with
-    the attributes ``injective`` and ``preserves_order``.
+    the attributes ``injective``, ``preserves_order`` and ``continues``: whether it is monotone
+    beyond the fitted scores. Where it is not, a `Continuation` replaces it there.
     """
 
     _takes_columns = True
 
     def _fit_each(self, fit_one, samples):
         """Fit the map of each class, and declare what all together preserve."""
-        self._take_maps(Parallel()(delayed(fit_one)(one) for one in samples.per_class()))
+        problems = samples.per_class()
+        self._take_maps(Parallel()(delayed(fit_one)(one) for one in problems))
+        for k, (one, rows) in enumerate(zip(self._maps, problems, strict=True)):
+            if not one.continues:
+                data = rows.forecast, rows.weight, rows.count
+                self._ends[k] = Continuation.of_forecasts(partial(_both_columns, one), *data)
 
     def _take_maps(self, maps):
-        self._maps = maps
+        self._maps, self._ends = maps, [None] * len(maps)
         binary = len(self._maps) == 1
         # Beyond two classes the division by the sum mixes the maps: nothing is guaranteed.
         self.injective_ = binary and self._maps[0].injective
@@ -71,23 +79,37 @@ class OneVsRestRecalibrator(Recalibrator):
 
     def _apply_map(self, forecast):
         if forecast.shape[1] == 2:
-            p = np.clip(self._maps[0](forecast), 0.0, 1.0)
-            return np.column_stack([1 - p, p])
-        problems = [*rests_and_classes(forecast)]
-        maps = zip(self._maps, problems, strict=True)
-        answers = Parallel(prefer="threads")(delayed(one)(f) for one, f in maps)
-        p = np.clip(np.stack(answers, axis=1), 0.0, 1.0)
+            return _both_columns(*self._maps, forecast, *self._ends)
+        tasks = zip(self._maps, rests_and_classes(forecast), self._ends, strict=True)
+        answers = Parallel(prefer="threads")(delayed(_both_columns)(*one) for one in tasks)
+        p = np.stack([one[:, 1] for one in answers], axis=1)
         total = p.sum(axis=1, keepdims=True)
         # If every class gets probability 0, the forecast is unchanged.
         return np.where(total > 0, p / np.where(total > 0, total, 1.0), forecast)
 
     def _write_map(self, add, x):
         if len(self._maps) == 1:
-            return add.pair(add.part(self._maps[0], x))
+            return _write_columns(add, self._maps[0], x, self._ends[0])
         own = np.eye(len(self._maps))
         pairs = [add("matrix", x, coef=np.column_stack([1 - one, one])) for one in own]
-        columns = [add.part(*both) for both in zip(self._maps, pairs, strict=True)]
+        tasks = zip(self._maps, pairs, self._ends, strict=True)
+        columns = [add.second(_write_columns(add, *one)) for one in tasks]
         return add("normalise", add("columns", *columns), x)
+
+
+def _both_columns(one, forecast, ends=None):
+    """Probabilities (n, 2) of rest and class by the map of a class, and `ends` beyond its range."""
+    if ends is not None:
+        return ends(partial(_both_columns, one), forecast)
+    p = np.clip(one(forecast), 0.0, 1.0)
+    return np.column_stack([1 - p, p])
+
+
+def _write_columns(add, one, x, ends):
+    """Add `_both_columns`."""
+    if ends is not None:
+        return ends.write_forecasts(add, lambda near: _write_columns(add, one, near, None), x)
+    return add.pair(add.part(one, x))
 
 
 class BinaryLinkRecalibrator(OneVsRestRecalibrator, FittedFromSketch, FittedFromParts):
@@ -199,6 +221,7 @@ class _LinkMap:
         self.link, self.theta, self.n_iter, self.limit = link, fit.theta, fit.n_iter, limit
         self.separable, self.labelled = separable, labelled
         self.injective = link.injective(fit.theta, 2)
+        self.continues = link.continues(fit.theta)
         self.preserves_order = link.preserves_order(fit.theta, 2)
 
     def __call__(self, forecast):
@@ -393,19 +416,55 @@ class QuadraticScaling(BinaryLinkRecalibrator):
 # --- Smoothers as recalibrators -------------------------------------------------------------------
 
 
-class _SmootherMap:
-    """The second column of a smoother's prediction."""
+class _BinMap:
+    """The second column of the means of bins, which are constant beyond the scores.
 
-    injective = preserves_order = False
+    The rounding of a score to single precision does not move it to another bin.
+    """
 
-    def __init__(self, smoother):
-        self.smoother = smoother
+    injective, preserves_order, continues = False, False, True
+
+    def __init__(self, bins):
+        self.bins = bins
+        order = np.argsort(bins.forecast_[:, 1], kind="stable")
+        score, cell = bins.forecast_[order, 1], bins.cells_[order]
+        last = np.flatnonzero(np.diff(cell))
+        # The last score of a bin, and the first of the next one.
+        self.ends = np.unique(score[np.append(last, last + 1)])
+        self.lower, self.upper = reach_in_single_precision(self.ends)
 
     def __call__(self, forecast):
-        return self.smoother.predict(forecast)[:, 1]
+        score = np.array(forecast[:, 1], dtype=np.float64)
+        place = np.searchsorted(self.lower, score, side="right") - 1
+        near = (place >= 0) & (score <= np.append(self.upper, -1.0)[place])
+        score[near] = self.ends[place[near]]
+        return self.bins.predict(np.column_stack([1 - score, score]))[:, 1]
 
     def _write(self, add, x):
-        return add.part(self.smoother, x)
+        breaks = np.column_stack([self.lower, self.upper]).ravel()
+        level = np.column_stack([self.ends, self.upper]).ravel()
+        slope = np.tile([0.0, 1.0], len(self.ends))
+        coef = np.column_stack([np.append(self.lower[:1], level), np.append(1.0, slope)])
+        score = add.second(x)
+        if len(self.ends):
+            score = add("curve", score, breaks=breaks, coef=coef)
+        return add.part(self.bins, add.pair(score))
+
+
+class _KernelMap:
+    """The second column of averages, at forecasts of at least the limit of detection."""
+
+    injective = preserves_order = continues = False
+
+    def __init__(self, kernel, limit):
+        self.kernel, self.limit = kernel, limit
+
+    def __call__(self, forecast):
+        return self.kernel.predict(np.maximum(forecast, self.limit))[:, 1]
+
+    def _write(self, add, x):
+        coef = [[self.limit, 0], [self.limit, 1]]
+        return add.part(self.kernel, add("curve", x, breaks=[self.limit], coef=coef))
 
 
 class IsotonicRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
@@ -474,7 +533,7 @@ def _fit_isotonic(centered, strict, samples):
 class _IsotonicMap:
     """Linear interpolation between knots or centres of isotonic cells, with a part of identity."""
 
-    preserves_order = False
+    preserves_order, continues = False, True
 
     def __init__(self, knots, levels, blend=0.0, mass=None):
         self.knots, self.levels, self.blend, self.mass = knots, levels, blend, mass
@@ -545,7 +604,7 @@ class HistogramBinning(OneVsRestRecalibrator, FittedFromSketch):
 
 def _fit_bins(kind, n_bins, samples):
     rows = samples.forecast, samples.target, samples.weight, samples.count
-    return _SmootherMap(kind(n_bins).fit_rows(*rows))
+    return _BinMap(kind(n_bins).fit_rows(*rows))
 
 
 class KernelRecalibrator(OneVsRestRecalibrator):
@@ -587,4 +646,5 @@ class KernelRecalibrator(OneVsRestRecalibrator):
 
 def _fit_kernel(bandwidth, loss, samples):
     fitted = DirichletKernel(bandwidth, loss=loss)
-    return _SmootherMap(fitted.fit(samples.forecast, samples.target, samples.weight))
+    fitted.fit(samples.forecast, samples.target, samples.weight)
+    return _KernelMap(fitted, detection_limit(samples.forecast))

@@ -36,6 +36,7 @@ from skcalib.links import (
     fit_link,
 )
 from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
+from skcalib.links.continuation import Continuation
 from skcalib.links.leave_out import affine_fit, one_step_is_enough
 from skcalib.recalibration._base import LogitRecalibrator, warn_if_slow
 from skcalib.recalibration._parts import FittedFromParts
@@ -149,8 +150,14 @@ class LinkRecalibrator(LogitRecalibrator):
         return softmax(self._fitted.apply(self._theta, logits), axis=1)
 
     def _write_map(self, add, x):
-        x = add("log_softmax", x) if self.input == "logits" else x
-        return add("softmax", add.part(self._fitted, self._theta, x))
+        return add("softmax", self._write_logits(add, self._normalised(add, x)))
+
+    def _normalised(self, add, x):
+        """Add the logits that the link takes."""
+        return add("log_softmax", x) if self.input == "logits" else x
+
+    def _write_logits(self, add, x):
+        return add.part(self._fitted, self._theta, x)
 
 
 class _ShrinkageSearch:
@@ -255,6 +262,27 @@ class AffineRecalibrator(FittedFromParts, LinkRecalibrator):
     def _fit_map(self, samples):
         self._fit_link(self._search(samples.score), samples)
         self._set_coefficients()
+        if not self._fitted.continues(self._theta, len(self.classes_)):
+            self._ends = Continuation(super()._apply_map, samples.forecast, samples.weight)
+            self.injective_ = False
+
+    def _take(self, link, fit, beta):
+        super()._take(link, fit, beta)
+        self._ends = None
+
+    def _apply_map(self, logits):
+        if self._ends is None:
+            return super()._apply_map(logits)
+        mapped = self._fitted.apply(self._theta, logits)
+        rows, near, more = self._ends.beyond(logits)
+        mapped[rows] = self._fitted.apply(self._theta, near) + more
+        return softmax(mapped, axis=1)
+
+    def _write_map(self, add, x):
+        if self._ends is None:
+            return super()._write_map(add, x)
+        write = partial(self._write_logits, add)
+        return add("softmax", self._ends.write_logits(add, write, self._normalised(add, x)))
 
     def _search(self, score):
         return _AffineSearch(self._map(), score, self.max_iter, self.tol)

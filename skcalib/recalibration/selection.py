@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -266,11 +266,14 @@ def one_standard_error(
     square: np.ndarray | None = None,
     cluster: np.ndarray | None = None,
     mixture: bool = False,
+    falling: Collection[str] = (),
 ) -> RecalibratorSelection:
     """Losses (m, n) of candidates from simple to complex -> `RecalibratorSelection`.
 
     With `mixture` the last candidate is one of all others, and is chosen only where the mean loss
-    of the choice among them is more than .5 % above its own.
+    of the choice among them is more than .5 % above its own. In place of one of the `falling` maps,
+    which are not increasing, the first other map is chosen whose mean loss is at most .5 % higher,
+    and lower than that of the first candidate.
     """
     means = np.array([weighted_mean(row, weight) for row in losses])
     if np.isinf(means.min()):
@@ -285,6 +288,10 @@ def one_standard_error(
         if np.isfinite(means[:-1]).any():
             chosen, *_ = first_within_one_standard_error(losses[:-1], weight, **rows)
         chosen = chosen if means[chosen] <= (1 + _TOLERATED) * means[-1] else len(names) - 1
+    if names[chosen] in falling:
+        most = min((1 + _TOLERATED) * means[chosen], means[0])
+        rising = (k for k, name in enumerate(names) if name not in falling and means[k] <= most)
+        chosen = next((k for k in rising if k), chosen)
     return RecalibratorSelection(
         tuple(names),
         tuple(means.tolist()),

@@ -7,12 +7,14 @@ a mixture with the uniform distribution, and the average of maps by their eviden
 from __future__ import annotations
 
 from copy import copy
+from functools import partial
 
 import numpy as np
 from scipy.optimize import brentq
 
 from skcalib._validation import number_of_samples
 from skcalib.links.averaging import ModelAverage, averaged_map
+from skcalib.links.continuation import Continuation
 from skcalib.links.leave_out import AverageWithout, one_step_is_enough
 from skcalib.recalibration._base import Recalibrator
 from skcalib.recalibration._sketched import FittedFromSketch
@@ -199,6 +201,9 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
     def _fit_map(self, samples):
         data = samples.forecast, samples.target, samples.weight, samples.square
         self._take(averaged_map(*data))
+        if not self._map.continues:
+            rows = samples.forecast, samples.weight, samples.count
+            self._ends = Continuation.of_forecasts(self._map, *rows)
 
     def _fit_without_each(self, samples, folds, whole=None):
         if samples.labels.ndim == 2:  # label distributions vary less than the step assumes
@@ -219,15 +224,19 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
 
     def _take(self, averaged):
         """Set the attributes of a fit."""
-        self._map = averaged
+        self._map, self._ends = averaged, None
         self.evidence_, self.identity_weight_ = averaged.evidence, averaged.identity
         # Every mean has curves, which may fall.
         self.injective_ = self.preserves_order_ = self.preserves_argmax_ = False
 
     def _apply_map(self, forecast):
-        return self._map(forecast)
+        return self._map(forecast) if self._ends is None else self._ends(self._map, forecast)
 
     def _write_map(self, add, x):
+        write = partial(self._write_average, add)
+        return write(x) if self._ends is None else self._ends.write_forecasts(add, write, x)
+
+    def _write_average(self, add, x):
         models = [add("scale", x, factor=self._map.identity)]
         for share, groups, theta in self._map.parts:
             model = add.part(self._map.basis, x, groups, theta)

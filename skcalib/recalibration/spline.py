@@ -179,6 +179,7 @@ class _SplineMap:
         slope = 1 + self._design(at, 1) @ coef
         increasing = bool(slope.min() > _ROUNDING)
         self.injective = increasing or bool(slope.max() < -_ROUNDING)
+        self.continues = bool(slope[[0, len(bend) - 1]].min() >= 0)
         middle = self._design(np.zeros(1)) @ coef
         self.preserves_order = increasing and bool(middle[0] == 0)
 

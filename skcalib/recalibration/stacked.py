@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral
@@ -384,10 +384,17 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
             # A sum of monotone operators of the logits is one; they are injective.
             self.monotone_ = self.injective_ = all(map(_is_monotone, maps))
             return
-        p = np.unique(np.concatenate([expit(_GRID), forecast[:, 1]]))
-        mapped = self._apply_map(np.column_stack([1 - p, p]))
-        self.monotone_ = bool(np.all(np.diff(mapped[:, 1]) >= -_ROUNDING))
+        self.monotone_ = never_falls(self._apply_map, forecast)
         self.injective_ = self.monotone_ and any(is_increasing(m, self.classes_) for m in maps)
+
+
+def never_falls(
+    apply: Callable[[np.ndarray], np.ndarray], forecast: np.ndarray | None = None
+) -> bool:
+    """Whether a map of two classes is increasing, at 4,001 logits and at some forecasts (n, 2)."""
+    p = expit(_GRID) if forecast is None else np.append(expit(_GRID), forecast[:, 1])
+    p = np.unique(p)
+    return bool(np.all(np.diff(apply(np.column_stack([1 - p, p]))[:, 1]) >= -_ROUNDING))
 
 
 def _unchanged(candidates):
@@ -422,7 +429,8 @@ class HeldOutMixture:
     samples in no fold are not used. `target`, `weight`, `cluster` and `square` are those of
     `CalibrationSamples`.
 
-    ``weights`` (M,) are the weights of the maps. ``sample`` (N,) are the samples of the pooled rows
+    ``weights`` (M,) are the weights of the maps, whose forecasts ``blend`` averages with the class
+    frequencies. ``sample`` (N,) are the samples of the pooled rows
     of all rounds, and ``mixed`` (N, n_classes) their forecasts by mixtures whose weights were
     computed without the fold of the sample.
     """
@@ -439,7 +447,8 @@ class HeldOutMixture:
     ) -> None:
         tested = [np.unique(np.concatenate(folds)) for folds in rounds]
         identity = [isinstance(one, IdentityRecalibrator) for one in candidates].index(True)
-        blend = _Blend(candidates, forecasts[0][identity][tested[0]], target, weight, square)
+        own = forecasts[0][identity][tested[0]]
+        self.blend = blend = _Blend(candidates, own, target, weight, square)
         self.sample, self._of_samples = np.concatenate(tested), (weight, cluster, square)
         self.forecasts = np.concatenate(
             [

@@ -66,7 +66,7 @@ class TemperatureScaling(
     n_iter_ : int
         Passes over the data, or evaluations of the loss.
     detection_limit_ : float
-        The value that replaces probabilities of exactly 0.
+        Smaller probabilities, and 0, count as this one. Only with ``input="proba"``.
 
     See Also
     --------
@@ -315,7 +315,7 @@ class BiasCorrectedTemperatureScaling(
     intercept_ : array of shape (n_classes,)
         Biases b, which sum to zero.
     detection_limit_ : float
-        The value that replaces probabilities of exactly 0.
+        Smaller probabilities, and 0, count as this one. Only with ``input="proba"``.
 
     See Also
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skcalib._ties import reach_of
+from skcalib._ties import reach_in_single_precision
 from skcalib._types import ArrayLike
 from skcalib._validation import mean_one
 from skcalib.notions import rests_and_classes
@@ -29,7 +29,9 @@ class VennAbersRecalibrator(OneVsRestRecalibrator, FittedFromSketch):  # numpydo
     rows are divided by their sum.
 
     A new sample has the weight 1, and the weights of the calibration samples are divided by their
-    mean. Forecasts that differ by rounding only are tied.
+    mean. Forecasts of the calibration set that differ by rounding only are tied. A new forecast is
+    tied to one of them up to the rounding errors of single precision, but at most up to a quarter
+    of the distance to the next.
 
     See Also
     --------
@@ -86,13 +88,14 @@ class _VennAbersMap:
     """Tables of p0 and p1 at the distinct scores (m,) of samples with two columns."""
 
     injective = preserves_order = False
+    continues = True
 
     def __init__(self, samples):
         weight = mean_one(samples.weight, samples.count)
         ties = TiedScores(samples.forecast[:, 1], weight)
         means = np.clip(ties.means(samples.target[:, 1]), 0.0, 1.0)
         mass = np.maximum(ties.mass, 1e-15 * ties.mass.sum())  # less is lost in sums
-        self.score = ties.score
+        self.lower, self.upper = reach_in_single_precision(ties.score)
         # A label of 1 between two scores is pooled with the samples above it, as if tied to them.
         self.high = np.append(_with_one_more(mass, means), 1.0)
         mirrored = _with_one_more(mass[::-1], 1 - means[::-1])
@@ -100,20 +103,18 @@ class _VennAbersMap:
 
     def interval(self, forecast):
         score = forecast[:, 1]
-        place, last = np.searchsorted(self.score, score, side="right"), len(self.score) - 1
-        own = (place > 0) & (score <= reach_of(self.score[place - 1]))
-        above = ~own & (place <= last) & (self.score[np.minimum(place, last)] <= reach_of(score))
-        return np.column_stack([self.low[place + above], self.high[place - own]])
+        place = np.searchsorted(self.lower, score, side="right")
+        own = (place > 0) & (score <= self.upper[place - 1])
+        return np.column_stack([self.low[place], self.high[place - own]])
 
     def __call__(self, forecast):
         low, high = self.interval(forecast).T
         return high / (1 - low + high)
 
     def _write(self, add, x):
-        upper = np.nextafter(reach_of(self.score), 2)  # from there on a new score is not tied
-        lower = np.maximum(2 * self.score - reach_of(self.score), np.append(0.0, upper[:-1]))
+        upper = np.nextafter(self.upper, 2)  # from there on a new score is not tied
         low, high = np.repeat(self.low, 2)[1:], np.repeat(self.high, 2)[:-1]
-        return add.stairs(x, np.column_stack([lower, upper]).ravel(), high / (1 - low + high))
+        return add.stairs(x, np.column_stack([self.lower, upper]).ravel(), high / (1 - low + high))
 
 
 def _with_one_more(mass, means):

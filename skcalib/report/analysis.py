@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import astuple, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,12 +37,13 @@ from skcalib.recalibration.selection import (
     RecalibratorSelection,
     candidate_names,
     default_candidates,
+    fit_rows,
     held_out_forecasts_of_rows,
     held_out_losses,
     one_standard_error,
     recalibrated_rows,
 )
-from skcalib.recalibration.stacked import HeldOutMixture, StackedRecalibrator
+from skcalib.recalibration.stacked import HeldOutMixture, StackedRecalibrator, never_falls
 from skcalib.report.decision import find_decision
 from skcalib.report.direction import confusions_of, direction_of, gains_of, logistic_recalibration
 from skcalib.report.findings import (
@@ -123,7 +125,7 @@ def find(
             gains = gains_of(solved)
         with stage("recalibration maps", verbose, name):
             known: dict[str, np.ndarray] = {}
-            selection, brier, refused, left_out = _compare_maps(
+            selection, brier, refused, left_out, falls = _compare_maps(
                 divided, folds, confidence_level, n_jobs, known, solved
             )
         with stage("numbers that others report", verbose, name):
@@ -159,7 +161,7 @@ def find(
         direction=None,
         gains=gains,
         logistic=logistic,
-        advice=Advice(None, "no_gain", selection, brier, refused, left_out),
+        advice=Advice(None, "no_gain", selection, brier, refused, left_out, falls),
         reported=reported,
         places=find_places(problem, confidence_level),
         test=test,
@@ -354,11 +356,14 @@ def _compare_maps(problem, folds, confidence_level, n_jobs, known, solved=None):
     others are compared again: the log loss may decrease because a few forecasts near 0 change. The
     held-out forecasts of each map are added to `known`, by name, unless there are very many; then
     there is no mixture. `solved` is the `AveragedProblem` of the same samples, if there is
-    one.
+    one. Of two classes, a map that never falls is preferred where it loses at most .5 %. Returns
+    the comparison, the `BrierChange` of the choice, those of the rejected maps, names of maps that
+    are left out, and whether the chosen one falls.
     """
     candidates, left_out = candidates_of(problem)
     scores = [resolve_loss(name) for name in ("log", "brier")]
     names, target, refused = candidate_names(candidates), problem.target, []
+    mixture = None
     if problem.count is None:
         data: dict[str, Any] = {"classes": problem.classes, "folds": folds, "scores": scores}
         data |= {"weight": problem.weight, "n_jobs": n_jobs}
@@ -373,27 +378,69 @@ def _compare_maps(problem, folds, confidence_level, n_jobs, known, solved=None):
         losses = np.array([[score.loss(target, one) for one in forecasts] for score in scores])
     if forecasts is not None:
         held_out = candidates, [forecasts], [folds], target, problem.weight
-        mixed = HeldOutMixture(*held_out, problem.cluster, problem.square).mixed
-        own = [[score.loss(target, mixed)] for score in scores]
+        mixture = HeldOutMixture(*held_out, problem.cluster, problem.square)
+        own = [[score.loss(target, mixture.mixed)] for score in scores]
         names, losses = [*names, MIXTURE], np.concatenate([losses, own], axis=1)
-        known |= dict(zip(names, [*forecasts, mixed], strict=True))
+        known |= dict(zip(names, [*forecasts, mixture.mixed], strict=True))
+    shapes = _Shapes(candidates, problem, mixture)
     while True:
         means = [float(weighted_mean(row, weight)) for row in losses[0]]
         if np.isinf(means).all():
-            return _no_comparison(names[0]), None, tuple(refused), left_out
+            return _no_comparison(names[0]), None, tuple(refused), left_out, False
         rows: dict[str, Any] = {"square": problem.square, "cluster": problem.cluster}
         rows["mixture"] = names[-1] == MIXTURE
-        record = one_standard_error(names, losses[0], weight, confidence_level, **rows)
+        compare = partial(one_standard_error, names, losses[0], weight, confidence_level, **rows)
+        record = compare()
+        if shapes.falls(record.chosen):
+            record = compare(falling=[name for name in names if shapes.falls(name)])
         at = names.index(record.chosen)
         if at == 0:
-            return record, None, tuple(refused), left_out
+            return record, None, tuple(refused), left_out, False
         before, after = (float(weighted_mean(losses[1, k], weight)) for k in (0, at))
         brier = BrierChange(record.chosen, means[at], before, after)
         if not brier.harmful:
-            return record, brier, tuple(refused), left_out
+            return record, brier, tuple(refused), left_out, shapes.falls(record.chosen)
         refused.append(brier)
         names = [name for name in names if name != record.chosen]
         losses = np.delete(losses, at, axis=1)
+
+
+class _Shapes:
+    """Whether maps of two classes fall somewhere, if they are fitted to all samples."""
+
+    def __init__(self, candidates, problem, mixture):
+        self.candidates = dict(zip(candidate_names(candidates), candidates, strict=True))
+        self.problem, self.mixture = problem, mixture
+        self._fitted, self._falls = dict[str, Any](), dict[str, bool]()
+
+    def falls(self, name):
+        """Whether the map of this name falls; False for more classes than two."""
+        if self.problem.forecast.shape[1] > 2:
+            return False
+        if name not in self._falls:
+            self._falls[name] = not never_falls(partial(self._mapped, name))
+        return self._falls[name]
+
+    def _mapped(self, name, forecast):
+        if name == MIXTURE:
+            pairs = enumerate(zip(self.mixture.weights, self.candidates, strict=True))
+            return sum(
+                weight * self.mixture.blend(k, self._mapped(one, forecast))
+                for k, (weight, one) in pairs
+                if weight > 0
+            )
+        if name not in self._fitted:
+            self._fitted[name] = self._fit(self.candidates[name])
+        return recalibrated_proba(self._fitted[name], forecast, self.problem.classes)
+
+    def _fit(self, candidate):
+        problem = self.problem
+        if problem.count is not None:
+            return fit_rows(candidate, problem)
+        data = problem.forecast, problem.labels, problem.weight, problem.classes
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return fit_recalibrator(candidate, *data, measure=False)
 
 
 def _no_comparison(name):

@@ -225,7 +225,8 @@ class Advice:
     miscalibration was found), "no_gain" (no map lowers both losses), "few_labels", "separated" (the
     score separates the labels completely), or "input" (the input is suspect). ``selection``
     compares the maps, ``brier`` belongs to the chosen one, ``refused`` lists the maps with a lower
-    log loss that raise the Brier score, and ``left_out`` those that take too long.
+    log loss that raise the Brier score, and ``left_out`` those that take too long. ``falls`` says
+    whether, of two classes, the chosen map gives a smaller probability to some larger score.
     """
 
     recommended: str | None
@@ -234,6 +235,7 @@ class Advice:
     brier: BrierChange | None = None
     refused: tuple = ()
     left_out: tuple = ()
+    falls: bool = False
 
     @property
     def log_loss(self) -> dict[str, float | None]:

@@ -374,9 +374,10 @@ def advice(findings: Findings) -> str:
         return _NO_ADVICE[found.reason](findings)
     log = numbers(found.log_loss["before"], found.log_loss["after"])
     brier = numbers(found.brier.before, found.brier.after)
+    order = " It is not monotone: some larger scores get smaller probabilities." * found.falls
     return (
         f"Recalibrate with {recalibrator_name(found.recommended)}: cross-validated log loss "
-        f"{' -> '.join(log)}, Brier score {' -> '.join(brier)}."
+        f"{' -> '.join(log)}, Brier score {' -> '.join(brier)}.{order}"
     )
 
 

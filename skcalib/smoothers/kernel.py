@@ -175,7 +175,7 @@ class DirichletKernel(Smoother):
     def _write(self, add, x):
         shape = self.forecast_ / self.forecast_.sum(axis=1, keepdims=True) / self.bandwidth_
         shift = gammaln(shape.sum(axis=1) + 2) - gammaln(shape + 1).sum(axis=1)
-        log = add("log", add("normalise", x, x), zero=np.log(np.finfo(float).tiny), far=-1e300)
+        log = add("log", add("normalise", x, x), least=np.log(np.finfo(float).tiny), far=-1e300)
         terms = add("matrix", log, coef=shape.T)
         terms = add("scale", terms, shift=shift + np.log(self.weight_))
         return add("matrix", add("softmax", terms), coef=self.target_[:, 1:])

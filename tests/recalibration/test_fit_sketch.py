@@ -177,7 +177,7 @@ def test_a_summary_whose_rows_are_samples():
 
 
 #: Temperature of the simulated scores, and the largest change of a probability of a smooth map.
-SMOOTH = {"moderate": (0.6, 2e-6), "close to 0 and 1": (0.3, 5e-4)}
+SMOOTH = {"moderate": (0.6, 2e-6), "close to 0 and 1": (0.3, 1.5e-3)}
 
 
 @pytest.mark.parametrize(

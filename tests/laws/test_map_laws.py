@@ -1,0 +1,279 @@
+"""Each map on a grid of (0, 1) with its ends: monotone beyond its scores, and inside [0, 1]."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+from public_estimators import RECALIBRATORS, quick
+from scipy.special import expit, logit, softmax
+from sklearn.base import clone
+
+import skcalib as s
+from skcalib.datasets import make_tempered_simplex
+from skcalib.recalibration import OneVsRestRecalibrator
+
+pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+
+#: Maps that may fall among the scores that they were fitted to, as their docstrings say.
+FALLING = (
+    *(s.HistogramBinning, s.KernelRecalibrator, s.LabelFrequency, s.ModelAverageScaling),
+    *(s.QuadraticScaling, s.SplineScaling, s.StackedRecalibrator, s.GroupRecalibrator),
+    *(s.MatrixScaling, s.DirichletCalibration, s.VectorScaling),
+)
+INSTANCES = [
+    *(quick(kind) for kind in RECALIBRATORS),
+    s.StackedRecalibrator(),
+    s.GroupRecalibrator(s.QuadraticScaling()),
+    s.HistogramBinning(strategy="uniform"),
+    s.IsotonicRecalibrator(strict=True),
+    s.IsotonicRecalibrator(centered=True),
+    s.DiagonalOrderPreserving(variant="pieces"),
+    s.BetaCalibration(parameters="ab"),
+]
+SLOW = [
+    one for one in INSTANCES if isinstance(one, s.StackedRecalibrator) and one.candidates is None
+]
+GRID = np.unique(
+    [
+        *(0.0, 1e-300, 1e-40, 1e-17, 1e-7, 1 - 1e-7, 1 - 1e-16, 1.0),
+        *expit(np.linspace(-37, 37, 400)),
+        *(np.arange(101) / 100),
+    ]
+)
+N_SAMPLES = 200
+
+
+def narrow(rng):
+    return rng.uniform(0.3, 0.7, N_SAMPLES)
+
+
+def wide(rng):
+    return expit(rng.normal(0, 3, N_SAMPLES))
+
+
+def rare(rng):
+    return expit(rng.normal(-5, 1, N_SAMPLES))
+
+
+def tied(rng):
+    return rng.choice([0.1, 0.2, 0.3, 0.45, 0.5, 0.6, 0.8, 0.9], N_SAMPLES)
+
+
+def constant(rng):
+    return np.full(N_SAMPLES, 0.3)
+
+
+def saturated(rng):
+    found = expit(rng.normal(0, 9, N_SAMPLES).astype(np.float32))
+    assert (found == 1).any() and (found > 0).all()
+    return found.astype(np.float64)
+
+
+def nearly_saturated(rng):
+    found = np.clip(expit(rng.normal(0, 9, N_SAMPLES).astype(np.float32)), 1e-6, 1 - 1e-6)
+    return found.astype(np.float64)
+
+
+def voted(rng):
+    found = rng.binomial(100, expit(rng.normal(0, 2, N_SAMPLES))) / 100
+    assert (found == 0).any() and (found == 1).any()
+    return found
+
+
+def voted_without_ends(rng):
+    return np.clip(rng.binomial(100, expit(rng.normal(0, 2, N_SAMPLES))), 1, 99) / 100
+
+
+SCORES = (narrow, wide, rare, tied, constant, saturated, nearly_saturated, voted)
+SCORES = (*SCORES, voted_without_ends)
+
+
+@cache
+def samples(scores, reflected):
+    rng = np.random.default_rng(1)
+    p = scores(rng)
+    y = (rng.random(len(p)) < expit(0.7 * logit(np.clip(p, 1e-6, 1 - 1e-6)))).astype(int)
+    y[:2] = 0, 1
+    return (1 - p, 1 - y) if reflected else (p, y)
+
+
+def name_of(one):
+    options = [str(v) for v in one.get_params().values() if v in ("uniform", "pieces", "ab")]
+    return "-".join([type(one).__name__, *options])
+
+
+@pytest.mark.parametrize("reflected", [False, True], ids=["event", "other class"])
+@pytest.mark.parametrize("scores", SCORES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("recalibrator", INSTANCES, ids=name_of)
+def test_maps_of_two_classes(recalibrator, scores, reflected):
+    """Monotone beyond the scores, also inside unless the docstring says otherwise; in [0, 1]."""
+    if recalibrator in SLOW and (reflected or scores not in (narrow, voted_without_ends)):
+        pytest.skip("the mixture of all maps takes seconds")
+    p, y = samples(scores, reflected)
+    one = clone(recalibrator).fit(p, y)
+    found = one.predict_proba(GRID)
+    assert found.min() >= 0 and found.max() <= 1
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=0, atol=1e-12)
+    steps = np.diff(found[:, 1])
+    beyond = (GRID[1:] <= p.min()) | (GRID[:-1] >= p.max())
+    everywhere = not isinstance(recalibrator, FALLING) or one.preserves_order_
+    checked = beyond | everywhere
+    if len(np.unique(p)) > 1:  # of a single score every line through it fits the labels
+        assert steps[checked].min(initial=0) >= -1e-10, GRID[:-1][checked][steps[checked].argmin()]
+    if one.preserves_order_:
+        assert np.all((GRID - 0.5) * (found[:, 1] - 0.5) >= -1e-12)
+
+
+@pytest.mark.parametrize("scores", SCORES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("recalibrator", INSTANCES, ids=name_of)
+def test_rows_in_single_precision(recalibrator, scores):
+    """The same rows in single precision have the same answers, up to their own rounding errors."""
+    if recalibrator in SLOW and scores is not narrow:
+        pytest.skip("the mixture of all maps takes seconds")
+    p, y = samples(scores, False)
+    p = np.clip(p, 1e-3, 1 - 1e-3) if scores not in (voted, saturated) else p
+    one = clone(recalibrator).fit(p, y)
+    expected, found = one.predict_proba(p), one.predict_proba(p.astype(np.float32))
+    np.testing.assert_allclose(found, expected, rtol=0, atol=2e-3)
+
+
+def simplex(kind, rng):
+    z = rng.normal(0, {"narrow": 0.3, "wide": 3.0, "saturated": 30.0, "voted": 1.5}[kind], (300, 4))
+    P = softmax(z, axis=1)
+    if kind == "saturated":
+        P = softmax(z.astype(np.float32), axis=1).astype(np.float64)
+        P[P < 1e-30] = 0.0
+    if kind == "voted":
+        P = (rng.multinomial(100, P) + 0.25) / 101
+    y = np.array([rng.choice(4, p=row) for row in softmax(0.7 * z, axis=1)])
+    y[:4] = range(4)
+    return P, y
+
+
+@pytest.mark.parametrize("kind", ["narrow", "wide", "saturated", "voted"])
+@pytest.mark.parametrize(
+    "recalibrator", [one for one in INSTANCES if one not in SLOW], ids=name_of
+)
+def test_impossible_classes_of_several(recalibrator, kind):
+    """Rows with exact zeros and tiny values: on the simplex, and in order where that is kept."""
+    P, y = simplex(kind, np.random.default_rng(0))
+    one = clone(recalibrator).fit(P, y)
+    tiny = [0.0, 1e-300, 1e-30, 1e-12, 1e-7, 1e-4]
+    rows = np.array([[0.6 - a - b, 0.4, a, b] for a in tiny for b in tiny])
+    rows = np.vstack([rows, np.eye(4), rows[:, ::-1]])
+    found = one.predict_proba(rows)
+    assert found.min() >= 0 and np.isfinite(found).all()
+    np.testing.assert_allclose(found.sum(axis=1), 1, rtol=0, atol=1e-12)
+    if one.preserves_order_:
+        before = rows[:, :, None] - rows[:, None, :]
+        after = found[:, :, None] - found[:, None, :]
+        assert np.all(np.sign(before) * after >= -1e-15)
+
+
+@pytest.mark.parametrize(
+    "recalibrator",
+    [s.VectorScaling(shrinkage=0.0), s.MatrixScaling(shrinkage=0.0), s.ModelAverageScaling(),
+     s.QuadraticScaling()],
+    ids=lambda one: type(one).__name__,
+)  # fmt: skip
+def test_confidence_beyond_the_scores_of_several_classes(recalibrator):
+    """Along a ray from the centre of the simplex the most likely class never becomes less likely,
+    from the last confidence on that the labels support."""
+    rng = np.random.default_rng(3)
+    z = rng.normal(0, 0.4, (400, 3))
+    y = np.array([rng.choice(3, p=row) for row in softmax(1.5 * z + [0.2, 0, -0.2], axis=1)])
+    one = clone(recalibrator).fit(softmax(z, axis=1), y)
+    direction = np.array([1.0, -0.2, -0.8])
+    for order in ([0, 1, 2], [1, 0, 2], [2, 1, 0]):
+        rays = np.linspace(2.0, 9, 60)[:, None] * direction[order]
+        top = one.predict_proba(softmax(rays, axis=1))[:, np.argmax(direction[order])]
+        assert np.diff(top).min() >= -1e-10 and top[-1] > 0.5
+
+
+# --- The limit of detection -----------------------------------------------------------------------
+
+
+def test_a_probability_of_one_is_not_below_one_that_is_smaller():
+    """Saturated single precision after maps were fitted without it, and unanimous forests."""
+    p, y = samples(wide, False)
+    votes, label = samples(voted_without_ends, False)
+    for kind in (s.TemperatureScaling, s.PlattScaling, s.BetaCalibration, s.SplineScaling):
+        found = kind().fit(p, y).predict_proba([1 - 1e-7, 1.0])[:, 1]
+        assert found[0] <= found[1]
+        found = kind().fit(votes, label).predict_proba([0.0, 0.01, 0.05])[:, 1]
+        assert found[0] <= found[1] < found[2]
+
+
+@pytest.mark.parametrize(
+    ("forecast", "limit"),
+    [
+        ([0.0, 0.04, 0.3], 0.02),  # half of the smallest beside zeros
+        (np.arange(1, 100) / 100, 0.005),  # votes of a hundred trees
+        (np.arange(1, 500) / 500, 0.001),
+        (np.arange(1, 10) / 10, 0.005),  # of ten trees, which say little about less than .01
+        (np.arange(1, 100).astype(np.float32) / np.float32(100), 0.005),
+        (np.linspace(0.3, 0.7, 99) ** 1.1, 2.0**-25),  # no step: single precision
+        ([1e-9, 2.7e-9, 0.31], 5e-10),
+    ],
+)
+def test_limit_of_detection(forecast, limit):
+    forecast = np.asarray(forecast)
+    P = np.column_stack([1 - forecast, forecast])
+    y = np.arange(len(P)) % 2
+    found = s.TemperatureScaling(labels=[0, 1]).fit(P, y).detection_limit_
+    assert found == pytest.approx(limit, rel=1e-3)
+    below = np.array([0.0, limit / 1000, limit / 2, limit])
+    mapped = s.PlattScaling(labels=[0, 1]).fit(P, y).predict_proba(below)[:, 1]
+    np.testing.assert_allclose(mapped, mapped[-1], rtol=1e-2)
+
+
+# --- Beyond the scores ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [s.QuadraticScaling, s.KernelRecalibrator, s.SplineScaling, s.ModelAverageScaling],
+    ids=lambda one: one.__name__,
+)
+def test_extremes_are_on_the_right_side_of_narrow_scores(kind):
+    """Scores in [.3, .7]; the truth is a line, on which means of 20 samples are (4 errors)."""
+    ends, answers = np.array([1e-3, 0.999]), []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        p = rng.uniform(0.3, 0.7, 500)
+        y = (rng.random(500) < expit(0.6 * logit(p))).astype(int)
+        answers.append(logit(kind().fit(p, y).predict_proba(ends)[:, 1]))
+    answers = np.array(answers)
+    assert np.all(answers[:, 0] < 0) and np.all(answers[:, 1] > 0)
+    error = answers.std(axis=0) / np.sqrt(20)
+    # A kernel is flat, and shrunk towards the mean.
+    slack = 1.5 if kind is s.KernelRecalibrator else 0.0
+    assert np.all(np.abs(answers.mean(axis=0) - 0.6 * logit(ends)) < 4 * error + slack)
+
+
+def test_the_map_is_continuous_at_the_ends_of_its_scores_and_a_line_beyond():
+    p, y = samples(narrow, False)
+    for kind in (s.QuadraticScaling, s.KernelRecalibrator):
+        one = kind().fit(p, y)
+        odds = logit(np.array([p.min(), p.max()]))
+        near = one.predict_proba(expit(odds[:, None] + [-1e-9, 0, 1e-9]).ravel())[:, 1]
+        np.testing.assert_allclose(near.reshape(2, 3)[:, 1:], near.reshape(2, 3)[:, :2], atol=1e-8)
+        line = logit(one.predict_proba(expit(odds[1] + np.array([1.0, 2.0, 3.0])))[:, 1])
+        np.testing.assert_allclose(np.diff(line, 2), 0, atol=1e-9)
+
+
+def test_forecasts_outside_are_counted():
+    data = make_tempered_simplex(200, 3, random_state=0)
+    one = s.TemperatureScaling().fit(data.y_proba, data.y)
+    assert one.calibration_range_.shape == (3, 2) and not one.outside(data.y_proba).any()
+    assert not one.outside(data.y_proba.astype(np.float32)).any()
+    assert one.outside(np.eye(3)).all()
+    p, y = samples(narrow, False)
+    for kind in RECALIBRATORS:
+        fitted = quick(kind).fit(p, y)
+        np.testing.assert_array_equal(fitted.outside([0.1, 0.5, 0.999]), [True, False, True])
+    logits = s.PlattScaling(input="logits").fit(logit(p), y)
+    np.testing.assert_array_equal(logits.outside([-9.0, 0.0, 9.0]), [True, False, True])
+    assert issubclass(s.QuadraticScaling, OneVsRestRecalibrator)
+    sketch = s.ForecastSketch([0, 1], notion="canonical").fit(y, p)
+    assert s.QuadraticScaling().fit_sketch(sketch).outside([0.1, 0.5]).tolist() == [True, False]
