@@ -43,6 +43,8 @@ def bin_ends(edges: np.ndarray | float) -> np.ndarray:
     below = np.nextafter(edges - _tolerance(edges), -np.inf)
     first = np.append(edges[1:] == edges[:-1], False)
     return np.where((edges < 0.5 - RESOLUTION) | first, below, reach_of(edges))
+
+
 def reach_in_single_precision(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Ends around increasing probabilities (m,) between which they may be after rounding.
 
