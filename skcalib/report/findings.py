@@ -445,8 +445,12 @@ class Reported(Protocol):
     random_state: int
     grouping_estimator: GroupingLossEstimator | None
     recalibrated: Problem | None
-    source: str
     is_frozen: bool
+
+    @property
+    def source(self) -> str:
+        """Where the forecasts are from."""
+        ...
 
     @property
     def has_estimator(self) -> bool:

@@ -1,4 +1,4 @@
-"""Calls in the sentences of the documentation, between double backquotes, run as they are written.
+"""Calls in sentences of pages and docstrings, between double backquotes, run as they are written.
 
 Examples at a prompt are doctests, and the calls of the table of migration have a test of their own.
 """
@@ -8,6 +8,7 @@ import importlib
 import inspect
 import re
 import textwrap
+from operator import attrgetter
 from pathlib import Path
 
 import joblib
@@ -120,12 +121,13 @@ def is_call(tree):
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
     if any(isinstance(node, ast.Constant) and node.value is ... for node in ast.walk(tree)):
         return False
-    found = False
-    for node in calls:
+    known, found = {*PUBLIC, *OTHERS, *NAMES, *BUILT_IN}, False
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    for node in calls if names <= known else ():
         root = node.func
         while isinstance(root, (ast.Attribute, ast.Call, ast.Subscript)):
             root = root.func if isinstance(root, ast.Call) else root.value
-        if not isinstance(root, ast.Name) or root.id not in {*PUBLIC, *OTHERS, *NAMES, *BUILT_IN}:
+        if not isinstance(root, ast.Name):
             return False
         found |= root.id not in BUILT_IN
         function = PUBLIC.get(root.id) if root is node.func else None
@@ -163,11 +165,37 @@ def data():
 @pytest.mark.usefixtures("few_maps", "words_only")
 def test_lines_of_a_page(page, data, here, capsys):
     given = PUBLIC | OTHERS | data | ON_PAGE.get(page, lambda data: {})(data)
-    for line in lines(PAGES[page]):
+    assert_runs(lines(PAGES[page]), given, f"{page}.rst")
+
+
+def assert_runs(calls, given, where):
+    for line in calls:
         try:
             eval(compile(tree_of(line), line, "eval"), dict(given))
         except Exception as error:
-            raise AssertionError(f"{page}.rst: {line} gives {error!r}") from error
+            raise AssertionError(f"{where}: {line} gives {error!r}") from error
+
+
+def docstrings():
+    """Those of public names, and of the methods of classes."""
+    for name in re.findall(r"^   ([\w.]+)$", PAGES["api"], re.MULTILINE):
+        thing = attrgetter(name)(skcalib)
+        yield name, inspect.getdoc(thing) or ""
+        for key in dir(thing) if inspect.isclass(thing) else ():
+            if not key.startswith("_"):
+                yield f"{name}.{key}", inspect.getdoc(getattr(thing, key)) or ""
+
+
+@pytest.mark.usefixtures("few_maps", "words_only")
+def test_lines_of_docstrings(data, here):
+    found = 0
+    for name, text in docstrings():
+        calls = lines(text)
+        if calls:
+            on_page = ON_PAGE["deploy_a_map"](data) if name == "export.to_onnx" else {}
+            assert_runs(calls, PUBLIC | OTHERS | data | on_page, name)
+        found += len(calls)
+    assert found >= 15
 
 
 def test_lines_are_found():

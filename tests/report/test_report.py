@@ -206,7 +206,7 @@ def test_the_code_of_a_classifier_can_be_run():
     model = GaussianNB().fit(X[::2], y[::2])
     shown = CalibrationReport.from_estimator(model, X[1::2], y[1::2])
     (code,) = (line for line in str(shown).splitlines() if "RecalibratedClassifierCV(" in line)
-    names = {**NAMES, "model": clone(model), "X_train": X[::2], "y_train": y[::2]}
+    names = {**NAMES, "model": model, "clone": clone, "X_train": X[::2], "y_train": y[::2]}
     assert eval(code.strip(), names).predict_proba(X[1::2]).shape == (284, 2)
 
 
