@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import issparse
 
+from skcalib._validation import refuse_frames_to_fetch
 from skcalib._values import is_missing, shown
 
 #: Most categories of one column, the most frequent ones; others count as missing.
@@ -68,6 +69,7 @@ class FeatureReader:
 
 def check_rows(features, n_samples):
     """Raise unless there is one row of features for each sample."""
+    refuse_frames_to_fetch(features, "features")
     if not hasattr(features, "__len__") or getattr(features, "shape", None) == ():
         raise ValueError(f"features must have a row for each forecast, got {shown(features)}.")
     n_rows = features.shape[0] if hasattr(features, "shape") else len(features)
