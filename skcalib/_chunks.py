@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._labels import check_label_list
-from skcalib._validation import is_lazy
+from skcalib._validation import is_lazy, refuse_frames_to_fetch
 
 _FORM = "a tuple (y_proba, y) or (y_proba, y, sample_weight)"
 
@@ -161,6 +161,8 @@ def _checked(number, chunk):
         raise ValueError(
             f"Chunk {number} must be {_FORM}, but is a {got}: a single chunk is [(y_proba, y)]."
         )
+    for name, one in zip(("y_proba", "y", "sample_weight"), chunk, strict=False):
+        refuse_frames_to_fetch(one, f"{name} of chunk {number}")
     return tuple(chunk)
 
 

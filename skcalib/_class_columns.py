@@ -10,7 +10,7 @@ import numpy as np
 from skcalib._column_names import is_numbering, is_plain, match_names, read_name
 from skcalib._labels import check_classes, listed, unique_labels
 from skcalib._types import ArrayLike, Label
-from skcalib._validation import refuse_lazy
+from skcalib._validation import refuse_frames_to_fetch
 
 _READ_ONE_BY_ONE = 20  # up to this number, column names are also read one by one
 
@@ -54,7 +54,7 @@ def classes_of_columns(
 
 def check_column_names(y_proba: ArrayLike, classes: np.ndarray, name: str) -> None:
     """Raise if names of columns contradict the known classes."""
-    refuse_lazy(y_proba, name)
+    refuse_frames_to_fetch(y_proba, name)
     columns = getattr(y_proba, "columns", None)
     column = _name_of_single(y_proba) if columns is None or len(columns) == 1 else None
     if column is None:

@@ -25,7 +25,8 @@ _NUMBERED = PROBABILITY | {"class", "label"}
 _KNOWN = PROBABILITY | FORECAST | POSITIVE | _LINKS
 #: Words for an outcome, in groups of one meaning; those of the first group have any meaning.
 _OUTCOMES = (
-    ("y", "label", "labels", "target", "outcome", "class", "event", "response"),
+    ("y", "label", "labels", "target", "outcome", "class", "event", "response")
+    + ("actual", "actuals", "truth"),
     ("churn", "churned", "churner", "attrition", "attrited", "exited"),
     ("death", "dead", "died", "deceased", "mortality"),
     ("survived", "survival", "survive", "survivor", "alive"),
@@ -45,7 +46,7 @@ _OUTCOME = {word: place for place, words in enumerate(_OUTCOMES) for word in wor
 #: Words that do not change which outcome a name states: is_churned, death_30_days.
 _BESIDE_OUTCOME = frozenset(
     ("is", "has", "had", "was", "did", "will", "flag", "ind", "indicator", "binary", "bool")
-    + ("status", "true", "actual", "observed", "final", "by", "in", "within", "at", "after", "next")
+    + ("status", "true", "observed", "final", "by", "in", "within", "at", "after", "next")
     + ("d", "day", "days", "week", "weeks", "m", "month", "months", "year", "years", "payment")
 )
 #: Pairs of labels with an obvious positive class.
@@ -97,6 +98,11 @@ def states_outcome(name):
     return any(word in _OUTCOME for word in words) and all(
         word in _OUTCOME or word in _BESIDE_OUTCOME for word in words
     )
+
+
+def in_words(name):
+    """A name as lower-case words: GroundTruth and ground-truth are ground_truth."""
+    return "_".join(_words(str(name)))
 
 
 def states_forecast(name):

@@ -145,6 +145,9 @@ def _as_array(y_true, name):
     """Labels as an array; NaN among strings is not converted to the string "nan"."""
     try:
         y = np.asarray(y_true)
+        if y.dtype.kind == "O" and y.ndim == 2 and hasattr(y_true, "dtypes"):
+            numbers = np.array(y.tolist())  # columns of pandas of types that may be missing
+            return numbers if numbers.dtype.kind in "biuf" else y
         if y.dtype.kind in "US" and not hasattr(y_true, "dtype"):
             objects = np.asarray(y_true, dtype=object)
             if not all(isinstance(label, (str, bytes)) for label in objects.ravel()):

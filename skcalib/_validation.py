@@ -295,7 +295,7 @@ def take_rows(values, index):
 
 def weighted_features(X, sample_weight, n_samples):
     """The rows of X of positive weight, which has one row for each sample."""
-    refuse_lazy(X, "X")
+    refuse_frames_to_fetch(X, "X")
     if not hasattr(X, "__len__") and not getattr(X, "shape", ()):
         raise ValueError(f"X must have a row of features for each sample, got {shown(X)}.")
     n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
@@ -315,11 +315,11 @@ def check_indices(**arguments):
     """Raise if pandas objects among arguments with a row per sample have different indices.
 
     Rows are taken by position and never aligned. The index 0, ..., n - 1, which pandas makes by
-    itself, is no information, unless the other index has the same numbers in another order. Lazy
-    frames, which have no rows yet, are refused.
+    itself, is no information, unless the other index has the same numbers in another order. Frames
+    whose rows must be fetched first are refused.
     """
     for name, one in arguments.items():
-        refuse_lazy(one, name)
+        refuse_frames_to_fetch(one, name)
     named = [(name, one.index) for name, one in arguments.items() if hasattr(one, "iloc")]
     for k, (name, index) in enumerate(named):
         for other, other_index in named[:k]:
@@ -422,8 +422,12 @@ def is_lazy(values):
     return hasattr(values, "__dask_graph__")
 
 
-def refuse_lazy(values, name):
-    """Raise for what is computed only on request, before an attribute of it is read."""
+#: Packages whose frames are not in this process -> what fetches them.
+_ENGINES = {"duckdb": "df", "_duckdb": "df", "pyspark": "toPandas", "ibis": "to_pandas"}
+
+
+def refuse_frames_to_fetch(values, name):
+    """Raise for frames without rows that can be indexed, before an attribute of them is read."""
     if is_lazy(values):
         raise ValueError(
             f"{name} is a Dask collection, which would be computed as a whole: pass "
@@ -431,12 +435,19 @@ def refuse_lazy(values, name):
             "partial_fit, and apply a fitted map by map_blocks."
         )
     kind = type(values)
+    package = kind.__module__.partition(".")[0]
     if hasattr(kind, "collect_schema") and hasattr(kind, "collect"):
-        raise ValueError(
-            f"{name} is a {kind.__name__} of {kind.__module__.partition('.')[0]}, which is "
-            f"computed only on request: pass {name}.collect(), or a frame that is too large for "
-            "memory to skcalib.summarize."
-        )
+        fetch = "collect"
+    elif hasattr(kind, "column_names") and hasattr(kind, "to_pandas"):  # a table of pyarrow
+        fetch = "to_pandas"
+    elif package in _ENGINES and hasattr(kind, "columns"):
+        fetch = _ENGINES[package]
+    else:
+        return
+    raise ValueError(
+        f"{name} is a {kind.__name__} of {package.strip('_')}, whose rows must be fetched first: "
+        f"pass {name}.{fetch}(). For frames too large for memory there is skcalib.summarize."
+    )
 
 
 def to_numpy(values, *, name):
@@ -444,7 +455,7 @@ def to_numpy(values, *, name):
 
     A tensor that requires gradients is detached, as results are numbers and NumPy arrays.
     """
-    refuse_lazy(values, name)
+    refuse_frames_to_fetch(values, name)
     if isinstance(values, np.ma.MaskedArray):
         _refuse_masked(values, name)
     if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, Literal
+from warnings import catch_warnings, filterwarnings
 
 import numpy as np
 
@@ -209,7 +210,9 @@ class _Engine:
     def __init__(self, narwhals, frame):
         self.nw = narwhals
         try:
-            self.frame = narwhals.from_native(frame)
+            with catch_warnings():  # what narwhals moves to other packages is nothing to do here
+                filterwarnings("ignore", r"\w+ support is moving out of Narwhals", FutureWarning)
+                self.frame = narwhals.from_native(frame)
         except TypeError as error:
             raise ValueError(
                 f"frame must be a data frame that narwhals supports, such as pandas, polars, "

@@ -12,6 +12,7 @@ import numpy as np
 
 from skcalib._column_names import (
     forms,
+    in_words,
     is_plain,
     match_names,
     read_name,
@@ -219,11 +220,11 @@ def _label(name, header, columns, ignored, others, event):
         return named or [k for k in pool if columns[k].may_have_two_values() or counts[k]]
 
     free = [k for k in range(len(header)) if k not in ignored]
-    named = [k for k in free if header[k].casefold() in LABEL_NAMES]
-    if not named:
+    certain = named = [k for k in free if in_words(header[k]) in LABEL_NAMES]
+    if not certain:
         named = [k for k in free if states_outcome(header[k]) and not _names_forecast(header[k])]
         named = _those(named, lambda k: k not in others)
-    if not columns or (named and header[named[0]].casefold() in LABEL_NAMES):
+    if not columns or certain:
         return only(named, BY_NAME) or _refuse_labels(name, header)
     matches = [_names_columns(header, columns, k) for k in range(len(header))]
     counts = [_counts(header, columns, k) for k in range(len(header))]
@@ -332,12 +333,15 @@ def _probabilities(name, header, columns, label, rest):
 
     stated = [k for k in rest if k in (*named, *stated) or states_forecast(header[k])]
     fractions = [k for k in shares if columns[k].has_fractions()]
-    if any(k in shares for k in stated):
-        return only([k for k in stated if k in shares], BY_NAME)
+    scores = [k for k in stated if k in shares]
+    if any(k in fractions for k in scores) or (scores and not fractions):
+        return only(scores, BY_NAME)
     if stated and not fractions:
         return only(stated, BY_NAME)
-    if stated or fractions:
-        return only([*stated, *fractions], "the only column of values in [0, 1]")
+    if stated and fractions:  # a decision, percentages or logits beside a share
+        raise _choice(name, header, [*stated, *fractions], "probability", "score_column")
+    if fractions:
+        return only(fractions, "the only column of values in [0, 1]")
     return (rest, "the only column left") if len(rest) == 1 else ([], "")
 
 

@@ -44,6 +44,7 @@ from skcalib._validation import (
     check_proba,
     drop_zero_weights,
     is_outside,
+    refuse_frames_to_fetch,
 )
 from skcalib._values import shown
 from skcalib.clusters import outside_level
@@ -344,6 +345,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     def _check_forecasts(self, X):
         """Validated values (n, K) of new samples, whose columns are those of `fit`."""
         check_is_fitted(self)
+        refuse_frames_to_fetch(X, "X")
         is_table = np.ndim(X) == 2
         if is_table:
             validate_data(self, X, reset=False, skip_check_array=True)

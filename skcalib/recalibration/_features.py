@@ -6,6 +6,7 @@ import numpy as np
 
 from skcalib._features import FeatureEncoder
 from skcalib._table_columns import as_cells, is_frame, read_column
+from skcalib._validation import refuse_frames_to_fetch
 from skcalib._values import shown
 
 
@@ -42,6 +43,7 @@ class FeatureReader:
 
 def check_rows(features, n_samples):
     """Raise unless there is one row of features for each sample."""
+    refuse_frames_to_fetch(features, "features")
     if not hasattr(features, "__len__") or getattr(features, "shape", None) == ():
         raise ValueError(f"features must have a row for each forecast, got {shown(features)}.")
     n_rows = features.shape[0] if hasattr(features, "shape") else len(features)

@@ -113,6 +113,14 @@ TAKEN = {
         {"label": THREE, "churned": FLAG, **EACH},
         ("label", list(EACH), None, "by its name"),
     ),
+    "the truth in capitals": (
+        {"GroundTruth": FLAG, "fold": BITS, "Score": P},
+        ("GroundTruth", "Score", 1, "by its name"),
+    ),
+    "what happened": (
+        {"vip": VIP, "actual": FLAG, "predicted": P},
+        ("actual", "predicted", 1, "by its name"),
+    ),
     "a share beside the score": (
         {"churned": FLAG, "utilization": Q, "score": P},
         ("churned", "score", 1, "by its name"),
@@ -195,6 +203,11 @@ REFUSED = {
         {"churned": FLAG, "pred_a": BITS, "pred_b": FLAG},
         SCORE,
         ["pred_a", "pred_b"],
+    ),
+    "a decision beside a share": (
+        {"true_label": FLAG, "pred_label": BITS, "confidence": P},
+        SCORE,
+        ["pred_label", "confidence"],
     ),
     "words without an event": (
         {"vip": VIP, "churned": CHURN, "score": P},

@@ -11,7 +11,6 @@ from grids import rotated
 
 from skcalib import ForecastSketch, TemperatureScaling, calibration_error, frames, summarize
 
-pytestmark = pytest.mark.filterwarnings("ignore:Dask support is moving out of Narwhals")
 LABELS = ["bird", "cat", "dog"]
 
 
