@@ -22,7 +22,7 @@ from skcalib._table_columns import as_cells, day_as_text, is_frame, read_columns
 from skcalib._types import MatrixLike
 from skcalib._validation import to_numpy
 
-#: Most categories of a column that have a column of their own, the most frequent ones.
+#: Most categories of a column that are encoded, the most frequent ones.
 MOST_CATEGORIES = 250
 #: Columns of more texts than these need samples enough for each.
 _FEW_TEXTS, _FEWEST_SAMPLES = 20, 10

@@ -21,7 +21,7 @@ import numpy as np
 from skcalib._values import is_missing
 
 _DAY = 86_400_000_000  # microseconds
-_HOUR, _MINUTE, _SECOND = _DAY // 24, _DAY // 1440, _DAY // 86_400
+_MINUTE, _SECOND = _DAY // 1440, _DAY // 86_400
 #: Microseconds that all times of a column may be multiples of, and what a text of them shows.
 _UNITS = ((_DAY, "D"), (_MINUTE, "m"), (_SECOND, "s"), (1, "us"))
 _ISO_TIME = re.compile(
@@ -91,7 +91,7 @@ def resolution(times: np.ndarray) -> int:
 
 def times_as_text(times: np.ndarray, size: int) -> list[str]:
     """Times in ISO format, to the unit of so many microseconds."""
-    unit = next(name for one, name in _UNITS if one <= size)
+    unit: Any = next(name for one, name in _UNITS if one <= size)
     texts = np.datetime_as_string(times.astype("M8[us]"), unit=unit, casting="unsafe").tolist()
     return [text.replace("T", " ") for text in texts]
 

@@ -184,7 +184,8 @@ def test_intersections_show_what_margins_hide(crossed):
     y, p, frame, off = crossed
     margins = calibration_by_group(y, p, frame)
     assert not any(one.detected for one in margins.groups) and margins.overlapping
-    assert "pass intersections=True" in str(margins) and "one column at a time" in margins.note
+    assert margins.note.startswith("Each group is of one column: intersections=True gives")
+    assert str(margins).endswith(margins.note)
     found = calibration_by_group(y, p, frame, intersections=True)
     assert all(one.detected and one.equal_scores_detected for one in found.groups)
     assert not found.overlapping and found.note == ""
@@ -270,4 +271,4 @@ def test_displays_and_reports_take_intersections(crossed):
     )
     assert len(shown.findings.by.groups) == 4 and shown.findings.by.note == ""
     shown = CalibrationReport.from_predictions(y[small], p[small], by=frame[small])
-    assert "pass intersections=True for the groups of all" in " ".join(str(shown).split())
+    assert "intersections=True gives those of all columns" in " ".join(str(shown).split())
