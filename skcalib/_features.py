@@ -34,7 +34,8 @@ class Feature:
     """A column of the encoded features, and the text of rules about it.
 
     ``origin`` is the number of the column of X that it comes from; ``category`` is the value of
-    which it is the indicator, "" for missing values, and None for numbers.
+    which it is the indicator, "" for missing values, and None for numbers. ``unit`` are the
+    microseconds of which times are multiples.
     """
 
     name: str

@@ -149,6 +149,11 @@ def _values(column: Column):
     elif column.kind in ("number", "duration"):
         number, names, cut = _of_numbers(column.numbers()[known], column.kind == "duration")
     else:
+        if column.kind == "other" and not all(isinstance(one, tuple) for one in column.cells):
+            raise ValueError(
+                f"{f'Column {column.name} of by' if column.name else 'by'} has {column.reason}: "
+                "pass numbers, times, text or categories."
+            )
         texts = np.where(column.missing, "missing", column.texts()).astype(str)
         distinct, number = np.unique(texts, return_inverse=True)
         order = sorted(range(len(distinct)), key=lambda k: place(str(distinct[k])))
