@@ -22,7 +22,7 @@ from skcalib._table_columns import as_cells, day_as_text, is_frame, read_columns
 from skcalib._types import MatrixLike
 from skcalib._validation import to_numpy
 
-#: Most categories of a column that have a column of their own, the most frequent ones.
+#: Most categories of a column that are encoded, the most frequent ones.
 MOST_CATEGORIES = 250
 #: Columns of more texts than these need samples enough for each.
 _FEW_TEXTS, _FEWEST_SAMPLES = 20, 10
@@ -34,7 +34,8 @@ class Feature:
     """A column of the encoded features, and the text of rules about it.
 
     ``origin`` is the number of the column of X that it comes from; ``category`` is the value of
-    which it is the indicator, "" for missing values, and None for numbers.
+    which it is the indicator, "" for missing values, and None for numbers. ``unit`` are the
+    microseconds of which times are multiples.
     """
 
     name: str

@@ -326,6 +326,7 @@ CHECKS: dict[str, Callable[[Any, str], Any]] = {
             "ensemble",
             "fit_intercept",
             "injective",
+            "intersections",
             "monotone",
             "optimal_accuracy",
             "parts",

@@ -21,7 +21,7 @@ import numpy as np
 from skcalib._values import is_missing
 
 _DAY = 86_400_000_000  # microseconds
-_HOUR, _MINUTE, _SECOND = _DAY // 24, _DAY // 1440, _DAY // 86_400
+_MINUTE, _SECOND = _DAY // 1440, _DAY // 86_400
 #: Microseconds that all times of a column may be multiples of, and what a text of them shows.
 _UNITS = ((_DAY, "D"), (_MINUTE, "m"), (_SECOND, "s"), (1, "us"))
 _ISO_TIME = re.compile(
@@ -91,7 +91,7 @@ def resolution(times: np.ndarray) -> int:
 
 def times_as_text(times: np.ndarray, size: int) -> list[str]:
     """Times in ISO format, to the unit of so many microseconds."""
-    unit = next(name for one, name in _UNITS if one <= size)
+    unit: Any = next(name for one, name in _UNITS if one <= size)
     texts = np.datetime_as_string(times.astype("M8[us]"), unit=unit, casting="unsafe").tolist()
     return [text.replace("T", " ") for text in texts]
 
@@ -122,7 +122,8 @@ def read_columns(table: Any, names: Sequence[str] | None = None) -> list[Column]
         ]
     values = as_cells(table)
     named = [f"x{j}" for j in range(values.shape[1])] if names is None else names
-    return [read_column(one, name) for name, one in zip(named, values.T, strict=True)]
+    cells = np.ascontiguousarray(values.T)
+    return [read_column(one, name) for name, one in zip(named, cells, strict=True)]
 
 
 def as_cells(values: Any) -> np.ndarray:
@@ -145,7 +146,7 @@ def read_column(values: Any, name: str = "") -> Column:
     if cells.ndim != 1:
         return _other(name, np.full(len(cells), None), "lists")
     kind = cells.dtype.kind
-    if kind in "iuf" and not declared:
+    if kind in "iuf" and not declared and not _collapse(cells):
         single = cells.dtype == np.float32
         numbers = cells if single else cells.astype(np.float64)
         return _known(name, "number", numbers, np.isnan(numbers))
@@ -184,7 +185,7 @@ def _of_objects(name, cells, missing, declared):
 
     if declared and not any(issubclass(one, (list, dict, set, np.ndarray)) for one in types):
         return Column(name, "category", cells, missing)
-    if all_are(Real, Decimal) and bool not in types:
+    if all_are(Real, Decimal) and bool not in types and not _collapse(known):
         numbers = np.full(len(cells), np.nan)
         numbers[~missing] = [float(value) for value in known]
         return Column(name, "number", numbers, missing)
@@ -195,7 +196,7 @@ def _of_objects(name, cells, missing, declared):
         found = _times(name, cells, missing, known)
         if is_time or found is not None:
             return found
-    if all_are(Complex) and bool not in types:
+    if all_are(Complex) and not all_are(Real):
         return _other(name, cells, "complex numbers")
     scalars = (str, bytes, Real, Decimal, date, time, timedelta, np.generic, UUID)
     if any(not issubclass(one, scalars) and not _is_period(one) for one in types):
@@ -207,8 +208,16 @@ def _other(name, cells, reason):
     return Column(name, "other", cells, np.zeros(len(cells), dtype=bool), reason=reason)
 
 
+def _collapse(numbers):
+    """Whether different whole numbers, such as identifiers of 19 digits, are equal as floats."""
+    array = np.asarray(numbers)
+    if array.dtype.kind == "f" or not len(array) or np.abs(array).max() < 2**53:
+        return False
+    return len(np.unique(array.astype(np.float64))) < len(np.unique(array))
+
+
 def _is_missing(value):
-    return not isinstance(value, (list, tuple, dict, set, np.ndarray)) and is_missing(value)
+    return np.ndim(value) == 0 and not isinstance(value, (dict, set)) and is_missing(value)
 
 
 def _is_period(kind):
@@ -222,7 +231,8 @@ def _text(value):
         value = value.item()
     if isinstance(value, bytes):
         return value.decode(errors="replace")
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return text or "''"
 
 
 def _local_times(values):

@@ -284,11 +284,22 @@ def test_what_is_text_and_what_is_a_category():
         "identifiers of six visits": [f"P{k // 6}" for k in range(N)],
         "numbers and text": [k if k % 2 else f"< {k}" for k in range(N)],
         "few rows": ["x", "y", "z", *[None] * (N - 3)],
+        "identifiers of 19 digits": 10**18 + np.arange(N),
+        "whole numbers beyond floats": [10**30 + k for k in range(N)],
     }
     for values in left_out.values():
         encoder = FeatureEncoder().fit(pd.DataFrame({"x": values, "z": range(N)}))
         assert list(encoder.left_out) == ["x"]
         assert encoder.left_out["x"].startswith("text or an identifier, ")
+    found = encode_features(pd.DataFrame({"x": ["", "b", None, "b", ""] * 4}))
+    assert [one.title for one in found.features] == ["x = ''", "x = b", "x is missing"]
+    np.testing.assert_array_equal(found.values[:3], np.eye(3))
+    objects = [pd.Series([1]), {"k": 1}, {1}, np.ones(2), object()]
+    for value in objects:
+        cells = pd.Series([value] * 5, dtype=object)
+        assert FeatureEncoder().fit(pd.DataFrame({"x": cells, "z": range(5)})).left_out == {
+            "x": "lists or other objects"
+        }
     names = [f"c{k:03d}" for k in range(MOST_CATEGORIES + 5) for _ in range(10 + (k >= 5))]
     found = encode_features(pd.DataFrame({"x": names})).features
     assert [one.category for one in found] == sorted(set(names))[5:]

@@ -33,10 +33,7 @@ _SMALL = 20
 _FEWEST_UNITS, _MOST_UNITS = 3, 12
 _MOST_SHOWN = 3
 #: What is said of several columns without their intersections.
-MARGINS = (
-    "The groups are those of one column at a time: pass intersections=True for the groups of all "
-    "columns together."
-)
+MARGINS = "Each group is of one column: intersections=True gives those of all columns together."
 
 
 @dataclass(frozen=True)
@@ -152,10 +149,15 @@ def _values(column: Column):
     elif column.kind in ("number", "duration"):
         number, names, cut = _of_numbers(column.numbers()[known], column.kind == "duration")
     else:
+        if column.kind == "other" and not all(isinstance(one, tuple) for one in column.cells):
+            raise ValueError(
+                f"{f'Column {column.name} of by' if column.name else 'by'} has {column.reason}: "
+                "pass numbers, times, text or categories."
+            )
         texts = np.where(column.missing, "missing", column.texts()).astype(str)
         distinct, number = np.unique(texts, return_inverse=True)
-        order = sorted(range(len(distinct)), key=lambda k: place(distinct[k]))
-        names = [_titled(column.name, distinct[k]) for k in order]
+        order = sorted(range(len(distinct)), key=lambda k: place(str(distinct[k])))
+        names = [_titled(column.name, str(distinct[k])) for k in order]
         return _Values(np.argsort(order)[number.ravel()], names)
     names = [_titled(column.name, name, cut) for name in names]
     of_all = np.full(len(known), len(names))

@@ -459,8 +459,8 @@ LIMITS = {
     "significance.binary": {"_LEVELS": 200},
     "error_intervals._norms": {"_ROWS": 200, "_DENSE": 300},
     "recalibration.temperature": {"_LARGE": 1000},
-    "recalibration._features": {"MOST_CATEGORIES": 3},
-    "grouping._candidates": {"MOST_CATEGORIES": 3, "MOST_SEARCHED": 400},
+    "_features": {"MOST_CATEGORIES": 3},
+    "grouping._candidates": {"MOST_SEARCHED": 400},
 }
 
 
