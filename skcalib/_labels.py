@@ -315,7 +315,8 @@ def check_class_order(classes, categories=None):
             raise ValueError(
                 f"The classes have the ordered categories {listed(categories)}, but the columns "
                 f"are read as those of {listed(names)}: put the columns in the order of the "
-                "categories, and pass labels= with the class of each column."
+                "categories, and pass labels= with the class of each column, or encode the classes "
+                "as whole numbers."
             )
     elif all(isinstance(name, str) for name in names):
         if names == sorted(names) and not _are_counted(names):

@@ -19,7 +19,7 @@ from skcalib.decisions import decision_regret, net_benefit, score_of_decision
 from skcalib.error_intervals.quantities import by
 from skcalib.estimators._response import align_classes, classes_of, classifier_proba, label_proba
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.notions import Multilabel
+from skcalib.notions import Canonical, Multilabel
 from skcalib.problem import problem_of
 from skcalib.recalibration import IdentityRecalibrator, ModelAverageScaling
 from skcalib.recalibration.selection import held_out_losses
@@ -238,6 +238,7 @@ class _RecalibratedLoss(Scorer):
         proba = classifier_proba(estimator, X, response_method=self.response_method)
         proba, classes = align_classes(proba, classes_of(estimator), y)
         problem = problem_of(y, proba, classes, sample_weight)
+        problem.require_order(Canonical(), resolve_loss(self.loss))
         folds = check_folds(self.cv, problem.target, random_state=self.random_state)
         (losses,), weight, _ = held_out_losses(
             maps,

@@ -138,8 +138,8 @@ class ProperScore(Divergence):
         Lowest entropy over the domain, which is the loss of a perfect forecast. None if the entropy
         has no lower bound; then no upper bound of the calibration error exists.
     separable : bool
-        True where the score is a fixed quadratic form, so that
-        :math:`D(q, s) = c \|q - s\|^2` and ``method="cross"`` of
+        True where the divergence is a fixed multiple of the squared distance,
+        :math:`D(q, s) = c \|q - s\|^2`, so that ``method="cross"`` of
         :func:`~skcalib.proper_calibration_error` applies.
     jointly_convex : bool
         True where :math:`D(q, s)` is convex in the pair (q, s). By Jensen's inequality, binning can
@@ -913,7 +913,7 @@ def resolve_method(method, score):
         return "cross" if score.separable else "risk"
     if method == "cross" and not score.separable:
         raise ValueError(
-            f"method='cross' needs a score that is a fixed quadratic form, such as 'brier'; "
-            f"{score!r} is not: use method='risk'."
+            "method='cross' needs a score that is a multiple of the squared distance, such as "
+            f"'brier'; {score!r} is not: use method='risk'."
         )
     return method

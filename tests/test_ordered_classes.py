@@ -12,7 +12,7 @@ from sklearn.model_selection import cross_val_score
 import skcalib as s
 from skcalib.grouping import grouping_improvement
 from skcalib.notions import Canonical, Cumulative
-from skcalib.scorers import ProbaScorer
+from skcalib.scorers import ProbaScorer, RefinementScorer
 from skcalib.scores import Brier, RankedProbability, UScore
 
 K = 4
@@ -259,6 +259,24 @@ def test_ordered_categories_are_known(function):
     assert function(stages, labels=STAGES) == expected
     with pytest.raises(ValueError, match=r"ordered categories \['low', 'medium', 'high', 'top'\]"):
         function(stages)
+
+
+def test_classes_of_a_classifier_are_refused_in_alphabetical_order():
+    X, y = P[:, :3], np.sort(STAGES)[Y]
+    model = LogisticRegression().fit(X, y)
+    for refused in (
+        lambda: RefinementScorer(loss="rps")(model, X, y),
+        lambda: s.RecalibratedClassifierCV(LogisticRegression(), loss="rps", cv=3).fit(X, y),
+        lambda: s.ReliabilityDisplay.from_estimator(model, X, y, notion="cumulative"),
+        lambda: s.CalibrationErrorEstimator(model, notion="cumulative").fit(X, y),
+        lambda: s.GroupingLossEstimator(model, loss="rps").fit(X, y),
+        lambda: s.DecompositionDisplay.from_predictions(y, P, loss="rps"),
+        lambda: s.calibration_by_group(y, P, Y % 2, notion="cumulative"),
+        lambda: s.CalibrationMonitor(labels=np.sort(STAGES), notion="cumulative").partial_fit(y, P),
+    ):
+        with pytest.raises(ValueError, match="alphabetical order, which is hardly their own"):
+            refused()
+    s.RecalibratedClassifierCV(LogisticRegression(), loss="rps", cv=3).fit(X, Y)
 
 
 def test_an_order_is_not_asked_for_where_it_plays_no_part():

@@ -101,7 +101,7 @@ def proper_calibration_error(
     - ``"cross"``: for Brier, :math:`\frac1n \sum_i c \langle y_i - S_i, \hat C_i - S_i \rangle`,
       the average of "direct" and the loss-based "risk". The variance of :math:`\hat C` cancels;
       unbiased if the smoother is, but not a lower bound.
-    - ``"auto"``: "cross" if the score is a quadratic form, as Brier is, and "risk" for all others.
+    - ``"auto"``: "cross" if D is a multiple of the squared distance, as for Brier, else "risk".
 
     With ``smoother=None`` and an explicit method, or a score other than Brier and log (spherical
     or user-defined), the smoother is `LogitSmoother`: the same maps, fitted out of fold.

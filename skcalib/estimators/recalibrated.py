@@ -13,7 +13,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._labels import unique_labels
+from skcalib._labels import check_class_order, ordered_categories, unique_labels
 from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of, completes_docstrings, instead_of
 from skcalib._types import CV, ArrayLike, MatrixLike, RecalibratorLike, ResponseMethod
@@ -167,13 +167,15 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         """
         self._check_parameters()
         check_indices(X=X, y=y, sample_weight=sample_weight)
-        y = self._check_data(X, y)
+        categories, y = ordered_categories(y), self._check_data(X, y)
         weight = None if sample_weight is None else check_weight(sample_weight, len(y))
         params, split_params = self._route("fit", fit_params, weight)
         selects, frozen = self._selects(), self._is_frozen()
         # Splitters of one's own, such as those by groups, also divide the samples of the mixture.
         divides = self._is_stack() and not isinstance(self.cv, Integral | None)
         self.classes_ = self.estimator.classes_ if frozen else unique_labels(y)
+        if resolve_training_loss(self.loss).ordered:
+            check_class_order(self.classes_, categories)
         folds = self._folds(X, y, split_params) if selects or divides or not frozen else []
         if not frozen:
             check_fold_classes(y, folds, ensemble=self.ensemble)

@@ -199,8 +199,8 @@ INVALID_CALLS = {
     "'spherical', 'rps' or a ProperScore on the simplex.": partial(
         s.proper_calibration_error, Y, P, loss=s.scores.DawidSebastiani()
     ),
-    "method='cross' needs a score that is a fixed quadratic form, such as 'brier'; LogLoss() is "
-    "not: use method='risk'.": partial(
+    "method='cross' needs a score that is a multiple of the squared distance, such as 'brier'; "
+    "LogLoss() is not: use method='risk'.": partial(
         s.proper_calibration_error, Y, P, method="cross", loss="log"
     ),
     "At least 2 samples are needed: an estimate that leaves samples out has no data to learn "
