@@ -178,7 +178,7 @@ class Question:
         return only_problem(data.pop("y_true"), data.pop("y_proba"), notion, soft=soft, **data)
 
     def sample(self) -> tuple[Problem, Callable[..., float]]:
-        """The data by rows -> (`Problem`, function of rows, codes of labels and clusters: a metric).
+        """The data by rows -> (`Problem`, the metric of rows, codes of labels, and clusters).
 
         Metrics of the library get validated forecasts and the names of all classes, so a class may
         be missing among the rows, and the clusters. Other functions get the arguments as passed.

@@ -277,7 +277,7 @@ def _mean_power(sums, power, debiased):
         several = np.isfinite(variance)
         if not several.any():
             raise ValueError(
-                "debiased=True needs bins of at least two samples, and of two clusters with groups: "
+                "debiased=True needs bins of at least two samples, or with groups of two clusters: "
                 "use fewer bins."
             )
         power = np.where(several, power - np.where(several, variance, 0.0), 0.0)

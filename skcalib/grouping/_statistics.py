@@ -15,12 +15,17 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from skcalib._validation import mean_one
-from skcalib.clusters import cluster_sums, effective_size, effective_size_of_sums
+from skcalib.clusters import (
+    cluster_sums,
+    design_effect,
+    effective_size,
+    effective_size_of_sums,
+)
 from skcalib.grouping._candidates import propose_pairs
 from skcalib.grouping.partition import half_of_clusters
 from skcalib.links.averaging import averaged_map
 from skcalib.smoothers import IsotonicSmoother
-from skcalib.smoothers._base import cross_predict
+from skcalib.smoothers._base import cross_predict, smooth_other_clusters
 
 _FEWEST, _MOST = 3, 30  # intervals of the curve
 _RANK = 1e-8
@@ -50,9 +55,12 @@ class EqualScores:
             square = weight**2
             own = square if np.ptp(weight) else None  # as in the default calibration error
         if offset is None:
-            offset = parametric_curve(score, hit, weight, own)
+            offset = parametric_curve(score, hit, weight, own, cluster)
         self.square = square * (self.weight.sum() / weight.sum()) ** 2
         self.size = effective_size(weight, square)
+        if cluster is not None:
+            rows = hit - offset, np.sqrt(offset * (1 - offset)), weight, cluster
+            self.size /= design_effect(*rows)
         each = weight / self.count
         self.equal_weights = np.ptp(each) <= 1e-9 * each.max()
         self.offset, self._folds = offset, folds
@@ -130,15 +138,21 @@ class EqualScores:
         atoms = (which[:, None] == often).astype(np.float64)
         jumps = np.empty((len(place), 0))
         if np.ptp(self.hit) > 0 and len(place) > _ISOTONIC:
-            jumps = monotone_curve(self.score, self.hit, self.weight, self._folds)[:, None]
+            rows = self.score, self.hit, self.weight, self._folds, self.cluster
+            jumps = monotone_curve(*rows)[:, None]
         return np.hstack([hats, atoms, jumps]), position
 
 
-def monotone_curve(score, hit, weight, folds=None):
-    """Frequency of the event by cross-fitted isotonic regression, which can jump."""
+def monotone_curve(score, hit, weight, folds=None, cluster=None):
+    """Frequency of the event by cross-fitted isotonic regression, which can jump.
+
+    No sample affects its own frequency, nor does any other of its cluster.
+    """
     forecast, target = (np.column_stack([1 - one, one]) for one in (score, hit))
     if folds is not None:
         return cross_predict(forecast, target, weight, _fit_isotonic, folds)[:, 1]
+    if cluster is not None:
+        return smooth_other_clusters(IsotonicSmoother(), forecast, target, weight, cluster)[:, 1]
     return IsotonicSmoother().fit(forecast, target, weight).smooth_held_out()[:, 1]
 
 
@@ -146,13 +160,13 @@ def _fit_isotonic(forecast, target, weight):
     return IsotonicSmoother().fit(forecast, target, weight).predict
 
 
-def parametric_curve(score, hit, weight, square=None):
+def parametric_curve(score, hit, weight, square=None, cluster=None):
     """Frequency of the event by averaged recalibration maps, fitted to all samples."""
     if np.ptp(hit) == 0:
         return np.full(len(hit), float(hit[0]))
     forecast = np.column_stack([1 - score, score])
     target = np.column_stack([1 - hit, hit])
-    return averaged_map(forecast, target, weight, square)(forecast)[:, 1]
+    return averaged_map(forecast, target, weight, square, cluster)(forecast)[:, 1]
 
 
 # --- Tests of groups ------------------------------------------------------------------------------

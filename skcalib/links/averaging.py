@@ -139,8 +139,8 @@ class ModelAverage:
 
     ``directions`` are those of ``basis`` at the forecasts. ``weight`` (n,) are the weights of the
     rows, whose sum is the effective number of samples ``size``, and ``unit`` (n,) those of one
-    sample of each row. ``models`` were fitted; the identity is not among them. ``shares`` (len(models) + 1,)
-    are the weights of the identity and of the models, which sum to one.
+    sample of each row. ``models`` were fitted; the identity is not among them. ``shares``
+    (len(models) + 1,) are the weights of the identity and of the models, which sum to one.
 
     ``log_odds`` is the logarithm of the mean evidence of the models, relative to that of the
     identity. For calibrated forecasts it is at least a with a probability of about exp(-a) or less.

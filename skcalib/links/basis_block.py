@@ -79,8 +79,8 @@ class BasisBlock:
             at += n_classes
         if self.top is not None:
             end = at + len(self.top)
-            column = 1 if self._binary else self.column
-            found[np.arange(len(found)), column] += np.einsum("it,ti->i", theta[:, at:end], self.top)
+            added = np.einsum("it,ti->i", theta[:, at:end], self.top)
+            found[np.arange(len(found)), 1 if self._binary else self.column] += added
             at = end
         if self.confusion:
             own = theta[:, at:].reshape(len(found), n_classes, n_classes)

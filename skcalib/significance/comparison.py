@@ -154,7 +154,8 @@ def compare_calibration(
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. A block then consists of whole
         clusters, and `block_size` is their number. The estimate uses only pairs from different
-        clusters, and the order of the samples does not matter. See :ref:`clusters`.
+        clusters. Blocks are drawn at random; neither the names of the clusters nor the order of the
+        samples within them matter. See :ref:`clusters`.
 
     Returns
     -------

@@ -25,12 +25,17 @@ def test_clusters_of_one_sample_change_nothing_and_others_widen(metric):
 
     def found(y, proba, groups):
         extra = {"locations": [[0.3, 0.7], [0.6, 0.4]]} if metric == "embedding" else {}
+        if metric == "max" or metric.endswith(("l1", "l2")):
+            extra = {"n_bins": 8}  # by default there are fewer with clusters
         options = {"n_resamples": 39 if metric == "ici" else 100, "groups": groups, **extra}
         return calibration_error_interval(y, proba, metric=metric, **options)
 
     assert found(data.y, data.y_proba, None) == found(data.y, data.y_proba, own)
     plain, robust = (found(y, proba, groups) for groups in (None, cluster))
-    assert robust.estimate == plain.estimate
+    if metric in ("brier", "log", "ici", "debiased_l2", "squared_l2", "kernel"):
+        assert robust.estimate < plain.estimate  # without products within clusters
+    elif metric != "simplex":  # of which there are fewer cells
+        assert robust.estimate == pytest.approx(plain.estimate, rel=1e-12)
     assert robust.high - robust.low > 1.05 * (plain.high - plain.low)
 
 

@@ -1,5 +1,6 @@
 """Errors of very many samples: models of a part and one Newton step, against fits to all."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -97,6 +98,24 @@ def test_miscalibration_that_the_part_does_not_show_is_found(small_parts):
     alone = np.mean(np.sum((in_part.averaged - in_part.forecast) ** 2, axis=1))
     assert abs(found - truth) < 0.15 * truth
     assert abs(alone - truth) > 0.3 * truth
+
+
+@pytest.mark.parametrize("kind", ["calibrated", "slope", "class_slopes"])
+def test_clusters_count_once(small_parts, kind):
+    """Four identical samples in each cluster; a part has whole clusters."""
+    y, forecast, _ = world(kind, 3000, 4, 0)
+    cluster = np.repeat(np.arange(3000), 4)
+    problem = replace(problem_of(y[cluster], forecast[cluster]), cluster=cluster)
+    assert is_large(problem)
+    part = cluster[one_step._drawn(problem)]
+    assert len(part) == 3000
+    assert np.unique(part, return_counts=True)[1].min() == 4
+    few, ours = AveragedProblem.of(problem_of(y, forecast)), OneStepProblem.of(problem)
+    assert ours.average.size == pytest.approx(3000, rel=0.03)
+    for loss in LOSSES:
+        expected, error = mean_and_error(few, loss)
+        assert mean_and_error(ours, loss)[0] == pytest.approx(expected, abs=0.2 * error + 2e-4)
+    assert not is_large(replace(problem, cluster=cluster % 100))
 
 
 def test_public_functions_take_the_step(small_parts, monkeypatch):

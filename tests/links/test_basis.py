@@ -71,6 +71,7 @@ def test_sums_are_those_of_dense_arrays(n_classes, by_class, names, data):
     n, k, j = g.shape
     p, q = softmax(rng.normal(size=(n, k)), axis=1), rng.normal(size=(n, k))
     theta, matrix = rng.normal(size=j), rng.normal(size=(j, j))
+    each = rng.normal(size=(n, j))
     matrix = matrix + matrix.T
     h, mean = tangents(p, g), np.einsum("ik,ikj->ij", p, g)
     own = np.einsum("ik,ikj,ikl->ijl", p, g, g) - mean[:, :, None] * mean[:, None, :]
@@ -78,6 +79,7 @@ def test_sums_are_those_of_dense_arrays(n_classes, by_class, names, data):
     for found, expected in (
         (block.values(), g[:, 1:] if k == 2 else g),
         (block.logits(theta), block.log + g @ theta),
+        (block.changes(each), np.einsum("ikj,ij->ik", g, each)),
         (block.project(q), np.einsum("ik,ikj->ij", q, g)),
         (block.total(q), np.einsum("ik,ikj->j", q, g)),
         (block.total(several), np.einsum("rik,ikj->rj", several, g)),

@@ -157,7 +157,11 @@ def test_comparison_has_blocks_of_clusters():
     found = s.compare_calibration(y, proba, proba**3, groups=cluster)
     assert found.n_blocks == 60 // 7
     assert found.high < 0
-    rows = np.random.default_rng(0).permutation(len(y))
+    # Blocks are drawn in the order in which clusters appear first, whatever their names.
+    assert s.compare_calibration(y, proba, proba**3, groups=-cluster) == found
+    first = np.unique(cluster, return_index=True)[1]
+    rows = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(len(y)), first))
+    rows = np.concatenate([first, rows])
     again = s.compare_calibration(y[rows], proba[rows], proba[rows] ** 3, groups=cluster[rows])
     assert again.estimate == pytest.approx(found.estimate)
     with pytest.raises(ValueError, match="12 clusters give 1 of 9: use smaller blocks or more cl"):
