@@ -8,7 +8,7 @@ line in the logits, whose slope is that of the map at this end, and not negative
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import log_softmax, softmax
@@ -60,12 +60,13 @@ class Continuation:
         log = np.log(np.maximum(proba, _LEAST))
         share = mean_one(weight, count)[rows] * (1 - np.sum(proba**2, axis=1)).clip(0)
         data = distance, log - log.mean(axis=1, keepdims=True), share
-        whole = max(_slope(*data, 1.0, _WHOLE), 0.0)
+        whole = max(_slope(*data, prior=1.0, precision=_WHOLE), 0.0)
         spread, top = np.ptp(distance, axis=1), distance.argmax(axis=1)
         self.slopes = np.full(logits.shape[1], whole)
         for k in np.unique(top):
             outer = (top == k) & (spread >= np.quantile(spread[top == k], _OUTER))
-            self.slopes[k] = max(_slope(*(one[outer] for one in data), whole, _END), 0.0)
+            end = [one[outer] for one in data]
+            self.slopes[k] = max(_slope(*end, prior=whole, precision=_END), 0.0)
 
     @classmethod
     def of_forecasts(
@@ -104,12 +105,12 @@ class Continuation:
         near = log_softmax(self.centre + share * distance, axis=1)
         return rows, near, slope * (1 - share) * distance
 
-    def write_logits(self, add, write, x):
+    def write_logits(self, add: Any, write: Callable[[int], int], x: int) -> int:
         """Add the logits of the map of logits x, continued, where `write` adds those of the map."""
         near, more, inside = self._write(add, x)
         return add("sum", write(_either(add, inside, x, add("log_softmax", near))), more)
 
-    def write_forecasts(self, add, write, x):
+    def write_forecasts(self, add: Any, write: Callable[[int], int], x: int) -> int:
         """Add the map of the forecasts x, continued, where `write` adds the map."""
         near, more, inside = self._write(add, add.log(x, self.limit))
         mapped = write(_either(add, inside, x, add("softmax", near)))

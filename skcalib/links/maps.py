@@ -325,6 +325,7 @@ class QuadraticMap(BinaryMap):
         return bool(theta[2] == 0 and theta[0] != 0)
 
     def continues(self, theta: np.ndarray) -> bool:
+        """Whether the parabola is a line."""
         return bool(theta[2] == 0)
 
 

@@ -374,7 +374,8 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         -------
         array of bool of shape (n_samples,)
             True where the probability of a class is below or above its ``calibration_range_`` by
-            more than the rounding errors of single precision. The sum is the number of such forecasts.
+            more than the rounding errors of single precision. The sum is the number of such
+            forecasts.
 
         Raises
         ------

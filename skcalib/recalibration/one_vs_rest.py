@@ -386,7 +386,8 @@ class QuadraticScaling(BinaryLinkRecalibrator):
     r"""Quadratic scaling: :math:`\sigma(a\, l^2 + b\, l + c)` of the logit l, class by class.
 
     One parameter more than `PlattScaling`, for curved maps. A parabola is not monotone, so the map
-    is not injective unless a = 0.
+    is not injective unless a = 0, and may fall within the scores that it was fitted to. Beyond them
+    the log odds continue as a line that does not fall (:ref:`beyond_the_scores`).
 
     Attributes
     ----------
@@ -473,8 +474,9 @@ class IsotonicRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
     Plain isotonic regression is constant within its cells, so it is not injective and loses
     sharpness. Its ends are often exactly 0 or 1, so a wrong forecast there has an infinite log
     loss. ``centered=True`` places each level at the mean probability of its cell and interpolates
-    (centered isotonic regression). ``strict=True`` also adds a small share of the identity. The map
-    is then strictly increasing, injective for two classes, and 0 or 1 only if the forecast is.
+    (centered isotonic regression). Beyond the first and the last cell the map is constant.
+    ``strict=True`` also adds a small share of the identity. The map is then strictly increasing,
+    injective for two classes, and 0 or 1 only if the forecast is.
 
     Parameters
     ----------
@@ -554,7 +556,9 @@ class HistogramBinning(OneVsRestRecalibrator, FittedFromSketch):
 
     :math:`h(s) = \sum_b \bar y_b 1\{s \in I_b\}`, class by class. Not injective: it depends
     on the forecast only through its bin. A new forecast in a bin without samples gets the
-    value of the nearest bin.
+    value of the nearest bin. So the map is constant beyond the scores that it was fitted to. The
+    frequencies need not increase from bin to bin. A score at an edge stays in its bin if it is
+    rounded to single precision.
 
     Parameters
     ----------
@@ -609,6 +613,10 @@ def _fit_bins(kind, n_bins, samples):
 
 class KernelRecalibrator(OneVsRestRecalibrator):
     r"""Kernel regression of the label on the probability with a Beta kernel, class by class.
+
+    The map may fall within the scores that it was fitted to. Beyond them, where no kernel has
+    neighbours, the log odds continue as a line that does not fall (:ref:`beyond_the_scores`).
+    Probabilities below the limit of detection, and 0, count as this limit.
 
     Parameters
     ----------

@@ -255,7 +255,9 @@ def _held_out_loss(score, link, theta, test):
 
 
 class AffineRecalibrator(FittedFromParts, LinkRecalibrator):
-    """Base class: a subclass has ``_map``, the class of its link, and `_set_coefficients`."""
+    """Base class of affine maps, continued beyond the fitted logits where some class would fall.
+
+    A subclass has ``_map``, the class of its link, and `_set_coefficients`."""
 
     _map: type[Affine]
 
@@ -363,7 +365,9 @@ class VectorScaling(AffineRecalibrator):  # numpydoc ignore=PR02
 
     Written as :math:`w = \beta + \delta`, with :math:`\delta` and b shrunk towards zero (structured
     shrinkage), so that few samples give temperature scaling. Injective where all slopes are of one
-    sign; the order of the classes may change.
+    sign; the order of the classes may change. If slopes have different signs, a class becomes less
+    likely as its own score rises. Beyond the forecasts of the calibration set a line that does not
+    fall then replaces the map (:ref:`beyond_the_scores`).
 
     Cost: about ten evaluations of the log loss with its Hessian, O(n K^2) each; with other losses,
     or more than 500 classes, hundreds of evaluations in O(n K). More than five million
@@ -414,7 +418,10 @@ class MatrixScaling(AffineRecalibrator):  # numpydoc ignore=PR02
     Written as :math:`W = \beta I + M`; the entries of M and b are shrunk towards zero, in units of
     their effect on a logit, those off the diagonal ten times as strongly. Without shrinkage the
     :math:`K^2` parameters overfit badly. The order of the classes may change; injective where
-    :math:`W^{-1} 1` exists and has one sign.
+    :math:`W^{-1} 1` exists and has one sign. If an entry off the diagonal exceeds the diagonal of
+    its column, one class gains on another as the score of the other rises. Beyond the forecasts of
+    the calibration set a line that does not fall then replaces the map (:ref:`beyond_the_scores`),
+    and the map is not declared injective.
 
     Cost: about ten evaluations of the log loss with its Hessian, O(n K^4) each, up to 31 classes;
     else thousands of evaluations in O(n K^2), or hundreds with a given strength.

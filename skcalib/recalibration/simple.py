@@ -174,6 +174,10 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
     With more than two classes and fewer than 20 samples for each, there are no maps of single
     classes.
 
+    The map may fall within the forecasts that it was fitted to. Beyond them curves are constant. If
+    a model has a cubic curve there, or a negative slope, the logits continue as a line that does
+    not fall (:ref:`beyond_the_scores`).
+
     Attributes
     ----------
     evidence_ : dict

@@ -39,7 +39,9 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     is nearly straight where the data do not support a curvature.
 
     For more than two classes there is one curve for each class against the rest. For two classes
-    the map is injective if f is monotone, which is checked exactly.
+    the map is injective if f is monotone, which is checked exactly. It may fall within the scores
+    that it was fitted to. If it falls beyond the outer knots, another line, which does not fall,
+    replaces it beyond the scores (:ref:`beyond_the_scores`).
 
     Cost: O(n log n), with about 15 Newton steps for 12 coefficients: .5 s for 100,000 samples.
 

@@ -148,7 +148,8 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
     Weights below 0.001 are set to zero. All maps but one temperature and, unless forecasts of the
     calibration set are zero, the identity are averaged with the class frequencies
     :math:`\bar y`, :math:`(n\, q + \bar y) / (n + 1)`. So no single map gives an infinite log loss.
-    Of fewer than twenty samples the map is the identity.
+    Of fewer than twenty samples the map is the identity. Beyond the forecasts of the calibration
+    set each map continues in its own way, and none falls there (:ref:`beyond_the_scores`).
 
     Parameters
     ----------

@@ -151,9 +151,7 @@ def simplex(kind, rng):
 
 
 @pytest.mark.parametrize("kind", ["narrow", "wide", "saturated", "voted"])
-@pytest.mark.parametrize(
-    "recalibrator", [one for one in INSTANCES if one not in SLOW], ids=name_of
-)
+@pytest.mark.parametrize("recalibrator", [one for one in INSTANCES if one not in SLOW], ids=name_of)
 def test_impossible_classes_of_several(recalibrator, kind):
     """Rows with exact zeros and tiny values: on the simplex, and in order where that is kept."""
     P, y = simplex(kind, np.random.default_rng(0))

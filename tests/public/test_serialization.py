@@ -182,7 +182,7 @@ def test_only_smoothers_keep_the_training_data(recalibrator):
         assert sizes[1] > 5 * sizes[0]
     else:  # isotonic maps have more cells
         more = 3000 if recalibrator in (s.IsotonicRecalibrator, s.StackedRecalibrator) else 500
-        assert max(sizes) < 8000 and abs(sizes[1] - sizes[0]) < more
+        assert max(sizes) < 8200 and abs(sizes[1] - sizes[0]) < more
 
 
 @pytest.mark.parametrize("name", ["y_true", "y_proba", "labels"])

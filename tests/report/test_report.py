@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from conftest import report_of as report
 from joblib import parallel_config
+from scipy.special import expit
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 from sklearn.linear_model import LogisticRegression
@@ -19,7 +20,7 @@ from skcalib import CalibrationReport, _validation, problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.inference import MeanInterval
 from skcalib.problem import check_problem
-from skcalib.recalibration.selection import default_candidates
+from skcalib.recalibration.selection import default_candidates, one_standard_error
 from skcalib.report import analysis
 from skcalib.report.analysis import _around, _find_errors, _find_test
 from skcalib.report.direction import logistic_recalibration
@@ -89,6 +90,34 @@ def test_a_map_that_raises_a_loss_is_not_recommended(
     else:
         assert "Brier score 0.314 -> 0.300" in shown.verdict
         assert f"{recommended}(" in str(shown)
+
+
+@pytest.mark.parametrize(("wave", "falls"), [(0.9, True), (0.0, False)])
+def test_a_map_that_falls_is_named(words_only, wave, falls):
+    """The truth falls, or it is a line; the map is that of all samples, on a grid of (0, 1)."""
+    rng = np.random.default_rng(1)
+    odds = rng.normal(size=800)
+    y = (rng.random(800) < expit(0.4 * odds + wave * np.sin(2 * odds))).astype(int)
+    shown = CalibrationReport.from_predictions(y, expit(odds))
+    advice = shown.findings.advice
+    assert advice.falls == falls == shown.to_dict()["recalibration_maps"]["falls"]
+    assert ("some larger scores get smaller probabilities" in shown.verdict) == falls
+    fitted = getattr(s, advice.recommended)().fit(expit(odds), y)
+    grid = fitted.predict_proba(expit(np.linspace(-20, 20, 2001)))[:, 1]
+    assert (np.diff(grid).min() < -1e-9) == falls
+
+
+def test_a_map_that_does_not_fall_is_preferred_where_it_loses_little():
+    names = ["identity", "falling", "rising", "best"]
+    noise = np.resize([-1.0, 1.0], 100)
+
+    def chosen(rising, falling):
+        losses = np.array([0.7, 0.6, rising, 0.61])[:, None] + 1e-3 * noise * np.arange(4)[:, None]
+        return one_standard_error(names, losses, falling=falling).chosen
+
+    assert chosen(0.602, []) == chosen(0.61, ["falling"]) == "falling"
+    assert chosen(0.602, ["falling"]) == "rising"
+    assert chosen(0.602, ["falling", "rising"]) == "falling"
 
 
 def test_from_estimator(few_maps, words_only):
