@@ -23,6 +23,7 @@ from skcalib.recalibration._base import (
     check_fitted_recalibrator,
     is_injective,
     recalibrated_proba,
+    steps_of,
     takes_features,
 )
 from skcalib.scores import LossLike, resolve_loss
@@ -226,6 +227,17 @@ def is_fitted_map(after: Any) -> bool:
         features="pass its probabilities as after, model.predict_proba(X)",
         unfitted="" if takes_features(after) else crossed,
     )
+    name = type(after).__name__
+    if getattr(steps_of(after)[0], "input", "proba") == "logits":
+        raise ValueError(
+            f"This {name} takes logits, but before are probabilities: pass its probabilities as "
+            "after, recalibrator.predict_proba(logits)."
+        )
+    if getattr(after, "_labels_of_columns", "classes_") != "classes_":
+        raise ValueError(
+            f"This {name} maps the probabilities of several labels, and before are those of "
+            "classes: pass each label and its map, recalibrator.recalibrators_[k], on its own."
+        )
     return True
 
 

@@ -261,6 +261,25 @@ def test_the_advice_is_right():
         grouping_improvement(Y, P, s.GroupRecalibrator(), X)
 
 
+@pytest.mark.parametrize("call", [s.calibration_improvement, grouping_improvement])
+def test_maps_of_other_things_than_probabilities_of_classes(call):
+    """Their answers would be numbers, and wrong."""
+    more = () if call is s.calibration_improvement else (X,)
+    both, logits = np.column_stack([1 - P, P]), np.log(np.column_stack([1 - P, P]))
+    scaling = s.TemperatureScaling(input="logits").fit(logits, Y)
+    labels = s.MultilabelRecalibrator().fit(both, np.column_stack([1 - Y, Y]))
+    for after, words in (
+        (scaling, "takes logits, but before are probabilities"),
+        (make_pipeline(scaling, s.PlattScaling()).fit(logits, Y), "takes logits"),
+        (labels, "maps the probabilities of several labels"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call(Y, both, after, *more)
+    inner = labels.recalibrators_[1]
+    found = s.calibration_improvement(Y, P, inner)
+    assert found == s.calibration_improvement(Y, P, inner.predict_proba(P), injective=True)
+
+
 def test_a_search_declares_what_its_best_map_does():
     search = GridSearchCV(s.PlattScaling(), {"loss": ["log", "brier"]}).fit(P, Y)
     found = s.calibration_improvement(Y, P, search)
