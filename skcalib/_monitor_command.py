@@ -14,6 +14,7 @@ from skcalib._command_line import ALPHA, NOTION, WINDOW, columns_of, print_note,
 from skcalib._files import exclusive, replace_file, without_standard_input
 from skcalib._formatting import printable
 from skcalib.io._classes import advice, normalize
+from skcalib.io._tables import MANY
 from skcalib.io.files import read_files, suffix_of
 
 if TYPE_CHECKING:
@@ -91,9 +92,6 @@ def _add_file(path, monitor, options, names):
     return monitor
 
 
-_DIFFERENT = 20  # different rows of a label and a probability, which no other samples have
-
-
 def _source(read, labels, file):
     """What identifies the rows of a file: labels and probabilities if they are many, else all."""
     places = {str(label): place for place, label in enumerate(labels)}
@@ -104,7 +102,7 @@ def _source(read, labels, file):
     with np.errstate(over="ignore"):  # of what is no probability, and is refused later
         rows = np.column_stack([codes, proba]).astype(np.float32)
     rows, counts = np.unique(rows, axis=0, return_counts=True)  # in any order
-    if len(rows) < _DIFFERENT:
+    if len(rows) < MANY and file.digest is not None:
         return file.digest
     return hashlib.sha256(rows.tobytes() + counts.astype("<i8").tobytes()).hexdigest()
 

@@ -7,6 +7,7 @@ one thing, and `Roles.note` states what was derived from values.
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -98,6 +99,7 @@ class _Column:
             self.values, self.texts = numbers(texts), set(texts)
         self.n_rows = len(cells)
 
+    @cached_property
     def is_share(self):
         """Whether all values lie in [0, 1]."""
         values = self.values
@@ -215,9 +217,13 @@ def _label(name, header, columns, ignored, others, event):
         return (pool[0], why) if pool else None
 
     def fitting(pool):
-        """Columns whose values are names of columns or, where there are none, two."""
-        named = [k for k in pool if matches[k]]
-        return named or [k for k in pool if columns[k].may_have_two_values() or counts[k]]
+        """Columns whose values are names of columns or, where there are none, two; and why."""
+        if matching := [k for k in pool if _states_classes(header, columns, shares, k)]:
+            return matching, "its values are names of columns"
+        two = [k for k in pool if columns[k].may_have_two_values()]
+        numbers = [k for k in pool if _numbers_classes(header, columns, shares, k)]
+        why = "its values are names of columns" if numbers else "the only column with two values"
+        return sorted([*two, *numbers]), why
 
     free = [k for k in range(len(header)) if k not in ignored]
     certain = named = [k for k in free if in_words(header[k]) in LABEL_NAMES]
@@ -226,21 +232,20 @@ def _label(name, header, columns, ignored, others, event):
         named = _those(named, lambda k: k not in others)
     if not columns or certain:
         return only(named, BY_NAME) or _refuse_labels(name, header)
-    matches = [_names_columns(header, columns, k) for k in range(len(header))]
-    counts = [_counts(header, columns, k) for k in range(len(header))]
+    shares = [k for k, column in enumerate(columns) if column.is_share]
     possible = [k for k in named if columns[k].may_hold_labels()]
-    found = fitting(possible) or [k for k in possible if columns[k].n_values() == 1]
-    if found:
+    found, _ = fitting(possible)
+    if found := found or [k for k in possible if columns[k].n_values() == 1]:
         return only(found, BY_NAME)
     first = [0] if header[0] in _UNNAMED else []
     free = [k for k in free if k not in (*others, *first) and columns[k].may_hold_labels()]
     free = _those(free, lambda k: not (_names_forecast(header[k]) or _identifies(header[k])))
-    found = fitting(free)
+    found, why = fitting(free)
     if not found:
         return only(possible or named, BY_NAME) or _refuse_labels(name, header)
-    if any(matches[k] for k in found):
-        return only(found, "its values are names of columns")
-    return only([*possible, *found], "the only column with two values")
+    if any(_states_classes(header, columns, shares, k) for k in found):
+        return only(found, why)
+    return only([*possible, *found], why)
 
 
 def _refuse_labels(name, header):
@@ -277,28 +282,33 @@ def _names_forecast(name):
     return states_forecast(re.sub("risk", "", name, flags=re.IGNORECASE))
 
 
-def _names_columns(header, columns, place):
+def _states_classes(header, columns, shares, place):
     """Whether the values of a column are classes that the names of other columns state.
 
-    All of them where they are text; one of two, as in p_churn, where they have an event.
+    All of them where they are text; one of two, as in p_churn, where they have an event. `shares`
+    are the places of columns of values in [0, 1].
     """
     column = columns[place]
-    others = [one for k, one in enumerate(header) if k != place and columns[k].is_share()]
-    classes = sorted(column.texts)
-    if column.n_values() == 2 and (column.values is None or is_plain(classes)):
-        readings = [read_name(one, classes) for one in others if states_forecast(one)]
-        if any(reading.kind == "class" for reading in readings):
-            return True
+    if column.values is not None and not is_plain(column.texts):
+        return False
+    others, classes = [header[k] for k in shares if k != place], sorted(column.texts)
+    if column.n_values() == 2 and any(
+        read_name(one, classes).kind == "class" for one in others if states_forecast(one)
+    ):
+        return True
     if column.values is not None or not 2 <= len(classes) <= len(others):
         return False
     return match_names(others, classes) is not None
 
 
-def _counts(header, columns, place):
-    """Whether the values of a column are three whole numbers or more that other columns name."""
-    classes = sorted(columns[place].texts)
-    others = [one for k, one in enumerate(header) if k != place and columns[k].is_share()]
-    return 3 <= len(classes) <= len(others) and match_names(others, classes) is not None
+def _numbers_classes(header, columns, shares, place):
+    """Whether the values of a column are numbers of classes whose probabilities sum to one."""
+    classes, others = sorted(columns[place].texts), [k for k in shares if k != place]
+    if columns[place].values is None or not 3 <= len(classes) <= len(others):
+        return False
+    reading = match_names([header[k] for k in others], classes)
+    named = [k for k, one in zip(others, reading or (), strict=False) if isinstance(one, int)]
+    return _sum_to_one([columns[k] for k in named])
 
 
 # --- Probabilities --------------------------------------------------------------------------------
@@ -309,13 +319,11 @@ def _probabilities(name, header, columns, label, rest):
     if not columns:
         return rest, BY_NAME
     classes = sorted(columns[label].texts)
-    shares = [k for k in rest if columns[k].is_share()]
+    shares = [k for k in rest if columns[k].is_share]
     names = [header[k] for k in rest]
     reading = match_names(names, classes)
-    stated = [k for k in rest if _is_named(header[k], classes)]
-    named = stated
-    if reading is not None:
-        named = [k for k, place in zip(rest, reading, strict=True) if isinstance(place, int)]
+    named = [k for k, place in zip(rest, reading or (), strict=False) if isinstance(place, int)]
+    named = named or [k for k in rest if _is_named(header[k], classes)]
     if columns[label].n_values() > 2 or _is_list(names, classes, reading):
         others = [k for k in shares if k not in named]
         if _sum_to_one([columns[k] for k in named]):  # then a class without samples has only 0
@@ -331,7 +339,9 @@ def _probabilities(name, header, columns, label, rest):
             raise _choice(name, header, pool, "probability", "score_column")
         return pool, why
 
-    stated = [k for k in rest if k in (*named, *stated) or states_forecast(header[k])]
+    stated = [
+        k for k in rest if k in named or states_forecast(header[k]) or _is_named(header[k], classes)
+    ]
     fractions = [k for k in shares if columns[k].has_fractions()]
     scores = [k for k in stated if k in shares]
     if any(k in fractions for k in scores) or (scores and not fractions):

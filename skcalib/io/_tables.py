@@ -25,6 +25,8 @@ from skcalib.io._roles import SAMPLE, find_roles, shortened
 
 #: Most characters of a cell of text; a longer one is a text to read, not a class or a category.
 LONGEST = 1000
+#: Different probabilities, in single precision, which no other samples have by chance.
+MANY = 20
 
 
 class TextFeatureError(ValueError):
@@ -39,7 +41,8 @@ class Table:
     ``n_held`` of them are in memory. ``known`` are texts of labels that may appear. ``numbers``
     reads a list of texts. Messages count rows from ``first_row``. ``files`` are the names of the
     files and the number of rows before each. With ``identified``, ``digests`` has a hash of all
-    cells of each file, which its format, spelling of numbers and order of columns do not change.
+    cells of each file, which its format, spelling of numbers and order of columns do not change;
+    None for a file with `MANY` different probabilities, which identify its rows.
     """
 
     def __init__(
@@ -49,6 +52,7 @@ class Table:
         self.label, self.features, self.proba = roles.label, roles.features, roles.proba
         self.n_rows = self.n_before = 0
         self.files, self.digests = [(name, 0)], [sha256()] if identified else []
+        self._different = set()
         self._read_numbers = numbers
         self.text = {self.label, *roles.text, *(k for k in text if k in self.features)}
         self._codes = {k: {"": -1} for k in self.text}
@@ -66,6 +70,7 @@ class Table:
         self.files.append((name, self.n_rows))
         if self.digests:
             self.digests.append(sha256())
+            self._different = set()
 
     def clear(self):
         """Remove the rows; names, texts and the number of rows are kept."""
@@ -85,13 +90,23 @@ class Table:
         for k, blocks in self._blocks.items():
             read = self._coded if k in self.text else self._numbers
             blocks.append(read(k, columns[k]))
-        if self.digests:
-            order = sorted(range(self.roles.numbers_rows, len(self.header)), key=self._name_of)
-            cells = [canonical(columns[k], self._read_numbers) for k in order]
-            rows = ["\x1f".join(row) for row in zip(*cells, strict=True)]
-            self.digests[-1].update("\x1e".join([*rows, ""]).encode())
+        if self.digests and self.digests[-1] is not None:
+            self._identify(columns)
         self.n_rows += n_rows
         self.n_held += n_rows
+
+    def _identify(self, columns):
+        """Hash all cells of a block, unless the probabilities of the file are many by now."""
+        with np.errstate(over="ignore"):  # of what is no probability, and is refused later
+            latest = self._blocks[self.proba[-1]][-1].astype(np.float32)
+        self._different.update(latest.tolist())
+        if len(self._different) >= MANY:
+            self.digests[-1] = None
+            return
+        order = sorted(range(self.roles.numbers_rows, len(self.header)), key=self._name_of)
+        cells = [canonical(columns[k], self._read_numbers) for k in order]
+        rows = ["\x1f".join(row) for row in zip(*cells, strict=True)]
+        self.digests[-1].update("\x1e".join([*rows, ""]).encode())
 
     def _numbers(self, place, cells):
         if isinstance(cells, np.ndarray):

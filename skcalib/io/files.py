@@ -221,11 +221,11 @@ def read_predictions(
 
 @dataclass(frozen=True)
 class FileRows:
-    """The rows that a file has among those of its table, and a hash of all its cells."""
+    """The rows of a file among those of its table, and a hash of all its cells if it is needed."""
 
     name: str
     rows: slice
-    digest: str
+    digest: str | None
 
 
 def read_files(
@@ -270,7 +270,7 @@ def read_files(
     starts = [start for _, start in table.files]
     ends = [*starts[1:], table.n_rows]
     files = [
-        FileRows(name, slice(start, end), digest.hexdigest())
+        FileRows(name, slice(start, end), None if digest is None else digest.hexdigest())
         for (name, start), end, digest in zip(table.files, ends, table.digests, strict=identified)
     ]
     return _predictions(table, event, table.feature_frame()), files

@@ -452,9 +452,8 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
 
     def _check_columns(self, X, raw, y, labels):
         """The class of each column; raises if X has features or logits instead of probabilities."""
-        low, high = float(raw.min()), float(raw.max())
-        if self.input == "proba" and is_outside(low, high, 1 + HALF_TOLERANCE):
-            value = low if low < -PROBABILITY_ROUNDING else high
+        if self.input == "proba" and is_outside(raw.min(), raw.max(), 1 + HALF_TOLERANCE):
+            value = raw.min() if raw.min() < -PROBABILITY_ROUNDING else raw.max()
             raise ValueError(
                 f"X has the value {value:.12g}, outside [0, 1]: probabilities are expected. For "
                 f"logits set input='logits'; for features, {self._remedy()}."

@@ -29,6 +29,8 @@ CHURN, SEX = two("stay", "churn"), two("m", "f")
 THREE = np.resize(["ant", "bee", "cat"], N)
 SHARES = np.round(_RNG.dirichlet([1, 1, 1], N), 6)
 SHARES[:, 2] = 1 - SHARES[:, 0] - SHARES[:, 1]
+P0, P1, P2 = SHARES.T
+DIGIT = np.resize([0, 1, 2], N)
 EACH = {"ant": SHARES[:, 0], "bee": SHARES[:, 1], "cat": SHARES[:, 2]}
 
 #: Columns, and what is taken: label, probabilities, class of a single column, reasons.
@@ -105,6 +107,14 @@ TAKEN = {
         {"vip": VIP, "species": THREE, **EACH},
         ("species", list(EACH), None, "its values are names of columns"),
     ),
+    "columns of numbered classes": (
+        {"digit": DIGIT, "size": AGE, "p_0": P0, "p_1": P1, "p_2": P2},
+        ("digit", ["p_0", "p_1", "p_2"], None, "its values are names of columns"),
+    ),
+    "numbers of columns that are features": (
+        {"rooms": DIGIT, "f0": P, "f1": Q, "f2": P, "bought": FLAG, "score": Q},
+        ("bought", "score", 1, "the only column with two values"),
+    ),
     "columns of classes and a predicted class": (
         {"species": THREE, "predicted": np.roll(THREE, 1), **EACH},
         ("species", list(EACH), None, "its values are names of columns"),
@@ -179,11 +189,7 @@ REFUSED = {
         ["class", "vip"],
     ),
     "numbers of classes": (
-        {
-            "vip": VIP,
-            "digit": np.resize([0, 1, 2], N),
-            **{f"p_{k}": SHARES[:, k] for k in range(3)},
-        },
+        {"vip": VIP, "digit": DIGIT, "p_0": P0, "p_1": P1, "p_2": P2},
         LABEL,
         ["vip", "digit"],
     ),

@@ -191,6 +191,10 @@ def test_other_doors(name):
             found = numbers(OTHERS[name](y, rounded(exact, *error)))
             np.testing.assert_allclose(found, expected, rtol=0, atol=2 * PROBABILITY_ROUNDING)
     assert np.isfinite(expected).all() and len(expected)
+    with pytest.raises(
+        ValueError, match=r"outside \[0, 1\]|has the value -2.1e-09, but label dist"
+    ):
+        OTHERS[name](y, np.where(exact == 0, -TOO_MUCH, exact))
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
