@@ -69,11 +69,12 @@ def named_groups(by: GroupsLike, n_samples: int, *, intersections: bool = False)
             )
     columns = _columns(by, n_samples)
     parts = [_values(column) for column in columns]
-    for part in parts if not intersections else ():
-        _check_number(len(part.names))
+    if not intersections:
+        for column, part in zip(columns, parts, strict=True):
+            _check_number(len(part.names), column.name)
     notes = [note for note in (_note_of_cuts(columns, parts),) if note]
     if len(columns) == 1:
-        _check_number(len(parts[0].names))
+        _check_number(len(parts[0].names), columns[0].name)
         return NamedGroups(parts[0].names, _members(parts[0]), False, " ".join(notes))
     if intersections:
         names, members, pooled = _intersections(parts)
@@ -272,10 +273,11 @@ def _members(part):
     return part.number[:, None] == np.arange(len(part.names))
 
 
-def _check_number(n_groups):
+def _check_number(n_groups, column=""):
     if n_groups > MOST_GROUPS:
         raise ValueError(
-            f"by has {n_groups:,} groups, more than {MOST_GROUPS:,}: join some of them first."
+            f"{f'Column {column} of by' if column else 'by'} has {n_groups:,} groups, more than "
+            f"{MOST_GROUPS:,}: join some of them first."
         )
 
 

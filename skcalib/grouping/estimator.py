@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from scipy.stats import norm
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags, check_random_state, get_tags
+from sklearn.utils import Tags, check_random_state, get_tags, indexable
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from skcalib._features import Feature, encode_features
@@ -328,6 +328,7 @@ class GroupingLossEstimator(ClassifierInspector):
         problem, rows = self._forecasts(X, y, sample_weight, fit_params, **given)
         problem.require_order(resolve_notion(self.notion), score)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1000))
+        (X,) = indexable(X)
         n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
         regions = None if regions is None else check_regions(regions, n_samples)[rows]
         encoded = self._encode(X if len(rows) == n_samples else take_rows(X, rows))

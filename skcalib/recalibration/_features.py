@@ -9,6 +9,8 @@ from skcalib._table_columns import as_cells, is_frame, read_column
 from skcalib._validation import refuse_frames_to_fetch
 from skcalib._values import shown
 
+_MANY = 20  # different values, to be surely no groups
+
 
 class FeatureReader:
     """Learns the columns of features, and reads them as numbers; missing values are nan.
@@ -21,6 +23,7 @@ class FeatureReader:
         """Learn columns, names and categories; returns the reader."""
         self.is_groups = _is_vector(features)
         if self.is_groups:
+            _refuse_values(read_column(features))
             self.names = {name: k for k, name in enumerate(np.unique(_group_names(features)))}
         else:
             self.encoder = FeatureEncoder("features").fit(features)
@@ -56,6 +59,18 @@ def check_rows(features, n_samples):
 
 def _is_vector(features):
     return not is_frame(features) and getattr(features, "ndim", np.ndim(as_cells(features))) == 1
+
+
+def _refuse_values(column):
+    """Raise for a vector of a feature, whose values are no groups."""
+    values = column.numbers()[~column.missing]
+    measured = column.kind in ("time", "duration") or np.any(values != np.rint(values))
+    if len(values) >= _MANY and measured and len(np.unique(values)) > 0.5 * len(values):
+        raise ValueError(
+            f"features is a vector of {len(values):,} {column.kind}s that mostly differ, but a "
+            "vector holds the group of each sample: for a feature pass a column, of shape "
+            "(n_samples, 1)."
+        )
 
 
 def _group_names(features):

@@ -359,7 +359,7 @@ BAD_FEATURES = {
     "too few": np.zeros((39, 2)),
     "none": np.zeros((40, 0)),
     "infinite": np.full((40, 2), np.inf),
-    "words": np.full((40, 2), "a"),
+    "words": np.array([[f"a{k}"] * 2 for k in range(40)]),
     "scalar": 3.0,
     "cube": np.zeros((40, 2, 2)),
     "None": None,

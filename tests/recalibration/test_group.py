@@ -286,6 +286,8 @@ def test_refusals_of_features_and_of_several_classes():
         (group[:-1], "features has 199 rows, but there are 200 forecasts"),
         (csr_array(np.eye(200)), "features is sparse"),
         (np.zeros((200, 2, 2)), r"features must have shape \(n_samples, n_features"),
+        (p, "features is a vector of 200 numbers that mostly differ, but a vector holds the group"),
+        (np.arange(200).astype("M8[D]"), "features is a vector of 200 times that mostly differ"),
         (np.empty((200, 0)), "features has no column that can be used. Pass"),
     ):
         with pytest.raises(ValueError, match=message):
