@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +25,47 @@ def at_least(drawn: ArrayLike, observed: float) -> np.ndarray:
 def monte_carlo_pvalue(observed: float, drawn: np.ndarray | Sequence[float]) -> float:
     """(1 + number of draws as large as the observed statistic) / (1 + number of draws)."""
     return float((1 + np.sum(at_least(drawn, observed))) / (1 + len(drawn)))
+
+
+#: Most draws of a p-value, and numbers that these draws take together, about a second.
+MOST_DRAWS, _MOST_NUMBERS = 100_000, 1 << 26
+#: Most draws in units of the first ones, where each draw calls a function.
+MOST_TIMES = 8
+
+
+def drawn_pvalue(
+    draw: Callable[[int], np.ndarray],
+    observed: float,
+    n_draws: int,
+    *,
+    size: int,
+    level: float = 0.0,
+    most: int = MOST_DRAWS,
+) -> tuple[float, np.ndarray]:
+    r"""P-value of at least `n_draws` draws of a statistic, twice as many while none reaches it.
+
+    ``draw(m)`` returns m further draws, independent of each other and distributed as `observed`
+    under the null hypothesis. After :math:`B_0` = `n_draws` draws their number is doubled,
+    :math:`B_k = 2^k B_0`, until one is as large as the observed statistic. The last stage has
+    `most` draws, fewer if a draw takes many numbers (`size`), or as many as suffice for a p-value
+    of `level`. Returned is :math:`p = (1 + m) / (1 + B)`, with the number m of draws that are as
+    large among the B draws, and the draws. This is a sequential p-value in the sense of Besag and
+    Clifford (1991).
+
+    It is valid: :math:`P(p \le \alpha) \le \alpha` for every :math:`\alpha`. Let :math:`p_k` be the
+    p-value of all draws up to stage k. For fixed k it is valid, as the observed statistic is one
+    more draw. Let k be the first stage with :math:`2 / (1 + B_k) \le \alpha`, or the last stage. A
+    test that stops earlier, at stage j with a draw as large, has :math:`p \ge 2 / (1 + B_j) >
+    \alpha`. One that stops at k has :math:`p = p_k`. One that stops later had no such draw at k, so
+    :math:`p_k = 1 / (1 + B_k) < \alpha`. Hence :math:`p \le \alpha` implies :math:`p_k \le \alpha`.
+    """
+    most = max(n_draws, min(most, _MOST_NUMBERS // max(size, 1)))
+    drawn = np.asarray(draw(n_draws), dtype=np.float64)
+    while len(drawn) < most and not at_least(drawn, observed).any():
+        if 1 / (1 + len(drawn)) <= level:
+            break
+        drawn = np.append(drawn, draw(min(len(drawn), most - len(drawn))))
+    return monte_carlo_pvalue(observed, drawn), drawn
 
 
 def benjamini_hochberg(pvalues: ArrayLike, level: float) -> np.ndarray:

@@ -241,7 +241,8 @@ def _exact_near_zero(question, found, data, pvalue, norm=None):
         wider = {"noise2": ratio**2 * norm.noise2, "noise3": ratio**3 * norm.noise3}
         norm = replace(norm, slope=ratio * norm.slope, **wider)
         found = _inverted(question, norm, found.target, np.inf)
-    if found.low == 0 or pvalue(question.n_resamples, question.rng) <= 1 - found.confidence_level:
+    level = 1 - found.confidence_level
+    if found.low == 0 or pvalue(question.n_resamples, question.rng, level=level) <= level:
         return found
     return replace(found, low=0.0, conservative=True, reason=NOT_REFUTED)
 

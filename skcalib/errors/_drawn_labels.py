@@ -22,7 +22,7 @@ from skcalib.errors.kernel import (
     takes_blocks,
 )
 from skcalib.few_events import FEW, impossible_labels, uncertain_labels
-from skcalib.pvalues import monte_carlo_pvalue
+from skcalib.pvalues import drawn_pvalue
 
 _MOST = 150  # expected unusual labels of a draw
 _TOGETHER = 100  # unusual labels of the draws that are evaluated at a time
@@ -48,12 +48,12 @@ def any_impossible(problem, notion):
     return any(impossible_labels(*pair).any() for pair in pairs)
 
 
-def drawn_kernel_pvalue(data, statistic, block_size, n_draws, rng):
-    """P-value of a kernel calibration error, from `n_draws` draws for (problem, kernel, notion)."""
+def drawn_kernel_pvalue(data, statistic, block_size, n_draws, rng, level=0.0):
+    """P-value of a kernel calibration error, by `drawn_pvalue` for (problem, kernel, notion)."""
     problem, kernel, notion = data
     if problem.cluster is not None and statistic == "auto":
         problem = problem.samples(MANY, 0)
-    drawn, weight = _Drawn(problem, notion, n_draws, rng), mean_one(problem.weight)
+    drawn, weight = _Drawn(problem, notion, rng), mean_one(problem.weight)
     terms = kernel_terms(problem.forecast, kernel, notion)
     usual = residual_parts(problem.forecast, drawn.usual, weight, notion, terms)
     block = _blocks(len(weight), statistic, block_size)
@@ -72,12 +72,12 @@ def drawn_kernel_pvalue(data, statistic, block_size, n_draws, rng):
                 total[i] += np.einsum("ik,ik->i", left[i], 2 * field[rows[i]] + near)
         return np.bincount(draw, total)
 
-    return drawn.pvalue(change)
+    return drawn.pvalue(change, n_draws, level)
 
 
-def drawn_embedding_pvalue(problem, embedding, notion, n_draws, rng):
-    """P-value of the error of mean embeddings, from `n_draws` draws."""
-    drawn = _Drawn(problem, notion, n_draws, rng)
+def drawn_embedding_pvalue(problem, embedding, notion, n_draws, rng, level=0.0):
+    """P-value of the error of mean embeddings, by `drawn_pvalue`."""
+    drawn = _Drawn(problem, notion, rng)
     usual = next(iter(notion.problems(problem.forecast, drawn.usual)))[1]
     total = embedding.total(usual)
 
@@ -88,7 +88,7 @@ def drawn_embedding_pvalue(problem, embedding, notion, n_draws, rng):
         np.add.at(sums, draw, features)
         return np.einsum("bj,bj->b", sums + 2 * total, sums)
 
-    return drawn.pvalue(change)
+    return drawn.pvalue(change, n_draws, level)
 
 
 class _Drawn:
@@ -98,8 +98,8 @@ class _Drawn:
     `_MOST` are expected to be unusual. Others stay as observed: the test is exact given these.
     """
 
-    def __init__(self, problem, notion, n_draws, rng):
-        self.problem, self.notion, self.n_draws, self.rng = problem, notion, n_draws, rng
+    def __init__(self, problem, notion, rng):
+        self.problem, self.notion, self.rng = problem, notion, rng
         forecast = problem.forecast
         # An order that depends on the values only, so that those of rows and columns do not matter.
         some = np.sort(forecast, axis=0)[:: max(1, len(forecast) // 100)]
@@ -119,29 +119,39 @@ class _Drawn:
         self.rate = -np.log(np.minimum(likely, 1.0))
         self.rate[kept] = 0.0
 
-    def pvalue(self, change):
-        """From the change of the statistic for arrays of numbers of draws, rows and targets."""
+    def pvalue(self, change, n_draws, level):
+        """From the change of the statistic for arrays of numbers of draws, rows and targets.
+
+        Draws are doubled while none is as large and the p-value exceeds `level`.
+        """
         if any_impossible(self.problem, self.notion):
             return 0.0
         rows = np.flatnonzero((self.problem.target != self.usual).any(axis=1))
-        observed, values = 0.0, np.zeros(self.n_draws)
+        observed = 0.0
         if len(rows):
-            observed = change(np.zeros(len(rows), int), rows, self.problem.target[rows])[0]
-        for draw, row, target in self._batches():
-            found = change(draw - draw[0], row, target)
-            values[draw[0] : draw[0] + len(found)] = found
-        return monte_carlo_pvalue(observed - 1e-9 * np.abs(values).max(), values)
+            observed = float(change(np.zeros(len(rows), int), rows, self.problem.target[rows])[0])
 
-    def _batches(self):
+        def draw_values(size):
+            values = np.zeros(size)
+            for draw, row, target in self._batches(size):
+                found = change(draw - draw[0], row, target)
+                values[draw[0] : draw[0] + len(found)] = found
+            return values + 1e-9 * np.abs(values).max()  # rounding errors of sums are no difference
+
+        unusual = int(np.ceil(self.rate.sum())) + 1  # labels of a draw, with all pairs of them
+        size = unusual**2 + unusual * 400
+        return drawn_pvalue(draw_values, observed, n_draws, size=size, level=level)[0]
+
+    def _batches(self, n_draws):
         """Numbers of draws in order, rows, and targets of these rows, some draws at a time.
 
         A label is unusual with probability 1 - exp(-rate), that of at least one event of a Poisson
         variable. The events of all draws are drawn at once, and divided among them.
         """
         forecast, (n_samples, n_columns) = self.problem.forecast, self.rate.shape
-        times = self.rng.poisson(self.n_draws * self.rate[self.rows].ravel())
+        times = self.rng.poisson(n_draws * self.rate[self.rows].ravel())
         cell = np.repeat(np.arange(len(times)), times)
-        at = np.unique(self.rng.randint(self.n_draws, size=len(cell)) * len(times) + cell)
+        at = np.unique(self.rng.randint(n_draws, size=len(cell)) * len(times) + cell)
         starts = np.flatnonzero(np.diff(at // len(times), prepend=-1))
         ends = starts[np.flatnonzero(np.diff(starts // _TOGETHER)) + 1]
         for some in np.split(at, ends) if len(at) else ():

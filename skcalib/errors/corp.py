@@ -30,7 +30,7 @@ from skcalib.events import binary_events, named_events
 from skcalib.few_events import refutation
 from skcalib.notions import Canonical, Multilabel, NotionLike, resolve_notion
 from skcalib.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
+from skcalib.pvalues import MOST_TIMES, CalibrationTest, drawn_pvalue
 from skcalib.scores import LossLike, ProperScore, resolve_loss
 from skcalib.tower import weighted_mean
 
@@ -416,7 +416,8 @@ def corp_test(
     y_true, y_proba, loss, notion, sample_weight, labels, pos_label
         As in :func:`corp_decomposition`; weights stay with their samples.
     n_resamples : int, default=500
-        Number of draws B. The smallest p-value is 1 / (1 + B).
+        Number of draws B. While no MCB of a draw is as large, B is doubled, up to eight times
+        `n_resamples`; the p-value remains valid. The smallest one is 1 / (1 + B).
 
     Returns
     -------
@@ -479,7 +480,10 @@ def corp_test(
     def draw(own):
         return miscalibration(codes[draw_codes(levels, own)])
 
-    return _record_test(observed, draw_each(draw, n_resamples, rng, n_jobs=n_jobs), source)
+    def draws(size):
+        return draw_each(draw, size, rng, n_jobs=n_jobs)
+
+    return _record_test(observed, draws, n_resamples, source)
 
 
 def _test_of_summary(events, score, n_resamples, rng):
@@ -494,19 +498,26 @@ def _test_of_summary(events, score, n_resamples, rng):
     observed = max(float(np.subtract(*mean_losses(score, one, curve, one.target))), 0.0)
     one_label = [np.tile(label, (len(one.weight), 1)) for label in np.eye(2)]
     losses = np.column_stack([score.loss(label, one.forecast) for label in one_label])
-    share, drawn = one.weight / one.weight.sum(), []
-    for rates in label_draws(one, n_resamples, rng):
-        for rate in rates:
-            parts = _two(rate)
-            with np.errstate(invalid="ignore"):  # 0 times an infinite loss
-                loss = share @ np.where(parts > 0, parts * losses, 0.0).sum(axis=1)
-            best = weighted_mean(score.entropy(_two(curve.levels(rate))), curve.tied.mass)
-            drawn.append(max(float(loss - best), 0.0))
-    return _record_test(observed, np.array(drawn), one)
+    share = one.weight / one.weight.sum()
+
+    def miscalibration(rate):
+        parts = _two(rate)
+        with np.errstate(invalid="ignore"):  # 0 times an infinite loss
+            loss = share @ np.where(parts > 0, parts * losses, 0.0).sum(axis=1)
+        best = weighted_mean(score.entropy(_two(curve.levels(rate))), curve.tied.mass)
+        return max(float(loss - best), 0.0)
+
+    def draws(size):
+        rates = (rate for part in label_draws(one, size, rng) for rate in part)
+        return np.array([miscalibration(rate) for rate in rates])
+
+    return _record_test(observed, draws, n_resamples, one)
 
 
-def _record_test(observed, drawn, problem):
-    pvalue, how = monte_carlo_pvalue(observed, drawn), "labels drawn at the given forecasts"
+def _record_test(observed, draws, n_resamples, problem):
+    most = MOST_TIMES * n_resamples
+    pvalue, drawn = drawn_pvalue(draws, observed, n_resamples, size=len(problem.weight), most=most)
+    how = "labels drawn at the given forecasts"
     statistic, refuted = observed, refutation(problem.forecast, problem.target)
     if refuted:
         statistic, pvalue, how = np.inf, 0.0, refuted

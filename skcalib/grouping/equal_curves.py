@@ -21,7 +21,7 @@ from skcalib.grouping._statistics import EqualScores
 from skcalib.grouping.by_group import join, split_and_join
 from skcalib.notions import NotionLike, resolve_notion
 from skcalib.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
+from skcalib.pvalues import CalibrationTest, drawn_pvalue
 from skcalib.significance.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 from skcalib.significance.windows import two_windows
 
@@ -123,7 +123,8 @@ def calibration_curve_equality_test(
     notion : {"auto", "top_label", "canonical"} or Notion, default="auto"
         The event: the positive class of two, or whether the prediction is right.
     n_resamples : int, default=999
-        Number of draws of the signs of clusters.
+        Number of draws of the signs of clusters. It is doubled while no statistic of a draw is as
+        large as the observed one, up to 100,000 draws or fewer for many clusters.
     random_state : int, RandomState instance or None, default=0
         Seed of these draws.
     groups : array-like of shape (n_samples,), default=None
@@ -255,8 +256,11 @@ def _equality_test(problems, n_resamples, rng):
         pvalue = chi_square_mixture_sf(statistic, weigh.share)
     else:
         law = "random signs of clusters"
-        drawn = np.sqrt(equal.inflation) * _signed_sums(sums, n_resamples, rng)
-        pvalue = monte_carlo_pvalue(statistic, weigh(drawn))
+
+        def draw(size):
+            return weigh(np.sqrt(equal.inflation) * _signed_sums(sums, size, rng))
+
+        pvalue, _ = drawn_pvalue(draw, statistic, n_resamples, size=sums.size)
     return CurveEqualityTest(
         statistic, max(float(pvalue), SMALLEST), estimate, f"equal curves, {law}"
     )

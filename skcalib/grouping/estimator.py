@@ -119,7 +119,9 @@ class GroupingLossEstimator(ClassifierInspector):
     swap : bool, default=False
         Average over both roles of the halves.
     n_permutations : int, default=200
-        Permutations of the test of "partition"; 0 for none, and a p-value of nan.
+        Permutations of the test of "partition"; 0 for none, and a p-value of nan. Their number is
+        doubled while no permutation reaches the observed statistic, up to 100,000 or fewer for many
+        samples.
     cv : None, int or splitter, default=None
         None if the classifier is already fitted and (X, y) are held-out data. Otherwise its
         probabilities are computed out of fold. It also sets the folds of the model, 5 by default.

@@ -12,8 +12,9 @@ from skcalib._parallel import run_each
 from skcalib._records import Record
 from skcalib.grouping.partition import Cells, order_of
 from skcalib.inference import clopper_pearson, mean_interval, rate_interval
-from skcalib.pvalues import monte_carlo_pvalue
+from skcalib.pvalues import drawn_pvalue
 
+_SLOW = 16  # times as long as a sum over the samples: an order of them, and sums over regions
 #: Samples, times permutations, of one batch of the permutation test.
 _AT_ONCE = 65_536
 
@@ -181,9 +182,12 @@ def sign_pvalue(
             between += sign * sum(np.sum(s**2 / size) for s in sums)
         return between
 
-    draws = rng.choice([-1.0, 1.0], size=(n_resamples, int(cluster.max()) + 1))
-    drawn = [statistic(signs[cluster]) for signs in draws]
-    return monte_carlo_pvalue(statistic(np.ones(len(bins))), drawn)
+    def draw(size):
+        draws = rng.choice([-1.0, 1.0], size=(size, int(cluster.max()) + 1))
+        return np.array([statistic(signs[cluster]) for signs in draws])
+
+    observed = float(statistic(np.ones(len(bins))))
+    return drawn_pvalue(draw, observed, n_resamples, size=_SLOW * len(bins))[0]
 
 
 def permutation_pvalue(
@@ -202,8 +206,7 @@ def permutation_pvalue(
     The statistic is the variance between regions of the residual :math:`Y - \hat C(S)`, within
     level sets. Residuals are permuted among samples of one level set that are neighbours in the
     score, `width` at a time: there they are exchangeable under the null, up to the change of
-    :math:`\hat C` over the band. p = (1 + number of permutations that reach the observed value) /
-    (1 + n_permutations), never 0.
+    :math:`\hat C` over the band. The p-value is that of `drawn_pvalue`, never 0.
     """
     order = np.lexsort((rng.random_sample(len(bins)), order_of(forecast), bins))
     bins, regions, mass = bins[order], regions[order], weight[order]
@@ -224,15 +227,17 @@ def permutation_pvalue(
     def shuffled(keys):
         return statistics(np.argsort(band + keys, axis=1))
 
-    def keys():
+    def keys(size):
         """Batches of keys, drawn in this order for any number of jobs."""
         most = max(1, _AT_ONCE // len(bins))
-        for start in range(0, n_permutations, most):
-            yield (rng.random_sample((min(most, n_permutations - start), len(bins))),)
+        for start in range(0, size, most):
+            yield (rng.random_sample((min(most, size - start), len(bins))),)
+
+    def draw(size):
+        return np.concatenate(run_each(shuffled, keys(size), n_jobs=n_jobs, prefer="threads"))
 
     observed = float(statistics(np.arange(len(bins))[None])[0])
-    drawn = run_each(shuffled, keys(), n_jobs=n_jobs, prefer="threads")
-    return monte_carlo_pvalue(observed, np.concatenate(drawn))
+    return drawn_pvalue(draw, observed, n_permutations, size=_SLOW * len(bins))[0]
 
 
 def _sizes(cells, mass):

@@ -190,7 +190,7 @@ def kernel_calibration_test_gaussian(
         Null distribution of the estimate, as in :func:`~skcalib.kernel_calibration_test`:
         "spectral" for "auto" and "unbiased", "asymptotic" for the others.
     n_resamples : int, default=500
-        Draws of "multipliers" and "bootstrap".
+        Draws of "multipliers" and "bootstrap", as in :func:`~skcalib.kernel_calibration_test`.
 
     Returns
     -------

@@ -30,7 +30,7 @@ from skcalib.events import named_events
 from skcalib.few_events import FEW, refutation, uncertain_labels
 from skcalib.notions import Canonical
 from skcalib.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
+from skcalib.pvalues import CalibrationTest, drawn_pvalue
 from skcalib.smoothers import PartitionSmoother, QuantileBins, UniformBins
 
 STRATEGIES = {"uniform": UniformBins, "quantile": QuantileBins}
@@ -76,8 +76,9 @@ def spiegelhalter_test(
         data, the p-value is (1 + m) / (R + 1), which is valid for every n and every forecast. 0
         uses the asymptotic distribution. None draws 999 where fewer than 40 labels are uncertain,
         :math:`(\sum_i w_i v_i)^2 / \sum_i w_i^2 v_i < 40` with :math:`v_i = p_i (1 - p_i)`: about
-        the expected number of events if these are rare. The p-value is then at least .001. More
-        than 1,000 distinct forecasts of equal weight are merged into levels for the draws.
+        the expected number of events if these are rare. While no labeling is as extreme, R is
+        doubled, up to 100,000 or fewer for many samples; the p-value remains valid. More than 1,000
+        distinct forecasts of equal weight are merged into levels for the draws.
     random_state : int, RandomState instance or None, default=0
         Seed of the labelings.
     sample_weight : array-like of shape (n_samples,), default=None
@@ -252,10 +253,12 @@ class BinaryTest:
 
     Subclasses have a ``name`` and the forecasts ``p`` (n,), and implement ``statistic(y)`` of
     labels (..., n), ``estimate(y)`` and ``pvalue(statistic)``. ``robust`` is True if the p-value
-    allows for clusters without drawing their signs. ``drawn`` says how labels are drawn.
+    allows for clusters without drawing their signs. ``drawn`` says how labels are drawn, and
+    ``cost`` how long a statistic takes.
     """
 
     robust = False
+    cost = 1  # time of a statistic, in sums over the labels
     options: tuple = ()  # arguments of the constructor besides the problem
     drawn = "labels drawn from the forecasts"
 
@@ -455,12 +458,17 @@ def _drawn_pvalue(test, problem, n_resamples, rng, n_jobs):
     merged = _merged(problem)
     if merged is not problem:
         problem, test = merged, type(test)(merged, *test.options)
-    # Drawn here in sequence: the p-value does not depend on parallel execution.
-    drawn = Parallel(n_jobs=n_jobs, prefer="threads")(
-        delayed(test.statistic)(labels) for labels in test.draws(problem, n_resamples, rng)
-    )
+
+    def draw(size):
+        """Drawn here in sequence: the p-value does not depend on parallel execution."""
+        drawn = Parallel(n_jobs=n_jobs, prefer="threads")(
+            delayed(test.statistic)(labels) for labels in test.draws(problem, size, rng)
+        )
+        return test.extreme(np.concatenate(drawn))
+
     (observed,) = test.statistic(problem.target[:, 1][None])
-    return monte_carlo_pvalue(test.extreme(observed), test.extreme(np.concatenate(drawn)))
+    size = test.cost * len(problem.weight)
+    return drawn_pvalue(draw, float(test.extreme(observed)), n_resamples, size=size)[0]
 
 
 def _merged(problem):

@@ -17,7 +17,7 @@ from skcalib._values import number_of, shown
 from skcalib.errors import calibration_error
 from skcalib.few_events import FEW, refutation, uncertain_labels
 from skcalib.problem import check_problem
-from skcalib.pvalues import CalibrationTest, monte_carlo_pvalue
+from skcalib.pvalues import MOST_TIMES, CalibrationTest, drawn_pvalue
 
 
 @checks_parameters
@@ -65,7 +65,8 @@ def consistency_test(
         that returns a number, larger for worse forecasts. None is
         :func:`~skcalib.calibration_error`.
     n_resamples : int, default=500
-        Number of draws B. The smallest p-value is 1 / (1 + B).
+        Number of draws B. While no error of a draw is as large, B is doubled, up to eight times
+        `n_resamples`; the p-value remains valid. The smallest one is 1 / (1 + B).
     resample_forecasts : bool, default=None
         Resample the forecasts with replacement, as published; False for the exact test. None
         resamples them where at least 40 labels are uncertain.
@@ -129,15 +130,20 @@ def consistency_test(
             rows = own.randint(len(y), size=len(y))
         return error(draw_codes(problem.forecast[rows].cumsum(axis=1), own), rows)
 
-    observed = error(y, slice(None))
-    drawn = draw_each(draw, n_resamples, rng, n_jobs=n_jobs)
+    observed, most = error(y, slice(None)), MOST_TIMES * n_resamples
+    pvalue, drawn = drawn_pvalue(
+        lambda size: draw_each(draw, size, rng, n_jobs=n_jobs),
+        observed,
+        n_resamples,
+        size=len(y),
+        most=most,
+    )
     if np.isnan([observed, *drawn]).any():
         raise ValueError(
             "The metric returned NaN, which cannot be compared with other errors: pass a "
             "metric that is defined for all labels with positive probability."
         )
     how = "consistency resampling" if resample_forecasts else "labels drawn at the given forecasts"
-    pvalue = monte_carlo_pvalue(observed, drawn)
     if refuted := refutation(problem.forecast, problem.target):
         pvalue, how = 0.0, refuted
     return CalibrationTest(observed, pvalue, observed, how)

@@ -43,7 +43,7 @@ from skcalib.errors.kernel import (
 from skcalib.errors.mean_embedding import Embedding, check_locations, one_problem
 from skcalib.notions import Canonical, NotionLike, resolve_notion
 from skcalib.problem import check_problem
-from skcalib.pvalues import CalibrationTest, at_least, monte_carlo_pvalue
+from skcalib.pvalues import CalibrationTest, drawn_pvalue
 from skcalib.significance.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 
 if TYPE_CHECKING:
@@ -131,7 +131,8 @@ def kernel_calibration_test(
         One of the names above; "auto" is the default of the statistic.
     n_resamples : int, default=999
         Number R of draws of "multipliers", "bootstrap" and labels. If m draws are at least as large
-        as the statistic, the p-value is (1 + m) / (R + 1).
+        as the statistic, the p-value is (1 + m) / (R + 1). While m is 0, R is doubled, up to
+        100,000 or fewer for many samples.
     locations : int or array-like of shape (n_locations, n_columns), default=10
         For "embedding". If a number, that many forecasts are drawn, and a class for each of them,
         whose component is used. If an array, these points are used, with all components.
@@ -354,9 +355,13 @@ def _embedding_test(problem, embedding, n_resamples, rng):
     method = f"mean embedding at {n_locations} locations"
     if problem.cluster is not None:
         sums = embedding.sums(problem.cluster)
-        signs = (rng.choice([-1.0, 1.0], size=(n_resamples, len(sums))) @ sums) ** 2
-        drawn = signs.sum(axis=1) / (len(problem.weight) * n_locations)
-        pvalue = monte_carlo_pvalue(statistic, drawn)
+        scale = len(problem.weight) * n_locations
+
+        def draw(size):
+            signs = rng.choice([-1.0, 1.0], size=(size, len(sums)))
+            return ((signs @ sums) ** 2).sum(axis=1) / scale
+
+        pvalue, _ = drawn_pvalue(draw, statistic, n_resamples, size=sums.size)
         return _record(statistic, pvalue, value, f"{method}, random signs of clusters")
     weights = np.linalg.eigvalsh(embedding.null_covariance()) / n_locations
     pvalue = chi_square_mixture_sf(statistic, weights)
@@ -535,11 +540,15 @@ def multipliers(
     """The same law from all rows, by simulation."""
     n_samples = len(h)
     statistic = (total - diagonal.sum()) / n_samples
-    draws = (
-        (np.einsum("ib,ib->b", z, h.multiply(z)) - diagonal @ z**2) / n_samples
-        for z in _batches(n_samples, n_draws, rng.standard_normal)
-    )
-    return statistic, _share(draws, statistic, n_draws)
+
+    def draw(size):
+        found = (
+            (np.einsum("ib,ib->b", z, h.multiply(z)) - diagonal @ z**2) / n_samples
+            for z in _batches(n_samples, size, rng.standard_normal)
+        )
+        return np.concatenate([*found])
+
+    return statistic, drawn_pvalue(draw, statistic, n_draws, size=n_samples**2)[0]
 
 
 def bootstrap(
@@ -560,12 +569,15 @@ def bootstrap(
     def counts(size):
         return np.ascontiguousarray(rng.multinomial(n_samples, even, size[1]).T, dtype=np.float64)
 
-    draws = (
-        (np.einsum("ib,ib->b", c, h.multiply(c)) - diagonal @ c) / (n_samples * (n_samples - 1))
-        - 2 / n_samples * (mean @ c)
-        for c in _batches(n_samples, n_draws, counts)
-    )
-    return statistic, _share(draws, statistic, n_draws)
+    def draw(size):
+        found = (
+            (np.einsum("ib,ib->b", c, h.multiply(c)) - diagonal @ c) / (n_samples * (n_samples - 1))
+            - 2 / n_samples * (mean @ c)
+            for c in _batches(n_samples, size, counts)
+        )
+        return np.concatenate([*found])
+
+    return statistic, drawn_pvalue(draw, statistic, n_draws, size=n_samples**2)[0]
 
 
 def _batches(n_samples, n_resamples, draw):
@@ -573,11 +585,6 @@ def _batches(n_samples, n_resamples, draw):
     together = max(1, _ENTRIES // n_samples)
     for start in range(0, n_resamples, together):
         yield draw((n_samples, min(together, n_resamples - start)))
-
-
-def _share(draws, statistic, n_resamples):
-    """Share of the draws that are as large, the observed statistic included."""
-    return (1 + sum(np.sum(at_least(batch, statistic)) for batch in draws)) / (n_resamples + 1)
 
 
 NULL_LAWS = {"spectral": spectral, "multipliers": multipliers, "bootstrap": bootstrap}

@@ -142,6 +142,7 @@ class JointRatio(BinaryTest):
 
     name = "Likelihood ratio of intercept and slope"
     robust = True
+    cost = 100  # a statistic is the maximum of a likelihood
 
     def __init__(self, problem: Problem) -> None:
         p = self.p = problem.forecast[:, 1]
