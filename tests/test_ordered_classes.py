@@ -187,8 +187,9 @@ def test_every_function_of_a_loss_takes_it():
     after = [s.calibration_upper_bound(Y, one.predict_proba(P), loss="rps")
              for one in (sharper, brier)]  # fmt: skip
     assert after[0] < after[1]
-    for one in (s.StackedRecalibrator(loss="rps"), s.ModelAverageScaling(loss="rps")):
-        one.fit(P, Y)
+    few = [s.TemperatureScaling(loss="rps"), s.PlattScaling()]
+    stacked = s.StackedRecalibrator(candidates=few, loss="rps").fit(P, Y)
+    assert s.calibration_upper_bound(Y, stacked.predict_proba(P), loss="rps") < mean
     X = RNG.normal(size=(len(Y), 2))
     fitted = s.GroupingLossEstimator(loss="rps", random_state=0).fit(X, Y, y_proba=P)
     assert np.isfinite(fitted.grouping_loss_)
@@ -266,7 +267,7 @@ def test_classes_of_a_classifier_are_refused_in_alphabetical_order():
     model = LogisticRegression().fit(X, y)
     for refused in (
         lambda: RefinementScorer(loss="rps")(model, X, y),
-        lambda: s.RecalibratedClassifierCV(LogisticRegression(), loss="rps", cv=3).fit(X, y),
+        lambda: s.RecalibratedClassifierCV(LogisticRegression(), loss="rps").fit(X, y),
         lambda: s.ReliabilityDisplay.from_estimator(model, X, y, notion="cumulative"),
         lambda: s.CalibrationErrorEstimator(model, notion="cumulative").fit(X, y),
         lambda: s.GroupingLossEstimator(model, loss="rps").fit(X, y),
@@ -276,7 +277,8 @@ def test_classes_of_a_classifier_are_refused_in_alphabetical_order():
     ):
         with pytest.raises(ValueError, match="alphabetical order, which is hardly their own"):
             refused()
-    s.RecalibratedClassifierCV(LogisticRegression(), loss="rps", cv=3).fit(X, Y)
+    few = {"candidates": [s.TemperatureScaling()], "recalibrator": "select"}
+    s.RecalibratedClassifierCV(LogisticRegression(), loss="rps", cv=3, **few).fit(X, Y)
 
 
 def test_an_order_is_not_asked_for_where_it_plays_no_part():
