@@ -369,11 +369,7 @@ class _ClassCells:
     """Frequencies of intervals of the score in each class of the source."""
 
     def __init__(self, forecast, target, weight):
-        score = np.unique(_score(forecast))
-        cuts = np.quantile(_score(forecast), np.arange(1, _CELLS) / _CELLS)
-        place = np.searchsorted(score[:-1], np.unique(cuts), side="right")
-        # Midway between neighbours: no score is at an edge, from which rounding could move it.
-        self.edges = np.unique((score[place - 1] + score[place]) / 2)
+        self.edges = np.unique(np.quantile(_score(forecast), np.arange(1, _CELLS) / _CELLS))
         mass = target.T * (weight / weight.sum())
         self.size = np.array([effective_size(one) for one in mass])
         found = mass @ self._marks(forecast)  # a class without samples is refused later
