@@ -45,16 +45,6 @@ def bin_ends(edges: np.ndarray | float) -> np.ndarray:
     return np.where((edges < 0.5 - RESOLUTION) | first, below, reach_of(edges))
 
 
-def reach_in_single_precision(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Ends around increasing probabilities (m,) between which they may be after rounding.
-
-    They are at a distance of 2^-22, which is more than single precision needs, and of at most a
-    quarter of that to the next probability, or to 0 and 1.
-    """
-    room = np.minimum(SINGLE, np.diff(values, prepend=0.0, append=1.0).clip(0) / 4)
-    return values - room[:-1], values + room[1:]
-
-
 def level_starts(ordered: np.ndarray) -> np.ndarray:
     """Index of the first value of each level of sorted values (n,), those tied to its first."""
     apart = np.append(True, ordered[1:] > reach_of(ordered[:-1]))
@@ -81,6 +71,16 @@ def merge_ties(values: np.ndarray) -> np.ndarray:
     if order is None:
         return values
     return values[_firsts(values, order)]
+
+
+def reach_in_single_precision(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Ends around increasing probabilities (m,) between which they may be after rounding.
+
+    They are at a distance of 2^-22, which is more than single precision needs, and of at most a
+    quarter of that to the next probability, or to 0 and 1.
+    """
+    room = np.minimum(SINGLE, np.diff(values, prepend=0.0, append=1.0).clip(0) / 4)
+    return values - room[:-1], values + room[1:]
 
 
 def merge_forecasts(forecast: np.ndarray) -> np.ndarray:

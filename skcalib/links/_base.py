@@ -29,7 +29,7 @@ _FINE, _RELATIVE = 1e-12, 1e-14  # tolerances of the likelihood, the second for 
 _MOST_STEPS = 200  # of Newton's method
 _SORTED = 1 << 16  # forecasts among which a step is looked for
 _SAME, _SINGLE = 2.0**-22, 2.0**-24  # differences by rounding, and of 1 from the number below it
-_LEAST_STEP, _MOST_STEP = 1e-4, 0.01  # few votes say little about smaller probabilities
+_LEAST_STEP, _MOST_STEP = 0.9e-4, 0.01  # few votes say little about smaller probabilities
 _MOST_PARTS, _OFF = 6, 1e-3  # of the least difference; distance from a multiple, in steps
 
 

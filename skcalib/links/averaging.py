@@ -110,7 +110,7 @@ class AveragedMap:
                 else:
                     logits = self.basis.part(every, groups).logits(theta)
                     found[rows] += share * two_chances(logits[:, 1] - logits[:, 0])
-        return found
+        return np.minimum(found, 1.0, out=found)  # weights sum to one up to rounding
 
     @property
     def continues(self) -> bool:

@@ -154,7 +154,7 @@ def _either(add, inside, x, other):
     return add("sum", add("product", inside, x), add("product", outside, other))
 
 
-def _slope(distance, log, weight, prior, precision):
+def _slope(distance, log, weight, *, prior, precision):
     """Weighted regression of the logits of the map (n, K) on distances, with a normal prior."""
     total = max(weight.sum(), np.finfo(np.float64).tiny)
     x, y = distance - weight @ distance / total, log - weight @ log / total

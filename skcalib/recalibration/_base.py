@@ -189,11 +189,11 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         Whether the predicted class of every forecast is kept.
     preserves_order_ : bool
         Whether the order of all classes is kept, for every forecast.
-    loss_before_, loss_after_ : float
-        Mean loss on the calibration set without and with the map. The second is optimistic.
     calibration_range_ : array of shape (n_classes, 2)
         Smallest and largest probability of each class in the calibration set. `outside` finds
         forecasts beyond them.
+    loss_before_, loss_after_ : float
+        Mean loss on the calibration set without and with the map. The second is optimistic.
 
     See Also
     --------
@@ -359,6 +359,12 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
             )
         return values
 
+    def _probabilities(self, values, samples=None):
+        """Probabilities of validated values, which are those of `samples` if these are given."""
+        if self.input == "proba":
+            return values
+        return self._as_proba(self._read(values) if samples is None else samples.forecast)
+
     def outside(self, X: ArrayLike) -> np.ndarray:
         """Whether forecasts lie beyond those of the calibration set.
 
@@ -433,12 +439,6 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
             logits = self.input == "logits"  # in single precision, steps of a map would be missed
             return softmax(values.astype(np.float64), axis=1) if logits else values
         return values if self.input == "logits" else log_forecast(values, self.detection_limit_)
-
-    def _probabilities(self, values, samples=None):
-        """Probabilities of validated values, which are those of `samples` if these are given."""
-        if self.input == "proba":
-            return values
-        return self._as_proba(self._read(values) if samples is None else samples.forecast)
 
     def _as_proba(self, forecast):
         """Probabilities of the input of the map."""

@@ -360,7 +360,7 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
         for k, (name, one) in zip(self._kept, self.maps_.items(), strict=True):
             answer = recalibrated_proba(one, forecast, self.classes_)
             found += self.weights_[name] * self._blend(k, answer)
-        return found
+        return np.minimum(found, 1.0, out=found)  # weights sum to one up to rounding
 
     def _write_map(self, add, x):
         found, size = [], self._blend.size + 1
