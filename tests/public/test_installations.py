@@ -128,7 +128,7 @@ def test_public_names_and_the_main_job(installation, here, expected):
     path = place(here)
     variables = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **variables}
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", SCRIPT, path, str(forecasts)],
+        [sys.executable, "-W", "error::UserWarning", "-c", SCRIPT, path, str(forecasts)],
         capture_output=True,
         text=True,
         env=variables,
