@@ -84,6 +84,10 @@ def test_codes_stay_apart():
     """Numbers of 19 digits that are equal as floats, empty text, and pairs."""
     code = 10**18 + np.arange(N) % 12
     assert list(sizes(code)) == [str(10**18 + k) for k in range(12)]
+    code = 123_456_789_000 + np.arange(N) % 3
+    assert list(sizes(code)) == [str(123_456_789_000 + k) for k in range(3)]
+    assert list(sizes(code / 1e12)) == ["0.123456789", "0.123456789001", "0.123456789002"]
+    code = 10**18 + np.arange(N) % 12
     assert list(sizes([None, *code[1:].tolist()]))[-1] == "missing"
     assert list(sizes(["", "a"] * 200)) == ["''", "a"]
     assert list(sizes(pd.Series([("F", 1), ("M", 2)] * 200))) == ["('F', 1)", "('M', 2)"]
