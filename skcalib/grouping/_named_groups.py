@@ -178,7 +178,7 @@ def _of_numbers(numbers, are_days):
     distinct, number = np.unique(numbers, return_inverse=True)
     number, unit = number.ravel(), " days" if are_days else ""
     if len(distinct) <= _FEW_VALUES:
-        return number, [f"{value:.10g}{unit}" for value in distinct], ""
+        return number, [name + unit for name in _ranges(distinct, np.arange(len(distinct)))], ""
     fifth = _fifths(number)
     names = [name + unit for name in _ranges(distinct, fifth)]
     return fifth[number], names, "fifths of the samples"
@@ -202,7 +202,7 @@ def _ranges(values, group):
         middle = high[:-1] / 2 + low[1:] / 2
         low, high = np.append(low[:1], middle), np.append(middle, high[-1:])
         low, high = np.where(single, values[starts], low), np.where(single, values[starts], high)
-        all_digits: Any = range(4, 17)
+        all_digits: Any = range(10 if single.all() else 4, 18)
     else:
         all_digits = (15, 17)
     for digits in all_digits:
