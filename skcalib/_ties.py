@@ -29,7 +29,7 @@ def _tolerance(values):
 
 
 def split_centre(edges: np.ndarray) -> np.ndarray:
-    """Sorted edges with 1/2 twice where it is one of them: scores of 1/2 have their own bin."""
+    """Sorted edges with 1/2 twice where it is one of them: scores of 1/2 have a separate bin."""
     centre = np.flatnonzero(np.abs(edges - 0.5) <= RESOLUTION)[:1]
     return np.insert(edges, centre, edges[centre])
 

@@ -166,7 +166,7 @@ def calibration_error_interval(
     >>> options = {"notion": "canonical", "n_bins": 15}
     >>> found = calibration_error_interval(data.y, data.y_proba, metric="l2", **options)
     >>> round(found.low, 3), round(found.high, 3), found.method
-    (0.072, 0.113, 'test inversion')
+    (0.072, 0.114, 'test inversion')
     >>> absolute = calibration_error_interval(data.y, data.y_proba, metric="l1", **options)
     >>> absolute.conservative
     True

@@ -226,7 +226,7 @@ def calibration_error(
     The bins do not depend on the name of the event: 1 - y with 1 - p gives the same error as y with
     p. So a score on an inner edge belongs to the bin nearer to 1/2: the edges i/B make bins that
     are left-closed below 1/2 and right-closed above, as ((i-1)/B, i/B] in F24. Scores of exactly
-    1/2, where it is an edge, have a bin of their own. A cut between bins of equal mass is made
+    1/2, where it is an edge, have a separate bin. A cut between bins of equal mass is made
     where the number of samples below is nearest to n b / B. Ties that could go to both sides go to
     the side nearer to 1/2. F24 cut at the order statistic of rank floor(n b / B), from below; the
     bins are the same if B divides n and there are no ties. Other bins are given by their edges.
@@ -464,8 +464,9 @@ class BinSums:
     def without_empty_centre(self) -> BinSums:
         """Without the bin of scores of exactly 1/2, where there are none."""
         empty = np.flatnonzero((np.diff(self.edges) == 0) & (self.mass == 0))
-        values = (getattr(self, one.name) for one in fields(self))
-        return BinSums(*(None if value is None else np.delete(value, empty) for value in values))
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        known = {name: value for name, value in values.items() if value is not None}
+        return replace(self, **{name: np.delete(value, empty) for name, value in known.items()})
 
     def mean_variance(self) -> np.ndarray:
         """Variance of the mean of label - score in each bin; infinite for one sample or cluster.
@@ -505,7 +506,7 @@ def quantile_edges(score: np.ndarray, n_bins: int, count: np.ndarray | None = No
 def check_bins(n_bins: Any, strategy: Strategy, n_samples: int) -> int | np.ndarray:
     """`n_bins` and `strategy` of a public function -> edges, or the number of quantile bins.
 
-    If 1/2 is one of the edges, it is there twice: scores of 1/2 have a bin of their own.
+    If 1/2 is one of the edges, it is there twice: scores of 1/2 have a separate bin.
     """
     if not isinstance(strategy, str) or strategy not in STRATEGIES:
         raise ValueError(f"strategy must be 'quantile' or 'uniform', got {shown(strategy)}.")
@@ -564,7 +565,7 @@ def bin_numbers(score: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def _has_centre(edges):
-    """Whether 1/2 is an edge twice, so that it has a bin of its own."""
+    """Whether 1/2 is an edge twice, so that it has a separate bin."""
     return bool((edges[1:] == edges[:-1]).any())
 
 

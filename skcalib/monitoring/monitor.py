@@ -274,7 +274,7 @@ class CalibrationMonitor(StreamEstimator):
             sum; :ref:`formats` defines all of them.
         """
         check_is_fitted(self, "classes_")
-        arrays = {f"start.{k}": one for k, one in enumerate(self._starts)}
+        arrays: dict[str, np.ndarray] = {f"start.{k}": one for k, one in enumerate(self._starts)}
         known = [self.log_statistic_, *(one.log_statistic for one in self.alarms_)]
         arrays["statistic"], arrays["current"] = np.array(known), self._current
         arrays["total"] = self._total

@@ -183,8 +183,8 @@ def _bin_coordinates(forecast):
 class UniformBins(PartitionSmoother):
     """Equal-width bins of every coordinate, with the edges i / B.
 
-    A probability on an edge belongs to the bin nearer to 1/2; those of 1/2 itself have a cell of
-    their own if 1/2 is an edge. Thus the cells do not depend on which class is the event. For K =
+    A probability on an edge belongs to the bin nearer to 1/2; those of 1/2 itself have a separate
+    cell if 1/2 is an edge. Thus the cells do not depend on which class is the event. For K =
     2 the bins cut the probability of the second column; for K > 2 the cells are products of bins
     over all K coordinates, most of them empty.
 
@@ -239,10 +239,12 @@ def quantile_cuts(
     at the centre itself both cuts are made. A score stands for ``count`` (m,) samples, by default
     for one.
     """
-    order = None if count is None else np.argsort(score, kind="stable")
-    ordered = np.sort(score) if order is None else score[order]
+    if count is None:
+        ordered, total = np.sort(score), np.arange(len(score) + 1)
+    else:
+        order = np.argsort(score, kind="stable")
+        ordered, total = score[order], np.append(0, np.cumsum(count[order]))
     starts = level_starts(ordered)
-    total = np.arange(len(score) + 1) if order is None else np.append(0, np.cumsum(count[order]))
     before = total[np.append(starts, len(score))] * n_bins  # of each level, and of none
     aim = total[-1] * np.arange(1, n_bins)
     level = np.searchsorted(before[1:], aim, side="left")
@@ -263,8 +265,8 @@ class QuantileBins(PartitionSmoother):
 
     Cut b lies midway between two neighbouring values, where the number of samples below is nearest
     to n b / B, so that bins hold equally many samples up to ties (F24 take floor(n b / B)). Ties
-    that could go to both sides go to the side nearer to 1/2; at 1/2 itself they have a cell of
-    their own. Thus the cells do not depend on which class is the event. For K = 2 the bins cut the
+    that could go to both sides go to the side nearer to 1/2; at 1/2 itself they have a separate
+    cell. Thus the cells do not depend on which class is the event. For K = 2 the bins cut the
     probability of the second column; for K > 2 the cells are products over all K coordinates.
     Weights do not affect the edges.
 

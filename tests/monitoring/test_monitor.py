@@ -13,7 +13,6 @@ from scipy.special import expit
 
 from skcalib import CalibrationMonitor, ForecastSketch, SequentialCalibrationTest
 from skcalib.kernels import GaussianKernel, LaplacianKernel
-from skcalib.monitoring._alternatives import position_of
 
 
 def changing(n, at, rng, shift=-0.6):
@@ -80,6 +79,11 @@ def test_a_change_is_found_and_described():
     y = np.where(wrong, rng.random(8000) < 0.6 * p, y).astype(int)
     monitor = CalibrationMonitor(window=500).partial_fit(y, p, by=site)
     assert monitor.alarms_[0].groups == ("south",)
+
+
+def position_of(p):
+    """The scale on which cells of scores have equal width."""
+    return np.sqrt(p) - np.sqrt(1 - p)
 
 
 def in_range(p, evidence):

@@ -169,7 +169,7 @@ def test_forecasts_of_exactly_zero_and_one_and_far_logits():
         found = logistic_calibration_test(np.append(y, [0, 0, 0]), far, hypothesis=hypothesis)
         assert np.isfinite(found.statistic) and 0 < found.pvalue <= 1
     wrong = np.append(y, [1, 0, 0]), far
-    assert logistic_calibration_test(*wrong).pvalue == 0.001
+    assert 1e-6 < logistic_calibration_test(*wrong).pvalue < 0.001
     assert logistic_calibration_test(*wrong, n_resamples=0).pvalue < 1e-30
 
 
