@@ -212,8 +212,9 @@ def calibration_by_group(
         The event. For two classes it is the positive class. For more classes it is whether the
         prediction is right ("auto" or "top_label"), or each class ("classwise").
     groups : array-like of shape (n_samples,), default=None
-        The cluster of each sample, such as a patient, by any labels. Intervals and p-values then
-        allow for dependence within clusters. The groups to compare are given by `by`.
+        The cluster of each sample, such as a patient, by any labels. Estimates of errors, intervals
+        and p-values then allow for dependence within clusters. The groups to compare are given by
+        `by`.
     confidence_level : float, default=0.95
         Level of the intervals, and one minus the false discovery rate.
 
