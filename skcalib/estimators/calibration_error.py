@@ -193,8 +193,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
         groups : array-like of shape (n_samples,), default=None
             The cluster of each sample, such as a patient, by any labels: the estimate then leaves
             out products of residuals of a cluster, the interval allows for dependence within
-            clusters (:ref:`clusters`), and folds of a smoother hold whole clusters. A splitter gets them too; a number of folds in `cv` means
-            `StratifiedGroupKFold`.
+            clusters (:ref:`clusters`), and folds of a smoother hold whole clusters. A splitter gets
+            them too; a number of folds in `cv` means `StratifiedGroupKFold`.
         **fit_params : dict
             With `cv`: further parameters of the `fit` of the classifier. Routed as metadata where
             metadata routing is enabled.
