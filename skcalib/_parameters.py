@@ -90,8 +90,9 @@ chunks : iterable of tuples, or tuple of Dask arrays
     A chunk may lack a class. Instead of the iterable, one such tuple of Dask arrays: each
     block of rows is a chunk. Weights are on one scale for all chunks.
 groups : array-like of shape (n_samples,), default=None
-    The cluster of each sample, such as a patient, by any labels. Intervals, bands and tests then
-    allow for dependence within clusters, and folds hold whole clusters (:ref:`clusters`).
+    The cluster of each sample, such as a patient, by any labels. Squared errors then leave out
+    products of residuals of a cluster, intervals, bands and tests allow for dependence within
+    clusters, and folds hold whole clusters (:ref:`clusters`).
 notion : str or Notion, default="canonical"
     "canonical": all classes at once. "classwise": the mean over one-vs-rest problems.
     "top_label": the confidence against whether the prediction is right. "auto": the positive

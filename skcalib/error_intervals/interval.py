@@ -141,9 +141,12 @@ def calibration_error_interval(
     Variances are those of sums over clusters (the sandwich), times G / (G - 1) for the effective
     number :math:`G = (\sum_g W_g)^2 / \sum_g W_g^2` of clusters with weights :math:`W_g`.
     Quantiles are Student's with G - 1 degrees of freedom. Squared errors are debiased by products
-    of different clusters. Folds, jackknife groups, subsets and resamples contain whole clusters.
-    The estimate remains the metric; held-out estimates of a smoother leave out whole clusters, so
-    they differ from it. If every cluster is one sample, nothing changes. See :ref:`clusters`.
+    of different clusters, and fits by the optimism of clusters: the estimate never multiplies
+    residuals of one cluster with each other, so it differs from the metric without clusters. Maps,
+    "auto" bins and cells count independent samples, by the design effect of the residuals. Folds,
+    jackknife groups, subsets and resamples contain whole clusters. Only functions of the library
+    get the clusters. If every cluster is one sample, nothing changes, nor do other names of the
+    clusters change anything. See :ref:`clusters`.
 
     Cost: for "l1" and "l2" that of the metric plus O(n K^2 + B^3) for B bins of all classes
     together. For "kernel" twice that of the metric. For "brier" and "log" O(n J^2) with J

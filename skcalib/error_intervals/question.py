@@ -29,7 +29,7 @@ class ErrorInterval(Record):
     Attributes
     ----------
     estimate : float
-        The value of the metric.
+        The value of the metric; with clusters, without products of residuals of one cluster.
     low, high : float
         The interval for the target. It need not contain a biased estimate.
     standard_error : float

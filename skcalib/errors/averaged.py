@@ -278,7 +278,7 @@ class AveragedProblem:
         return factor * brier, 0.5 * factor * log
 
     def _steps_of_clusters(self, model):
-        """Change of the parameters (G, J) of a model by each cluster, as far as it is one step.
+        r"""Change of the parameters (G, J) of a model by each cluster, as far as it is one step.
 
         It is the product of the inverse Hessian with the score u of the cluster, divided by one
         minus the leverage: the information of the cluster along this step s, over :math:`u^\top s`.

@@ -207,7 +207,7 @@ def random_block_estimates(h: ResidualKernel | ClusterKernel) -> tuple[np.ndarra
     rows = random_blocks(len(h))
     weight = check_pairs(h.weight[rows])
     sums = []
-    for block in map(h.take, rows):
+    for block in (h.take(one) for one in rows):
         total, diagonal = block.total(), block.diagonal().sum()
         # One uncertain sample among certain ones: the remainder is rounding error, not evidence.
         sums.append(0.0 if abs(total - diagonal) <= ROUNDING * diagonal else total - diagonal)

@@ -167,7 +167,7 @@ class PartAverage(ModelAverage):
         return found
 
     @cached_property
-    def directions(self) -> Directions:  # type: ignore[override]
+    def directions(self) -> Directions:
         """The directions of the part, at all samples."""
         return Directions(self.basis, self.forecast).of(self._names)
 

@@ -197,10 +197,10 @@ class CalibrationErrorEstimator(ClassifierInspector):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the means and the smoother; with `cv` also passed to the classifier.
         groups : array-like of shape (n_samples,), default=None
-            The cluster of each sample, such as a patient, by any labels: the interval then allows
-            for dependence within clusters (:ref:`clusters`), and folds of a smoother hold whole
-            clusters. A splitter gets them too; a number of folds in `cv` means
-            `StratifiedGroupKFold`.
+            The cluster of each sample, such as a patient, by any labels: the estimate then leaves
+            out products of residuals of a cluster, the interval allows for dependence within
+            clusters (:ref:`clusters`), and folds of a smoother hold whole clusters. A splitter gets
+            them too; a number of folds in `cv` means `StratifiedGroupKFold`.
         **fit_params : dict
             With `cv`: further parameters of the `fit` of the classifier. Routed as metadata where
             metadata routing is enabled.

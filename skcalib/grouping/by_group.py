@@ -215,8 +215,9 @@ def calibration_by_group(
         prediction is right ("auto" or "top_label"), each class ("classwise"), or that an ordered
         class is at most k ("cumulative").
     groups : array-like of shape (n_samples,), default=None
-        The cluster of each sample, such as a patient, by any labels. Intervals and p-values then
-        allow for dependence within clusters. The groups to compare are given by `by`.
+        The cluster of each sample, such as a patient, by any labels. Estimates of errors, intervals
+        and p-values then allow for dependence within clusters. The groups to compare are given by
+        `by`.
     intersections : bool, default=False
         With several columns, whether the groups are their intersections, such as "sex = F and site
         = north", instead of the groups of one column at a time. Each column may be calibrated

@@ -66,7 +66,8 @@ def logistic_calibration_test(
     wrong mean and forecasts that are too extreme or too moderate. It has little power against other
     errors.
 
-    Levels: :ref:`binary_tests`, and with clusters :ref:`clusters`.
+    The level of "joint" at .05 was .046 to .057 for 500 and 5,000 independent samples. Other
+    levels: :ref:`binary_tests`, and with clusters :ref:`clusters`.
 
     Parameters
     ----------
