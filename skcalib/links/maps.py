@@ -224,8 +224,12 @@ class BinaryMap(Link):
         raise NotImplementedError
 
     def continues(self, theta: np.ndarray) -> bool:
-        """Whether the map is monotone beyond the scores that it was fitted to."""
-        return True
+        """Whether the map is monotone for all logits.
+
+        Where it is not, a line in the log odds replaces it beyond the scores that it was fitted to
+        (:ref:`beyond_the_scores`).
+        """
+        return False
 
     def start(self, n_classes: int) -> np.ndarray:
         if n_classes != 2:
@@ -252,6 +256,10 @@ class PlattMap(BinaryMap):
 
     def _write(self, add, theta, x):
         return add("curve", add.logit(x), breaks=[], coef=[theta[::-1]])
+
+    def continues(self, theta: np.ndarray) -> bool:
+        """Always: it is a line."""
+        return True
 
     def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         return bool(theta[0] != 0)
@@ -296,6 +304,10 @@ class BetaMap(BinaryMap):
     def _write(self, add, theta, x):
         a, b = self.slopes(theta)
         return add("scale", add("matrix", x, coef=[[-b], [a]]), shift=self.intercept(theta))
+
+    def continues(self, theta: np.ndarray) -> bool:
+        """Always: no slope is negative."""
+        return True
 
     def injective(self, theta: np.ndarray, n_classes: int) -> bool:
         return bool(max(self.slopes(theta)) > 0)
