@@ -421,6 +421,8 @@ class _Steps(list):
             if "_write_map" not in vars(owner):
                 self.refuse(one)
             check_is_fitted(one)
+            if one._unit != 1:
+                x = self("scale", x, factor=1 / one._unit)
             if one._of_logits:
                 x = x if one.input == "logits" else self.log(x, one.detection_limit_)
             elif one.input == "logits":

@@ -13,11 +13,10 @@ from skcalib._records import Record
 from skcalib._validation import check_proba
 from skcalib._values import shown
 from skcalib.displays._curves import MAX_PANELS
-from skcalib.estimators._response import classifier_proba
+from skcalib.estimators._response import aligned_proba
 from skcalib.estimators.crossfit import CrossFitProba
 from skcalib.estimators.recalibrated import RecalibratedClassifierCV
 from skcalib.recalibration._base import (
-    align_columns,
     check_fitted_recalibrator,
     fit_recalibrator,
     is_injective,
@@ -159,11 +158,10 @@ def _inner(estimator, X):
             "itself use from_recalibrator."
         )
     check_is_fitted(estimator)
-    pairs = []
-    for model, recalibrator in zip(estimator.estimators_, estimator.recalibrators_, strict=True):
-        proba = classifier_proba(model, X, response_method=estimator.response_method)
-        pairs.append((recalibrator, align_columns(proba, model.classes_, estimator.classes_)))
-    return pairs, estimator.classes_
+    parts = zip(estimator.estimators_, estimator.recalibrators_, estimator.responses_, strict=True)
+    classes = estimator.classes_
+    pairs = [(one, aligned_proba(model, X, classes, response)) for model, one, response in parts]
+    return pairs, classes
 
 
 def recalibration_maps(triples, known, classes, max_points, positive=None, weight=None):

@@ -23,18 +23,17 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from skcalib._labels import check_y, has_columns, unique_labels
-from skcalib._parallel import run_each, threads_for
+from skcalib._parallel import run_each
 from skcalib._validation import check_indices, check_weight, weighted_rows
 from skcalib.estimators._response import (
-    aligned_proba,
     classes_of,
     classifier_proba,
-    clone_estimator,
+    cross_fit,
     fit_fold,
-    held_out_proba,
     held_out_problem,
     is_fitted,
     label_proba,
+    use_fitted,
 )
 from skcalib.notions import Multilabel, resolve_notion
 from skcalib.problem import Problem, check_problem
@@ -290,15 +289,15 @@ class ClassifierTrainer(MetaEstimator):
         splitter = check_cv(self.cv, y, classifier=True)
         return list(splitter.split(X, y, **split_params))
 
-    def _held_out(self, X, y, folds, params, *, ensemble=False):
-        """Triples (fitted classifier, held-out probabilities, their rows): one, or one per fold."""
+    def _held_out(self, X, y, folds, params, weight=None, *, ensemble=False):
+        """A list of `HeldOut`: one, or one per fold."""
         if self._is_frozen():
-            return [self._use_frozen(X, y)]
+            return [self._use_frozen(X, y, weight)]
         if ensemble:
-            return self._fit_folds(X, y, folds, params)
-        return [self._cross_fit(X, y, folds, params)]
+            return self._fit_folds(X, y, folds, params, weight)
+        return [self._cross_fit(X, y, folds, params, weight)]
 
-    def _use_frozen(self, X, y):
+    def _use_frozen(self, X, y, weight):
         classes = self.estimator.classes_
         unknown = np.setdiff1d(y, classes)
         if len(unknown):
@@ -306,29 +305,18 @@ class ClassifierTrainer(MetaEstimator):
                 f"y contains {unknown.tolist()[0]!r}, but the classes of the frozen classifier are "
                 f"{classes.tolist()}: no map of its probabilities can predict it."
             )
-        proba = aligned_proba(self.estimator, X, classes, self.response_method)
-        return self.estimator, proba, np.arange(len(y))
+        how = classes, self.response_method, weight
+        return use_fitted(self.estimator, X, *how, rows=np.arange(len(y)))
 
-    def _cross_fit(self, X, y, folds, params):
-        how = {"response_method": self.response_method, "n_jobs": self.n_jobs}
+    def _cross_fit(self, X, y, folds, params, weight):
+        how = {"response_method": self.response_method, "n_jobs": self.n_jobs, "weight": weight}
         return cross_fit(self._wrapped(), X, y, folds, params, **how)
 
-    def _fit_folds(self, X, y, folds, params):
+    def _fit_folds(self, X, y, folds, params, weight):
         (X,) = indexable(X)
-        options = unique_labels(y), self.response_method, params
+        options = unique_labels(y), self.response_method, params, weight
         tasks = ((self._wrapped(), X, y, *fold, *options) for fold in folds)
-        parts = run_each(fit_fold, tasks, n_jobs=self.n_jobs)
-        return [(*part, test) for part, (_, test) in zip(parts, folds, strict=True)]
-
-
-def cross_fit(estimator, X, y, folds, params, *, response_method, n_jobs):
-    """A clone fitted to all samples, out-of-fold probabilities, and the rows that have them."""
-    how = {"response_method": response_method, "n_jobs": n_jobs, "fit_params": params}
-    with threads_for(X, n_jobs):
-        proba, _, tested = held_out_proba(estimator, X, y, cv=folds, **how)
-        model = clone_estimator(estimator).fit(X, y, **params)
-    rows = np.flatnonzero(tested)
-    return model, proba[rows], rows
+        return run_each(fit_fold, tasks, n_jobs=self.n_jobs)
 
 
 def check_fold_classes(y, folds, *, ensemble):

@@ -1,14 +1,16 @@
 """Probabilities of classifiers: fitted ones predict directly, others out of fold.
 
 Columns always follow a given list of classes. A class that is missing in a fold has probability 0
-there, and a label that is unknown to the classifier gets its own column.
+there, and a label that is unknown to the classifier gets its own column. Decision values, which
+have any scale, become probabilities by `ClassifierResponse` alone.
 """
 
-from functools import partial
+from dataclasses import dataclass, replace
 from numbers import Integral
+from typing import Any
 
 import numpy as np
-from scipy.special import expit, softmax
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
@@ -17,35 +19,123 @@ from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import unique_labels
-from skcalib._parallel import out_of_fold, threads_for
+from skcalib._parallel import join_folds, run_each, threads_for
 from skcalib._parameters import check_response_method
 from skcalib._validation import check_proba, in_words, take_rows
 from skcalib._values import shown
 from skcalib.clusters import check_groups
+from skcalib.links.scale import LogitScale
 from skcalib.problem import problem_of
 from skcalib.recalibration._base import align_columns
 
+_UNSCALED = LogitScale()
+_SAME = 1e-6  # difference of probabilities that are equal up to the rounding of single precision
+_SATURATED = 0.01  # share of rows with a probability of 1
+_MOST_ROWS = 2000  # of training samples, from which the scale of decision values is learned
 
-def classifier_proba(estimator, X, *, response_method="auto"):
+
+@dataclass(frozen=True)
+class ClassifierResponse:
+    """How the probabilities of a fitted classifier are obtained, as learned from some rows.
+
+    ``method`` is "predict_proba" or "decision_function". Decision values become logits by ``scale``
+    (see `LogitScale`), which does nothing if they are logits already (``is_logit``).
+    """
+
+    method: str
+    scale: LogitScale = _UNSCALED
+    is_logit: bool = False
+
+    @classmethod
+    def of(cls, classifier, X, response_method="auto", learn=LogitScale.of):
+        """The response to X. Decision values whose softmax is predict_proba are logits."""
+        method = response_of(classifier, response_method)
+        if not hasattr(classifier, method):
+            raise ValueError(
+                f"{type(classifier).__name__} has no {method}: a classifier with predict_proba or "
+                "decision_function is needed."
+            )
+        if method == "predict_proba":
+            return cls(method)
+        values = decision_values(classifier, X)
+        if hasattr(classifier, "predict_proba"):
+            proba = cls("predict_proba").proba(classifier, X)
+            found = softmax(_UNSCALED.logits(values), axis=1)
+            if found.shape == proba.shape and np.abs(found - proba).max() < _SAME:
+                return cls(method, is_logit=True)
+        return cls(method, learn(values))
+
+    def proba(self, classifier, X):
+        """Probabilities (n, K), columns in the order of the ``classes_`` of the classifier."""
+        if self.method == "decision_function":
+            return softmax(self.scale.logits(decision_values(classifier, X)), axis=1)
+        with threads_for(X):
+            response = classifier.predict_proba(X)
+        if np.ndim(response) == 2 and np.shape(response)[1] == 1:  # a classifier of one class
+            return np.ones((len(response), 1))
+        return check_proba(response, name=f"{type(classifier).__name__}.predict_proba(X)")
+
+
+def classifier_proba(estimator, X, *, response_method="auto", weight=None):
     """Probabilities (n, K) of a fitted classifier, columns in the order of its ``classes_``.
 
-    Decision values become probabilities through the logistic function or the softmax.
+    Decision values are scaled by their spread in the rows of X with positive weights.
     """
     check_response_method(response_method)
-    response_method = response_of(estimator, response_method)
-    if not hasattr(estimator, response_method):
+    response = ClassifierResponse.of(estimator, _weighted_rows(X, weight), response_method)
+    return response.proba(estimator, X)
+
+
+def method_to_recalibrate(classifier, X, response_method):
+    """The response method that a recalibrator takes, as learned from rows of X.
+
+    With "auto" it is decision_function, if there is one, where predict_proba saturates: where it is
+    exactly 1 in at least one of a hundred rows, and their decision values differ.
+    """
+    method = response_of(classifier, response_method)
+    if response_method != "auto" or not hasattr(classifier, "decision_function"):
+        return method
+    X = some_rows(X)
+    certain = ClassifierResponse(method).proba(classifier, X).max(axis=1) == 1
+    if method == "predict_proba" and certain.mean() >= _SATURATED:
+        values = decision_values(classifier, X)[certain]
+        return "decision_function" if np.ptp(values, axis=0).any() else method
+    return method
+
+
+def _at(rows, weight):
+    return None if weight is None else weight[rows]
+
+
+def _weighted_rows(X, weight):
+    return X if weight is None or (weight > 0).all() else take_rows(X, np.flatnonzero(weight > 0))
+
+
+def decision_values(classifier, X):
+    """Decision values (n, K) of a fitted classifier; those of two classes are -d/2 and d/2."""
+    name, n_classes = type(classifier).__name__, len(classes_of(classifier))
+    parameters = classifier.get_params() if hasattr(classifier, "get_params") else {}
+    shapes = [v for key, v in parameters.items() if key.endswith("decision_function_shape")]
+    if "ovo" in shapes and n_classes > 2:
         raise ValueError(
-            f"{type(estimator).__name__} has no {response_method}: a classifier with predict_proba "
-            "or decision_function is needed."
+            f"{name} has decision values of pairs of classes: set decision_function_shape='ovr' "
+            "for one of each class."
         )
     with threads_for(X):
-        response = getattr(estimator, response_method)(X)
-    if response_method == "decision_function":
-        values = np.asarray(response, dtype=np.float64)
-        response = expit(values) if values.ndim == 1 else softmax(values, axis=1)
-    if np.ndim(response) == 2 and np.shape(response)[1] == 1:  # a classifier of one class
-        return np.ones((len(response), 1))
-    return check_proba(response, name=f"{type(estimator).__name__}.{response_method}(X)")
+        values = np.asarray(classifier.decision_function(X), dtype=np.float64)
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"{name}.decision_function(X) has values that are NaN or infinite: calibration needs "
+            "finite ones."
+        )
+    if n_classes == 2 and values.size == len(values):
+        values = values.reshape(-1, 1) / 2 * [-1, 1]
+    if values.ndim != 2 or values.shape[1] != n_classes:
+        raise ValueError(
+            f"{name}.decision_function(X) has shape {values.shape}, but there are {n_classes} "
+            "classes: a value of each class is needed, or a single one of two classes."
+        )
+    return values
 
 
 def label_proba(estimator, X, *, response_method="auto"):
@@ -132,6 +222,7 @@ def held_out_proba(
     fit_params=None,
     groups=None,
     split_groups=None,
+    weight=None,
     owner="This",
 ):
     """Probabilities for (X, y) from a model that was not fitted to them.
@@ -139,7 +230,7 @@ def held_out_proba(
     With ``cv=None`` the fitted classifier (or `FrozenEstimator`) is used as it is, and (X, y) must
     be held-out data; otherwise it is cloned and predicts out of fold. With `groups`, the clusters
     of the samples, a number of folds means stratified folds of whole clusters; a splitter gets
-    `split_groups`.
+    `split_groups`. Rows without `weight` do not affect the scale of decision values.
 
     Returns the probabilities (n, K), the mean of the predictions for samples that are tested in
     several folds; the class of each column, of those of the classifier and those of y; and whether
@@ -154,7 +245,7 @@ def held_out_proba(
                 "(GridSearchCV and cross_validate do that): wrap it in "
                 "sklearn.frozen.FrozenEstimator to keep it fitted."
             )
-        proba = classifier_proba(estimator, X, response_method=response_method)
+        proba = classifier_proba(estimator, X, response_method=response_method, weight=weight)
         proba, classes = align_classes(proba, classes_of(estimator), y)
         return proba, classes, np.ones(len(y), dtype=bool)
     classes = unique_labels(y)
@@ -165,8 +256,8 @@ def held_out_proba(
         )
     (X,) = indexable(X)
     folds = make_folds(cv, X, y, groups, split_groups)
-    predict = partial(_fold_proba, estimator, X, y, classes, response_method, fit_params)
-    proba, tested = out_of_fold(predict, folds, len(y), n_jobs=n_jobs)
+    how = response_method, fit_params, weight
+    proba, tested, _ = out_of_fold_proba(estimator, X, y, classes, folds, *how, n_jobs=n_jobs)
     return proba, classes, tested
 
 
@@ -180,27 +271,120 @@ def make_folds(cv, X, y, groups=None, split_groups=None):
 def held_out_problem(estimator, X, y, weight, *, groups=None, **options):
     """`held_out_proba` as the `Problem` of the samples that can be assessed, and their rows."""
     codes = None if groups is None else check_groups(groups, len(y))
-    proba, classes, tested = held_out_proba(estimator, X, y, groups=codes, **options)
+    options |= {"groups": codes, "weight": weight}
+    proba, classes, tested = held_out_proba(estimator, X, y, **options)
     rows = np.flatnonzero(tested if weight is None else tested & (weight > 0))
     weight, codes = (None if one is None else one[rows] for one in (weight, codes))
     return problem_of(y[rows], proba[rows], classes, weight, codes), rows
 
 
-def _fold_proba(estimator, X, y, classes, response_method, fit_params, train, test):
-    fold = estimator, X, y, train, test, classes, response_method, fit_params
-    return fit_fold(*fold)[1]  # do not return models that are not needed
+def out_of_fold_proba(
+    estimator, X, y, classes, folds, response_method, fit_params, weight=None, *, n_jobs=None
+):
+    """Out-of-fold probabilities (n, K), the rows that have them, and a `LogitScale`.
+
+    Each model has its own scale. So its decision values are first standardised by their mean and
+    spread in rows that all models share, and moved by the average of these means. Then the scale,
+    which is that of the standardised values of another model, is learned from all rows together.
+    """
+    how = classes, response_method, fit_params, weight
+    tasks = ((estimator, X, y, *fold, *how) for fold in folds)
+    values, responses = zip(*run_each(_fold_values, tasks, n_jobs=n_jobs), strict=True)
+    tests = [test for _, test in folds]
+    if responses[0].method == "predict_proba":
+        return *join_folds(values, tests, len(y)), _UNSCALED
+    scale, logits = _UNSCALED, [_UNSCALED.logits(v) for v in values]
+    if not all(response.is_logit for response in responses):
+        scales = [response.scale for response in responses]
+        offset = _mean([one.shift for one in scales])
+        pairs = zip(scales, values, strict=True)
+        logits = [LogitScale(one.unit, one.shift - offset).logits(v) for one, v in pairs]
+        known = map(_weighted_rows, logits, (_at(test, weight) for test in tests))
+        common = LogitScale.of(np.concatenate([*known]))
+        logits = [common.logits(z) for z in logits]
+        scale = common.after(LogitScale(shift=-offset))
+    proba = [softmax(np.nan_to_num(z, nan=-np.inf), axis=1) for z in logits]
+    return *join_folds(proba, tests, len(y)), scale
 
 
-def fit_fold(estimator, X, y, train, test, classes, response_method, fit_params):
-    """A clone fitted on the rows `train`, and its probabilities for the rows `test`."""
+def _mean(shifts):
+    """Mean of shifts (K,) of folds, which are NaN for unknown classes."""
+    total = np.nansum(shifts, axis=0)
+    return total / np.maximum(np.sum(~np.isnan(shifts), axis=0), 1)
+
+
+def _fold_values(estimator, X, y, train, test, classes, response_method, fit_params, weight):
+    """Probabilities or decision values for the rows `test`, and the response of their model."""
+    model = fit_rows(estimator, X, y, train, fit_params)  # not returned: it may be large
+    known, rows = classes_of(model), take_rows(X, test)
+    how = response_of(model, response_method), LogitScale.standard
+    response = ClassifierResponse.of(model, some_rows(X, weight), *how)
+    if response.method == "predict_proba":
+        return align_columns(response.proba(model, rows), known, classes), response
+    both = np.vstack(
+        [decision_values(model, rows), np.broadcast_to(response.scale.shift, len(known))]
+    )
+    both = align_columns(both, known, classes)
+    both[:, np.isin(classes, known, invert=True)] = np.nan
+    scale = LogitScale(response.scale.unit, both[-1])
+    return both[:-1], replace(response, scale=scale)
+
+
+def some_rows(X, weight=None):
+    """At most 2,000 rows of positive weight, from which properties of models are learned."""
+    n_samples = X.shape[0] if hasattr(X, "shape") else len(X)
+    rows = np.arange(n_samples) if weight is None else np.flatnonzero(weight > 0)
+    few = np.linspace(0, len(rows) - 1, min(len(rows), _MOST_ROWS)).astype(int)
+    return X if len(few) == n_samples else take_rows(X, rows[few])
+
+
+def cross_fit(estimator, X, y, folds, params, *, response_method, n_jobs, weight=None):
+    """`HeldOut` of a clone fitted to all samples, with out-of-fold probabilities."""
+    (X,), classes = indexable(X), unique_labels(y)
+    with threads_for(X, n_jobs):
+        model = clone_estimator(estimator).fit(X, y, **params)
+        few = some_rows(X, weight)
+        method = method_to_recalibrate(model, few, response_method)
+        how = classes, folds, method, params, weight
+        proba, tested, scale = out_of_fold_proba(estimator, X, y, *how, n_jobs=n_jobs)
+    response = ClassifierResponse.of(model, few, method, LogitScale.standard)
+    if not response.is_logit:
+        response = replace(response, scale=scale.after(response.scale))
+    rows = np.flatnonzero(tested)
+    return HeldOut(model, response, proba[rows], rows)
+
+
+def fit_fold(estimator, X, y, train, test, classes, response_method, fit_params, weight=None):
+    """`HeldOut` of a clone that is fitted on the rows `train`, for the rows `test`."""
     model = fit_rows(estimator, X, y, train, fit_params)
-    return model, aligned_proba(model, take_rows(X, test), classes, response_method)
+    how = classes, response_method, _at(test, weight)
+    return use_fitted(model, take_rows(X, test), *how, rows=test)
 
 
-def aligned_proba(model, X, classes, response_method):
-    """Probabilities of a fitted classifier, one column for each of `classes`."""
-    proba = classifier_proba(model, X, response_method=response_method)
-    return align_columns(proba, classes_of(model), classes)
+def use_fitted(model, X, classes, response_method, weight=None, *, rows):
+    """`HeldOut` of a fitted classifier, for the samples X, which are the rows `rows`."""
+    known = _weighted_rows(X, weight)
+    method = method_to_recalibrate(model, known, response_method)
+    response = ClassifierResponse.of(model, known, method)
+    return HeldOut(model, response, aligned_proba(model, X, classes, response), rows)
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """A fitted classifier, its response, and held-out probabilities for some rows.
+
+    The response, learned with these probabilities, is that of the classifier to new samples.
+    """
+
+    model: Any
+    response: ClassifierResponse
+    proba: np.ndarray
+    rows: np.ndarray
+
+
+def aligned_proba(model, X, classes, response):
+    """Probabilities of a fitted classifier by its response, one column for each of `classes`."""
+    return align_columns(response.proba(model, X), classes_of(model), classes)
 
 
 def fit_rows(estimator, X, y, rows, fit_params):

@@ -12,8 +12,16 @@ from sklearn.utils.validation import check_is_fitted, check_memory
 from skcalib._parallel import threads_for
 from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._types import CV, ArrayLike, MatrixLike, ResponseMethod
-from skcalib.estimators._base import ClassifierTrainer, check_fold_classes, cross_fit
-from skcalib.estimators._response import aligned_proba, classes_of, clone_estimator
+from skcalib.estimators._base import ClassifierTrainer, check_fold_classes
+from skcalib.estimators._response import (
+    ClassifierResponse,
+    aligned_proba,
+    classes_of,
+    clone_estimator,
+    cross_fit,
+    method_to_recalibrate,
+    some_rows,
+)
 from skcalib.recalibration._base import TransformerOfColumns
 
 
@@ -115,6 +123,9 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
             with threads_for(X, self.n_jobs):
                 self.estimator_ = clone_estimator(self._wrapped()).fit(X, y, **params)
         self.classes_ = classes_of(self.estimator_)
+        few = some_rows(X)
+        method = method_to_recalibrate(self.estimator_, few, self.response_method)
+        self.response_ = ClassifierResponse.of(self.estimator_, few, method)
         return self
 
     def fit_transform(
@@ -150,11 +161,12 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
                 "these samples out, or folds that test each sample."
             )
         check_fold_classes(y, folds, ensemble=False)
-        ((self.estimator_, proba, _),) = self._held_out(X, y, folds, params)
+        (held_out,) = self._held_out(X, y, folds, params)
+        self.estimator_, self.response_ = held_out.model, held_out.response
         self.classes_ = classes_of(self.estimator_)
-        return proba
+        return held_out.proba
 
-    def _cross_fit(self, X, y, folds, params):
+    def _cross_fit(self, X, y, folds, params, weight):
         memory = os.fspath(self.memory) if isinstance(self.memory, os.PathLike) else self.memory
         cached = check_memory(memory).cache(cross_fit, ignore=["n_jobs"])
         how = {"response_method": self.response_method, "n_jobs": self.n_jobs}
@@ -170,4 +182,4 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
         """
         check_is_fitted(self)
         self._check_new(X)
-        return aligned_proba(self.estimator_, X, self.classes_, self.response_method)
+        return aligned_proba(self.estimator_, X, self.classes_, self.response_)

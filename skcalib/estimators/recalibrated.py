@@ -179,21 +179,22 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         folds = self._folds(X, y, split_params) if selects or divides or not frozen else []
         if not frozen:
             check_fold_classes(y, folds, ensemble=self.ensemble)
-        held_out = self._held_out(X, y, folds, params, ensemble=self.ensemble)
+        held_out = self._held_out(X, y, folds, params, weight, ensemble=self.ensemble)
         self.selection_, recalibrator = None, None if selects else self._recalibrator()
         if selects:
             self.selection_, recalibrator = self._select(held_out, y, weight, folds)
         elif weight is not None:
             warn_without_weight(recalibrator, "classifier")
-        self.estimators_ = [model for model, _, _ in held_out]
+        self.estimators_ = [one.model for one in held_out]
+        self.responses_ = [one.response for one in held_out]
         features = X if takes_features(recalibrator) else None
         alone = len(held_out) == 1
         own_folds = None
         if divides and alone:
-            own_folds = [np.searchsorted(held_out[0][2], test) for _, test in folds]
+            own_folds = [np.searchsorted(held_out[0].rows, test) for _, test in folds]
         tasks = (
             (recalibrator, proba, y[rows], _at(rows, weight), self.classes_, _at(rows, features))
-            for _, proba, rows in held_out
+            for proba, rows in ((one.proba, one.rows) for one in held_out)
         )
         fit = partial(fit_recalibrator, folds=own_folds)
         self.recalibrators_ = run_each(fit, tasks, n_jobs=self.n_jobs)
@@ -211,10 +212,8 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         """
         check_is_fitted(self)
         self._check_new(X)
-        tasks = (
-            (*pair, X, self.classes_, self.response_method)
-            for pair in zip(self.estimators_, self.recalibrators_, strict=True)
-        )
+        parts = zip(self.estimators_, self.recalibrators_, self.responses_, strict=True)
+        tasks = ((*part, X, self.classes_) for part in parts)
         # Threads: sending X and the models to processes costs more than most predictions.
         answers = run_each(_answer, tasks, n_jobs=self.n_jobs, prefer="threads")
         return sum(answers) / len(answers)
@@ -271,9 +270,9 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     def _select(self, held_out, y, weight, folds):
         """Compare the candidates on all held-out predictions."""
         total, times = np.zeros((len(y), len(self.classes_))), np.zeros((len(y), 1))
-        for _, proba, rows in held_out:
-            total[rows] += proba
-            times[rows] += 1
+        for one in held_out:
+            total[one.rows] += one.proba
+            times[one.rows] += 1
         return select_recalibrator(
             self.candidates,
             total / np.maximum(times, 1),  # rows in no test fold stay at 0 and are not used
@@ -301,6 +300,6 @@ def _at(rows, values):
     return None if values is None else take_rows(values, rows)
 
 
-def _answer(model, recalibrator, X, classes, response_method):
-    proba = aligned_proba(model, X, classes, response_method)
+def _answer(model, recalibrator, response, X, classes):
+    proba = aligned_proba(model, X, classes, response)
     return recalibrated_proba(recalibrator, proba, classes, X)

@@ -49,6 +49,7 @@ from skcalib._validation import (
 from skcalib._values import shown
 from skcalib.clusters import outside_level
 from skcalib.links._base import detection_limit, log_forecast
+from skcalib.links.scale import in_units, logit_unit
 from skcalib.notions import Classwise
 from skcalib.problem import check_not_swapped, soft_classes
 from skcalib.scores import LogLoss, LossLike, resolve_training_loss
@@ -152,7 +153,7 @@ class TransformerOfColumns(TransformerMixin):
 
 @completes_docstrings
 class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
-    """Base class of recalibrators: implement `_fit_map` and `_apply_map`.
+    r"""Base class of recalibrators: implement `_fit_map` and `_apply_map`.
 
     ``_fit_map(samples)`` learns from `samples`, which have the arrays ``forecast`` and ``target``
     of shape (n, K) and ``weight`` of shape (n,), and sets the declarations ``injective_``,
@@ -171,7 +172,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     input : {"proba", "logits"}, default="proba"
-        What X holds; logits are passed through the softmax.
+        What X holds; logits, divided by ``logit_unit_``, are passed through the softmax.
     loss : {"log", "brier", "spherical", "rps"} or ProperScore, default="log"
         What ``loss_before_`` and ``loss_after_`` are measured in. It is also what is minimised,
         unless the map is defined by another criterion, such as least squares or the likelihood.
@@ -194,6 +195,16 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         forecasts beyond them.
     loss_before_, loss_after_ : float
         Mean loss on the calibration set without and with the map. The second is optimistic.
+    logit_unit_ : float
+        With ``input="logits"``, what logits are divided by: 1, unless the softmax of the
+        calibration set would be flat or saturated. The margin of a class is its logit minus the
+        mean of the others. The unit in which the quartiles of the margins around their median are
+        :math:`\pm \log 3`, those of the standard logistic law, is below 0.005 for flat
+        forecasts and above 10 for saturated ones. Such logits are divided by it, because they are
+        decision values, whose scale has no meaning. The parameters of the map, and the losses, then
+        refer to the quotients; `temperature_` refers to the logits that were passed. A logit that
+        is more than 700 units below the largest of its row by z counts as
+        :math:`700 + \log(1 + z)` units below it.
 
     See Also
     --------
@@ -306,11 +317,22 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         return raw, target[:, order], classes
 
     def _samples(self, values, labels, weight, **beside):
-        """`CalibrationSamples` from validated values, whose zeros set the detection limit."""
-        if self._of_logits and self.input == "proba":
-            self.detection_limit_ = detection_limit(values)
+        """`CalibrationSamples` of validated values."""
+        self._learn_input(values)
         score = resolve_training_loss(self.loss)
         return CalibrationSamples(score, values, labels, weight, read=self._read, **beside)
+
+    def _learn_input(self, values):
+        """Learn what `_read` needs: the unit of logits, or the detection limit of probabilities."""
+        if self.input == "logits":
+            self.logit_unit_ = logit_unit(values)
+        elif self._of_logits:
+            self.detection_limit_ = detection_limit(values)
+
+    @property
+    def _unit(self):
+        """What the values that are passed are divided by."""
+        return self.logit_unit_ if self.input == "logits" else 1.0
 
     def _learn(self, samples):
         """Fit the map, and measure the losses where the fit has not done so."""
@@ -435,10 +457,11 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
 
     def _read(self, values):
         """Input of the map, from validated probabilities or logits."""
-        if not self._of_logits:
-            logits = self.input == "logits"  # in single precision, steps of a map would be missed
-            return softmax(values.astype(np.float64), axis=1) if logits else values
-        return values if self.input == "logits" else log_forecast(values, self.detection_limit_)
+        logits = in_units(values, self.logit_unit_) if self.input == "logits" else None
+        if self._of_logits:
+            return log_forecast(values, self.detection_limit_) if logits is None else logits
+        # In single precision, steps of a map would be missed.
+        return values if logits is None else softmax(logits.astype(np.float64), axis=1)
 
     def _as_proba(self, forecast):
         """Probabilities of the input of the map."""

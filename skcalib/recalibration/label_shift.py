@@ -178,6 +178,7 @@ class LabelShiftRecalibrator(Recalibrator):
         weight, raw = drop_zero_weights(sample_weight, raw)
         values = self._validated(raw)
         self._set_columns(X, classes)
+        self._learn_input(values)
         self._learn_priors(self._read(values), None, weight)
         return self
 

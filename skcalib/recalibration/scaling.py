@@ -564,7 +564,8 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         Parameters
         ----------
         logits : array-like of any shape
-            Logits, or log-probabilities.
+            Logits, or log-probabilities; divided by ``logit_unit_`` first, if the map was fitted to
+            logits.
 
         Returns
         -------
@@ -572,5 +573,5 @@ class DiagonalOrderPreserving(LinkRecalibrator):
             g(logits), of the same shape.
         """
         check_is_fitted(self)
-        logits = np.asarray(logits, dtype=np.float64)
+        logits = np.asarray(logits, dtype=np.float64) / self._unit
         return self._fitted.apply(self._theta, logits.reshape(1, -1)).reshape(logits.shape)

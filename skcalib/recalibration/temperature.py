@@ -41,13 +41,13 @@ class TemperatureScaling(
 ):  # numpydoc ignore=PR02
     r"""Temperature scaling: :math:`s \mapsto softmax(\log s / T)`, one temperature for all classes.
 
-    T minimises the loss over [1e-4, 1e4], exact to about 1e-10. The search is Halley's method for
-    the log loss, which is convex in 1/T, and a scalar search for other losses. The optimum is
-    T = infinity if the labels do not depend on the scores, and T = 0 if they are separable. In both
-    cases the result is the end of the interval, with a `ConvergenceWarning`. The map is injective
-    and keeps the order of the classes. Logarithms of probabilities below
-    :math:`z_0 \approx -87`, the limit of single precision, are replaced by
-    :math:`z_0 - \log(1 + z_0 - \log s)`. Logits are not changed.
+    T minimises the loss over [1e-4, 1e4], times ``logit_unit_`` of logits, exact to about 1e-10.
+    The search is Halley's method for the log loss, which is convex in 1/T, and a scalar search for
+    other losses. The optimum is T = infinity if the labels do not depend on the scores, and T = 0
+    if they are separable. In both cases the result is the end of the interval, with a
+    `ConvergenceWarning`. The map is injective and keeps the order of the classes. Logarithms of
+    probabilities below :math:`z_0 \approx -87`, the limit of single precision, are replaced by
+    :math:`z_0 - \log(1 + z_0 - \log s)`. Logits are not, unless they differ by more than 700.
 
     Cost: for the log loss O(n K) time in two to four passes over the data, by blocks of rows. With
     more than four million probabilities their logarithms are computed in each pass, so that the fit
@@ -95,18 +95,19 @@ class TemperatureScaling(
         self._declare(*fit_temperature(score, logits, *data))
         if not self._measures:
             return None
-        return tuple(mean_log_loss(logits, *data, beta) for beta in (1.0, 1 / self.temperature_))
+        return tuple(mean_log_loss(logits, *data, beta) for beta in (1.0, self._beta))
 
     def _declare(self, beta, n_iter):
-        self.temperature_, self.n_iter_ = 1 / beta, n_iter
+        self._beta, self.n_iter_ = beta, n_iter
+        self.temperature_ = self._unit / beta
         warn_at_the_ends(beta)
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
 
     def _apply_map(self, logits):
-        return softmax(logits.astype(np.float64) / self.temperature_, axis=1)
+        return softmax(logits.astype(np.float64) * self._beta, axis=1)
 
     def _write_map(self, add, x):
-        return add("softmax", add("scale", x, factor=1 / self.temperature_))
+        return add("softmax", add("scale", x, factor=self._beta))
 
 
 def fit_temperature(
@@ -247,8 +248,8 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
     def _fit_map(self, samples):
         score, logits, weight = samples.score, samples.forecast, samples.weight
         ends = {"low": 0.2, "high": 20.0}
-        beta, self.n_iter_ = fit_temperature(score, logits, samples.labels, weight, **ends)
-        self.temperature_ = 1 / beta
+        self._beta, self.n_iter_ = fit_temperature(score, logits, samples.labels, weight, **ends)
+        self.temperature_ = self._unit / self._beta
         self.weights_ = _convex_weights(score, self._parts(logits), samples.target, weight)
         kept = bool(self.weights_[:2].sum() > 1e-9)  # else all forecasts round to uniform
         self.injective_ = self.preserves_argmax_ = self.preserves_order_ = kept
@@ -256,7 +257,7 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
     def _parts(self, logits):
         logits = logits.astype(np.float64)
         n_classes = logits.shape[1]
-        tempered, raw = softmax(logits / self.temperature_, axis=1), softmax(logits, axis=1)
+        tempered, raw = softmax(logits * self._beta, axis=1), softmax(logits, axis=1)
         return np.stack([tempered, raw, np.full(raw.shape, 1 / n_classes)])
 
     def _apply_map(self, logits):
@@ -264,7 +265,7 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
 
     def _write_map(self, add, x):
         first, second, third = self.weights_
-        tempered = add("softmax", add("scale", x, factor=1 / self.temperature_))
+        tempered = add("softmax", add("scale", x, factor=self._beta))
         raw = add("scale", add("softmax", x), factor=second, shift=third / len(self.classes_))
         return add("sum", add("scale", tempered, factor=first), raw)
 
@@ -339,7 +340,7 @@ class BiasCorrectedTemperatureScaling(
         fit = fit_bias_corrected(logits, samples.labels, samples.weight, samples.count)
         link, n_classes = BiasCorrectedTemperature(), len(self.classes_)
         self._theta, beta = fit.theta, float(fit.theta[0])
-        self.temperature_ = 1 / beta if beta else float("inf")
+        self.temperature_ = self._unit / beta if beta else float("inf")
         self.intercept_ = fit.theta[1:]
         self.injective_ = link.injective(fit.theta, n_classes)
         self.preserves_order_ = link.preserves_order(fit.theta, n_classes)
