@@ -17,6 +17,7 @@ from scipy.special import expit, log_softmax, softmax
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -141,7 +142,8 @@ def to_onnx(
     ----------
     model : recalibrator, RecalibratedClassifierCV or Pipeline
         Fitted: a recalibrator, a Pipeline of recalibrators, a `RecalibratedClassifierCV` of a
-        classifier that ``skl2onnx`` converts, or a Pipeline that ends in one.
+        classifier that ``skl2onnx`` converts, or a Pipeline that ends in one. Where the map takes
+        decision values, these must be linear, as those of `LinearSVC`.
     X : array-like of shape (n_samples, n_features), default=None
         Features of a classifier, whose names and types become inputs; only the first row is read.
         With None there is one input "X" (n, n_features).
@@ -333,31 +335,45 @@ class _Graph:
         `name` stands for the model in a message.
         """
         check_is_fitted(model)
-        look_up(model.response_method, dict.fromkeys(("auto", "predict_proba")), "response_method")
         answers, several = [], len(model.estimators_) > 1
         alone = f"{name}.recalibrators_[k] of each fold k" if several else f"{name}.recalibrator_"
-        for classifier, recalibrator in zip(model.estimators_, model.recalibrators_, strict=True):
-            proba = self.classifier(start, classifier, X, model.classes_, source, alone)
+        parts = zip(model.estimators_, model.responses_, model.recalibrators_, strict=True)
+        for classifier, response, recalibrator in parts:
+            proba = self.classifier(start, classifier, response, X, model.classes_, source, alone)
             answers.append(_run(_document(recalibrator), proba, self))
         return self("Mul", reduce(partial(self, "Add"), answers), 1 / len(answers))
 
-    def classifier(self, start, classifier, X, classes, source, alone):
+    def classifier(self, start, classifier, response, X, classes, source, alone):
         """Probabilities of a classifier behind other steps, as skl2onnx converts it.
 
         `alone` is its map in a message.
         """
         if isinstance(classifier, FrozenEstimator):
             classifier = classifier.estimator
-        if not hasattr(classifier, "predict_proba"):
-            raise ValueError(
-                "to_onnx needs a classifier with predict_proba, unlike "
-                f"{type(classifier).__name__}: convert it with skl2onnx, and its map with to_onnx."
-            )
-        model, known = Pipeline([*start, ("classifier", classifier)]), classifier.classes_
-        options = {"options": {id(model): {"zipmap": False}}, "target_opset": self.opsets}
+        known = classifier.classes_
+        if isinstance(classifier, Pipeline):
+            start, classifier = [*start, *classifier.steps[:-1]], classifier.steps[-1][1]
+        if response.method == "decision_function":
+            linear = _linear_logits(classifier, response.scale)
+            proba = self("Softmax", self("Cast", self.converted(start, linear, X, source, alone)[0]))
+        else:
+            answer = self.converted(start, classifier, X, source, alone)[1]
+            proba = self("Max", self("Cast", answer), 0.0)  # less than 0 by rounding
+        if isinstance(classifier, (ExtraTreesClassifier, RandomForestClassifier)):
+            # In single precision: shares of the trees, such as 0 and 1, become exact.
+            number = float(len(classifier.estimators_))
+            share = self("Div", self("Round", self("Mul", proba, number)), number)
+            near = self("Greater", 1e-6, self("Abs", self("Sub", proba, share)))
+            proba = self("Where", near, share, proba)
+        return self("MatMul", proba, align_columns(np.eye(len(known)), known, classes))
+
+    def converted(self, start, last, X, source, alone):
+        """Names of the outputs of an estimator behind other steps."""
+        model = Pipeline([*start, ("last", last)])
+        options = {id(model): {"zipmap": False}} if hasattr(last, "predict_proba") else None
         convert, unknown = _package("skl2onnx").to_onnx, import_module("skl2onnx.common.exceptions")
         try:
-            part = convert(model, X, **options)
+            part = convert(model, X, options=options, target_opset=self.opsets)
         except (unknown.MissingShapeCalculator, unknown.MissingConverter) as error:
             raise ValueError(_without_converter(error, model, alone)) from error
         prefix = f"{self.prefix}_part_{len(self.nodes)}_"
@@ -366,15 +382,23 @@ class _Graph:
         made = import_module("onnx.compose").add_prefix(part, prefix).graph
         self.nodes, self.inputs = [*self.nodes, *made.node], part.graph.input
         self.constants += made.initializer
-        proba = self("Max", self("Cast", made.output[1].name), 0.0)  # less than 0 by rounding
-        last = classifier.steps[-1][1] if isinstance(classifier, Pipeline) else classifier
-        if isinstance(last, (ExtraTreesClassifier, RandomForestClassifier)):
-            # In single precision: shares of the trees, such as 0 and 1, become exact.
-            number = float(len(last.estimators_))
-            share = self("Div", self("Round", self("Mul", proba, number)), number)
-            near = self("Greater", 1e-6, self("Abs", self("Sub", proba, share)))
-            proba = self("Where", near, share, proba)
-        return self("MatMul", proba, align_columns(np.eye(len(known)), known, classes))
+        return [one.name for one in made.output]
+
+
+def _linear_logits(classifier, scale):
+    """The logits of a classifier whose decision values are linear, as a regressor."""
+    if not hasattr(classifier, "coef_") or not hasattr(classifier, "intercept_"):
+        raise ValueError(
+            f"to_onnx takes decision values of linear classifiers only, unlike those of "
+            f"{type(classifier).__name__}: convert it with skl2onnx, and its map with to_onnx."
+        )
+    coef = np.atleast_2d(classifier.coef_).astype(np.float64) / scale.unit
+    intercept = np.broadcast_to(classifier.intercept_, len(coef)) / scale.unit
+    centre = np.eye(len(coef)) - 1 / len(coef) if len(coef) > 1 else np.array([[-0.5], [0.5]])
+    linear = LinearRegression()
+    linear.coef_, linear.intercept_ = centre @ coef, centre @ intercept - scale.shift
+    linear.n_features_in_ = coef.shape[1]
+    return linear
 
 
 def _document(recalibrator):

@@ -18,10 +18,10 @@ from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier, VotingClassifier
 from sklearn.frozen import FrozenEstimator
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import LinearSVC
+from sklearn.svm import SVC, LinearSVC
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
@@ -145,6 +145,29 @@ def test_classifiers(n_classes, ensemble, dtype, atol):
         close(found, model.predict_proba(X[400:]), atol=atol)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_decision_values(n_classes):
+    """A linear classifier without probabilities, on features of strange scales."""
+    kinds = {"n_informative": 5, "n_redundant": 0, "n_classes": n_classes}
+    X, y = make_classification(600, 6, **kinds, random_state=0)
+    X *= 10.0 ** np.arange(-3, 3)
+    for classifier in (RidgeClassifier(), make_pipeline(StandardScaler(), LinearSVC())):
+        model = s.RecalibratedClassifierCV(classifier, "platt", cv=3).fit(X[:400], y[:400])
+        found = run(to_onnx(model, dtype="float64"), X[400:])
+        close(found, model.predict_proba(X[400:]))
+    assert model.responses_[0].method == "decision_function"
+
+
+@pytest.mark.parametrize("kind", RECALIBRATORS)
+def test_logits_of_any_scale(kind):
+    """The document divides logits by the unit that the map has learned."""
+    y, P = samples(200, 2)
+    logits = 1e6 * as_input(P, "logits")
+    one = kind(input="logits", labels=[0, 1]).fit(logits, y)
+    assert one.logit_unit_ > 1e5
+    close(from_json(to_json(one)).predict_proba(logits), one.predict_proba(logits))
+
+
 def test_trees_and_a_frame():
     X, y = make_classification(10_400, 4, n_redundant=0, random_state=0)
     X = X.astype(np.float32)
@@ -195,7 +218,7 @@ Y, P = samples(200, 2)
 PLATT, OWN_LINK = s.PlattScaling().fit(P, Y), s.PlattScaling().fit(P, Y)
 OWN_LINK._maps[0].link = BinaryMap()
 CHANGED = type("Changed", (s.PlattScaling,), {"_apply_map": lambda self, forecast: forecast})
-MARGIN = s.RecalibratedClassifierCV(LinearSVC(), "platt", cv=2)
+MARGIN = s.RecalibratedClassifierCV(SVC(), "platt", cv=2)
 CHAIN = make_pipeline(StandardScaler(), s.PlattScaling(input="logits"))
 GROUPS, BY_GROUP = np.repeat([0, 1], 100).astype(str), np.arange(200) % 10 < np.repeat([1, 9], 100)
 REFUSED = {
@@ -203,7 +226,7 @@ REFUSED = {
     "BinaryMap cannot be exported": (to_json, OWN_LINK),
     "StandardScaler cannot be exported": (to_onnx, CHAIN.fit(P, Y)),
     "not fitted yet": (to_json, s.PlattScaling()),
-    "needs a classifier with predict_proba, unlike LinearSVC": (to_onnx, MARGIN.fit(P, Y)),
+    "of linear classifiers only, unlike those of SVC": (to_onnx, MARGIN.fit(P, Y)),
     "strings and finite numbers only": (to_json, s.PlattScaling().fit(P, Y.astype("M8[D]"))),
     "by features": (to_json, s.GroupRecalibrator().fit(0 * Y + 0.5, BY_GROUP, features=GROUPS)),
     r"^n_columns must be 2 or 1, got 3\.$": (partial(to_onnx, n_columns=3), PLATT),
