@@ -80,7 +80,9 @@ X : array-like of shape (n_samples, n_features)
 y : array-like of shape (n_samples,)
     Labels.
 response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-    Decision values become probabilities through the logistic function or the softmax.
+    "auto" is predict_proba, if there is one. Decision values have any scale: they are divided by
+    their spread, and become probabilities through the logistic function or the softmax
+    (:ref:`decision_values`).
 n_jobs : int, default=None
     Number of parallel jobs, over folds, problems of the notion, candidates or draws; the result
     does not depend on it.

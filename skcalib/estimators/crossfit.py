@@ -47,6 +47,9 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
         Folds; None means five, stratified. Repeated splitters average the predictions for each
         sample. Each sample must be tested at least once, and the training samples of a fold must
         have every class that it tests.
+    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        As in `RecalibratedClassifierCV`: "auto" takes decision values where predict_proba
+        saturates.
     memory : str, path or object with the interface of joblib.Memory, default=None
         Folder, or cache, in which `fit_transform` keeps the fitted classifier and its out-of-fold
         probabilities, as `sklearn.pipeline.Pipeline` does. The key is the classifier with its
@@ -57,6 +60,10 @@ class CrossFitProba(TransformerOfColumns, ClassifierTrainer):
     ----------
     estimator_ : classifier
         The classifier fitted on all samples, or the frozen one.
+    response_ : object
+        How its probabilities are obtained, as one of the `responses_` of
+        `RecalibratedClassifierCV`. `fit` learns the scale of decision values from X, and
+        `fit_transform` from held-out values.
     classes_ : array of shape (n_classes,)
         Class of each column.
     n_features_in_ : int

@@ -67,6 +67,11 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         a `FrozenEstimator` where other libraries use "prefit".
     ensemble : bool, default=False
         Keep the models of the folds. Has no effect on a frozen classifier.
+    response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
+        What the recalibrator is fitted to. "auto" is predict_proba, if there is one. It is
+        decision_function, if there is one, where predict_proba saturates: where at least one in a
+        hundred rows has a probability of exactly 1, and their decision values differ. See the
+        notes.
     loss : {"log", "brier", "spherical", "rps"} or ProperScore, default="log"
         Loss of the candidates of "auto" and "select", and by which "select" chooses.
     candidates : list of recalibrators, default=None
@@ -81,6 +86,9 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         Fitted classifiers and their recalibrators: one of each, or one for each fold.
     estimator_, recalibrator_ : object
         The classifier and its recalibrator, if there is one of each; else None.
+    responses_ : list
+        How the probabilities of each of `estimators_` are obtained: ``method`` is "predict_proba"
+        or "decision_function", and ``scale`` has the ``unit`` and the ``shift`` of decision values.
     selection_ : RecalibratorSelection or None
         With "select": ``names``, held-out ``losses``, ``differences`` from the best,
         their ``standard_errors``, ``best``, ``chosen`` and ``gain``. Prints as a table.
@@ -105,6 +113,15 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     **"select"** evaluates each candidate on each test fold, fitted to the out-of-fold probabilities
     of the others. The choice is the first candidate whose mean loss exceeds the lowest by at most
     one standard error of the paired difference.
+
+    **Decision values** d, whose rows are centred, become the logits d / u - b. They are logits
+    already, with u = 1 and b = 0, if their softmax is predict_proba. Otherwise the unit u is a
+    robust spread, and the offset b is 0 unless their means are more than ten units from 0
+    (:ref:`decision_values`). Both are learned from the held-out values that the recalibrator is
+    fitted to. The models of the folds and that of all samples may have different scales. So the
+    values of each are first standardised by their mean and spread in the same rows of X, at most
+    2,000. With ``ensemble=True`` or a frozen classifier each model has its own held-out values, and
+    needs no such step.
 
     **Weights** are passed to the recalibrator (in a Pipeline to each step that accepts them) and to
     the classifier, if it accepts them. Without metadata routing `fit` also takes ``groups`` for the

@@ -128,7 +128,9 @@ class GroupingLossEstimator(ClassifierInspector):
     confidence_level : float, default=0.95
         Level of the intervals.
     response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
-        Decision values become probabilities through the logistic function or the softmax.
+        "auto" is predict_proba, if there is one. Decision values have any scale: they are divided
+        by their spread, and become probabilities through the logistic function or the softmax
+        (:ref:`decision_values`).
     labels : array-like of shape (n_classes,), default=None
         With ``estimator=None``, the class of each column of `y_proba`.
     n_jobs : int, default=None

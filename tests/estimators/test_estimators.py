@@ -90,8 +90,11 @@ def test_decision_values(train_and_test):
     two, new = y < 2, y_new < 2
     machine = LinearSVC(random_state=0).fit(X[two], y[two])
     estimator = CalibrationErrorEstimator(machine).fit(X_new[new], y_new[new])
-    p = expit(machine.decision_function(X_new[new]))
-    assert estimator.calibration_error_ == proper_calibration_error(y_new[new], p)
+    margin = machine.decision_function(X_new[new])
+    z = np.clip(margin, *np.quantile(margin, [0.01, 0.99]))
+    p = expit(margin / z.std() * np.pi / np.sqrt(3))
+    error = proper_calibration_error(y_new[new], p)
+    assert estimator.calibration_error_ == pytest.approx(error, rel=1e-9)
     with pytest.raises(ValueError, match="has no predict_proba"):
         CalibrationErrorEstimator(machine, response_method="predict_proba").fit(X_new, y_new)
 
