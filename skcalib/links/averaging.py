@@ -401,9 +401,11 @@ def averaged_map(
     return fit_once(_map_of, *rows, *(() if cluster is None else (cluster,)))
 
 
-def add_averaged_map(average: ModelAverage, *samples: np.ndarray | None) -> None:
+def add_averaged_map(
+    average: ModelAverage, *samples: np.ndarray | None, cluster: np.ndarray | None = None
+) -> None:
     """Add the map of an average of forecasts, labels, weights and their squares to shared fits."""
-    add_fit(average.map, _map_of, *samples)
+    add_fit(average.map, _map_of, *samples, *(() if cluster is None else (cluster,)))
 
 
 def _map_of(forecast, label, weight, square, cluster=None):

@@ -20,7 +20,7 @@ from skcalib._records import Record
 from skcalib._types import CV, ArrayLike
 from skcalib._validation import check_indices, check_weight
 from skcalib._values import shown
-from skcalib.clusters import check_groups, effective_size, outside_level
+from skcalib.clusters import check_groups, effective_size, in_order, outside_level
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.links._base import minimise_convex
 from skcalib.problem import Problem
@@ -252,7 +252,7 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
         samples = self._check_samples(X, y, sample_weight)
         if groups is not None:
             weight = check_weight(sample_weight, np.shape(y)[0])
-            samples.cluster = check_groups(groups, len(weight))[weight > 0]
+            samples.cluster = in_order(check_groups(groups, len(weight))[weight > 0])
         return self._learn(samples)
 
     def _check_parameters(self):

@@ -275,7 +275,7 @@ def _find_errors(problem, part, confidence_level, n_jobs=None):
     event = kept["canonical" if n_classes == 2 else "top_label"]
     if type(event.average) is ModelAverage:  # of all samples
         samples = event.forecast, event.average.label, event.weight, event.square
-        add_averaged_map(event.average, *samples)
+        add_averaged_map(event.average, *samples, cluster=event.cluster)
     return tuple(errors), kept["canonical"]
 
 

@@ -81,15 +81,17 @@ def find_decision(
         grouping=found.grouping,
         rest=found.rest,
         changed=found.changed,
-        moved=_moved_threshold(found.score, *binary, problem.weight, problem.square),
+        moved=_moved_threshold(
+            found.score, *binary, problem.weight, problem.square, problem.cluster
+        ),
     )
 
 
-def _moved_threshold(score: DecisionCost, forecast, target, weight, square):
+def _moved_threshold(score: DecisionCost, forecast, target, *rows):
     """The threshold of the forecast that gives the decisions of the recalibrated one, or None."""
     if forecast.shape[1] != 2 or np.ptp(target[:, 1]) == 0:
         return None
-    recalibrate = averaged_map(forecast, target, weight, square)
+    recalibrate = averaged_map(forecast, target, *rows)
     s = np.unique(forecast[:, 1])
     act = score.decisions(recalibrate(np.column_stack([1 - s, s])))
     jump = np.flatnonzero(np.diff(act))
