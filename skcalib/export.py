@@ -355,7 +355,8 @@ class _Graph:
             start, classifier = [*start, *classifier.steps[:-1]], classifier.steps[-1][1]
         if response.method == "decision_function":
             linear = _linear_logits(classifier, response.scale)
-            proba = self("Softmax", self("Cast", self.converted(start, linear, X, source, alone)[0]))
+            logits = self.converted(start, linear, X, source, alone)[0]
+            proba = self("Softmax", self("Cast", logits))
         else:
             answer = self.converted(start, classifier, X, source, alone)[1]
             proba = self("Max", self("Cast", answer), 0.0)  # less than 0 by rounding

@@ -336,7 +336,8 @@ def test_histogram_binning_is_the_equation_of_f24(strategy, weighted):
     P, y = draw(100, 2, seed=6)  # of which ten bins hold equally many
     if strategy == "uniform":
         P[:5] = [0.4, 0.6]  # a tie, on an edge of ten bins
-    weight = np.random.default_rng(0).integers(1, 4, 100).astype(float) if weighted else np.ones(100)
+    rng = np.random.default_rng(0)
+    weight = rng.integers(1, 4, 100).astype(float) if weighted else np.ones(100)
     b = np.arange(1, 10)
     edges = b / 10 if strategy == "uniform" else np.sort(P[:, 1])[10 * b - 1]
     bins = np.searchsorted(edges, P[:, 1])  # how many edges are below the score
