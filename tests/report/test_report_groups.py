@@ -165,9 +165,9 @@ def test_features_of_which_no_numbers_can_be_made(words_only):
     for text in (shown.verdict, shown._repr_html_()):
         assert words in text
     shown = report(data.y, data.y_proba, names.assign(z=np.arange(300.0), gap=None))
-    assert shown.findings.grouping.n_tried == 3
+    assert shown.findings.grouping.n_tried >= 3  # cuts at the quartiles
     words = "Columns of X are left out: name (text or an identifier, 300 different values), gap (no"
-    for text in (" ".join(str(shown).split()), shown._repr_html_()):
+    for text in (" ".join(shown.to_text(details=True).split()), shown._repr_html_()):
         assert words in text
 
 
