@@ -51,6 +51,7 @@ _FEW_CLASSES = 5  # up to which Venn-Abers predictors are compared
 _MANY_CLASSES = 200  # above which only maps with few parameters for each class are compared
 _FEW_FOR_MATRIX = 20  # classes, whose matrix has 420 parameters
 _TOLERATED = 0.005  # share of the loss by which a single map may be worse than the mixture
+_TOLERATED_FALL = 0.01  # the same of a map that does not fall against one that does
 
 
 @dataclass(frozen=True)
@@ -272,7 +273,7 @@ def one_standard_error(
 
     With `mixture` the last candidate is one of all others, and is chosen only where the mean loss
     of the choice among them is more than .5 % above its own. In place of one of the `falling` maps,
-    which are not increasing, the first other map is chosen whose mean loss is at most .5 % higher,
+    which are not increasing, the first other map is chosen whose mean loss is at most 1 % higher,
     and lower than that of the first candidate.
     """
     means = np.array([weighted_mean(row, weight) for row in losses])
@@ -289,7 +290,7 @@ def one_standard_error(
             chosen, *_ = first_within_one_standard_error(losses[:-1], weight, **rows)
         chosen = chosen if means[chosen] <= (1 + _TOLERATED) * means[-1] else len(names) - 1
     if names[chosen] in falling:
-        most = min((1 + _TOLERATED) * means[chosen], means[0])
+        most = min((1 + _TOLERATED_FALL) * means[chosen], means[0])
         rising = (k for k, name in enumerate(names) if name not in falling and means[k] <= most)
         chosen = next((k for k in rising if k), chosen)
     return RecalibratorSelection(

@@ -356,7 +356,7 @@ def _compare_maps(problem, folds, confidence_level, n_jobs, known, solved=None):
     others are compared again: the log loss may decrease because a few forecasts near 0 change. The
     held-out forecasts of each map are added to `known`, by name, unless there are very many; then
     there is no mixture. `solved` is the `AveragedProblem` of the same samples, if there is
-    one. Of two classes, a map that never falls is preferred where it loses at most .5 %. Returns
+    one. Of two classes, a map that never falls is preferred where it loses at most 1 %. Returns
     the comparison, the `BrierChange` of the choice, those of the rejected maps, names of maps that
     are left out, and whether the chosen one falls.
     """

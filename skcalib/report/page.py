@@ -277,7 +277,7 @@ def _maps(findings):
         "Cross-validated log loss, from simple to complex maps. The simplest one within a standard "
         "error of the best is chosen, or the mixture of all, StackedRecalibrator, where that one "
         "loses more than 0.5 % (*: recommended). With two classes, a map that never falls is "
-        "preferred where it loses at most 0.5 %.",
+        "preferred where it loses at most 1 %.",
         ("Map", "log loss", "difference from best (SE)"),
         tuple(rows),
     )
