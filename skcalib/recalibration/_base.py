@@ -102,7 +102,7 @@ class CalibrationSamples:
     def ranges(self, recalibrator: Recalibrator) -> np.ndarray:
         """Smallest and largest probability of each class (n_classes, 2)."""
         proba = recalibrator._probabilities(self.values, self)
-        return np.column_stack([proba.min(axis=0), proba.max(axis=0)])
+        return np.column_stack([proba.min(axis=0), proba.max(axis=0)]).astype(np.float64)
 
     def mean_losses(self, recalibrator: Recalibrator) -> tuple[float, float]:
         """Mean losses without and with the map."""
