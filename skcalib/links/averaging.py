@@ -163,11 +163,11 @@ class ModelAverage:
         With numbers of clusters (n,) the effective number of samples is divided by the
         `design_effect` of the residuals: first of the forecasts, then of the fitted ones.
         """
-        rows = forecast, labels_or_shares(target), weight, square
+        rows = forecast, target, weight, square
         if cluster is None:
             self._fit_samples(*rows)
             return self
-        self.label, fitted = rows[1], forecast
+        self.label, fitted = labels_or_shares(target), forecast
         for _ in range(2):
             residual = self._residual(slice(None), fitted)
             spread = np.sqrt(self.dispersion * np.maximum(fitted * (1 - fitted), 0.0))
@@ -175,10 +175,10 @@ class ModelAverage:
             fitted = self.averaged
         return self
 
-    def _fit_samples(self, forecast, label, weight, square, design=1.0):
+    def _fit_samples(self, forecast, target, weight, square, design=1.0):
         """Fit to samples whose effective number is divided by a design effect."""
         self.dispersion = 1.0
-        self._set_samples(forecast, label, weight, square, design)
+        self._set_samples(forecast, target, weight, square, design)
         n_classes, size = forecast.shape[1], self.size
         if n_classes == 1:  # the only forecast is 1: there is nothing to correct
             self.basis, self.models = LogitBasis(n_classes), []
@@ -192,11 +192,11 @@ class ModelAverage:
         if self.label.ndim == 2:
             self._divide_by_dispersion()
 
-    def _set_samples(self, forecast, label, weight, square, design):
+    def _set_samples(self, forecast, target, weight, square, design=1.0):
         """Set the samples, and their weights in effective samples."""
         square_mass = weight @ weight if square is None else square.sum()
         size = float(weight.sum() ** 2 / square_mass) / design
-        self.size, self.forecast, self.label = size, forecast, label
+        self.size, self.forecast, self.label = size, forecast, labels_or_shares(target)
         self.weight = weight * (size / weight.sum())
         self.unit = self.weight if square is None else square / weight * (size / weight.sum())
 
