@@ -248,17 +248,23 @@ def held_out_proba(
         proba = classifier_proba(estimator, X, response_method=response_method, weight=weight)
         proba, classes = align_classes(proba, classes_of(estimator), y)
         return proba, classes, np.ones(len(y), dtype=bool)
+    classes = _several_classes(y)
+    (X,) = indexable(X)
+    folds = make_folds(cv, X, y, groups, split_groups)
+    how = response_method, fit_params, weight
+    proba, tested, _ = out_of_fold_proba(estimator, X, y, classes, folds, *how, n_jobs=n_jobs)
+    return proba, classes, tested
+
+
+def _several_classes(y):
+    """The classes of labels that a classifier is cross-validated on."""
     classes = unique_labels(y)
     if len(classes) < 2:
         raise ValueError(
             f"y holds one class, {classes.tolist()[0]!r}: a classifier cannot be cross-validated "
             "on it."
         )
-    (X,) = indexable(X)
-    folds = make_folds(cv, X, y, groups, split_groups)
-    how = response_method, fit_params, weight
-    proba, tested, _ = out_of_fold_proba(estimator, X, y, classes, folds, *how, n_jobs=n_jobs)
-    return proba, classes, tested
+    return classes
 
 
 def make_folds(cv, X, y, groups=None, split_groups=None):
@@ -340,7 +346,7 @@ def some_rows(X, weight=None):
 
 def cross_fit(estimator, X, y, folds, params, *, response_method, n_jobs, weight=None):
     """`HeldOut` of a clone fitted to all samples, with out-of-fold probabilities."""
-    (X,), classes = indexable(X), unique_labels(y)
+    (X,), classes = indexable(X), _several_classes(y)
     with threads_for(X, n_jobs):
         model = clone_estimator(estimator).fit(X, y, **params)
         few = some_rows(X, weight)

@@ -143,8 +143,8 @@ def test_decision_values_and_sparse_features(train_and_test):
     X, y = X[y < 2], y[y < 2]
     P = CrossFitProba(LinearSVC(random_state=0)).fit_transform(csr_array(X), y)
     margin = ms.cross_val_predict(LinearSVC(random_state=0), X, y, method="decision_function")
-    line = np.polynomial.Polynomial.fit(margin, logit(P[:, 1]), 1).convert()
-    np.testing.assert_allclose(logit(P[:, 1]), line(margin), atol=0.2)  # a scale for each fold
+    found = np.corrcoef(margin, logit(P[:, 1]))[0, 1]
+    assert found > 0.99  # a scale for each fold
     assert np.std(logit(P[:, 1])) == pytest.approx(np.pi / np.sqrt(3), rel=0.05)
     with pytest.raises(ValueError, match="has no predict_proba"):
         CrossFitProba(LinearSVC(), response_method="predict_proba").fit_transform(X, y)
