@@ -3,12 +3,13 @@
 import tempfile
 import warnings
 from collections import Counter
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from scipy.special import logit
+from scipy.special import expit, logit
 from scipy.stats import binom
 from verdict_claims import judge
 from verdict_scenarios import SCENARIOS, built_in_directions
@@ -19,6 +20,7 @@ from verdict_worlds import Decisions
 from skcalib import CalibrationReport
 from skcalib._command_line import make_parser
 from skcalib._report_command import _report
+from skcalib.links.scale import LogitScale
 
 #: Of all claims, this share may be wrong; of the verdicts of a scenario, this share.
 MOST_WRONG = 0.01
@@ -38,7 +40,13 @@ def draw_of(name, seed):
     """The data set of a scenario and a seed, whatever other scenarios there are."""
     scenario = EVERY[name]
     rng = np.random.default_rng([seed, *name.encode()])
-    return scenario.draw(scenario.n_samples, rng)
+    draw = scenario.draw(scenario.n_samples, rng)
+    if scenario.by != "decision values":
+        return draw
+    # In the unit of decision values, which is then 1: the report leaves these as they are.
+    margins = logit(draw.p)[:, None] / 2 * [-1, 1]
+    score = expit(np.diff(LogitScale.of(margins).logits(margins))[:, 0])
+    return replace(draw, p=score, score=score)
 
 
 def report_of(name, draw):

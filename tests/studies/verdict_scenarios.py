@@ -182,7 +182,7 @@ SAMPLES = [
      usually("suspicion:unrelated_labels", "leave")),
     ("odds ten times too high", w.odds_multiplied(bent(0.05), 10), 4000,
      HIGH | often("suspicion:balanced_training")),
-    ("decision values", bent(0.4, slope=2.0, spread=0.8), 1000,
+    ("decision values", bent(0.4, slope=2.0, spread=1.85), 1000,
      MODERATE | always("suspicion:decision_values"), frozenset(), "decision values"),
     ("three classes, one without samples", w.without_class(simplex(3), 2), 1000,
      always("suspicion:absent_class", "leave")),
