@@ -228,9 +228,9 @@ class FeatureEncoder:
             return "infinite values"
         if column.kind != "category":
             return ""
-        _, counts = np.unique(_known_texts(column), return_counts=True)
+        categories, counts = np.unique(_known_texts(column), return_counts=True)
         least = 2 if len(counts) <= _FEW_TEXTS else _FEWEST_SAMPLES
-        if counts[counts < least].sum() <= 0.5 * counts.sum():
+        if counts[counts < least].sum() <= 0.5 * counts.sum() or _are_truth_values(categories):
             return ""
         return f"text or an identifier, {len(counts):,} different values"
 
@@ -259,7 +259,7 @@ def _features_of(column, origin):
         unit = resolution(column.cells[~column.missing]) if kind == "time" else 1
         return [Feature(name, origin, kind, unit=unit)]
     categories, counts = np.unique(_known_texts(column), return_counts=True)
-    if set(categories.tolist()) <= {"False", "True"}:  # one column is sufficient
+    if _are_truth_values(categories):  # one column is sufficient
         chosen = ["True"]
     else:
         often = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
@@ -268,6 +268,10 @@ def _features_of(column, origin):
     if column.missing.any():
         features.append(Feature(name, origin, kind, ""))
     return features
+
+
+def _are_truth_values(categories):
+    return set(categories.tolist()) <= {"False", "True"}
 
 
 def _known_texts(column):

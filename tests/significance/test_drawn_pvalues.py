@@ -101,7 +101,7 @@ def of_all_labels(statistic, p):
         partial(s.logistic_calibration_test, hypothesis="intercept"),
         s.kernel_calibration_test,
     ],
-    ids=str,
+    ids=["cumulative", "kuiper", "spiegelhalter", "hosmer_lemeshow", "intercept", "kernel"],
 )
 def test_tiny_pvalues_are_those_of_all_labels(test):
     """Nine labels: p-values below one over the draws, to the error of the draws."""
