@@ -1,6 +1,6 @@
 """What a column of a table holds: numbers, times, durations or categories, and its missing values.
 
-`read_columns` reads data frames (pandas, polars, pyarrow), arrays of any type and lists. Both the
+`read_columns` reads data frames (pandas, polars), arrays of any type and lists. Both the
 features of samples and their groups are read by it, so that both follow one rule.
 """
 
@@ -106,14 +106,12 @@ def day_as_text(day: float, size: int, place: Callable[[float], float] = np.rint
 
 
 def is_frame(table: Any) -> bool:
-    """Whether this is a data frame of pandas or polars, or a table of pyarrow."""
-    return hasattr(table, "columns") and (hasattr(table, "dtypes") or hasattr(table, "schema"))
+    """Whether this is a data frame of pandas or polars."""
+    return hasattr(table, "columns") and hasattr(table, "dtypes")
 
 
 def read_columns(table: Any, names: Sequence[str] | None = None) -> list[Column]:
     """The columns of a data frame, or of an array (n, d) with these names or x0, x1, ..."""
-    if hasattr(table, "column_names") and hasattr(table, "to_pandas"):  # of pyarrow
-        table = table.to_pandas()
     if is_frame(table):
         by_place = hasattr(table, "iloc")  # names may be repeated
         return [

@@ -285,9 +285,6 @@ def take_rows(values, index):
         return library.take(values, library.asarray(index), axis=0)
     if hasattr(values, "iloc"):
         return values.iloc[index]
-    if hasattr(values, "column_names") and hasattr(values, "take"):  # a table of pyarrow
-        index = np.asarray(index)
-        return values.take(np.flatnonzero(index) if index.dtype == bool else index)
     if issparse(values):
         values = values.tocsr()
     return [values[i] for i in index] if isinstance(values, (list, tuple)) else values[index]

@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime, time, timedelta
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from scipy.sparse import csr_array
 from sklearn.dummy import DummyClassifier
@@ -208,7 +207,6 @@ SAME = {
         pd.DataFrame({"x": pd.to_datetime(times())}).convert_dtypes(dtype_backend="pyarrow"),
         pl.DataFrame({"x": times()}),
         pl.DataFrame({"x": times()}).with_columns(pl.col("x").dt.replace_time_zone("Asia/Tokyo")),
-        pa.table({"x": times()}),
         np.array(times(), dtype="M8[us]")[:, None],
         [[one] for one in times()],
     ],
@@ -230,7 +228,6 @@ SAME = {
         pd.DataFrame({"x": pd.array([None, *range(39)], dtype="Int64")}),
         pd.DataFrame({"x": [None, *range(39)]}, dtype=object),
         pl.DataFrame({"x": [None, *range(39)]}),
-        pa.table({"x": [None, *range(39)]}),
         pd.DataFrame({"x": [np.nan, *range(39)]}).astype("double[pyarrow]"),
     ],
     "categories": [
@@ -240,8 +237,6 @@ SAME = {
         pl.DataFrame({"x": ["a", "b", None, "b"] * 10}),
         pl.DataFrame({"x": ["a", "b", None, "b"] * 10}).cast(pl.Categorical),
         pl.DataFrame({"x": ["a", "b", None, "b"] * 10}).cast(pl.Enum(["a", "b"])),
-        pa.table({"x": ["a", "b", None, "b"] * 10}),
-        pa.table({"x": pa.array(["a", "b", None, "b"] * 10).dictionary_encode()}),
         np.array(["a", "b", None, "b"] * 10, dtype=object)[:, None],
         [["a"], ["b"], [None], ["b"]] * 10,
     ],

@@ -537,14 +537,14 @@ class CalibrationReport(Shown):
 def groups_of_columns(by: ArrayLike, X: MatrixLike) -> ArrayLike:
     """Names of columns of a data frame -> these columns; other groups as they are."""
     names = [by] if isinstance(by, str) else by
-    columns = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    columns = list(getattr(X, "columns", ()))
     if not isinstance(names, (list, tuple)) or not names:
         return by
     if not all(isinstance(one, str) for one in names):
         return by
     missing = [name for name in names if name not in columns]
     if not missing:
-        return X.select(names) if hasattr(X, "column_names") else X[list(names)]  # of pyarrow
+        return X[list(names)]
     if isinstance(by, str):
         raise ValueError(
             f"by={by!r} is not a column of X: pass the name of a column of a data frame, or the "

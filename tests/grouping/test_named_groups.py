@@ -6,7 +6,6 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 
 from skcalib import CalibrationReport, GroupCalibrationDisplay, calibration_by_group
@@ -223,7 +222,6 @@ def test_intersections_by_hand_and_in_all_forms(crossed):
         frame.to_numpy(),
         frame.astype("category"),
         pl.DataFrame(frame.to_dict("list")),
-        pa.Table.from_pandas(frame),
         {name: frame[name].to_numpy() for name in frame},  # as fairlearn takes sensitive features
     ):
         found = calibration_by_group(y, p, by, intersections=True).groups
