@@ -1,6 +1,6 @@
 """What a column of a table holds: numbers, times, durations or categories, and its missing values.
 
-`read_columns` reads data frames (pandas, polars), arrays of any type and lists. Both the
+`read_columns` reads data frames (pandas, polars, narwhals), arrays of any type and lists. Both the
 features of samples and their groups are read by it, so that both follow one rule.
 """
 
@@ -106,8 +106,8 @@ def day_as_text(day: float, size: int, place: Callable[[float], float] = np.rint
 
 
 def is_frame(table: Any) -> bool:
-    """Whether this is a data frame of pandas or polars."""
-    return hasattr(table, "columns") and hasattr(table, "dtypes")
+    """Whether this is a data frame of pandas, polars or narwhals."""
+    return hasattr(table, "columns") and (hasattr(table, "dtypes") or hasattr(table, "schema"))
 
 
 def read_columns(table: Any, names: Sequence[str] | None = None) -> list[Column]:
