@@ -292,7 +292,7 @@ def logistic_loss(features, label, weight, offset=0.0, prior=0.0):
 
 
 def detection_limit(forecast):
-    r"""Least probability that forecasts can tell from 0: smaller ones, and 0, count as this one.
+    r"""Least probability that forecasts distinguish from 0; smaller ones, and 0, count as this one.
 
     Where forecasts hold exact zeros, it is half of the smallest positive one. Where they hold none,
     it follows from their resolution, because smaller new values may be real. If all are multiples

@@ -197,9 +197,9 @@ def test_refusals():
     sure = [0, 1, 1, 0] * 10, {"sure": [0.0, 1.0, 0.0, 1.0] * 10}
     for call, message in (
         (lambda: draw(Y, PROBA, X[:7]), "inconsistent numbers of samples|same number"),
-        (lambda: draw(Y, PROBA, words), "non-numeric columns"),
         (lambda: draw(*sure, loss="log"), "The loss of sure is infinite.*use loss='brier'"),
     ):
         with pytest.raises(ValueError, match=message):
             call()
     assert draw(Y, PROBA, words, grouping=None).terms[0].grouping is None
+    assert np.isfinite(draw(Y, PROBA, words).terms[0].grouping.estimate)  # categories are read

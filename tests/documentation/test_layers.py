@@ -203,7 +203,7 @@ def test_imports(module):
 #: Private modules that tests may import: algorithms whose numbers no public name shows exactly.
 MAY_IMPORT = {
     "estimators/test_cluster_estimators.py": ("estimators._response", "smoothers._base"),
-    "report/test_report_clusters.py": ("displays._curves",),
+    "report/test_report_clusters.py": ("_features", "displays._curves"),
     "displays/test_grouping_display.py": ("displays._regions",),  # titles of given numbers
     "displays/test_probability_scale.py": ("displays._probability_scale",),  # scales of an axis
     "displays/test_reliability_display.py": ("displays._curves",),  # 2,000 curves, undrawn
@@ -220,6 +220,7 @@ MAY_IMPORT = {
     "test_features.py": ("_features", "grouping._candidates"),  # columns without their use
     "errors/test_drawn_labels.py": ("errors._drawn_labels",),  # p-values by enumeration
     "laws/test_formulas_grouping.py": (  # formulas, for mutation testing
+        "_features",
         "grouping._fit",
         "grouping._score_basis",
         "recalibration._corrected_model",

@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
 from skcalib import CalibrationReport, ComparisonReport, ReliabilityDisplay, corp_bands
+from skcalib._features import encode_features
 from skcalib.clusters import intraclass_correlation
 from skcalib.displays._curves import make_curve
 from skcalib.grouping import differences_at_equal_scores
@@ -92,8 +93,8 @@ def test_few_clusters_warn_once_for_all_models():
 
 def named_of(X, y, proba, groups):
     """Rules of the groups that are named."""
-    problem, columns = check_problem(y, proba, groups=groups), (["a", "b"], [None, None])
-    found, _, _ = compare_groups(problem, X, *columns, confidence_level=0.95)
+    problem = check_problem(y, proba, groups=groups)
+    found, _, _ = compare_groups(problem, encode_features(X), confidence_level=0.95)
     return [one.rule for one in found.named]
 
 
@@ -106,7 +107,7 @@ def test_groups_that_only_clusters_explain_are_not_named():
     rng = np.random.default_rng(0)
     X[:, 1] = rng.normal(size=len(X))
     y = (rng.random(len(X)) < expit(X[:, 0] + 1.5 * (X[:, 1] > 0) - 0.75)).astype(int)
-    assert any("b" in rule for rule in named_of(X, y, expit(X[:, 0]), cluster))
+    assert any("x1" in rule for rule in named_of(X, y, expit(X[:, 0]), cluster))
     assert differences_at_equal_scores(y, expit(X[:, 0]), X).named
 
 
