@@ -306,9 +306,10 @@ class RefinementScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
     The unit is that of the loss. The cost is that of one fit for each fold. The score is minus
     infinity where the map gives probability 0 to a held-out label under the log loss. The default
     map replaces forecasts of exactly 0. With the default map and `cv`, and fewer
-    than 5,000 samples, the score is minus ``refinement_loss(y, P, loss=loss, method="risk")``; with
-    more samples, one Newton step may stand for a fit, with nearly the same result. Use that
-    function where the stages of one model are compared, as in early stopping.
+    than 5,000 samples, the score is minus ``refinement_loss(y, P, loss=loss, method="risk")``, up
+    to the forecasts beyond those of the other folds, where the map continues as a line; with more
+    samples, one Newton step may stand for a fit, with nearly the same result. Use that function
+    where the stages of one model are compared, as in early stopping.
 
     Examples
     --------

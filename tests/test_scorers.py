@@ -90,7 +90,8 @@ def test_refinement_and_parts_are_those_of_the_function(loss, scaling):
     parts = s.score_decomposition(y, proba, method="risk", smoother=scaling, **options)
     scorer = DecompositionScorer(loss, scaling)
     found = scorer(model, X, y, sample_weight=weight)
-    assert found == {name: pytest.approx(-getattr(parts, name), abs=1e-9) for name in found}
+    # Forecasts beyond those of the other folds are mapped by the line that continues the map.
+    assert found == {name: pytest.approx(-getattr(parts, name), abs=1e-5) for name in found}
     alone = RefinementScorer(loss, scaling)(model, X, y, sample_weight=weight)
     assert alone == pytest.approx(found["refinement"], abs=1e-12)
     options = {"scoring": scorer, "refit": "refinement", "error_score": "raise", "cv": 2}
