@@ -192,7 +192,7 @@ COUNTING = (
 EXEMPT = {
     **{one: {EQUIVALENCE: COUNTS} for one in COUNTING},
     **{one: {EQUIVALENCE: SEPARABLE} for one in (s.PlattScaling, s.QuadraticScaling)},
-    **{one: {EQUIVALENCE: RANKS} for one in (s.HistogramBinning, s.KernelRecalibrator)},
+    s.KernelRecalibrator: {EQUIVALENCE: RANKS},
     s.RecalibratedClassifierCV: {
         EQUIVALENCE: COUNTS,
         "check_sample_weight_equivalence_on_sparse_data": COUNTS,
