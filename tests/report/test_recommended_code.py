@@ -27,7 +27,7 @@ from skcalib.report.wording import (
 
 
 class LinearDiscriminant(ClassifierMixin, BaseEstimator):
-    """Decision values whose scale is four times that of the log odds."""
+    """Decision values of another scale and origin than the log odds."""
 
     def fit(self, X, y):
         self.inner_ = LogisticRegression().fit(X, y)
@@ -35,7 +35,7 @@ class LinearDiscriminant(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X):
-        return 4 * self.inner_.decision_function(X)
+        return 4 * self.inner_.decision_function(X) + 10
 
 
 SIZES = {"n_features": 3, "n_informative": 3, "n_redundant": 0, "class_sep": 0.6}
