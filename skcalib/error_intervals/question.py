@@ -225,6 +225,10 @@ def unwrap(metric: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
 
 def all_options(metric: Any, data: dict[str, Any], keywords: dict[str, Any]) -> dict[str, Any]:
     """All arguments of a function of the library, with its own defaults."""
-    bound = signature(metric).bind(**data, **keywords)
+    try:
+        bound = signature(metric).bind(**data, **keywords)
+    except TypeError as error:
+        taken = ", ".join(name for name in signature(metric).parameters if name not in data)
+        raise TypeError(f"{metric.__name__} {error}: as a metric it takes {taken}.") from None
     bound.apply_defaults()
     return bound.arguments

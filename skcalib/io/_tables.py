@@ -209,7 +209,9 @@ class Table:
         if place in self.features:
             return TextFeatureError(place)
         advice = ": if it is a feature, name it with --features"
-        if cell.endswith("%"):
+        if cell.strip().lower() in ("na", "n/a", "nan", "null", "none", "-", ".", "?"):
+            advice = ", a missing value: fill it, or leave out the row"
+        elif cell.endswith("%"):
             advice = ": write 0.45 for 45 %"
         elif re.fullmatch(r"-?\d*,\d+", cell):
             advice = (

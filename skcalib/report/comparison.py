@@ -107,8 +107,10 @@ class ComparisonReport(Shown):
         Records ``quantity``, ``first``, ``second``, ``difference`` (with ``estimate``, ``low``,
         ``high``, ``standard_error``), the two-sided ``pvalue`` of no difference, ``detected`` and
         ``better``. The quantities are "log", "brier", "calibration", "refinement", "errors",
-        "kernel", and of decisions "net_benefit", "cost" and "regret". A quantity that is infinite
-        for two models, or has too few samples, is missing.
+        "kernel", and of decisions "net_benefit", "cost" and "regret". The last two are means per
+        sample, in the unit of ``costs``, or in that of `decision_regret`: with a threshold t a
+        false alarm costs t and a miss 1 - t. A quantity that is infinite for two models, or has too
+        few samples, is missing.
     paired : bool
         Whether differences are paired: all reports were made from samples.
     verdict : str

@@ -20,8 +20,8 @@ QUANTITIES = {
 #: The same for decisions at a threshold, or with costs.
 OF_DECISIONS = {
     "net_benefit": "Net benefit",
-    "cost": "Cost of the decisions",
-    "regret": "Cost that recalibration would save",
+    "cost": "Mean cost of a decision",
+    "regret": "Mean cost that recalibration would save",
 }
 
 

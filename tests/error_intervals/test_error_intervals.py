@@ -579,3 +579,9 @@ def test_the_bootstrap_shows_held_out_estimates_the_label_in_its_double():
         found = s.calibration_error_interval(y, proba, metric="brier", **options)
         moved.append((found.low + found.high) / 2 - found.estimate)
     assert min(moved) > 0.002  # of a resample the error is larger; the truth is 0
+
+
+@pytest.mark.parametrize(("metric", "wrong"), [("simplex", "notion"), ("l1", "nbins")])
+def test_unknown_options_of_a_metric(metric, wrong):
+    with pytest.raises(TypeError, match=rf"_error got an .*'{wrong}': as a metric it takes \w+, "):
+        s.calibration_error_interval([0, 1] * 50, [0.2, 0.7] * 50, metric=metric, **{wrong: 3})

@@ -252,7 +252,7 @@ def test_costs_and_several_classes_and_sketches():
     costs = [[0, 40], [500, 60]]
     comparison = compare(y, {"a": a, "b": b}, costs=costs)
     found = {one.quantity: one.difference for one in comparison.differences}
-    assert "net_benefit" not in found and "Cost of the decisions: " in comparison.verdict
+    assert "net_benefit" not in found and "Mean cost of a decision: " in comparison.verdict
     losses = [DecisionCost(costs).loss(np.eye(2)[y], np.column_stack([1 - p, p])) for p in (a, b)]
     assert found["cost"].estimate == pytest.approx(np.mean(losses[0] - losses[1]))
     data = make_tempered_simplex(300, 3, random_state=0)
