@@ -132,8 +132,11 @@ class Alarm(Record):
     groups_first: int
 
     def is_opposite(self, other: Alarm) -> bool:
-        """Whether the forecasts err in the opposite direction: too high after too low, say."""
-        found = {getattr(one.evidence, "direction", None) for one in (self, other)}
+        """Whether the same event errs in the opposite direction: too high after too low, say."""
+        mine, theirs = self.evidence, other.evidence
+        if mine is None or theirs is None or mine.event != theirs.event:
+            return False
+        found = {mine.direction, theirs.direction}
         return found in ({"too_high", "too_low"}, {"too_extreme", "too_moderate"})
 
     def _columns(self):

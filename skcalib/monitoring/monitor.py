@@ -99,7 +99,7 @@ class CalibrationMonitor(StreamEstimator):
     -----
     **A change is one alarm.** While a change lasts there is no other alarm until the sum has stayed
     below the threshold for four times the delay ``at - since`` of the alarm, and for `window`
-    samples, or the direction is the opposite one (:ref:`monitoring`).
+    samples, or the direction for the same event is the opposite one (:ref:`monitoring`).
 
     **No bound on the probability of an alarm.** Within n samples it is at most :math:`\alpha n`,
     because the expectation of :math:`R_n` is n.

@@ -175,6 +175,25 @@ def test_a_change_that_lasts_is_one_alarm(base, shift, slope, direction):
         assert monitor.n_alarms_ == 1 and monitor.alarms_[0].evidence.direction == direction
 
 
+def changing_classes(factors, seed=0, n=4000, at=1500):
+    """Labels of classes whose odds are multiplied by factors from a sample on, and forecasts."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(len(factors), 2.0), n)
+    true = np.where(np.arange(n)[:, None] < at, p, p * factors)
+    true /= true.sum(axis=1, keepdims=True)
+    return (rng.random((n, 1)) > true.cumsum(axis=1)[:, :-1]).sum(axis=1), p
+
+
+@pytest.mark.parametrize("notion", ["classwise", "canonical", "cumulative"])
+def test_a_change_of_several_classes_is_one_alarm(notion):
+    """Class 2 is too low and class 0 too high: this is the same change."""
+    y, p = changing_classes([0.5, 1, 1.8])
+    monitor = CalibrationMonitor(alpha=1e-4, notion=notion)
+    for start in range(0, 4000, 200):
+        monitor.partial_fit(y[start : start + 200], p[start : start + 200])
+    assert monitor.n_alarms_ == 1 and 1500 < monitor.alarms_[0].at < 1800
+
+
 def test_two_changes_are_two_alarms():
     """A second one after the first is gone, or at once in the opposite direction."""
     z = np.random.default_rng(0).normal(0, 1.5, 9000)
