@@ -100,8 +100,9 @@ class Alarm(Record):
     evidence : Evidence or None
         Description of the change; None with a kernel.
     before : tuple of two floats, or None
-        Mean forecast and frequency of the event in the samples from `before_first` to `since`; None
-        if there is none.
+        Mean forecast and frequency of the event of `evidence` in the samples from `before_first` to
+        `since`; None if there is none. With a kernel the event is the positive class or, for
+        several classes, that the top label is right.
     after : tuple of two floats
         The same in the samples from ``since + 1`` to `at`.
     before_first : int

@@ -24,6 +24,7 @@ from skcalib.monitoring._streams import (
     check_alpha,
     check_stream,
     check_unchanged,
+    event_terms,
     keep_points,
     kept_on_error,
     one_at_a_time,
@@ -131,7 +132,7 @@ class CalibrationMonitor(StreamEstimator):
     too_high True
     """
 
-    _version = 3
+    _version = 4
     _form = {  # noqa: RUF012
         "n_alarms": int,
         "alarms": [ALARM_FORM],
@@ -330,8 +331,12 @@ class CalibrationMonitor(StreamEstimator):
         self._restart()
 
     def _restart(self) -> None:
-        """Sums of weights, forecasts and events since now, and where each ratio was lowest."""
-        self._restarted, self._total = self.n_samples_seen_, np.zeros(3)
+        """Sums of weights, forecasts and events since now, and where each ratio was lowest.
+
+        Those of a stream are of its own event.
+        """
+        self._restarted = self.n_samples_seen_
+        self._total = np.zeros((len(self._streams.streams), 3))
         sizes = (len(one.alternatives.prior) for one in self._streams.streams)
         self._lowest = [np.zeros((size, 3)) for size in sizes]
 
@@ -407,26 +412,27 @@ class CalibrationMonitor(StreamEstimator):
         self._step, self._points = keep_points(self._step, self._points, first, path)
         self._starts, self.log_statistic_ = starts, float(path[-1])
         self.n_samples_seen_ += used
-        terms = _terms(problem.take(rows), own)
-        self._add_to_total(terms)
-        self._add_to_window(problem.take(rows), own, None if by is None else by[rows], terms)
+        self._add_to_total(problem.take(rows), own)
+        self._add_to_window(problem.take(rows), own, None if by is None else by[rows])
         if len(above):
             self._alarm([one[-1] for one in sums])
         return used
 
-    def _add_to_window(self, part, weight, by, terms):
+    def _add_to_window(self, part, weight, by):
         self._in_window += len(part.weight)
         self._sketch = copy(self._sketch).partial_fit(part.labels, part.forecast, weight, by=by)
+        terms = event_terms(part, weight, Auto())
         self._current = np.cumsum(np.vstack([self._current, terms]), axis=0)[-1]
 
-    def _add_to_total(self, terms):
+    def _add_to_total(self, part, weight):
         """Sums since the last start, and at the new lowest ratios among these samples."""
-        sums = np.cumsum(np.vstack([self._total, terms]), axis=0)
-        self._total, lowest = sums[-1], []
-        for one, known in zip(self._streams.streams, self._lowest, strict=True):
-            place = one.alternatives.lowest_at - (self.n_samples_seen_ - len(terms))
+        total, lowest = [], []
+        for one, start, known in zip(self._streams.streams, self._total, self._lowest, strict=True):
+            sums = np.cumsum(np.vstack([start, one.terms(part, weight)]), axis=0)
+            place = one.alternatives.lowest_at - (self.n_samples_seen_ - len(part.weight))
             lowest.append(np.where(place[:, None] > 0, sums[np.maximum(place, 0)], known))
-        self._lowest = lowest
+            total.append(sums[-1])
+        self._total, self._lowest = np.array(total), lowest
 
     def _sums(self, problem, weight):
         """Logarithms of the sums over starts (n, A) of each stream, and the state after them."""
@@ -442,9 +448,8 @@ class CalibrationMonitor(StreamEstimator):
 
     def _alarm(self, ends):
         """Record a new alarm, and start the sum again; `ends` are the log sums of each stream."""
-        leading = int(np.argmax([own.max() for own in ends]))
+        leading, number = self._streams.leading(ends)
         alternatives = self._streams.streams[leading].alternatives
-        number = int(np.argmax(ends[leading]))
         since, before = int(alternatives.lowest_at[number]), self._lowest[leading][number]
         if since == self.n_samples_seen_:  # the lowest ratio is that of now
             since, before = self._restarted, np.zeros(3)
@@ -457,7 +462,7 @@ class CalibrationMonitor(StreamEstimator):
             log_statistic=self.log_statistic_,
             evidence=self._streams.evidence(ends, (leading, number)),
             before=_means(before)[1:] if since > self._restarted else None,
-            after=_means(np.maximum(self._total - before, 0.0))[1:],
+            after=_means(np.maximum(self._total[leading] - before, 0.0))[1:],
             before_first=self._restarted + 1,
             groups=names,
             n_groups=n_groups,
@@ -491,13 +496,6 @@ def _groups(by, sample_weight, n_samples):
             f"by must have shape ({expected},), one group per sample; got shape {by.shape}."
         )
     return by if kept is None else take_rows(by, np.flatnonzero(kept))
-
-
-def _terms(part, weight):
-    """Weights, weighted forecasts and weighted events (n, 3) of samples."""
-    ((forecast, target),) = Auto().problems(part.forecast, part.target)
-    each = np.ones(len(forecast)) if weight is None else weight
-    return np.column_stack([each, each * forecast[:, 1], each * target[:, 1]])
 
 
 def _means(sums):
