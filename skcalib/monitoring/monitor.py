@@ -29,7 +29,7 @@ from skcalib.monitoring._streams import (
     kept_on_error,
     one_at_a_time,
 )
-from skcalib.notions import Auto, NotionLike
+from skcalib.notions import Auto, NotionLike, refuse_multilabel
 from skcalib.sketch import ForecastSketch
 
 if TYPE_CHECKING:
@@ -219,6 +219,7 @@ class CalibrationMonitor(StreamEstimator):
             and parameters changed since the first sample. Then none of the samples is added.
         """
         check_alpha(self.alpha)
+        refuse_multilabel(self.notion, type(self).__name__)
         size = check_count(self.window, "window")
         check_count(self.n_windows, "n_windows")
         known = getattr(self, "classes_", None)

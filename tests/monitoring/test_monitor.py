@@ -13,6 +13,7 @@ from scipy.special import expit
 
 from skcalib import CalibrationMonitor, ForecastSketch, SequentialCalibrationTest
 from skcalib.kernels import GaussianKernel, LaplacianKernel
+from skcalib.notions import Multilabel
 
 
 def changing(n, at, rng, shift=-0.6):
@@ -217,6 +218,13 @@ def test_the_means_of_an_alarm_are_those_of_its_event(notion, factors):
     expected = [(score[part].mean(), event[part].mean()) for part in rows]
     np.testing.assert_allclose([first.before, first.after], expected, rtol=1e-9)
     assert name.startswith("class") or notion == "canonical"
+
+
+@pytest.mark.parametrize("kind", [CalibrationMonitor, SequentialCalibrationTest])
+def test_several_labels_per_sample_are_refused(kind):
+    said = f"^{kind.__name__} takes one label at a time: pass a column of y_true and of y_proba.$"
+    with pytest.raises(ValueError, match=said):
+        kind(notion=Multilabel()).partial_fit([[0, 1], [1, 1]], [[0.2, 0.7], [0.6, 0.9]])
 
 
 def test_two_changes_are_two_alarms():
