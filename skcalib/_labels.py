@@ -48,12 +48,13 @@ def check_y(y_true, *, name="y_true"):
 
 #: What to do about rows of several columns, by their kind.
 _ADVICE = {
-    "one-hot": "Turn one-hot rows into labels with .argmax(axis=1); an indicator matrix of 0 and 1 "
-    "needs notion=Multilabel(), and soft labels are label distributions or annotator counts "
-    "(n, n_classes).",
-    "indicator": "For several labels per sample pass one column at a time, or notion=Multilabel() "
-    "of skcalib.notions to a function that takes it; for counts of annotators divide each row by "
-    "its sum.",
+    "one-hot": "Turn one-hot rows into labels with .argmax(axis=1); for an "
+    "indicator matrix of 0 and 1 pass a column of y_true and of y_proba at a time, or "
+    "notion=Multilabel() to a function that takes it; soft labels are label distributions or "
+    "annotator counts (n, n_classes).",
+    "indicator": "For several labels per sample pass a column of y_true and of y_proba at a time, "
+    "or notion=Multilabel() of skcalib.notions to a function that takes it; for counts of "
+    "annotators divide each row by its sum.",
     "soft": "Label distributions and annotator counts are for proper calibration errors, their "
     "decomposition, GroupingLossEstimator and recalibrators with fit(P, y): elsewhere pass one "
     "label per sample, such as .argmax(axis=1). Or did you swap labels and forecasts?",

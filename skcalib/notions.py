@@ -485,6 +485,14 @@ def resolve_notion(notion: NotionLike) -> Notion:
     return look_up(notion, NOTIONS, "notion", kind=Notion)
 
 
+def refuse_multilabel(notion: NotionLike, name: str) -> None:
+    """Raise for `Multilabel`, for a function or class, `name`, of one label per sample."""
+    if isinstance(notion, Multilabel):
+        raise ValueError(
+            f"{name} takes one label at a time: pass a column of y_true and of y_proba."
+        )
+
+
 def resolve_reduced(
     notion: NotionLike, reduce: str, choices: Sequence[str] = ("mean", "sum")
 ) -> Notion:

@@ -23,7 +23,7 @@ from skcalib.events import binary_events, named_events, refuse_data_of_summary
 from skcalib.grouping._named_groups import named_groups, place, take_groups
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
 from skcalib.inference import MeanInterval, observed_expected_ratio, rate_interval
-from skcalib.notions import Canonical, NotionLike, resolve_notion
+from skcalib.notions import Canonical, NotionLike, refuse_multilabel, resolve_notion
 from skcalib.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.pvalues import benjamini_hochberg
 from skcalib.tower import weighted_mean
@@ -261,6 +261,7 @@ def calibration_by_group(
         refuse_data_of_summary(y_true, y_proba, **given, pos_label=pos_label, groups=groups)
         grouped = _of_sketch(y_true, resolve_notion(notion))
     else:
+        refuse_multilabel(notion, "calibration_by_group")
         check_indices(y_true=y_true, y_proba=y_proba, by=by, sample_weight=sample_weight)
         rest = None, sample_weight, labels, pos_label, groups
         problem = check_problem(y_true, y_proba, *rest)

@@ -100,8 +100,9 @@ class Alarm(Record):
     evidence : Evidence or None
         Description of the change; None with a kernel.
     before : tuple of two floats, or None
-        Mean forecast and frequency of the event in the samples from `before_first` to `since`; None
-        if there is none.
+        Mean forecast and frequency of the event of `evidence` in the samples from `before_first` to
+        `since`; None if there is none. With a kernel the event is the positive class or, for
+        several classes, that the top label is right.
     after : tuple of two floats
         The same in the samples from ``since + 1`` to `at`.
     before_first : int
@@ -132,8 +133,11 @@ class Alarm(Record):
     groups_first: int
 
     def is_opposite(self, other: Alarm) -> bool:
-        """Whether the forecasts err in the opposite direction: too high after too low, say."""
-        found = {getattr(one.evidence, "direction", None) for one in (self, other)}
+        """Whether the same event errs in the opposite direction: too high after too low, say."""
+        mine, theirs = self.evidence, other.evidence
+        if mine is None or theirs is None or mine.event != theirs.event:
+            return False
+        found = {mine.direction, theirs.direction}
         return found in ({"too_high", "too_low"}, {"too_extreme", "too_moderate"})
 
     def _columns(self):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from itertools import islice
 from typing import Any, Literal, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -28,6 +29,7 @@ from skcalib.monitoring._alternatives import (
 )
 from skcalib.notions import (
     NOTIONS,
+    Auto,
     Canonical,
     Classwise,
     Cumulative,
@@ -132,19 +134,36 @@ class Streams:
         """Description of the evidence for the event with the most evidence; None with a kernel.
 
         `values` are logarithms (A,) for each stream, by default the log ratios. `leading` are the
-        numbers of a stream and its alternative that tell where the samples begin; for another
-        stream it is the alternative with the largest weight.
+        numbers of a stream, which is described, and of its alternative, which tells where the
+        samples begin. For a temperature the top label is described.
         """
         if values is None:
             values = [one.alternatives.log_ratio for one in self.streams]
-        best, found = -np.inf, None
-        for k, (one, own) in enumerate(zip(self.streams, values, strict=True)):
-            if isinstance(one.alternatives, ScoreAlternatives):
-                strength = float(log_mean(own, one.alternatives.prior))
-                if strength > best or found is None:
-                    number = leading[1] if leading is not None and leading[0] == k else None
-                    best, found = strength, (one.event, one.alternatives, own, number)
-        return None if found is None else _evidence(*found)
+        scores = [
+            k
+            for k, one in enumerate(self.streams)
+            if isinstance(one.alternatives, ScoreAlternatives)
+        ]
+        if not scores:
+            return None
+        stream, number = (None, None) if leading is None else leading
+        if stream is None:
+            strength = self._strength(values)
+            stream = max(scores, key=lambda k: strength[k])
+        elif stream not in scores:
+            stream, number = scores[0], None
+        one = self.streams[stream]
+        return _evidence(one.event, one.alternatives, values[stream], number)
+
+    def leading(self, values: list[np.ndarray]) -> tuple[int, int]:
+        """Numbers of the stream with the most evidence and of its largest alternative."""
+        stream = int(np.argmax(self._strength(values)))
+        return stream, int(np.argmax(values[stream]))
+
+    def _strength(self, values):
+        """Logarithm of the average of values (A,) of each stream."""
+        pairs = zip(self.streams, values, strict=True)
+        return [float(log_mean(own, one.alternatives.prior)) for one, own in pairs]
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The state, by number of the stream and name."""
@@ -180,6 +199,17 @@ class _Stream:
         pairs = list(self.notion.problems(problem.forecast, problem.target))
         forecast, target = pairs[self.number]
         return np.clip(np.ascontiguousarray(forecast[:, 1]), 0, 1), target[:, 1] == 1
+
+    def terms(self, part, weight):
+        """Weights, weighted forecasts and weighted events (n, 3); of all columns the top label."""
+        return event_terms(part, weight, self.notion or Auto(), self.number)
+
+
+def event_terms(part, weight, notion, number=0):
+    """Weights, weighted forecasts and weighted events (n, 3) of samples, for an event."""
+    forecast, target = next(islice(notion.problems(part.forecast, part.target), number, None))
+    each = np.ones(len(forecast)) if weight is None else weight
+    return np.column_stack([each, each * forecast[:, 1], each * target[:, 1]])
 
 
 def _streams(notion, features, classes):

@@ -24,11 +24,12 @@ from skcalib.monitoring._streams import (
     check_alpha,
     check_stream,
     check_unchanged,
+    event_terms,
     keep_points,
     kept_on_error,
     one_at_a_time,
 )
-from skcalib.notions import Auto, NotionLike
+from skcalib.notions import Auto, NotionLike, refuse_multilabel
 from skcalib.sketch import ForecastSketch
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class CalibrationMonitor(StreamEstimator):
     -----
     **A change is one alarm.** While a change lasts there is no other alarm until the sum has stayed
     below the threshold for four times the delay ``at - since`` of the alarm, and for `window`
-    samples, or the direction is the opposite one (:ref:`monitoring`).
+    samples, or the direction for the same event is the opposite one (:ref:`monitoring`).
 
     **No bound on the probability of an alarm.** Within n samples it is at most :math:`\alpha n`,
     because the expectation of :math:`R_n` is n.
@@ -131,7 +132,7 @@ class CalibrationMonitor(StreamEstimator):
     too_high True
     """
 
-    _version = 3
+    _version = 4
     _form = {  # noqa: RUF012
         "n_alarms": int,
         "alarms": [ALARM_FORM],
@@ -218,6 +219,7 @@ class CalibrationMonitor(StreamEstimator):
             and parameters changed since the first sample. Then none of the samples is added.
         """
         check_alpha(self.alpha)
+        refuse_multilabel(self.notion, type(self).__name__)
         size = check_count(self.window, "window")
         check_count(self.n_windows, "n_windows")
         known = getattr(self, "classes_", None)
@@ -330,8 +332,12 @@ class CalibrationMonitor(StreamEstimator):
         self._restart()
 
     def _restart(self) -> None:
-        """Sums of weights, forecasts and events since now, and where each ratio was lowest."""
-        self._restarted, self._total = self.n_samples_seen_, np.zeros(3)
+        """Sums of weights, forecasts and events since now, and where each ratio was lowest.
+
+        Those of a stream are of its own event.
+        """
+        self._restarted = self.n_samples_seen_
+        self._total = np.zeros((len(self._streams.streams), 3))
         sizes = (len(one.alternatives.prior) for one in self._streams.streams)
         self._lowest = [np.zeros((size, 3)) for size in sizes]
 
@@ -407,26 +413,27 @@ class CalibrationMonitor(StreamEstimator):
         self._step, self._points = keep_points(self._step, self._points, first, path)
         self._starts, self.log_statistic_ = starts, float(path[-1])
         self.n_samples_seen_ += used
-        terms = _terms(problem.take(rows), own)
-        self._add_to_total(terms)
-        self._add_to_window(problem.take(rows), own, None if by is None else by[rows], terms)
+        self._add_to_total(problem.take(rows), own)
+        self._add_to_window(problem.take(rows), own, None if by is None else by[rows])
         if len(above):
             self._alarm([one[-1] for one in sums])
         return used
 
-    def _add_to_window(self, part, weight, by, terms):
+    def _add_to_window(self, part, weight, by):
         self._in_window += len(part.weight)
         self._sketch = copy(self._sketch).partial_fit(part.labels, part.forecast, weight, by=by)
+        terms = event_terms(part, weight, Auto())
         self._current = np.cumsum(np.vstack([self._current, terms]), axis=0)[-1]
 
-    def _add_to_total(self, terms):
+    def _add_to_total(self, part, weight):
         """Sums since the last start, and at the new lowest ratios among these samples."""
-        sums = np.cumsum(np.vstack([self._total, terms]), axis=0)
-        self._total, lowest = sums[-1], []
-        for one, known in zip(self._streams.streams, self._lowest, strict=True):
-            place = one.alternatives.lowest_at - (self.n_samples_seen_ - len(terms))
+        total, lowest = [], []
+        for one, start, known in zip(self._streams.streams, self._total, self._lowest, strict=True):
+            sums = np.cumsum(np.vstack([start, one.terms(part, weight)]), axis=0)
+            place = one.alternatives.lowest_at - (self.n_samples_seen_ - len(part.weight))
             lowest.append(np.where(place[:, None] > 0, sums[np.maximum(place, 0)], known))
-        self._lowest = lowest
+            total.append(sums[-1])
+        self._total, self._lowest = np.array(total), lowest
 
     def _sums(self, problem, weight):
         """Logarithms of the sums over starts (n, A) of each stream, and the state after them."""
@@ -442,9 +449,8 @@ class CalibrationMonitor(StreamEstimator):
 
     def _alarm(self, ends):
         """Record a new alarm, and start the sum again; `ends` are the log sums of each stream."""
-        leading = int(np.argmax([own.max() for own in ends]))
+        leading, number = self._streams.leading(ends)
         alternatives = self._streams.streams[leading].alternatives
-        number = int(np.argmax(ends[leading]))
         since, before = int(alternatives.lowest_at[number]), self._lowest[leading][number]
         if since == self.n_samples_seen_:  # the lowest ratio is that of now
             since, before = self._restarted, np.zeros(3)
@@ -457,7 +463,7 @@ class CalibrationMonitor(StreamEstimator):
             log_statistic=self.log_statistic_,
             evidence=self._streams.evidence(ends, (leading, number)),
             before=_means(before)[1:] if since > self._restarted else None,
-            after=_means(np.maximum(self._total - before, 0.0))[1:],
+            after=_means(np.maximum(self._total[leading] - before, 0.0))[1:],
             before_first=self._restarted + 1,
             groups=names,
             n_groups=n_groups,
@@ -491,13 +497,6 @@ def _groups(by, sample_weight, n_samples):
             f"by must have shape ({expected},), one group per sample; got shape {by.shape}."
         )
     return by if kept is None else take_rows(by, np.flatnonzero(kept))
-
-
-def _terms(part, weight):
-    """Weights, weighted forecasts and weighted events (n, 3) of samples."""
-    ((forecast, target),) = Auto().problems(part.forecast, part.target)
-    each = np.ones(len(forecast)) if weight is None else weight
-    return np.column_stack([each, each * forecast[:, 1], each * target[:, 1]])
 
 
 def _means(sums):

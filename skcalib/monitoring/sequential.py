@@ -23,6 +23,7 @@ from skcalib.monitoring._streams import (
     kept_on_error,
     one_at_a_time,
 )
+from skcalib.notions import refuse_multilabel
 from skcalib.pvalues import CalibrationTest, e_value_test
 
 if TYPE_CHECKING:
@@ -200,6 +201,7 @@ class SequentialCalibrationTest(StreamEstimator):
             samples is added.
         """
         check_alpha(self.alpha)
+        refuse_multilabel(self.notion, type(self).__name__)
         known = getattr(self, "classes_", None)
         if known is not None:
             check_unchanged(self, self._fitted_parameters)

@@ -13,6 +13,7 @@ from skcalib.datasets import make_tempered_simplex
 from skcalib.grouping._named_groups import take_groups
 from skcalib.grouping.by_group import shrink
 from skcalib.inference import observed_expected_ratio
+from skcalib.notions import Multilabel
 
 
 def world(n_samples=4000, effects=(0.0, 0.1, -0.05), seed=0):
@@ -229,3 +230,10 @@ def test_clusters_widen_intervals():
         assert two.equal_scores.standard_error > one.equal_scores.standard_error
         wider.append(two.error.high > one.error.high)
     assert any(wider)  # not all: dependent samples that pass as independent may show a jump
+
+
+def test_several_labels_per_sample_are_refused():
+    said = "^calibration_by_group takes one label at a time: pass a column of y_true and of y_proba"
+    labels, p = [[0, 1], [1, 1]], [[0.2, 0.7], [0.6, 0.9]]
+    with pytest.raises(ValueError, match=said):
+        calibration_by_group(labels, p, by=["a", "b"], notion=Multilabel())

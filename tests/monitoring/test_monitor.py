@@ -13,6 +13,7 @@ from scipy.special import expit
 
 from skcalib import CalibrationMonitor, ForecastSketch, SequentialCalibrationTest
 from skcalib.kernels import GaussianKernel, LaplacianKernel
+from skcalib.notions import Multilabel
 
 
 def changing(n, at, rng, shift=-0.6):
@@ -124,6 +125,8 @@ def test_means_before_and_after_are_those_of_the_named_samples(window, kind):
         for name, rows in parts.items():
             own = None if weight is None else weight[rows]
             means = [np.average(values[rows], weights=own) for values in (p, y)]
+            if one.evidence.event == "class 0":
+                means = [1 - mean for mean in means]
             assert getattr(one, name) == pytest.approx(means, rel=1e-9)
         assert one.evidence.since == one.since
         score, hit = p[one.since : one.at], y[one.since : one.at]
@@ -132,7 +135,11 @@ def test_means_before_and_after_are_those_of_the_named_samples(window, kind):
         rows = in_range(score, one.evidence)
         gap = (hit - score)[rows].mean()
         assert rows.sum() > 10 and one.evidence.difference == pytest.approx(gap, rel=1e-9)
-    assert first.after[1] - first.after[0] > 0.08 and last.after[1] < last.after[0] - 0.02
+    gaps = [
+        (one.after[1] - one.after[0]) * (-1 if one.evidence.event == "class 0" else 1)
+        for one in (first, last)
+    ]
+    assert gaps[0] > 0.08 and gaps[1] < -0.02
     assert abs(first.before[1] - first.before[0]) < 0.02
 
 
@@ -173,6 +180,51 @@ def test_a_change_that_lasts_is_one_alarm(base, shift, slope, direction):
         y = rng.random(3000) < expit(base + slope * z + shift)
         monitor = CalibrationMonitor().partial_fit(y, expit(base + z))
         assert monitor.n_alarms_ == 1 and monitor.alarms_[0].evidence.direction == direction
+
+
+def changing_classes(factors, seed=0, n=4000, at=1500):
+    """Labels of classes whose odds are multiplied by factors from a sample on, and forecasts."""
+    rng = np.random.default_rng(seed)
+    p = rng.dirichlet(np.full(len(factors), 2.0), n)
+    true = np.where(np.arange(n)[:, None] < at, p, p * factors)
+    true /= true.sum(axis=1, keepdims=True)
+    return (rng.random((n, 1)) > true.cumsum(axis=1)[:, :-1]).sum(axis=1), p
+
+
+@pytest.mark.parametrize("notion", ["classwise", "canonical", "cumulative"])
+def test_a_change_of_several_classes_is_one_alarm(notion):
+    """Class 2 is too low and class 0 too high: this is the same change."""
+    y, p = changing_classes([0.5, 1, 1.8])
+    monitor = CalibrationMonitor(alpha=1e-4, notion=notion)
+    for start in range(0, 4000, 200):
+        monitor.partial_fit(y[start : start + 200], p[start : start + 200])
+    assert monitor.n_alarms_ == 1 and 1500 < monitor.alarms_[0].at < 1800
+
+
+@pytest.mark.parametrize("notion", ["classwise", "cumulative", "canonical"])
+@pytest.mark.parametrize("factors", [[0.5, 1, 1, 1.8], [1, 1, 0.4, 1], [2, 1, 1, 0.5]])
+def test_the_means_of_an_alarm_are_those_of_its_event(notion, factors):
+    """By hand, of the event that the evidence names."""
+    y, p = changing_classes(factors, n=3000)
+    monitor = CalibrationMonitor(alpha=1e-4, notion=notion)
+    first = monitor.partial_fit(y, p).alarms_[0]
+    name, _, label = first.evidence.event.rpartition(" ")
+    score, event = p.max(axis=1), y == p.argmax(axis=1)
+    if name == "class":
+        score, event = p[:, int(label)], y == int(label)
+    elif name == "class <=":
+        score, event = p[:, : int(label) + 1].sum(axis=1), y <= int(label)
+    rows = [slice(0, first.since), slice(first.since, first.at)]
+    expected = [(score[part].mean(), event[part].mean()) for part in rows]
+    np.testing.assert_allclose([first.before, first.after], expected, rtol=1e-9)
+    assert name.startswith("class") or notion == "canonical"
+
+
+@pytest.mark.parametrize("kind", [CalibrationMonitor, SequentialCalibrationTest])
+def test_several_labels_per_sample_are_refused(kind):
+    said = f"^{kind.__name__} takes one label at a time: pass a column of y_true and of y_proba.$"
+    with pytest.raises(ValueError, match=said):
+        kind(notion=Multilabel()).partial_fit([[0, 1], [1, 1]], [[0.2, 0.7], [0.6, 0.9]])
 
 
 def test_two_changes_are_two_alarms():

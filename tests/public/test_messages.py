@@ -52,8 +52,9 @@ INVALID_DATA = {
     r"y_proba must (have|be a numeric array of) "
     r"shape \(n,\) or \(n, n_classes\).*\.": (Y, P[:, :, None]),
     r"y_true must hold one label per sample, shape \(n,\); got shape \(40, 2\)\. Turn one-hot "
-    r"rows into labels with \.argmax\(axis=1\); an indicator matrix of 0 and 1 needs "
-    r"notion=Multilabel\(\), and soft labels are label distributions or annotator counts \(n, "
+    r"rows into labels with \.argmax\(axis=1\); for an indicator matrix of 0 and 1 "
+    r"pass a column of y_true and of y_proba at a time, or notion=Multilabel\(\) to a function "
+    r"that takes it; soft labels are label distributions or annotator counts \(n, "
     r"n_classes\)\.": (np.eye(2)[Y], P),
     r"y_true contains missing values \(NaN or None\): "
     r"remove these rows first\.": (np.where(Y == 1, None, 0), P),
