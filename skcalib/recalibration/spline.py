@@ -17,6 +17,7 @@ _PLACES = np.linspace(0.02, 0.98, 12)  # quantiles of the logits at which the kn
 _CLOSE = 1e-3  # least distance of two knots, in units of the range of all
 _PENALTIES = 10.0 ** -np.arange(6)  # precisions of the curvature
 _MIDDLE, _END = 0.1, 0.5  # prior precisions: of the change at the mean, and its slopes at the ends
+_WIDEST = 4.0  # standard deviation of the logits beyond which both precisions are smaller
 _COST = 0.5  # of the log likelihood, for each power of ten by which the penalty is smaller
 _TOLERANCE = 1e-7  # of the log likelihood: a Newton step then gives twice as many digits
 _ROUNDING = 1e-9  # least distance of two logits, and least slope of a monotone curve
@@ -29,12 +30,13 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     tied. Between the knots f is cubic, and beyond them linear. It minimises
 
     .. math:: \sum_i w_i \log(1 + e^{-(2 y_i - 1) f(t_i)}) + \frac{\lambda}{2} \int f''(u)^2 du +
-        \frac{v}{4} \sum_{e} (f'(e) - 1)^2 + \frac{1}{20} (f(m) - m)^2,
+        c \Big( \frac{v}{4} \sum_{e} (f'(e) - 1)^2 + \frac{1}{20} (f(m) - m)^2 \Big),
 
     where u is the logit in units of the distance of the outer knots e, and m and v are mean and
     variance of the logits. The weights add up to the effective number of samples. The last two
     terms are weak normal priors, which keep the curve finite where labels are separable or all the
-    same. The strength :math:`\lambda` is one of 1, .1, ..., 1e-5. It has the largest marginal
+    same. The factor c = min(1, 16 / v) keeps them weak where forecasts are very over-confident.
+    The strength :math:`\lambda` is one of 1, .1, ..., 1e-5. It has the largest marginal
     likelihood (Laplace's approximation) times :math:`e^{1/2}` for each power of ten. So the curve
     is nearly straight where the data do not support a curvature.
 
@@ -161,6 +163,7 @@ class _SplineMap:
         middle = self._design(np.array([self._centre]))
         ends = self._design(self._at[[0, -1]] if len(self._at) else self._at, 1) * self._spread
         prior = _MIDDLE * middle.T @ middle + _END * ends.T @ ends
+        prior *= min(1.0, _WIDEST / self._spread) ** 2
         prior[2:, 2:] += penalty * np.eye(len(self._root))
         return prior
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from skcalib import IsotonicRecalibrator, SplineScaling, VennAbersRecalibrator
 from skcalib.recalibration.selection import fit_without_each
@@ -51,6 +51,33 @@ def test_splines_bend_where_the_labels_do_and_declare_it():
         assert (found.penalty_[0] < 0.1) == bends and found.injective_ == injective
         grid = found.predict_proba(expit(np.linspace(-12, 12, 5001)))[:, 1]
         assert (np.diff(grid).min() > 0) == injective
+
+
+@pytest.mark.parametrize("factor", [1, 3, 8, 20, 40])
+def test_splines_correct_any_over_confidence(factor):
+    rng = np.random.default_rng(0)
+    z, grid = rng.normal(0, 1.5, 3000), np.linspace(-6, 6, 4001)
+    found = SplineScaling().fit(expit(factor * z), rng.random(3000) < expit(z))
+    mass, truth = np.exp(-(grid**2) / 4.5), expit(grid)
+    forecast = expit(factor * grid)
+    p = found.predict_proba(forecast)[:, 1]
+    certain = forecast == 1  # forecasts that rounding has made equal: the best is their mean
+    best = np.where(certain, truth @ (mass * certain) / max(mass @ certain, 1e-300), truth)
+    loss, least = (
+        -np.average(truth * np.log(q) + (1 - truth) * np.log1p(-q), weights=mass) for q in (p, best)
+    )
+    assert loss < 1.01 * least and np.diff(p).min() >= 0
+
+
+@pytest.mark.parametrize("factor", [1, 8, 20])
+def test_splines_of_three_classes_correct_over_confidence(factor):
+    rng = np.random.default_rng(0)
+    z = rng.normal(0, 1.3, (6000, 3))
+    truth, forecast = softmax(z, axis=1), softmax(factor * z, axis=1)
+    y = (truth.cumsum(axis=1) < rng.random((6000, 1))).sum(axis=1)
+    p = SplineScaling().fit(forecast[:3000], y[:3000]).predict_proba(forecast[3000:])
+    loss, least = (-np.sum(truth[3000:] * np.log(q), axis=1).mean() for q in (p, truth[3000:]))
+    assert loss < 1.01 * least
 
 
 def test_splines_without_folds_are_those_of_refits():
