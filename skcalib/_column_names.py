@@ -49,8 +49,11 @@ _BESIDE_OUTCOME = frozenset(
     + ("status", "true", "observed", "final", "by", "in", "within", "at", "after", "next")
     + ("d", "day", "days", "week", "weeks", "m", "month", "months", "year", "years", "payment")
 )
-#: Pairs of labels with an obvious positive class.
-_PLAIN = (("0", "1"), ("-1", "1"), ("false", "true"), ("no", "yes"))
+#: Pairs of labels with an obvious positive class, which comes last.
+_PLAIN = tuple(
+    pair.split()
+    for pair in ("0 1", "-1 1", "false true", "no yes", "n y", "neg pos", "negative positive")
+)
 
 
 @dataclass(frozen=True)
@@ -83,13 +86,23 @@ def forms(label):
 
 
 def is_plain(classes):
-    """Whether two classes are 0/1, -1/1, False/True or no/yes, as numbers or as text."""
+    """Whether two classes have an obvious positive class, such as 0/1 or no/yes."""
+    return plain_event(classes) is not None
+
+
+def plain_event(classes):
+    """Place of the positive class of 0/1, -1/1, False/True, no/yes and so on; None of others.
+
+    Letter case does not count: the positive class of "YES" and "no" is "YES", which sorts first.
+    """
     spelled = [{form.casefold() for form in forms(label)} for label in classes]
-    return len(spelled) == 2 and any(
-        first in one and second in other
-        for first, second in _PLAIN
-        for one, other in (spelled, spelled[::-1])
-    )
+    if len(spelled) != 2:
+        return None
+    for negative, positive in _PLAIN:
+        for place in (1, 0):
+            if negative in spelled[1 - place] and positive in spelled[place]:
+                return place
+    return None
 
 
 def states_outcome(name):

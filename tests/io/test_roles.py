@@ -304,3 +304,15 @@ def test_the_first_line_says_what_was_taken(here, capsys):
         "skcalib: x.csv: labels: churned (by its name); probability of 1: score (by its name); "
         "not used: age (no feature), vip (no feature).\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("event", "other"),
+    [("YES", "no"), ("Yes", "no"), ("TRUE", "false"), ("Y", "n"), ("Positive", "negative")],
+)
+def test_letter_case_does_not_choose_the_event(here, event, other):
+    """The event of a plain pair is the same in any letter case, also where it sorts first."""
+    columns = {"outcome": np.where(np.array(FLAG) == 1, event, other), "score": P}
+    read = read_predictions(written(here / "x.csv", columns))
+    assert list(read.labels) == [other, event]
+    assert f"probability of {event}: score" in read.note
