@@ -43,6 +43,36 @@ _OUTCOMES = (
     ("spam",),
 )
 _OUTCOME = {word: place for place, words in enumerate(_OUTCOMES) for word in words}
+#: Words of a meaning besides those above, which tell outcomes apart but find no column of labels.
+_OTHER_OUTCOMES = {
+    "death": ("die", "dies"),
+    "default": ("bad", "defaults"),
+    "repaid": ("good", "repay", "repays", "paid"),
+    "retained": ("retain",),
+    "fraud": ("frauds",),
+    "legit": ("legit", "legitimate", "genuine"),
+    "conversion": ("buy", "bought", "purchase", "purchased", "convert"),
+    "clicked": ("click", "clicks", "ctr"),
+    "readmission": ("readmit",),
+    "relapse": ("relapses", "recurred"),
+    "remission": ("remission", "recover", "recovered", "recovery"),
+    "spam": ("spams",),
+    "ham": ("ham",),
+    "pass": ("pass", "passed", "passes", "success", "successful", "succeeded"),
+    "fail": ("fail", "failed", "fails", "failure"),
+    "win": ("win", "wins", "won"),
+    "lose": ("lose", "loses", "lost", "loss"),
+    "healthy": ("healthy",),
+    "sick": ("sick", "ill", "illness", "disease", "diseased"),
+    "approved": ("approve", "approved", "approval", "accepted", "acceptance"),
+    "rejected": ("reject", "rejected", "rejection", "denied", "denial"),
+}
+_MEANING = {word: words[0] for words in _OUTCOMES[1:] for word in words}
+_MEANING |= {
+    word: _MEANING.get(meaning, meaning)
+    for meaning, words in _OTHER_OUTCOMES.items()
+    for word in words
+}
 #: Words that do not change which outcome a name states: is_churned, death_30_days.
 _BESIDE_OUTCOME = frozenset(
     ("is", "has", "had", "was", "did", "will", "flag", "ind", "indicator", "binary", "bool")
@@ -126,7 +156,7 @@ def states_forecast(name):
 def states_other_outcome(name, label_column):
     """Whether a name has a word for another outcome than that of the column of labels."""
     one, other = (
-        {_OUTCOME[word] for word in _words(str(text)) if _OUTCOME.get(word)}
+        {_MEANING[word] for word in _words(str(text)) if word in _MEANING}
         for text in (name, label_column)
     )
     return bool(one and other and not one & other)
