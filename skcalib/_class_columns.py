@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from skcalib._column_names import is_numbering, is_plain, match_names, read_name
+from skcalib._column_names import is_numbering, match_names, plain_event, read_name
 from skcalib._labels import check_classes, listed, unique_labels
 from skcalib._types import ArrayLike, Label
 from skcalib._validation import refuse_frames_to_fetch
@@ -36,6 +36,8 @@ def classes_of_columns(
         from_names = _classes_from_names(y, y_proba, n_columns) if labels is None else None
         known = labels if from_names is None else from_names
         classes = check_classes(y, n_columns, labels=known, pos_label=pos_label, name=name)
+        if n_columns == 1 and labels is None and pos_label is None and plain_event(classes) == 0:
+            raise _unclear("has no name", classes, name, remedy)  # "YES" sorts before "no"
         if labels is None and n_columns > 1:
             check_order(y_proba, classes, name)
             _check_numbers(y_proba, classes, name)
@@ -84,7 +86,7 @@ def _classes_by_name(column, classes, name, *, given, remedy):
         return classes[::-1] if reading.place == 0 else classes
     if reading.kind == "negated" or 0 in reading.mentioned:
         raise _unclear(f"is named {column!r}", classes, name, None)
-    if given or (is_plain(classes) and reading.kind in ("generic", "unknown")):
+    if given or (plain_event(classes) == 1 and reading.kind in ("generic", "unknown")):
         return classes
     raise _unclear(f"is named {column!r}", classes, name, remedy)
 

@@ -43,14 +43,47 @@ _OUTCOMES = (
     ("spam",),
 )
 _OUTCOME = {word: place for place, words in enumerate(_OUTCOMES) for word in words}
+#: Words of a meaning besides those above, which tell outcomes apart but find no column of labels.
+_OTHER_OUTCOMES = {
+    "death": ("die", "dies"),
+    "default": ("bad", "defaults"),
+    "repaid": ("good", "repay", "repays", "paid"),
+    "retained": ("retain",),
+    "fraud": ("frauds",),
+    "legit": ("legit", "legitimate", "genuine"),
+    "conversion": ("buy", "bought", "purchase", "purchased", "convert"),
+    "clicked": ("click", "clicks", "ctr"),
+    "readmission": ("readmit",),
+    "relapse": ("relapses", "recurred"),
+    "remission": ("remission", "recover", "recovered", "recovery"),
+    "spam": ("spams",),
+    "ham": ("ham",),
+    "pass": ("pass", "passed", "passes", "success", "successful", "succeeded"),
+    "fail": ("fail", "failed", "fails", "failure"),
+    "win": ("win", "wins", "won"),
+    "lose": ("lose", "loses", "lost", "loss"),
+    "healthy": ("healthy",),
+    "sick": ("sick", "ill", "illness", "disease", "diseased"),
+    "approved": ("approve", "approved", "approval", "accepted", "acceptance"),
+    "rejected": ("reject", "rejected", "rejection", "denied", "denial"),
+}
+_MEANING = {word: words[0] for words in _OUTCOMES[1:] for word in words}
+_MEANING |= {
+    word: _MEANING.get(meaning, meaning)
+    for meaning, words in _OTHER_OUTCOMES.items()
+    for word in words
+}
 #: Words that do not change which outcome a name states: is_churned, death_30_days.
 _BESIDE_OUTCOME = frozenset(
     ("is", "has", "had", "was", "did", "will", "flag", "ind", "indicator", "binary", "bool")
     + ("status", "true", "observed", "final", "by", "in", "within", "at", "after", "next")
     + ("d", "day", "days", "week", "weeks", "m", "month", "months", "year", "years", "payment")
 )
-#: Pairs of labels with an obvious positive class.
-_PLAIN = (("0", "1"), ("-1", "1"), ("false", "true"), ("no", "yes"))
+#: Pairs of labels with an obvious positive class, which comes last.
+_PLAIN = tuple(
+    pair.split()
+    for pair in ("0 1", "-1 1", "false true", "no yes", "n y", "neg pos", "negative positive")
+)
 
 
 @dataclass(frozen=True)
@@ -83,13 +116,23 @@ def forms(label):
 
 
 def is_plain(classes):
-    """Whether two classes are 0/1, -1/1, False/True or no/yes, as numbers or as text."""
+    """Whether two classes have an obvious positive class, such as 0/1 or no/yes."""
+    return plain_event(classes) is not None
+
+
+def plain_event(classes):
+    """Place of the positive class of 0/1, -1/1, False/True, no/yes and so on; None of others.
+
+    Letter case does not count: the positive class of "YES" and "no" is "YES", which sorts first.
+    """
     spelled = [{form.casefold() for form in forms(label)} for label in classes]
-    return len(spelled) == 2 and any(
-        first in one and second in other
-        for first, second in _PLAIN
-        for one, other in (spelled, spelled[::-1])
-    )
+    if len(spelled) != 2:
+        return None
+    for negative, positive in _PLAIN:
+        for place in (1, 0):
+            if negative in spelled[1 - place] and positive in spelled[place]:
+                return place
+    return None
 
 
 def states_outcome(name):
@@ -113,7 +156,7 @@ def states_forecast(name):
 def states_other_outcome(name, label_column):
     """Whether a name has a word for another outcome than that of the column of labels."""
     one, other = (
-        {_OUTCOME[word] for word in _words(str(text)) if _OUTCOME.get(word)}
+        {_MEANING[word] for word in _words(str(text)) if word in _MEANING}
         for text in (name, label_column)
     )
     return bool(one and other and not one & other)

@@ -9,6 +9,7 @@ from skcalib._column_names import (
     forms,
     is_plain,
     match_names,
+    plain_event,
     read_name,
     states_other_outcome,
 )
@@ -132,7 +133,7 @@ def _single(name, column, observed, proba, label_column, event):
 
 
 def _both(name, column, observed, event):
-    """The two classes of a single column, in order; the rows may contain only one of them."""
+    """The two classes of a single column, the last a plain event; the rows may contain only one."""
     if len(observed) > 2:
         raise ValueError(
             f"{name} has {len(observed)} labels ({_and(observed)}), but one column of "
@@ -140,7 +141,7 @@ def _both(name, column, observed, event):
             f"'p_{observed[0]}'."
         )
     if len(observed) == 2:
-        return observed
+        return observed[::-1] if plain_event(observed) == 0 else observed
     (only,) = observed
     for pair in ([0, 1], [-1, 1], ["False", "True"], ["false", "true"], ["FALSE", "TRUE"]):
         if only in pair:

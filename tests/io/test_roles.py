@@ -304,3 +304,44 @@ def test_the_first_line_says_what_was_taken(here, capsys):
         "skcalib: x.csv: labels: churned (by its name); probability of 1: score (by its name); "
         "not used: age (no feature), vip (no feature).\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("event", "other"),
+    [("YES", "no"), ("Yes", "no"), ("TRUE", "false"), ("Y", "n"), ("Positive", "negative")],
+)
+def test_letter_case_does_not_choose_the_event(here, event, other):
+    """The event of a plain pair is the same in any letter case, also where it sorts first."""
+    columns = {"outcome": np.where(np.array(FLAG) == 1, event, other), "score": P}
+    read = read_predictions(written(here / "x.csv", columns))
+    assert list(read.labels) == [other, event]
+    assert f"probability of {event}: score" in read.note
+
+
+OPPOSITES = [
+    ("passed", "p_fail"),
+    ("won", "p_lost"),
+    ("healthy", "p_sick"),
+    ("good", "p_bad"),
+    ("approved", "rejection_score"),
+    ("readmit", "survival_prob"),
+]
+ALIKE = [
+    ("passed", "p_pass"),
+    ("won", "win_prob"),
+    ("sick", "disease_risk"),
+    ("default", "p_bad"),
+    ("died", "risk_score"),
+    ("good", "catboost_score"),
+]
+
+
+@pytest.mark.parametrize(("label", "score"), OPPOSITES + ALIKE)
+def test_scores_of_the_opposite_outcome(here, label, score):
+    """The score of another outcome asks for its class; synonyms and names of models do not."""
+    path = written(here / "x.csv", {label: FLAG, score: P})
+    if (label, score) in OPPOSITES:
+        with pytest.raises(ValueError, match="names another outcome"):
+            read_predictions(path)
+    else:
+        assert list(read_predictions(path).labels) == [0, 1]

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import logit
 
 import skcalib as s
-from skcalib._column_names import is_numbering, is_plain, match_names, read_name
+from skcalib._column_names import is_numbering, is_plain, match_names, plain_event, read_name
 from skcalib.problem import check_problem
 
 WORDS = ["churn", "stay"]
@@ -135,11 +135,27 @@ def test_plain_classes_and_numbered_columns():
     words = ["0", "1"], ["FALSE", "TRUE"], ["no", "Yes"]
     for classes in (BITS, [-1, 1], [False, True], [0.0, 1.0], *words):
         assert is_plain(classes) and is_plain(np.array(classes))
+    for classes in (["no", "YES"], ["False", "TRUE"], ["n", "Y"], ["negative", "Positive"], [0, 1]):
+        assert plain_event(classes) == 1 and plain_event(classes[::-1]) == 0
     for classes in ([1, 2], ["no", "sick"], [0, 1, 2], [None, 1]):
         assert not is_plain(classes)
     assert is_numbering([0, 1]) and is_numbering(["p1", "p2"]) and is_numbering(["column_0"])
     for names in (["p2", "p1"], ["a", "b"], ["p1", "q2"], [3, 4]):
         assert not is_numbering(names)
+
+
+@pytest.mark.parametrize("pair", [("no", "YES"), ("false", "TRUE"), ("n", "Y"), ("neg", "Pos")])
+def test_functions_ask_for_an_event_that_sorts_first(pair):
+    """The last of the sorted classes is the negative one: neither is taken in silence."""
+    y, proba = np.array(pair)[[1, 0, 1, 0]], np.array([0.9, 0.2, 0.7, 0.4])
+    for forecast in (proba, pd.Series(proba, name="score")):
+        with pytest.raises(
+            ValueError, match=f"pass pos_label='{pair[1]}' or pos_label='{pair[0]}'"
+        ):
+            s.calibration_summary(y, forecast)
+    found = s.calibration_summary(y, proba, pos_label=pair[1])
+    expected = s.calibration_summary([1, 0, 1, 0], proba)
+    assert found.brier == expected.brier and found.event == pair[1]
 
 
 Y = np.array(["churn", "stay", "churn", "stay", "stay"])
