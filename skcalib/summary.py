@@ -18,7 +18,6 @@ from skcalib.errors.logistic import (
     calibration_intercept_slope,
     coefficient_intervals,
     uncertain_logits,
-    weighted_quantile,
 )
 from skcalib.errors.terms import solve_notion
 from skcalib.events import binary_events, only_problem
@@ -33,7 +32,7 @@ from skcalib.notions import Canonical
 from skcalib.scores import Brier, LogLoss, TotalVariation
 from skcalib.significance.binary import run_test
 from skcalib.significance.logistic import JointRatio
-from skcalib.tower import weighted_mean
+from skcalib.tower import weighted_mean, weighted_quantile
 
 if TYPE_CHECKING:
     from pandas import DataFrame

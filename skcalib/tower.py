@@ -35,3 +35,12 @@ def expected_divergence(
     Both are points of the tower (n, K). Infinite where the divergence is.
     """
     return float(weighted_mean(score.divergence(target, forecast), weight))
+
+
+def weighted_quantile(values: np.ndarray, weight: np.ndarray, level: float) -> float:
+    """The smallest value with at least the share `level` of the weight at or below it."""
+    order = np.argsort(values)
+    share = np.cumsum(weight[order])
+    # The factor admits shares that are below the level by rounding only.
+    rank = np.searchsorted(share, level * share[-1] * (1 - 1e-12))
+    return values[order[rank]]

@@ -21,7 +21,7 @@ from skcalib.links._base import likelihood_tolerance, logistic_regression
 from skcalib.notions import Auto, Notion, NotionLike, resolve_notion
 from skcalib.scores import TotalVariation
 from skcalib.smoothers.named import SmootherLike, resolve_smoother
-from skcalib.tower import weighted_mean
+from skcalib.tower import weighted_mean, weighted_quantile
 
 if TYPE_CHECKING:
     from skcalib.errors.averaged import AveragedProblem
@@ -321,12 +321,3 @@ def index_of_solved(
         else:
             indices.append(weighted_quantile(distance, one.weight, quantile))
     return float(np.mean(indices) if notion.reduce == "mean" else np.sum(indices))
-
-
-def weighted_quantile(values: np.ndarray, weight: np.ndarray, level: float) -> float:
-    """The smallest value with at least the share `level` of the weight at or below it."""
-    order = np.argsort(values)
-    share = np.cumsum(weight[order])
-    # The factor admits shares that are below the level by rounding only.
-    rank = np.searchsorted(share, level * share[-1] * (1 - 1e-12))
-    return values[order[rank]]

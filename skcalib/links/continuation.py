@@ -15,6 +15,7 @@ from scipy.special import log_softmax, softmax
 
 from skcalib._validation import mean_one
 from skcalib.links._base import detection_limit, log_forecast
+from skcalib.tower import weighted_quantile
 
 _ROWS = 1 << 14  # that give the slopes
 _OUTER = 0.8  # quantile of the distances from the centre from which forecasts give a slope
@@ -64,7 +65,8 @@ class Continuation:
         spread, top = np.ptp(distance, axis=1), distance.argmax(axis=1)
         self.slopes = np.full(logits.shape[1], whole)
         for k in np.unique(top):
-            outer = (top == k) & (spread >= np.quantile(spread[top == k], _OUTER))
+            own = top == k
+            outer = own & (spread >= weighted_quantile(spread[own], weight[rows][own], _OUTER))
             end = [one[outer] for one in data]
             self.slopes[k] = max(_slope(*end, prior=whole, precision=_END), 0.0)
 
