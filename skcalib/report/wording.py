@@ -473,7 +473,7 @@ def groups(findings: Findings, most: int = _GROUPS_IN_VERDICT) -> list[str]:
     missed, least = "these samples are too few to find one of 10 %", findings.missed_difference
     if least is not None:
         missed = f"a group of 10 % would have to differ by about {points(least)} to be found"
-    # Groups that the user named have a sentence of their own.
+    # Another sentence is about the groups that the user named.
     differ = findings.by is not None and any(
         one.equal_scores_detected for one in findings.by.groups
     )
