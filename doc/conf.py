@@ -54,7 +54,7 @@ numpydoc_validation_exclude = {
     r"skcalib\.recalibration\.(Recalibrator|LogitRecalibrator|BinaryLinkRecalibrator)$",
     # Records: the function or estimator that returns them says what they hold.
     r"\.(ScoreDecomposition|CalibrationImprovement|RecalibratorSelection|RecalibratorMixture)$",
-    r"\.(Region|VarianceReliability|ReliabilityBins|CumulativeCurve)$",
+    r"\.(Region|VarianceReliability|ReliabilityBins|BinRows|CumulativeCurve)$",
     r"\.(SupersampleEvaluation|InformationEstimate|CalibrationInterceptSlope)$",
     r"\.(CalibrationComparison|CalibrationTest|CurveEqualityTest)$",
     r"\.Window(Comparison|Difference)$",
