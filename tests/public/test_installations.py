@@ -98,6 +98,8 @@ def other_folder(folder):
 
 
 IGNORED = shutil.ignore_patterns("__pycache__")
+#: Warnings to users are errors; deprecations in other packages are not ours, of whatever class.
+WARNINGS = ("-W", "error::UserWarning", "-W", "ignore::DeprecationWarning")
 INSTALLATIONS = {
     "without docstrings": (lambda folder: str(PACKAGE.parent), {"PYTHONOPTIMIZE": "2"}),
     "zip file": (zip_file, {}),
@@ -128,7 +130,7 @@ def test_public_names_and_the_main_job(installation, here, expected):
     path = place(here)
     variables = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **variables}
     done = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", "-c", SCRIPT, path, str(forecasts)],
+            [sys.executable, *WARNINGS, "-c", SCRIPT, path, str(forecasts)],
         capture_output=True,
         text=True,
         env=variables,
