@@ -130,7 +130,7 @@ def test_public_names_and_the_main_job(installation, here, expected):
     path = place(here)
     variables = {**os.environ, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", **variables}
     done = subprocess.run(
-            [sys.executable, *WARNINGS, "-c", SCRIPT, path, str(forecasts)],
+        [sys.executable, *WARNINGS, "-c", SCRIPT, path, str(forecasts)],
         capture_output=True,
         text=True,
         env=variables,
