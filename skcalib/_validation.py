@@ -278,7 +278,9 @@ def number_of_samples(rows, count=None):
 
 
 def take_rows(values, index):
-    """Rows of an array, also of another library, of a data frame or a list."""
+    """Rows of an array, also of another library, of a data frame or a list; None stays None."""
+    if values is None:
+        return None
     if not isinstance(values, np.ndarray) and hasattr(values, "__array_namespace__"):
         library, index = values.__array_namespace__(), np.asarray(index)
         index = np.flatnonzero(index) if index.dtype == bool else index

@@ -103,10 +103,6 @@ def method_to_recalibrate(classifier, X, response_method):
     return method
 
 
-def _at(rows, weight):
-    return None if weight is None else weight[rows]
-
-
 def _weighted_rows(X, weight):
     return X if weight is None or (weight > 0).all() else take_rows(X, np.flatnonzero(weight > 0))
 
@@ -305,11 +301,12 @@ def out_of_fold_proba(
         offset = _mean([one.shift for one in scales])
         pairs = zip(scales, values, strict=True)
         logits = [LogitScale(one.unit, one.shift - offset).logits(v) for one, v in pairs]
-        known = map(_weighted_rows, logits, (_at(test, weight) for test in tests))
+        known = map(_weighted_rows, logits, (take_rows(weight, test) for test in tests))
         common = LogitScale.of(np.concatenate([*known]))
         logits = [common.logits(z) for z in logits]
         scale = common.after(LogitScale(shift=-offset))
-    proba = [softmax(np.nan_to_num(z, nan=-np.inf), axis=1) for z in logits]
+    # A class that a fold does not know has the probability 0.
+    proba = [softmax(np.where(np.isnan(z), -np.inf, z), axis=1) for z in logits]
     return *join_folds(proba, tests, len(y)), scale
 
 
@@ -363,7 +360,7 @@ def cross_fit(estimator, X, y, folds, params, *, response_method, n_jobs, weight
 def fit_fold(estimator, X, y, train, test, classes, response_method, fit_params, weight=None):
     """`HeldOut` of a clone that is fitted on the rows `train`, for the rows `test`."""
     model = fit_rows(estimator, X, y, train, fit_params)
-    how = classes, response_method, _at(test, weight)
+    how = classes, response_method, take_rows(weight, test)
     return use_fitted(model, take_rows(X, test), *how, rows=test)
 
 

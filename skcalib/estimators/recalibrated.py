@@ -210,7 +210,14 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         if divides and alone:
             own_folds = [np.searchsorted(held_out[0].rows, test) for _, test in folds]
         tasks = (
-            (recalibrator, proba, y[rows], _at(rows, weight), self.classes_, _at(rows, features))
+            (
+                recalibrator,
+                proba,
+                y[rows],
+                take_rows(weight, rows),
+                self.classes_,
+                take_rows(features, rows),
+            )
             for proba, rows in ((one.proba, one.rows) for one in held_out)
         )
         fit = partial(fit_recalibrator, folds=own_folds)
@@ -311,10 +318,6 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         if wrapped is not None:
             tags.classifier_tags.multi_class = wrapped.multi_class
         return tags
-
-
-def _at(rows, values):
-    return None if values is None else take_rows(values, rows)
 
 
 def _answer(model, recalibrator, response, X, classes):
