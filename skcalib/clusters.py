@@ -115,8 +115,10 @@ def effective_size_of_sums(mass: ArrayLike, square_mass: ArrayLike) -> np.ndarra
     return np.divide(mass**2, square_mass, out=np.zeros(np.shape(mass)), where=some)
 
 
-def cluster_sums(values: Any, cluster: np.ndarray | None) -> Any:
+def cluster_sums(values: Any, cluster: np.ndarray | None, n_clusters: int | None = None) -> Any:
     """Sums over clusters (G, ...) of an array or sparse matrix (n, ...).
+
+    Of a part of the samples, which may lack the last clusters, `n_clusters` is G.
 
     Sums of different clusters are independent. Their squares give variances that allow for any
     dependence within a cluster. Without clusters (None) it is the array itself.
@@ -124,8 +126,8 @@ def cluster_sums(values: Any, cluster: np.ndarray | None) -> Any:
     if cluster is None:
         return values
     if not issparse(values) and np.ndim(values) == 1:
-        return np.bincount(cluster, values)
-    shape = (int(cluster.max()) + 1, len(cluster))
+        return np.bincount(cluster, values, n_clusters or 0)
+    shape = (n_clusters or int(cluster.max()) + 1, len(cluster))
     return csr_matrix((np.ones(len(cluster)), (cluster, np.arange(len(cluster)))), shape) @ values
 
 

@@ -42,7 +42,7 @@ from skcalib._validation import (
     to_numpy,
     weighted_rows,
 )
-from skcalib.clusters import check_groups, design_effect, number_clusters
+from skcalib.clusters import check_groups, design_effect, in_order, number_clusters
 from skcalib.notions import Canonical, Multilabel, Notion
 from skcalib.tower import weighted_mean
 
@@ -98,7 +98,7 @@ class Problem:
             pairs = (np.column_stack([1 - one, one])[rows] for one in (score, event))
             known = replace(self.take(rows), indicator=False, classes=np.arange(2))
             if known.cluster is not None:
-                known = replace(known, cluster=np.unique(known.cluster, return_inverse=True)[1])
+                known = replace(known, cluster=in_order(known.cluster))
             forecast, target = pairs
             yield replace(known, forecast=forecast, given=target)
 

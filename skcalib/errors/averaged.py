@@ -27,7 +27,8 @@ import numpy as np
 
 from skcalib._labels import one_hot_rows
 from skcalib._rows import centred
-from skcalib.errors.extension import Extension, indicators
+from skcalib.clusters import cluster_sums
+from skcalib.errors.extension import Extension
 from skcalib.links._base import row_blocks
 from skcalib.links.averaging import Model, ModelAverage
 from skcalib.scores import Brier, LogLoss, ProperScore
@@ -303,8 +304,8 @@ class AveragedProblem:
         for rows, block in self.average.directions:
             p, own = self.corrected(model, rows, block), self._own(model, block)
             part = values(rows, own, p)
-            chosen = indicators(self.cluster[rows], n_clusters).T
-            total = total + chosen @ (self.average.weight[rows] * part.T).T
+            part = (self.average.weight[rows] * part.T).T
+            total = total + cluster_sums(part, self.cluster[rows], n_clusters)
         return total
 
     def _weighted_scores(self, rows, block, p):

@@ -23,9 +23,8 @@ from scipy.special import logsumexp, softmax
 
 from skcalib._labels import labels_or_shares
 from skcalib._rows import centred, softmax_parts
-from skcalib.clusters import effective_size, in_order
+from skcalib.clusters import cluster_sums, effective_size, in_order
 from skcalib.errors.averaged import AveragedProblem
-from skcalib.errors.extension import indicators
 from skcalib.links.averaging import (
     _CONFUSION_COST,
     _RIDGE,
@@ -359,7 +358,7 @@ def _moments_of_clusters(part, proba):
     scores, tangents = np.zeros(shape), np.zeros(shape)
     for rows, block in part.average.every:
         p, residual = proba[rows], part.residual(rows, proba[rows])
-        share, chosen = part.share[rows, None], indicators(part.cluster[rows], shape[0]).T
-        scores += chosen @ (share * block.project(residual))
-        tangents += chosen @ (share * block.tangent_project(p, residual))
+        share, among = part.share[rows, None], (part.cluster[rows], shape[0])
+        scores += cluster_sums(share * block.project(residual), *among)
+        tangents += cluster_sums(share * block.tangent_project(p, residual), *among)
     return part.average.size * scores.T @ scores, part.average.size * tangents.T @ scores
