@@ -305,7 +305,7 @@ def out_of_fold_proba(
         common = LogitScale.of(np.concatenate([*known]))
         logits = [common.logits(z) for z in logits]
         scale = common.after(LogitScale(shift=-offset))
-    # A class that a fold does not know has the probability 0.
+    # A class that is missing in a fold has the probability 0.
     proba = [softmax(np.where(np.isnan(z), -np.inf, z), axis=1) for z in logits]
     return *join_folds(proba, tests, len(y)), scale
 
