@@ -108,29 +108,43 @@ def find_suspicions(
 
 
 def _other_order(problem):
-    """Check whether another assignment of columns to classes fits much better."""
+    """Check whether another assignment of columns to classes fits much better.
+
+    The best of all orders fits any labels. So for several classes it is chosen on one half of the
+    samples, and on the other half it must lower the Brier score and follow the labels more closely.
+    """
     forecast, target, weight = problem.forecast, problem.target, problem.weight
     n_classes = forecast.shape[1]
     if n_classes > _MOST_CLASSES or _is_one_class(problem):
         return None
-    # The assignment that maximises the mean probability of the label.
-    affinity = target.T @ (weight[:, None] * forecast)
-    _, columns = linear_sum_assignment(-affinity)
-    if np.array_equal(columns, np.arange(n_classes)):
-        return None
-    if n_classes == 2 and _ranking(problem, problem.outcome).high >= 0.5:
-        return None
-    other = forecast[:, columns]
-    gain = ((forecast - target) ** 2).sum(axis=1) - ((other - target) ** 2).sum(axis=1)
-    if weighted_mean(gain, weight) <= 0 or (n_classes > 2 and not _is_clear(gain, problem)):
-        return None
-    before, after = (_accuracy(one, target, weight) for one in (forecast, other))
     if n_classes == 2:
-        return Suspicion("other_class", before, after)
+        other = forecast[:, ::-1]
+        gain = weighted_mean(((forecast - target) ** 2 - (other - target) ** 2).sum(axis=1), weight)
+        if gain <= 0 or _ranking(problem, problem.outcome).high >= 0.5:
+            return None
+        return Suspicion("other_class", *(_accuracy(f, target, weight) for f in (forecast, other)))
+    every = np.ones(len(weight), dtype=bool)
+    half = np.arange(len(weight)) % 2 == 0 if problem.cluster is None else problem.cluster % 2 == 0
+    first, second = _best_order(problem, half), _best_order(problem, ~half)
+    moved = (first == second) & (first == _best_order(problem, every))
+    moved = np.flatnonzero(moved & (first != np.arange(n_classes)))
+    if moved.size == 0:
+        return None
+    other = np.where(half[:, None], forecast[:, second], forecast[:, first])
+    lower = ((forecast - target) ** 2 - (other - target) ** 2).sum(axis=1)
+    closer = ((target - weighted_mean(target, weight)) * (other - forecast)).sum(axis=1)
+    if not (_is_clear(lower, problem) and _is_clear(closer, problem)):
+        return None
+    before, after = (_accuracy(f, target, weight) for f in (forecast, other))
     if after < before + _ADDED_ACCURACY:
         return None
-    moved = np.flatnonzero(columns != np.arange(n_classes))
     return Suspicion("column_order", before, after, tuple(str(problem.classes[k]) for k in moved))
+
+
+def _best_order(problem, rows):
+    """The column for each class that maximises the mean probability of the label in some rows."""
+    forecast = problem.weight[rows, None] * problem.forecast[rows]
+    return linear_sum_assignment(-problem.target[rows].T @ forecast)[1]
 
 
 def _ranking(problem, column, level=_RANKING_LEVEL):

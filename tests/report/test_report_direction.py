@@ -337,6 +337,23 @@ def test_suspicions_are_rarely_wrong():
             assert kind not in {one[0] for one in kinds(*data)}
 
 
+@pytest.mark.parametrize("n_classes", [3, 10, 30])
+def test_the_best_of_all_orders_of_columns(n_classes):
+    """Some order of the columns fits any labels; moved columns fit better on other samples too."""
+    order = np.roll(np.arange(n_classes), 1)
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        shares = rng.dirichlet(np.full(n_classes, 5.0))
+        for noise in (rng.integers(n_classes, size=600), rng.choice(n_classes, 600, p=shares)):
+            for concentration in (0.2, 2.0, shares[order] * n_classes * 2):
+                score = rng.dirichlet(np.full(n_classes, concentration), size=600)
+                assert "column_order" not in {one[0] for one in kinds(noise, score)}
+        y, score = classes(600, n_classes, seed=rng)
+        moved = next(one for one in kinds(y, score[:, order]) if one[0] == "column_order")
+        assert "column_order" not in {one[0] for one in kinds(y, score)}
+        assert len(moved) > n_classes / 3 and set(moved[1:]) <= {str(k) for k in range(n_classes)}
+
+
 def test_a_suspicion_comes_first_and_replaces_the_advice():
     y, p = event(2000, mean=-3)
     found = CalibrationReport.from_predictions(1 - y, p).to_dict()
