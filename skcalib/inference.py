@@ -6,7 +6,7 @@ number.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from skcalib.clusters import (
     inflation,
     student_level,
 )
+from skcalib.few_events import FEW
 from skcalib.tower import weighted_mean
 
 
@@ -266,12 +267,12 @@ def concordance_interval(
     count one half: 0.5 for a score without information. The standard error is DeLong's [1]_. Let
     :math:`V_i` be the share of the other class against which sample i is ranked correctly. The
     squared standard errors of the means of V over the events and over the others add up. The
-    interval is normal on the logit scale. If the classes are separated, or one has a single
-    effective sample, this standard error does not exist. The interval is then Newcombe's score
-    interval (his method 5 [2]_), which needs no variance. For samples in clusters the deviations of
-    V, each over the weight of its class, are added by cluster before they are squared (Obuchowski
-    [3]_). `square` and `cluster` are those of `mean_interval`. Raises a ValueError if all labels
-    are of one class.
+    interval is normal on the logit scale. With fewer than 40 effective samples of a class this
+    standard error is uncertain, and for separated classes or a single sample it does not exist.
+    Then the interval also covers Newcombe's score interval (his method 5 [2]_), which needs no
+    variance. For samples in clusters the deviations of V, each over the weight of its class, are
+    added by cluster before they are squared (Obuchowski [3]_). `square` and `cluster` are those of
+    `mean_interval`. Raises a ValueError if all labels are of one class.
 
     .. [1] E. R. DeLong, D. M. DeLong and D. L. Clarke-Pearson. Comparing the areas under two or
        more correlated receiver operating characteristic curves. Biometrics 44, 1988.
@@ -305,16 +306,19 @@ def concordance_interval(
             influence[own] = share * (values - share @ values)
         error = float(np.sqrt(np.sum(cluster_sums(influence, cluster) ** 2) * inflation(units)))
         level = student_level(confidence_level, units)
-    if 0 < area < 1 and 1e-9 < error < np.inf:
-        reach = _normal_quantile(level) * error / (area * (1 - area))
-        low, high = expit(logit(area) - reach), expit(logit(area) + reach)
-        return MeanInterval(area, float(low), float(high), error)
     size, others = (
         max(independent_size(weight[k], own, None if cluster is None else cluster[k]), 1.0)
         for k, own in zip((event, ~event), squares, strict=True)
     )
-    low, high = _newcombe(area, size, others, confidence_level)
-    return _of_limits(area, low, high, confidence_level)
+    low, high = area, area
+    if exists := 0 < area < 1 and 1e-9 < error < np.inf:
+        reach = _normal_quantile(level) * error / (area * (1 - area))
+        low, high = (float(expit(logit(area) + end)) for end in (-reach, reach))
+    if exists and min(size, others) >= FEW:
+        return MeanInterval(area, low, high, error)
+    limits = _newcombe(area, size, others, confidence_level)
+    wide = _of_limits(area, min(low, limits[0]), max(high, limits[1]), confidence_level)
+    return replace(wide, standard_error=error) if exists else wide
 
 
 def ranked_above(own: np.ndarray, others: np.ndarray, weight: np.ndarray) -> np.ndarray:

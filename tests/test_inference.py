@@ -105,16 +105,20 @@ def test_concordance_is_that_of_scikit_learn_with_ties_and_weights():
     assert found.standard_error == pytest.approx(np.sqrt(variance))
 
 
-@pytest.mark.parametrize(("shift", "n_samples"), [(0.0, 60), (1.5, 60), (2.5, 300)])
-def test_concordance_is_covered(shift, n_samples):
-    """300 draws, standard error .013; a fifth of the samples are events."""
+@pytest.mark.parametrize(
+    ("shift", "n_samples", "n_events"),
+    [(0.0, 60, 12), (1.5, 60, 12), (2.5, 300, 60), (1.5, 500, 2), (1.5, 500, 5), (2.7, 500, 10)],
+)
+def test_concordance_is_covered(shift, n_samples, n_events):
+    """300 draws, standard error .013; DeLong's interval alone holds .65 for two events."""
     rng = np.random.default_rng(n_samples)
     truth, held = norm.cdf(shift / np.sqrt(2)), 0
     for _ in range(300):
-        label = np.arange(n_samples) < n_samples // 5
+        label = np.arange(n_samples) < n_events
         found = concordance_interval(label, rng.normal(shift * label))
         held += found.low <= truth <= found.high
-    assert 0.91 * 300 <= held <= 0.99 * 300
+    assert held >= 0.91 * 300
+    assert held <= 0.99 * 300 or n_events < 12
 
 
 def test_concordance_of_separated_classes_has_a_lower_limit():

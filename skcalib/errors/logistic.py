@@ -16,6 +16,7 @@ from skcalib._values import is_finite, shown
 from skcalib.clusters import cluster_sums, effective_size, independent_size
 from skcalib.errors.terms import SmoothedProblem, solve_notion
 from skcalib.events import only_problem, over_problems
+from skcalib.few_events import FEW, uncertain_labels
 from skcalib.inference import MeanInterval
 from skcalib.links._base import likelihood_tolerance, logistic_regression
 from skcalib.notions import Auto, Notion, NotionLike, resolve_notion
@@ -90,6 +91,9 @@ def calibration_intercept_slope(
     covariance :math:`H^{-1} M H^{-1} m / (m - d)`. Here H is the Hessian of the loss, M the sum of
     the squared weighted gradients, d = 1 or 2 the number of parameters, and :math:`m = (\sum w)^2 /
     \sum w^2` the effective size. The intervals are valid for weights and for misspecified models.
+    With fewer than 40 labels that the fitted model leaves uncertain, which for a rare event is the
+    number of events, M is too small: a model fits the few events too closely. There a variance is
+    not smaller than with the M of independent labels of the fitted model.
 
     A correct forecast of exactly 0 or 1 fits every intercept and every positive slope, so it is not
     informative and is omitted from the fits.
@@ -212,10 +216,14 @@ def coefficient_intervals(
     if freedom < 1e-9:
         return [MeanInterval(float(value), -np.inf, np.inf, np.inf) for value in theta]
     root = np.sqrt(square) / weight.sum()
-    scores = columns * (root * (expit(offset + columns @ theta) - y))[:, None]
-    scores = cluster_sums(scores, cluster)
+    chance = expit(offset + columns @ theta)
+    scores = cluster_sums(columns * (root * (chance - y))[:, None], cluster)
     inverse = np.linalg.inv(hessian / size)
     variance = np.diag(inverse @ (scores.T @ scores) @ inverse) * units / freedom
+    if uncertain_labels(np.column_stack([1 - chance, chance]), weight, square) < FEW:
+        scores = columns * (root * np.sqrt(chance * (1 - chance)))[:, None]
+        of_the_model = np.diag(inverse @ (scores.T @ scores) @ inverse) * units / freedom
+        variance = np.maximum(variance, of_the_model)
     quantile = float(stdtrit(freedom, 0.5 + confidence_level / 2))
     return [
         MeanInterval(value, value - quantile * error, value + quantile * error, error)
