@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+import warnings
+from typing import Any, Literal
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from skcalib._column_names import is_numbering, match_names, plain_event, read_n
 from skcalib._labels import check_classes, listed, unique_labels
 from skcalib._types import ArrayLike, Label
 from skcalib._validation import refuse_frames_to_fetch
+from skcalib.clusters import outside_level
 
 _READ_ONE_BY_ONE = 20  # up to this number, column names are also read one by one
 
@@ -24,12 +26,14 @@ def classes_of_columns(
     pos_label: Label = None,
     name: str = "y_proba",
     remedy: Literal["pos_label", "labels"] | None = "pos_label",
+    categories: tuple[Any, ...] | None = None,
 ) -> np.ndarray:
     """The class of each column, from the arguments and the names of the columns.
 
     A single column that names a class holds its probability. `labels` and `pos_label` decide
     where the name does not, and must not contradict it. Names of several columns must not
     contradict the order of `labels` or of the sorted classes, and may name classes that `y` lacks.
+    Ordered `categories` in another order give a warning, unless an argument or a name decides.
     """
     column = _name_of_single(y_proba) if n_columns == 1 else None
     if column is None:
@@ -43,6 +47,8 @@ def classes_of_columns(
             _check_numbers(y_proba, classes, name)
         elif n_columns > 1 and not _are_default_names(y_proba):
             check_order(y_proba, classes, name, remedy="array")
+        if categories is not None and labels is None and pos_label is None:
+            _warn_of_categories(categories, classes, y_proba, name)
         return classes
     given = labels is not None or pos_label is not None
     if not given:
@@ -52,6 +58,21 @@ def classes_of_columns(
             pos_label = only.tolist()[0] if named else None
     classes = check_classes(y, 1, labels=labels, pos_label=pos_label, name=name)
     return _classes_by_name(column, classes, name, given=given, remedy=remedy)
+
+
+def _warn_of_categories(categories, classes, y_proba, name):
+    """Warn if columns without names are read in another order than that of ordered categories."""
+    names = classes.tolist()
+    in_order = [category for category in categories if category in names]
+    if names == in_order or not _are_default_names(y_proba):
+        return
+    warnings.warn(
+        f"y_true has the ordered categories {listed(in_order)}, but {name} has no names of "
+        f"columns, so its columns are read as those of {listed(names)}, the sorted classes, as in "
+        "scikit-learn: pass labels= with the class of each column.",
+        UserWarning,
+        stacklevel=outside_level(),
+    )
 
 
 def check_column_names(y_proba: ArrayLike, classes: np.ndarray, name: str) -> None:

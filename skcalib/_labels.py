@@ -337,6 +337,7 @@ def check_class_order(classes, categories=None):
 
 _NUMERALS = ["I", "II", "III", "IV", "V", "VI", "VII", "VIII", "IX", "X"]
 _COUNTED = (
+    (r"()([+-]?\d+)", float),  # -1
     (r"(.*?)(\d+)", float),  # G1, stage 2, 10
     (r"()(\d+)\b.*", float),  # 1 - mild
     (r"((?:.*[\W_])?)([IVX]+)", lambda text: _NUMERALS.index(text)),

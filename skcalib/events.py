@@ -174,9 +174,12 @@ class Samples:
         y = check_y(y_true)
         raw = check_features(y_proba, name=name, n_samples=len(y))
         distinct, place, length, index = table_of(y)
-        classes = classes_of_columns(distinct, y_proba, raw.shape[1], **columns, remedy=remedy)
+        categories = ordered_categories(y_true)
+        classes = classes_of_columns(
+            distinct, y_proba, raw.shape[1], **columns, remedy=remedy, categories=categories
+        )
         if notion.ordered:
-            check_class_order(classes, ordered_categories(y_true))
+            check_class_order(classes, categories)
         table = np.zeros(length, dtype=np.uint8 if len(classes) <= 256 else np.intp)
         table[place] = one_hot(distinct, classes).argmax(axis=1)
         weight, scale = None, 1.0

@@ -143,7 +143,7 @@ class Cumulative(Notion):
     The order is that of the columns: sorted labels, or ``labels=``. Numbers must rise, and labels
     of an ordered categorical must have the order of its categories. Strings in alphabetical order
     are refused, because "high, low, medium" is hardly their order, unless they are numbered as
-    "G1, G2, G3", "stage I, stage II" or "A, B, C".
+    "-1, 0, 1", "G1, G2, G3", "stage I, stage II" or "A, B, C".
 
     Parameters
     ----------

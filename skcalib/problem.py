@@ -333,13 +333,14 @@ def check_problem(
         return _with_clusters(found, groups, sample_weight, y_true)
     y = check_y(y_true)
     raw = check_features(y_proba, name=name, n_samples=len(y))
-    classes = classes_of_columns(y, y_proba, raw.shape[1], **columns)
+    categories = ordered_categories(y_true)
+    classes = classes_of_columns(y, y_proba, raw.shape[1], categories=categories, **columns)
     forecast = _check_simplex(raw, name, copy=copy)
     if not copy:
         forecast = forecast.view()
         forecast.flags.writeable = False
     found = problem_of(y, forecast, classes, sample_weight, groups)
-    found = replace(found, categories=ordered_categories(y_true))
+    found = replace(found, categories=categories)
     if notion is not None:
         found.require_order(notion)
     return found

@@ -242,7 +242,8 @@ def test_names_are_in_order_or_are_refused(function):
     assert function(STAGES[Y], labels=STAGES) == expected  # from the lowest to the highest
     with pytest.raises(ValueError, match=r"alphabetical order.* pass labels="):
         function(np.sort(STAGES)[Y])
-    for numbered in (["G1", "G2", "G3", "G4"], ["I", "II", "III", "IV"], list("ABCD"), [2, 5, 6, 9],
+    for numbered in (["-1", "0", "1", "2"], ["G1", "G2", "G3", "G4"], ["I", "II", "III", "IV"],
+                     list("ABCD"), [2, 5, 6, 9],
                      ["1 mild", "2 medium", "3 bad", "4 worst"]):  # fmt: skip
         assert function(np.array(numbered)[Y]) == expected
     with pytest.raises(ValueError, match="alphabetical order"):
@@ -258,8 +259,29 @@ def test_ordered_categories_are_known(function):
     assert function(pd.Series(pd.Categorical.from_codes(Y, good, ordered=True))) == expected
     stages = pd.Series(pd.Categorical.from_codes(Y, STAGES, ordered=True))
     assert function(stages, labels=STAGES) == expected
-    with pytest.raises(ValueError, match=r"ordered categories \['low', 'medium', 'high', 'top'\]"):
+    order = r"ordered categories \['low', 'medium', 'high', 'top'\]"
+    with pytest.warns(UserWarning, match=order), pytest.raises(ValueError, match=order):
         function(stages)
+
+
+def test_other_orders_of_categories_are_mentioned():
+    """Columns without names are those of the sorted classes, as in scikit-learn."""
+    stages = pd.Series(pd.Categorical.from_codes(Y, STAGES, ordered=True))
+    pair = pd.Series(pd.Categorical.from_codes(Y % 2, ["mild", "fair"], ordered=True))
+    rows = np.clip(P[:, :2], 0.1, None) / np.clip(P[:, :2], 0.1, None).sum(axis=1, keepdims=True)
+    functions = (s.calibration_error, s.proper_calibration_error, s.kernel_calibration_error)
+    fits = (lambda y, X, **labels: s.PlattScaling(**labels).fit(X, y),)
+    for function in (*functions, *fits):
+        for y, forecast, names in (
+            (stages, P, STAGES),
+            (pair, rows, ["mild", "fair"]),
+            (pair, rows[:, 1], ["mild", "fair"]),
+        ):
+            with pytest.warns(UserWarning, match="the sorted classes, as in scikit-learn: pass"):
+                function(y, forecast)
+            function(y, forecast, labels=names)
+        in_order = pd.DataFrame(P[:, [2, 0, 1, 3]], columns=sorted(STAGES))
+        function(stages, in_order)  # their names say which columns they are
 
 
 def test_classes_of_a_classifier_are_refused_in_alphabetical_order():

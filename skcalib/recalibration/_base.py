@@ -289,9 +289,9 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
 
     def _check_labels(self, X, y, labels):
         """The values as given (n, K), the columns of the labels (n,), and the classes."""
-        y = check_y(y, name="y")
+        categories, y = ordered_categories(y), check_y(y, name="y")
         raw = check_features(X, name="X", n_samples=len(y))
-        classes = self._check_columns(X, raw, y, labels)
+        classes = self._check_columns(X, raw, y, labels, categories)
         return raw, class_columns(y, classes), classes
 
     def _check_soft(self, X, y):
@@ -473,7 +473,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         if self.labels is not None:
             check_label_list(self.labels)
 
-    def _check_columns(self, X, raw, y, labels):
+    def _check_columns(self, X, raw, y, labels, categories=None):
         """The class of each column; raises if X has features or logits instead of probabilities."""
         if self.input == "proba" and is_outside(raw.min(), raw.max(), 1 + HALF_TOLERANCE):
             value = raw.min() if raw.min() < -PROBABILITY_ROUNDING else raw.max()
@@ -491,7 +491,13 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
             )
         try:
             classes = classes_of_columns(
-                y, X, raw.shape[1], labels=labels, name="X", remedy="labels"
+                y,
+                X,
+                raw.shape[1],
+                labels=labels,
+                name="X",
+                remedy="labels",
+                categories=categories,
             )
         except ValueError as error:
             self._need_proba(raw, error)

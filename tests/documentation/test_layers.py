@@ -37,12 +37,12 @@ LAYERS = (
         "_features": "features of samples as numbers",
         "_labels": "labels, soft labels, and their columns",
         "_progress": "what runs, on standard error",
+        "clusters": "dependent samples, effective numbers of samples and clusters",
     },
     {
         "_class_columns": "the class of each column of forecasts",
         "_parameters": "checks of parameters by their name",
         "_records": "results as tables",
-        "clusters": "dependent samples, effective numbers of samples and clusters",
         "few_events": "uncertain labels, and where they are too few for asymptotic laws",
         "notions": "what a forecast is calibrated for: problems and names of their columns",
     },
