@@ -222,7 +222,9 @@ def observed_expected_ratio(
         residual = label - forecast * (observed / expected)
         size = clustered_size(observed, residual, weight, cluster, confidence_level)
     low, high = clopper_pearson(observed, size, confidence_level)
-    return _of_limits(observed / expected, low / expected, high / expected, confidence_level)
+    return interval_of_limits(
+        observed / expected, low / expected, high / expected, confidence_level
+    )
 
 
 def rate_interval(
@@ -248,7 +250,7 @@ def rate_interval(
     if cluster is not None:
         residual = np.asarray(label, dtype=np.float64) - observed
         size = clustered_size(observed, residual, weight, cluster, confidence_level)
-    return _of_limits(
+    return interval_of_limits(
         observed, *clopper_pearson(observed, size, confidence_level), confidence_level
     )
 
@@ -317,7 +319,7 @@ def concordance_interval(
     if exists and min(size, others) >= FEW:
         return MeanInterval(area, low, high, error)
     limits = _newcombe(area, size, others, confidence_level)
-    wide = _of_limits(area, min(low, limits[0]), max(high, limits[1]), confidence_level)
+    wide = interval_of_limits(area, min(low, limits[0]), max(high, limits[1]), confidence_level)
     return replace(wide, standard_error=error) if exists else wide
 
 
@@ -375,7 +377,9 @@ def clustered_size(
     return min(binomial / variance * float(quantiles[0] / quantiles[1]) ** 2, samples)
 
 
-def _of_limits(estimate, low, high, confidence_level):
+def interval_of_limits(
+    estimate: float, low: float, high: float, confidence_level: float
+) -> MeanInterval:
     """`MeanInterval` whose standard error is the length over that of a standard normal one."""
     low, high = min(float(low), estimate), max(float(high), estimate)
     error = (high - low) / (2 * _normal_quantile(confidence_level))

@@ -257,10 +257,10 @@ def proper(question: Question) -> ErrorInterval:
     given["notion"] = notion
     level, n_jobs = question.confidence_level, question.n_jobs
     found = estimate_proper_error(problem, **given, confidence_level=level, n_jobs=n_jobs)
-    if not found.terms.loss.any():  # every label had probability 1
-        return question.nothing_varies(target=found.target, ceiling=np.inf)
     if found.interval is None:
         return jackknife(question, at_zero=True, target=found.target)
+    if not np.isfinite(found.interval.high) and not found.terms.loss.any():
+        return question.nothing_varies(target=found.target, ceiling=np.inf)
     interval = found.interval
     low, high, error = interval.low, interval.high, interval.standard_error
     flags: dict[str, Any] = {"method": "delta method", "target": found.target}
@@ -319,9 +319,10 @@ def smooth_distance(question: Question) -> ErrorInterval:
     solved = solve_notion(problem, notion=rule, smoother=None, n_jobs=question.n_jobs)
     found = estimate_of_solved(solved, loss="brier", notion=rule, confidence_level=level)
     squared, shown = found.interval, target.format(found.target.rpartition("as far as ")[2])
-    if not found.terms.loss.any() and rule.reduce == "mean":  # every label had probability 1
+    pairs, certain = solved[0].forecast.shape[1] == 2, not found.terms.loss.any()
+    if certain and rule.reduce == "mean" and not (pairs and found.few):
         return question.nothing_varies(target=shown, ceiling=1.0)
-    if solved[0].forecast.shape[1] != 2 or found.norm is None or squared is None:
+    if not pairs or squared is None or (found.norm is None and not certain):
         limit = target.format("the averaged maps show it")
         return replace(jackknife(question, at_zero=True, target=limit), **NOISY)
     estimate = index_of_solved(solved, rule, quantile)

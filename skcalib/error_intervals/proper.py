@@ -23,7 +23,7 @@ from skcalib.errors.terms import (
     solve_notion,
 )
 from skcalib.few_events import FEW_LABELS
-from skcalib.inference import MeanInterval, mean_interval
+from skcalib.inference import MeanInterval, interval_of_limits, mean_interval
 from skcalib.notions import NotionLike, resolve_notion
 from skcalib.scores import DecisionCost, LossLike, resolve_loss, resolve_method
 from skcalib.tower import weighted_mean
@@ -174,10 +174,11 @@ def _with_few(found, scores, solved, notion, level):
 
     def limited(one, score):
         interval = one.interval
-        known = interval is not None and np.isfinite(interval.estimate) and one.terms.loss.any()
+        known = interval is not None and np.isfinite(interval.estimate)
         if not known or isinstance(score, DecisionCost):
             return one
-        low, high = interval.low, interval.high
+        certain = not one.terms.loss.any()  # every label had probability 1
+        low, high = interval.low, 0.0 if certain else interval.high
         if few or rare:
             exact = exact_limits(marks if few else rare, score, share, level)
             low, high = exact[0] if few else low, max(high, exact[1])
@@ -187,6 +188,8 @@ def _with_few(found, scores, solved, notion, level):
             whole = mean_interval(terms.loss - score.infimum, *rows)
             high = min(high, max(whole.high, interval.estimate))
         interval = replace(interval, low=min(low, high), high=high)
+        if certain:
+            interval = interval_of_limits(max(interval.estimate, 0.0), 0.0, high, level)
         return replace(one, interval=interval, few=few)
 
     return [limited(*pair) for pair in zip(found, scores, strict=True)]

@@ -40,6 +40,19 @@ def test_exact_coverage_by_enumeration(metric, forecast):
     assert chance[:4] @ covered[:4] / chance[:4].sum() >= 0.9
 
 
+@pytest.mark.parametrize("metric", ["brier", "l1", "l2", "ici", "simplex"])
+def test_certain_forecasts_that_came_true(metric):
+    """The limits are those of no event, and none are infinite but for the log loss."""
+    rate = 1 - 0.025 ** (1 / N_SAMPLES)
+    hard = np.arange(N_SAMPLES) % 2
+    for y, s in ((np.zeros(N_SAMPLES, dtype=int), np.zeros(N_SAMPLES)), (hard, hard.astype(float))):
+        found = interval(y, s, metric)
+        assert found.low == 0 and found.reason == FEW_REASON
+        assert found.estimate == 0 or metric == "ici"  # the averaged maps have a prior
+        assert found.high == pytest.approx(ERRORS[metric](rate, 0), rel=0.02)
+        assert interval(y, s, "log").high == np.inf
+
+
 @pytest.mark.parametrize(("metric", "n_repetitions"), [("brier", 60), ("squared_l2", 200)])
 def test_calibrated_forecasts_seldom_have_a_positive_lower_limit(metric, n_repetitions):
     """Beta(.5, 49.5) forecasts: at most .05 plus two standard errors (.056 and .031)."""
