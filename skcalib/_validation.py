@@ -77,6 +77,7 @@ def _check_float_array(values, name):
         array = check_array(
             values,
             ensure_2d=False,
+            allow_nd=True,
             dtype=[np.float64, np.float32, np.float16],
             ensure_all_finite=False,
             ensure_min_samples=0,
@@ -90,7 +91,14 @@ def _check_float_array(values, name):
     if array.ndim == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] == 0:
-        raise ValueError(f"{name} must have shape (n,) or (n, n_classes), got {np.shape(values)}.")
+        of_labels = (
+            " It may be that of a model of several labels: pass the probabilities of one label at "
+            "a time, such as predict_proba(X)[k]."
+        )
+        raise ValueError(
+            f"{name} must have shape (n,) or (n, n_classes), got {np.shape(values)}."
+            + of_labels * (array.ndim == 3)
+        )
     check_finite(array, name)
     return array
 

@@ -224,6 +224,9 @@ INVALID_CALLS = {
     "sharpness of a representation needs notion='canonical'.": partial(
         s.sharpness, Y, P, transform="simplex", notion="top_label"
     ),
+    "y_proba must have shape (n,) or (n, n_classes), got (2, 40, 3). It may be that of a model of "
+    "several labels: pass the probabilities of one label at a time, such as "
+    "predict_proba(X)[k].": partial(s.calibration_error, Y3, [P3, P3]),
     "TopK(k=3) needs at least 3 classes, got 2.": partial(
         s.proper_calibration_error, Y, P, notion=s.notions.TopK(3)
     ),
