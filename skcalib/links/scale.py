@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib.links.tails import LARGEST, TailCurve, divided
+from skcalib.links.ranks import LARGEST, RankCurve, divided, heavy_tails
 
 _DEVIATION = np.pi / np.sqrt(3)  # of the standard logistic law
 _TAIL = 0.01  # share of the values on each side that are winsorised
@@ -30,12 +30,12 @@ _FLOAT = np.finfo(np.float64)
 class LogitScale:
     """How columns (n, K) become logits: centred rows divided by ``unit``, minus ``shift``.
 
-    Columns with heavy tails first become ``tails(columns)`` (see `TailCurve`).
+    Columns with heavy tails first become ``tails(columns)`` (see `RankCurve`).
     """
 
     unit: float = 1.0
     shift: np.ndarray | float = 0.0
-    tails: TailCurve | None = None
+    tails: RankCurve | None = None
 
     @classmethod
     def of(cls, columns: np.ndarray, tails: bool = True) -> LogitScale:
@@ -55,7 +55,7 @@ class LogitScale:
         If all margins are equal, up to rounding, the largest is the unit.
         """
         columns = _some_rows(columns)
-        curve = TailCurve.of(columns, _power(1.0, _exponent(columns))) if tails else None
+        curve = heavy_tails(columns, _power(1.0, _exponent(columns))) if tails else None
         margins, exponent = _margins(columns if curve is None else curve(columns))
         mean, spread = _moments(margins)
         unit = spread or float(np.nanmax(np.abs(margins))) or 1.0
@@ -72,11 +72,11 @@ class LogitScale:
         return LogitScale(unit, first.shift / self.unit + self.shift, first.tails)
 
 
-def logit_unit(logits: np.ndarray) -> tuple[float, TailCurve | None]:
+def logit_unit(logits: np.ndarray) -> tuple[float, RankCurve | None]:
     """What logits (n, K) are divided by: 1, unless their softmax would saturate or be flat.
 
     It is flat below a unit of 0.005, and saturated above 10; then it is the unit of `LogitScale`.
-    If such logits have heavy tails, a `TailCurve` maps them instead.
+    If such logits have heavy tails, a `RankCurve` maps them instead.
     """
     logits = _some_rows(logits)
     margins, exponent = _margins(logits)
@@ -86,11 +86,11 @@ def logit_unit(logits: np.ndarray) -> tuple[float, TailCurve | None]:
     unit = _power(spread, exponent)
     if spread == 0 or low <= unit <= high:
         return 1.0, None
-    tails = TailCurve.of(logits, _power(1.0, exponent))
+    tails = heavy_tails(logits, _power(1.0, exponent))
     return (unit if tails is None else 1.0), tails
 
 
-def in_units(logits: np.ndarray, unit: float, tails: TailCurve | None = None) -> np.ndarray:
+def in_units(logits: np.ndarray, unit: float, tails: RankCurve | None = None) -> np.ndarray:
     r"""Logits (n, K) divided by a unit, with differences in a row that have a finite square.
 
     A difference z to the largest of the row of more than :math:`z_0 = 700` becomes

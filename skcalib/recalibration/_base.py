@@ -205,7 +205,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         the losses, then refer to the quotients; `temperature_` refers to the logits that were
         passed. A logit that is more than 700 units below the largest of its row by z counts as
         :math:`700 + \log(1 + z)` units below it.
-    logit_tails_ : TailCurve or None
+    logit_tails_ : RankCurve or None
         With ``input="logits"``, the increasing function of saturated or flat logits with heavy
         tails, which no unit makes ordinary logits (:ref:`decision_values`). Then the unit is 1, and
         the parameters of the map refer to the values of the function. None for other logits.
