@@ -660,7 +660,7 @@ class KernelRecalibrator(OneVsRestRecalibrator):
 
 
 class _RankKernel(DirichletKernel):
-    """A kernel in units of the ranks, whatever the distances of the forecasts."""
+    """A Dirichlet kernel in units of the ranks."""
 
     def _curve_of(self, forecast):
         return curve_of_ranks(forecast)
