@@ -393,6 +393,12 @@ def _linear_logits(classifier, scale):
             f"to_onnx takes decision values of linear classifiers only, unlike those of "
             f"{type(classifier).__name__}: convert it with skl2onnx, and its map with to_onnx."
         )
+    if scale.tails is not None:
+        raise ValueError(
+            f"The decision values of {type(classifier).__name__} have heavy tails, and to_onnx "
+            "takes those with a unit alone: scale its features (StandardScaler, "
+            "QuantileTransformer), or convert it with skl2onnx, and its map with to_onnx."
+        )
     coef = np.atleast_2d(classifier.coef_).astype(np.float64) / scale.unit
     intercept = np.broadcast_to(classifier.intercept_, len(coef)) / scale.unit
     centre = np.eye(len(coef)) - 1 / len(coef) if len(coef) > 1 else np.array([[-0.5], [0.5]])
@@ -446,6 +452,8 @@ class _Steps(list):
             if "_write_map" not in vars(owner):
                 self.refuse(one)
             check_is_fitted(one)
+            if one.input == "logits" and one.logit_tails_ is not None:
+                x = one.logit_tails_._write(self, x)
             if one._unit != 1:
                 x = self("scale", x, factor=1 / one._unit)
             if one._of_logits:

@@ -168,6 +168,25 @@ def test_logits_of_any_scale(kind):
     close(from_json(to_json(one)).predict_proba(logits), one.predict_proba(logits))
 
 
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("kind", [s.PlattScaling, s.IsotonicRecalibrator, s.TemperatureScaling])
+def test_logits_with_heavy_tails(kind, n_classes):
+    y, P = samples(400, n_classes)
+    logits = 1e9 * np.sinh(9 * np.clip(as_input(P, "logits"), -4, 4))
+    one = kind(input="logits", labels=np.arange(n_classes)).fit(logits, y)
+    assert one.logit_tails_ is not None and one.logit_unit_ == 1
+    close(from_json(to_json(one)).predict_proba(3 * logits), one.predict_proba(3 * logits))
+    close(run(to_onnx(one, dtype="float64"), logits), one.predict_proba(logits))
+
+
+def test_a_linear_classifier_with_heavy_tails():
+    X = np.random.default_rng(0).normal(size=(400, 1))
+    y = (X[:, 0] > np.random.default_rng(1).normal(size=400)).astype(int)
+    model = s.RecalibratedClassifierCV(RidgeClassifier(), "platt", cv=3).fit(np.sinh(9 * X), y)
+    with pytest.raises(ValueError, match="have heavy tails, and to_onnx takes those with a unit"):
+        to_onnx(model, np.sinh(9 * X))
+
+
 def test_trees_and_a_frame():
     X, y = make_classification(10_400, 4, n_redundant=0, random_state=0)
     X = X.astype(np.float32)

@@ -88,7 +88,8 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         The classifier and its recalibrator, if there is one of each; else None.
     responses_ : list
         How the probabilities of each of `estimators_` are obtained: ``method`` is "predict_proba"
-        or "decision_function", and ``scale`` has the ``unit`` and the ``shift`` of decision values.
+        or "decision_function", and ``scale`` has the ``unit`` and the ``shift`` of decision values,
+        and ``tails``, the increasing function of those with heavy tails, or None.
     selection_ : RecalibratorSelection or None
         With "select": ``names``, held-out ``losses``, ``differences`` from the best,
         their ``standard_errors``, ``best``, ``chosen`` and ``gain``. Prints as a table.

@@ -198,13 +198,17 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     logit_unit_ : float
         With ``input="logits"``, what logits are divided by: 1, unless the softmax of the
         calibration set would be flat or saturated. The margin of a class is its logit minus the
-        mean of the others. The unit in which the quartiles of the margins around their median are
-        :math:`\pm \log 3`, those of the standard logistic law, is below 0.005 for flat
-        forecasts and above 10 for saturated ones. Such logits are divided by it, because they are
-        decision values, whose scale has no meaning. The parameters of the map, and the losses, then
-        refer to the quotients; `temperature_` refers to the logits that were passed. A logit that
-        is more than 700 units below the largest of its row by z counts as
+        mean of the others. The unit in which the margins, winsorised by a hundredth on each side,
+        have the standard deviation :math:`\pi / \sqrt 3` of the standard logistic law is below
+        0.005 for flat forecasts and above 10 for saturated ones. Such logits are divided by it,
+        because they are decision values, whose scale has no meaning. The parameters of the map, and
+        the losses, then refer to the quotients; `temperature_` refers to the logits that were
+        passed. A logit that is more than 700 units below the largest of its row by z counts as
         :math:`700 + \log(1 + z)` units below it.
+    logit_tails_ : RankCurve or None
+        With ``input="logits"``, the increasing function of saturated or flat logits with heavy
+        tails, which no unit makes ordinary logits (:ref:`decision_values`). Then the unit is 1, and
+        the parameters of the map refer to the values of the function. None for other logits.
 
     See Also
     --------
@@ -325,7 +329,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     def _learn_input(self, values):
         """Learn what `_read` needs: the unit of logits, or the detection limit of probabilities."""
         if self.input == "logits":
-            self.logit_unit_ = logit_unit(values)
+            self.logit_unit_, self.logit_tails_ = logit_unit(values)
         elif self._of_logits:
             self.detection_limit_ = detection_limit(values)
 
@@ -457,11 +461,14 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
 
     def _read(self, values):
         """Input of the map, from validated probabilities or logits."""
-        logits = in_units(values, self.logit_unit_) if self.input == "logits" else None
+        logits = self._in_units(values) if self.input == "logits" else None
         if self._of_logits:
             return log_forecast(values, self.detection_limit_) if logits is None else logits
         # In single precision, steps of a map would be missed.
         return values if logits is None else softmax(logits.astype(np.float64), axis=1)
+
+    def _in_units(self, logits):
+        return in_units(logits, self.logit_unit_, self.logit_tails_)
 
     def _as_proba(self, forecast):
         """Probabilities of the input of the map."""
