@@ -8,6 +8,10 @@ import pytest
 from public_estimators import RECALIBRATORS, quick
 from scipy.special import expit, logit, softmax
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
@@ -308,3 +312,91 @@ def test_forecasts_outside_are_counted():
     assert issubclass(s.QuadraticScaling, OneVsRestRecalibrator)
     sketch = s.ForecastSketch([0, 1], notion="canonical").fit(y, p)
     assert s.QuadraticScaling().fit_sketch(sketch).outside([0.1, 0.5]).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("recalibrator", INSTANCES, ids=name_of)
+def test_a_calibration_set_is_inside_of_its_range(recalibrator):
+    """Of two and three classes and of sums, with weights of zero, which do not count."""
+    rng = np.random.default_rng(2)
+    for n_classes in (2, 3):
+        P = softmax(rng.normal(0, 0.4, (60, n_classes)), axis=1)
+        y, weight = np.arange(60) % n_classes, np.ones(60)
+        P[-1], weight[-1] = np.eye(n_classes)[0] * 0.98 + 0.02 / n_classes, 0.0
+        one = clone(recalibrator).fit(P, y, weight)
+        np.testing.assert_array_equal(one.calibration_range_[:, 0], P[:-1].min(axis=0))
+        np.testing.assert_array_equal(one.calibration_range_[:, 1], P[:-1].max(axis=0))
+        np.testing.assert_array_equal(one.outside(P), weight == 0)
+        np.testing.assert_array_equal(one.outside(P.astype(np.float32)), weight == 0)
+
+
+@pytest.mark.parametrize("ensemble", [False, True])
+@pytest.mark.parametrize(("classifier", "n_classes"), [(LogisticRegression, 2), (LinearSVC, 3)])
+@pytest.mark.parametrize(
+    "recalibrator",
+    [s.PlattScaling(), s.GroupRecalibrator(cv=2), s.IsotonicRecalibrator(), "auto", "select",
+     s.VectorScaling(shrinkage=1.0), LogisticRegression(),
+     make_pipeline(s.TemperatureScaling(), s.LabelShiftRecalibrator())],
+    ids=lambda one: getattr(one, "steps", [(one, one)])[-1][1].__class__.__name__,
+)  # fmt: skip
+def test_samples_outside_of_a_recalibrated_classifier(
+    classifier, recalibrator, n_classes, ensemble
+):
+    """Its maps, of this library or not, meet held-out forecasts; samples of weight 0 do not count.
+
+    The class of the largest forecast beyond them all is certain for each model.
+    """
+    rng = np.random.default_rng(1)
+    centres = np.eye(n_classes)
+    y = np.arange(150) % n_classes
+    X = centres[y] + rng.normal(0, 1, (150, n_classes))
+    far = 30 * centres - 10
+    weight = np.r_[np.ones(150), np.full(n_classes, 1e-9), np.zeros(n_classes)]
+    X, y = np.vstack([X, 0.1 * far, far]), np.r_[y, np.arange(n_classes), np.arange(n_classes)]
+    weight[150 : 150 + n_classes] = 1.0
+    model = s.RecalibratedClassifierCV(
+        classifier(), recalibrator, cv=3, ensemble=ensemble, candidates=_few(recalibrator)
+    ).fit(X, y, weight)
+    low, high = model.calibration_range_.T
+    assert model.calibration_range_.shape == (n_classes, 2) and np.all((low > 0) & (high < 1))
+    assert model.outside(far).all()
+    assert model.outside(X[:150]).mean() < 0.05
+    if not ensemble and isinstance(model.recalibrator_, s.PlattScaling | s.VectorScaling):
+        np.testing.assert_array_equal(
+            model.calibration_range_, model.recalibrator_.calibration_range_
+        )
+
+
+def _few(recalibrator):
+    names = ("auto", "select")
+    return [s.TemperatureScaling(), s.PlattScaling()] if recalibrator in names else None
+
+
+def test_samples_outside_of_a_frozen_classifier():
+    """They are those that the fitted map finds outside."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 2))
+    y = (X.sum(axis=1) + rng.normal(size=300) > 0).astype(int)
+    frozen = FrozenEstimator(LogisticRegression().fit(X[:100], y[:100]))
+    model = s.RecalibratedClassifierCV(frozen, "platt").fit(X[100:200], y[100:200])
+    assert not model.outside(X[100:200]).any()
+    rows = np.vstack([5 * X[200:], X[200:]])
+    expected = model.recalibrator_.outside(frozen.predict_proba(rows))
+    assert 0 < expected.mean() < 1
+    np.testing.assert_array_equal(model.outside(rows), expected)
+    labels = s.LabelShiftRecalibrator([0.5, 0.5], [0.4, 0.6]).fit([0.3, 0.4, 0.6])
+    np.testing.assert_array_equal(labels.outside([0.2, 0.35, 0.7]), [True, False, True])
+
+
+def test_labels_outside_of_their_range():
+    """Each of several labels has a map and a range of its own, from its known cells."""
+    rng = np.random.default_rng(1)
+    P = rng.uniform(0.2, 0.8, (100, 2))
+    y = (rng.random(P.shape) < P).astype(float)
+    P[0, 1], y[0, 1] = 0.99, np.nan
+    one = s.MultilabelRecalibrator().fit(P, y)
+    assert one.calibration_range_.shape == (2, 2)
+    expected = np.zeros(P.shape, dtype=bool)
+    expected[0, 1] = True
+    np.testing.assert_array_equal(one.outside(P), expected)
+    with pytest.raises(ValueError, match="does not know its calibration set"):
+        from_json(to_json(one)).outside(P)
