@@ -400,3 +400,92 @@ def test_labels_outside_of_their_range():
     np.testing.assert_array_equal(one.outside(P), expected)
     with pytest.raises(ValueError, match="does not know its calibration set"):
         from_json(to_json(one)).outside(P)
+
+
+# --- What a report recommends ---------------------------------------------------------------------
+
+OFTEN = np.array([1e-6, 0.001, 0.01, 0.5])
+RANGES = {
+    "middle": lambda rng, n: rng.uniform(0.3, 0.7, n),
+    "wide": lambda rng, n: rng.uniform(0.02, 0.98, n),
+    "bell": lambda rng, n: rng.beta(2, 2, n),
+    "low": lambda rng, n: rng.uniform(0.001, 0.3, n),
+    "high": lambda rng, n: rng.uniform(0.6, 0.98, n),
+    "certain": lambda rng, n: expit(rng.normal(0, 4, n)),
+    "rare": lambda rng, n: expit(rng.normal(-4, 1.5, n)),
+}
+
+
+def overconfident(p):
+    """About .052, .167, .236, .422 for OFTEN."""
+    return expit(0.187 * logit(p) - 0.313)
+
+
+def world(scores, n, seed):
+    rng = np.random.default_rng(1000 * n + seed)
+    p = RANGES[scores](rng, n)
+    return p, (rng.random(n) < overconfident(p)).astype(int)
+
+
+def recommended(p, y):
+    """The map that a report recommends, fitted to all samples."""
+    name = s.CalibrationReport.from_predictions(y, p).findings.advice.recommended
+    options = {"strict": True} if name == "IsotonicRecalibrator" else {}
+    return getattr(s, name or "IdentityRecalibrator")(**options).fit(p, y)
+
+
+def check_extremes(fitted, p, y):
+    """Monotone everywhere, and no answer to a rare forecast is above that to an even one."""
+    found = fitted.predict_proba(np.union1d(GRID, p))[:, 1]
+    assert np.diff(found).min() >= -1e-10
+    assert fitted.predict_proba(OFTEN)[:, 1].max() <= 0.65
+
+
+@pytest.mark.parametrize(("scores", "n", "seed"), [("rare", 200, 8), ("middle", 500, 11)])
+def test_recommended_maps_do_not_fall(scores, n, seed):
+    """Seeds that recommended a spline that fell, and ones that did not."""
+    p, y = world(scores, n, seed)
+    check_extremes(recommended(p, y), p, y)
+
+
+@pytest.mark.parametrize(
+    ("scores", "n", "seed"),
+    [("middle", 200, 0), ("bell", 200, 3), ("low", 200, 4), ("high", 200, 4)],
+)
+def test_mixtures_do_not_fall_by_chance(scores, n, seed):
+    """Seeds of which the mixture of all maps fell, some at the rare forecasts."""
+    p, y = world(scores, n, seed)
+    fitted = s.StackedRecalibrator().fit(p, y)
+    assert fitted.monotone_
+    check_extremes(fitted, p, y)
+
+
+def test_mixtures_fall_where_the_labels_do():
+    """A truth that falls, and scores of the other class."""
+    rng = np.random.default_rng(1)
+    odds = rng.normal(size=1500)
+    for truth in (0.4 * odds + 0.9 * np.sin(2 * odds), -odds):
+        y = (rng.random(len(odds)) < expit(truth)).astype(int)
+        fitted = s.StackedRecalibrator().fit(expit(odds), y)
+        assert not fitted.monotone_
+        gap = fitted.predict_proba(expit(odds))[:, 1] - expit(truth)
+        assert np.sqrt(np.mean(gap**2)) < 0.06
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [200, 500, 2000])
+@pytest.mark.parametrize("scores", RANGES)
+def test_recommended_maps_over_seeds(scores, n):
+    """The recommended map never falls; the mixture at most once, where labels speak for it."""
+    falls, errors = 0, []
+    for seed in range(6):
+        p, y = world(scores, n, seed)
+        check_extremes(recommended(p, y), p, y)
+        mixture = s.StackedRecalibrator().fit(p, y)
+        falls += not mixture.monotone_
+        found = mixture.predict_proba(OFTEN)[:, 1]
+        assert np.all(found < 0.7)
+        errors.append(found - overconfident(OFTEN))
+    assert falls <= 1
+    bias = np.abs(np.mean(errors, axis=0))
+    assert bias[1:3].max() < (0.25 if n == 200 else 0.2)
