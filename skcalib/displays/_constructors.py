@@ -80,8 +80,8 @@ class Display:
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; with `cv` they are also passed to the classifier.
         name : str, default=None
-            Name of the classifier; its class by default, which says so if its scores are decision
-            values (:ref:`decision_values`).
+            Name of the classifier; its class by default, with "decision values" if the scores are
+            these (:ref:`decision_values`).
         """
         if isinstance(estimator, ClassifierInspector):
             kind = type(estimator).__name__
