@@ -170,6 +170,13 @@ def response_of(estimator, response_method="auto"):
     )
 
 
+def name_with_response(estimator, response_method="auto"):
+    """The class of an estimator, and whether its scores are decision values."""
+    alone = hasattr(estimator, "decision_function") and not hasattr(estimator, "predict_proba")
+    values = response_method == "decision_function" or (response_method == "auto" and alone)
+    return type(estimator).__name__ + ", decision values" * values
+
+
 def classes_of(estimator):
     """Classes of a fitted classifier, in the order of its columns."""
     if not hasattr(estimator, "classes_"):  # outlier detectors have a decision_function too

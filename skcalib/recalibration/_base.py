@@ -101,8 +101,7 @@ class CalibrationSamples:
 
     def ranges(self, recalibrator: Recalibrator) -> np.ndarray:
         """Smallest and largest probability of each class (n_classes, 2)."""
-        proba = recalibrator._probabilities(self.values, self)
-        return np.column_stack([proba.min(axis=0), proba.max(axis=0)]).astype(np.float64)
+        return forecast_range(recalibrator._probabilities(self.values, self))
 
     def mean_losses(self, recalibrator: Recalibrator) -> tuple[float, float]:
         """Mean losses without and with the map."""
@@ -414,6 +413,10 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         ValueError
             For a map without a calibration set, such as one that was read from a file.
 
+        See Also
+        --------
+        skcalib.RecalibratedClassifierCV.outside : The same for rows of features.
+
         Examples
         --------
         >>> from skcalib import PlattScaling
@@ -421,15 +424,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         >>> scaling.outside([0.35, 0.999]).sum()
         np.int64(1)
         """
-        proba = self._probabilities(self._check_forecasts(X))
-        if not hasattr(self, "calibration_range_"):
-            raise ValueError(
-                f"This {type(self).__name__} does not know its calibration set: ask the map that "
-                "was fitted, before it is exported."
-            )
-        low, high = self.calibration_range_.T
-        low, high = low - np.minimum(SINGLE, low / 4), high + np.minimum(SINGLE, (1 - high) / 4)
-        return ((proba < low) | (proba > high)).any(axis=1)
+        return outside_range(self, self._probabilities(self._check_forecasts(X))).any(axis=1)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Class of largest recalibrated probability.
@@ -581,6 +576,26 @@ class LogitRecalibrator(Recalibrator):
     """
 
     _of_logits = True
+
+
+# --- Calibration sets -----------------------------------------------------------------------------
+
+
+def forecast_range(proba):
+    """Smallest and largest probability of each column (n_columns, 2) of forecasts."""
+    return np.column_stack([proba.min(axis=0), proba.max(axis=0)]).astype(np.float64)
+
+
+def outside_range(fitted, proba):
+    """Whether each probability (n, n_columns) is outside the ``calibration_range_`` of a map."""
+    if not hasattr(fitted, "calibration_range_"):
+        raise ValueError(
+            f"This {type(fitted).__name__} does not know its calibration set: ask the map that was "
+            "fitted, before it is exported."
+        )
+    low, high = fitted.calibration_range_.T
+    low, high = low - np.minimum(SINGLE, low / 4), high + np.minimum(SINGLE, (1 - high) / 4)
+    return (proba < low) | (proba > high)
 
 
 # --- Objects with fit and predict_proba -----------------------------------------------------------

@@ -328,7 +328,7 @@ def test_probabilities_that_saturate(how):
 def test_the_report_says_what_the_scores_are():
     X, y = samples(2)
     report = s.CalibrationReport.from_estimator(Margin(1e5).fit(X, y), X, y)
-    assert "divided by their spread and passed through the logistic function" in report.verdict
+    assert "divided by their spread unless they are log odds" in report.verdict
 
 
 def test_a_display_of_the_map():
