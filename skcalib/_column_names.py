@@ -8,6 +8,9 @@ the class, in any letter case, besides words for a probability. ``p``, ``score``
 import re
 from dataclasses import dataclass
 
+#: Names of the column of labels in the format; those of `LABEL_NAMES` mean nothing else.
+LABEL_NAMES = ("y_true", "ground_truth")
+FORMAT_NAMES = (*LABEL_NAMES, "label", "target", "y")
 #: Words for a probability. A number after one of them is a class: ``p0`` is that of class 0.
 PROBABILITY = frozenset(("p", "pr", "prob", "probs", "proba", "probas", "probability"))
 #: Words for a forecast. A number after one of them may also count models or folds.
@@ -160,6 +163,21 @@ def states_other_outcome(name, label_column):
         for text in (name, label_column)
     )
     return bool(one and other and not one & other)
+
+
+def is_same_label(one, other):
+    """Whether two names of labels are equal but for letter case, or mean labels of any outcome."""
+    one, other = in_words(one), in_words(other)
+    return one == other or {one, other} <= set(FORMAT_NAMES)
+
+
+def is_same_score(one, other, classes):
+    """Whether two names of a single score are equal, or each one states a class, or nothing."""
+    if in_words(one) == in_words(other):
+        return True
+    last = len(classes) - 1
+    kinds = {read_name(name, classes, default=last).kind for name in (one, other)}
+    return kinds <= {"class", "generic"}
 
 
 def read_name(name, classes, default=None):

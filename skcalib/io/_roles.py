@@ -12,6 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from skcalib._column_names import (
+    FORMAT_NAMES,
+    LABEL_NAMES,
     forms,
     in_words,
     is_plain,
@@ -22,9 +24,6 @@ from skcalib._column_names import (
 )
 from skcalib._validation import is_outside
 
-#: Names of the column of labels in the format; those of `LABEL_NAMES` mean nothing else.
-LABEL_NAMES = ("y_true", "ground_truth")
-FORMAT_NAMES = (*LABEL_NAMES, "label", "target", "y")
 #: Names of a first column that numbers the rows, as written by pandas.
 _UNNAMED = ("", "Unnamed: 0")
 #: Largest deviation of the sum of a row from 1 that rounding may cause.

@@ -56,6 +56,8 @@ class Predictions(Record):
     note : str
         Which columns of a table were taken as labels and probabilities, and why; which as features,
         and which are not used. Empty for arrays, and for tables whose columns leave no choice.
+    label_column, score_column : str or None
+        Names of the column of labels of a table, and of its only column of probabilities.
 
     See Also
     --------
@@ -68,8 +70,10 @@ class Predictions(Record):
     features: MatrixLike = None
     event: Label = None
     note: str = ""
+    label_column: str | None = None
+    score_column: str | None = None
 
-    _beside = ("labels", "event", "note")
+    _beside = ("labels", "event", "note", "label_column", "score_column")
 
     def _columns(self):
         columns = {"y_true": self.y_true}
@@ -287,7 +291,9 @@ def _digest(content):
 def _predictions(table, event, features=None):
     """The rows that a table holds."""
     y_true, y_proba, labels, event, note = read_table(table, event=event)
-    return Predictions(y_true, y_proba, labels, features, event, note)
+    names, proba = table.header, table.roles.proba
+    columns = names[table.label], names[proba[0]] if len(proba) == 1 else None
+    return Predictions(y_true, y_proba, labels, features, event, note, *columns)
 
 
 def text_format(path: Path, suffix: str, sep: str | None, decimal: str | None) -> dict[str, str]:

@@ -439,3 +439,14 @@ def test_the_mean_run_length(n, alpha):
         start += found[-1]
     assert len(found) > 50
     assert np.mean(found) > 1 / alpha - 3 * np.std(found) / np.sqrt(len(found))
+
+
+def test_samples_without_a_group_are_no_group():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=3000)
+    y = rng.random(3000) < np.where(np.arange(3000) < 2100, p, p**3)
+    monitor = CalibrationMonitor().partial_fit(y[:2150], p[:2150])
+    monitor.partial_fit(y[2150:], p[2150:], by=np.tile(["north", "south"], 425))
+    (alarm,) = monitor.alarms_
+    assert alarm.groups_first <= 2150 < alarm.at
+    assert (sorted(alarm.groups), alarm.n_groups) == (["north", "south"], 2)
