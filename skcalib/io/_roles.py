@@ -70,7 +70,8 @@ class Roles:
     def note(self, header, event, *, is_assumed):
         """What was taken, and why, unless the format and names leave no choice.
 
-        `event` is the class of a single column, which its name may not state.
+        `event` is the class of a single column, which its name may not state: then `is_assumed` is
+        True, or the reason why it was taken.
         """
         why_label, why_proba = self.reasons
         is_format = header[self.label].casefold() in FORMAT_NAMES or why_label == REQUESTED
@@ -78,6 +79,7 @@ class Roles:
         if is_format and why_proba in (BY_NAME, BY_NAMES, REQUESTED) and not (others or is_assumed):
             return ""
         of = "probabilities" if event is None else f"probability of {event}"
+        of += f" ({is_assumed})" if isinstance(is_assumed, str) else ""
         parts = [f"labels: {header[self.label]} ({why_label})"]
         parts.append(f"{of}: {', '.join(header[k] for k in self.proba)} ({why_proba})")
         features = [header[k] for k in self.features]

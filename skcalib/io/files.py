@@ -162,10 +162,12 @@ def read_predictions(
         probability of the class that it names: ``churn``, ``p_churn``, ``churn_proba``,
         ``P(churn)``. A single column that names no class, such as ``p`` or ``model_score``, is the
         probability of the `event`, which need not be given if labels are 0/1, -1/1, False/True or
-        no/yes. A first column without a name that numbers the rows from 0, as written by pandas, is
-        ignored. Text may be compressed: ``.csv.gz``, ``.csv.bz2``, ``.csv.xz``, and, with pyarrow,
-        ``.csv.zst``. A folder, or a pattern such as ``part-*.csv``, stands for files with the same
-        columns, in the order of their names.
+        no/yes, or words of which the name of a column means one, such as churn and stay in
+        ``churned``, or an event and its absence, such as died and alive. A first column without a
+        name that numbers the rows from 0, as written by pandas, is ignored. Text may be compressed:
+        ``.csv.gz``, ``.csv.bz2``, ``.csv.xz``, and, with pyarrow, ``.csv.zst``. A folder, or a
+        pattern such as ``part-*.csv``, stands for files with the same columns, in the order of
+        their names.
     label_column : str, optional
         Name of the column of labels, in any letter case; by default found by names or values.
     score_column : str, optional
