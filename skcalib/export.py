@@ -382,7 +382,8 @@ class _Graph:
             raise ValueError(
                 f"The decision values of {type(classifier).__name__} have heavy tails, and to_onnx "
                 "takes those with a unit alone: scale the features (StandardScaler, "
-                f"QuantileTransformer), or convert the classifier alone, and its map by to_onnx({alone})."
+                "QuantileTransformer), or convert the classifier alone, and its map by "
+                f"to_onnx({alone})."
             )
         if response.method == "decision_function" and _is_linear(classifier):
             linear = _linear_logits(classifier, response.scale)
