@@ -31,6 +31,7 @@ from skcalib._validation import check_count, take_rows
 from skcalib._values import shown
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.grouping._fit import GroupingFit, GroupingProblem, fit_problem
+from skcalib.grouping._score_basis import ScoreCurve
 from skcalib.grouping.partition import allows_nan
 from skcalib.notions import Notion, NotionLike, resolve_notion
 from skcalib.problem import Problem, check_problem
@@ -59,8 +60,9 @@ class GroupingLossEstimator(ClassifierInspector):
 
     The steps are the best mixture of a linear model, of products of features and of boosted trees
     (:ref:`grouping_loss`). Levels and weights are those of the lowest loss on the other folds, and
-    the step is 0 unless the gain on these exceeds its standard error. What a function of the score
-    explains is removed from m. So a curve that does not fit is not mistaken for grouping loss.
+    the step is 0 unless the gain on these exceeds its standard error. What a function of the score,
+    of its rank and of the curve explains is removed from m. So a curve that does not fit is not
+    mistaken for grouping loss.
 
     **The regions.** ``method="partition"`` divides each level set of the score into regions of
     similar features. The partition is learned on one half of the data and evaluated on the other
@@ -109,7 +111,9 @@ class GroupingLossEstimator(ClassifierInspector):
     smoother : None, str, Smoother or classifier, default=None
         The continuous calibration curve, fitted on the half that is not measured. None is
         `LogitSmoother`, with the averaged maps that :func:`~skcalib.proper_calibration_error` uses
-        by default. Other values are those of that function.
+        by default. They are fitted to normal scores of the ranks of the log odds, in place of the
+        log odds, where the log evidence of these is larger by 5: as where most scores are crowded
+        at one value. Other values are those of that function.
     method : {"auto", "partition", "risk"}, default="auto"
         "auto": the number, its interval and the p-value are those of the model, and the regions
         explain them; given regions are measured against the curve, without a model. "partition":
@@ -340,7 +344,8 @@ class GroupingLossEstimator(ClassifierInspector):
         notion = resolve_notion(self.notion).for_columns(len(problem.classes))
         options = make_options(self, encoded.features, len(rows), regions is not None)
         method = "partition" if self.method == "auto" and regions is not None else self.method
-        smoother = resolve_smoother(self.smoother).for_loss(score)
+        smoother = ScoreCurve() if self.smoother is None else resolve_smoother(self.smoother)
+        smoother = smoother.for_loss(score)
         fixed = score, smoother, self.partitioner, regions, options, method
         pairs = notion.problems(problem.forecast, problem.target)
         named = zip(pairs, notion.column_names(problem.classes), strict=False)  # these never end
