@@ -206,11 +206,11 @@ class Multilabel(Notion):
     with an argument `notion` accept this notion. For other functions pass one column at a time.
 
     **Missing cells.** NaN, None or NA marks a label that is not known of a sample. Errors, their
-    intervals, diagrams and `MultilabelRecalibrator` use the known cells of each label, and each
-    label still counts equally, however many of its cells are known. The labels then have different
-    samples, so the limits of an interval are the means of those of the labels. That is valid for
-    any dependence between them, but up to :math:`\sqrt L` times as long as needed. Functions that
-    need all labels of a sample, such as tests, refuse missing cells.
+    intervals, diagrams, `GroupingLossEstimator` and `MultilabelRecalibrator` use the known cells of
+    each label, and each label still counts equally, however many of its cells are known. The labels
+    then have different samples, so the limits of an interval are the means of those of the labels.
+    That is valid for any dependence between them, but up to :math:`\sqrt L` times as long as
+    needed. Functions that need all labels of a sample, such as tests, refuse missing cells.
 
     Parameters
     ----------
