@@ -352,7 +352,7 @@ class GroupingLossEstimator(ClassifierInspector):
         pairs = notion.problems(problem.forecast, problem.target)
         named = zip(pairs, notion.column_names(problem.classes), strict=False)  # these never end
 
-        def tasks():
+        def _tasks():
             for k, (pair, names) in enumerate(named):
                 arrays = *pair, problem.weight, features, problem.cluster, regions
                 if problem.is_incomplete:
@@ -366,7 +366,7 @@ class GroupingLossEstimator(ClassifierInspector):
                 yield part, *model, own_regions, options, method, seed + k
 
         with threads_for(features, self.n_jobs):
-            fits = run_each(fit_problem, tasks(), n_jobs=self.n_jobs)
+            fits = run_each(fit_problem, _tasks(), n_jobs=self.n_jobs)
         with _STORING:  # the attributes are those of one fit, if several threads fit
             validate_data(self, X, skip_check_array=True)
             self.classes_ = problem.classes
