@@ -126,10 +126,19 @@ def mean_loss_interval(
         without[:, 0] = 1.0
         event = without[:, ::-1]
     with np.errstate(invalid="ignore", divide="ignore"):
+        least, most = np.sort([loss(without), loss(event)], axis=0)
         gain = (loss(event) - loss(without)) / (chance if several else 1.0)
     gain = np.where(np.isfinite(gain), gain, 0.0)
     data = chance, label, losses, gain, weight, confidence_level, plain.estimate
-    return few_label_limits(*data, **rows)[0]
+    found = few_label_limits(*data, **rows)[0]
+    if several:
+        return found
+    least, most = (float(weighted_mean(values, weight)) for values in (least, most))
+    low, high = (
+        max(found.low, min(least, found.estimate)),
+        min(found.high, max(most, found.estimate)),
+    )
+    return replace(found, low=low, high=high)
 
 
 def between_forecasts(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -22,12 +22,12 @@ from skcalib.clusters import (
     effective_size_of_sums,
 )
 from skcalib.grouping._candidates import propose_pairs
+from skcalib.grouping._score_basis import functions_of_position, intervals_for
 from skcalib.grouping.partition import half_of_clusters
 from skcalib.links.averaging import averaged_map
 from skcalib.smoothers import IsotonicSmoother
 from skcalib.smoothers._base import cross_predict, smooth_other_clusters
 
-_FEWEST, _MOST = 3, 30  # intervals of the curve
 _RANK = 1e-8
 _ISOTONIC = 20  # smallest number of samples for which jumps of the curve are estimated
 
@@ -64,8 +64,7 @@ class EqualScores:
         each = weight / self.count
         self.equal_weights = np.ptp(each) <= 1e-9 * each.max()
         self.offset, self._folds = offset, folds
-        n_intervals = int(np.clip(round(self.size ** (1 / 3)), _FEWEST, _MOST))
-        basis, self.position = self._basis(n_intervals)
+        basis, self.position = self._basis(intervals_for(self.size))
         self._directions = np.empty((len(score), 0))
         self.residual = hit - self.offset
         self._append(basis)
@@ -121,26 +120,16 @@ class EqualScores:
         self.residual = self.residual - added @ inner
 
     def _basis(self, n_intervals):
-        """Piecewise linear in the position, frequent scores, and an isotonic curve."""
-        values, which = np.unique(self.score, return_inverse=True)
+        """Functions of the position, and an isotonic curve."""
         information = self.weight * self.offset * (1 - self.offset)
         total = max(information.sum(), 1e-300)
         mass = 0.5 * self.weight / self.weight.sum() + 0.5 * information / total
-        mass = np.bincount(which, mass)
-        middle = (np.cumsum(mass) - mass / 2) / mass.sum()
-        position = middle[which]
-        if len(values) <= n_intervals + 1:
-            return (which[:, None] == np.arange(len(values))).astype(np.float64), position
-        place = position * n_intervals
-        knots = np.arange(n_intervals + 1)
-        hats = np.clip(1 - np.abs(place[:, None] - knots), 0.0, None)
-        often = np.flatnonzero(mass >= 0.5 / n_intervals)
-        atoms = (which[:, None] == often).astype(np.float64)
-        jumps = np.empty((len(place), 0))
-        if np.ptp(self.hit) > 0 and len(place) > _ISOTONIC:
-            rows = self.score, self.hit, self.weight, self._folds, self.cluster
-            jumps = monotone_curve(*rows)[:, None]
-        return np.hstack([hats, atoms, jumps]), position
+        columns, position = functions_of_position(self.score, mass, n_intervals)
+        few = len(np.unique(position)) <= n_intervals + 1 or len(position) <= _ISOTONIC
+        if few or np.ptp(self.hit) == 0:
+            return columns, position
+        rows = self.score, self.hit, self.weight, self._folds, self.cluster
+        return np.hstack([columns, monotone_curve(*rows)[:, None]]), position
 
 
 def monotone_curve(score, hit, weight, folds=None, cluster=None):
