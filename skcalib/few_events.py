@@ -27,7 +27,9 @@ def uncertain_labels(
     weights where a row stands for several samples.
     """
     variance = np.maximum(1 - np.einsum("ik,ik->i", forecast, forecast), 0.0) / 2
-    square = np.square(weight) if square is None else square
+    scale = weight.max()  # squares of weights may over- or underflow
+    square = np.square(weight / scale) if square is None else square / scale / scale
+    weight = weight / scale
     spread = float(square @ variance)
     return float(weight @ variance) ** 2 / spread if spread > 0 else 0.0
 

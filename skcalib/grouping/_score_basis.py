@@ -12,6 +12,7 @@ from skcalib.smoothers import LogitSmoother
 
 _FEWEST, _MOST = 3, 30  # intervals of functions of the position
 _DOUBT = 5.0  # log evidence by which the ranks of scores must be better than the scores
+_LEAST = 1e-15  # smallest share of the mass below a score
 _SAMPLES = 100  # of each component
 _ROWS = 2000  # of a regression, if there are as many
 
@@ -44,7 +45,8 @@ class _Ranks:
         for column in self._places(forecast).T:
             values, which = np.unique(column, return_inverse=True)
             mass = np.bincount(which, weight)
-            self.scores.append((values, ndtri((np.cumsum(mass) - mass / 2) / mass.sum())))
+            share = (np.cumsum(mass) - mass / 2) / mass.sum()  # 0 and 1 by rounding
+            self.scores.append((values, ndtri(np.clip(share, _LEAST, 1 - _LEAST))))
 
     def __call__(self, forecast):
         columns = zip(self._places(forecast).T, self.scores, strict=True)

@@ -72,7 +72,8 @@ def test_errors_that_are_infinite_or_zero():
     expected = estimator(2).fit(perfect, y)
     assert found.expected_loss_ == expected.expected_loss_ == 0
     assert found.calibration_error_ == pytest.approx(expected.calibration_error_, abs=1e-8)
-    assert found.confidence_interval_ == expected.confidence_interval_ == (0, np.inf)
+    assert found.confidence_interval_ == expected.confidence_interval_
+    assert found.confidence_interval_ == (0, pytest.approx((1 - 0.025 ** (1 / 300)) ** 2, rel=0.01))
 
 
 @pytest.fixture

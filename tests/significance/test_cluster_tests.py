@@ -140,16 +140,17 @@ def test_laws_of_independent_samples_are_refused():
 
 
 def test_improvement_by_hand():
-    y = np.array([1, 0, 1, 1, 0, 0, 1, 0])
-    before, after = np.full(8, 0.5), np.array([0.9, 0.4, 0.6, 0.7, 0.2, 0.6, 0.8, 0.1])
-    cluster = np.repeat(np.arange(4), 2)
-    with pytest.warns(UserWarning, match="groups has only 4 clusters"):
+    y = np.resize([1, 0, 1, 1, 0, 0, 1, 0], 480)
+    after = np.resize([0.9, 0.4, 0.6, 0.7, 0.2, 0.6, 0.8, 0.1], 480)
+    before, cluster = np.full(480, 0.5), np.repeat(np.arange(5), 96)
+    y[cluster == 0] = 1 - y[cluster == 0]
+    with pytest.warns(UserWarning, match="groups has only 5 clusters"):
         found = s.calibration_improvement(y, before, after, groups=cluster, injective=True)
     gain = 0.25 - (after - y) ** 2
-    sums = (gain - gain.mean()).reshape(4, 2).sum(axis=1)
+    sums = (gain - gain.mean()).reshape(5, 96).sum(axis=1)
     assert found.estimate == pytest.approx(gain.mean())
-    assert found.standard_error == pytest.approx(np.sqrt(np.sum(sums**2) * 4 / 3) / 8)
-    assert found.high - found.estimate == pytest.approx(3.182446 * found.standard_error)
+    assert found.standard_error == pytest.approx(np.sqrt(np.sum(sums**2) * 5 / 4) / 480)
+    assert found.high - found.estimate == pytest.approx(2.776445 * found.standard_error)
 
 
 def test_comparison_has_blocks_of_clusters():
