@@ -4,17 +4,87 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import numpy as np
 
-from skcalib._column_names import is_numbering, match_names, plain_event, read_name
+from skcalib._column_names import (
+    is_numbering,
+    is_same_label,
+    is_same_score,
+    match_names,
+    plain_event,
+    read_name,
+    states_other_outcome,
+)
 from skcalib._labels import check_classes, listed, unique_labels
 from skcalib._types import ArrayLike, Label
 from skcalib._validation import refuse_frames_to_fetch
 from skcalib.clusters import outside_level
 
 _READ_ONE_BY_ONE = 20  # up to this number, column names are also read one by one
+#: The form of `ColumnNames` in JSON.
+NAMES_FORM = {"label": (None, str), "score": (None, str)}
+
+
+@dataclass(frozen=True)
+class ColumnNames:
+    """Names of the labels and of the single column of scores of some samples; None if unknown."""
+
+    label: str | None = None
+    score: str | None = None
+
+    @classmethod
+    def of(cls, y_true: ArrayLike, y_proba: ArrayLike) -> Self:
+        """The names of Series, or of frames of one column; numbers are no names."""
+        names = map(_name_of_single, (y_true, y_proba))
+        return cls(*(None if isinstance(name, int) else name for name in names))
+
+    @classmethod
+    def known_of(cls, estimator: object) -> Self:
+        """The names that a sketch, a test or a monitor has stored."""
+        return cls(getattr(estimator, "label_name_", None), getattr(estimator, "score_name_", None))
+
+    def store(self, estimator: object) -> None:
+        """Store the names as the attributes `label_name_` and `score_name_`."""
+        vars(estimator).update(label_name_=self.label, score_name_=self.score)
+
+    def difference(
+        self, other: ColumnNames, classes: ArrayLike
+    ) -> tuple[str, str, str, bool] | None:
+        """What differs, "labels" or "scores", both names, and whether they state other outcomes.
+
+        None if nothing differs.
+        """
+        known, new = self.label, other.label
+        if known is not None and new is not None and not is_same_label(known, new):
+            return "labels", known, new, states_other_outcome(known, new)
+        known, new = self.score, other.score
+        if known is None or new is None or is_same_score(known, new, np.asarray(classes).tolist()):
+            return None
+        return "scores", known, new, states_other_outcome(known, new)
+
+    def joined(self, other: ColumnNames, classes: np.ndarray, *, merged: bool = False) -> Self:
+        """The names of these samples and of others; raises if they differ.
+
+        With `merged` the samples are those of two sketches, and otherwise new ones that are added.
+        """
+        found = self.difference(other, classes)
+        if found is None:
+            return type(self)(self.label or other.label, self.score or other.score)
+        what, known, new, is_other = found
+        if merged:
+            said = f"The {what} of the two sketches are named {known!r} and {new!r}"
+            same = f"{what[:-1]}_name_ of both sketches to one name"
+        else:
+            argument = "y_true" if what == "labels" else "y_proba"
+            said = f"{argument} is named {new!r}, and the {what} of the samples before {known!r}"
+            same = "an array, which has no name"
+        if is_other:
+            raise ValueError(f"{said}, which are different outcomes: keep them apart.")
+        verb = "set" if merged else "pass"
+        raise ValueError(f"{said}: if these are the same {what}, {verb} {same}.")
 
 
 def classes_of_columns(

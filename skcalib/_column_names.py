@@ -8,6 +8,9 @@ the class, in any letter case, besides words for a probability. ``p``, ``score``
 import re
 from dataclasses import dataclass
 
+#: Names of the column of labels in the format; those of `LABEL_NAMES` mean nothing else.
+LABEL_NAMES = ("y_true", "ground_truth")
+FORMAT_NAMES = (*LABEL_NAMES, "label", "target", "y")
 #: Words for a probability. A number after one of them is a class: ``p0`` is that of class 0.
 PROBABILITY = frozenset(("p", "pr", "prob", "probs", "proba", "probas", "probability"))
 #: Words for a forecast. A number after one of them may also count models or folds.
@@ -72,6 +75,16 @@ _MEANING |= {
     word: _MEANING.get(meaning, meaning)
     for meaning, words in _OTHER_OUTCOMES.items()
     for word in words
+}
+#: Meanings of events, and those of their absence.
+_EVENTS = {
+    "death": "survived",
+    "churn": "retained",
+    "default": "repaid",
+    "fraud": "legit",
+    "malignant": "benign",
+    "spam": "ham",
+    "relapse": "remission",
 }
 #: Words that do not change which outcome a name states: is_churned, death_30_days.
 _BESIDE_OUTCOME = frozenset(
@@ -160,6 +173,58 @@ def states_other_outcome(name, label_column):
         for text in (name, label_column)
     )
     return bool(one and other and not one & other)
+
+
+def event_by_meaning(classes, label_column, score_column):
+    """Place of the event of two classes that are words for outcomes, and why; None if unclear.
+
+    The names of the columns decide: the class that means the same, as churn in churned. Without
+    such a name the classes do, if they are an event and its absence, as died and alive. Names with
+    different meanings, and a risk of the absence of an event, are unclear.
+    """
+    meanings = [_meanings(label) for label in classes]
+    found = {}
+    for name in (label_column, score_column):
+        places = [k for k in (0, 1) if _meanings(name) & meanings[k]]
+        if len(places) == 1:
+            found.setdefault(places[0], f"as {name!r} says")
+        elif places or _meanings(name):
+            return None
+    events = [k for k in (0, 1) if any(
+        {event, absence} == meanings[k] | meanings[1 - k] and event in meanings[k]
+        for event, absence in _EVENTS.items()
+    )]  # fmt: skip
+    if not found and len(events) == 1:
+        return events[0], f"{classes[events[0]]} is the event, {classes[1 - events[0]]} its absence"
+    if len(found) != 1:
+        return None
+    ((place, why),) = found.items()
+    if events and events[0] != place and "risk" in _words(str(score_column)):
+        return None
+    return place, why
+
+
+def _meanings(name):
+    """Meanings of the words of a name; none of one with a negation."""
+    words = _words(str(name))
+    if not _NEGATIONS.isdisjoint(words):
+        return set()
+    return {_MEANING[word] for word in words if word in _MEANING}
+
+
+def is_same_label(one, other):
+    """Whether two names of labels are equal but for letter case, or mean labels of any outcome."""
+    one, other = in_words(one), in_words(other)
+    return one == other or {one, other} <= set(FORMAT_NAMES)
+
+
+def is_same_score(one, other, classes):
+    """Whether two names of a single score are equal, or each one states a class, or nothing."""
+    if in_words(one) == in_words(other):
+        return True
+    last = len(classes) - 1
+    kinds = {read_name(name, classes, default=last).kind for name in (one, other)}
+    return kinds <= {"class", "generic"}
 
 
 def read_name(name, classes, default=None):

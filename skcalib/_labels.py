@@ -53,8 +53,8 @@ _ADVICE = {
     "notion=Multilabel() to a function that takes it; soft labels are label distributions or "
     "annotator counts (n, n_classes).",
     "indicator": "For several labels per sample pass a column of y_true and of y_proba at a time, "
-    "or notion=Multilabel() of skcalib.notions to a function that takes it; for counts of "
-    "annotators divide each row by its sum.",
+    "its known rows, or notion=Multilabel() of skcalib.notions to a function that takes it; for "
+    "counts of annotators divide each row by its sum.",
     "soft": "Label distributions and annotator counts are for proper calibration errors, their "
     "decomposition, GroupingLossEstimator and recalibrators with fit(P, y): elsewhere pass one "
     "label per sample, such as .argmax(axis=1). Or did you swap labels and forecasts?",
@@ -65,11 +65,15 @@ _ADVICE[""] = _ADVICE["one-hot"]
 def kind_of_rows(y):
     """What the rows of an array of several columns are, "" for nothing that is known.
 
-    "one-hot" (a single 1), "indicator" (0 and 1), or "soft": label distributions or counts.
+    "one-hot" (a single 1), "indicator" (0, 1 and missing), or "soft": label
+    distributions or counts.
     """
     if y is None or y.ndim != 2 or y.shape[1] < 2 or not len(y) or y.dtype.kind not in "biuf":
         return ""
-    binary = bool(((y == 0) | (y == 1)).all())
+    missing = np.isnan(y)
+    binary = bool(((y == 0) | (y == 1) | missing).all())
+    if binary and missing.any():
+        return "indicator"
     if binary:
         return "one-hot" if bool((y.sum(axis=1) == 1).all()) else "indicator"
     with np.errstate(invalid="ignore"):
@@ -92,8 +96,9 @@ def check_soft_labels(y_true, *, name="y_true"):
     rows = _as_array(to_numpy(y_true, name=name), name)
     if rows.dtype.kind == "f" and rows.size and rows.min() >= -PROBABILITY_ROUNDING:
         rows = without_rounding(rows, rows.min(), rows.max())
-    if kind_of_rows(rows) != "soft":
-        if rows.dtype.kind in "iuf" and len(rows) and not np.all(rows >= 0):
+    kind = kind_of_rows(rows)
+    if kind != "soft":
+        if kind != "indicator" and rows.dtype.kind in "iuf" and len(rows) and not np.all(rows >= 0):
             bad = rows[~(rows >= 0)].tolist()[0]
             raise ValueError(
                 f"{name} has the value {bad!r}, but label distributions are probabilities and "

@@ -10,10 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skcalib._class_columns import ColumnNames
+from skcalib._column_names import in_words
 from skcalib._command_line import ALPHA, NOTION, WINDOW, columns_of, print_note, reading
 from skcalib._files import exclusive, replace_file, without_standard_input
 from skcalib._formatting import printable
+from skcalib._progress import print_line
 from skcalib.io._classes import advice, normalize
+from skcalib.io._roles import ChoiceError
 from skcalib.io._tables import MANY
 from skcalib.io.files import read_files, suffix_of
 
@@ -61,11 +65,12 @@ def _add_file(path, monitor, options, names):
             "made of."
         )
     columns = columns_of(options.by)
-    read, files = read_files(path, features=columns, identified=True, **reading(options))
+    read, files = _read(path, monitor, options, columns)
     print_note(path.name, read.note)
     if options.normalize:
         read = replace(read, y_proba=normalize(read.y_proba, path.name))
     monitor, read = _monitor_for(monitor, read, path, options)
+    columns_read = _joined_names(monitor, read, path, options)
     known = [] if not hasattr(monitor, "classes_") else monitor.sources_
     by, y_proba = _groups(read.features, columns), read.y_proba
     for one in files:
@@ -89,7 +94,61 @@ def _add_file(path, monitor, options, names):
                 )
         except ValueError as error:
             raise ValueError(f"{one.name} cannot be added: {error}") from error
+    columns_read.store(monitor)
     return monitor
+
+
+def _read(path, monitor, options, columns):
+    """The samples of a file, and its rows; of several columns with one role, that of the state."""
+    roles, stored = reading(options), ColumnNames.known_of(monitor)
+    known = {"label_column": stored.label, "score_column": stored.score}
+    while True:
+        try:
+            return read_files(path, features=columns, identified=True, **roles)
+        except ChoiceError as error:
+            same = [
+                one
+                for one in error.choices
+                if all(known.get(key) and in_words(known[key]) == in_words(value)
+                       for key, value in one.items())
+            ]  # fmt: skip
+            if len(same) != 1:
+                raise
+            roles |= same[0]
+            print_note(path.name, f"{next(iter(same[0].values()))} is taken, as in the state")
+
+
+def _joined_names(monitor, read, path, options):
+    """Names of the columns of the state and of a file; a column of another name is refused.
+
+    One that the call names is taken, unless its name states another outcome.
+    """
+    stored = ColumnNames.known_of(monitor)
+    names = ColumnNames(read.label_column, read.score_column)
+    state = printable(options.state.name)
+    if hasattr(monitor, "classes_") and stored == ColumnNames() != names:
+        listed = ", ".join(one for one in (names.label, names.score) if one is not None)
+        print_line(f"{state} has no names of columns; from now on they are {listed}.")
+    named = ColumnNames(
+        None if options.label_column else names.label, None if options.score_column else names.score
+    )
+    for given in (names, named):
+        found = stored.difference(given, monitor.labels)
+        if found is None:
+            continue
+        what, known, new, is_other = found
+        said = f"{path.name} has the {what} {new!r}, and {state} has {known!r}"
+        if is_other:
+            raise ValueError(
+                f"{said}, which are different outcomes: start another state for {new!r}."
+            )
+        if given is named:
+            option = "label_column" if what == "labels" else "score_column"
+            raise ChoiceError(
+                f"{said}: start another state or, if these are the same {what}, name the column",
+                [{option: new}],
+            )
+    return ColumnNames(stored.label or names.label, stored.score or names.score)
 
 
 def _source(read, labels, file):

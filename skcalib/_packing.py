@@ -59,25 +59,30 @@ def has_form(value, form):
     return form is object or value is form or type(value) is form
 
 
-def unseal(data, mark, version, what, form):
-    """Header of a form, bytes without the check sum, and the place where the parts begin."""
+def unseal(data, mark, forms, what):
+    """Header, bytes without the check sum, and the place where the parts begin.
+
+    `forms` has the form of the header of each version of the format that can be read.
+    """
     if not isinstance(data, (bytes, bytearray, memoryview)):
         raise ValueError(f"data must be bytes, got {type(data).__name__}.")
     data, at = bytes(data), len(mark) + 1
     if data[: len(mark)] != mark:
         raise ValueError(f"The bytes are no {what}: they do not begin with {mark.decode()!r}.")
-    if data[len(mark) : at] != bytes([version]):
-        found = data[at - 1] if len(data) >= at else "none"
+    version = data[at - 1] if len(data) >= at else "none"
+    if version not in forms:
+        is_older = version != "none" and version < min(forms)
         raise ValueError(
-            f"The {what} has version {found} of the format, and this skcalib reads "
-            f"version {version}: update skcalib."
+            f"The {what} has version {version} of the format, and this skcalib reads "
+            f"version {' and '.join(map(str, sorted(forms)))}: "
+            f"{'make it again from its samples' if is_older else 'update skcalib'}."
         )
     if len(data) < at + 8 or zlib.crc32(data[:-4]) != int.from_bytes(data[-4:], "little"):
         raise ValueError(f"The {what} is damaged or incomplete: its check sum is wrong.")
     start = at + 4 + int.from_bytes(data[at : at + 4], "little")
     with refused(what):
         header = json.loads(data[at + 4 : start])
-        require(has_form(header, form), "its header")
+        require(has_form(header, forms[version]), "its header")
     return header, data[:-4], start
 
 

@@ -12,6 +12,8 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
+from skcalib._class_columns import ColumnNames
+from skcalib._column_names import states_other_outcome
 from skcalib._command_line import LARGE, PAGE, columns_of, print_note, reading
 from skcalib._files import STANDARD, check_writable, without_standard_input, write_atomically
 from skcalib._formatting import printable
@@ -123,17 +125,19 @@ def _report_of_files(options, verbose):
     features, by = (columns_of(given) for given in (options.features, options.by))
     clusters = columns_of(options.groups)
     columns = list(dict.fromkeys([*features, *by, *clusters]))
-    reports, labels = {}, None
+    reports, labels, columns_of_files = {}, None, []
     run = {name: getattr(options, name) for name in ("confidence_level", "random_state", "n_jobs")}
     run |= {"threshold": options.threshold, "costs": _matrix(options.costs)}
     for name, path in zip(names, options.files, strict=True):
         sketch = _read_sketch(path, options, columns, verbose, labels)
         if sketch is not None:
             labels = sketch.classes_ if labels is None else labels
+            _check_outcome(path, ColumnNames.known_of(sketch), columns_of_files)
             reports[name] = CalibrationReport.from_sketch(sketch, name=name, verbose=verbose, **run)
             continue
         read = read_predictions(path, features=columns or None, **reading(options))
         print_note(path.name, read.note)
+        _check_outcome(path, ColumnNames(read.label_column), columns_of_files)
         predictions = read.in_order_of(labels)
         proba = predictions.y_proba
         if options.normalize:
@@ -157,6 +161,19 @@ def _report_of_files(options, verbose):
         return reports[name]
     with stage("differences of the models", verbose, ", ".join(names)):
         return ComparisonReport(reports, n_jobs=options.n_jobs)
+
+
+def _check_outcome(path, names, before):
+    """Raise for labels of another outcome than those of the files before, which are extended."""
+    for earlier, known in before:
+        if None not in (names.label, known.label) and states_other_outcome(
+            names.label, known.label
+        ):
+            raise ValueError(
+                f"{path.name} has the labels {names.label!r}, and {earlier} has {known.label!r}, "
+                "which are different outcomes: compare models of one outcome."
+            )
+    before.append((path.name, names))
 
 
 def _matrix(given):
@@ -238,6 +255,7 @@ def _sketch_of_table(path, options, labels, known):
     for predictions in parts:
         if sketch is None:
             print_note(path.name, predictions.note)
+            names = ColumnNames(predictions.label_column, predictions.score_column)
         part = predictions.in_order_of(labels)
         proba, classes = part.y_proba, part.labels
         if options.normalize:
@@ -251,6 +269,7 @@ def _sketch_of_table(path, options, labels, known):
                 sketch.partial_fit(part.y_true, proba)
         except ValueError as error:
             raise ValueError(f"{path.name}, rows from {n_before + 1:,}: {error}") from error
+    names.store(sketch)
     return sketch
 
 

@@ -184,3 +184,28 @@ def student_level(confidence_level: float, size: float) -> float:
     """Level of a normal interval that is as long as Student's with `size` - 1 degrees."""
     quantile = stdtrit(max(size - 1, 1.0), 0.5 + confidence_level / 2)
     return float(min(2 * ndtr(quantile) - 1, 1 - 1e-12))
+
+
+def folds_of_groups(splitter: Any, X: Any, y: Any, **split_params: Any) -> list[Any]:
+    """Folds of a splitter; warns if it ignores groups and divides one of them."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        folds = list(splitter.split(X, y, **split_params))
+    others = [one for one in caught if "groups parameter is ignored" not in str(one.message)]
+    for one in others:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    if len(others) < len(caught):
+        groups = np.asarray(split_params["groups"])
+        divided = {
+            group for train, test in folds for group in np.intersect1d(groups[train], groups[test])
+        }
+        if divided:
+            warnings.warn(
+                f"cv={splitter!r} takes no groups: {len(divided)} groups have samples in both the "
+                "training and the test set of a fold, so the model is assessed on groups that it "
+                "has seen. A number of folds, such as cv=5, or a splitter such as GroupKFold keeps "
+                "them whole.",
+                UserWarning,
+                stacklevel=outside_level(),
+            )
+    return folds

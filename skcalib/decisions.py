@@ -7,7 +7,7 @@ The decision is the one with the smallest expected cost at the forecast. Its cos
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,11 +20,11 @@ from skcalib._parallel import seed_of, threads_for
 from skcalib._parameters import check_estimator, checks_parameters
 from skcalib._records import Record, interval_rows
 from skcalib._types import ArrayLike, Label, MatrixLike, RandomState
-from skcalib._validation import check_indices, mean_one, refuse_sparse, weighted_features
+from skcalib._validation import check_indices, mean_one, refuse_sparse, take_rows, weighted_features
 from skcalib._values import shown
 from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
 from skcalib.errors.terms import solve_notion
-from skcalib.events import Samples, only_problem
+from skcalib.events import Samples, only_problem, reduced_fields
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import Canonical, NotionLike, resolve_notion
@@ -178,7 +178,10 @@ def decision_regret(
     notion : str or Notion, default="canonical"
         As in :func:`~skcalib.proper_calibration_error`. A threshold with several classes needs
         "top_label" (act if the predicted class is right), "classwise" (the mean over classes) or
-        "cumulative" (act if the class is at most k; the mean over k).
+        "cumulative" (act if the class is at most k; the mean over k). Of several labels with
+        missing cells (:class:`~skcalib.notions.Multilabel`) each part is the mean over labels of
+        that of their known cells, and its limits and standard error are the means of theirs: valid
+        for any dependence between labels, and longer than needed.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. Intervals then allow for
         dependence within clusters, and folds hold whole clusters.
@@ -241,15 +244,34 @@ def decision_regret(
         raise ValueError("A sketch has no features: leave out X, or pass labels and y_proba.")
     check_indices(y_true=y_true, y_proba=y_proba, X=X, sample_weight=sample_weight)
     data = y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label, groups
-    problem, notion = only_problem(*data)
+    problem, notion = only_problem(*data, incomplete=True)
     if isinstance(notion, Canonical) and threshold is not None and len(problem.classes) == 2:
         problem = event_last(problem, pos_label)
-    seed = seed_of(random_state)
+    if X is not None:
+        X = weighted_features(X, sample_weight, len(np.asarray(y_true)))
+    run = score, model, seed_of(random_state), confidence_level, n_jobs
+    if not problem.is_incomplete:
+        return _regret(problem, notion, X, *run)
+    found = []
+    for one, known in zip(problem.of_labels(), ~np.isnan(problem.given.T), strict=True):
+        rows = None if X is None else take_rows(X, np.flatnonzero(known))
+        found.append(_regret(one, Canonical(), rows, *run))
+    first, *_ = found
+    names = [name for name in ("expected_cost", "calibration", "grouping", "rest")
+             if getattr(first, name) is not None]  # fmt: skip
+    parts = {
+        name: reduced_fields(MeanInterval, [getattr(one, name) for one in found], notion)
+        for name in names
+    }
+    return replace(first, **parts, changed=float(np.mean([one.changed for one in found])))
+
+
+def _regret(problem, notion, X, score, model, seed, confidence_level, n_jobs):
+    """The regret of the samples of a problem, with the rows of features that belong to them."""
     smoother = LogitSmoother(random_state=seed)
     solved: Any = solve_notion(problem, notion=notion, smoother=smoother, n_jobs=n_jobs)
     forecasts = [[one.forecast, one.conditional] for one in solved]
     if X is not None:
-        X = weighted_features(X, sample_weight, len(np.asarray(y_true)))
         for own, one in zip(forecasts, solved, strict=True):
             own.append(_predict(model, one, X, seed, n_jobs))
     share = 1 / len(solved) if notion.reduce == "mean" else 1.0

@@ -8,6 +8,7 @@ from warnings import catch_warnings, filterwarnings
 
 import numpy as np
 
+from skcalib._class_columns import ColumnNames
 from skcalib._labels import check_label_list, listed
 from skcalib._packing import plain
 from skcalib._parameters import checks_parameters
@@ -113,7 +114,8 @@ def summarize(
     for key, sums in cells.items():
         one = ForecastSketch(classes, notion=notion, n_cells=n_cells)
         key = plain(None if by is None else key[0] if isinstance(by, str) else key, "by")
-        sketches[key] = one._become(one._plan(), {key: sums})
+        names = ColumnNames(y_true, columns[0] if len(columns) == 1 else None)
+        sketches[key] = one._part(one._plan(), names, {key: sums})
     return sketches[None] if by is None else sketches
 
 

@@ -209,8 +209,10 @@ class Multilabel(Notion):
     intervals, diagrams and `MultilabelRecalibrator` use the known cells of each label, and each
     label still counts equally, however many of its cells are known. The labels then have different
     samples, so the limits of an interval are the means of those of the labels. That is valid for
-    any dependence between them, but up to :math:`\sqrt L` times as long as needed. Functions that
-    need all labels of a sample, such as tests, refuse missing cells.
+    any dependence between them, but up to :math:`\sqrt L` times as long as needed. So are those of
+    :func:`~skcalib.decision_regret`. :func:`~skcalib.kernel_calibration_test` sums over the labels
+    that both samples of a pair have, and :func:`~skcalib.calibration_e_value` averages the e-values
+    of the labels. Functions that need all labels of a sample refuse missing cells.
 
     Parameters
     ----------

@@ -91,6 +91,13 @@ class Problem:
         """Whether cells of an indicator matrix are missing."""
         return self.indicator and bool(np.isnan(self.given).any())
 
+    @property
+    def known_target(self) -> np.ndarray:
+        """The target with the forecast in missing cells, whose residuals are then 0."""
+        if not self.is_incomplete:
+            return self.target
+        return np.where(np.isnan(self.given), self.forecast, self.given)
+
     def of_labels(self) -> Iterator[Problem]:
         """The problem (not, label) of each label of an indicator matrix, of its known cells."""
         for score, event in zip(self.forecast.T, self.given.T, strict=True):

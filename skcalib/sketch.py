@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Hashable
+from dataclasses import asdict
 from functools import reduce
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -15,6 +16,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._class_columns import NAMES_FORM, ColumnNames
 from skcalib._labels import check_class_order, listed
 from skcalib._packing import plain, read_arrays, refused, require, seal, unseal
 from skcalib._parameters import completes_docstrings
@@ -80,6 +82,9 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         The groups, in the order in which they appeared; [None] without groups.
     n_samples_seen_ : int
         Number of samples of positive weight.
+    label_name_, score_name_ : str or None
+        Names of the labels and of a single column of scores, if a chunk was a named Series or a
+        data frame. Chunks and sketches with other names are not added.
 
     See Also
     --------
@@ -166,7 +171,9 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
             As in `partial_fit`.
         """
         plan = self._plan()
-        return self._become(plan, self._read(plan, y_true, y_proba, sample_weight, by))
+        self._become(plan, self._read(plan, y_true, y_proba, sample_weight, by))
+        ColumnNames.of(y_true, y_proba).store(self)
+        return self
 
     def partial_fit(
         self,
@@ -194,14 +201,17 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         ------
         ValueError
             For invalid input, labels or groups that cannot be saved, an empty chunk, a chunk whose
-            weights sum to zero, and parameters changed since the first chunk. Previous chunks are
-            kept.
+            weights sum to zero, parameters changed since the first chunk, and labels or a single
+            score of another name than `label_name_` or `score_name_`. Previous chunks are kept.
         """
         plan = self._plan()
         self._stored(plan)  # raises for changed parameters before any work
         more = self._read(plan, y_true, y_proba, sample_weight, by)
         with ADDING:
-            return self._become(plan, self._stored(plan), more)
+            names = ColumnNames.known_of(self).joined(ColumnNames.of(y_true, y_proba), plan.labels)
+            self._become(plan, self._stored(plan), more)
+            names.store(self)
+        return self
 
     def merge(self, other: ForecastSketch) -> Self:
         """Combine the samples of two sketches, group by group.
@@ -219,13 +229,16 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         Raises
         ------
         ValueError
-            If labels, notions or cells differ.
+            If labels, notions, cells, or the names of labels or of a single score differ.
         """
         if not isinstance(other, ForecastSketch):
             raise ValueError(f"Only another ForecastSketch can be merged, got {shown(other)}.")
         plan = self._plan()
         mine, theirs = self._stored(plan), other._stored(plan)
-        return clone(self)._become(plan, mine, theirs)
+        names = ColumnNames.known_of(self).joined(
+            ColumnNames.known_of(other), plan.labels, merged=True
+        )
+        return self._part(plan, names, mine, theirs)
 
     def __add__(self, other: ForecastSketch) -> Self:
         return self.merge(other)
@@ -251,7 +264,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         check_is_fitted(self)
         if key not in self._cells:
             raise ValueError(f"{key!r} is not one of the groups {listed(self.groups_)}.")
-        return clone(self)._become(self._plan(), {key: self._cells[key]})
+        return self._part(self._plan(), ColumnNames.known_of(self), {key: self._cells[key]})
 
     def scored(self) -> list[ScoredRows]:
         """Rows that stand for the samples, for each problem of the notion.
@@ -335,6 +348,7 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
             "labels": [plain(label, "labels") for label in plan.labels],
             "notion": plan.notion,
             "n_cells": plan.n_cells,
+            "names": asdict(ColumnNames.known_of(self)),
             "groups": [
                 {
                     "key": key,
@@ -365,8 +379,9 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
         ------
         ValueError
             If the bytes are not a sketch, are damaged or incomplete, or have a newer version.
+            Those of version 1 have no names of labels and scores.
         """
-        header, data, start = unseal(data, SKETCH_MARK, _VERSION, "sketch", _FORM)
+        header, data, start = unseal(data, SKETCH_MARK, _FORMS, "sketch")
         sketch = cls(**{name: header[name] for name in ("labels", "notion", "n_cells")})
         cells = {}
         with refused("sketch"):
@@ -383,7 +398,9 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
                 cells[key] = CellSums(plan, *own)
                 cells[key].require_sums()
             require(start == len(data) and 0 < len(cells) == len(header["groups"]), "its length")
-        return sketch._become(plan, cells)
+        sketch._become(plan, cells)
+        ColumnNames(**header.get("names", {})).store(sketch)
+        return sketch
 
     def _plan(self):
         """The validated parameters."""
@@ -436,6 +453,12 @@ class ForecastSketch(ForecastSummary, BaseEstimator):
             self.n_samples_seen_ = sum(one.n_samples for one in cells.values())
         return self
 
+    def _part(self, plan, names, *parts):
+        """A sketch with the same parameters, of these sums."""
+        part = clone(self)._become(plan, *parts)
+        names.store(part)
+        return part
+
     @property
     def _cells(self):
         """Sums of the samples by group."""
@@ -456,10 +479,11 @@ def _number_groups(by, n_samples):
 
 
 #: First bytes of a sketch.
-SKETCH_MARK, _VERSION = b"skcalib-sketch", 1
+SKETCH_MARK, _VERSION = b"skcalib-sketch", 2
 _FEWEST, _MOST = 16, 1 << 22
 _GROUP = {"key": object, "n_samples": int, "scale": float, "size": int, "weighted": bool}
-_FORM = {"labels": [object], "notion": str, "n_cells": int, "groups": [_GROUP]}
+_FIRST = {"labels": [object], "notion": str, "n_cells": int, "groups": [_GROUP]}
+_FORMS = {1: _FIRST, _VERSION: _FIRST | {"names": NAMES_FORM}}
 
 
 def _tuples(key):

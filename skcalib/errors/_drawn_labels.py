@@ -35,11 +35,13 @@ def few_labels(problem, notion):
     They are those of the event of a notion with a single problem, of the class if it has several,
     and of the most uncertain label of an indicator matrix.
     """
-    found = (one for one, _ in notion.problems(problem.forecast, problem.forecast))
-    if not problem.indicator:
-        first = list(islice(found, 2))
-        found = first if len(first) == 1 else [problem.forecast]
-    return max(uncertain_labels(one, problem.weight) for one in found) < FEW
+    pairs = notion.problems(problem.forecast, problem.target)
+    if problem.indicator:
+        known = ((one, problem.weight * ~np.isnan(event[:, 0])) for one, event in pairs)
+        return max(uncertain_labels(*one) for one in known) < FEW
+    first = [one for one, _ in islice(pairs, 2)]
+    (found,) = first if len(first) == 1 else [problem.forecast]
+    return uncertain_labels(found, problem.weight) < FEW
 
 
 def any_impossible(problem, notion):
@@ -54,7 +56,7 @@ def drawn_kernel_pvalue(data, statistic, block_size, n_draws, rng, level=0.0):
     if problem.cluster is not None and statistic == "auto":
         problem = problem.samples(MANY, 0)
     drawn, weight = _Drawn(problem, notion, rng), mean_one(problem.weight)
-    terms = kernel_terms(problem.forecast, kernel, notion)
+    terms = kernel_terms(problem, kernel, notion)
     usual = residual_parts(problem.forecast, drawn.usual, weight, notion, terms)
     block = _blocks(len(weight), statistic, block_size)
     unit = np.arange(len(block)) if problem.cluster is None else problem.cluster
@@ -106,8 +108,9 @@ class _Drawn:
         self.columns = np.lexsort(some)
         self.rows = np.lexsort((problem.weight, *forecast[:, self.columns].T))
         if problem.indicator:
-            likely = np.maximum(forecast, 1 - forecast)[:, self.columns]
-            self.usual = (forecast >= 0.5).astype(np.float64)
+            known = ~np.isnan(problem.target)
+            likely = np.where(known, np.maximum(forecast, 1 - forecast), 1.0)[:, self.columns]
+            self.usual = np.where(known, forecast >= 0.5, forecast)
         else:
             likely = forecast.max(axis=1, keepdims=True)
             first = self.columns[forecast[:, self.columns].argmax(axis=1)]
@@ -115,7 +118,8 @@ class _Drawn:
         unusual = np.sum(1 - likely, axis=1)
         order = np.argsort(-(problem.weight**2) * unusual, kind="stable")
         kept = order[np.cumsum(unusual[order]) > _MOST]
-        self.usual[kept] = problem.target[kept]
+        self.target = problem.known_target
+        self.usual[kept] = self.target[kept]
         self.rate = -np.log(np.minimum(likely, 1.0))
         self.rate[kept] = 0.0
 
@@ -126,10 +130,10 @@ class _Drawn:
         """
         if any_impossible(self.problem, self.notion):
             return 0.0
-        rows = np.flatnonzero((self.problem.target != self.usual).any(axis=1))
+        rows = np.flatnonzero((self.target != self.usual).any(axis=1))
         observed = 0.0
         if len(rows):
-            observed = float(change(np.zeros(len(rows), int), rows, self.problem.target[rows])[0])
+            observed = float(change(np.zeros(len(rows), int), rows, self.target[rows])[0])
 
         def draw_values(size):
             values = np.zeros(size)

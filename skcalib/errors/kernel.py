@@ -294,10 +294,27 @@ class Part:
         return kernel * np.einsum("...k,...k->...", self.left[i], self.residual[j])
 
 
-def kernel_terms(forecast: np.ndarray, kernel: Kernel, notion: Notion) -> list[Any]:
-    """Scalar kernels and matrices of each problem of a notion, with parameters from the data."""
-    columns = (one for one, _ in notion.problems(forecast, forecast))
-    return [kernel.for_data(one).terms(one.shape[1]) for one in columns]
+def kernel_terms(problem: Problem, kernel: Kernel, notion: Notion) -> list[Any]:
+    """Scalar kernels and matrices of each problem of a notion, with parameters from the data.
+
+    Data of a label with missing cells are its known rows. Its kernels are divided by the share of
+    the weight of their pairs, so that the mean over all pairs is the mean over these.
+    """
+
+    def pairs(weight):
+        return pair_weight(
+            weight if problem.cluster is None else cluster_sums(weight, problem.cluster)
+        )
+
+    terms, weight = [], mean_one(problem.weight)
+    for columns, outcome in notion.problems(problem.forecast, problem.target):
+        known = ~np.isnan(outcome[:, 0])
+        own = kernel.for_data(columns[known]).terms(columns.shape[1])
+        if not known.all():
+            share = pairs(weight * known) / pairs(weight)
+            own = [((1 / share) * scalar, matrix) for scalar, matrix in own]
+        terms.append(own)
+    return terms
 
 
 def residual_parts(
@@ -333,8 +350,8 @@ class ResidualKernel:
     ) -> Self:
         """Arguments of a public function, validated -> the function h."""
         weight = mean_one(problem.weight)
-        terms = kernel_terms(problem.forecast, kernel, notion)
-        parts = residual_parts(problem.forecast, problem.target, weight, notion, terms)
+        terms = kernel_terms(problem, kernel, notion)
+        parts = residual_parts(problem.forecast, problem.known_target, weight, notion, terms)
         return cls(parts, weight, len(terms), n_jobs)
 
     def __len__(self) -> int:

@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d, vali
 from skcalib._labels import check_y, has_columns, unique_labels
 from skcalib._parallel import run_each
 from skcalib._validation import check_indices, check_weight, weighted_rows
+from skcalib.clusters import folds_of_groups
 from skcalib.estimators._response import (
     classes_of,
     classifier_proba,
@@ -287,7 +288,7 @@ class ClassifierTrainer(MetaEstimator):
     def _folds(self, X, y, split_params):
         """Pairs (train, test), drawn once so that all later steps use the same folds."""
         splitter = check_cv(self.cv, y, classifier=True)
-        return list(splitter.split(X, y, **split_params))
+        return folds_of_groups(splitter, X, y, **split_params)
 
     def _held_out(self, X, y, folds, params, weight=None, *, ensemble=False):
         """A list of `HeldOut`: one, or one per fold."""

@@ -23,7 +23,7 @@ from skcalib._parallel import join_folds, run_each, threads_for
 from skcalib._parameters import check_response_method
 from skcalib._validation import check_proba, in_words, take_rows
 from skcalib._values import shown
-from skcalib.clusters import check_groups
+from skcalib.clusters import check_groups, folds_of_groups
 from skcalib.links.scale import LogitScale
 from skcalib.problem import problem_of
 from skcalib.recalibration._base import align_columns
@@ -267,7 +267,8 @@ def make_folds(cv, X, y, groups=None, split_groups=None):
     """Folds of `cv`, which are of whole clusters if `groups` are given and `cv` is a number."""
     if groups is not None and isinstance(cv, Integral):
         cv, split_groups = StratifiedGroupKFold(cv), check_groups(groups, len(y))
-    return list(check_cv(cv, y, classifier=True).split(X, y, split_groups))
+    splitter = check_cv(cv, y, classifier=True)
+    return folds_of_groups(splitter, X, y, groups=split_groups)
 
 
 def held_out_problem(estimator, X, y, weight, *, groups=None, **options):

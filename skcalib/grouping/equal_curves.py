@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -87,7 +87,8 @@ def calibration_curve_equality_test(
     wrong in the other. This is a test of the equality of two regression curves (Hall and Hart
     1990).
 
-    With the pooled curve :math:`\hat C`, the window g (1 for the first, 0 for the second), the rank
+    With the pooled curve :math:`\hat C`, the window g (1 for the one with fewer samples or, of
+    equal numbers, the lower mean score, whichever is the first; 0 for the other), the rank
     :math:`u \in [0, 1]` of the score, and Legendre polynomials :math:`\phi_0, \dots, \phi_7`,
 
     .. math::
@@ -201,7 +202,16 @@ def calibration_curve_equality_test(
                 f"The window {name} has {one.n_samples} samples of positive weight: the test of "
                 f"equal curves needs at least {FEWEST} in each."
             )
-    return _equality_test(problems, n_resamples, rng)
+    turned = _order_of(problems[0]) > _order_of(problems[1])
+    found = _equality_test(problems[::-1] if turned else problems, n_resamples, rng)
+    return replace(found, estimate=-found.estimate) if turned else found
+
+
+def _order_of(problem):
+    """What orders two windows whichever is first: size, then means of scores, labels and both."""
+    score, event = problem.forecast[:, 1], problem.target[:, 1]
+    means = np.average(np.column_stack([score, event, score * event]), 0, problem.weight)
+    return problem.n_samples, *means.tolist()
 
 
 def _of_two_models(y_true, y_proba, second, notion, sample_weight, labels, pos_label, groups):

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from skcalib._column_names import (
+    event_by_meaning,
     forms,
     is_plain,
     match_names,
@@ -157,7 +158,10 @@ def _both(name, column, observed, event):
 
 
 def _class_of_single(name, column, classes, label_column, wanted):
-    """Index of the class whose probability a single column holds, and whether no name states it."""
+    """Index of the class whose probability a single column holds, and whether no name states it.
+
+    Instead of True, the reason why a class that the name does not state is taken.
+    """
     reading = read_name(column, classes, default=1 if wanted is None else wanted)
     if reading.kind == "class":
         return reading.place, False
@@ -179,6 +183,10 @@ def _class_of_single(name, column, classes, label_column, wanted):
     if is_plain(classes) and not states_other_outcome(column, label_column):
         after_labels = read_name(column, [label_column]).kind == "class"  # churn, p_churn
         return 1, not (reading.kind == "generic" or after_labels)
+    if not is_plain(classes) and not reading.mentioned:
+        found = event_by_meaning(classes, label_column, column)
+        if found is not None:
+            return found
     if is_plain(classes):
         states = "names another outcome"
     else:

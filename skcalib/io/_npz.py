@@ -10,8 +10,9 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 import numpy as np
 from numpy.lib import format as npy
 
+from skcalib._column_names import LABEL_NAMES
 from skcalib._files import words_of
-from skcalib.io._roles import LABEL_NAMES, shortened
+from skcalib.io._roles import shortened
 
 _LABELS, _PROBA = LABEL_NAMES[:2], ("y_proba", "predictions")
 _MOST_COMPRESSED = 1100  # deflate makes data at most 1,032 times shorter

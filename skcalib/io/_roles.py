@@ -12,6 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from skcalib._column_names import (
+    FORMAT_NAMES,
+    LABEL_NAMES,
     forms,
     in_words,
     is_plain,
@@ -22,9 +24,6 @@ from skcalib._column_names import (
 )
 from skcalib._validation import is_outside
 
-#: Names of the column of labels in the format; those of `LABEL_NAMES` mean nothing else.
-LABEL_NAMES = ("y_true", "ground_truth")
-FORMAT_NAMES = (*LABEL_NAMES, "label", "target", "y")
 #: Names of a first column that numbers the rows, as written by pandas.
 _UNNAMED = ("", "Unnamed: 0")
 #: Largest deviation of the sum of a row from 1 that rounding may cause.
@@ -71,7 +70,8 @@ class Roles:
     def note(self, header, event, *, is_assumed):
         """What was taken, and why, unless the format and names leave no choice.
 
-        `event` is the class of a single column, which its name may not state.
+        `event` is the class of a single column, which its name may not state: then `is_assumed` is
+        True, or the reason why it was taken.
         """
         why_label, why_proba = self.reasons
         is_format = header[self.label].casefold() in FORMAT_NAMES or why_label == REQUESTED
@@ -79,6 +79,7 @@ class Roles:
         if is_format and why_proba in (BY_NAME, BY_NAMES, REQUESTED) and not (others or is_assumed):
             return ""
         of = "probabilities" if event is None else f"probability of {event}"
+        of += f" ({is_assumed})" if isinstance(is_assumed, str) else ""
         parts = [f"labels: {header[self.label]} ({why_label})"]
         parts.append(f"{of}: {', '.join(header[k] for k in self.proba)} ({why_proba})")
         features = [header[k] for k in self.features]

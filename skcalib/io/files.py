@@ -56,6 +56,8 @@ class Predictions(Record):
     note : str
         Which columns of a table were taken as labels and probabilities, and why; which as features,
         and which are not used. Empty for arrays, and for tables whose columns leave no choice.
+    label_column, score_column : str or None
+        Names of the column of labels of a table, and of its only column of probabilities.
 
     See Also
     --------
@@ -68,8 +70,10 @@ class Predictions(Record):
     features: MatrixLike = None
     event: Label = None
     note: str = ""
+    label_column: str | None = None
+    score_column: str | None = None
 
-    _beside = ("labels", "event", "note")
+    _beside = ("labels", "event", "note", "label_column", "score_column")
 
     def _columns(self):
         columns = {"y_true": self.y_true}
@@ -158,10 +162,12 @@ def read_predictions(
         probability of the class that it names: ``churn``, ``p_churn``, ``churn_proba``,
         ``P(churn)``. A single column that names no class, such as ``p`` or ``model_score``, is the
         probability of the `event`, which need not be given if labels are 0/1, -1/1, False/True or
-        no/yes. A first column without a name that numbers the rows from 0, as written by pandas, is
-        ignored. Text may be compressed: ``.csv.gz``, ``.csv.bz2``, ``.csv.xz``, and, with pyarrow,
-        ``.csv.zst``. A folder, or a pattern such as ``part-*.csv``, stands for files with the same
-        columns, in the order of their names.
+        no/yes, or words of which the name of a column means one, such as churn and stay in
+        ``churned``, or an event and its absence, such as died and alive. A first column without a
+        name that numbers the rows from 0, as written by pandas, is ignored. Text may be compressed:
+        ``.csv.gz``, ``.csv.bz2``, ``.csv.xz``, and, with pyarrow, ``.csv.zst``. A folder, or a
+        pattern such as ``part-*.csv``, stands for files with the same columns, in the order of
+        their names.
     label_column : str, optional
         Name of the column of labels, in any letter case; by default found by names or values.
     score_column : str, optional
@@ -287,7 +293,9 @@ def _digest(content):
 def _predictions(table, event, features=None):
     """The rows that a table holds."""
     y_true, y_proba, labels, event, note = read_table(table, event=event)
-    return Predictions(y_true, y_proba, labels, features, event, note)
+    names, proba = table.header, table.roles.proba
+    columns = names[table.label], names[proba[0]] if len(proba) == 1 else None
+    return Predictions(y_true, y_proba, labels, features, event, note, *columns)
 
 
 def text_format(path: Path, suffix: str, sep: str | None, decimal: str | None) -> dict[str, str]:

@@ -158,14 +158,18 @@ class Alarm(Record):
         if self.evidence is not None:
             said.append(str(self.evidence))
         (q, z), rows = self.after, f"(samples {self.since + 1:,} to {self.at:,})"
-        if self.before is None:
-            said.append(f"After {rows}, mean forecast {q:.3f} and observed {z:.3f}.")
-        else:
+        n_before = self.since - self.before_first + 1
+        if self.before is not None and n_before >= _FEWEST:
             p, y = self.before
             said.append(
                 f"Before (samples {self.before_first:,} to {self.since:,}), mean forecast {p:.3f} "
                 f"and observed {y:.3f}; after {rows}, {q:.3f} and {z:.3f}."
             )
+        else:
+            said.append(f"After {rows}, mean forecast {q:.3f} and observed {z:.3f}.")
+            if self.before is not None:
+                samples = "one sample" if n_before == 1 else f"{n_before} samples"
+                said.append(f"Only {samples} before.")
         if self.groups:
             said.append(
                 f"In samples {self.groups_first:,} to {self.at:,}, observed differs from forecast "
@@ -175,6 +179,7 @@ class Alarm(Record):
         return " ".join(said)
 
 
+_FEWEST = 20  # samples whose means are told
 _NUMBERS = {"low": float, "high": float, "difference": float}
 #: Fields of an alarm in JSON.
 ALARM_FORM = {

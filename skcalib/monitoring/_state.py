@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import asdict, fields
 from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from skcalib import kernels
+from skcalib._class_columns import NAMES_FORM, ColumnNames
 from skcalib._labels import check_label_list
 from skcalib._packing import plain, read_arrays, refused, require, seal, unseal, write_arrays
 from skcalib._parameters import completes_docstrings
@@ -71,7 +72,9 @@ class StreamEstimator(BaseEstimator):
         Raises
         ------
         ValueError
-            If the bytes are not such a state, are damaged or incomplete, or have another version.
+            If the bytes are not such a state, are damaged or incomplete, or have a version of the
+            format that cannot be read. The version before this one, which has no names of labels
+            and scores, can be read.
         """
         return read_state(cls, data, features)
 
@@ -102,6 +105,7 @@ def write_state(
         "classes": [plain(label, "labels") for label in estimator.classes_],
         "n_samples": estimator.n_samples_seen_,
         "step": estimator._step,
+        "names": asdict(ColumnNames.known_of(estimator)),
         "own": header,
         "arrays": listed,
         "blobs": [len(blob) for blob in blobs],
@@ -114,7 +118,8 @@ def read_state(cls: Any, data: bytes, features: Any) -> Any:
     what = f"state of a {cls.__name__}"
     parameters = dict.fromkeys(cls().get_params(), object) | {"labels": (None, [object])}
     form = _FORM | {"own": cls._form, "parameters": parameters}
-    header, data, start = unseal(data, _mark(cls), cls._version, what, form)
+    forms = {cls._version: form | {"names": NAMES_FORM}, cls._version - 1: form}
+    header, data, start = unseal(data, _mark(cls), forms, what)
     arguments, classes = header["parameters"], header["classes"]
     with refused(what):
         size = max(1, arguments["features"] if type(arguments["features"]) is int else 1)
@@ -146,6 +151,7 @@ def read_state(cls: Any, data: bytes, features: Any) -> Any:
             start += size
         require(start == len(data), "its length")
         estimator._restore(header["own"], own, blobs)
+        ColumnNames(**header.get("names", {})).store(estimator)
     return estimator
 
 

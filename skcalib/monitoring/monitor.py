@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._class_columns import ColumnNames
 from skcalib._packing import plain, require, require_arrays
 from skcalib._parameters import completes_docstrings
 from skcalib._types import ArrayLike
@@ -87,6 +88,9 @@ class CalibrationMonitor(StreamEstimator):
         Names of the batches that were given one.
     classes_ : ndarray of shape (n_classes,)
         The class of each column.
+    label_name_, score_name_ : str or None
+        Names of the labels and of a single column of forecasts, if a batch was a named Series or a
+        data frame. Batches with other names are refused.
     path_ : ndarray of shape (n_points, 2)
         Number of samples and log R, at no more than 2,000 times.
 
@@ -132,7 +136,7 @@ class CalibrationMonitor(StreamEstimator):
     too_high True
     """
 
-    _version = 4
+    _version = 5
     _form = {  # noqa: RUF012
         "n_alarms": int,
         "alarms": [ALARM_FORM],
@@ -216,7 +220,8 @@ class CalibrationMonitor(StreamEstimator):
         ValueError
             For invalid input or parameters, labels that are unknown, labels, groups or a `source`
             that cannot be saved, such as dates, weights above 1, a `source` that was added before,
-            and parameters changed since the first sample. Then none of the samples is added.
+            labels or a single column of forecasts of another name than before, and parameters
+            changed since the first sample. Then none of the samples is added.
         """
         check_alpha(self.alpha)
         refuse_multilabel(self.notion, type(self).__name__)
@@ -231,9 +236,11 @@ class CalibrationMonitor(StreamEstimator):
         check_indices(y_true=y_true, by=by)  # check_stream compares the others
         problem, weight = check_stream(y_true, y_proba, sample_weight, self.labels, known)
         by = _groups(by, sample_weight, len(problem.weight))
+        names = ColumnNames.known_of(self).joined(ColumnNames.of(y_true, y_proba), problem.classes)
         with kept_on_error(self):
             if known is None:
                 self._start(problem.classes)
+            names.store(self)
             start = 0
             while start < len(problem.weight):
                 room = min(_BLOCK, size - self._in_window)
@@ -506,13 +513,15 @@ def _means(sums):
 
 
 def _different_groups(sketches):
-    """Names of the groups that differ in some windows together, and the number of groups."""
-    if all(one.groups_ == [None] for one in sketches):
+    """Names of the groups that differ in some windows together, and the number of groups.
+
+    Samples without a group, of batches without `by`, are in none.
+    """
+    keys = [(one, key) for one in sketches for key in one.groups_ if key is not None]
+    if not 0 < len({key for _, key in keys}) <= MOST_GROUPS:
         return (), 0
-    sketch = sum(sketches[1:], sketches[0])
-    if len(sketch.groups_) > MOST_GROUPS:
-        return (), 0
-    found = calibration_by_group(sketch).groups
+    first, *others = (one.group(key) for one, key in keys)
+    found = calibration_by_group(sum(others, first)).groups
     return tuple(one.name for one in found if one.detected), len(found)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
+from skcalib._class_columns import ColumnNames
 from skcalib._packing import require_arrays
 from skcalib._parameters import completes_docstrings
 from skcalib._types import ArrayLike
@@ -92,6 +93,9 @@ class SequentialCalibrationTest(StreamEstimator):
         Number of samples of positive weight.
     classes_ : ndarray of shape (n_classes,)
         The class of each column.
+    label_name_, score_name_ : str or None
+        Names of the labels and of a single column of forecasts, if a batch was a named Series or a
+        data frame. Batches with other names are refused.
     path_ : ndarray of shape (n_points, 2)
         Number of samples and log e-value, at no more than 2,000 times.
 
@@ -143,7 +147,7 @@ class SequentialCalibrationTest(StreamEstimator):
     (True, 'too_high')
     """
 
-    _version = 2
+    _version = 3
     _form = {"rejected_at": (None, int)}  # noqa: RUF012
     # The arguments of a metric are data, not metadata that a meta-estimator could route.
     __metadata_request__fit = {"y_true": UNUSED, "y_proba": UNUSED}  # noqa: RUF012
@@ -197,8 +201,9 @@ class SequentialCalibrationTest(StreamEstimator):
         ------
         ValueError
             For invalid input or parameters, labels that are unknown or cannot be saved, such as
-            dates, weights above 1, and parameters changed since the first sample. Then none of the
-            samples is added.
+            dates, weights above 1, labels or a single column of forecasts of another name than
+            before, and parameters changed since the first sample. Then none of the samples is
+            added.
         """
         check_alpha(self.alpha)
         refuse_multilabel(self.notion, type(self).__name__)
@@ -206,9 +211,11 @@ class SequentialCalibrationTest(StreamEstimator):
         if known is not None:
             check_unchanged(self, self._fitted_parameters)
         problem, weight = check_stream(y_true, y_proba, sample_weight, self.labels, known)
+        names = ColumnNames.known_of(self).joined(ColumnNames.of(y_true, y_proba), problem.classes)
         with kept_on_error(self):
             if known is None:
                 self._start(problem.classes)
+            names.store(self)
             for start in range(0, len(problem.weight), _BLOCK):
                 rows = slice(start, start + _BLOCK)
                 self._add(problem.take(rows), None if weight is None else weight[rows])

@@ -19,6 +19,7 @@ from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._types import CV, ArrayLike, MatrixLike
 from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib._values import shown
+from skcalib.clusters import folds_of_groups
 from skcalib.estimators._base import MetaEstimator
 from skcalib.estimators._response import clone_estimator, fit_rows
 from skcalib.regression.scaling import VarianceScaling
@@ -145,7 +146,8 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
             moments, rows = predict_moments(estimator, X), np.arange(len(y))
         else:
             params, split_params = self._route("fit", fit_params, weight)
-            folds = list(check_cv(self.cv, y, classifier=False).split(X, y, **split_params))
+            splitter = check_cv(self.cv, y, classifier=False)
+            folds = folds_of_groups(splitter, X, y, **split_params)
             moments, rows = _out_of_fold_moments(estimator, X, y, folds, params, self.n_jobs)
             self.estimator_ = clone_estimator(estimator).fit(X, y, **params)
         recalibrator = VarianceScaling() if self.recalibrator is None else clone(self.recalibrator)

@@ -85,7 +85,9 @@ def calibration_e_value(
         Covariance of the bets, as in :func:`kernel_calibration_error`.
     notion : str or Notion, default="canonical"
         "canonical", "auto", "classwise", "top_label" or "cumulative". The e-values of several
-        problems are averaged.
+        problems are averaged, which is an e-value for any dependence. The e-value of a label of
+        ``Multilabel()`` is that of its known cells, if which ones are missing does not depend on
+        the labels, given the forecasts.
     random_state : int, RandomState instance or None, default=0
         Seed of the order of the batches, and of the draws of bets. The expectation under the null
         is exactly 1 for every seed, at most 1 with weights.
@@ -148,15 +150,15 @@ def calibration_e_value(
     (True, True)
     """
     notion = resolve_notion(notion)
-    problem = check_problem(y_true, y_proba, notion, sample_weight, labels, pos_label)
+    rest = sample_weight, labels, pos_label
+    problem = check_problem(y_true, y_proba, notion, *rest, incomplete=True)
     kernel = resolve_kernel(kernel)
     rng = check_random_state(random_state)
     notion = notion.for_columns(len(problem.classes))
-    weight = problem.weight / problem.weight.max()
-    logs = [
-        _log_e_value(forecast, target, weight, kernel, rng)
-        for forecast, target in notion.problems(problem.forecast, problem.target)
-    ]
+    weight, logs = problem.weight / problem.weight.max(), []
+    for forecast, target in notion.problems(problem.forecast, problem.target):
+        known = ~np.isnan(target[:, 0])  # of a label of an indicator matrix
+        logs.append(_log_e_value(forecast[known], target[known], weight[known], kernel, rng))
     log_e = float(logsumexp(logs) - np.log(len(logs)))
     return e_value_test(log_e, log_e / float(weight.sum()), f"kernel bets, {_name(notion)}")
 

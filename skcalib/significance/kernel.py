@@ -118,6 +118,20 @@ def kernel_calibration_test(
     `Multilabel`: their labels are drawn independently, because their dependence is not known.
     A label with a forecast of exactly 0 refutes calibration: p = 0 for every method.
 
+    **Missing cells** of the labels of `Multilabel`. With the pairs :math:`P_l` of different samples
+    whose label l is known in both, the unbiased estimate is that of
+    :func:`kernel_calibration_error`,
+
+    .. math::
+
+        \frac1L \sum_l \frac{\sum_{(i, j) \in P_l} h^l_{ij}}{\sum_{(i, j) \in P_l} w_i w_j}
+        = \frac{\sum_{i \ne j} h_{ij}}{\sum_{i \ne j} w_i w_j} ,
+
+    where the last h is the sum over the labels that both samples have, each with a factor that is
+    constant. So it is a degenerate U-statistic of the samples as before, with the same laws. The
+    other statistics take the pairs of their blocks. The p-value is valid if which cells are missing
+    does not depend on the labels, given the forecasts. "bound" needs all cells.
+
     Parameters
     ----------
     y_true, y_proba, kernel, notion, block_size, labels, pos_label, n_jobs
@@ -195,13 +209,18 @@ def kernel_calibration_test(
     False
     """
     notion = resolve_notion(notion)
-    problem = check_problem(y_true, y_proba, notion, sample_weight, labels, pos_label, groups)
+    rest = sample_weight, labels, pos_label, groups
+    problem = check_problem(y_true, y_proba, notion, *rest, incomplete=True)
+    if problem.is_incomplete and len(problem.classes) == 1:
+        (problem,), notion = problem.of_labels(), Canonical()
     n_samples = len(problem.weight)
     check_statistic(statistic, block_size, n_samples)
     by_default, method = method == "auto", _check_method(method, statistic)
     _check_enough(n_samples, statistic, block_size)
     if problem.cluster is not None:
         _check_cluster_method(statistic, method, problem.n_clusters)
+    if problem.is_incomplete:
+        _check_known(problem, method)
     n_resamples = check_count(n_resamples, "n_resamples")
     kernel = resolve_kernel(kernel)
     rng = check_random_state(random_state)
@@ -300,6 +319,22 @@ def _check_enough(n_samples, statistic, block_size):
         raise ValueError(
             f"A test needs at least two blocks, but {n_samples} samples give one of {block_size}."
         )
+
+
+def _check_known(problem, method):
+    """Raise for labels with few known cells, and for the method that needs all cells."""
+    if method == "bound":
+        raise ValueError(
+            "method='bound' is for labels that are all known, and y_true has missing cells (NaN): "
+            "use 'spectral', or pass one label at a time, as its known cells."
+        )
+    for label, one in zip(problem.classes.tolist(), problem.of_labels(), strict=True):
+        units = len(one.weight) if one.cluster is None else one.n_clusters
+        if units < MIN_SAMPLES:
+            raise ValueError(
+                f"The label {label!r} of y_true has known cells of {units} samples or clusters of "
+                f"positive weight: a test needs at least {MIN_SAMPLES}."
+            )
 
 
 def _degenerate_test(h, method, n_resamples, rng):

@@ -236,7 +236,7 @@ MAY_IMPORT = {
     "studies/verdict_bench.py": ("_command_line", "_report_command"),  # the report of a file
     "public/test_progress.py": ("_progress",),  # names of given frames
     "public/test_annotations.py": ("_types",),  # types against tables of names
-    "public/test_column_names.py": ("_column_names",),  # what a name says of its class
+    "public/test_column_names.py": ("_column_names", "_packing"),  # names; states of a version
     "io/test_files.py": ("_files",),  # errors in the middle of writing
     "monitoring/test_monitor_command.py": ("_monitor_command",),  # twenty threads
     "monitoring/test_sequential.py": ("monitoring._alternatives",),  # directions of given sums

@@ -19,8 +19,8 @@ from scipy.sparse import csr_array, csr_matrix
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning, DataConversionWarning
-from sklearn.linear_model import Ridge
-from sklearn.model_selection import KFold
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import KFold, TimeSeriesSplit
 
 import skcalib as s
 
@@ -496,3 +496,26 @@ def test_weights_of_any_scale():
     for recalibrator, scale in product(map(quick, RECALIBRATORS), (1e-300, 1e300)):
         fits = (fit(recalibrator, P, y, one) for one in (weight, scale * weight))
         np.testing.assert_allclose(*(fitted.predict_proba(P) for fitted in fits), atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [5, 7], ids=["whole", "divided"])
+@pytest.mark.parametrize("cv", [TimeSeriesSplit(3), KFold(4)], ids=lambda cv: type(cv).__name__)
+def test_groups_of_a_splitter_that_ignores_them(cv, size):
+    """A warning tells how many groups are in both sets of a fold; none if there are none."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 2))
+    y, groups = (X[:, 0] + rng.normal(size=300) > 0).astype(int), np.arange(300) // size
+    model = LogisticRegression()
+    fits = [
+        lambda: s.RecalibratedClassifierCV(model, cv=cv).fit(X, y, groups=groups),
+        lambda: s.CalibrationErrorEstimator(model, cv=cv).fit(X, y, groups=groups),
+        lambda: s.ReliabilityDisplay.from_estimator(model, X, y, cv=cv, groups=groups),
+    ]
+    for fit in fits:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fit()
+        said = [str(one.message) for one in caught if "groups" in str(one.message)]
+        assert len(said) == (size == 7)
+        assert all("takes no groups: 3 groups have samples in both the training" in one
+                   for one in said)  # fmt: skip

@@ -132,6 +132,8 @@ def test_models_whose_columns_are_in_another_order(here, made, monkeypatch, opti
     assert main(["report", "1.csv", "2.csv", "3.csv", *options]) == 0
     if options == ["--sketch"]:
         assert [one.sketch.classes_[1] for one in made] == [last] * 3
+        for one in made:
+            one.sketch.label_name_ = one.sketch.score_name_ = None
         assert len({one.sketch.to_bytes() for one in made}) == 1
         return
     for problem in (report.problem for report in made):
@@ -329,3 +331,22 @@ except SystemExit:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "skcalib" in done.stdout and done.stdout.endswith("[]\n")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "sketch"])
+def test_files_of_different_outcomes_are_not_compared(here, capsys, suffix):
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=300)
+    died = (rng.random(300) < p).astype(int)
+    for name, label, y in (("a", "Died", died), ("b", "survived", 1 - died), ("c", "DIED", died)):
+        pd.DataFrame({label: y, "risk_score": p}).to_csv(f"{name}.csv", index=False)
+        if suffix == "sketch":
+            sketch = ["--save-sketch", f"{name}.sketch", "--out", f"{name}.html"]
+            assert main(["report", f"{name}.csv", *sketch]) == 0
+    capsys.readouterr()
+    assert main(["report", f"a.{suffix}", f"b.{suffix}"]) == 2
+    assert (
+        f"b.{suffix} has the labels 'survived', and a.{suffix} has 'Died', which are different "
+        "outcomes: compare models of one outcome." in capsys.readouterr().err
+    )
+    assert main(["report", f"a.{suffix}", f"c.{suffix}"]) == 0

@@ -216,7 +216,7 @@ REFUSED = {
         ["pred_label", "confidence"],
     ),
     "words without an event": (
-        {"vip": VIP, "churned": CHURN, "score": P},
+        {"vip": VIP, "defaulted": CHURN, "score": P},
         "event",
         ["churn", "stay"],
     ),
@@ -345,3 +345,35 @@ def test_scores_of_the_opposite_outcome(here, label, score):
             read_predictions(path)
     else:
         assert list(read_predictions(path).labels) == [0, 1]
+
+
+EVENTS = [
+    (["churn", "stay"], "churned", "score", "churn", "as 'churned' says"),
+    (["active", "churn"], "is_churned", "p", "churn", "as 'is_churned' says"),
+    (["churn", "no churn"], "churned", "score", "churn", "as 'churned' says"),
+    (["alive", "died"], "outcome", "score", "died", "died is the event, alive its absence"),
+    (["good", "bad"], "status", "p", "bad", "bad is the event, good its absence"),
+    (["alive", "died"], "survived", "score", "alive", "as 'survived' says"),
+    (["alive", "dead"], "outcome", "survival_score", "alive", "as 'survival_score' says"),
+    (["alive", "died"], "survived", "risk", None, ""),  # a risk of being alive
+    (["alive", "died"], "survived", "mortality_score", None, ""),
+    (["fail", "pass"], "outcome", "score", None, ""),
+    (["churn", "stay"], "defaulted", "score", None, ""),
+    (["gold", "silver"], "churned", "score", None, ""),
+]
+
+
+@pytest.mark.parametrize(("classes", "label", "score", "event", "why"), EVENTS)
+def test_events_of_words_with_a_meaning(here, classes, label, score, event, why):
+    p = np.linspace(0.01, 0.99, 60)
+    columns = {label: np.array(classes)[np.arange(60) % 2], score: p}
+    pd.DataFrame(columns).to_csv(here / "a.csv", index=False)
+    if event is None:
+        with pytest.raises(ValueError, match=f"pass event='{classes[0]}' or event='{classes[1]}'"):
+            read_predictions("a.csv")
+        return
+    read = read_predictions("a.csv")
+    assert read.labels[1] == event and f"probability of {event} ({why}): {score}" in read.note
+    np.testing.assert_array_equal(read.y_proba, p)
+    other = next(one for one in classes if one != event)
+    assert read_predictions("a.csv", event=other).labels[1] == other

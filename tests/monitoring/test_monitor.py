@@ -13,6 +13,7 @@ from scipy.special import expit
 
 from skcalib import CalibrationMonitor, ForecastSketch, SequentialCalibrationTest
 from skcalib.kernels import GaussianKernel, LaplacianKernel
+from skcalib.monitoring import Alarm
 from skcalib.notions import Multilabel
 
 
@@ -439,3 +440,27 @@ def test_the_mean_run_length(n, alpha):
         start += found[-1]
     assert len(found) > 50
     assert np.mean(found) > 1 / alpha - 3 * np.std(found) / np.sqrt(len(found))
+
+
+def test_samples_without_a_group_are_no_group():
+    rng = np.random.default_rng(0)
+    p = rng.uniform(size=3000)
+    y = rng.random(3000) < np.where(np.arange(3000) < 2100, p, p**3)
+    monitor = CalibrationMonitor().partial_fit(y[:2150], p[:2150])
+    monitor.partial_fit(y[2150:], p[2150:], by=np.tile(["north", "south"], 425))
+    (alarm,) = monitor.alarms_
+    assert alarm.groups_first <= 2150 < alarm.at
+    assert (sorted(alarm.groups), alarm.n_groups) == (["north", "south"], 2)
+
+
+@pytest.mark.parametrize(("before", "words"), [(1, "one sample"), (19, "19 samples"), (20, None)])
+def test_means_of_few_samples_are_not_told(before, words):
+    alarm = Alarm(100, before, 12.0, None, (0.3, 0.0), (0.5, 0.9), 1, (), 0, 1)
+    text = str(alarm)
+    if words is None:
+        assert "Before (samples 1 to 20), mean forecast 0.300 and observed 0.000; after" in text
+    else:
+        assert text == (
+            f"Alarm at sample 100. After (samples {before + 1} to 100), mean forecast 0.500 and "
+            f"observed 0.900. Only {words} before."
+        )

@@ -366,3 +366,92 @@ def test_sketches_have_no_order(here, capsys):
     (here / "a.sketch").write_bytes(b"skcalib-sketch")
     assert main(["monitor", "a.sketch", "--state", "s"]) == 2
     assert "a.sketch is a sketch, whose samples have no order: pass" in capsys.readouterr().err
+
+
+# --- Names of the columns -------------------------------------------------------------------------
+
+
+def named(path, label="Died", score="RISK_SCORE", *, seed=0, words=(0, 1), **columns):
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(size=60).round(4)
+    y = np.array(words)[(rng.random(60) < p).astype(int)]
+    pd.DataFrame({label: y, score: p, **columns}).to_csv(path, index=False)
+
+
+OTHER_OUTCOME = "which are different outcomes: start another state"
+#: A second file, the options of its call, and what is said if it is refused.
+SECOND_FILES = {
+    "same names": ({}, [], ""),
+    "other case": ({"label": "DIED", "score": "riskScore"}, [], ""),
+    "opposite": ({"label": "survived"}, [], f"'survived', and s has 'Died', {OTHER_OUTCOME}"),
+    "opposite, named": ({"label": "survived"}, ["--label-column", "survived"], OTHER_OUTCOME),
+    "other label": (
+        {"label": "flag"},
+        [],
+        "b.csv has the labels 'flag', and s has 'Died': start another state or, if these are the "
+        "same labels, name the column: skcalib monitor b.csv --state s --label-column flag.",
+    ),
+    "other label, named": ({"label": "flag"}, ["--label-column", "flag"], ""),
+    "other score": (
+        {"score": "model_b"},
+        [],
+        "the scores 'model_b', and s has 'RISK_SCORE': start another state or, if these are the "
+        "same scores, name the column: skcalib monitor b.csv --state s --score-column model_b.",
+    ),
+    "other score, named": ({"score": "model_b"}, ["--score-column", "model_b"], ""),
+    "opposite score": ({"score": "survival_score"}, [], "which names another outcome"),
+    "other classes": ({"words": ("no", "yes")}, [], "has the classes no and yes, and s has 0 and"),
+    "two labels": ({"survived": np.tile([0, 1], 30)}, [], ""),
+    "two scores": ({"model_b": np.linspace(0, 1, 60)}, [], ""),
+    "weights": ({"weight": np.tile([1.0, 2.5], 30)}, [], ""),
+    "groups": ({"site": np.tile(["north", "south"], 30)}, ["--by", "site"], ""),
+}
+
+
+@pytest.mark.parametrize("case", SECOND_FILES)
+def test_columns_of_later_files(here, capsys, case):
+    columns, options, refused = SECOND_FILES[case]
+    named("a.csv")
+    named("b.csv", seed=1, **columns)
+    assert main(["monitor", "a.csv", "--state", "s"]) == 0
+    before = (here / "s").read_bytes()
+    capsys.readouterr()
+    assert main(["monitor", "b.csv", "--state", "s", *options]) == (2 if refused else 0)
+    assert refused in capsys.readouterr().err
+    if refused:
+        assert (here / "s").read_bytes() == before
+        return
+    monitor = monitor_of(here / "s")
+    assert (monitor.label_name_, monitor.score_name_) == ("Died", "RISK_SCORE")
+    whole = CalibrationMonitor()
+    for name in ("a.csv", "b.csv"):
+        labels, scores, *_ = pd.read_csv(name).to_numpy().T
+        whole.partial_fit(labels.astype(int), scores.astype(float))
+    assert monitor.log_statistic_ == whole.log_statistic_
+
+
+def test_a_score_of_the_other_class_in_a_later_file(here):
+    """It is converted: the state is that of two files of one class."""
+    named("a.csv", "answer", "p_yes", words=("no", "yes"))
+    named("b.csv", "answer", "p_yes", words=("no", "yes"), seed=1)
+    frame = pd.read_csv("b.csv")
+    frame.assign(p_yes=1 - frame["p_yes"]).rename(columns={"p_yes": "p_no"}).to_csv("c.csv")
+    for name, state in (("a", "s"), ("b", "s"), ("a", "t"), ("c", "t")):
+        assert main(["monitor", f"{name}.csv", "--state", state]) == 0
+    found = [monitor_of(here / state).log_statistic_ for state in "st"]
+    assert found[0] == pytest.approx(found[1], abs=1e-12)
+
+
+def test_a_state_without_names(here, capsys):
+    """As of an earlier version, or of arrays: the names of the next file are stored, and said."""
+    named("a.csv")
+    frame = pd.read_csv("a.csv")
+    np.savez("a.npz", y_true=frame["Died"], y_proba=frame["RISK_SCORE"])
+    named("b.csv", seed=1)
+    named("c.csv", "survived", seed=2)
+    assert main(["monitor", "a.npz", "--state", "s"]) == 0
+    assert main(["monitor", "b.csv", "--state", "s"]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said[-1] == "skcalib: s has no names of columns; from now on they are Died, RISK_SCORE."
+    assert main(["monitor", "c.csv", "--state", "s"]) == 2
+    assert OTHER_OUTCOME in capsys.readouterr().err

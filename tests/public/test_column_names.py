@@ -1,5 +1,6 @@
 """Which class the name of a column names: the rule alone, in functions, and in both libraries."""
 
+import json
 import re
 
 import numpy as np
@@ -10,6 +11,8 @@ from scipy.special import logit
 
 import skcalib as s
 from skcalib._column_names import is_numbering, is_plain, match_names, plain_event, read_name
+from skcalib._packing import seal
+from skcalib.frames import summarize
 from skcalib.problem import check_problem
 
 WORDS = ["churn", "stay"]
@@ -361,3 +364,93 @@ def test_frames_whose_names_are_partly_classes():
         for labels in ([0, 1], [1, 2], ["no", "yes"]):
             y = np.array(labels)[(Y == "churn").astype(int)]
             assert check_problem(y, frame).classes.tolist() == labels
+
+
+# --- Samples that are added to others -------------------------------------------------------------
+
+ADDED = {
+    "ForecastSketch": lambda: s.ForecastSketch([0, 1]),
+    "CalibrationMonitor": s.CalibrationMonitor,
+    "SequentialCalibrationTest": s.SequentialCalibrationTest,
+}
+#: Names of labels and scores of two batches, and the error of the second.
+BATCHES = [
+    (("Died", "risk"), ("died", "RISK"), None),
+    (("Died", "risk"), (None, None), None),
+    ((None, None), ("Died", "risk"), None),
+    (("y_true", "p"), ("label", "score"), None),
+    (("Died", "p_1"), ("Died", "score"), None),
+    (("Died", 1), ("Died", 0), None),
+    (("Died", "risk"), ("survived", "risk"), "y_true is named 'survived'.*different outcomes"),
+    (("Died", "risk"), ("flag", "risk"), "y_true is named 'flag'.*same labels, pass an array"),
+    (("Died", "model_a"), ("Died", "model_b"), "y_proba is named 'model_b'.*same scores, pass"),
+]
+
+
+def batch(names, library, seed=0):
+    rng = np.random.default_rng(seed)
+    p = rng.uniform(size=50)
+    y = (rng.random(50) < p).astype(int)
+    label, score = names
+    if label is None:
+        return y, p
+    if library is pl:
+        return pl.Series(label, y), pl.Series(str(score), p)
+    return pd.Series(y, name=label), pd.Series(p, name=score)
+
+
+@pytest.mark.parametrize("library", [pd, pl], ids=["pandas", "polars"])
+@pytest.mark.parametrize("names", BATCHES, ids=str)
+@pytest.mark.parametrize("kind", ADDED)
+def test_names_of_samples_that_are_added(kind, names, library):
+    first, second, error = names
+    if library is pl and 1 in first:
+        return  # the number of a column is text in polars, and names a class
+    found = ADDED[kind]().partial_fit(*batch(first, library))
+    before = found.to_bytes()
+    if error is not None:
+        with pytest.raises(ValueError, match=error):
+            found.partial_fit(*batch(second, library, 1))
+        assert found.to_bytes() == before
+        return
+    found = type(found).from_bytes(before).partial_fit(*batch(second, library, 1))
+    arrays = ADDED[kind]().partial_fit(*batch((None, None), library))
+    arrays.partial_fit(*batch((None, None), library, 1))
+    assert found.n_samples_seen_ == arrays.n_samples_seen_ == 100
+    named = [one if isinstance(one, str) else None for one in (first if first[0] else second)]
+    assert [found.label_name_, found.score_name_] == named
+    assert arrays.label_name_ is arrays.score_name_ is None
+
+
+def test_names_of_sketches_that_are_merged():
+    one, two, other, flag = (
+        s.ForecastSketch([0, 1]).fit(*batch((name, "risk"), pd, seed))
+        for seed, name in enumerate(["Died", "died", "survived", "flag"])
+    )
+    assert (one + two).label_name_ == (one + two).group(None).label_name_ == "Died"
+    with pytest.raises(ValueError, match="two sketches are named 'Died' and 'survived', .*apart"):
+        one.merge(other)
+    with pytest.raises(ValueError, match="same labels, set label_name_ of both sketches"):
+        one.merge(flag)
+    flag.label_name_ = "Died"
+    assert one.merge(flag).n_samples_seen_ == 100
+    frame = pd.concat(batch(("survived", "risk"), pd), axis=1)
+    of_frame = summarize(frame, y_true="survived", y_proba="risk")
+    assert (of_frame.label_name_, of_frame.score_name_) == ("survived", "risk")
+
+
+@pytest.mark.parametrize("kind", ADDED)
+def test_states_of_the_version_before(kind):
+    """They are as those of this one, without names."""
+    found = ADDED[kind]().partial_fit(*batch(("Died", "risk"), pd))
+    data, mark = found.to_bytes(), f"skcalib-{kind}".encode().replace(b"ForecastSketch", b"sketch")
+    at, size = len(mark) + 5, int.from_bytes(data[len(mark) + 1 : len(mark) + 5], "little")
+    header = json.loads(data[at : at + size])
+    del header["names"]
+    older = seal(mark, data[len(mark)] - 1, header, [data[at + size : -4]])
+    read = type(found).from_bytes(older)
+    assert read.label_name_ is read.score_name_ is None
+    read.label_name_, read.score_name_ = "Died", "risk"
+    assert read.to_bytes() == data
+    with pytest.raises(ValueError, match="version 0 of the format.*: make it again from its"):
+        type(found).from_bytes(mark + bytes([0]) + older[len(mark) + 1 :])

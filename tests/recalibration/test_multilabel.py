@@ -272,8 +272,9 @@ def test_refusals_name_the_notion():
     several, single = check_problem(LABELS, P, NOTION), check_problem([0, 1], [0.2, 0.7])
     report, display = s.CalibrationReport.from_predictions, s.ReliabilityDisplay.from_predictions
     for function in (s.calibration_error, s.proper_calibration_error, display, report):
-        with pytest.raises(ValueError, match="For several labels per sample .*notion=Multilabel"):
-            function(LABELS, P)
+        for y in (LABELS, np.where(np.arange(3) == 1, np.nan, LABELS)):
+            with pytest.raises(ValueError, match="For several labels .*known rows, or notion=Mul"):
+                function(y, P)
     own = {"notion": NOTION}
     for function, given, options, words in (
         (s.corp_test, (LABELS, P), own, "one label from each row"),
@@ -410,6 +411,91 @@ def test_one_recalibrator_for_the_known_cells_of_each_label(one):
     assert scorer(MODEL, X_NEW, GAPS) == -s.calibration_error(GAPS, P, notion=NOTION)
 
 
+TESTS = {
+    "kernel": lambda y, p, **run: s.kernel_calibration_test(y, p, notion=NOTION, **run),
+    "multipliers": lambda y, p, **run: s.kernel_calibration_test(
+        y, p, notion=NOTION, method="multipliers", n_resamples=99, **run
+    ),
+    "block": lambda y, p, **run: s.kernel_calibration_test(
+        y, p, notion=NOTION, statistic="block", block_size=20, **run
+    ),
+    "clusters": lambda y, p, **run: s.kernel_calibration_test(
+        y, p, notion=NOTION, groups=np.arange(len(y)) // 2, **run
+    ),
+    "e-value": lambda y, p, **run: s.calibration_e_value(y, p, notion=NOTION, **run),
+    "regret": lambda y, p, **run: s.decision_regret(y, p, threshold=0.4, notion=NOTION, **run),
+}
+
+
+@pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
+@pytest.mark.parametrize("name", TESTS)
+def test_forecasts_of_missing_cells_do_not_count(name, weight):
+    found = TESTS[name](GAPS, P, sample_weight=weight)
+    other = TESTS[name](GAPS, np.where(KNOWN, P, 0.123), sample_weight=weight)
+    assert found == other != TESTS[name](LABELS, P, sample_weight=weight)
+
+
+def test_rows_of_missing_cells_do_not_count():
+    more = np.vstack([GAPS, np.full((len(P) // 2, 3), np.nan)])
+    p = np.vstack([P, P[: len(P) // 2]])
+    found, other = TESTS["kernel"](GAPS, P), TESTS["kernel"](more, p)
+    assert found.estimate == pytest.approx(other.estimate)
+    assert found.pvalue == pytest.approx(other.pvalue, rel=1e-6)
+    assert TESTS["regret"](GAPS, P) == TESTS["regret"](more, p)
+
+
+def test_the_kernel_test_has_the_estimate_of_the_kernel_error():
+    for weight in (None, WEIGHT):
+        for notion in (NOTION, Multilabel("sum")):
+            run = {"notion": notion, "sample_weight": weight}
+            found = s.kernel_calibration_test(GAPS, P, **run)
+            assert found.estimate == pytest.approx(s.kernel_calibration_error(GAPS, P, **run))
+    only = s.kernel_calibration_test(GAPS[:, :1], P[:, :1], notion=NOTION)
+    assert only == alone(s.kernel_calibration_test, 0)
+    value = s.calibration_e_value(GAPS[:, :1], P[:, :1], notion=NOTION)
+    assert value.e_value == pytest.approx(alone(s.calibration_e_value, 0).e_value)
+
+
+def test_regrets_of_known_cells():
+    x = X_NEW[:, :2]
+    found = s.decision_regret(GAPS, P, X=x, threshold=0.4, notion=NOTION)
+    own = [
+        s.decision_regret(LABELS[rows, k], P[rows, k], X=x[rows], threshold=0.4, notion="canonical")
+        for k, rows in enumerate(KNOWN.T)
+    ]
+    for name in ("expected_cost", "calibration", "grouping", "rest"):
+        for field in ("estimate", "low", "high", "standard_error"):
+            expected = np.mean([getattr(getattr(one, name), field) for one in own])
+            assert getattr(getattr(found, name), field) == pytest.approx(expected)
+    assert found.changed == pytest.approx(np.mean([one.changed for one in own]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "n", "rare"),
+    [("kernel", 700, 1.0), ("block", 700, 1.0), ("clusters", 700, 1.0), ("e-value", 60, 1.0),
+     ("kernel", 200, 0.05)],
+)  # fmt: skip
+def test_levels_with_missing_cells(name, n, rare):
+    """Calibrated labels of one latent cause; a cell is missing more often for high forecasts.
+
+    100 data sets: at most 11 p-values below .05, the 99 % limit of a binomial variable; and all of
+    5 sets of miscalibrated forecasts.
+    """
+    rejected = {"calibrated": 0, "miscalibrated": 0}
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        p = rare * rng.uniform(size=(n, 3))
+        y = (rng.uniform(size=(n, 1)) < p).astype(float)  # one uniform number for all labels
+        gaps = rng.uniform(size=p.shape) < 0.2 + 0.6 * p / rare
+        y[gaps] = np.nan
+        rejected["calibrated"] += TESTS[name](y, p).rejects()
+        if seed < 5 and rare == 1:
+            rejected["miscalibrated"] += TESTS[name](y, p**3).rejects()
+    assert rejected["calibrated"] <= 11
+    assert rejected["miscalibrated"] == 5 or rare < 1
+
+
 def test_labels_without_known_cells_and_functions_that_need_all():
     frame = MISSING[0].assign(b=np.nan)
     for fit in (
@@ -423,14 +509,17 @@ def test_labels_without_known_cells_and_functions_that_need_all():
     with pytest.raises(ValueError, match="The label 1 of y_true has no known cell of positive"):
         s.calibration_error(GAPS, P, notion=NOTION, sample_weight=weight)
     for needs_all in (
-        lambda: s.kernel_calibration_test(GAPS, P, notion=NOTION),
-        lambda: s.calibration_e_value(GAPS, P, notion=NOTION),
-        lambda: s.decision_regret(GAPS, P, threshold=0.5, notion=NOTION),
         lambda: s.GroupingLossEstimator(notion=NOTION).fit(X_NEW, GAPS, y_proba=P),
         lambda: s.DecompositionDisplay.from_predictions(GAPS, P, notion=NOTION),
     ):
         with pytest.raises(ValueError, match="y_true has missing cells .*one label at a time"):
             needs_all()
+    with pytest.raises(ValueError, match="method='bound' is for labels that are all known"):
+        s.kernel_calibration_test(GAPS, P, notion=NOTION, method="bound")
+    few = GAPS.copy()
+    few[3:, 1] = np.nan
+    with pytest.raises(ValueError, match="The label 1 of y_true has known cells of . samples or"):
+        s.kernel_calibration_test(few, P, notion=NOTION)
     with pytest.raises(ValueError, match="and NaN where that is not known"):
         s.calibration_error(np.where(KNOWN, LABELS, -1), P, notion=NOTION)
     only = GAPS.copy()

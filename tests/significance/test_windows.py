@@ -1,6 +1,7 @@
 """Two windows: differences with known truth, and the test of equal calibration curves."""
 
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -203,3 +204,60 @@ def test_weighted_difference_at_two_scores_by_hand():
         total, mass = total + overlap * (rates[0] - rates[1]), mass + overlap
     found = s.calibration_curve_equality_test(y, p, by, sample_weight=weight)
     assert found.estimate == pytest.approx(total / mass, abs=1e-9)
+
+
+# --- Exchange of the two samples ------------------------------------------------------------------
+
+
+def exchanged(kind, options):
+    """The results of two samples, or of two models, and of these in the other order."""
+    rng = np.random.default_rng(3)
+    p = np.concatenate([rng.beta(2, 4, 150), rng.beta(4, 2, 190)])
+    y, window = (rng.random(340) < p**1.2).astype(int), np.repeat([0, 1], [150, 190])
+    rows = {"groups": rng.integers(0, 60, 340) + 60 * window}
+    rows |= {"sample_weight": rng.uniform(0.5, 1.5, 340)}
+    options = {name: rows[name] for name in options}
+    if kind == "models":
+        q = p**0.9
+        curves = s.calibration_curve_equality_test
+        for function in (s.compare_calibration, s.calibration_improvement):
+            with warnings.catch_warnings(action="ignore"):  # whether the map is injective
+                yield function(y, p, q, **options), function(y, q, p, **options)
+        yield curves(y, p, second=q, **options), curves(y, q, second=p, **options)
+        return
+    for function in (s.compare_windows, s.calibration_curve_equality_test):
+        if kind == "sketches":
+            one, two = (
+                s.ForecastSketch([0, 1]).fit(y[window == k], p[window == k]) for k in (0, 1)
+            )
+            yield function(one, two), function(two, one)
+        else:
+            yield function(y, p, window, **options), function(y, p, 1 - window, **options)
+
+
+def differences(record):
+    """The record, or those of each quantity of a comparison of windows."""
+    if not hasattr(record, "windows"):
+        yield record
+        return
+    found = [one for one in vars(record).values() if hasattr(one, "difference")]
+    for one in found:
+        yield one.difference
+    yield from found
+
+
+@pytest.mark.parametrize("options", [(), ("groups",), ("sample_weight",)], ids=str)
+@pytest.mark.parametrize("kind", ["windows", "models", "sketches"])
+def test_exchanged_samples_change_signs_only(kind, options):
+    for found, other in exchanged(kind, options):
+        pairs = list(zip(differences(found), differences(other), strict=True))
+        assert pairs
+        for one, two in pairs:
+            for name in {"pvalue", "standard_error", "statistic"} & vars(one).keys():
+                assert getattr(one, name) == pytest.approx(getattr(two, name), rel=1e-9)
+            if hasattr(one, "first"):
+                assert (one.first, one.second) == (two.second, two.first)
+            if hasattr(one, "estimate"):
+                assert one.estimate == pytest.approx(-two.estimate, rel=1e-9, abs=1e-12)
+            if hasattr(one, "low"):
+                assert (one.low, one.high) == pytest.approx((-two.high, -two.low), rel=1e-9)

@@ -158,7 +158,7 @@ def test_bytes_are_the_sketch():
     by = np.random.default_rng(0).integers(4, size=400)
     sketch = s.ForecastSketch(names, notion="classwise").fit(names[y], proba, weight, by=by)
     data = sketch.to_bytes()
-    assert data.startswith(b"skcalib-sketch\x01") and b"numpy" not in data
+    assert data.startswith(b"skcalib-sketch\x02") and b"numpy" not in data
     copy = s.ForecastSketch.from_bytes(data)
     agree(copy, sketch, rtol=0)
     assert copy.groups_ == sketch.groups_ and copy.to_bytes() == data
