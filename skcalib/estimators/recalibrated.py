@@ -18,8 +18,8 @@ from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of, completes_docstrings, instead_of
 from skcalib._types import CV, ArrayLike, MatrixLike, RecalibratorLike, ResponseMethod
 from skcalib._validation import check_indices, check_weight, take_rows
-from skcalib.estimators._base import ClassifierTrainer, check_fold_classes
-from skcalib.estimators._response import aligned_proba
+from skcalib.estimators._base import ClassifierTrainer
+from skcalib.estimators._response import aligned_proba, check_fold_classes
 from skcalib.recalibration._base import (
     fit_recalibrator,
     recalibrated_proba,
