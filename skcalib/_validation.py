@@ -14,7 +14,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from skcalib._rows import row_sum
-from skcalib._values import is_finite, shown
+from skcalib._values import is_finite, shown, unique_names
 
 # --- Forecasts and weights ------------------------------------------------------------------------
 
@@ -323,10 +323,12 @@ def check_indices(**arguments):
 
     Rows are taken by position and never aligned. The index 0, ..., n - 1, which pandas makes by
     itself, is no information, unless the other index has the same numbers in another order. Frames
-    whose rows must be fetched first are refused.
+    whose rows must be fetched first are refused, and features with repeated names.
     """
     for name, one in arguments.items():
         refuse_frames_to_fetch(one, name)
+        if name in ("X", "features", "by") and hasattr(one, "columns"):
+            unique_names(one.columns, name)
     named = [(name, one.index) for name, one in arguments.items() if hasattr(one, "iloc")]
     for k, (name, index) in enumerate(named):
         for other, other_index in named[:k]:
