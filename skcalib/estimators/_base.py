@@ -34,6 +34,7 @@ from skcalib.estimators._response import (
     held_out_problem,
     is_fitted,
     label_proba,
+    refuse_unlabelled,
     use_fitted,
 )
 from skcalib.notions import Multilabel, resolve_notion
@@ -277,6 +278,7 @@ class ClassifierTrainer(MetaEstimator):
         y = check_y(y, name="y")
         check_consistent_length(X, y)
         self._check_wrapped()
+        refuse_unlabelled(self._wrapped(), y)
         validate_data(self, X, skip_check_array=True)
         return y
 

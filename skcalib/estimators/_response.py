@@ -208,6 +208,30 @@ def is_fitted(estimator):
     return hasattr(estimator, "classes_")
 
 
+def refuse_unlabelled(estimator, y):
+    """Raise for labels -1 of a semi-supervised classifier, which are no class."""
+    n_unlabelled = int(np.sum(np.asarray(y) == -1))
+    name = _semi_supervised(estimator) if n_unlabelled else ""
+    if name:
+        raise ValueError(
+            f"y is -1 in {n_unlabelled} of {len(y)} samples, which are unlabelled for {name}: pass "
+            "labelled samples only. To train on unlabelled ones, fit the classifier to other "
+            "samples first, and pass it in a sklearn.frozen.FrozenEstimator."
+        )
+
+
+def _semi_supervised(estimator):
+    """Name of a semi-supervised classifier of scikit-learn, or of one inside; or ""."""
+    parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    for one in (estimator, *parameters.values()):
+        modules = [kind.__module__ for kind in type(one).__mro__]
+        if any(module.startswith("sklearn.semi_supervised") for module in modules):
+            return type(one).__name__
+        if isinstance(one, FrozenEstimator) and (name := _semi_supervised(one.estimator)):
+            return name
+    return ""
+
+
 def held_out_proba(
     estimator,
     X,
@@ -234,6 +258,7 @@ def held_out_proba(
     each sample is tested, which the first block of a `TimeSeriesSplit` is not. Raises for folds
     whose training samples have one class, or lack the classes of a tenth of the test samples.
     """
+    refuse_unlabelled(estimator, y)
     if cv is None or isinstance(estimator, FrozenEstimator):
         if not is_fitted(estimator):
             response_of(estimator)  # raises another message if it is not a classifier

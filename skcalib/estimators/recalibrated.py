@@ -180,7 +180,8 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         Raises
         ------
         ValueError
-            For invalid input or parameters, and for folds that lack a class, see `cv`.
+            For invalid input or parameters, for folds that lack a class, see `cv`, and for labels
+            -1 of a semi-supervised classifier, which mean no label.
         """
         self._check_parameters()
         check_indices(X=X, y=y, sample_weight=sample_weight)
