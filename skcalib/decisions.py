@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from skcalib._values import shown
 from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
 from skcalib.errors.terms import solve_notion
 from skcalib.events import Samples, only_problem, reduced_fields
-from skcalib.inference import MeanInterval, mean_interval
+from skcalib.inference import MeanInterval, mean_interval, mean_loss_interval
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.notions import Canonical, NotionLike, resolve_notion
 from skcalib.problem import ForecastSummary, LabelsLike, event_last
@@ -279,8 +280,15 @@ def _regret(problem, notion, X, score, model, seed, confidence_level, n_jobs):
     targets = [one.target for one in solved]
     costs_of = [share * sum(map(score.loss, targets, own)) for own in (points[0], points[-1])]
     one = solved[0]
-    weight, rows = one.weight, (one.weight, confidence_level, one.square, one.cluster)
-    expected, rest = (mean_interval(own, *rows) for own in costs_of)
+    weight = one.weight
+    rows = {"weight": weight, "square": one.square, "cluster": one.cluster}
+    level = {"confidence_level": confidence_level}
+    expected, rest = (mean_interval(own, **level, **rows) for own in costs_of)
+    if len(solved) == 1:
+        expected, rest = (
+            mean_loss_interval(partial(score.loss, forecast=own), own, one.target, **level, **rows)
+            for (own,) in (points[0], points[-1])
+        )
     changed = [
         weighted_mean(score.decisions(one.forecast) != score.decisions(one.conditional), weight)
         for one in solved

@@ -8,24 +8,29 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from functools import partial, reduce
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.special import expit, log_softmax, softmax
 from sklearn.base import BaseEstimator
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import BaseEnsemble, ExtraTreesClassifier, RandomForestClassifier
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC, NuSVC
+from sklearn.tree import BaseDecisionTree
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import check_label_list
 from skcalib._packing import has_form, plain, refused, require
 from skcalib._types import MatrixLike
-from skcalib._validation import look_up
+from skcalib._validation import look_up, take_rows
 from skcalib._values import shown
+from skcalib.clusters import outside_level
 from skcalib.estimators import RecalibratedClassifierCV
 from skcalib.links._base import _FAR
 from skcalib.problem import check_label_probabilities
@@ -39,6 +44,8 @@ __all__ = ["from_json", "register_converter", "to_json", "to_onnx"]
 
 _VERSION = 1
 _OPSETS = {"": 17, "ai.onnx.ml": 3}
+_MOST_ROWS = 1000  # at which a graph is compared with its model
+_LARGE = 1e-4  # difference of probabilities
 
 
 def to_json(recalibrator: BaseEstimator) -> str:
@@ -143,10 +150,12 @@ def to_onnx(
     model : recalibrator, RecalibratedClassifierCV or Pipeline
         Fitted: a recalibrator, a Pipeline of recalibrators, a `RecalibratedClassifierCV` of a
         classifier that ``skl2onnx`` converts, or a Pipeline that ends in one. Where the map takes
-        decision values, these must be linear, as those of `LinearSVC`.
+        decision values, these must be linear, as those of `LinearSVC`, or of `SVC` and `NuSVC`
+        without probabilities, `GradientBoostingClassifier` or `AdaBoostClassifier`.
     X : array-like of shape (n_samples, n_features), default=None
-        Features of a classifier, whose names and types become inputs; only the first row is read.
-        With None there is one input "X" (n, n_features).
+        Features of a classifier, whose names and types become inputs. With None there is one input
+        "X" (n, n_features). Where ``onnxruntime`` is installed, the graph is compared with
+        `predict_proba` at up to 1,000 rows of X, so pass rows like those that it will meet.
     dtype : {"float32", "float64"}, default="float32"
         Type of input and output. Maps with steps, of forecasts with ties, need "float64".
     n_columns : int, default=None
@@ -164,9 +173,15 @@ def to_onnx(
     ValueError
         For other objects and parameters, and for a classifier that ``skl2onnx`` cannot convert,
         such as those of LightGBM and XGBoost before their converters are registered
-        (see Notes).
+        (see Notes). If the graph of a classifier cannot be run.
     NotFittedError
         If the model is not fitted.
+
+    Warns
+    -----
+    UserWarning
+        If the graph differs from `predict_proba` by more than 1e-4 at rows of X, with the largest
+        difference.
 
     See Also
     --------
@@ -174,6 +189,10 @@ def to_onnx(
 
     Notes
     -----
+    **Trees** jump at their splits. Features that are rounded to single precision may fall on the
+    other side of one, most often behind a scaler, and where splits are at values of the data, as in
+    XGBoost: take ``dtype="float64"`` and features in double precision.
+
     Classifiers of LightGBM and XGBoost have converters in the package ``onnxmltools``, which are
     registered in this way, also for those in a Pipeline::
 
@@ -205,9 +224,9 @@ def to_onnx(
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
     if isinstance(last, RecalibratedClassifierCV):
         check_is_fitted(last)
-        X = np.zeros((1, model.n_features_in_), dtype) if X is None else X[:1]
+        first = np.zeros((1, model.n_features_in_), dtype) if X is None else X[:1]
         start = [] if last is model else model.steps[:-1]
-        proba = graph.recalibrated(start, last, X, name="model" if not start else "model[-1]")
+        proba = graph.recalibrated(start, last, first, name="model" if not start else "model[-1]")
         document = _document(last.recalibrators_[-1])
     else:
         document = _document(model)
@@ -229,6 +248,8 @@ def to_onnx(
     opsets = [onnx.helper.make_opsetid(*one) for one in _OPSETS.items()]
     found = onnx.helper.make_model(made, opset_imports=opsets, ir_version=8)
     onnx.helper.set_model_props(found, {"classes": json.dumps(document["classes"])})
+    if isinstance(last, RecalibratedClassifierCV) and X is not None:
+        _compare(found, model, X, graph.alone)
     return found
 
 
@@ -314,7 +335,7 @@ class _Graph:
 
     def __init__(self, prefix="map", opsets=_OPSETS):
         self.nodes, self.constants, self.inputs = [], [], []
-        self.prefix, self.opsets = prefix, opsets
+        self.prefix, self.opsets, self.alone = prefix, opsets, ""
 
     def __call__(self, op, *inputs, name=None, **attributes):
         names = [one if isinstance(one, str) else self._constant(one) for one in inputs]
@@ -337,6 +358,7 @@ class _Graph:
         check_is_fitted(model)
         answers, several = [], len(model.estimators_) > 1
         alone = f"{name}.recalibrators_[k] of each fold k" if several else f"{name}.recalibrator_"
+        self.alone = alone
         parts = zip(model.estimators_, model.responses_, model.recalibrators_, strict=True)
         for classifier, response, recalibrator in parts:
             proba = self.classifier(start, classifier, response, X, model.classes_, source, alone)
@@ -353,10 +375,29 @@ class _Graph:
         known = classifier.classes_
         if isinstance(classifier, Pipeline):
             start, classifier = [*start, *classifier.steps[:-1]], classifier.steps[-1][1]
-        if response.method == "decision_function":
+        if _is_single(classifier):
+            cast = import_module("skl2onnx.sklapi").CastTransformer(dtype=np.float32)
+            start = [*start, ("single", cast)]
+        if response.method == "decision_function" and response.scale.tails is not None:
+            raise ValueError(
+                f"The decision values of {type(classifier).__name__} have heavy tails, and to_onnx "
+                "takes those with a unit alone: scale the features (StandardScaler, "
+                "QuantileTransformer), or convert the classifier alone, and its map by "
+                f"to_onnx({alone})."
+            )
+        if response.method == "decision_function" and _is_linear(classifier):
             linear = _linear_logits(classifier, response.scale)
             logits = self.converted(start, linear, X, source, alone)[0]
             proba = self("Softmax", self("Cast", logits))
+        elif response.method == "decision_function":
+            _check_raw(classifier, alone)
+            values = self("Cast", self.converted(start, classifier, X, source, alone, raw=True)[1])
+            centre = np.eye(len(known)) - 1 / len(known)
+            if len(known) == 2:
+                centre = np.array([[0.0, 0.0], [-0.5, 0.5]])
+            logits = self("Div", self("MatMul", values, centre), response.scale.unit)
+            shift = np.broadcast_to(response.scale.shift, len(known))
+            proba = self("Softmax", self("Sub", logits, shift))
         else:
             answer = self.converted(start, classifier, X, source, alone)[1]
             proba = self("Max", self("Cast", answer), 0.0)  # less than 0 by rounding
@@ -368,15 +409,24 @@ class _Graph:
             proba = self("Where", near, share, proba)
         return self("MatMul", proba, align_columns(np.eye(len(known)), known, classes))
 
-    def converted(self, start, last, X, source, alone):
-        """Names of the outputs of an estimator behind other steps."""
+    def converted(self, start, last, X, source, alone, raw=False):
+        """Names of the outputs of an estimator behind other steps, with its `raw` scores or not."""
         model = Pipeline([*start, ("last", last)])
-        options = {id(model): {"zipmap": False}} if hasattr(last, "predict_proba") else None
+        options = {id(model): {"zipmap": False}} if raw or hasattr(last, "predict_proba") else None
+        if raw:
+            options[id(last)] = {"raw_scores": True}
         convert, unknown = _package("skl2onnx").to_onnx, import_module("skl2onnx.common.exceptions")
         try:
-            part = convert(model, X, options=options, target_opset=self.opsets)
+            with warnings.catch_warnings():  # of attributes that skl2onnx reads
+                warnings.simplefilter("ignore", FutureWarning)
+                part = convert(model, X, options=options, target_opset=self.opsets)
         except (unknown.MissingShapeCalculator, unknown.MissingConverter) as error:
             raise ValueError(_without_converter(error, model, alone)) from error
+        except Exception as error:  # whatever a converter fails with
+            raise ValueError(
+                f"skl2onnx fails to convert {type(last).__name__} ({type(error).__name__}): export "
+                f"the map alone, to_onnx({alone}), and pass it the probabilities of the classifier."
+            ) from error
         prefix = f"{self.prefix}_part_{len(self.nodes)}_"
         for one in part.graph.input:
             self("Identity", source or one.name, name=prefix + one.name)
@@ -386,13 +436,69 @@ class _Graph:
         return [one.name for one in made.output]
 
 
+def _compare(graph, model, X, alone):
+    """Warn where a graph differs from `predict_proba` at rows of X; raise if it cannot be run."""
+    if find_spec("onnxruntime") is None:
+        return
+    rows = np.unique(np.linspace(0, len(X) - 1, min(len(X), _MOST_ROWS)).astype(int))
+    X, helper = take_rows(X, rows), import_module("onnx.helper")
+    values = {}
+    for one in graph.graph.input:
+        column = X[one.name] if hasattr(X, "columns") else X
+        kind = helper.tensor_dtype_to_np_dtype(one.type.tensor_type.elem_type)
+        values[one.name] = np.asarray(column).reshape(len(rows), -1).astype(kind)
+    remedy = f"export the map alone, to_onnx({alone}), and pass it the probabilities"
+    try:
+        session = import_module("onnxruntime").InferenceSession(graph.SerializeToString())
+        found = session.run(["probabilities"], values)[0]
+    except Exception as error:  # onnxruntime has no common class of its errors
+        raise ValueError(
+            f"The graph that skl2onnx makes of the classifier cannot be run: {remedy}."
+        ) from error
+    difference = np.abs(found - model.predict_proba(X)).max(axis=1)
+    if difference.max() > _LARGE:
+        if any(one.dtype == np.float32 for one in values.values()):
+            remedy = (
+                "rounding the features to single precision moves them across splits or steps; set "
+                "dtype='float64' and pass X in double precision"
+            )
+        warnings.warn(
+            f"The graph differs from predict_proba by up to {difference.max():.2g}, and by more "
+            f"than {_LARGE:g} in {np.sum(difference > _LARGE):,} of {len(rows):,} rows: {remedy}.",
+            UserWarning,
+            stacklevel=outside_level(),
+        )
+
+
+def _is_single(classifier):
+    """Whether a classifier rounds features to single precision, which its converter leaves out."""
+    parts = np.ravel(getattr(classifier, "estimators_", [classifier]))
+    averages = isinstance(classifier, (BaseDecisionTree, BaseEnsemble))
+    trees = averages and all(isinstance(one, BaseDecisionTree) for one in parts)
+    return trees or type(classifier).__module__.startswith("xgboost.")
+
+
+def _is_linear(classifier):
+    if isinstance(classifier, (NuSVC, SVC)):  # their coefficients are of pairs of classes
+        return False
+    return hasattr(classifier, "coef_") and hasattr(classifier, "intercept_")
+
+
+def _check_raw(classifier, alone):
+    """Raise for classifiers whose converter has no decision values."""
+    names = ("SVC", "NuSVC", "GradientBoostingClassifier", "AdaBoostClassifier")
+    if type(classifier).__name__ not in names or getattr(classifier, "probability", False) is True:
+        own = "fit with response_method='predict_proba', or " * hasattr(classifier, "predict_proba")
+        raise ValueError(
+            f"to_onnx takes decision values d of linear classifiers and of {', '.join(names)} "
+            f"without probabilities, unlike those of {type(classifier).__name__}: {own}convert the "
+            f"classifier alone, and its map by to_onnx({alone}), whose input is "
+            "softmax(responses_[0].scale.logits(d)), where two classes have the values -d/2, d/2."
+        )
+
+
 def _linear_logits(classifier, scale):
     """The logits of a classifier whose decision values are linear, as a regressor."""
-    if not hasattr(classifier, "coef_") or not hasattr(classifier, "intercept_"):
-        raise ValueError(
-            f"to_onnx takes decision values of linear classifiers only, unlike those of "
-            f"{type(classifier).__name__}: convert it with skl2onnx, and its map with to_onnx."
-        )
     coef = np.atleast_2d(classifier.coef_).astype(np.float64) / scale.unit
     intercept = np.broadcast_to(classifier.intercept_, len(coef)) / scale.unit
     centre = np.eye(len(coef)) - 1 / len(coef) if len(coef) > 1 else np.array([[-0.5], [0.5]])
@@ -446,6 +552,8 @@ class _Steps(list):
             if "_write_map" not in vars(owner):
                 self.refuse(one)
             check_is_fitted(one)
+            if one.input == "logits" and one.logit_tails_ is not None:
+                x = one.logit_tails_._write(self, x)
             if one._unit != 1:
                 x = self("scale", x, factor=1 / one._unit)
             if one._of_logits:

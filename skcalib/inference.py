@@ -6,6 +6,7 @@ number.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,8 +28,11 @@ from skcalib.clusters import (
     inflation,
     student_level,
 )
-from skcalib.few_events import FEW
+from skcalib.few_events import FEW, uncertain_labels
 from skcalib.tower import weighted_mean
+
+_FAR = 1000.0  # log odds beyond those of all forecasts, where there is no spread
+_TINY = 1e-300
 
 
 @dataclass(frozen=True)
@@ -81,6 +85,124 @@ def mean_interval(
     error = float(np.sqrt(np.sum(influence**2) * size / (size - 1)))
     reach = float(stdtrit(size - 1, 0.5 + confidence_level / 2)) * error
     return MeanInterval(estimate, estimate - reach, estimate + reach, error)
+
+
+def mean_loss_interval(
+    loss: Callable[[np.ndarray], np.ndarray],
+    forecast: np.ndarray,
+    target: np.ndarray,
+    confidence_level: float = 0.95,
+    *,
+    weight: np.ndarray,
+    square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
+    estimate: float | None = None,
+) -> MeanInterval:
+    r"""Interval of the mean of losses, or of differences of losses, that labels decide.
+
+    `loss` maps targets (n, K) to values (n,), linearly in the target, as proper scores do. With
+    many uncertain labels it is `mean_interval`. With fewer than 40 events or non-events (for
+    several classes: wrong or right predictions), expected or observed, the labels at hand may lack
+    those that matter, and their spread is too small. Then the labels are random in the model
+    :math:`logit P(Y = 1) = logit S + t g`, where g is what an event adds to the loss, and the
+    interval is that of `few_label_limits`. The other arguments are those of `mean_interval`.
+    """
+    losses = loss(target)
+    rows: dict[str, Any] = {"square": square, "cluster": cluster}
+    plain = mean_interval(losses, weight, confidence_level, estimate=estimate, **rows)
+    chance, label = forecast[:, -1], target[:, -1]
+    if several := forecast.shape[1] > 2:
+        place = np.arange(len(forecast)), forecast.argmax(axis=1)
+        chance, label = np.maximum(1 - forecast[place], 0.0), 1 - target[place]
+    rate = float(np.clip(weighted_mean(label, weight), 0.0, 1.0))
+    rarer = effective_size(weight, square) * min(rate, 1 - rate)
+    few = min(rarer, uncertain_labels(forecast, weight, square)) < FEW
+    if not (few and np.isfinite([plain.estimate, plain.standard_error]).all()):
+        return plain
+    without, event = np.zeros_like(forecast), forecast
+    if several:
+        without[place] = 1.0
+    else:
+        without[:, 0] = 1.0
+        event = without[:, ::-1]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        least, most = np.sort([loss(without), loss(event)], axis=0)
+        gain = (loss(event) - loss(without)) / (chance if several else 1.0)
+    gain = np.where(np.isfinite(gain), gain, 0.0)
+    data = chance, label, losses, gain, weight, confidence_level, plain.estimate
+    found = few_label_limits(*data, **rows)[0]
+    if several:
+        return found
+    least, most = (float(weighted_mean(values, weight)) for values in (least, most))
+    low, high = (
+        max(found.low, min(least, found.estimate)),
+        min(found.high, max(most, found.estimate)),
+    )
+    return replace(found, low=low, high=high)
+
+
+def between_forecasts(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Forecasts (n, K) halfway between two in the log odds; equal ones where no class is common."""
+    root = np.sqrt(first) * np.sqrt(second)
+    total = root.sum(axis=1, keepdims=True)
+    return np.where(total > 0, root / np.where(total > 0, total, 1.0), (first + second) / 2)
+
+
+def few_label_limits(
+    chance: np.ndarray,
+    label: np.ndarray,
+    losses: np.ndarray,
+    gain: np.ndarray,
+    weight: np.ndarray,
+    confidence_level: float,
+    estimate: float,
+    *,
+    square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
+) -> tuple[MeanInterval, MeanInterval]:
+    r"""Intervals of a mean loss (n,) and of the tilt of the forecasts, with few events.
+
+    An event with the forecast S, `chance` (n,), adds `gain` g to the loss. In the model
+    :math:`logit P(Y = 1) = logit S + t g` the limits of t are those of the score test: its variance
+    is that of the tested t, not of the labels. The variation of the expected losses is added to
+    that of the labels. `estimate` is the mean loss; the centre of the tilt is its estimate.
+    """
+    square = weight**2 if square is None else square
+    sure = (chance <= 0) | (chance >= 1)
+    gain, total = np.where(sure, 0.0, gain), weight.sum()
+    x = np.zeros(len(chance))
+    x[~sure] = logit(chance[~sure])
+    fixed, share, square = losses - label * gain, weight / total, square / total**2
+    unit = np.abs(gain).max(initial=0.0) or 1.0
+    units = independent_size(weight, square, cluster)
+    reach = float(stdtrit(max(units - 1, 1.0), 0.5 + confidence_level / 2))
+
+    def gap(tilt):
+        return share @ (gain * (label - expit(x + tilt * gain / unit)))
+
+    def spread(tilt):
+        linear = x + tilt * gain / unit
+        return reach**2 * (square @ (gain**2 * expit(linear) * expit(-linear)))
+
+    def root(function):
+        ends = function(-_FAR), function(_FAR)
+        return brentq(function, -_FAR, _FAR) if ends[0] > 0 > ends[1] else _FAR * np.sign(ends[1])
+
+    fitted = root(gap)
+    expected = fixed + expit(x + fitted * gain / unit) * gain
+    factor = 1.0
+    if cluster is not None and spread(fitted) > 0:
+        residual = label - expit(x + fitted * gain / unit)
+        sums = cluster_sums(np.sqrt(square) * gain * residual, cluster)
+        factor = max(1.0, reach**2 * inflation(units) * np.sum(sums**2) / spread(fitted))
+    other = reach**2 * (square @ (expected - share @ expected) ** 2)
+    low, high = (
+        root(lambda t, s=sign: gap(t) + s * np.sqrt(factor * spread(t) + _TINY)) for sign in (-1, 1)
+    )
+    down, up = (float(np.hypot(gap(tilt), np.sqrt(other))) for tilt in (low, high))
+    mean = MeanInterval(estimate, estimate - down, estimate + up, (down + up) / (2 * reach))
+    centre, error = float(np.clip(fitted, low, high)), (high - low) / (2 * reach)
+    return mean, MeanInterval(centre, float(low), float(high), error)
 
 
 def difference_interval(

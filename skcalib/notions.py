@@ -206,13 +206,14 @@ class Multilabel(Notion):
     with an argument `notion` accept this notion. For other functions pass one column at a time.
 
     **Missing cells.** NaN, None or NA marks a label that is not known of a sample. Errors, their
-    intervals, diagrams and `MultilabelRecalibrator` use the known cells of each label, and each
-    label still counts equally, however many of its cells are known. The labels then have different
-    samples, so the limits of an interval are the means of those of the labels. That is valid for
-    any dependence between them, but up to :math:`\sqrt L` times as long as needed. So are those of
-    :func:`~skcalib.decision_regret`. :func:`~skcalib.kernel_calibration_test` sums over the labels
-    that both samples of a pair have, and :func:`~skcalib.calibration_e_value` averages the e-values
-    of the labels. Functions that need all labels of a sample refuse missing cells.
+    intervals, diagrams, `GroupingLossEstimator` and `MultilabelRecalibrator` use the known cells of
+    each label, and each label still counts equally, however many of its cells are known. The labels
+    then have different samples, so the limits of an interval are the means of those of the labels.
+    That is valid for any dependence between them, but up to :math:`\sqrt L` times as long as
+    needed. So are those of :func:`~skcalib.decision_regret`.
+    :func:`~skcalib.kernel_calibration_test` sums over the labels that both samples of a pair have,
+    and :func:`~skcalib.calibration_e_value` averages the e-values of the labels. Functions that
+    need all labels of a sample refuse missing cells.
 
     Parameters
     ----------

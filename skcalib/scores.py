@@ -790,9 +790,17 @@ class DecisionCost(ProperScore):
 
     def decisions(self, forecast: np.ndarray) -> np.ndarray:
         """Number of the decision (column of the costs) for each forecast, shape (n,)."""
+        return np.argmax(self._cheapest(forecast), axis=-1)
+
+    def tied(self, forecast: np.ndarray) -> np.ndarray:
+        """Whether several decisions have the least expected cost, for each forecast, shape (n,)."""
+        return np.sum(self._cheapest(forecast), axis=-1) > 1
+
+    def _cheapest(self, forecast):
+        """Which decisions (n, m) have the least expected cost."""
         expected = self._checked(forecast) @ np.array(self.costs)
         least = expected.min(axis=-1, keepdims=True)
-        return np.argmax(expected <= least + _TIE * np.abs(self.costs).max(), axis=-1)
+        return expected <= least + _TIE * np.abs(self.costs).max()
 
     def entropy(self, forecast: np.ndarray) -> np.ndarray:
         return np.sum(self.gradient(forecast) * np.asarray(forecast), axis=-1)

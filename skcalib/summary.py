@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from skcalib.inference import (
     MeanInterval,
     concordance_interval,
     mean_interval,
+    mean_loss_interval,
     observed_expected_ratio,
     rate_interval,
 )
@@ -308,11 +310,11 @@ def calibration_summary(
     -----
     Intervals: exact (Clopper-Pearson at the effective size) for the observed frequency and O/E,
     given the forecasts; Student's with the sandwich covariance for intercept and slope; Student's
-    for means of losses; by test inversion for the Brier calibration error
-    (:func:`calibration_error_interval`); by the delta method for the scaled Brier score; DeLong's
-    on the logit scale, or Newcombe's, for the concordance. They refer to new samples from the same
-    population, for the fixed model. Cost: at most eight logistic regressions of fewer than twenty
-    terms, and O(n log n) for sorting.
+    for means of losses, or with fewer than 40 events those of a score test; by test inversion for
+    the Brier calibration error (:func:`calibration_error_interval`); by the delta method for
+    the scaled Brier score; DeLong's on the logit scale, and with few events Newcombe's too, for the
+    concordance. They refer to new samples from the same population, for the fixed model. Cost: at
+    most eight logistic regressions of fewer than twenty terms, and O(n log n) for sorting.
 
     References
     ----------
@@ -459,13 +461,19 @@ def _losses(problem, confidence_level, notes):
 
 
 def _mean_loss(name, score, highest, problem, confidence_level, notes):
-    """Student's interval of a mean loss, in its range."""
-    losses = score.loss(problem.target, problem.forecast)
-    estimate = problem.mean_loss(score)
-    rows = problem.weight, confidence_level, problem.square, problem.cluster
-    found = mean_interval(losses, *rows, estimate=estimate)
+    """The interval of a mean loss, in its range."""
+    found = mean_loss_interval(
+        partial(score.loss, forecast=problem.forecast),
+        problem.forecast,
+        problem.target,
+        confidence_level,
+        weight=problem.weight,
+        square=problem.square,
+        cluster=problem.cluster,
+        estimate=problem.mean_loss(score),
+    )
     if not np.isfinite(found.estimate):
-        wrong = problem.take(~np.isfinite(losses)).n_samples
+        wrong = problem.take(~np.isfinite(score.loss(problem.target, problem.forecast))).n_samples
         share = f"{wrong} of {problem.n_samples} samples"
         notes[name] = f"Infinite: the class that occurred has the forecast 0 in {share}."
         return found

@@ -16,12 +16,21 @@ from public_estimators import RECALIBRATORS
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.datasets import make_classification
-from sklearn.ensemble import RandomForestClassifier, VotingClassifier
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+    VotingClassifier,
+)
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.svm import SVC, LinearSVC
+from sklearn.svm import SVC, LinearSVC, NuSVC
+from sklearn.tree import DecisionTreeClassifier
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
@@ -158,6 +167,67 @@ def test_decision_values(n_classes):
     assert model.responses_[0].method == "decision_function"
 
 
+TREES = [
+    DecisionTreeClassifier(min_samples_leaf=5),
+    RandomForestClassifier(10, min_samples_leaf=3, random_state=0),
+    ExtraTreesClassifier(10, min_samples_leaf=3, random_state=0),
+    GradientBoostingClassifier(n_estimators=8),
+    AdaBoostClassifier(DecisionTreeClassifier(max_depth=2), n_estimators=5),
+    BaggingClassifier(n_estimators=4, random_state=0),
+]
+SCALED = [*TREES, SVC(), NuSVC(), SVC(kernel="linear"), LogisticRegression(), LinearSVC()]
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("scaled", [True, False])
+@pytest.mark.parametrize("classifier", SCALED, ids=lambda one: type(one).__name__)
+def test_classifiers_behind_a_scaler(classifier, scaled, n_classes):
+    """Double precision, of features of strange scales whose values in single precision differ.
+
+    A tree meets them in single precision, which its converter forgets. In single precision a graph
+    equals the model at the rounded features; else there is a warning with the difference.
+    """
+    kinds = {"n_informative": 5, "n_redundant": 0, "n_classes": n_classes}
+    X, y = make_classification(1200, 6, **kinds, random_state=0)
+    X = X * 10.0 ** np.arange(-3, 3) + 100
+    steps = [StandardScaler(), classifier] if scaled else [classifier]
+    if not (scaled or classifier in TREES):
+        X = StandardScaler().fit_transform(X)
+    for method in ("auto", "decision_function"):
+        if not hasattr(classifier, method) and method != "auto":
+            continue
+        model = s.RecalibratedClassifierCV(
+            make_pipeline(*steps), "platt", cv=2, response_method=method
+        ).fit(X[:600], y[:600])
+        graph = to_onnx(model, X, dtype="float64")
+        close(run(graph, X), model.predict_proba(X), atol=5e-6)
+
+
+def test_a_graph_is_compared_with_its_model(monkeypatch):
+    """By up to 1,000 rows; the model here is followed by another one, or the graph is invalid."""
+    X, y = make_classification(1500, 4, random_state=0)
+    model = s.RecalibratedClassifierCV(LogisticRegression(), "platt", cv=2).fit(X, y)
+    make = onnxruntime.InferenceSession
+
+    class Shifted:
+        def __init__(self, content):
+            self.session = make(content)
+
+        def run(self, names, values):
+            assert len(values["X"]) == 1000
+            return [self.session.run(names, values)[0] + [0.25, -0.25] * (values["X"][:, :1] > 0)]
+
+    monkeypatch.setattr(onnxruntime, "InferenceSession", Shifted)
+    expected = "by up to 0.25, and by more than 0.0001 in [45].. of 1,000 rows: "
+    with pytest.warns(UserWarning, match=expected + "export the map alone, to_onnx.model.recal"):
+        to_onnx(model, X)
+    with pytest.warns(UserWarning, match=expected + "rounding the features to single precision"):
+        to_onnx(model, X.astype(np.float32))
+    monkeypatch.setattr(onnxruntime, "InferenceSession", lambda content: 1 / 0)
+    with pytest.raises(ValueError, match="cannot be run: export the map alone, to_onnx.model"):
+        to_onnx(model, X)
+
+
 @pytest.mark.parametrize("kind", RECALIBRATORS)
 def test_logits_of_any_scale(kind):
     """The document divides logits by the unit that the map has learned."""
@@ -166,6 +236,25 @@ def test_logits_of_any_scale(kind):
     one = kind(input="logits", labels=[0, 1]).fit(logits, y)
     assert one.logit_unit_ > 1e5
     close(from_json(to_json(one)).predict_proba(logits), one.predict_proba(logits))
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("kind", [s.PlattScaling, s.IsotonicRecalibrator, s.TemperatureScaling])
+def test_logits_with_heavy_tails(kind, n_classes):
+    y, P = samples(400, n_classes)
+    logits = 1e9 * np.sinh(9 * np.clip(as_input(P, "logits"), -4, 4))
+    one = kind(input="logits", labels=np.arange(n_classes)).fit(logits, y)
+    assert one.logit_tails_ is not None and one.logit_unit_ == 1
+    close(from_json(to_json(one)).predict_proba(3 * logits), one.predict_proba(3 * logits))
+    close(run(to_onnx(one, dtype="float64"), logits), one.predict_proba(logits))
+
+
+def test_a_linear_classifier_with_heavy_tails():
+    X = np.random.default_rng(0).normal(size=(400, 1))
+    y = (X[:, 0] > np.random.default_rng(1).normal(size=400)).astype(int)
+    model = s.RecalibratedClassifierCV(RidgeClassifier(), "platt", cv=3).fit(np.sinh(9 * X), y)
+    with pytest.raises(ValueError, match="have heavy tails, and to_onnx takes those with a unit"):
+        to_onnx(model, np.sinh(9 * X))
 
 
 def test_trees_and_a_frame():
@@ -218,7 +307,8 @@ Y, P = samples(200, 2)
 PLATT, OWN_LINK = s.PlattScaling().fit(P, Y), s.PlattScaling().fit(P, Y)
 OWN_LINK._maps[0].link = BinaryMap()
 CHANGED = type("Changed", (s.PlattScaling,), {"_apply_map": lambda self, forecast: forecast})
-MARGIN = s.RecalibratedClassifierCV(SVC(), "platt", cv=2)
+HISTOGRAMS = HistGradientBoostingClassifier(max_iter=3)
+MARGIN = s.RecalibratedClassifierCV(HISTOGRAMS, "platt", cv=2, response_method="decision_function")
 CHAIN = make_pipeline(StandardScaler(), s.PlattScaling(input="logits"))
 GROUPS, BY_GROUP = np.repeat([0, 1], 100).astype(str), np.arange(200) % 10 < np.repeat([1, 9], 100)
 REFUSED = {
@@ -226,7 +316,11 @@ REFUSED = {
     "BinaryMap cannot be exported": (to_json, OWN_LINK),
     "StandardScaler cannot be exported": (to_onnx, CHAIN.fit(P, Y)),
     "not fitted yet": (to_json, s.PlattScaling()),
-    "of linear classifiers only, unlike those of SVC": (to_onnx, MARGIN.fit(P, Y)),
+    "unlike those of HistGradientBoostingClassifier: fit with response_method='predict_proba', or "
+    "convert the classifier alone, and its map by to_onnx.model.recalibrator_., whose input is": (
+        to_onnx,
+        MARGIN.fit(P, Y),
+    ),
     "strings and finite numbers only": (to_json, s.PlattScaling().fit(P, Y.astype("M8[D]"))),
     "by features": (to_json, s.GroupRecalibrator().fit(0 * Y + 0.5, BY_GROUP, features=GROUPS)),
     r"^n_columns must be 2 or 1, got 3\.$": (partial(to_onnx, n_columns=3), PLATT),

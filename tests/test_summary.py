@@ -196,7 +196,11 @@ def test_weights_that_vanish_beside_others():
 def test_equal_losses_are_certain_for_forecasts_of_one_half_only():
     fair, other = (s.calibration_summary([0, y] * 15, [p] * 30) for y, p in ((1, 0.5), (0, 0.2)))
     assert fair.brier.low == fair.brier.high == pytest.approx(0.25) and "brier" not in fair.notes
-    assert (other.brier.low, other.brier.high) == (0, 1) and "same loss" in other.notes["brier"]
+    rate = 1 - 0.025 ** (1 / 30)  # the exact upper limit of no event of 30
+    assert other.brier.low == pytest.approx(0.04) and "same loss" not in other.notes["brier"]
+    assert other.brier.high == pytest.approx(0.04 + rate * 0.6, rel=0.1)
+    sure = s.calibration_summary([0, 1] * 15, [0.0, 1.0] * 15)
+    assert (sure.brier.low, sure.brier.high) == (0, 1) and "same loss" in sure.notes["brier"]
 
 
 def test_the_frame_and_the_table_have_a_row_per_quantity():

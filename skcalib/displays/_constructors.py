@@ -31,7 +31,7 @@ from skcalib._parameters import ENTRIES, checks_parameters
 from skcalib._types import CV, ArrayLike, MatrixLike, ResponseMethod
 from skcalib._validation import check_indices, check_weight, take_rows
 from skcalib.estimators._base import ClassifierInspector
-from skcalib.estimators._response import held_out_problem, label_proba
+from skcalib.estimators._response import held_out_problem, label_proba, name_with_response
 from skcalib.notions import Multilabel, resolve_notion
 from skcalib.problem import ForecastSummary, check_sketch
 from skcalib.scores import Brier, LogLoss, RankedProbability, Spherical, resolve_loss
@@ -80,13 +80,14 @@ class Display:
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; with `cv` they are also passed to the classifier.
         name : str, default=None
-            Name of the classifier; its class by default.
+            Name of the classifier; its class by default, with "decision values" if the scores are
+            these (:ref:`decision_values`).
         """
         if isinstance(estimator, ClassifierInspector):
             kind = type(estimator).__name__
             raise ValueError(f"{kind} is not a classifier: pass the classifier{cls._instead}.")
         if "name" in signature(cls.from_predictions).parameters:
-            options["name"] = type(estimator).__name__ if name is None else name
+            options["name"] = name or name_with_response(estimator, response_method)
         if isinstance(resolve_notion(options.get("notion", "auto")), Multilabel):
             if cv is not None:
                 raise ValueError("notion=Multilabel() needs a fitted classifier: leave out cv.")

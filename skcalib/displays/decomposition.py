@@ -154,7 +154,7 @@ class DecompositionDisplay(Display):
         terms, columns = [], 0
         for model, proba in y_proba.items():
             data = y_true, proba, options.shared["notion"], sample_weight, labels, pos_label
-            problem = check_problem(*data, soft=True)
+            problem = check_problem(*data, soft=True, incomplete=True)
             problem = event_last(problem, pos_label) if problem is y_true else problem
             columns = len(problem.classes)
             terms.append(loss_terms(model, problem, X, options))

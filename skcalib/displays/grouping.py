@@ -32,6 +32,7 @@ from skcalib.displays._regions import (
     title,
     write_rules,
 )
+from skcalib.estimators._response import name_with_response
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping.estimator import check_regions
 from skcalib.notions import NotionLike, resolve_notion
@@ -296,7 +297,7 @@ class GroupingDisplay(Display):
             )
         check_is_fitted(estimator, "regions_")
         if name is None and estimator.estimator is not None:
-            name = type(estimator.estimator).__name__
+            name = name_with_response(estimator.estimator, estimator.response_method)
         display = cls(
             [grouping_diagram(estimator)],
             name=name,

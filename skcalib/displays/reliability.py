@@ -29,7 +29,7 @@ from skcalib.displays._curves import (
     summarised_problems,
     summary_of_event,
 )
-from skcalib.estimators._response import align_classes, classifier_proba
+from skcalib.estimators._response import align_classes, classifier_proba, name_with_response
 from skcalib.notions import Multilabel, NotionLike
 from skcalib.problem import ForecastSummary, check_problem
 
@@ -345,7 +345,7 @@ class ReliabilityDisplay(Display):
             events = binary_problems(problem, pos_label, options.notion)
             curves += reliability_curves(events, options, rng)
         if name is None:
-            name = type(cv_results["estimator"][0]).__name__
+            name = name_with_response(cv_results["estimator"][0], response_method)
         display = cls(curves, name=name, confidence_level=confidence_level, band=options.band)
         return display.plot(ax=ax, **plot_params)
 

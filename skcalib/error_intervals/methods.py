@@ -39,7 +39,7 @@ from skcalib.errors.kernel import block_estimates, takes_blocks
 from skcalib.errors.logistic import index_of_solved
 from skcalib.errors.simplex import DISTANCES, cells_for
 from skcalib.errors.terms import solve_notion
-from skcalib.inference import mean_interval
+from skcalib.inference import mean_interval, mean_loss_interval
 from skcalib.notions import resolve_notion, resolve_reduced
 from skcalib.scores import Brier, Divergence, Lp, ProperScore, TotalVariation, resolve_loss
 
@@ -354,14 +354,19 @@ def smooth_distance(question: Question) -> ErrorInterval:
 
 
 def _mean_loss(question, score, notion, problem, target, rooted=False):
-    losses = [
-        score.loss(target, forecast) - score.infimum
-        for forecast, target in notion.problems(problem.forecast, problem.target)
-    ]
-    share = 1 / len(losses) if notion.reduce == "mean" else 1.0
-    known = None if problem.losses is None else problem.mean_loss(score) - score.infimum
-    rows = problem.weight, question.confidence_level, problem.square, problem.cluster
-    mean = mean_interval(share * sum(losses), *rows, estimate=known)
+    def loss(labels):
+        pairs = notion.problems(problem.forecast, labels)
+        losses = [score.loss(one, forecast) - score.infimum for forecast, one in pairs]
+        return sum(losses) / (len(losses) if notion.reduce == "mean" else 1)
+
+    rows = {"weight": problem.weight, "square": problem.square, "cluster": problem.cluster}
+    rows |= {"confidence_level": question.confidence_level}
+    if problem.losses is not None:
+        rows["estimate"] = problem.mean_loss(score) - score.infimum
+    if problem.indicator:
+        mean = mean_interval(loss(problem.target), **rows)
+    else:
+        mean = mean_loss_interval(loss, problem.forecast, problem.target, **rows)
     low, high, error = max(mean.low, 0.0), mean.high, mean.standard_error
     if rooted:
         low, high, error = np.sqrt(low), np.sqrt(high), error / (2 * question.estimate or 1.0)

@@ -171,6 +171,13 @@ def response_of(estimator, response_method="auto"):
     )
 
 
+def name_with_response(estimator, response_method="auto"):
+    """The class of an estimator, and whether its scores are decision values."""
+    alone = hasattr(estimator, "decision_function") and not hasattr(estimator, "predict_proba")
+    values = response_method == "decision_function" or (response_method == "auto" and alone)
+    return type(estimator).__name__ + ", decision values" * values
+
+
 def classes_of(estimator):
     """Classes of a fitted classifier, in the order of its columns."""
     if not hasattr(estimator, "classes_"):  # outlier detectors have a decision_function too
@@ -369,9 +376,9 @@ def out_of_fold_proba(
         scales = [response.scale for response in responses]
         offset = _mean([one.shift for one in scales])
         pairs = zip(scales, values, strict=True)
-        logits = [LogitScale(one.unit, one.shift - offset).logits(v) for one, v in pairs]
+        logits = [replace(one, shift=one.shift - offset).logits(v) for one, v in pairs]
         known = map(_weighted_rows, logits, (take_rows(weight, test) for test in tests))
-        common = LogitScale.of(np.concatenate([*known]))
+        common = LogitScale.of(np.concatenate([*known]), tails=False)
         logits = [common.logits(z) for z in logits]
         scale = common.after(LogitScale(shift=-offset))
     # A class that is missing in a fold has the probability 0.
@@ -393,9 +400,9 @@ def _fold_values(estimator, X, y, train, test, classes, response_method, fit_par
     response = ClassifierResponse.of(model, some_rows(X, weight), *how)
     if response.method == "predict_proba":
         return align_columns(response.proba(model, rows), known, classes), response
-    both = np.vstack(
-        [decision_values(model, rows), np.broadcast_to(response.scale.shift, len(known))]
-    )
+    values, tails = decision_values(model, rows), response.scale.tails
+    values = values if tails is None else tails(values)
+    both = np.vstack([values, np.broadcast_to(response.scale.shift, len(known))])
     both = align_columns(both, known, classes)
     both[:, np.isin(classes, known, invert=True)] = np.nan
     scale = LogitScale(response.scale.unit, both[-1])

@@ -22,6 +22,8 @@ from skcalib.estimators._base import ClassifierTrainer
 from skcalib.estimators._response import aligned_proba, check_fold_classes
 from skcalib.recalibration._base import (
     fit_recalibrator,
+    forecast_range,
+    outside_range,
     recalibrated_proba,
     takes_features,
     warn_without_weight,
@@ -88,7 +90,11 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         The classifier and its recalibrator, if there is one of each; else None.
     responses_ : list
         How the probabilities of each of `estimators_` are obtained: ``method`` is "predict_proba"
-        or "decision_function", and ``scale`` has the ``unit`` and the ``shift`` of decision values.
+        or "decision_function", and ``scale`` has the ``unit`` and the ``shift`` of decision values,
+        and ``tails``, the increasing function of those with heavy tails, or None.
+    calibration_range_ : array of shape (n_classes, 2)
+        Smallest and largest held-out probability of each class, before recalibration, of all folds.
+        `outside` finds samples beyond them.
     selection_ : RecalibratorSelection or None
         With "select": ``names``, held-out ``losses``, ``differences`` from the best,
         their ``standard_errors``, ``best``, ``chosen`` and ``gain``. Prints as a table.
@@ -223,6 +229,10 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         )
         fit = partial(fit_recalibrator, folds=own_folds)
         self.recalibrators_ = run_each(fit, tasks, n_jobs=self.n_jobs)
+        proba = np.concatenate([one.proba for one in held_out])
+        if weight is not None:
+            proba = proba[weight[np.concatenate([one.rows for one in held_out])] > 0]
+        self.calibration_range_ = forecast_range(proba)
         self.estimator_ = self.estimators_[0] if alone else None
         self.recalibrator_ = self.recalibrators_[0] if alone else None
         return self
@@ -253,6 +263,43 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         """
         proba = self.predict_proba(X)
         return self.classes_[proba.argmax(axis=1)]
+
+    def outside(self, X: MatrixLike) -> np.ndarray:
+        """Whether the forecasts for samples lie beyond those that the map was fitted to.
+
+        There no label supports the recalibrated probabilities, which follow the continuation of the
+        map (:ref:`beyond_the_scores`). The forecasts are those of the classifier, before
+        recalibration. Whether the features of a sample are unusual does not matter.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Features.
+
+        Returns
+        -------
+        array of bool of shape (n_samples,)
+            True where the probability of a class is below or above ``calibration_range_`` by more
+            than the rounding errors of single precision; with ``ensemble=True``, where this holds
+            for the forecasts of every model. The sum is the number of such samples.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from skcalib import RecalibratedClassifierCV
+        >>> X = np.linspace(-1, 1, 200)[:, None]
+        >>> y = X[:, 0] + np.sin(40 * X[:, 0]) > 0
+        >>> model = RecalibratedClassifierCV(LogisticRegression(), "platt").fit(X, y)
+        >>> model.outside([[0.0], [5.0]]).tolist()
+        [False, True]
+        """
+        check_is_fitted(self)
+        self._check_new(X)
+        parts = zip(self.estimators_, self.responses_, strict=True)
+        tasks = ((model, X, self.classes_, response) for model, response in parts)
+        forecasts = run_each(aligned_proba, tasks, n_jobs=self.n_jobs, prefer="threads")
+        return np.all([outside_range(self, one).any(axis=1) for one in forecasts], axis=0)
 
     def _selects(self):
         return isinstance(self.recalibrator, str) and self.recalibrator == "select"

@@ -302,7 +302,7 @@ def risk_terms(problem, score, curve, model, folds, seed):
     if model is None:
         start = log_forecast(curve, detection_limit(curve))
         given = problem.features, target, weight, folds
-        finish = partial(_steps_of_fold, start, problem.forecast, weight)
+        finish = partial(_steps_of_fold, start, problem.forecast, curve, weight)
         paths = held_out_paths(start, *given, seed=seed, finish=finish)
     else:
         features = np.column_stack([problem.forecast[:, 1:], problem.features])
@@ -343,13 +343,13 @@ def _fit_predict(model, X, residual, weighted, X_new):
     return clone(model).fit(X, residual, **weighted).predict(X_new)
 
 
-def _steps_of_fold(start, forecast, weight, predict, train, test):
+def _steps_of_fold(start, forecast, curve, weight, predict, train, test):
     """Steps of the probabilities for the corrections of their logarithms."""
 
     def steps(rows):
         return softmax(start[rows] + predict(rows), axis=2) - softmax(start[rows], axis=1)
 
-    return steps_beside_score(forecast, weight, steps, train, test)
+    return steps_beside_score(forecast, curve, weight, steps, train, test)
 
 
 def _model_steps(model, features, forecast, target, curve, weight, train, test):
@@ -360,7 +360,7 @@ def _model_steps(model, features, forecast, target, curve, weight, train, test):
         return _refine(model, *known, rows)[None]
 
     with threads_for(features):
-        return steps_beside_score(forecast, weight, steps, train, test)[0]
+        return steps_beside_score(forecast, curve, weight, steps, train, test)[0]
 
 
 def _refine(model, features, target, curve, weight, train, test):

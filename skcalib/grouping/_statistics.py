@@ -22,12 +22,12 @@ from skcalib.clusters import (
     effective_size_of_sums,
 )
 from skcalib.grouping._candidates import propose_pairs
+from skcalib.grouping._score_basis import functions_of_position, intervals_for
 from skcalib.grouping.partition import half_of_clusters
 from skcalib.links.averaging import averaged_map
 from skcalib.smoothers import IsotonicSmoother
 from skcalib.smoothers._base import cross_predict, smooth_other_clusters
 
-_FEWEST, _MOST = 3, 30  # intervals of the curve
 _RANK = 1e-8
 _ISOTONIC = 20  # smallest number of samples for which jumps of the curve are estimated
 
@@ -63,9 +63,8 @@ class EqualScores:
             self.size /= design_effect(*rows)
         each = weight / self.count
         self.equal_weights = np.ptp(each) <= 1e-9 * each.max()
-        self.offset, self._folds = offset, folds
-        n_intervals = int(np.clip(round(self.size ** (1 / 3)), _FEWEST, _MOST))
-        basis, self.position = self._basis(n_intervals)
+        self.offset, self._folds, self._cell = offset, folds, None
+        basis, self.position = self._basis(intervals_for(self.size))
         self._directions = np.empty((len(score), 0))
         self.residual = hit - self.offset
         self._append(basis)
@@ -107,6 +106,21 @@ class EqualScores:
         inner = self._directions.T @ (self.weight[:, None] * columns)
         return columns - self._directions @ inner
 
+    def variance_at_equal_scores(self, columns):
+        """Variance of columns (n, m) among samples that are neighbours in the score.
+
+        It is 0 for functions of the score: with equal scores there is nothing to compare.
+        """
+        if self._cell is None:
+            self._cell = _neighbours(self.score)
+        number, here = np.bincount(self._cell), np.bincount(self._cell, self.weight)
+        several = number > 1
+        factor = np.where(several, number / np.maximum(number - 1, 1), 0.0)[self._cell]
+        means = cluster_sums(self.weight[:, None] * columns, self._cell) / here[:, None]
+        squares = (columns - means[self._cell]) ** 2
+        known = self.weight * several[self._cell]
+        return (factor * self.weight) @ squares / known.sum() if known.any() else 0 * squares[0]
+
     def _append(self, columns):
         columns = self.center(np.asarray(columns, dtype=np.float64))
         gram = columns.T @ (self.weight[:, None] * columns)
@@ -121,26 +135,27 @@ class EqualScores:
         self.residual = self.residual - added @ inner
 
     def _basis(self, n_intervals):
-        """Piecewise linear in the position, frequent scores, and an isotonic curve."""
-        values, which = np.unique(self.score, return_inverse=True)
+        """Functions of the position, and an isotonic curve."""
         information = self.weight * self.offset * (1 - self.offset)
         total = max(information.sum(), 1e-300)
         mass = 0.5 * self.weight / self.weight.sum() + 0.5 * information / total
-        mass = np.bincount(which, mass)
-        middle = (np.cumsum(mass) - mass / 2) / mass.sum()
-        position = middle[which]
-        if len(values) <= n_intervals + 1:
-            return (which[:, None] == np.arange(len(values))).astype(np.float64), position
-        place = position * n_intervals
-        knots = np.arange(n_intervals + 1)
-        hats = np.clip(1 - np.abs(place[:, None] - knots), 0.0, None)
-        often = np.flatnonzero(mass >= 0.5 / n_intervals)
-        atoms = (which[:, None] == often).astype(np.float64)
-        jumps = np.empty((len(place), 0))
-        if np.ptp(self.hit) > 0 and len(place) > _ISOTONIC:
-            rows = self.score, self.hit, self.weight, self._folds, self.cluster
-            jumps = monotone_curve(*rows)[:, None]
-        return np.hstack([hats, atoms, jumps]), position
+        columns, position = functions_of_position(self.score, mass, n_intervals)
+        few = len(np.unique(position)) <= n_intervals + 1 or len(position) <= _ISOTONIC
+        if few or np.ptp(self.hit) == 0:
+            return columns, position
+        rows = self.score, self.hit, self.weight, self._folds, self.cluster
+        return np.hstack([columns, monotone_curve(*rows)[:, None]]), position
+
+
+def _neighbours(score):
+    """Numbers (n,) of cells of equal scores, with the next score where one sample has its own."""
+    _, level, count = np.unique(score, return_inverse=True, return_counts=True)
+    cell, number, filled = np.empty(len(count), dtype=int), 0, 0
+    for k, size in enumerate(count.tolist()):
+        cell[k], filled = number, filled + size
+        if filled > 1:
+            number, filled = number + 1, 0
+    return cell[level]
 
 
 def monotone_curve(score, hit, weight, folds=None, cluster=None):
@@ -222,8 +237,9 @@ class Statistics:
 def compare(equal, member, least_share=_LEAST_SHARE):
     """`Statistics` of columns (n, m) of 0 and 1.
 
-    A column has no p-value if the basis explains all but `least_share` of its variance, if hardly
-    any event or hardly any non-event is expected in it, or if it has few clusters. With clusters
+    A column has no p-value if the basis, or the scores next to each sample, explain all but
+    `least_share` of its variance, if hardly any event or hardly any non-event is expected in it, or
+    if it has few clusters. With clusters
     the p-value is at least that of Student's t distribution for their effective number.
     """
     member = member.astype(np.float64)
@@ -241,7 +257,9 @@ def compare(equal, member, least_share=_LEAST_SHARE):
         variance = np.maximum(variance, equal.inflation * robust)
     share = member.T @ weight / weight.sum()
     expected = member.T @ (weight * equal.curve * (1 - equal.curve))
-    told = information > least_share * share * (1 - share) * weight.sum()
+    least = least_share * share * (1 - share)
+    told = information > least * weight.sum()
+    told &= equal.variance_at_equal_scores(member) > least
     pvalue, units = np.full(len(total), np.nan), equal.units(centred)
     for k in np.flatnonzero(told & (expected >= _LEAST_VARIANCE) & (units >= _LEAST_CLUSTERS)):
         each = weight * centred[:, k] / equal.count

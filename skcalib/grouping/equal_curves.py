@@ -88,7 +88,7 @@ def calibration_curve_equality_test(
     1990).
 
     With the pooled curve :math:`\hat C`, the window g (1 for the one with fewer samples or, of
-    equal numbers, the lower mean score, whichever is the first; 0 for the other), the rank
+    equal numbers, the lower mean of s (1 - s), whichever is the first; 0 for the other), the rank
     :math:`u \in [0, 1]` of the score, and Legendre polynomials :math:`\phi_0, \dots, \phi_7`,
 
     .. math::
@@ -208,9 +208,10 @@ def calibration_curve_equality_test(
 
 
 def _order_of(problem):
-    """What orders two windows whichever is first: size, then means of scores, labels and both."""
+    """What orders two windows, also of the opposite event: size, spread of scores, Brier score."""
     score, event = problem.forecast[:, 1], problem.target[:, 1]
-    means = np.average(np.column_stack([score, event, score * event]), 0, problem.weight)
+    values = np.column_stack([score * (1 - score), (score - event) ** 2])
+    means = np.average(values, 0, problem.weight)
     return problem.n_samples, *means.tolist()
 
 

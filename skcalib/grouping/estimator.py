@@ -29,8 +29,10 @@ from skcalib._types import (
 )
 from skcalib._validation import check_count, take_rows
 from skcalib._values import shown
+from skcalib.clusters import in_order
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.grouping._fit import GroupingFit, GroupingProblem, fit_problem
+from skcalib.grouping._score_basis import ScoreCurve
 from skcalib.grouping.partition import allows_nan
 from skcalib.notions import Notion, NotionLike, resolve_notion
 from skcalib.problem import Problem, check_problem
@@ -59,8 +61,9 @@ class GroupingLossEstimator(ClassifierInspector):
 
     The steps are the best mixture of a linear model, of products of features and of boosted trees
     (:ref:`grouping_loss`). Levels and weights are those of the lowest loss on the other folds, and
-    the step is 0 unless the gain on these exceeds its standard error. What a function of the score
-    explains is removed from m. So a curve that does not fit is not mistaken for grouping loss.
+    the step is 0 unless the gain on these exceeds its standard error. What a function of the score,
+    of its rank and of the curve explains is removed from m. So a curve that does not fit is not
+    mistaken for grouping loss.
 
     **The regions.** ``method="partition"`` divides each level set of the score into regions of
     similar features. The partition is learned on one half of the data and evaluated on the other
@@ -109,7 +112,9 @@ class GroupingLossEstimator(ClassifierInspector):
     smoother : None, str, Smoother or classifier, default=None
         The continuous calibration curve, fitted on the half that is not measured. None is
         `LogitSmoother`, with the averaged maps that :func:`~skcalib.proper_calibration_error` uses
-        by default. Other values are those of that function.
+        by default. They are fitted to normal scores of the ranks of the log odds, in place of the
+        log odds, where the log evidence of these is larger by 5: as where most scores are crowded
+        at one value. Other values are those of that function.
     method : {"auto", "partition", "risk"}, default="auto"
         "auto": the number, its interval and the p-value are those of the model, and the regions
         explain them; given regions are measured against the curve, without a model. "partition":
@@ -230,6 +235,8 @@ class GroupingLossEstimator(ClassifierInspector):
     True
     """
 
+    _takes_incomplete = True
+
     def __init__(
         self,
         estimator: BaseEstimator | None = None,
@@ -292,8 +299,9 @@ class GroupingLossEstimator(ClassifierInspector):
             partitioner accepts them; the default one does. The classifier gets X unchanged.
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
             Labels; or soft labels, as in :func:`~skcalib.proper_calibration_error`, with `y_proba`
-            or a fitted classifier. A ``skcalib.problem.Problem`` of the rows of X holds validated
-            forecasts too.
+            or a fitted classifier. Of an indicator matrix with missing cells (NaN) each label uses
+            its known rows. A ``skcalib.problem.Problem`` of the rows of X holds validated forecasts
+            too.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the means, the curve and the trees; with `cv` also passed to the classifier.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), default=None
@@ -338,23 +346,27 @@ class GroupingLossEstimator(ClassifierInspector):
         encoded = self._encode(X if len(rows) == n_samples else take_rows(X, rows))
         features = encoded.values
         notion = resolve_notion(self.notion).for_columns(len(problem.classes))
-        options = make_options(self, encoded.features, len(rows), regions is not None)
         method = "partition" if self.method == "auto" and regions is not None else self.method
-        smoother = resolve_smoother(self.smoother).for_loss(score)
-        fixed = score, smoother, self.partitioner, regions, options, method
+        smoother = ScoreCurve() if self.smoother is None else resolve_smoother(self.smoother)
+        model = score, smoother.for_loss(score), self.partitioner
         pairs = notion.problems(problem.forecast, problem.target)
         named = zip(pairs, notion.column_names(problem.classes), strict=False)  # these never end
-        rest = problem.weight, features
-        tasks = (
-            (
-                GroupingProblem(*pair, *rest, column_names(names, pair[0]), problem.cluster),
-                *fixed,
-                seed + k,
-            )
-            for k, (pair, names) in enumerate(named)
-        )
+
+        def _tasks():
+            for k, (pair, names) in enumerate(named):
+                arrays = *pair, problem.weight, features, problem.cluster, regions
+                if problem.is_incomplete:
+                    known = np.flatnonzero(~np.isnan(pair[1][:, 0]))
+                    arrays = tuple(None if one is None else one[known] for one in arrays)
+                *samples, cluster, own_regions = arrays
+                cluster = None if cluster is None else in_order(cluster)
+                part = GroupingProblem(*samples, column_names(names, pair[0]), cluster)
+                given = own_regions is not None
+                options = make_options(self, encoded.features, len(part.weight), given)
+                yield part, *model, own_regions, options, method, seed + k
+
         with threads_for(features, self.n_jobs):
-            fits = run_each(fit_problem, tasks, n_jobs=self.n_jobs)
+            fits = run_each(fit_problem, _tasks(), n_jobs=self.n_jobs)
         with _STORING:  # the attributes are those of one fit, if several threads fit
             validate_data(self, X, skip_check_array=True)
             self.classes_ = problem.classes
@@ -386,7 +398,7 @@ class GroupingLossEstimator(ClassifierInspector):
             )
         notion = resolve_notion(self.notion)
         data = y, y_proba, notion, sample_weight, self.labels, None, groups
-        problem = check_problem(*data, soft=True, remedy="labels")
+        problem = check_problem(*data, soft=True, remedy="labels", incomplete=True)
         check_consistent_length(X, y)
         validate_data(self, X, skip_check_array=True)
         return problem

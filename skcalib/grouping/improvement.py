@@ -20,7 +20,7 @@ from skcalib.notions import Canonical
 from skcalib.problem import check_problem
 from skcalib.recalibration import CalibrationImprovement
 from skcalib.recalibration._base import recalibrated_proba
-from skcalib.recalibration.improvement import check_after, improvement_of_losses, is_fitted_map
+from skcalib.recalibration.improvement import check_after, improvement_of_forecasts, is_fitted_map
 from skcalib.scores import LossLike, resolve_loss
 
 
@@ -156,13 +156,8 @@ def grouping_improvement(
         corrected = recalibrated_proba(after, problem.forecast, problem.classes, X)
     else:
         corrected = check_after(after, y_true, problem, sample_weight, names)
-    gain = improvement_of_losses(
-        score.loss(problem.target, problem.forecast),
-        score.loss(problem.target, corrected),
-        problem.weight,
-        confidence_level,
-        None,
-        name="grouping_improvement",
+    gain = improvement_of_forecasts(
+        score, problem, corrected, confidence_level, None, name="grouping_improvement"
     )
     features = np.zeros((len(X), 1)) if groups else encode_features(X)
     bounds, pvalues = [], []

@@ -244,6 +244,11 @@ class ModelAverage:
         return max(self.models, key=lambda model: model.evidence)
 
     @property
+    def log_evidence(self) -> float:
+        """Log likelihood of the best model minus its cost, in units of the samples."""
+        return self.dispersion * (self._base + max(0.0, self.best.evidence))
+
+    @property
     def map(self) -> AveragedMap:
         """The averaged map, for new forecasts."""
         parts = [(share, model.groups, model.theta) for share, model in self.weighted_models]

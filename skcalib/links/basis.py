@@ -28,7 +28,7 @@ _FEWEST, _MOST = 6, 15  # polynomials of a curve
 _SIMPLE = 5  # highest degree of the first group of polynomials of a curve
 _ENTRIES = 1 << 19  # of the arrays of one block: more do not fit into the cache
 _KEPT = 1 << 25  # entries of blocks that are kept between passes
-_NO_INFORMATION = 1e-12
+_NO_INFORMATION = 1e-28, 1e-12  # from rounding, of two classes and of more
 _SAME_LOG = 1e-14  # logarithms of tied forecasts
 BY_CLASS = {"bias", "class_slopes"}  # groups with one direction for each class
 TOP = {"top", "top_high"}  # groups that change the most likely class only
@@ -68,7 +68,8 @@ class LogitBasis:
         for rows, block in directions:
             information += block.information_diagonal(np.exp(block.log), weight[rows])
         information /= weight.sum()
-        self.scale = 1 / np.sqrt(np.where(information > _NO_INFORMATION, information, 1.0))
+        least = _NO_INFORMATION[self.n_classes > 2]
+        self.scale = 1 / np.sqrt(np.where(information > least, information, 1.0))
         self._mixes.clear()
         directions.rescale()
         return directions

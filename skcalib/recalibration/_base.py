@@ -101,8 +101,7 @@ class CalibrationSamples:
 
     def ranges(self, recalibrator: Recalibrator) -> np.ndarray:
         """Smallest and largest probability of each class (n_classes, 2)."""
-        proba = recalibrator._probabilities(self.values, self)
-        return np.column_stack([proba.min(axis=0), proba.max(axis=0)]).astype(np.float64)
+        return forecast_range(recalibrator._probabilities(self.values, self))
 
     def mean_losses(self, recalibrator: Recalibrator) -> tuple[float, float]:
         """Mean losses without and with the map."""
@@ -198,13 +197,17 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     logit_unit_ : float
         With ``input="logits"``, what logits are divided by: 1, unless the softmax of the
         calibration set would be flat or saturated. The margin of a class is its logit minus the
-        mean of the others. The unit in which the quartiles of the margins around their median are
-        :math:`\pm \log 3`, those of the standard logistic law, is below 0.005 for flat
-        forecasts and above 10 for saturated ones. Such logits are divided by it, because they are
-        decision values, whose scale has no meaning. The parameters of the map, and the losses, then
-        refer to the quotients; `temperature_` refers to the logits that were passed. A logit that
-        is more than 700 units below the largest of its row by z counts as
+        mean of the others. The unit in which the margins, winsorised by a hundredth on each side,
+        have the standard deviation :math:`\pi / \sqrt 3` of the standard logistic law is below
+        0.005 for flat forecasts and above 10 for saturated ones. Such logits are divided by it,
+        because they are decision values, whose scale has no meaning. The parameters of the map, and
+        the losses, then refer to the quotients; `temperature_` refers to the logits that were
+        passed. A logit that is more than 700 units below the largest of its row by z counts as
         :math:`700 + \log(1 + z)` units below it.
+    logit_tails_ : RankCurve or None
+        With ``input="logits"``, the increasing function of saturated or flat logits with heavy
+        tails, which no unit makes ordinary logits (:ref:`decision_values`). Then the unit is 1, and
+        the parameters of the map refer to the values of the function. None for other logits.
 
     See Also
     --------
@@ -325,7 +328,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
     def _learn_input(self, values):
         """Learn what `_read` needs: the unit of logits, or the detection limit of probabilities."""
         if self.input == "logits":
-            self.logit_unit_ = logit_unit(values)
+            self.logit_unit_, self.logit_tails_ = logit_unit(values)
         elif self._of_logits:
             self.detection_limit_ = detection_limit(values)
 
@@ -410,6 +413,10 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         ValueError
             For a map without a calibration set, such as one that was read from a file.
 
+        See Also
+        --------
+        skcalib.RecalibratedClassifierCV.outside : The same for rows of features.
+
         Examples
         --------
         >>> from skcalib import PlattScaling
@@ -417,15 +424,7 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
         >>> scaling.outside([0.35, 0.999]).sum()
         np.int64(1)
         """
-        proba = self._probabilities(self._check_forecasts(X))
-        if not hasattr(self, "calibration_range_"):
-            raise ValueError(
-                f"This {type(self).__name__} does not know its calibration set: ask the map that "
-                "was fitted, before it is exported."
-            )
-        low, high = self.calibration_range_.T
-        low, high = low - np.minimum(SINGLE, low / 4), high + np.minimum(SINGLE, (1 - high) / 4)
-        return ((proba < low) | (proba > high)).any(axis=1)
+        return outside_range(self, self._probabilities(self._check_forecasts(X))).any(axis=1)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
         """Class of largest recalibrated probability.
@@ -457,11 +456,14 @@ class Recalibrator(TransformerOfColumns, ClassifierMixin, BaseEstimator):
 
     def _read(self, values):
         """Input of the map, from validated probabilities or logits."""
-        logits = in_units(values, self.logit_unit_) if self.input == "logits" else None
+        logits = self._in_units(values) if self.input == "logits" else None
         if self._of_logits:
             return log_forecast(values, self.detection_limit_) if logits is None else logits
         # In single precision, steps of a map would be missed.
         return values if logits is None else softmax(logits.astype(np.float64), axis=1)
+
+    def _in_units(self, logits):
+        return in_units(logits, self.logit_unit_, self.logit_tails_)
 
     def _as_proba(self, forecast):
         """Probabilities of the input of the map."""
@@ -574,6 +576,26 @@ class LogitRecalibrator(Recalibrator):
     """
 
     _of_logits = True
+
+
+# --- Calibration sets -----------------------------------------------------------------------------
+
+
+def forecast_range(proba):
+    """Smallest and largest probability of each column (n_columns, 2) of forecasts."""
+    return np.column_stack([proba.min(axis=0), proba.max(axis=0)]).astype(np.float64)
+
+
+def outside_range(fitted, proba):
+    """Whether each probability (n, n_columns) is outside the ``calibration_range_`` of a map."""
+    if not hasattr(fitted, "calibration_range_"):
+        raise ValueError(
+            f"This {type(fitted).__name__} does not know its calibration set: ask the map that was "
+            "fitted, before it is exported."
+        )
+    low, high = fitted.calibration_range_.T
+    low, high = low - np.minimum(SINGLE, low / 4), high + np.minimum(SINGLE, (1 - high) / 4)
+    return (proba < low) | (proba > high)
 
 
 # --- Objects with fit and predict_proba -----------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,12 @@ from skcalib._records import Record
 from skcalib._types import ArrayLike, Label
 from skcalib._validation import check_indices
 from skcalib.clusters import independent_size, outside_level
-from skcalib.inference import mean_interval
+from skcalib.inference import (
+    between_forecasts,
+    interval_pvalue,
+    mean_interval,
+    mean_loss_interval,
+)
 from skcalib.notions import Canonical
 from skcalib.problem import Problem, check_problem
 from skcalib.recalibration._base import (
@@ -26,7 +31,7 @@ from skcalib.recalibration._base import (
     steps_of,
     takes_features,
 )
-from skcalib.scores import LossLike, resolve_loss
+from skcalib.scores import LossLike, ProperScore, resolve_loss
 from skcalib.tower import weighted_mean
 
 
@@ -170,18 +175,39 @@ def calibration_improvement(
     else:
         check_indices(before=before, after=after)
         recalibrated = check_after(after, y_true, problem, sample_weight, names)
-    found = improvement_of_losses(
-        score.loss(problem.target, problem.forecast),
-        score.loss(problem.target, recalibrated),
-        problem.weight,
-        confidence_level,
-        injective,
-        name="calibration_improvement",
-        cluster=problem.cluster,
+    found = improvement_of_forecasts(
+        score, problem, recalibrated, confidence_level, injective, name="calibration_improvement"
     )
     if injective is not True:
         _warn(injective)
     return found
+
+
+def improvement_of_forecasts(
+    score: ProperScore,
+    problem: Problem,
+    after: np.ndarray,
+    confidence_level: float,
+    injective: bool | None,
+    *,
+    name: str,
+) -> CalibrationImprovement:
+    """The record of forecasts `after` (n, K) in place of those of a problem."""
+    losses = [score.loss(problem.target, one) for one in (problem.forecast, after)]
+    rows = {"weight": problem.weight, "cluster": problem.cluster}
+    level = {"confidence_level": confidence_level}
+    found = improvement_of_losses(*losses, **level, injective=injective, name=name, **rows)
+    interval = mean_loss_interval(
+        lambda target: score.loss(target, problem.forecast) - score.loss(target, after),
+        between_forecasts(problem.forecast, after),
+        problem.target,
+        **level,
+        **rows,
+    )
+    if not np.isfinite(found.estimate) or interval.standard_error == found.standard_error:
+        return found
+    pvalue = interval_pvalue(interval, confidence_level)
+    return replace(found, **vars(interval), pvalue=pvalue)
 
 
 def improvement_of_losses(

@@ -19,7 +19,7 @@ from skcalib._types import ArrayLike
 from skcalib._validation import check_features, drop_zero_weights, number_of_samples
 from skcalib._values import shown
 from skcalib.clusters import effective_size, outside_level
-from skcalib.recalibration._base import LogitRecalibrator, Recalibrator
+from skcalib.recalibration._base import LogitRecalibrator, Recalibrator, forecast_range
 from skcalib.recalibration._sketched import FittedFromSketch
 from skcalib.scores import LossLike, resolve_training_loss
 from skcalib.smoothers.partition import quantile_cuts
@@ -180,6 +180,7 @@ class LabelShiftRecalibrator(Recalibrator):
         self._set_columns(X, classes)
         self._learn_input(values)
         self._learn_priors(self._read(values), None, weight)
+        self.calibration_range_ = forecast_range(self._probabilities(values))
         return self
 
     def adapt(self, X: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:

@@ -15,7 +15,13 @@ from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._types import ArrayLike, MatrixLike, RecalibratorLike
 from skcalib._validation import check_indices
 from skcalib.problem import check_label_probabilities, indicator_problem
-from skcalib.recalibration._base import TransformerOfColumns, fit_recalibrator, recalibrated_proba
+from skcalib.recalibration._base import (
+    TransformerOfColumns,
+    fit_recalibrator,
+    forecast_range,
+    outside_range,
+    recalibrated_proba,
+)
 from skcalib.recalibration.stacked import resolve_recalibrator
 
 _ABSENT_PRESENT = np.array([0, 1])
@@ -44,6 +50,9 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
         Names of the labels: those of the columns of a data frame, or 0 to L - 1.
     n_features_in_ : int
         Number of labels.
+    calibration_range_ : array of shape (n_labels, 2)
+        Smallest and largest probability of each label in its known cells. `outside` finds forecasts
+        beyond them.
 
     See Also
     --------
@@ -102,7 +111,9 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
         problem = indicator_problem(y, X, sample_weight=sample_weight, name="X", labels_name="y")
         self.labels_, self.n_features_in_ = problem.classes, len(problem.classes)
         tasks: list[tuple[Any, ...]] = []
+        ranges = []
         for label, one in zip(self.labels_.tolist(), problem.of_labels(), strict=True):
+            ranges.append(forecast_range(one.forecast[:, 1:]))
             event = one.target[:, 1].astype(int)
             if event.min() == event.max():
                 warnings.warn(
@@ -113,6 +124,7 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
                 )
             tasks.append((recalibrator, one.forecast, event, one.sample_weight, _ABSENT_PRESENT))
         self.recalibrators_ = run_each(fit_recalibrator, tasks, n_jobs=self.n_jobs)
+        self.calibration_range_ = np.vstack(ranges)
         return self
 
     def predict_proba(self, X: MatrixLike) -> np.ndarray:
@@ -133,6 +145,28 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
         pairs = zip(self.recalibrators_, proba.T, strict=True)
         columns = [recalibrated_proba(one, _two(p), _ABSENT_PRESENT)[:, 1] for one, p in pairs]
         return np.column_stack(columns)
+
+    def outside(self, X: MatrixLike) -> np.ndarray:
+        """Whether the forecasts of each label lie beyond those of the calibration set.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_labels), or list of arrays (n_samples, 2)
+            Probabilities, as in `fit`.
+
+        Returns
+        -------
+        array of bool of shape (n_samples, n_labels)
+            True where a probability is below or above the ``calibration_range_`` of its label by
+            more than the rounding errors of single precision. There no label supports the map.
+
+        Raises
+        ------
+        ValueError
+            For a map without a calibration set, such as one that was read from a file.
+        """
+        check_is_fitted(self)
+        return outside_range(self, check_label_probabilities(X, self.labels_, name="X"))
 
     def _write_map(self, add, x):
         own = np.eye(len(self.labels_))[:, :, None]

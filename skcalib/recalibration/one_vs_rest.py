@@ -32,6 +32,7 @@ from skcalib.links._base import (
     minimise_convex,
 )
 from skcalib.links.continuation import Continuation
+from skcalib.links.ranks import curve_of_ranks
 from skcalib.notions import rests_and_classes
 from skcalib.recalibration._base import Recalibrator
 from skcalib.recalibration._parts import FittedFromParts
@@ -614,6 +615,12 @@ def _fit_bins(kind, n_bins, samples):
 class KernelRecalibrator(OneVsRestRecalibrator):
     r"""Kernel regression of the label on the probability with a Beta kernel, class by class.
 
+    The kernels are those of the ranks: the log odds of the quantile of the rank p first become
+    log(p / (1 - p)), by lines between knots. Gaps between clumps of log odds stay gaps, of up to
+    two units. So the map does not depend on the scale of logits, nor on any increasing function of
+    the probabilities. With a number or a function as the bandwidth, and for fewer than 20 samples,
+    the kernels are those of the probabilities.
+
     The map may fall within the scores that it was fitted to. Beyond them, where no kernel has
     neighbours, the log odds continue as a line that does not fall (:ref:`beyond_the_scores`).
     Probabilities below the limit of detection, and 0, count as this limit.
@@ -621,7 +628,7 @@ class KernelRecalibrator(OneVsRestRecalibrator):
     Parameters
     ----------
     bandwidth : {"risk", "loo", "scott"}, float or callable, default="risk"
-        As in `DirichletKernel`. "risk" minimises the leave-one-out `loss` of the map.
+        As in `DirichletKernel`, of the ranks. "risk" minimises the leave-one-out `loss` of the map.
 
     See Also
     --------
@@ -652,7 +659,14 @@ class KernelRecalibrator(OneVsRestRecalibrator):
         self._fit_each(partial(_fit_kernel, self.bandwidth, self.loss), samples)
 
 
+class _RankKernel(DirichletKernel):
+    """A Dirichlet kernel in units of the ranks."""
+
+    def _curve_of(self, forecast):
+        return curve_of_ranks(forecast)
+
+
 def _fit_kernel(bandwidth, loss, samples):
-    fitted = DirichletKernel(bandwidth, loss=loss)
+    fitted = _RankKernel(bandwidth, loss=loss)
     fitted.fit(samples.forecast, samples.target, samples.weight)
     return _KernelMap(fitted, detection_limit(samples.forecast))

@@ -564,8 +564,9 @@ class DiagonalOrderPreserving(LinkRecalibrator):
         Parameters
         ----------
         logits : array-like of any shape
-            Logits, or log-probabilities; divided by ``logit_unit_`` first, if the map was fitted to
-            logits.
+            Logits, or log-probabilities. If the map was fitted to logits, they are divided by
+            ``logit_unit_`` first, and those with heavy tails mapped by ``logit_tails_``; of two
+            classes as the logit of the second, beside its negative for the first.
 
         Returns
         -------
@@ -573,5 +574,8 @@ class DiagonalOrderPreserving(LinkRecalibrator):
             g(logits), of the same shape.
         """
         check_is_fitted(self)
-        logits = np.asarray(logits, dtype=np.float64) / self._unit
+        logits = np.asarray(logits, dtype=np.float64)
+        if self.input == "logits" and self.logit_tails_ is not None:
+            logits = self.logit_tails_.each(logits)
+        logits = logits / self._unit
         return self._fitted.apply(self._theta, logits.reshape(1, -1)).reshape(logits.shape)

@@ -274,7 +274,8 @@ def one_standard_error(
     With `mixture` the last candidate is one of all others, and is chosen only where the mean loss
     of the choice among them is more than .5 % above its own. In place of one of the `falling` maps,
     which are not increasing, the first other map is chosen whose mean loss is at most 1 % higher,
-    and lower than that of the first candidate.
+    and lower than that of the first candidate. If there is none, it is the best other map whose
+    mean loss is not significantly higher.
     """
     means = np.array([weighted_mean(row, weight) for row in losses])
     if np.isinf(means.min()):
@@ -290,9 +291,14 @@ def one_standard_error(
             chosen, *_ = first_within_one_standard_error(losses[:-1], weight, **rows)
         chosen = chosen if means[chosen] <= (1 + _TOLERATED) * means[-1] else len(names) - 1
     if names[chosen] in falling:
-        most = min((1 + _TOLERATED_FALL) * means[chosen], means[0])
-        rising = (k for k, name in enumerate(names) if name not in falling and means[k] <= most)
-        chosen = next((k for k in rising if k), chosen)
+        rising = [k for k, name in enumerate(names) if k and name not in falling]
+        rising = [k for k in rising if means[k] <= means[0]]
+        near = [k for k in rising if means[k] <= (1 + _TOLERATED_FALL) * means[chosen]]
+        for k in sorted(rising, key=means.__getitem__):
+            higher = losses[k] - losses[chosen]
+            if not near and mean_interval(higher, weight, confidence_level, **rows).low <= 0:
+                near = [k]
+        chosen = near[0] if near else chosen
     return RecalibratorSelection(
         tuple(names),
         tuple(means.tolist()),

@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from skcalib.links._base import detection_limit, log_forecast, logistic_regression
+from skcalib.links.ranks import curve_of_ranks, in_clumps
 from skcalib.recalibration._sketched import FittedFromSketch
 from skcalib.recalibration.one_vs_rest import OneVsRestRecalibrator
 from skcalib.smoothers.partition import TiedScores
@@ -39,6 +40,11 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     The strength :math:`\lambda` is one of 1, .1, ..., 1e-5. It has the largest marginal
     likelihood (Laplace's approximation) times :math:`e^{1/2}` for each power of ten. So the curve
     is nearly straight where the data do not support a curvature.
+
+    If the logits lie in clumps, where in the median a tenth of the different ones is closer
+    together than .2 % of their range, those of the ranks take their place: log(p / (1 - p)) for the
+    quantile of the rank p, with gaps of up to two units between the clumps. Otherwise no scale of
+    the logits matters but by the weak priors.
 
     For more than two classes there is one curve for each class against the rest. For two classes
     the map is injective if f is monotone, which is checked exactly. It may fall within the scores
@@ -92,7 +98,10 @@ class _SplineMap:
     """The fitted curve of samples with two columns: the logit plus a spline of the logit."""
 
     def __init__(self, samples):
-        self._limit = detection_limit(samples.forecast)
+        self._limit, self._ranks = detection_limit(samples.forecast), None
+        log = log_forecast(samples.forecast, self._limit).astype(np.float64)
+        if in_clumps(log[:, 1] - log[:, 0]):
+            self._ranks = curve_of_ranks(samples.forecast)
         t, label, weight = self._data(samples)
         self._basis = SplineBasis(_knots(samples.forecast[:, 1], t, weight))
         self._at = self._basis.start + self._basis.unit * self._basis.knots
@@ -137,6 +146,8 @@ class _SplineMap:
         coef = np.vstack([coef[:1], coef])
         coef[[0, -1], 2:] = 0.0  # beyond the knots
         t = add.logit(add.log(x, self._limit))
+        if self._ranks is not None:
+            t = self._ranks._write_values(add, t)
         return add("sigmoid", add("curve", t, breaks=at, coef=coef))
 
     def _data(self, samples):
@@ -148,7 +159,8 @@ class _SplineMap:
 
     def _logit(self, forecast):
         log = log_forecast(forecast, self._limit)
-        return (log[:, 1] - log[:, 0]).astype(np.float64)
+        t = (log[:, 1] - log[:, 0]).astype(np.float64)
+        return t if self._ranks is None else self._ranks.of_values(t)
 
     def _design(self, t, derivative=0):
         columns = self._basis(t, derivative)
@@ -186,7 +198,7 @@ class _SplineMap:
         self.injective = increasing or bool(slope.max() < -_ROUNDING)
         self.continues = bool(slope[[0, len(bend) - 1]].min() >= 0)
         middle = self._design(np.zeros(1)) @ coef
-        self.preserves_order = increasing and bool(middle[0] == 0)
+        self.preserves_order = increasing and self._ranks is None and bool(middle[0] == 0)
 
 
 def _knots(score, t, weight):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -149,7 +150,11 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
     calibration set are zero, the identity are averaged with the class frequencies
     :math:`\bar y`, :math:`(n\, q + \bar y) / (n + 1)`. So no single map gives an infinite log loss.
     Of fewer than twenty samples the map is the identity. Beyond the forecasts of the calibration
-    set each map continues in its own way, and none falls there (:ref:`beyond_the_scores`).
+    set each map continues in its own way (:ref:`beyond_the_scores`).
+
+    For two classes, larger forecasts should not get smaller probabilities. If the mixture falls
+    somewhere, the maps that do are left out, unless their total gain over the mixture of the others
+    exceeds :math:`\log 3`. So a map that falls needs the same evidence as any recalibration.
 
     Parameters
     ----------
@@ -282,42 +287,58 @@ class StackedRecalibrator(FittedFromSketch, FittedFromParts):  # numpydoc ignore
                 problem = Problem(
                     *rows[:3], self.classes_, square=samples.square, count=samples.count
                 )
-                weights, losses, gain = self._weigh_rows(candidates, problem, samples.score)
+                found, proba = self._weigh_rows(candidates, problem)
                 fit = partial(fit_rows, train=problem)
             else:
-                weights, losses, gain = self._weigh(candidates, data, samples)
+                found, proba = self._weigh(candidates, data, samples)
                 run = dict(zip(("proba", "y", "weight"), data, strict=True))
                 fit = partial(fit_recalibrator, **run, classes=self.classes_, measure=False)
-            self._kept = np.flatnonzero(weights > 0).tolist()
-            self.maps_ = {names[k]: fit(candidates[k]) for k in self._kept}
-        self.weights_ = {names[k]: float(weights[k]) for k in self._kept}
-        self._declare(samples.forecast)
+            fit = cache(lambda k, fit=fit: fit(candidates[k]))
+            alone = np.array([isinstance(one, IdentityRecalibrator) for one in candidates], float)
+            while True:
+                weights = alone if found is None else found.weights
+                self._kept = np.flatnonzero(weights > 0).tolist()
+                self.maps_ = {names[k]: fit(k) for k in self._kept}
+                self.weights_ = {names[k]: float(weights[k]) for k in self._kept}
+                self._declare(samples.forecast)
+                falling = [] if self.monotone_ or n_classes > 2 else self._falling(samples)
+                rising = found.without(falling) if falling else None
+                if rising is None:
+                    break
+                found = rising
+        losses, gain = np.full(len(names), np.nan), MeanInterval(0.0, -np.inf, np.inf, np.inf)
+        if found is not None:
+            losses, gain = found.losses(samples.score, proba)
         columns = tuple(names), tuple(map(float, weights)), tuple(map(float, losses))
         self.mixture_ = RecalibratorMixture(*columns, gain, self.monotone_)
 
+    def _falling(self, samples):
+        """Numbers of the maps of two classes that fall somewhere."""
+        maps = zip(self._kept, self.maps_.values(), strict=True)
+        answers = ((k, partial(recalibrated_proba, one, classes=self.classes_)) for k, one in maps)
+        return [k for k, answer in answers if not never_falls(answer, samples.forecast)]
+
     def _weigh(self, candidates, data, samples):
-        """Weights (M,) of the maps, their mean held-out losses, and the gain of the mixture."""
+        """The `HeldOutMixture` of the maps, None for too few samples, and its forecasts (n, K)."""
         part, rounds = self._rounds(samples)
         if not rounds or len(candidates) == 1:
-            return _unchanged(candidates)
+            return None, None
         proba, y, weight = (values[part] for values in data)
         run = {"classes": self.classes_, "weight": weight, "n_jobs": self.n_jobs}
         run |= {"scores": (), "forecasts": True}
         forecasts = [held_out_losses(candidates, proba, y, folds=one, **run)[2] for one in rounds]
         target = samples.target[part]
         cluster = None if samples.cluster is None else samples.cluster[part]
-        found = HeldOutMixture(candidates, forecasts, rounds, target, weight, cluster)
-        return found.weights, *found.losses(samples.score, proba)
+        return HeldOutMixture(candidates, forecasts, rounds, target, weight, cluster), proba
 
-    def _weigh_rows(self, candidates, problem, score):
+    def _weigh_rows(self, candidates, problem):
         """As `_weigh`, for rows of a sketch, whose samples are divided into folds at random."""
         if problem.n_samples < _FEWEST or len(candidates) == 1:
-            return _unchanged(candidates)
+            return None, None
         divided, folds = problem.split(_FOLDS, self.random_state)
         forecasts = held_out_forecasts_of_rows(candidates, divided, folds)
         rows = divided.target, divided.weight, None, divided.square
-        found = HeldOutMixture(candidates, [forecasts], [folds], *rows)
-        return found.weights, *found.losses(score, divided.forecast)
+        return HeldOutMixture(candidates, [forecasts], [folds], *rows), divided.forecast
 
     def _rounds(self, samples):
         """Rows of the samples that give the weights, and lists of test folds of these."""
@@ -398,12 +419,6 @@ def never_falls(
     return bool(np.all(np.diff(apply(np.column_stack([1 - p, p]))[:, 1]) >= -_ROUNDING))
 
 
-def _unchanged(candidates):
-    """Weights, losses and gain where the samples are too few: all weight is on the identity."""
-    weights = 1.0 * np.array([isinstance(one, IdentityRecalibrator) for one in candidates])
-    return weights, np.full(len(weights), np.nan), MeanInterval(0.0, -np.inf, np.inf, np.inf)
-
-
 class _Blend:
     """Averages forecasts of maps with the class frequencies, which are one sample among n + 1."""
 
@@ -467,17 +482,35 @@ class HeldOutMixture:
         log, brier = np.min([self._losses(f) @ self.weight for f in self.forecasts], axis=0)
         self._ratio = log / brier if brier > 0 else 1.0
 
-        own, nested = self.forecasts[identity], self._nested(rounds)
-        gain = self._criterion(own) - self._criterion(nested)
-        found, alike = self.interval(gain), self.interval(gain, clustered=False)
-        # Dependent samples have less evidence than as many independent ones.
-        independent = min(1.0, alike.standard_error / max(found.standard_error, 1e-300)) ** 2
-        share = float(expit(independent * size * found.estimate - np.log(_ODDS)))
+        self._allowed, self._identity, self._rounds = np.arange(len(candidates)), identity, rounds
+        self._size = size
+        self._mix()
+
+    def _mix(self):
+        """Compute the weights, and the forecasts by mixtures without each fold."""
+        identity = self._identity
+        own, nested = self.forecasts[identity], self._nested(self._rounds)
+        share = float(expit(self._gain(own, nested) - np.log(_ODDS)))
         weights = share * self._weights(slice(None))
         weights[identity] += 1 - share
         weights[weights < _LEAST] = 0.0
         self.weights = weights / weights.sum()
         self.mixed = share * nested + (1 - share) * own
+
+    def without(self, maps: Sequence[int]) -> HeldOutMixture | None:
+        """The mixture of the other maps; None if these maps gain more than the prior odds."""
+        other = copy(self)
+        other._allowed = np.setdiff1d(self._allowed, maps)
+        other._mix()
+        return None if self._gain(other.mixed, self.mixed) > np.log(_ODDS) else other
+
+    def _gain(self, before, after):
+        """Total gain of forecasts (N, K) over others, in units of independent samples."""
+        gain = self._criterion(before) - self._criterion(after)
+        found, alike = self.interval(gain), self.interval(gain, clustered=False)
+        # Dependent samples have less evidence than as many independent ones.
+        independent = min(1.0, alike.standard_error / max(found.standard_error, 1e-300)) ** 2
+        return independent * self._size * found.estimate
 
     def interval(self, values: np.ndarray, clustered: bool = True) -> MeanInterval:
         """Interval of the mean of values (N,), which are averaged for each sample first."""
@@ -524,12 +557,13 @@ class HeldOutMixture:
 
     def _weights(self, rows):
         """Weights (M,) that minimise the criterion on the rows, with a weak prior."""
-        forecasts, target, weight = self.forecasts[:, rows], self.target[rows], self.weight[rows]
+        allowed, target, weight = self._allowed, self.target[rows], self.weight[rows]
+        forecasts = self.forecasts[allowed][:, rows]
         row, column = np.nonzero(target)
         hit = np.maximum(forecasts[:, row, column].T, np.finfo(float).tiny)
         share = weight[row] * target[row, column]
         scaled = (np.sqrt(weight)[:, None] * forecasts).reshape(len(forecasts), -1)
-        gram, reach, prior = scaled @ scaled.T, share @ hit, self._prior
+        gram, reach, prior = scaled @ scaled.T, share @ hit, self._prior[allowed]
         start = (prior + 0.1) / (prior + 0.1).sum()
         free = null_space(np.ones((1, len(prior))))
 
@@ -550,7 +584,9 @@ class HeldOutMixture:
             return free.T @ gradient, free.T @ hessian @ free
 
         found = minimise_convex(value, slopes, np.zeros(len(prior) - 1), tolerance=_TOLERANCE)
-        return start + free @ found.parameters
+        weights = np.zeros(len(self.forecasts))
+        weights[allowed] = start + free @ found.parameters
+        return weights
 
 
 def _spread(labels, forecast, n_folds, rng):

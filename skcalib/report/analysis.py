@@ -356,7 +356,8 @@ def _compare_maps(problem, folds, confidence_level, n_jobs, known, solved=None):
     others are compared again: the log loss may decrease because a few forecasts near 0 change. The
     held-out forecasts of each map are added to `known`, by name, unless there are very many; then
     there is no mixture. `solved` is the `AveragedProblem` of the same samples, if there is
-    one. Of two classes, a map that never falls is preferred where it loses at most 1 %. Returns
+    one. Of two classes, a map that never falls is preferred where it loses at most 1 %, or not
+    significantly more, and the mixture leaves out maps that fall, as `StackedRecalibrator`. Returns
     the comparison, the `BrierChange` of the choice, those of the rejected maps, names of maps that
     are left out, and whether the chosen one falls.
     """
@@ -391,6 +392,12 @@ def _compare_maps(problem, folds, confidence_level, n_jobs, known, solved=None):
         rows["mixture"] = names[-1] == MIXTURE
         compare = partial(one_standard_error, names, losses[0], weight, confidence_level, **rows)
         record = compare()
+        rising = shapes.rising_mixture() if record.chosen == MIXTURE else None
+        if rising is not None:
+            mixture = rising
+            losses[:, -1] = [score.loss(target, mixture.mixed) for score in scores]
+            known[MIXTURE] = mixture.mixed
+            continue
         if shapes.falls(record.chosen):
             record = compare(falling=[name for name in names if shapes.falls(name)])
         at = names.index(record.chosen)
@@ -420,6 +427,18 @@ class _Shapes:
         if name not in self._falls:
             self._falls[name] = not never_falls(partial(self._mapped, name))
         return self._falls[name]
+
+    def rising_mixture(self):
+        """The mixture of the maps that never fall, if it replaces one that falls; else None."""
+        if not self.falls(MIXTURE):
+            return None
+        kept = zip(self.mixture.weights, self.candidates, strict=True)
+        falling = [k for k, (weight, name) in enumerate(kept) if weight > 0 and self.falls(name)]
+        rising = self.mixture.without(falling) if falling else None
+        if rising is not None:
+            self.mixture = rising
+            del self._falls[MIXTURE]
+        return rising
 
     def _mapped(self, name, forecast):
         if name == MIXTURE:

@@ -27,14 +27,21 @@ from skcalib.error_intervals.decision_savings import saving_interval
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.errors.terms import solve_notion
 from skcalib.estimators._response import make_folds
-from skcalib.inference import MeanInterval, mean_interval
+from skcalib.inference import (
+    MeanInterval,
+    between_forecasts,
+    difference_interval,
+    interval_pvalue,
+    mean_interval,
+    mean_loss_interval,
+)
 from skcalib.notions import Canonical, Notion, TopLabel
 from skcalib.report.analysis import LOSSES, estimate_errors
 from skcalib.report.comparison_wording import OF_DECISIONS, QUANTITIES, headline, sentences
 from skcalib.report.findings import PairedDifference, noted, versions
 from skcalib.report.page import comparison_page
 from skcalib.report.report import CalibrationReport, Shown, as_json
-from skcalib.scores import DecisionCost
+from skcalib.scores import Brier, DecisionCost, LogLoss
 from skcalib.significance.comparison import compare_problems
 from skcalib.smoothers import LogitSmoother
 
@@ -430,7 +437,7 @@ def _find_differences(
     pairs = list(combinations(problems, 2))
     confidence_level = 1 - (1 - confidence_level) / len(pairs)
     paired = all(problem.count is None for problem in problems.values())
-    values = {name: _per_sample(p) for name, p in problems.items()}
+    values = {name: _per_sample(p, confidence_level) for name, p in problems.items()}
     quantities, rule = list(QUANTITIES), None
     if decision is not None:
         rule = _DecisionRule.of(decision, next(iter(problems.values())))
@@ -447,6 +454,13 @@ def _find_differences(
             elif quantity == "kernel":
                 run = confidence_level, random_state, n_jobs
                 difference = _kernel(problems, first, second, *run)
+            elif quantity == "calibration" and any(values[k]["few"] for k in (first, second)):
+                intervals = [values[name]["interval"] for name in (first, second)]
+                interval = difference_interval(*intervals, floor=0.0)
+                difference = interval, interval_pvalue(interval, confidence_level)
+            elif quantity in _LOSSES:
+                pair = problems[first], problems[second]
+                difference = _paired_losses(*pair, _LOSSES[quantity], confidence_level)
             elif rule is not None and rule.exact and quantity in OF_DECISIONS:
                 solved = [values[name]["solved"] for name in (first, second)]
                 difference = rule.difference(quantity, *solved, confidence_level)
@@ -459,14 +473,16 @@ def _find_differences(
     return tuple(found)
 
 
-def _per_sample(problem):
-    """The terms of each quantity, one per sample."""
+def _per_sample(problem, confidence_level):
+    """The terms of each quantity, one per sample, and the interval of the calibration error."""
     with noted():  # the warnings are in the report of each model
-        found, _ = estimate_errors(problem, LOSSES, "canonical", 0.95)
+        found, _ = estimate_errors(problem, LOSSES, "canonical", confidence_level)
     brier, log = (one.terms for one in found)
     right = next(TopLabel().problems(problem.forecast, problem.target))[1][:, 1]
     return {
         "calibration": (brier.influence, brier.mean("calibration")),
+        "few": found[0].few,
+        "interval": found[0].interval,
         "brier": brier.loss,
         "log": log.loss,
         "refinement": brier.refinement,
@@ -489,6 +505,34 @@ def _paired(first, second, problem, confidence_level):
     found = mean_interval(first - second, *rows, estimate=estimate)
     size = independent_size(problem.weight, cluster=problem.cluster)
     return found, _pvalue(found.estimate, [(found.standard_error, size - 1)])
+
+
+def _paired_losses(first, second, loss, confidence_level):
+    """Interval of the mean difference of losses that labels decide, and its p-value."""
+    target, rows = first.target, {"weight": first.weight, "cluster": first.cluster}
+    losses = [loss(target, problem.forecast) for problem in (first, second)]
+    plain = _paired(*losses, first, confidence_level)
+    if plain is None or not np.isfinite(plain[0].estimate):
+        return plain
+    found = mean_loss_interval(
+        lambda target: loss(target, first.forecast) - loss(target, second.forecast),
+        between_forecasts(first.forecast, second.forecast),
+        target,
+        confidence_level,
+        **rows,
+    )
+    if found.standard_error == plain[0].standard_error:
+        return plain
+    return found, interval_pvalue(found, confidence_level)
+
+
+def _wrong(target, forecast):
+    """Whether the predicted class is another one than the label, for one-hot rows or shares."""
+    return 1 - target[np.arange(len(forecast)), forecast.argmax(axis=1)]
+
+
+#: Losses that labels decide, by the name of their quantity.
+_LOSSES = {"brier": Brier().loss, "log": LogLoss().loss, "errors": _wrong}
 
 
 def _unpaired(first, second, confidence_level):

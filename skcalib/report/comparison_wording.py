@@ -6,6 +6,7 @@ import numpy as np
 
 from skcalib._formatting import interval
 from skcalib.inference import MeanInterval
+from skcalib.report.decision import ties
 from skcalib.report.findings import HIGHER_IS_BETTER, ROUNDING, Compared
 from skcalib.report.wording import short_verdict
 
@@ -87,17 +88,33 @@ def ranks(comparison: Compared, quantity: str) -> dict[str, tuple[int, int, int]
 
 
 def sentences(comparison: Compared) -> list[str]:
-    """A sentence for each loss and the calibration error, and a list of miscalibrated models."""
+    """Sentences on each loss, the calibration error, miscalibrated models and decision values."""
     told = ["log", "brier", "calibration"]
     named = {one.quantity for one in comparison.differences}
     told += [one for one in OF_DECISIONS if one in named][:1]
     said = [_best(comparison, quantity) for quantity in told]
+    decisions = {name: report.findings.decision for name, report in comparison.reports.items()}
+    tied = {name: one for name, one in decisions.items() if one is not None and one.tied}
+    if tied:
+        shares = ", ".join(f"{100 * one.tied:.2g} % of {name}" for name, one in tied.items())
+        said.append(f"{ties(next(iter(tied.values())))}: {shares}.")
     off = [
         f"{name} ({short_verdict(report.findings)})"
         for name, report in comparison.reports.items()
         if report.findings.miscalibrated
     ]
     said.append(f"Miscalibrated: {', '.join(off)}." if off else "No evidence of miscalibration.")
+    values = [
+        name
+        for name, report in comparison.reports.items()
+        if "decision_values" in [one.kind for one in report.findings.suspicions]
+    ]
+    if values:
+        said.append(
+            f"The scores of {joined(values)} are decision values, divided by their spread unless "
+            "they are log odds, and passed through the logistic function: losses and calibration "
+            "depend on this scale, so compare the losses after recalibration."
+        )
     return [one for one in said if one is not None]
 
 

@@ -13,6 +13,7 @@ from skcalib.decisions import decision_regret, no_saving_by_features, no_saving_
 from skcalib.links.averaging import averaged_map
 from skcalib.notions import Canonical, TopLabel
 from skcalib.problem import Problem, ProblemSummary
+from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.inference import MeanInterval
@@ -29,7 +30,8 @@ class DecisionFinding:
     what recalibration would save, ``grouping`` what a better model of the features would save
     beyond that (None without features). ``changed`` is the share of decisions that recalibration
     changes. ``moved`` is the threshold for the forecasts as they are that gives the same decisions
-    as recalibration by the averaged map, or None.
+    as recalibration by the averaged map, or None. ``tied`` is the share of forecasts for which two
+    decisions cost the same, as at the threshold.
     """
 
     threshold: float | None
@@ -40,6 +42,7 @@ class DecisionFinding:
     rest: MeanInterval
     changed: float
     moved: float | None
+    tied: float = 0.0
 
     @property
     def recalibration_saves(self) -> bool:
@@ -84,6 +87,7 @@ def find_decision(
         moved=_moved_threshold(
             found.score, *binary, problem.weight, problem.square, problem.cluster
         ),
+        tied=float(weighted_mean(found.score.tied(binary[0]), problem.weight)),
     )
 
 
@@ -105,7 +109,15 @@ def _moved_threshold(score: DecisionCost, forecast, target, *rows):
 
 def decision_advice(found: DecisionFinding) -> list[str]:
     """What to do about the decisions, and what it would save."""
-    return [f"{_what_to_do(found)} {_cost(found)} {_savings(found)}"]
+    tied = f"{ties(found)}: {100 * found.tied:.2g} %." if found.tied else ""
+    return [f"{_what_to_do(found)} {_cost(found)} {_savings(found)} {tied}".rstrip()]
+
+
+def ties(found: DecisionFinding) -> str:
+    """What happens to forecasts for which two decisions cost the same."""
+    if found.threshold is None:
+        return "Where two decisions cost the same, the first is taken"
+    return "Forecasts that equal the threshold count as below it"
 
 
 def _what_to_do(found):

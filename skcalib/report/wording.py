@@ -255,8 +255,8 @@ _SUSPICIONS = {
         "ranges: was the model trained on balanced data? LabelShiftRecalibrator corrects this."
     ),
     "decision_values": lambda one: (
-        "The scores are decision values, divided by their spread and passed through the logistic "
-        "function: the model has no probabilities, and their size has no meaning."
+        "The scores are decision values, divided by their spread unless they are log odds, and "
+        "passed through the logistic function: without probabilities their size has no meaning."
     ),
     "other_class": lambda one: (
         f"Read as probabilities of the other class they fit much better: {_accuracies(one)}."

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from scipy.stats import t as student
 
 from skcalib._formatting import pvalue_text
+from skcalib._labels import draw_codes
 from skcalib._parameters import checks_parameters
 from skcalib._records import Record
 from skcalib._types import ArrayLike, Label
 from skcalib._validation import check_indices
+from skcalib.errors._drawn_labels import few_labels
 from skcalib.errors.kernel import (
     ClusterKernel,
     ResidualKernel,
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from skcalib.kernels import Kernel, KernelLike
 
 MIN_BLOCKS = 5
+_N_DRAWS, _MOST_DRAWN = 40, 20_000  # draws of labels, and of how many rows
 PER_SAMPLE = ("forecast", "target", "weight")
 
 
@@ -256,21 +259,13 @@ def compare_problems(
             f"A comparison needs at least {MIN_BLOCKS} blocks, but {n_samples} {unit} give "
             f"{n_blocks} of {block_size}: use smaller blocks or more {unit}."
         )
-    # Pool the samples of both models, so that each problem of the notion has one bandwidth.
-    forecast, target, weight = (
-        np.concatenate([getattr(p, name) for p in problems]) for name in PER_SAMPLE
-    )
-    both = Problem(forecast, target, weight, problems[0].classes)
-    h = ResidualKernel.of_problem(both, kernel, notion, n_jobs)
-    halves = slice(0, n_rows), slice(n_rows, None)
-    parts = [h.take(half).of_clusters(first.cluster) for half in halves]
-    if first.cluster is not None:  # their labels may be in an order
-        order = np.random.RandomState(0).permutation(n_samples)
-        parts = [part.take(order) for part in parts]
-    blocks = [block_estimates(part, block_size)[0] for part in parts]
+    run = {"kernel": kernel, "notion": notion, "block_size": block_size, "n_jobs": n_jobs}
+    blocks = _block_errors(problems, **run)
     difference = blocks[0] - blocks[1]
     mean = float(difference.mean())
     error = float(difference.std(ddof=1) / np.sqrt(n_blocks))
+    if any(few_labels(problem, notion) for problem in problems):
+        error = max(error, _error_with_drawn_labels(problems, **run))
     reach = float(student.ppf(0.5 + confidence_level / 2, n_blocks - 1)) * error
     if mean == 0:
         pvalue = 1.0
@@ -280,3 +275,39 @@ def compare_problems(
     pvalue = max(pvalue, float(np.finfo(np.float64).tiny))
     errors = tuple(float(values.mean()) for values in blocks)
     return CalibrationComparison(mean, mean - reach, mean + reach, error, pvalue, errors, n_blocks)
+
+
+def _block_errors(problems, *, kernel, notion, block_size, n_jobs):
+    """Squared kernel errors of blocks of samples or of clusters, for each of two problems."""
+    n_rows, cluster = len(problems[0].weight), problems[0].cluster
+    # Pool the samples of both models, so that each problem of the notion has one bandwidth.
+    forecast, target, weight = (
+        np.concatenate([getattr(p, name) for p in problems]) for name in PER_SAMPLE
+    )
+    both = Problem(forecast, target, weight, problems[0].classes)
+    h = ResidualKernel.of_problem(both, kernel, notion, n_jobs)
+    halves = slice(0, n_rows), slice(n_rows, None)
+    parts = [h.take(half).of_clusters(cluster) for half in halves]
+    if cluster is not None:  # their labels may be in an order
+        order = np.random.RandomState(0).permutation(len(parts[0]))
+        parts = [part.take(order) for part in parts]
+    return [block_estimates(part, block_size)[0] for part in parts]
+
+
+def _error_with_drawn_labels(problems, **run):
+    """Standard error of the difference, with labels drawn from each of two forecasts: the larger.
+
+    With few events the spread of the observed blocks is too small, as most have none.
+    """
+    n_rows = len(problems[0].weight)
+    rows = np.arange(min(n_rows, max(_MOST_DRAWN, MIN_BLOCKS * run["block_size"])))
+    errors = []
+    for levels in (np.cumsum(problem.forecast[rows], axis=1) for problem in problems):
+        rng, values = np.random.RandomState(0), []
+        for _ in range(_N_DRAWS):
+            label = draw_codes(levels, rng)
+            drawn = [replace(problem.take(rows), given=label, cluster=None) for problem in problems]
+            first, second = _block_errors(drawn, **run)
+            values.append(first.mean() - second.mean())
+        errors.append(np.std(values, ddof=1))
+    return float(max(errors) * np.sqrt(len(rows) / n_rows))

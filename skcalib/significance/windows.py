@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from textwrap import wrap
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq
-from scipy.special import expit
 from scipy.stats import t as student
 
 from skcalib._formatting import pvalue_text, record_text
@@ -22,10 +21,7 @@ from skcalib._types import ArrayLike, Label
 from skcalib._validation import check_indices, to_numpy, weighted_rows
 from skcalib._values import shown
 from skcalib.clusters import (
-    cluster_sums,
     effective_size,
-    independent_size,
-    inflation,
     number_clusters,
 )
 from skcalib.error_intervals import calibration_error_interval
@@ -37,7 +33,14 @@ from skcalib.errors.logistic import (
 )
 from skcalib.events import named_events
 from skcalib.few_events import FEW, uncertain_labels
-from skcalib.inference import MeanInterval, difference_interval, interval_pvalue, mean_interval
+from skcalib.inference import (
+    MeanInterval,
+    difference_interval,
+    few_label_limits,
+    interval_pvalue,
+    mean_interval,
+    mean_loss_interval,
+)
 from skcalib.notions import Notion, NotionLike, resolve_notion
 from skcalib.problem import ForecastSummary, LabelsLike, Problem, ProblemSummary
 from skcalib.scores import Brier, LogLoss
@@ -56,8 +59,6 @@ QUANTITIES = {
 #: Labels of the rarer class that an intercept and a slope need.
 FEWEST_LABELS = 15
 TOO_FEW = f"A window has fewer than {FEWEST_LABELS} labels of the rarer class."
-_FAR = 1000.0  # log odds beyond those of all forecasts, where there is no spread
-_TINY = 1e-300
 INFINITE = "Infinite: a class that occurred has the forecast 0."
 LINES = ("in_the_large", "intercept", "slope")
 #: Calibration errors of one event that have an interval.
@@ -349,25 +350,24 @@ def _is_few(problem):
 
 def _mean_intervals(problem, level):
     """Intervals of the quantities that are means over samples."""
-    rows = problem.weight, level, problem.square, problem.cluster
-    residual = problem.target[:, 1] - problem.forecast[:, 1]
-    plain = mean_interval(residual, *rows)
-    tables = {"observed_minus_expected": (residual, np.ones(len(residual)), plain)}
-    one_label = [np.tile(label, (len(residual), 1)) for label in np.eye(2)]
+    rows = {"weight": problem.weight, "square": problem.square, "cluster": problem.cluster}
+    data = problem.forecast, problem.target, level
+    found = {"observed_minus_expected": _residual_intervals(problem, level)[0]}
     for name, score in (("brier", Brier()), ("log_loss", LogLoss())):
-        losses = score.loss(problem.target, problem.forecast)
-        plain = mean_interval(losses, *rows, estimate=problem.mean_loss(score))
-        without, event = (score.loss(label, problem.forecast) for label in one_label)
-        with np.errstate(invalid="ignore"):
-            tables[name] = losses, event - without, plain
+        loss = partial(score.loss, forecast=problem.forecast)
+        found[name] = mean_loss_interval(loss, *data, estimate=problem.mean_loss(score), **rows)
+    return found
+
+
+def _residual_intervals(problem, level):
+    """Intervals of observed minus expected events, and of the shift of the log odds."""
+    residual = problem.target[:, 1] - problem.forecast[:, 1]
+    rows = {"square": problem.square, "cluster": problem.cluster}
+    plain = mean_interval(residual, problem.weight, level, **rows)
     if not _is_few(problem):
-        return {name: plain for name, (*_, plain) in tables.items()}
-    return {
-        name: plain
-        if not np.isfinite(plain.estimate)
-        else _score_limits(problem, *table, plain, level)[0]
-        for name, (*table, plain) in tables.items()
-    }
+        return plain, None
+    data = problem.forecast[:, 1], problem.target[:, 1], residual, np.ones(len(residual))
+    return few_label_limits(*data, problem.weight, level, plain.estimate, **rows)
 
 
 def _line_intervals(problem, level, whole):
@@ -387,8 +387,9 @@ def _line_intervals(problem, level, whole):
             "forecasts other than 0 and 1 are of one class in a window. More samples are needed."
         )
     if _is_few(problem):
-        residual, plain = problem.target[:, 1] - problem.forecast[:, 1], found[LINES[0]]
-        found[LINES[0]] = _score_limits(problem, residual, np.ones(len(residual)), plain, level)[1]
+        shift, large = _residual_intervals(problem, level)[1], found[LINES[0]].estimate
+        limits = min(shift.low, large), max(shift.high, large)
+        found[LINES[0]] = MeanInterval(large, *limits, shift.standard_error)
     return found
 
 
@@ -398,53 +399,6 @@ def _widened(interval, level, freedom):
     middle = interval.estimate
     low, high = min(interval.low, middle - reach), max(interval.high, middle + reach)
     return MeanInterval(middle, low, high, interval.standard_error)
-
-
-def _score_limits(problem, losses, gain, plain, level):
-    r"""Intervals of a mean loss and of the tilt of the forecasts, for few events.
-
-    An event at S adds `gain` g to the loss. In the model :math:`logit P(Y = 1) = logit S + t g` the
-    limits of t are those of the score test: its variance is that of the tested t, not of the
-    labels. The variation of the expected losses is added to that of the labels. `plain` is the
-    interval for many events, of the mean or, for g = 1, of the tilt.
-    """
-    p, y = problem.forecast[:, 1], problem.target[:, 1]
-    sure = (problem.forecast == 0).any(axis=1)
-    gain, total = np.where(sure, 0.0, gain), problem.weight.sum()
-    x = np.zeros(len(p))
-    x[~sure] = np.log(p[~sure]) - np.log(problem.forecast[~sure, 0])
-    fixed, share, square = losses - y * gain, problem.weight / total, problem.squares / total**2
-    unit = np.abs(gain).max(initial=0.0) or 1.0
-    units = independent_size(problem.weight, problem.square, problem.cluster)
-    reach = float(student.ppf(0.5 + level / 2, max(units - 1, 1.0)))
-
-    def gap(tilt):
-        return share @ (gain * (y - expit(x + tilt * gain / unit)))
-
-    def spread(tilt):
-        linear = x + tilt * gain / unit
-        return reach**2 * (square @ (gain**2 * expit(linear) * expit(-linear)))
-
-    def root(function):
-        ends = function(-_FAR), function(_FAR)
-        return brentq(function, -_FAR, _FAR) if ends[0] > 0 > ends[1] else _FAR * np.sign(ends[1])
-
-    fitted = root(gap)
-    chance = expit(x + fitted * gain / unit)
-    factor, expected = 1.0, fixed + chance * gain
-    if problem.cluster is not None and spread(fitted) > 0:
-        sums = cluster_sums(np.sqrt(square) * gain * (y - chance), problem.cluster)
-        factor = max(1.0, reach**2 * inflation(units) * np.sum(sums**2) / spread(fitted))
-    other = reach**2 * (square @ (expected - share @ expected) ** 2)
-    low, high = (
-        root(lambda t, s=sign: gap(t) + s * np.sqrt(factor * spread(t) + _TINY)) for sign in (-1, 1)
-    )
-    down, up = (float(np.hypot(gap(tilt), np.sqrt(other))) for tilt in (low, high))
-    middle = plain.estimate
-    error = (down + up) / (2 * reach)
-    mean = MeanInterval(middle, middle - down, middle + up, error)
-    error = (high - low) / (2 * reach)
-    return mean, MeanInterval(middle, min(low, middle), max(high, middle), error)
 
 
 def _error_interval(problem, metric, level):

@@ -23,6 +23,7 @@ from skcalib._types import ArrayLike, Bandwidth, RandomState
 from skcalib._validation import look_up
 from skcalib._values import is_finite, shown
 from skcalib.clusters import one_of_each
+from skcalib.links.ranks import crowded, log_positive
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds
 from skcalib.smoothers._dirichlet.beta import (
@@ -66,6 +67,13 @@ class DirichletKernel(Smoother):
           spread of a kernel is that of the forecasts, shrunk at the optimal rate.
         - A callable gets (n_samples, n_columns) and returns a number.
 
+        If forecasts are crowded, the three rules take the kernels in units of the ranks: the
+        log-probabilities of the quantile of the rank p first become log(p / (1 - p)), by lines
+        between knots, and then probabilities again. This loses nothing, as E[Y|S] depends on which
+        forecasts are equal, and not on their distances. They are crowded if, in the median, a tenth
+        of the different forecasts is closer together than 1.5 standard deviations of the kernel of
+        bandwidth 1e-5, or than .2 % of the range of the logits.
+
         With more than m = 2,000 forecasts (1,000 for two columns), the first two rules begin on a
         random subsample of m forecasts. The bandwidth found there is multiplied by (n / m)^(-2 / (K
         + 3)), and at most ten evaluations on all rows follow.
@@ -83,7 +91,7 @@ class DirichletKernel(Smoother):
     Attributes
     ----------
     bandwidth_ : float
-        The bandwidth in use.
+        The bandwidth in use; of the ranks, if these are the units.
     bandwidth_search_ : BandwidthSearch or None
         The curve of the criterion, if one was searched: ``bandwidths``, ``costs`` (minus the mean
         log likelihood, or the mean loss), ``bandwidth``, ``criterion``, ``n_samples``.
@@ -132,10 +140,12 @@ class DirichletKernel(Smoother):
         if self.loss is not None:
             look_up(self.loss, SCORES, "loss", kind=ProperScore)
         self.bandwidth_search_ = None
+        if isinstance(self.bandwidth, str):
+            self._spread_by(self._curve_of(self.forecast_))
         self.bandwidth_ = self._choose_bandwidth()
         if self.forecast_.shape[1] >= _MANY_CLASSES and len(self.forecast_) > 1:
             rng = check_random_state(self.random_state)
-            _warn_few_neighbours(self.forecast_, self.weight_, self.bandwidth_, rng)
+            _warn_few_neighbours(self, rng)
         return self
 
     def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
@@ -169,13 +179,16 @@ class DirichletKernel(Smoother):
         """Weighted mean of the fitted target at new forecasts."""
         check_is_fitted(self)
         target = self.target_.reshape(len(self.target_), -1)
-        points = np.asarray(forecast, dtype=np.float64)
+        points = self._spread(np.asarray(forecast, dtype=np.float64))
         return self._average(points, target, self.bandwidth_)
 
     def _write(self, add, x):
-        shape = self.forecast_ / self.forecast_.sum(axis=1, keepdims=True) / self.bandwidth_
+        shape = self._points / self._points.sum(axis=1, keepdims=True) / self.bandwidth_
         shift = gammaln(shape.sum(axis=1) + 2) - gammaln(shape + 1).sum(axis=1)
-        log = add("log", add("normalise", x, x), least=np.log(np.finfo(float).tiny), far=-1e300)
+        positive = {"least": np.log(np.finfo(float).tiny), "far": -1e300}
+        log = add("log", add("normalise", x, x), **positive)
+        if self._curve is not None:
+            log = add("log", add("softmax", self._curve._write(add, log)), **positive)
         terms = add("matrix", log, coef=shape.T)
         terms = add("scale", terms, shift=shift + np.log(self.weight_))
         return add("matrix", add("softmax", terms), coef=self.target_[:, 1:])
@@ -193,9 +206,12 @@ class DirichletKernel(Smoother):
             return super()._refit(forecast, values, weight)
         # Leaving out one sample of a cluster leaves the others, and the smallest bandwidth.
         rows = one_of_each(cluster)
-        chosen = clone(self).fit(forecast[rows], values[rows], weight[rows]).bandwidth_
-        found = clone(self).set_params(bandwidth=chosen)
-        return found.fit(forecast, values, weight).predict
+        chosen = clone(self).fit(forecast[rows], values[rows], weight[rows])
+        found = clone(self)
+        found._store(forecast, values, weight)
+        found._spread_by(chosen._curve)
+        found.bandwidth_ = chosen.bandwidth_
+        return found.predict
 
     def _by_risk(self):
         return isinstance(self.bandwidth, str) and self.bandwidth == "risk"
@@ -220,12 +236,29 @@ class DirichletKernel(Smoother):
             raise ValueError(f"bandwidth must be positive and finite, got {shown(bandwidth)}.")
         return float(bandwidth)
 
+    def _store(self, forecast, target, sample_weight):
+        super()._store(forecast, target, sample_weight)
+        self._spread_by(None)
+
+    def _curve_of(self, forecast):
+        return crowded(forecast, 10.0**LOWEST)
+
+    def _spread_by(self, curve):
+        """Set the function that spreads crowded forecasts, and the points of the kernels."""
+        self._curve = curve
+        self._points = self._spread(self.forecast_)
+
+    def _spread(self, forecast):
+        if self._curve is None:
+            return forecast
+        return softmax(self._curve(log_positive(forecast)), axis=1)
+
     def _scott(self):
-        n_samples, n_columns = self.forecast_.shape
+        n_samples, n_columns = self._points.shape
         share = self.weight_ / self.weight_.sum()
-        mean = share @ self.forecast_
-        spread = np.sum(share @ (self.forecast_ - mean) ** 2)
-        scale = np.sum(share @ (self.forecast_ * (1 - self.forecast_)))
+        mean = share @ self._points
+        spread = np.sum(share @ (self._points - mean) ** 2)
+        scale = np.sum(share @ (self._points * (1 - self._points)))
         if scale == 0:  # every forecast is 0 or 1: any bandwidth separates them
             return 1e-5
         with np.errstate(over="ignore"):  # forecasts close to 0 or 1: the largest bandwidth
@@ -236,6 +269,7 @@ class DirichletKernel(Smoother):
         """The same kernel on a subset of the samples, before its bandwidth is chosen."""
         part = clone(self)
         part._store(self.forecast_[rows], self.target_[rows], self.weight_[rows])
+        part._spread_by(self._curve)
         return part
 
     def _chosen_from(self, rows):
@@ -266,7 +300,7 @@ class DirichletKernel(Smoother):
         if not self._by_risk():
             likelihoods = self._log_likelihoods
             if on_a_line:
-                likelihoods = beta_likelihood(self.forecast_, self.weight_)
+                likelihoods = beta_likelihood(self._points, self.weight_)
             return lambda bandwidths: -likelihoods(bandwidths) / total
         score = look_up(
             Brier() if self.loss is None else self.loss, SCORES, name="loss", kind=ProperScore
@@ -278,7 +312,7 @@ class DirichletKernel(Smoother):
 
         leave_one_out = partial(self._leave_one_out, target)
         if on_a_line:
-            leave_one_out = beta_leave_one_out(self.forecast_, self.weight_, target)
+            leave_one_out = beta_leave_one_out(self._points, self.weight_, target)
 
         def risk(bandwidth):
             losses = score.loss(target, leave_one_out(bandwidth))
@@ -287,19 +321,19 @@ class DirichletKernel(Smoother):
         return lambda bandwidths: np.array([risk(h) for h in bandwidths])
 
     def _average(self, points, values, bandwidth):
-        data = (points, self.forecast_, self.weight_, values, bandwidth)
+        data = (points, self._points, self.weight_, values, bandwidth)
         if self.forecast_.shape[1] == 2:
             return beta_average(*data)
         return canonical_average(*data, n_jobs=self.n_jobs)[0]
 
     def _leave_one_out(self, values, bandwidth):
-        data = (self.forecast_, self.forecast_, self.weight_, values, bandwidth)
+        data = (self._points, self._points, self.weight_, values, bandwidth)
         if self.forecast_.shape[1] == 2:
             return beta_average(*data, leave_out=True)
         return canonical_average(*data, leave_out=True, n_jobs=self.n_jobs)[0]
 
     def _log_likelihoods(self, bandwidths):
-        data = (self.forecast_, self.weight_, bandwidths)
+        data = (self._points, self.weight_, bandwidths)
         if self.forecast_.shape[1] == 2:
             return beta_log_likelihoods(*data)
         return canonical_log_likelihoods(*data, n_jobs=self.n_jobs)
@@ -445,11 +479,12 @@ _TOO_FAR = 0.01  # largest error of a calibrated forecast, as a share of the unc
 _TINY = np.finfo(np.float64).tiny
 
 
-def _warn_few_neighbours(forecast, weight, bandwidth, rng):
+def _warn_few_neighbours(kernel, rng):
     """Warn where the kernel estimate of a calibrated forecast would be far from zero."""
-    neighbours, charge, uncertainty = _count_neighbours(forecast, weight, bandwidth, rng)
+    data = kernel.forecast_, kernel._points, kernel.weight_, kernel.bandwidth_
+    neighbours, charge, uncertainty = _count_neighbours(*data, rng)
     if charge > _TOO_FAR * uncertainty:
-        n_samples, n_columns = forecast.shape
+        (n_samples, n_columns), bandwidth = kernel.forecast_.shape, kernel.bandwidth_
         warnings.warn(
             f"A kernel average here uses {neighbours:.3g} effective neighbours (median; "
             f"{n_samples} samples of {n_columns} columns, bandwidth {bandwidth:.2g}): even a "
@@ -461,7 +496,7 @@ def _warn_few_neighbours(forecast, weight, bandwidth, rng):
         )
 
 
-def _count_neighbours(forecast, weight, bandwidth, rng):
+def _count_neighbours(forecast, spread, weight, bandwidth, rng):
     r"""Median effective neighbours, error of a calibrated forecast, and its uncertainty.
 
     With the shares :math:`a_{ij}` of the others in the average at :math:`s_i`, the effective number
@@ -471,8 +506,8 @@ def _count_neighbours(forecast, weight, bandwidth, rng):
     """
     n_samples, n_columns = forecast.shape
     rows = rng.choice(n_samples, min(_PROBES, n_samples), replace=False)
-    points, scaled = forecast[rows], forecast / bandwidth
-    log_kernel = np.log(np.maximum(points, _TINY)) @ scaled.T
+    points, scaled = forecast[rows], spread / bandwidth
+    log_kernel = np.log(np.maximum(spread[rows], _TINY)) @ scaled.T
     log_kernel += gammaln(n_columns + scaled.sum(axis=1)) - gammaln(scaled + 1).sum(axis=1)
     log_kernel += np.log(weight)
     log_kernel[np.arange(len(rows)), rows] = -np.inf

@@ -66,12 +66,12 @@ class LogitSmoother(OutOfFoldSmoother):
         warn_few_per_class(*self.forecast_.shape)
         return self
 
-    def _fit_one(self, forecast, target, weight):
-        return averaged_map(forecast, target, weight)
+    def _fit_one(self, forecast, target, weight, cluster=None):
+        return averaged_map(forecast, target, weight, None, cluster)
 
     def _refit(self, forecast, values, weight, cluster=None):
         predict = super()._refit(forecast, values, weight)
-        return predict if cluster is None else averaged_map(forecast, values, weight, None, cluster)
+        return predict if cluster is None else self._fit_one(forecast, values, weight, cluster)
 
     def _check_target(self, values):
         shares = values.ndim == 2 and values.shape[1] > 1 and values.min() >= 0

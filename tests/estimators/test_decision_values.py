@@ -137,6 +137,79 @@ def test_the_world_of_the_margin_with_the_default_map(scale, offset, ensemble):
     check_world(scale, offset, ensemble=ensemble)
 
 
+HEAVY = {
+    "sinh 5": lambda z: np.sinh(5 * z),
+    "sinh 20": lambda z: 1e-200 * np.sinh(20 * z),
+    "power": lambda z: z**9,
+    "one-sided": lambda z: 1e9 * np.exp(5 * z),
+}
+
+
+class Curved(Margin):
+    """Its decision values are an increasing function of its features."""
+
+    def __init__(self, curve="power"):
+        self.curve = curve
+
+    def decision_function(self, X):
+        values = HEAVY[self.curve](np.asarray(X))
+        return values[:, 0] if len(self.classes_) == 2 else values
+
+
+RANKS = {
+    "platt": s.PlattScaling(),
+    "beta": s.BetaCalibration(),
+    "quadratic": s.QuadraticScaling(),
+    "spline": s.SplineScaling(),
+    "kernel": s.KernelRecalibrator(),
+    "average": s.ModelAverageScaling(),
+    "Venn-Abers": s.VennAbersRecalibrator(),
+    "isotonic": s.IsotonicRecalibrator(strict=True),
+    "histogram": s.HistogramBinning(),
+}
+
+
+@pytest.mark.parametrize("cv", [3, None])
+@pytest.mark.parametrize("curve", HEAVY)
+def test_heavy_tails(curve, cv):
+    """Every map comes close to the truth, whose log loss is .528."""
+    rng = np.random.default_rng(0)
+    X, new = rng.normal(size=(3000, 1)), rng.normal(size=(5000, 1))
+    y, truth = (rng.random(3000) < expit(2 * X[:, 0])).astype(int), expit(2 * new[:, 0])
+    classifier = Curved(curve) if cv else FrozenEstimator(Curved(curve).fit(X, y))
+    labels, weight = np.repeat([0, 1], len(new)), np.concatenate([1 - truth, truth])
+    best = log_loss(labels, np.tile(truth, 2), sample_weight=weight)
+    for name, recalibrator in RANKS.items():
+        model = s.RecalibratedClassifierCV(classifier, recalibrator, cv=cv).fit(X, y)
+        found = model.predict_proba(new)[:, 1]
+        excess = log_loss(labels, np.tile(found, 2), sample_weight=weight) - best
+        assert excess < (0.015 if name == "kernel" else 0.006), (name, excess)
+
+
+@pytest.mark.parametrize("curve", HEAVY)
+def test_heavy_tails_of_three_classes(curve):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 3))
+    truth = softmax(2 * X, axis=1)
+    y = (rng.random((6000, 1)) > truth.cumsum(axis=1)).sum(axis=1)
+    model = s.RecalibratedClassifierCV(Curved(curve), "temperature", cv=2).fit(X[:3000], y[:3000])
+    found, truth = model.predict_proba(X[3000:]), truth[3000:]
+    assert np.sum(truth * np.log(truth / found), axis=1).mean() < 0.005
+
+
+@pytest.mark.parametrize("curve", HEAVY)
+def test_heavy_tails_with_the_classes_swapped(curve):
+    X, y = samples(2, 400)
+    one = s.RecalibratedClassifierCV(Curved(curve), "platt", cv=3).fit(X, y)
+    swapped = Curved(curve)
+    swapped.decision_function = lambda X: -Curved.decision_function(swapped, X)
+    models = [FrozenEstimator(each.fit(X, y)) for each in (Curved(curve), swapped)]
+    fits = zip(models, (y, 1 - y), strict=True)
+    found = [s.RecalibratedClassifierCV(m, "platt").fit(X, labels) for m, labels in fits]
+    close(found[1].predict_proba(X)[:, ::-1], found[0].predict_proba(X))
+    assert np.abs(one.predict_proba(X) - found[0].predict_proba(X)).max() < 0.05
+
+
 def test_new_rows_do_not_change_the_scale():
     X, y = samples(2)
     model = s.RecalibratedClassifierCV(Margin(1e4), "platt", cv=3).fit(X, y)
@@ -255,7 +328,7 @@ def test_probabilities_that_saturate(how):
 def test_the_report_says_what_the_scores_are():
     X, y = samples(2)
     report = s.CalibrationReport.from_estimator(Margin(1e5).fit(X, y), X, y)
-    assert "divided by their spread and passed through the logistic function" in report.verdict
+    assert "divided by their spread unless they are log odds" in report.verdict
 
 
 def test_a_display_of_the_map():

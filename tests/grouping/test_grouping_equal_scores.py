@@ -44,6 +44,20 @@ def test_pvalues_at_the_ends():
     assert benjamini_hochberg([], 0.05).tolist() == []
 
 
+@pytest.mark.parametrize("n_samples", [400, 1000])
+def test_functions_of_the_score_are_no_groups(n_samples):
+    """With equal scores all have the same value. Before, 12 of 60 samples of 1,000 had a group."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        x = 1.3 * rng.normal(size=n_samples)
+        y = (rng.random(n_samples) < expit(x)).astype(int)
+        X = np.column_stack([x**2, np.sin(3 * x), x > 1, np.abs(x) // 0.5])
+        assert differences_at_equal_scores(y, expit(x), X).named == ()
+    other = np.where(rng.random(n_samples) < 0.5, X[:, 0], -1.0)  # of half of the samples
+    y = (rng.random(n_samples) < expit(x + np.where(other > 0, 1.5, -1.5))).astype(int)
+    assert differences_at_equal_scores(y, expit(x), other[:, None]).named
+
+
 def test_statistic_is_a_regression_on_curve_and_group():
     rng = np.random.default_rng(0)
     n = 400

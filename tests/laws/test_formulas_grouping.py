@@ -674,7 +674,9 @@ def test_training_rows_join_a_regression_of_fewer_than_2000_rows(n_test):
         seen.append(chosen)
         return np.ones((2, len(chosen), 3))
 
-    found = steps_beside_score(forecast, np.ones(4000), predict, rows[n_test:], rows[:n_test])
+    found = steps_beside_score(
+        forecast, forecast, np.ones(4000), predict, rows[n_test:], rows[:n_test]
+    )
     assert found.shape == (2, n_test, 3) and np.abs(found).max() < 1e-9
     assert len(np.unique(seen[0])) == len(seen[0]) == max(n_test, 2000)
     np.testing.assert_array_equal(seen[0][:n_test], rows[:n_test])
@@ -688,11 +690,13 @@ def test_what_the_score_explains_is_removed(n_classes):
     weight = rng.uniform(0.5, 2, 2000)
     logits = np.log(forecast)
     linear = logits - logits.mean(axis=1, keepdims=True)
-    assert np.abs(beside_score(linear, forecast, weight)).max() < 1e-9
+    assert np.abs(beside_score(linear, forecast, forecast, weight)).max() < 1e-9
     smooth = np.sqrt(forecast)
-    assert beside_score(smooth, forecast, weight).std() < 0.2 * smooth.std()
+    assert beside_score(smooth, forecast, forecast, weight).std() < 0.2 * smooth.std()
+    curve = rng.dirichlet(np.full(n_classes, 5.0), 2000)  # one that follows no forecast
+    assert np.abs(beside_score(curve, forecast, curve, weight)).max() < 1e-9
     noise = rng.normal(size=(2000, 1))
-    left = beside_score(noise, forecast, weight)
+    left = beside_score(noise, forecast, forecast, weight)
     assert 0.97 < left.std() / noise.std() < 1
     np.testing.assert_allclose(weight @ left, 0, atol=1e-8)
 
@@ -702,9 +706,14 @@ def test_what_the_score_explains_is_removed(n_classes):
     [(2000, 2, 1, 0), (200, 4, 2, 1), (2000, 4, 3, 3), (2000, 12, 10, 3)],
 )
 def test_one_component_for_each_hundred_samples(n_samples, n_classes, n_used, n_pairs):
-    """At most ten, of K - 1; nine piecewise linear functions, and products of the first three."""
+    """At most ten, of K - 1, of curve, scores and ranks; squares and products of the last two.
+
+    Piecewise linear functions of the position have a knot more than the cube root of n.
+    """
     forecast = np.random.default_rng(0).dirichlet(np.ones(n_classes), n_samples)
-    assert _basis(forecast).shape[1] == 9 + 4 * n_used + n_pairs
+    n_knots = round(n_samples ** (1 / 3)) + 1
+    columns = _basis(forecast, forecast[::-1], np.ones(n_samples))
+    assert columns.shape[1] == n_knots + 2 * n_used + 2 * (4 * n_used + n_pairs)
 
 
 def test_steps_of_a_classifier():
@@ -758,7 +767,7 @@ def test_second_bound_by_loops(score, n_classes):
     for train, test in folds:
         model = LinearRegression().fit(features[train], (target - curve)[train], weight[train])
         own = model.predict(features)  # column by column
-        step[test] = beside_score(own, forecast, weight)[test]  # of each model alone
+        step[test] = beside_score(own, forecast, curve, weight)[test]  # of each model alone
 
     def losses(step, rows):
         return score.loss(target[rows], _refined(curve[rows], step))

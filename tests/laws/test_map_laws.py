@@ -8,6 +8,10 @@ import pytest
 from public_estimators import RECALIBRATORS, quick
 from scipy.special import expit, logit, softmax
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.svm import LinearSVC
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
@@ -308,3 +312,180 @@ def test_forecasts_outside_are_counted():
     assert issubclass(s.QuadraticScaling, OneVsRestRecalibrator)
     sketch = s.ForecastSketch([0, 1], notion="canonical").fit(y, p)
     assert s.QuadraticScaling().fit_sketch(sketch).outside([0.1, 0.5]).tolist() == [True, False]
+
+
+@pytest.mark.parametrize("recalibrator", INSTANCES, ids=name_of)
+def test_a_calibration_set_is_inside_of_its_range(recalibrator):
+    """Of two and three classes and of sums, with weights of zero, which do not count."""
+    rng = np.random.default_rng(2)
+    for n_classes in (2, 3):
+        P = softmax(rng.normal(0, 0.4, (60, n_classes)), axis=1)
+        y, weight = np.arange(60) % n_classes, np.ones(60)
+        P[-1], weight[-1] = np.eye(n_classes)[0] * 0.98 + 0.02 / n_classes, 0.0
+        one = clone(recalibrator).fit(P, y, weight)
+        np.testing.assert_array_equal(one.calibration_range_[:, 0], P[:-1].min(axis=0))
+        np.testing.assert_array_equal(one.calibration_range_[:, 1], P[:-1].max(axis=0))
+        np.testing.assert_array_equal(one.outside(P), weight == 0)
+        np.testing.assert_array_equal(one.outside(P.astype(np.float32)), weight == 0)
+
+
+@pytest.mark.parametrize("ensemble", [False, True])
+@pytest.mark.parametrize(("classifier", "n_classes"), [(LogisticRegression, 2), (LinearSVC, 3)])
+@pytest.mark.parametrize(
+    "recalibrator",
+    [s.PlattScaling(), s.GroupRecalibrator(cv=2), s.IsotonicRecalibrator(), "auto", "select",
+     s.VectorScaling(shrinkage=1.0), LogisticRegression(),
+     make_pipeline(s.TemperatureScaling(), s.LabelShiftRecalibrator())],
+    ids=lambda one: getattr(one, "steps", [(one, one)])[-1][1].__class__.__name__,
+)  # fmt: skip
+def test_samples_outside_of_a_recalibrated_classifier(
+    classifier, recalibrator, n_classes, ensemble
+):
+    """Its maps, of this library or not, meet held-out forecasts; samples of weight 0 do not count.
+
+    The class of the largest forecast beyond them all is certain for each model.
+    """
+    rng = np.random.default_rng(1)
+    centres = np.eye(n_classes)
+    y = np.arange(150) % n_classes
+    X = centres[y] + rng.normal(0, 1, (150, n_classes))
+    far = 30 * centres - 10
+    weight = np.r_[np.ones(150), np.full(n_classes, 1e-9), np.zeros(n_classes)]
+    X, y = np.vstack([X, 0.1 * far, far]), np.r_[y, np.arange(n_classes), np.arange(n_classes)]
+    weight[150 : 150 + n_classes] = 1.0
+    model = s.RecalibratedClassifierCV(
+        classifier(), recalibrator, cv=3, ensemble=ensemble, candidates=_few(recalibrator)
+    ).fit(X, y, weight)
+    low, high = model.calibration_range_.T
+    assert model.calibration_range_.shape == (n_classes, 2) and np.all((low > 0) & (high < 1))
+    assert model.outside(far).all()
+    assert model.outside(X[:150]).mean() < 0.05
+    if not ensemble and isinstance(model.recalibrator_, s.PlattScaling | s.VectorScaling):
+        np.testing.assert_array_equal(
+            model.calibration_range_, model.recalibrator_.calibration_range_
+        )
+
+
+def _few(recalibrator):
+    names = ("auto", "select")
+    return [s.TemperatureScaling(), s.PlattScaling()] if recalibrator in names else None
+
+
+def test_samples_outside_of_a_frozen_classifier():
+    """They are those that the fitted map finds outside."""
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(300, 2))
+    y = (X.sum(axis=1) + rng.normal(size=300) > 0).astype(int)
+    frozen = FrozenEstimator(LogisticRegression().fit(X[:100], y[:100]))
+    model = s.RecalibratedClassifierCV(frozen, "platt").fit(X[100:200], y[100:200])
+    assert not model.outside(X[100:200]).any()
+    rows = np.vstack([5 * X[200:], X[200:]])
+    expected = model.recalibrator_.outside(frozen.predict_proba(rows))
+    assert 0 < expected.mean() < 1
+    np.testing.assert_array_equal(model.outside(rows), expected)
+    labels = s.LabelShiftRecalibrator([0.5, 0.5], [0.4, 0.6]).fit([0.3, 0.4, 0.6])
+    np.testing.assert_array_equal(labels.outside([0.2, 0.35, 0.7]), [True, False, True])
+
+
+def test_labels_outside_of_their_range():
+    """Each of several labels has a map and a range of its own, from its known cells."""
+    rng = np.random.default_rng(1)
+    P = rng.uniform(0.2, 0.8, (100, 2))
+    y = (rng.random(P.shape) < P).astype(float)
+    P[0, 1], y[0, 1] = 0.99, np.nan
+    one = s.MultilabelRecalibrator().fit(P, y)
+    assert one.calibration_range_.shape == (2, 2)
+    expected = np.zeros(P.shape, dtype=bool)
+    expected[0, 1] = True
+    np.testing.assert_array_equal(one.outside(P), expected)
+    with pytest.raises(ValueError, match="does not know its calibration set"):
+        from_json(to_json(one)).outside(P)
+
+
+# --- What a report recommends ---------------------------------------------------------------------
+
+OFTEN = np.array([1e-6, 0.001, 0.01, 0.5])
+RANGES = {
+    "middle": lambda rng, n: rng.uniform(0.3, 0.7, n),
+    "wide": lambda rng, n: rng.uniform(0.02, 0.98, n),
+    "bell": lambda rng, n: rng.beta(2, 2, n),
+    "low": lambda rng, n: rng.uniform(0.001, 0.3, n),
+    "high": lambda rng, n: rng.uniform(0.6, 0.98, n),
+    "certain": lambda rng, n: expit(rng.normal(0, 4, n)),
+    "rare": lambda rng, n: expit(rng.normal(-4, 1.5, n)),
+}
+
+
+def overconfident(p):
+    """About .052, .167, .236, .422 for OFTEN."""
+    return expit(0.187 * logit(p) - 0.313)
+
+
+def world(scores, n, seed):
+    rng = np.random.default_rng(1000 * n + seed)
+    p = RANGES[scores](rng, n)
+    return p, (rng.random(n) < overconfident(p)).astype(int)
+
+
+def recommended(p, y):
+    """The map that a report recommends, fitted to all samples."""
+    name = s.CalibrationReport.from_predictions(y, p).findings.advice.recommended
+    options = {"strict": True} if name == "IsotonicRecalibrator" else {}
+    return getattr(s, name or "IdentityRecalibrator")(**options).fit(p, y)
+
+
+def check_extremes(fitted, p, y):
+    """Monotone everywhere, and no answer to a rare forecast is above that to an even one."""
+    found = fitted.predict_proba(np.union1d(GRID, p))[:, 1]
+    assert np.diff(found).min() >= -1e-10
+    assert fitted.predict_proba(OFTEN)[:, 1].max() <= 0.65
+
+
+@pytest.mark.parametrize(("scores", "n", "seed"), [("rare", 200, 8), ("middle", 500, 11)])
+def test_recommended_maps_do_not_fall(scores, n, seed):
+    """Seeds that recommended a spline that fell, and ones that did not."""
+    p, y = world(scores, n, seed)
+    check_extremes(recommended(p, y), p, y)
+
+
+@pytest.mark.parametrize(
+    ("scores", "n", "seed"),
+    [("middle", 200, 0), ("bell", 200, 3), ("low", 200, 4), ("high", 200, 4)],
+)
+def test_mixtures_do_not_fall_by_chance(scores, n, seed):
+    """Seeds of which the mixture of all maps fell, some at the rare forecasts."""
+    p, y = world(scores, n, seed)
+    fitted = s.StackedRecalibrator().fit(p, y)
+    assert fitted.monotone_
+    check_extremes(fitted, p, y)
+
+
+def test_mixtures_fall_where_the_labels_do():
+    """A truth that falls, and scores of the other class."""
+    rng = np.random.default_rng(1)
+    odds = rng.normal(size=1500)
+    for truth in (0.4 * odds + 0.9 * np.sin(2 * odds), -odds):
+        y = (rng.random(len(odds)) < expit(truth)).astype(int)
+        fitted = s.StackedRecalibrator().fit(expit(odds), y)
+        assert not fitted.monotone_
+        gap = fitted.predict_proba(expit(odds))[:, 1] - expit(truth)
+        assert np.sqrt(np.mean(gap**2)) < 0.06
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [200, 500, 2000])
+@pytest.mark.parametrize("scores", RANGES)
+def test_recommended_maps_over_seeds(scores, n):
+    """The recommended map never falls; the mixture at most once, where labels speak for it."""
+    falls, errors = 0, []
+    for seed in range(6):
+        p, y = world(scores, n, seed)
+        check_extremes(recommended(p, y), p, y)
+        mixture = s.StackedRecalibrator().fit(p, y)
+        falls += not mixture.monotone_
+        found = mixture.predict_proba(OFTEN)[:, 1]
+        assert np.all(found < 0.7)
+        errors.append(found - overconfident(OFTEN))
+    assert falls <= 1
+    bias = np.abs(np.mean(errors, axis=0))
+    assert bias[1:3].max() < (0.25 if n == 200 else 0.2)

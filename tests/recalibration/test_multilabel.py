@@ -496,22 +496,69 @@ def test_levels_with_missing_cells(name, n, rare):
     assert rejected["miscalibrated"] == 5 or rare < 1
 
 
+def bounds(y, proba, X, **given):
+    """The grouping loss, its standard error, the calibration error and the loss."""
+    notion = NOTION if y.shape[1] > 1 else "canonical"  # y of one column is a label
+    kind = s.GroupingLossEstimator(notion=notion, method=given.pop("method"))
+    found = kind.fit(X, y, y_proba=proba, **given)
+    names = ("grouping_loss_", "standard_error_", "calibration_error_", "expected_loss_")
+    return np.array([getattr(found, name) for name in names])
+
+
+@pytest.mark.filterwarnings("ignore:The regions hold")  # 250 samples
+@pytest.mark.parametrize("method", ["auto", "partition", "risk", "regions"])
+@pytest.mark.parametrize("rest", [[1, 2], [0, 2]])
+def test_grouping_loss_of_known_cells(method, rest):
+    """The first label has gaps, and its seed is the same alone; the others have none."""
+    first = ({0, 1, 2} - set(rest)).pop()
+    rows = KNOWN[:, first]
+    y = np.column_stack([GAPS[:, first], LABELS[:, rest]])
+    proba, options = (
+        P[:, [first, *rest]],
+        {"method": "partition" if method == "regions" else method},
+    )
+    row = {"sample_weight": WEIGHT, "groups": np.arange(len(P)) // 2 if method == "risk" else None}
+    row["regions"] = X_NEW[:, 0] > 0 if method == "regions" else None
+
+    def of(y, proba, rows=slice(None)):
+        given = {name: None if one is None else one[rows] for name, one in row.items()}
+        return bounds(y[rows], proba[rows], X_NEW[rows], **given, **options)
+
+    full = np.column_stack([LABELS[:, first], LABELS[:, rest]])
+    one, whole = of(full[:, :1], proba[:, :1], rows), of(full[:, :1], proba[:, :1])
+    assert_allclose(3 * (of(y, proba) - of(full, proba)), one - whole, atol=1e-12)
+    assert np.abs(one - whole).max() > 1e-6
+
+
+def test_parts_of_the_loss_of_known_cells():
+    terms = s.DecompositionDisplay.from_predictions(GAPS, P, X_NEW, notion=NOTION).terms[0]
+    losses = [np.mean((P[KNOWN[:, k], k] - LABELS[KNOWN[:, k], k]) ** 2) for k in range(3)]
+    assert terms.loss == pytest.approx(np.mean(losses))
+    found = s.CalibrationErrorEstimator(notion=NOTION).fit(P, GAPS)
+    assert terms.calibration.estimate == pytest.approx(found.calibration_error_)
+    kind = s.GroupingLossEstimator(notion=NOTION, n_permutations=0)
+    grouping = kind.fit(X_NEW, GAPS, y_proba=P)
+    assert terms.grouping.estimate == pytest.approx(grouping.grouping_loss_)
+    scorer = GroupingScorer(notion=NOTION)
+    assert scorer(MODEL, X_NEW, GAPS) == pytest.approx(-grouping.grouping_loss_)
+    only = s.DecompositionDisplay.from_predictions(GAPS, P, notion=NOTION).terms[0]
+    assert only.grouping is None and only.calibration == terms.calibration
+
+
 def test_labels_without_known_cells_and_functions_that_need_all():
     frame = MISSING[0].assign(b=np.nan)
     for fit in (
         lambda y: s.calibration_error(y, P, notion=NOTION),
         lambda y: s.MultilabelRecalibrator().fit(P, y),
         lambda y: s.calibration_error_interval(y, P, notion=NOTION),
+        lambda y: s.GroupingLossEstimator(notion=NOTION).fit(X_NEW, y, y_proba=P),
     ):
         with pytest.raises(ValueError, match=r"The label 'b' of y\w* has no known cell"):
             fit(frame)
     weight = np.where(KNOWN[:, 1], 0.0, 1.0)
     with pytest.raises(ValueError, match="The label 1 of y_true has no known cell of positive"):
         s.calibration_error(GAPS, P, notion=NOTION, sample_weight=weight)
-    for needs_all in (
-        lambda: s.GroupingLossEstimator(notion=NOTION).fit(X_NEW, GAPS, y_proba=P),
-        lambda: s.DecompositionDisplay.from_predictions(GAPS, P, notion=NOTION),
-    ):
+    for needs_all in (lambda: s.kernel_calibration_test(GAPS, P, notion=NOTION, method="bound"),):
         with pytest.raises(ValueError, match="y_true has missing cells .*one label at a time"):
             needs_all()
     with pytest.raises(ValueError, match="method='bound' is for labels that are all known"):

@@ -3,17 +3,21 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from scipy.special import expit
-from sklearn.datasets import load_breast_cancer
+from sklearn.datasets import load_breast_cancer, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold
 from sklearn.naive_bayes import GaussianNB
 from sklearn.preprocessing import scale
+from sklearn.svm import LinearSVC
 
 from skcalib import (
     CalibrationReport,
     ComparisonReport,
+    DecisionCurveDisplay,
     ForecastSketch,
+    ReliabilityDisplay,
     calibration_improvement,
     compare_calibration,
     decision_regret,
@@ -336,3 +340,72 @@ def difference_of(y, a, b, threshold):
     problems = check_problem(y, a), check_problem(y, b)
     rule = _DecisionRule.of(SimpleNamespace(threshold=threshold, costs=()), problems[0])
     return rule.difference("net_benefit", *problems, 0.95)[0]
+
+
+def test_decision_values_are_named(words_only):
+    """In the verdict, and in the legends of displays; a model with probabilities has neither."""
+    X, y = make_classification(300, 5, random_state=0)
+    models = {"svm": LinearSVC().fit(X[:150], y[:150]), "lr": LogisticRegression().fit(X, y)}
+    shown = ComparisonReport.from_estimators(models, X[150:], y[150:])
+    assert "The scores of svm are decision values, divided by their spread" in shown.verdict
+    alone = ComparisonReport.from_estimators(
+        {"lr": models["lr"], "other": LogisticRegression(C=0.1).fit(X, y)}, X[150:], y[150:]
+    )
+    assert "decision values" not in alone.verdict
+    for display in (ReliabilityDisplay, DecisionCurveDisplay):
+        legends = [
+            " ".join(
+                text.get_text() for text in display.from_estimator(one, X, y).figure_.findobj(Text)
+            )
+            for one in models.values()
+        ]
+        assert ["LinearSVC, decision values" in one for one in legends] == [True, False]
+        assert "LogisticRegression, decision" not in legends[1]
+
+
+@pytest.mark.parametrize("events", [2, 40])
+@pytest.mark.parametrize("clustered", [False, True])
+def test_net_benefits_at_tied_forecasts(events, clustered, words_only):
+    """Forecasts on the threshold count as below it, which is said; the other class is its mirror.
+
+    The mirror of the threshold and of costs has the decisions of the other side there, so its net
+    benefit is that of acting from the threshold on.
+    """
+    rng = np.random.default_rng(0)
+    models = {name: rng.integers(1, 10, 200) / 10 for name in "ab"}
+    y = np.zeros(200, dtype=int)
+    y[np.argsort(-models["a"], kind="stable")[:events]] = 1
+    rows = {"sample_weight": rng.uniform(0.5, 2, 200)}
+    if clustered:
+        rows["groups"] = np.arange(200) // 4
+    shown = compare(y, models, threshold=0.3, **rows)
+    known = {one.quantity: one.difference for one in shown.differences}
+    weight, other = rows["sample_weight"] / rows["sample_weight"].sum(), 0.3 / 0.7
+    value = {
+        name: np.sum(weight * (p > 0.35) * (y - other * (1 - y))) for name, p in models.items()
+    }
+    assert known["net_benefit"].estimate == pytest.approx(value["a"] - value["b"], abs=1e-12)
+    assert known["cost"].estimate == pytest.approx(0.7 * (value["b"] - value["a"]), abs=1e-12)
+    assert all(one.low <= one.estimate <= one.high for one in known.values())
+    shares = [f"{100 * weight[p == 0.3].sum():.2g} % of {name}" for name, p in models.items()]
+    assert f"threshold count as below it: {', '.join(shares)}." in shown.verdict
+    tied = {name: 1 - p for name, p in models.items()}
+    turned = compare(1 - y, tied, threshold=0.7, **rows)
+    (found,) = (one for one in turned.differences if one.quantity == "cost")
+    value = {
+        name: np.sum(weight * (p > 0.25) * (y - other * (1 - y))) for name, p in models.items()
+    }
+    assert found.difference.estimate == pytest.approx(0.7 * (value["b"] - value["a"]), abs=1e-12)
+    assert "count as below" not in compare(y, models, threshold=0.35, **rows).verdict
+
+
+@pytest.mark.parametrize("threshold", [1e-6, 0.99999])
+def test_thresholds_beyond_all_forecasts(threshold, words_only):
+    """The same decisions of both models: no difference, and no claim."""
+    models = {"a": RAW[:, 1].clip(0.01, 0.99), "b": TRUTH[:, 1].clip(0.01, 0.99)}
+    shown = compare(Y, models, threshold=threshold)
+    for one in shown.differences:
+        if one.quantity in OF_DECISIONS:
+            assert one.difference.estimate == 0 and one.pvalue == 1
+            assert one.difference.low < 0 < one.difference.high
+    assert "does not differ significantly" in shown.verdict.split("Net benefit")[1]

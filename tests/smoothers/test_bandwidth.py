@@ -7,6 +7,7 @@ from scipy.stats import dirichlet
 
 from skcalib import KernelRecalibrator, proper_calibration_error, refinement_loss
 from skcalib.datasets import make_tempered_simplex
+from skcalib.links.ranks import curve_of_ranks, log_positive
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import DirichletKernel
 from skcalib.smoothers.kernel import MOST_EVALUATIONS, _search_bandwidth
@@ -92,9 +93,10 @@ def test_the_loss_in_use_chooses_the_bandwidth():
         value = refinement_loss(y, forecast, loss=loss, smoother=DirichletKernel("risk", "loss"))
         named = DirichletKernel("risk", "loss", loss=loss)
         assert value == refinement_loss(y, forecast, loss=loss, smoother=named)
-        kernel = DirichletKernel("risk", loss=loss).fit(forecast, target)
+        ranks = softmax(curve_of_ranks(forecast)(log_positive(forecast)), axis=1)
+        kernel = DirichletKernel("risk", loss=loss).fit(ranks, target)
         found = KernelRecalibrator(loss=loss).fit(forecast, y).predict_proba(forecast)
-        np.testing.assert_allclose(found, kernel.predict(forecast))
+        np.testing.assert_allclose(found, kernel.predict(ranks))
         asked[loss] = kernel.bandwidth_
     assert asked["brier"] != asked["log"]
     fixed = DirichletKernel(0.1).fit(forecast, target)
