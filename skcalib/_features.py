@@ -210,7 +210,7 @@ class FeatureEncoder:
             )
         X = to_numpy(X, name=self.name)
         if is_frame(X):
-            columns = read_columns(X)
+            columns = read_columns(X, owner=self.name)
             return columns, [one.name for one in columns]
         X = as_cells(X)
         if X.ndim != 2:

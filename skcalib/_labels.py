@@ -26,6 +26,10 @@ def check_y(y_true, *, name="y_true"):
     y = None if issparse(y_true) else _as_array(y_true, name)
     if y is None or y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] != 1):
         shape = y_true.shape if y is None else y.shape
+        if shape == ():
+            raise ValueError(
+                f"{name} must hold one label per sample, shape (n,); got {shown(y_true)}."
+            )
         advice = _ADVICE[kind_of_rows(y)]
         raise ValueError(
             f"{name} must hold one label per sample, shape (n,); got shape {shape}. {advice}"

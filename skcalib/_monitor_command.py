@@ -82,8 +82,8 @@ def _add_file(path, monitor, options, names):
             )
         if source in known:
             raise ValueError(
-                f"{one.name} has been added to {options.state.name} before, under this name or in "
-                "another format: files must have new samples only."
+                f"{one.name} has been added to {options.state.name} before as a whole, under this "
+                "or another name: files must have new samples only."
             )
         names[source] = one.name
         groups = None if by is None else by[one.rows]

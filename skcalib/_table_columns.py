@@ -7,7 +7,7 @@ features of samples and their groups are read by it, so that both follow one rul
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from skcalib._values import is_missing
+from skcalib._values import is_missing, unique_names
 
 _DAY = 86_400_000_000  # microseconds
 _MINUTE, _SECOND = _DAY // 1440, _DAY // 86_400
@@ -59,7 +59,7 @@ class Column:
         if self.kind == "time":
             known = times_as_text(self.cells[~self.missing], resolution(self.cells[~self.missing]))
         else:
-            known = [_text(value) for value in self.cells[~self.missing].tolist()]
+            known = _texts(self.cells[~self.missing].tolist())
         found = np.full(len(self.cells), None, dtype=object)
         found[~self.missing] = known
         return found
@@ -110,18 +110,24 @@ def is_frame(table: Any) -> bool:
     return hasattr(table, "columns") and (hasattr(table, "dtypes") or hasattr(table, "schema"))
 
 
-def read_columns(table: Any, names: Sequence[str] | None = None) -> list[Column]:
+def read_columns(
+    table: Any, names: Sequence[str] | None = None, *, owner: str = "X"
+) -> list[Column]:
     """The columns of a data frame, or of an array (n, d) with these names or x0, x1, ..."""
     if is_frame(table):
-        by_place = hasattr(table, "iloc")  # names may be repeated
+        shown = names_of_columns(table.columns, owner)
         return [
-            read_column(table.iloc[:, j] if by_place else table[name], str(name))
-            for j, name in enumerate(table.columns)
+            read_column(table[name], text) for name, text in zip(table.columns, shown, strict=True)
         ]
     values = as_cells(table)
     named = [f"x{j}" for j in range(values.shape[1])] if names is None else names
     cells = np.ascontiguousarray(values.T)
     return [read_column(one, name) for name, one in zip(named, cells, strict=True)]
+
+
+def names_of_columns(names: Iterable[Any], owner: str = "X") -> list[str]:
+    """Names of columns as texts that differ; outer spaces are shown by quotes."""
+    return [text if text == text.strip() else repr(text) for text in unique_names(names, owner)]
 
 
 def as_cells(values: Any) -> np.ndarray:
@@ -223,14 +229,20 @@ def _is_period(kind):
     return kind.__name__ in ("Interval", "Period")
 
 
+def _texts(values):
+    """Categories as texts. Where truth values are among them, a text "True" has quotes."""
+    truth = {str(value) for value in values if isinstance(value, (bool, np.bool_))}
+    return [repr(one) if isinstance(one, str) and one in truth else _text(one) for one in values]
+
+
 def _text(value):
-    """A category as text; 1, 1.0 and "1" are the same."""
+    """A category as text; 1, 1.0 and "1" are the same. Outer spaces are shown by quotes."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bytes):
         return value.decode(errors="replace")
     text = str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-    return text or "''"
+    return text if text and text == text.strip() else repr(text)
 
 
 def _local_times(values):

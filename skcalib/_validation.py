@@ -7,18 +7,21 @@ two.
 """
 
 import re
+from collections.abc import Iterator, KeysView, Mapping, MappingView, Set
 from numbers import Integral, Real
+from types import BuiltinFunctionType, FunctionType, MethodType
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from skcalib._rows import row_sum
-from skcalib._values import is_finite, shown
+from skcalib._values import is_finite, shown, unique_names
 
 # --- Forecasts and weights ------------------------------------------------------------------------
 
 
+_FUNCTIONS = FunctionType, BuiltinFunctionType, MethodType
 #: Probabilities outside [0, 1] by at most this are 0 or 1 with a rounding error.
 PROBABILITY_ROUNDING = 1e-9
 # Largest deviation of a row sum from one that rounding can cause: for a float32 softmax over a
@@ -85,8 +88,11 @@ def _check_float_array(values, name):
             input_name=name,
         )
     except (OverflowError, TypeError, ValueError) as error:
+        said = in_words(error)
+        if isinstance(error, TypeError) or isinstance(values, (str, bytes)):
+            said = f"{_what_it_holds(values)}."
         raise ValueError(
-            f"{name} must be a numeric array of shape (n,) or (n, n_classes): {in_words(error)}"
+            f"{name} must be a numeric array of shape (n,) or (n, n_classes): {said}"
         ) from error
     if array.ndim == 1:
         array = array[:, None]
@@ -123,6 +129,14 @@ def _refuse_other_kinds(values, start):
     for kind, what in _OTHER_KINDS.items():
         if kind in kinds:
             raise ValueError(f"{start} {what}.")
+
+
+def _what_it_holds(values):
+    """The argument, or its first value that is no number, for a message."""
+    if np.ndim(values) == 0:
+        return f"got {shown(values)}"
+    cells = np.asarray(values, dtype=object).ravel().tolist()
+    return f"it holds {shown(next((one for one in cells if not isinstance(one, Real)), values))}"
 
 
 def _types(values):
@@ -323,10 +337,14 @@ def check_indices(**arguments):
 
     Rows are taken by position and never aligned. The index 0, ..., n - 1, which pandas makes by
     itself, is no information, unless the other index has the same numbers in another order. Frames
-    whose rows must be fetched first are refused.
+    whose rows must be fetched first are refused, and features with repeated names.
     """
     for name, one in arguments.items():
         refuse_frames_to_fetch(one, name)
+        if name not in ("X", "by"):  # a classifier reads X, and masks are a dict
+            _refuse_other_containers(one, name)
+        if name in ("X", "features", "by") and hasattr(one, "columns"):
+            unique_names(one.columns, name)
     named = [(name, one.index) for name, one in arguments.items() if hasattr(one, "iloc")]
     for k, (name, index) in enumerate(named):
         for other, other_index in named[:k]:
@@ -463,6 +481,7 @@ def to_numpy(values, *, name):
     A tensor that requires gradients is detached, as results are numbers and NumPy arrays.
     """
     refuse_frames_to_fetch(values, name)
+    _refuse_other_containers(values, name)
     if isinstance(values, np.ma.MaskedArray):
         _refuse_masked(values, name)
     if isinstance(values, np.ndarray) or not hasattr(values, "__dlpack__"):
@@ -479,6 +498,23 @@ def to_numpy(values, *, name):
             f"{name} is a {kind} ({about}) that NumPy cannot read: copy it to the CPU, for example "
             f"with {name}.cpu(), and convert bfloat16 to float32 before the softmax."
         ) from error
+
+
+def _refuse_other_containers(values, name):
+    """Raise for what NumPy reads as a single object: functions, iterators, dicts and sets."""
+    kind = type(values).__name__
+    if isinstance(values, _FUNCTIONS):
+        called = "method" if isinstance(values, MethodType) else "function"
+        said, remedy = f"the {called} {values.__name__}", f"call it, such as {values.__name__}(X)"
+    elif isinstance(values, Mapping):
+        said, remedy = f"a {kind}, not an array", f"pass list({name}.values())"
+    elif isinstance(values, Set) and not isinstance(values, KeysView):
+        said, remedy = f"a {kind}, which has no order", "pass a list or an array"
+    elif isinstance(values, (Iterator, MappingView)):
+        said, remedy = f"a {kind}, not an array", f"pass list({name})"
+    else:
+        return
+    raise ValueError(f"{name} is {said}: {remedy}.")
 
 
 def _refuse_masked(values, name):

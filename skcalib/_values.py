@@ -2,6 +2,7 @@
 
 import re
 import sys
+from collections import Counter
 from numbers import Integral, Real
 from reprlib import Repr
 
@@ -55,3 +56,12 @@ def number_of(value, name):
         return float(value)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must return a number, got {shown(value)}.") from None
+
+
+def unique_names(names, owner):
+    """Names of columns as texts; repeated ones are refused."""
+    texts = list(map(str, names))
+    for text, times in Counter(texts).items():
+        if times > 1:
+            raise ValueError(f"{owner} has {times} columns named {text!r}: rename them.")
+    return texts

@@ -34,6 +34,7 @@ from skcalib.estimators._response import (
     held_out_problem,
     is_fitted,
     label_proba,
+    refuse_unlabelled,
     use_fitted,
 )
 from skcalib.notions import Multilabel, resolve_notion
@@ -277,6 +278,7 @@ class ClassifierTrainer(MetaEstimator):
         y = check_y(y, name="y")
         check_consistent_length(X, y)
         self._check_wrapped()
+        refuse_unlabelled(self._wrapped(), y)
         validate_data(self, X, skip_check_array=True)
         return y
 
@@ -318,23 +320,3 @@ class ClassifierTrainer(MetaEstimator):
         options = unique_labels(y), self.response_method, params, weight
         tasks = ((self._wrapped(), X, y, *fold, *options) for fold in folds)
         return run_each(fit_fold, tasks, n_jobs=self.n_jobs)
-
-
-def check_fold_classes(y, folds, *, ensemble):
-    """Raise for folds whose held-out probabilities have no information about a class."""
-    for number, (train, test) in enumerate(folds, start=1):
-        tested = unique_labels(y[test])
-        absent = np.setdiff1d(unique_labels(y) if ensemble else tested, y[train])
-        where = f"fold {number} of {len(folds)}"
-        if len(absent):
-            raise ValueError(
-                f"The training samples of {where} lack the class {absent.tolist()[0]!r}, so its "
-                "classifier gives it no probability: use fewer folds, or folds that are shuffled "
-                "and stratified, such as StratifiedKFold(shuffle=True)."
-            )
-        if ensemble and len(tested) < 2:
-            raise ValueError(
-                f"The test samples of {where} have only the class {tested.tolist()[0]!r}, and with "
-                "ensemble=True a recalibrator is fitted to each fold: use fewer folds, or "
-                "ensemble=False."
-            )

@@ -31,6 +31,7 @@ from skcalib.recalibration._base import align_columns
 _UNSCALED = LogitScale()
 _SAME = 1e-6  # difference of probabilities that are equal up to the rounding of single precision
 _SATURATED = 0.01  # share of rows with a probability of 1
+_MOST_UNKNOWN = 0.1  # share of test samples of classes that their training samples lack
 _MOST_ROWS = 2000  # of training samples, from which the scale of decision values is learned
 
 
@@ -214,6 +215,30 @@ def is_fitted(estimator):
     return hasattr(estimator, "classes_")
 
 
+def refuse_unlabelled(estimator, y):
+    """Raise for labels -1 of a semi-supervised classifier, which are no class."""
+    n_unlabelled = int(np.sum(np.asarray(y) == -1))
+    name = _semi_supervised(estimator) if n_unlabelled else ""
+    if name:
+        raise ValueError(
+            f"y is -1 in {n_unlabelled} of {len(y)} samples, which are unlabelled for {name}: pass "
+            "labelled samples only. To train on unlabelled ones, fit the classifier to other "
+            "samples first, and pass it in a sklearn.frozen.FrozenEstimator."
+        )
+
+
+def _semi_supervised(estimator):
+    """Name of a semi-supervised classifier of scikit-learn, or of one inside; or ""."""
+    parameters = estimator.get_params() if hasattr(estimator, "get_params") else {}
+    for one in (estimator, *parameters.values()):
+        modules = [kind.__module__ for kind in type(one).__mro__]
+        if any(module.startswith("sklearn.semi_supervised") for module in modules):
+            return type(one).__name__
+        if isinstance(one, FrozenEstimator) and (name := _semi_supervised(one.estimator)):
+            return name
+    return ""
+
+
 def held_out_proba(
     estimator,
     X,
@@ -237,8 +262,10 @@ def held_out_proba(
 
     Returns the probabilities (n, K), the mean of the predictions for samples that are tested in
     several folds; the class of each column, of those of the classifier and those of y; and whether
-    each sample is tested, which the first block of a `TimeSeriesSplit` is not.
+    each sample is tested, which the first block of a `TimeSeriesSplit` is not. Raises for folds
+    whose training samples have one class, or lack the classes of a tenth of the test samples.
     """
+    refuse_unlabelled(estimator, y)
     if cv is None or isinstance(estimator, FrozenEstimator):
         if not is_fitted(estimator):
             response_of(estimator)  # raises another message if it is not a classifier
@@ -254,6 +281,7 @@ def held_out_proba(
     classes = _several_classes(y)
     (X,) = indexable(X)
     folds = make_folds(cv, X, y, groups, split_groups)
+    _check_known_classes(y, classes, folds)
     how = response_method, fit_params, weight
     proba, tested, _ = out_of_fold_proba(estimator, X, y, classes, folds, *how, n_jobs=n_jobs)
     return proba, classes, tested
@@ -268,6 +296,46 @@ def _several_classes(y):
             "on it."
         )
     return classes
+
+
+def check_fold_classes(y, folds, *, ensemble):
+    """Raise for folds whose held-out probabilities have no information about a class."""
+    for number, (train, test) in enumerate(folds, start=1):
+        tested = unique_labels(y[test])
+        absent = np.setdiff1d(unique_labels(y) if ensemble else tested, y[train])
+        if len(absent):
+            raise _absent_class(absent, number, len(folds))
+        if ensemble and len(tested) < 2:
+            raise ValueError(
+                f"The test samples of fold {number} of {len(folds)} have only the class "
+                f"{tested.tolist()[0]!r}, and with ensemble=True a recalibrator is fitted to each "
+                "fold: use fewer folds, or ensemble=False."
+            )
+
+
+def _check_known_classes(y, classes, folds):
+    """Raise for folds that cannot evaluate a classifier: most of all, those of sorted labels.
+
+    A class that a few folds lack has the probability 0 there, unless only one class is left.
+    """
+    absent = [np.setdiff1d(y[test], y[train]) for train, test in folds]
+    pairs = list(zip(folds, absent, strict=True))
+    n_unknown = sum(np.isin(y[test], lacking).sum() for (_, test), lacking in pairs)
+    n_tested = sum(len(test) for _, test in folds)
+    for number, ((train, _), lacking) in enumerate(pairs, start=1):
+        known = unique_labels(y[train])
+        if len(known) < 2:
+            raise _absent_class(np.setdiff1d(classes, known), number, len(folds))
+        if len(lacking) and n_unknown > _MOST_UNKNOWN * n_tested:
+            raise _absent_class(lacking, number, len(folds))
+
+
+def _absent_class(absent, number, n_folds):
+    return ValueError(
+        f"The training samples of fold {number} of {n_folds} lack the class "
+        f"{absent.tolist()[0]!r}, so its classifier gives it no probability: use fewer folds, or "
+        "folds that are shuffled and stratified, such as StratifiedKFold(shuffle=True)."
+    )
 
 
 def make_folds(cv, X, y, groups=None, split_groups=None):

@@ -56,7 +56,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
     method : {"auto", "risk", "direct", "cross"}, default="auto"
         How the error is computed from a smoother, as in :func:`~skcalib.proper_calibration_error`.
     cv : None, int or splitter, default=None
-        None: the classifier is fitted already. Else folds for out-of-fold probabilities.
+        None: the classifier is fitted already. Else folds for out-of-fold probabilities. Of the
+        test samples, at most a tenth may have a class that their training samples lack.
     labels : array-like of shape (n_classes,), default=None
         With ``estimator=None``, the class of each column of X, needed where y may lack a class.
     random_state : int, RandomState instance or None, default=0

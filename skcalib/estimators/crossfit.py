@@ -12,10 +12,11 @@ from sklearn.utils.validation import check_is_fitted, check_memory
 from skcalib._parallel import threads_for
 from skcalib._parameters import check_parameters_of, completes_docstrings
 from skcalib._types import CV, ArrayLike, MatrixLike, ResponseMethod
-from skcalib.estimators._base import ClassifierTrainer, check_fold_classes
+from skcalib.estimators._base import ClassifierTrainer
 from skcalib.estimators._response import (
     ClassifierResponse,
     aligned_proba,
+    check_fold_classes,
     classes_of,
     clone_estimator,
     cross_fit,

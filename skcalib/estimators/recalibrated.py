@@ -18,8 +18,8 @@ from skcalib._parallel import run_each
 from skcalib._parameters import check_parameters_of, completes_docstrings, instead_of
 from skcalib._types import CV, ArrayLike, MatrixLike, RecalibratorLike, ResponseMethod
 from skcalib._validation import check_indices, check_weight, take_rows
-from skcalib.estimators._base import ClassifierTrainer, check_fold_classes
-from skcalib.estimators._response import aligned_proba
+from skcalib.estimators._base import ClassifierTrainer
+from skcalib.estimators._response import aligned_proba, check_fold_classes
 from skcalib.recalibration._base import (
     fit_recalibrator,
     forecast_range,
@@ -186,7 +186,8 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
         Raises
         ------
         ValueError
-            For invalid input or parameters, and for folds that lack a class, see `cv`.
+            For invalid input or parameters, for folds that lack a class, see `cv`, and for labels
+            -1 of a semi-supervised classifier, which mean no label.
         """
         self._check_parameters()
         check_indices(X=X, y=y, sample_weight=sample_weight)

@@ -15,6 +15,7 @@ import numpy as np
 from skcalib._table_columns import (
     Column,
     is_frame,
+    names_of_columns,
     read_column,
     read_columns,
     resolution,
@@ -116,9 +117,10 @@ def _columns(by, n_samples):
     if isinstance(by, Mapping):
         if not by:
             raise ValueError("by is an empty dict: pass a mask or column for each name.")
-        columns = [read_column(to_numpy(one, name="by"), str(name)) for name, one in by.items()]
+        cells = [to_numpy(one, name="by") for one in by.values()]
+        columns = list(map(read_column, cells, names_of_columns(by, "by")))
     elif is_frame(by):
-        columns = read_columns(by)
+        columns = read_columns(by, owner="by")
     else:
         by = to_numpy(by, name="by")
         shape = np.shape(by)
@@ -155,7 +157,11 @@ def _values(column: Column):
                 f"{f'Column {column.name} of by' if column.name else 'by'} has {column.reason}: "
                 "pass numbers, times, text or categories."
             )
-        texts = np.where(column.missing, "missing", column.texts()).astype(str)
+        texts = column.texts()
+        if column.missing.any():
+            texts = np.where(texts == "missing", "'missing'", texts)
+            texts[column.missing] = "missing"
+        texts = texts.astype(str)
         distinct, number = np.unique(texts, return_inverse=True)
         order = sorted(range(len(distinct)), key=lambda k: place(str(distinct[k])))
         names = [_titled(column.name, str(distinct[k])) for k in order]
@@ -334,4 +340,4 @@ def _of_masks(by, n_samples, intersections):
                 f"by[{name!r}] must be a mask of {n_samples} booleans, got shape {mask.shape}."
             )
     members = np.stack(list(masks.values()), axis=1)
-    return NamedGroups([str(name) for name in by], members, bool((members.sum(1) > 1).any()))
+    return NamedGroups(names_of_columns(by, "by"), members, bool((members.sum(1) > 1).any()))

@@ -15,7 +15,7 @@ from skcalib._column_names import (
     states_other_outcome,
 )
 from skcalib._validation import is_outside
-from skcalib.io._roles import ROUNDING, ChoiceError, shortened
+from skcalib.io._roles import ROUNDING, ChoiceError, shortened, why_no_class
 
 _FIXED_WIDTH = 32  # characters; arrays of longer labels hold objects, which need less memory
 
@@ -73,9 +73,9 @@ def _classes_of(name, column, texts):
     if not wrong or not all(map(_is_number, distinct)):
         places = {label: place for place, label in enumerate(distinct)}
         return _as_text(distinct), np.array([places[label] for label in texts])
+    why = why_no_class(wrong[:1]) or "labels of classes are expected, words or whole numbers"
     raise ValueError(
-        f"{name} has the label {shortened(wrong[0])!r} in the column {column!r}: labels of classes "
-        "are expected, words or whole numbers."
+        f"{name} has the label {shortened(wrong[0])!r} in the column {column!r}: {why}."
     )
 
 
@@ -136,12 +136,17 @@ def _single(name, column, observed, proba, label_column, event):
 def _both(name, column, observed, event):
     """The two classes of a single column, the last a plain event; the rows may contain only one."""
     if len(observed) > 2:
+        why = f": one column for each class is expected, such as 'p_{observed[0]}'"
+        if wrong := why_no_class(observed):
+            why = f", and {wrong}"
         raise ValueError(
             f"{name} has {len(observed)} labels ({_and(observed)}), but one column of "
-            f"probabilities, {column!r}: one column for each class is expected, such as "
-            f"'p_{observed[0]}'."
+            f"probabilities, {column!r}{why}."
         )
     if len(observed) == 2:
+        same = len({str(label).casefold() for label in observed}) == 1
+        if same and event is None and read_name(column, observed).kind != "class":
+            raise ValueError(f"{name} has labels of which {why_no_class(observed)}.")
         return observed[::-1] if plain_event(observed) == 0 else observed
     (only,) = observed
     for pair in ([0, 1], [-1, 1], ["False", "True"], ["false", "true"], ["FALSE", "TRUE"]):
@@ -254,9 +259,10 @@ def _one_by_one(name, names, observed):
                 f"{_and(both)}: keep one of them, or a file for each model."
             )
         missing = next((c for k, c in enumerate(observed) if k not in claimed), missing)
+    wrong = why_no_class([missing], observed)
     raise ValueError(
         f"{name} has the label {str(missing)!r}, but no column of that name, such as "
-        f"'p_{missing}' (columns of probabilities: {_and(names)})."
+        f"'p_{missing}' (columns of probabilities: {_and(names)}){wrong and f'; {wrong}'}."
     )
 
 

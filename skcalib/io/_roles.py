@@ -40,6 +40,16 @@ _OPPOSITES = ("0", "1", "False", "True", "no", "yes")
 BY_NAME, BY_NAMES, REQUESTED = "by its name", "by their names", "as requested"
 
 
+#: Words for a missing value, and numbers that stand for one: 9, -99, 999, ...
+_MISSING = {"na", "n/a", "#n/a", "nan", "null", "none", "missing", "unknown", "unlabeled"}
+_MISSING |= {"unlabelled", "-", "--", ".", "?"}
+_MISSING_NUMBER = re.compile(r"-(\d)\1+|-?9+|-1")
+_TOTALS = {"total", "totals", "subtotal", "grand total", "sum", "all", "overall", "average", "mean"}
+#: Words for a probability of the predicted class, and for labels that say whether it is right.
+_CONFIDENCE = {"confidence", "confidences", "conf"}
+_RIGHT = {"correct", "right", "hit", "accurate", "match", "matches"}
+
+
 class ChoiceError(ValueError):
     """A table has two meanings or more: a sentence, and the arguments that choose each of them."""
 
@@ -141,6 +151,56 @@ class _Column:
         if self.values is None and len(self.texts) > _MOST_CATEGORIES:
             return f"more than {_MOST_CATEGORIES} different texts"
         return ""
+
+
+def check_names(name, header, cells, numbers):
+    """Raise if the first line of a file holds a row of data, or if another one repeats the names.
+
+    A name that is a number is one of a class, beside others that are words: label, 0.0, 1.0.
+    """
+    values = [numbers([column]) if column else None for column in header]
+    listed = shortened(", ".join(header))
+    if all(value is not None for value in values):
+        raise ValueError(
+            f"{name} has numbers in its first line ({listed}), where names of columns are "
+            "expected: add a line of names, such as y_true,y_proba. If these are names, pass that "
+            f"of the labels, such as label_column={header[0]!r} (--label-column {header[0]})."
+        )
+    words = [k for k, value in enumerate(values) if value is None]
+    recur = any(header[k] in map(str.strip, cells[k]) for k in words if header[k] and cells)
+    parts = any(value is not None and value[0] % 1 for value in values)
+    named = any(states_outcome(header[k]) or states_forecast(header[k]) for k in words)
+    if len(words) < len(header) and (recur or (parts and not named)):
+        raise ValueError(
+            f"{name} has the values of a row in its first line ({listed}), where names of columns "
+            "are expected: add a line of names, such as y_true,y_proba."
+        )
+
+
+def stands_for_missing(text):
+    """Whether a cell is a word or number for a missing value."""
+    text = str(text).strip().casefold()
+    return text in _MISSING or _MISSING_NUMBER.fullmatch(text) is not None
+
+
+def why_no_class(labels, among=()):
+    """What is wrong with some labels that look like no class, or like another one; or "".
+
+    Such a number is a class beside its neighbour, as 9 after 8, among the labels of a file.
+    """
+    among = set(map(str, among or labels))
+    for one in map(str, labels):
+        if one.casefold() in _TOTALS:
+            return f"{one!r} looks like the row of a total: leave it out"
+        is_counted = one.isdecimal() and str(int(one) - 1) in among
+        if stands_for_missing(one) and not is_counted:
+            return f"{one!r} looks like a missing value: leave out its rows"
+    for one in map(str, labels):
+        same = sorted(other for other in among if other.casefold() == one.casefold())
+        if len(same) > 1:
+            spelled = " and ".join(map(repr, same))
+            return f"{spelled} differ in letter case only: write each class in one way"
+    return ""
 
 
 def find_roles(
@@ -321,6 +381,7 @@ def _probabilities(name, header, columns, label, rest):
         return rest, BY_NAME
     classes = sorted(columns[label].texts)
     shares = [k for k in rest if columns[k].is_share]
+    _refuse_confidence(name, header, columns, label, rest)
     names = [header[k] for k in rest]
     reading = match_names(names, classes)
     named = [k for k, place in zip(rest, reading or (), strict=False) if isinstance(place, int)]
@@ -354,6 +415,35 @@ def _probabilities(name, header, columns, label, rest):
     if fractions:
         return only(fractions, "the only column of values in [0, 1]")
     return (rest, "the only column left") if len(rest) == 1 else ([], "")
+
+
+def _refuse_confidence(name, header, columns, label, rest):
+    """Raise if the only probability is that of the predicted class, whichever it is.
+
+    Its name says so, or there are predictions: then no value is below one over the classes.
+    """
+    classes, shares = columns[label].texts, [k for k in rest if columns[k].has_fractions()]
+    if len(shares) != 1 or len(classes) < 2 or not columns[shares[0]].is_share:
+        return
+    (place,) = shares
+    predicted = [k for k in rest if columns[k].texts <= classes and states_forecast(header[k])]
+    words = set(in_words(header[place]).split("_"))
+    is_named = not _CONFIDENCE.isdisjoint(words)
+    least = 1 / columns[label].n_values()
+    right = set(in_words(header[label]).split("_"))
+    if not (is_named or any(columns[k].n_values() > 1 for k in predicted)) or _RIGHT & right:
+        return
+    if columns[place].n_rows < _FEW_ROWS or columns[place].values.min() < least - ROUNDING:
+        return
+    column, end = header[place], "."
+    if columns[label].n_values() == 2:
+        end = f". If it is that of one class, pass score_column={column!r} (--score-column)."
+    raise ValueError(
+        f"{name} has one column of probabilities, {column!r}, which looks like a confidence, the "
+        f"probability of the predicted class: no value is below {least:.2g}. Give that of each "
+        "class. Or, for the calibration of the confidence, give labels that are 1 where the "
+        f"prediction is right, and 0 elsewhere{end}"
+    )
 
 
 def _sum_to_one(columns):

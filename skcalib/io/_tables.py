@@ -21,7 +21,13 @@ from itertools import chain, islice
 import numpy as np
 
 from skcalib._files import words_of
-from skcalib.io._roles import SAMPLE, find_roles, shortened
+from skcalib.io._roles import (
+    SAMPLE,
+    check_names,
+    find_roles,
+    shortened,
+    stands_for_missing,
+)
 
 #: Most characters of a cell of text; a longer one is a text to read, not a class or a category.
 LONGEST = 1000
@@ -209,7 +215,7 @@ class Table:
         if place in self.features:
             return TextFeatureError(place)
         advice = ": if it is a feature, name it with --features"
-        if cell.strip().lower() in ("na", "n/a", "nan", "null", "none", "-", ".", "?"):
+        if stands_for_missing(cell):
             advice = ", a missing value: fill it, or leave out the row"
         elif cell.endswith("%"):
             advice = ": write 0.45 for 45 %"
@@ -347,9 +353,13 @@ def _read_csv(
         first = list(islice(rows, SAMPLE))
         if not first:
             return
-        whole = [row for row in first if len(row) == len(header)]
+        for number, row in enumerate(first, start=2):
+            _refuse_names(name, header, row, number)
+        cells = list(zip(*(row for row in first if len(row) == len(header)), strict=True))
         numbers = numbers_of_text(decimal)
-        found = find_roles(name, header, list(zip(*whole, strict=True)), numbers, **roles)
+        if roles.get("label_column") is None:
+            check_names(name, header, cells, numbers)
+        found = find_roles(name, header, cells, numbers, **roles)
         options = {"text": text, "known": known, "identified": identified}
         table = Table(name, header, found, numbers, first_row=2, **options)
         rows = chain(first, rows)
@@ -358,12 +368,22 @@ def _read_csv(
     while block := list(islice(rows, _ROWS)):
         start = table.n_rows - table.n_before + 2
         for number, row in enumerate(block, start=start):
+            _refuse_names(name, header, row, number)
             if len(row) != len(header):
                 raise ValueError(
                     f"{name} has {len(header)} columns, but row {number} has {len(row)} cells."
                 )
         table.append(list(zip(*block, strict=True)))
         yield table
+
+
+def _refuse_names(name, header, row, number):
+    """Raise for a row that repeats the names of the columns."""
+    if row[0].strip() == header[0] and [cell.strip() for cell in row] == header:
+        raise ValueError(
+            f"{name} repeats its line of column names in row {number}: remove this line. Files "
+            "that were joined have the names once."
+        )
 
 
 def _lines(file, name):

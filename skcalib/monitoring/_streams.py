@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skcalib._labels import check_class_order, check_label_list, check_y, listed
+from skcalib._labels import check_class_order, check_label_list, check_y, listed, unique_labels
 from skcalib._records import Record
 from skcalib._types import ArrayLike
 from skcalib._validation import check_count
@@ -343,7 +343,7 @@ def _known_labels(y_true, y_proba, labels):
     if y.dtype.kind not in "iuf" or not np.isin(y, numbered).all():
         raise ValueError(
             "labels must list the classes, because a batch may lack some; the labels here are "
-            f"{listed(np.unique(y).tolist())}. For a single column [negative, positive]."
+            f"{listed(unique_labels(y).tolist())}. For a single column [negative, positive]."
         )
     return numbered
 

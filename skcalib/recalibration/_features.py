@@ -76,4 +76,4 @@ def _refuse_values(column):
 def _group_names(features):
     """Names of groups; missing ones are a group too."""
     texts = read_column(features).texts()
-    return np.array(["missing" if text is None else text for text in texts.tolist()])
+    return np.array(["is missing" if text is None else f"= {text}" for text in texts.tolist()])

@@ -408,7 +408,8 @@ class CalibrationReport(Shown):
             As in `from_predictions`.
         cv : None, int or splitter, default=None
             None: the classifier is used as it is. Else it is cloned, fitted on the folds and
-            evaluated by its out-of-fold probabilities.
+            evaluated by its out-of-fold probabilities. Of the test samples, at most a tenth may
+            have a class that their training samples lack; its probability is 0 there.
         name : str, default=None
             Name of the model; by default its class, or that of the last step of a pipeline and
             of the best estimator of a search.

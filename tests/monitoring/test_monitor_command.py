@@ -353,6 +353,22 @@ def test_several_files_in_one_call(here, capsys, way):
     assert "w9.csv has the same rows as w1.csv" in capsys.readouterr().err
 
 
+def test_whole_files_are_compared(here, capsys):
+    """As the guide states: a part of earlier files, or several in one, is added; they are not."""
+    first, second = (predictions(40, seed) for seed in range(2))
+    for name, frame in {"a": first, "b": second}.items():
+        frame.to_csv(here / f"{name}.csv", index=False)
+    pd.concat([first, second]).to_csv(here / "both.csv", index=False)
+    first[:20].to_csv(here / "part.csv", index=False)
+    counts = {"a": 40, "b": 80, "both": 160, "part": 180}
+    for name, n_samples in counts.items():
+        assert main(["monitor", f"{name}.csv", "--state", "s"]) in (0, 1)
+        assert monitor_of(here / "s").n_samples_seen_ == n_samples
+    for name in counts:
+        assert main(["monitor", f"{name}.csv", "--state", "s"]) == 2
+        assert f"{name}.csv has been added to s before as a whole" in capsys.readouterr().err
+
+
 def test_standard_input(here, capsys, monkeypatch):
     content = text(predictions(40))
     for status in (0, 2):

@@ -60,6 +60,22 @@ INVALID_DATA = {
     r"remove these rows first\.": (np.where(Y == 1, None, 0), P),
     r"y_true contains continuous values: class labels are expected\. Did you swap labels and "
     r"forecasts\?": (P[:, 1], Y),
+    r"y_proba is a generator, not an array: pass list\(y_proba\)\.": (Y, (one for one in P)),
+    r"y_proba is the method predict_proba: "
+    r"call it, such as predict_proba\(X\)\.": (Y, DummyClassifier().predict_proba),
+    r"y_proba is the function len: call it, such as len\(X\)\.": (Y, len),
+    r"y_proba is a dict, not an array: pass list\(y_proba\.values\(\)\)\.": (Y, {0: 0.5}),
+    r"y_proba is a set, which has no order: pass a list or an array\.": (Y, {0.5}),
+    r"y_proba must be a numeric array of shape \(n,\) or \(n, n_classes\): got "
+    r"DummyClassifier\(\)\.": (Y, DummyClassifier()),
+    r"y_proba must be a numeric array of shape \(n,\) or \(n, n_classes\): it holds "
+    r"\{0: 1\}\.": (Y, [{0: 1}] * 40),
+    r"y_true is a map, not an array: pass list\(y_true\)\.": (map(int, Y), P),
+    r"y_true is a dict_values, not an array: pass list\(y_true\)\.": ({0: 1}.values(), P),
+    r"y_true is a dict, not an array: pass list\(y_true\.values\(\)\)\.": ({0: 1}, P),
+    r"y_true is a frozenset, which has no order: pass a list or an array\.": (frozenset([0]), P),
+    r"y_true must hold one label per sample, shape \(n,\); got 'churn'\.": ("churn", P),
+    r"y_true mixes labels of types that cannot be ordered\.": ([{0: 1}] * 40, P),
     r"(y_true must hold one label.* Or|y_true holds .*:) did you swap .*\?": (P, Y),
     r"y_true has 3 classes but y_proba has 2 columns: pass labels= with the class of each column "
     r"of y_proba \(for a scikit-learn classifier: its classes_\)\.": (Y3, P),
@@ -78,6 +94,8 @@ INVALID_ARGUMENTS = {
     r"sample_weight sums to zero: "
     r"at least one weight must be positive\.": ("sample_weight", np.zeros(40)),
     r"sample_weight must be an array of numbers\.": ("sample_weight", "heavy"),
+    r"sample_weight is a generator, not an array: "
+    r"pass list\(sample_weight\)\.": ("sample_weight", (1 for _ in Y)),
     r"pos_label=7 is not one of the classes \[0, 1\]\.": ("pos_label", 7),
 }
 INVALID_INPUT = [

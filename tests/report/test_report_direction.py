@@ -236,9 +236,9 @@ CLEAN = {
 }
 
 
-def kinds(y, score, *, features=None, groups=None, gains=False, **options):
+def kinds(y, score, *, features=None, groups=None, gains=False, weight=None, **options):
     n_classes = np.shape(score)[1] if np.ndim(score) == 2 else 2
-    problem = check_problem(y, score, labels=range(n_classes), groups=groups)
+    problem = check_problem(y, score, None, weight, labels=range(n_classes), groups=groups)
     shapes = None, None
     if gains and n_classes == 2:
         solved = _find_errors(problem, problem, 0.95)[1]
@@ -335,6 +335,19 @@ def test_suspicions_are_rarely_wrong():
             ("percent_scale", (labels, rare)),
         ):
             assert kind not in {one[0] for one in kinds(*data)}
+
+
+@pytest.mark.parametrize("n_heavy", [1, 3, 10])
+def test_suspicions_with_a_few_dominating_weights(n_heavy):
+    """Calibrated forecasts: one wrong sample shows nothing, whatever its weight."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        for spread, n_samples in ((0.5, 40), (1.5, 500)):
+            score = expit(spread * rng.standard_normal(n_samples))
+            weight = np.where(np.arange(n_samples) < n_heavy, 1e9, 1.0)
+            assert kinds((rng.random(n_samples) < score).astype(int), score, weight=weight) == []
+        y, score = classes(500, 3, seed=rng)
+        assert kinds(y, score, weight=np.where(np.arange(500) < n_heavy, 1e9, 1.0)) == []
 
 
 @pytest.mark.parametrize("n_classes", [3, 10, 30])

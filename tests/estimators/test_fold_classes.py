@@ -1,0 +1,82 @@
+"""Folds whose training samples lack a class: one sentence wherever a classifier is cross-fitted."""
+
+import inspect
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, LeaveOneOut
+from sklearn.naive_bayes import GaussianNB
+
+import skcalib as s
+
+DISPLAYS = [
+    one
+    for name in s.__all__
+    if inspect.isclass(one := getattr(s, name))
+    and "cv" in inspect.signature(getattr(one, "from_estimator", len)).parameters
+]
+CALLS = {
+    **{
+        f"{one.__name__}.from_estimator": lambda model, X, y, cv, one=one: one.from_estimator(
+            model, X, y, cv=cv
+        )
+        for one in DISPLAYS
+    },
+    "ComparisonReport.from_estimators": lambda model, X, y, cv: s.ComparisonReport.from_estimators(
+        {"a": model, "b": model}, X, y, cv=cv
+    ),
+    **{
+        kind.__name__: lambda model, X, y, cv, kind=kind: kind(model, cv=cv).fit(X, y)
+        for kind in (
+            s.CalibrationErrorEstimator,
+            s.GroupingLossEstimator,
+            s.RecalibratedClassifierCV,
+        )
+    },
+    "CrossFitProba": lambda model, X, y, cv: s.CrossFitProba(model, cv=cv).fit_transform(X, y),
+}
+
+
+def sorted_labels(n_classes, n_samples=120):
+    y = np.sort(np.arange(n_samples) % n_classes)
+    return np.random.default_rng(0).normal(size=(n_samples, 2)) + y[:, None], y
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_folds_of_sorted_labels(call):
+    """Each fold lacks the classes that it tests, whatever the classifier does then."""
+    assert len(CALLS) > 8
+    for n_classes, model in [(2, GaussianNB()), (2, LogisticRegression()), (3, GaussianNB())]:
+        X, y = sorted_labels(n_classes)
+        with pytest.raises(ValueError, match=r"training samples of fold 1 of 2 lack the class 0, "):
+            call(model, X, y, KFold(2))
+
+
+@pytest.mark.parametrize("sizes", [(84, 18, 18), (40, 40, 40), (60, 40, 20), (5,) * 24], ids=str)
+@pytest.mark.parametrize("n_folds", [2, 3, 5])
+def test_uneven_sorted_labels(sizes, n_folds):
+    """Refused, unless each fold trains on most of the classes that it tests."""
+    y = np.repeat(np.arange(len(sizes)), sizes)
+    X = np.random.default_rng(0).normal(size=(len(y), 1)) + y[:, None]
+    folds = list(KFold(n_folds).split(X))
+    unknown = np.mean(np.concatenate([~np.isin(y[test], y[train]) for train, test in folds]))
+    fitted = s.CalibrationErrorEstimator(GaussianNB(), cv=KFold(n_folds))
+    if unknown > 0.1:
+        with pytest.raises(ValueError, match="training samples of fold . of . lack the class"):
+            fitted.fit(X, y)
+    else:
+        assert np.isfinite(fitted.fit(X, y).calibration_error_)
+
+
+def test_a_rare_class_that_a_fold_lacks():
+    """It has the probability 0 there, as a class that the classifier has never seen."""
+    X, y = sorted_labels(3)
+    y[-1] = 3
+    for cv in (KFold(4, shuffle=True, random_state=0), LeaveOneOut()):
+        fitted = s.CalibrationErrorEstimator(GaussianNB(), cv=cv).fit(X, y)
+        assert fitted.classes_.tolist() == [0, 1, 2, 3]
+    y[:] = 0
+    y[-1] = 1
+    with pytest.raises(ValueError, match="training samples of fold . of 5 lack the class 1"):
+        s.CalibrationReport.from_estimator(GaussianNB(), X, y, cv=KFold(5))
