@@ -167,6 +167,7 @@ def few_label_limits(
     is that of the tested t, not of the labels. The variation of the expected losses is added to
     that of the labels. `estimate` is the mean loss; the centre of the tilt is its estimate.
     """
+    units = independent_size(weight, square, cluster)
     sure = (chance <= 0) | (chance >= 1)
     gain, total = np.where(sure, 0.0, gain), weight.sum()
     x = np.zeros(len(chance))
@@ -174,7 +175,6 @@ def few_label_limits(
     fixed, share = losses - label * gain, weight / total
     square = share**2 if square is None else square / total**2
     unit = np.abs(gain).max(initial=0.0) or 1.0
-    units = independent_size(weight, square, cluster)
     reach = float(stdtrit(max(units - 1, 1.0), 0.5 + confidence_level / 2))
 
     def gap(tilt):

@@ -48,6 +48,7 @@ OWN_WARNINGS = (
     "The logit map of LogitSmoother did not converge",
     "A kernel average here uses",
     "The regions hold",
+    "y_true has the ordered categories",
 )
 
 

@@ -278,7 +278,6 @@ FEW_LABELS = ("strings, list", "pandas, categorical", "polars, strings", "negati
     [*rotated(FUNCTIONS, [*LABELS, *BINARY_LABELS], 8), *rotated(firsts(DISPLAYS), FEW_LABELS, 2)],
     ids=str,
 )
-@pytest.mark.filterwarnings("ignore:y_true has the ordered categories", "ignore:y has the ordered")
 def test_labels_of_every_kind(recipe, kind):
     which = 0 if kind in BINARY_LABELS else -1  # two classes, or the most that it takes
     y, proba = list(shapes(recipe))[which]
