@@ -500,7 +500,7 @@ def clustered_size(
 
 
 def interval_of_limits(
-    estimate: float, low: float, high: float, confidence_level: float
+    estimate: float, low: float | np.ndarray, high: float | np.ndarray, confidence_level: float
 ) -> MeanInterval:
     """`MeanInterval` whose standard error is the length over that of a standard normal one."""
     low, high = min(float(low), estimate), max(float(high), estimate)

@@ -193,16 +193,23 @@ def improvement_of_forecasts(
     name: str,
 ) -> CalibrationImprovement:
     """The record of forecasts `after` (n, K) in place of those of a problem."""
-    losses = [score.loss(problem.target, one) for one in (problem.forecast, after)]
-    rows = {"weight": problem.weight, "cluster": problem.cluster}
-    level = {"confidence_level": confidence_level}
-    found = improvement_of_losses(*losses, **level, injective=injective, name=name, **rows)
+    before, weight, cluster = problem.forecast, problem.weight, problem.cluster
+    found = improvement_of_losses(
+        score.loss(problem.target, before),
+        score.loss(problem.target, after),
+        weight,
+        confidence_level,
+        injective,
+        name=name,
+        cluster=cluster,
+    )
     interval = mean_loss_interval(
-        lambda target: score.loss(target, problem.forecast) - score.loss(target, after),
-        between_forecasts(problem.forecast, after),
+        lambda target: score.loss(target, before) - score.loss(target, after),
+        between_forecasts(before, after),
         problem.target,
-        **level,
-        **rows,
+        confidence_level,
+        weight=weight,
+        cluster=cluster,
     )
     if not np.isfinite(found.estimate) or interval.standard_error == found.standard_error:
         return found
