@@ -178,12 +178,12 @@ def _add_monitor(commands):
         "Files are .npz, .csv and .parquet, as of the command report; files of several names, a "
         "folder or a quoted pattern such as 'week-*.csv' are added in the order of their names. "
         "They have new samples only: a file with the same rows as an earlier one is refused, "
-        "whatever its name, format or compression. Whole files are compared, so that a part of an"
-        " earlier file, or several of them in one, is added again. The state has the names of the"
-        " columns of labels and of a single score. Other names, but for letter case, are refused "
-        "unless --label-column or --score-column names them, and another outcome (survived after "
-        "Died) always. A state of an earlier version has no names: those of the next file are "
-        "stored, as a line says.",
+        "under any name, in any format or compression. Whole files are compared, so that a part "
+        "of an earlier file, or several of them in one, is added again. The state has the names "
+        "of the columns of labels and of a single score. Other names, but for letter case, are "
+        "refused unless --label-column or --score-column names them, and another outcome "
+        "(survived after Died) always. A state of an earlier version has no names: those of the "
+        "next file are stored, as a line says.",
     )
     parser.add_argument(
         "files",

@@ -132,7 +132,7 @@ def _refuse_other_kinds(values, start):
 
 
 def _what_it_holds(values):
-    """The argument, or its first value that is no number, for a message."""
+    """The argument, or the first of its values without a number, for a message."""
     if np.ndim(values) == 0:
         return f"got {shown(values)}"
     cells = np.asarray(values, dtype=object).ravel().tolist()

@@ -418,9 +418,9 @@ def _probabilities(name, header, columns, label, rest):
 
 
 def _refuse_confidence(name, header, columns, label, rest):
-    """Raise if the only probability is that of the predicted class, whichever it is.
+    """Raise if the only probability is that of the predicted class.
 
-    Its name says so, or there are predictions: then no value is below one over the classes.
+    It has such a name, or there are predictions, and no value is below one over the classes.
     """
     classes, shares = columns[label].texts, [k for k in rest if columns[k].has_fractions()]
     if len(shares) != 1 or len(classes) < 2 or not columns[shares[0]].is_share:

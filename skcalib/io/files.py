@@ -196,7 +196,7 @@ def read_predictions(
         If the file cannot be read in this format, or if several columns may be the labels or the
         probability. For a first line of text that holds a row in place of names, and names that are
         repeated. For labels that look like a missing value, a total, or two spellings of one. If
-        the only probability looks like that of the predicted class, whichever it is.
+        the only probability looks like that of the predicted class.
 
     See Also
     --------
