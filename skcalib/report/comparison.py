@@ -30,7 +30,6 @@ from skcalib.estimators._response import make_folds
 from skcalib.inference import (
     MeanInterval,
     between_forecasts,
-    difference_interval,
     interval_pvalue,
     mean_interval,
     mean_loss_interval,
@@ -437,7 +436,7 @@ def _find_differences(
     pairs = list(combinations(problems, 2))
     confidence_level = 1 - (1 - confidence_level) / len(pairs)
     paired = all(problem.count is None for problem in problems.values())
-    values = {name: _per_sample(p, confidence_level) for name, p in problems.items()}
+    values = {name: _per_sample(p) for name, p in problems.items()}
     quantities, rule = list(QUANTITIES), None
     if decision is not None:
         rule = _DecisionRule.of(decision, next(iter(problems.values())))
@@ -454,10 +453,13 @@ def _find_differences(
             elif quantity == "kernel":
                 run = confidence_level, random_state, n_jobs
                 difference = _kernel(problems, first, second, *run)
-            elif quantity == "calibration" and any(values[k]["few"] for k in (first, second)):
-                intervals = [values[name]["interval"] for name in (first, second)]
-                interval = difference_interval(*intervals, floor=0.0)
-                difference = interval, interval_pvalue(interval, confidence_level)
+            elif quantity == "calibration":
+                pair = [problems[name] for name in (first, second)]
+                curves = [values[name]["curve"] for name in (first, second)]
+                centre = one[0][1] - other[0][1]
+                difference = _paired_losses(
+                    *pair, Brier().loss, confidence_level, curves=curves, estimate=centre
+                )
             elif quantity in _LOSSES:
                 pair = problems[first], problems[second]
                 difference = _paired_losses(*pair, _LOSSES[quantity], confidence_level)
@@ -473,16 +475,15 @@ def _find_differences(
     return tuple(found)
 
 
-def _per_sample(problem, confidence_level):
-    """The terms of each quantity, one per sample, and the interval of the calibration error."""
+def _per_sample(problem):
+    """The terms of each quantity, one per sample, and the calibration curve of all classes."""
     with noted():  # the warnings are in the report of each model
-        found, _ = estimate_errors(problem, LOSSES, "canonical", confidence_level)
+        found, solved = estimate_errors(problem, LOSSES, "canonical", 0.95)
     brier, log = (one.terms for one in found)
     right = next(TopLabel().problems(problem.forecast, problem.target))[1][:, 1]
     return {
         "calibration": (brier.influence, brier.mean("calibration")),
-        "few": found[0].few,
-        "interval": found[0].interval,
+        "curve": solved[0].conditional,
         "brier": brier.loss,
         "log": log.loss,
         "refinement": brier.refinement,
@@ -507,19 +508,33 @@ def _paired(first, second, problem, confidence_level):
     return found, _pvalue(found.estimate, [(found.standard_error, size - 1)])
 
 
-def _paired_losses(first, second, loss, confidence_level):
-    """Interval of the mean difference of losses that labels decide, and its p-value."""
-    target, rows = first.target, {"weight": first.weight, "cluster": first.cluster}
-    losses = [loss(target, problem.forecast) for problem in (first, second)]
-    plain = _paired(*losses, first, confidence_level)
+def _paired_losses(first, second, loss, confidence_level, *, curves=None, estimate=None):
+    """Interval of the mean difference of losses that labels decide, and its p-value.
+
+    With the curves of both models, what each would gain by recalibration is compared. With few
+    labels the limits are those of `mean_loss_interval`.
+    """
+    forecasts = [problem.forecast for problem in (first, second)]
+
+    def values(target):
+        found = [loss(target, forecast) for forecast in forecasts]
+        if curves is not None:
+            found = [own - loss(target, one) for own, one in zip(found, curves, strict=True)]
+        return found
+
+    one, other = values(first.target)
+    centre = None if estimate is None else ((one, estimate), (other, 0.0))
+    plain = _paired(*(centre or (one, other)), first, confidence_level)
     if plain is None or not np.isfinite(plain[0].estimate):
         return plain
     found = mean_loss_interval(
-        lambda target: loss(target, first.forecast) - loss(target, second.forecast),
-        between_forecasts(first.forecast, second.forecast),
-        target,
+        lambda target: np.subtract(*values(target)),
+        between_forecasts(*forecasts),
+        first.target,
         confidence_level,
-        **rows,
+        weight=first.weight,
+        cluster=first.cluster,
+        estimate=estimate,
     )
     if found.standard_error == plain[0].standard_error:
         return plain
