@@ -380,6 +380,12 @@ def _predict(model, solved, X, seed, n_jobs):
     folds = check_folds(5, target, random_state=seed, cluster=solved.cluster)
     if model is None:
         return _correct(solved, X, folds, seed, n_jobs)
+    if any(np.ptp(label[train]) == 0 for train, _ in folds):
+        n_rarest = np.unique(label, return_counts=True)[1].min()
+        raise ValueError(
+            "model is cross-validated, and the training samples of a fold have one class: the "
+            f"other has {n_rarest} of {len(label)} samples. Omit model, or pass more of them."
+        )
     inputs = _with_forecasts(X, solved.forecast)
     params = {} if weight.min() == weight.max() else weight_params(model, weight)
     how: dict[str, Any] = {"cv": folds, "method": "predict_proba", "n_jobs": n_jobs}

@@ -322,3 +322,13 @@ def test_clusters():
     sums = (cost - cost.mean()).reshape(60, 20).sum(axis=1)
     error = np.sqrt(np.sum(sums**2) * 60 / 59) / 1200
     assert found.expected_cost.standard_error == pytest.approx(error)
+
+
+def test_a_model_needs_two_classes_in_each_fold():
+    """One event is in no training sample of the fold that tests it."""
+    rng = np.random.default_rng(0)
+    given = {"threshold": 0.5, "X": rng.normal(size=(300, 2))}
+    p, y = rng.uniform(0.01, 0.1, 300), np.eye(300, dtype=int)[7]
+    with pytest.raises(ValueError, match=r"fold have one class: the other has 1 of 300 samples"):
+        skcalib.decision_regret(y, p, model=LogisticRegression(), **given)
+    skcalib.decision_regret(y, p, **given)
