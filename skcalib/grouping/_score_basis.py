@@ -6,7 +6,7 @@ from scipy.special import ndtri, softmax
 
 from skcalib.grouping.partition import order_of
 from skcalib.links._base import detection_limit, log_forecast
-from skcalib.links.averaging import ModelAverage
+from skcalib.links.averaging import averaged_map
 from skcalib.recalibration._corrected_model import MOST_COMPONENTS, Components
 from skcalib.smoothers import LogitSmoother
 
@@ -26,12 +26,12 @@ class ScoreCurve(LogitSmoother):
     def _fit_one(self, forecast, target, weight, cluster=None):
         ranks = _Ranks(forecast, weight)
         plain, ranked = (
-            ModelAverage().fit(each, target, weight, None, cluster)
+            averaged_map(each, target, weight, None, cluster)
             for each in (forecast, ranks(forecast))
         )
         if not ranked.log_evidence > plain.log_evidence + _DOUBT:
-            return plain.map
-        return lambda new: ranked.map(ranks(new))
+            return plain
+        return lambda new: ranked(ranks(new))
 
 
 class _Ranks:

@@ -92,11 +92,15 @@ class Model:
 
 @dataclass(frozen=True)
 class AveragedMap:
-    """The weighted mean of the identity and of ``parts``: weight, groups and parameters of maps."""
+    """The weighted mean of the identity and of ``parts``: weight, groups and parameters of maps.
+
+    ``log_evidence`` is that of the best of them.
+    """
 
     basis: LogitBasis
     identity: float
     parts: list[tuple[float, tuple[str, ...], np.ndarray]]
+    log_evidence: float = -np.inf
 
     def __call__(self, forecast: np.ndarray) -> np.ndarray:
         """Forecasts (m, K) -> recalibrated forecasts (m, K)."""
@@ -148,7 +152,7 @@ class ModelAverage:
     that of labels, at most 1; 1 for labels.
     """
 
-    dispersion = 1.0
+    dispersion, _base = 1.0, 0.0
 
     def fit(
         self,
@@ -246,13 +250,15 @@ class ModelAverage:
     @property
     def log_evidence(self) -> float:
         """Log likelihood of the best model minus its cost, in units of the samples."""
+        if not self.models:
+            return -np.inf
         return self.dispersion * (self._base + max(0.0, self.best.evidence))
 
     @property
     def map(self) -> AveragedMap:
         """The averaged map, for new forecasts."""
         parts = [(share, model.groups, model.theta) for share, model in self.weighted_models]
-        return AveragedMap(self.basis, float(self.shares[0]), parts)
+        return AveragedMap(self.basis, float(self.shares[0]), parts, float(self.log_evidence))
 
     def _fit_tree(self, tree, needed):
         identity = identity_model(proba := np.exp(self.basis.log_proba(self.forecast)))
