@@ -454,15 +454,19 @@ def _find_differences(
                 run = confidence_level, random_state, n_jobs
                 difference = _kernel(problems, first, second, *run)
             elif quantity == "calibration":
-                pair = [problems[name] for name in (first, second)]
-                curves = [values[name]["curve"] for name in (first, second)]
-                centre = one[0][1] - other[0][1]
                 difference = _paired_losses(
-                    *pair, Brier().loss, confidence_level, curves=curves, estimate=centre
+                    problems[first],
+                    problems[second],
+                    Brier().loss,
+                    confidence_level,
+                    curves=[values[name]["curve"] for name in (first, second)],
+                    estimate=one[0][1] - other[0][1],
                 )
             elif quantity in _LOSSES:
-                pair = problems[first], problems[second]
-                difference = _paired_losses(*pair, _LOSSES[quantity], confidence_level)
+                loss = _LOSSES[quantity]
+                difference = _paired_losses(
+                    problems[first], problems[second], loss, confidence_level
+                )
             elif rule is not None and rule.exact and quantity in OF_DECISIONS:
                 solved = [values[name]["solved"] for name in (first, second)]
                 difference = rule.difference(quantity, *solved, confidence_level)
