@@ -12,6 +12,8 @@ from skcalib.smoothers import LogitSmoother
 
 _FEWEST, _MOST = 3, 30  # intervals of functions of the position
 _DOUBT = 5.0  # log evidence by which the ranks of scores must be better than the scores
+_ROUNDING = 1e-9  # share of a step that the functions leave by rounding
+_TIED = 1e-13  # largest difference of centred logits that are equal up to rounding
 _LEAST = 1e-15  # smallest share of the mass below a score
 _SAMPLES = 100  # of each component
 _ROWS = 2000  # of a regression, if there are as many
@@ -43,7 +45,10 @@ class _Ranks:
     def __init__(self, forecast, weight):
         self.limit, self.scores = detection_limit(forecast), []
         for column in self._places(forecast).T:
-            values, which = np.unique(column, return_inverse=True)
+            order = np.argsort(column, kind="stable")
+            values, which = column[order], np.empty(len(column), dtype=int)
+            first = np.append(True, np.diff(values) > _TIED * np.maximum(1, np.abs(values[1:])))
+            which[order], values = np.cumsum(first) - 1, values[first]
             mass = np.bincount(which, weight)
             share = (np.cumsum(mass) - mass / 2) / mass.sum()  # 0 and 1 by rounding
             self.scores.append((values, ndtri(np.clip(share, _LEAST, 1 - _LEAST))))
@@ -115,7 +120,9 @@ def beside_score(values, forecast, curve, weight):
     basis, triangle, _ = qr(root * _basis(forecast, curve, weight), mode="economic", pivoting=True)
     size = np.abs(np.diag(triangle))
     basis = basis[:, size > 1e-8 * size.max()]
-    return values - (basis @ (basis.T @ (root * values))) / root
+    beside = values - (basis @ (basis.T @ (root * values))) / root
+    size, least = (np.linalg.norm(root * one, axis=0) for one in (beside, values))
+    return np.where(size > _ROUNDING * least, beside, 0.0)
 
 
 def _basis(forecast, curve, weight):
