@@ -277,18 +277,19 @@ def _regret(problem, notion, X, score, model, seed, confidence_level, n_jobs):
             own.append(_predict(model, one, X, seed, n_jobs))
     share = 1 / len(solved) if notion.reduce == "mean" else 1.0
     points = list(zip(*forecasts, strict=True))  # S, C and Q, for each problem
-    targets = [one.target for one in solved]
-    costs_of = [share * sum(map(score.loss, targets, own)) for own in (points[0], points[-1])]
     one = solved[0]
     weight = one.weight
     rows = {"weight": weight, "square": one.square, "cluster": one.cluster}
     level = {"confidence_level": confidence_level}
-    expected, rest = (mean_interval(own, **level, **rows) for own in costs_of)
     if len(solved) == 1:
         expected, rest = (
             mean_loss_interval(partial(score.loss, forecast=own), own, one.target, **level, **rows)
             for (own,) in (points[0], points[-1])
         )
+    else:
+        targets = [one.target for one in solved]
+        costs_of = (share * sum(map(score.loss, targets, own)) for own in (points[0], points[-1]))
+        expected, rest = (mean_interval(own, **level, **rows) for own in costs_of)
     changed = [
         weighted_mean(score.decisions(one.forecast) != score.decisions(one.conditional), weight)
         for one in solved

@@ -110,18 +110,14 @@ def mean_loss_interval(
     losses = loss(target)
     rows: dict[str, Any] = {"square": square, "cluster": cluster}
     plain = mean_interval(losses, weight, confidence_level, estimate=estimate, **rows)
-    chance, label = forecast[:, -1], target[:, -1]
-    if several := forecast.shape[1] > 2:
-        place = np.arange(len(forecast)), forecast.argmax(axis=1)
-        chance, label = np.maximum(1 - forecast[place], 0.0), 1 - target[place]
-    rate = float(np.clip(weighted_mean(label, weight), 0.0, 1.0))
-    rarer = effective_size(weight, square) * min(rate, 1 - rate)
-    few = min(rarer, uncertain_labels(forecast, weight, square)) < FEW
+    few = has_few_labels(forecast, target, weight, square)
     if not (few and np.isfinite([plain.estimate, plain.standard_error]).all()):
         return plain
+    several = forecast.shape[1] > 2
+    chance, label = _events(forecast), _events(forecast, target)
     without, event = np.zeros_like(forecast), forecast
     if several:
-        without[place] = 1.0
+        without[np.arange(len(forecast)), forecast.argmax(axis=1)] = 1.0
     else:
         without[:, 0] = 1.0
         event = without[:, ::-1]
@@ -134,11 +130,35 @@ def mean_loss_interval(
     if several:
         return found
     least, most = (float(weighted_mean(values, weight)) for values in (least, most))
-    low, high = (
-        max(found.low, min(least, found.estimate)),
-        min(found.high, max(most, found.estimate)),
-    )
+    low = max(found.low, min(least, found.estimate))
+    high = min(found.high, max(most, found.estimate))
     return replace(found, low=low, high=high)
+
+
+def has_few_labels(
+    forecast: np.ndarray,
+    target: np.ndarray,
+    weight: np.ndarray,
+    square: np.ndarray | None = None,
+) -> bool:
+    """Whether fewer than `FEW` labels are uncertain, or of the rarer kind.
+
+    The kinds of two classes are events and non-events; of several, wrong and right predictions.
+    """
+    rate = float(np.clip(weighted_mean(_events(forecast, target), weight), 0.0, 1.0))
+    rarer = effective_size(weight, square) * min(rate, 1 - rate)
+    return min(rarer, uncertain_labels(forecast, weight, square)) < FEW
+
+
+def _events(forecast, rows=None):
+    """Probability (n,) of the last of two classes, or that the prediction is wrong.
+
+    It is that of `rows` (n, K), such as labels; by default of the forecasts.
+    """
+    rows = forecast if rows is None else rows
+    if forecast.shape[1] == 2:
+        return rows[:, 1]
+    return np.maximum(1 - rows[np.arange(len(rows)), forecast.argmax(axis=1)], 0.0)
 
 
 def between_forecasts(first: np.ndarray, second: np.ndarray) -> np.ndarray:

@@ -18,6 +18,7 @@ from skcalib._validation import check_indices
 from skcalib.clusters import independent_size, outside_level
 from skcalib.inference import (
     between_forecasts,
+    has_few_labels,
     interval_pvalue,
     mean_interval,
     mean_loss_interval,
@@ -203,15 +204,19 @@ def improvement_of_forecasts(
         name=name,
         cluster=cluster,
     )
+    between = between_forecasts(before, after)
+    few = has_few_labels(between, problem.target, weight)
+    if not (few and np.isfinite([found.estimate, found.standard_error]).all()):
+        return found
     interval = mean_loss_interval(
         lambda target: score.loss(target, before) - score.loss(target, after),
-        between_forecasts(before, after),
+        between,
         problem.target,
         confidence_level,
         weight=weight,
         cluster=cluster,
     )
-    if not np.isfinite(found.estimate) or interval.standard_error == found.standard_error:
+    if interval.standard_error == 0:  # the same difference for every label
         return found
     pvalue = interval_pvalue(interval, confidence_level)
     return replace(found, **vars(interval), pvalue=pvalue)

@@ -30,6 +30,7 @@ from skcalib.estimators._response import make_folds
 from skcalib.inference import (
     MeanInterval,
     between_forecasts,
+    has_few_labels,
     interval_pvalue,
     mean_interval,
     mean_loss_interval,
@@ -529,18 +530,21 @@ def _paired_losses(first, second, loss, confidence_level, *, curves=None, estima
     one, other = values(first.target)
     centre = None if estimate is None else ((one, estimate), (other, 0.0))
     plain = _paired(*(centre or (one, other)), first, confidence_level)
-    if plain is None or not np.isfinite(plain[0].estimate):
+    between = between_forecasts(*forecasts)
+    if plain is None or not has_few_labels(between, first.target, first.weight):
+        return plain
+    if not np.isfinite([plain[0].estimate, plain[0].standard_error]).all():
         return plain
     found = mean_loss_interval(
         lambda target: np.subtract(*values(target)),
-        between_forecasts(*forecasts),
+        between,
         first.target,
         confidence_level,
         weight=first.weight,
         cluster=first.cluster,
         estimate=estimate,
     )
-    if found.standard_error == plain[0].standard_error:
+    if found.standard_error == 0:  # the same difference for every label
         return plain
     return found, interval_pvalue(found, confidence_level)
 

@@ -20,10 +20,7 @@ from skcalib._records import Record
 from skcalib._types import ArrayLike, Label
 from skcalib._validation import check_indices, to_numpy, weighted_rows
 from skcalib._values import shown
-from skcalib.clusters import (
-    effective_size,
-    number_clusters,
-)
+from skcalib.clusters import effective_size, number_clusters
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.quantities import by
 from skcalib.errors.logistic import (
@@ -32,11 +29,11 @@ from skcalib.errors.logistic import (
     uncertain_logits,
 )
 from skcalib.events import named_events
-from skcalib.few_events import FEW, uncertain_labels
 from skcalib.inference import (
     MeanInterval,
     difference_interval,
     few_label_limits,
+    has_few_labels,
     interval_pvalue,
     mean_interval,
     mean_loss_interval,
@@ -344,8 +341,7 @@ def _rarer_labels(problem):
 
 
 def _is_few(problem):
-    uncertain = uncertain_labels(problem.forecast, problem.weight, problem.square)
-    return min(uncertain, _rarer_labels(problem)) < FEW
+    return has_few_labels(problem.forecast, problem.target, problem.weight, problem.square)
 
 
 def _mean_intervals(problem, level):
