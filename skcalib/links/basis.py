@@ -28,7 +28,9 @@ _FEWEST, _MOST = 6, 15  # polynomials of a curve
 _SIMPLE = 5  # highest degree of the first group of polynomials of a curve
 _ENTRIES = 1 << 19  # of the arrays of one block: more do not fit into the cache
 _KEPT = 1 << 25  # entries of blocks that are kept between passes
-_NO_INFORMATION = 1e-28, 1e-12  # from rounding, of two classes and of more
+_NO_INFORMATION = 1e-12  # of a direction, whose scale then remains one
+_ROUNDING = 1e-28  # information of forecasts close to 1/2 below which it is rounding
+_CLOSE = 0.1  # share of their information if they were 1/2
 _SAME_LOG = 1e-14  # logarithms of tied forecasts
 BY_CLASS = {"bias", "class_slopes"}  # groups with one direction for each class
 TOP = {"top", "top_high"}  # groups that change the most likely class only
@@ -68,7 +70,13 @@ class LogitBasis:
         for rows, block in directions:
             information += block.information_diagonal(np.exp(block.log), weight[rows])
         information /= weight.sum()
-        least = _NO_INFORMATION[self.n_classes > 2]
+        least = np.full(len(information), _NO_INFORMATION)
+        if self.n_classes == 2 and (information <= _NO_INFORMATION).any():
+            # Near 1/2 it is small because the logits are; elsewhere a map may increase it.
+            even = np.zeros(len(information))
+            for rows, block in directions:
+                even += block.information_diagonal(np.full(block.log.shape, 0.5), weight[rows])
+            least[information > _CLOSE * even / weight.sum()] = _ROUNDING
         self.scale = 1 / np.sqrt(np.where(information > least, information, 1.0))
         self._mixes.clear()
         directions.rescale()

@@ -312,3 +312,14 @@ def test_one_class_only_has_no_models():
     odds = np.concatenate([np.linspace(-700, 700, 57), np.random.default_rng(0).normal(size=50)])
     expected = softmax(np.column_stack([0 * odds, odds]), axis=1)
     np.testing.assert_allclose(two_chances(odds), expected, rtol=1e-14)
+
+
+def test_maps_of_forecasts_of_all_sizes():
+    """A map may move tiny forecasts, whose information was small: no matrix is singular."""
+    sizes = [0, 1, 0.5, 1e-300, 1e-12, 1 - 1e-12, 0.3, 5e-324, 1e-16]
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        score, label = rng.choice(sizes, 7), rng.integers(0, 2, 7)
+        average = ModelAverage().fit(np.column_stack([1 - score, score]), label, np.ones(7))
+        answer = average.map(np.column_stack([1 - score, score]))
+        assert np.isfinite(answer).all() and answer.min() >= 0
