@@ -113,7 +113,7 @@ from skcalib.significance import (
     logistic_calibration_test as logistic_calibration_test,
     spiegelhalter_test as spiegelhalter_test,
 )
-from skcalib._progress import (
+from skcalib._util.progress import (
     show_progress as show_progress,
 )
 from skcalib.frames import (

@@ -12,8 +12,8 @@ from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 
 from skcalib._command_line import make_parser
-from skcalib._files import words_of
-from skcalib._progress import print_line
+from skcalib._util.files import words_of
+from skcalib._util.progress import print_line
 
 # The imports make 200,000 objects that stay. By default Python searches them for garbage again and
 # again, also when it ends, which would take a fifth of the time of a report. Only the command

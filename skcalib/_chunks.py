@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._labels import check_label_list
-from skcalib._validation import is_lazy, refuse_frames_to_fetch
+from skcalib._util.validation import is_lazy, refuse_frames_to_fetch
 
 _FORM = "a tuple (y_proba, y) or (y_proba, y, sample_weight)"
 

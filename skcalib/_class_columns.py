@@ -19,8 +19,8 @@ from skcalib._column_names import (
     states_other_outcome,
 )
 from skcalib._labels import check_classes, listed, unique_labels
-from skcalib._types import ArrayLike, Label
-from skcalib._validation import refuse_frames_to_fetch
+from skcalib._util.types import ArrayLike, Label
+from skcalib._util.validation import refuse_frames_to_fetch
 from skcalib.clusters import outside_level
 
 _READ_ONE_BY_ONE = 20  # up to this number, column names are also read one by one

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from skcalib import __version__
-from skcalib._progress import print_line
+from skcalib._util.progress import print_line
 
 #: Defaults of the command monitor.
 ALPHA, WINDOW, NOTION = 1e-5, 1000, "auto"
@@ -24,7 +24,7 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose messages have no control characters of the arguments."""
 
     def error(self, message):
-        from skcalib._formatting import printable  # imports NumPy
+        from skcalib._util.formatting import printable  # imports NumPy
 
         super().error(printable(message))
 

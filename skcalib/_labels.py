@@ -9,7 +9,8 @@ import re
 import numpy as np
 from scipy.sparse import issparse
 
-from skcalib._validation import (
+from skcalib._util.messages import is_missing, shown
+from skcalib._util.validation import (
     PROBABILITY_ROUNDING,
     ROW_SUM_TOLERANCE,
     in_words,
@@ -17,7 +18,6 @@ from skcalib._validation import (
     to_numpy,
     without_rounding,
 )
-from skcalib._values import is_missing, shown
 
 
 def check_y(y_true, *, name="y_true"):

@@ -13,9 +13,9 @@ import numpy as np
 from skcalib._class_columns import ColumnNames
 from skcalib._column_names import in_words
 from skcalib._command_line import ALPHA, NOTION, WINDOW, columns_of, print_note, reading
-from skcalib._files import exclusive, replace_file, without_standard_input
-from skcalib._formatting import printable
-from skcalib._progress import print_line
+from skcalib._util.files import exclusive, replace_file, without_standard_input
+from skcalib._util.formatting import printable
+from skcalib._util.progress import print_line
 from skcalib.io._classes import advice, normalize
 from skcalib.io._roles import ChoiceError
 from skcalib.io._tables import MANY

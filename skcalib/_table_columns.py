@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from skcalib._values import is_missing, unique_names
+from skcalib._util.messages import is_missing, unique_names
 
 _DAY = 86_400_000_000  # microseconds
 _MINUTE, _SECOND = _DAY // 1440, _DAY // 86_400

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from skcalib._labels import check_label_list
-from skcalib._packing import plain, require
+from skcalib._util.packing import plain, require
 
 
 def add_pairs(

@@ -14,9 +14,9 @@ import numpy as np
 from scipy.sparse import csr_matrix, issparse
 from scipy.special import ndtr, stdtrit
 
-from skcalib._types import ArrayLike
-from skcalib._validation import to_numpy
-from skcalib._values import is_missing
+from skcalib._util.messages import is_missing
+from skcalib._util.types import ArrayLike
+from skcalib._util.validation import to_numpy
 
 _FEW_CLUSTERS = 10  # below which there is a warning
 

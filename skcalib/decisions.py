@@ -17,12 +17,18 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import cross_val_predict
 
 from skcalib._features import encode_features
-from skcalib._parallel import seed_of, threads_for
-from skcalib._parameters import check_estimator, checks_parameters
-from skcalib._records import Record, interval_rows
-from skcalib._types import ArrayLike, Label, MatrixLike, RandomState
-from skcalib._validation import check_indices, mean_one, refuse_sparse, take_rows, weighted_features
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.parallel import seed_of, threads_for
+from skcalib._util.parameters import check_estimator, checks_parameters
+from skcalib._util.records import Record, interval_rows
+from skcalib._util.types import ArrayLike, Label, MatrixLike, RandomState
+from skcalib._util.validation import (
+    check_indices,
+    mean_one,
+    refuse_sparse,
+    take_rows,
+    weighted_features,
+)
 from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
 from skcalib.errors.terms import solve_notion
 from skcalib.events import Samples, only_problem, reduced_fields

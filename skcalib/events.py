@@ -17,9 +17,9 @@ import numpy as np
 from skcalib._chunks import Chunks, check_chunk_labels
 from skcalib._class_columns import classes_of_columns
 from skcalib._labels import check_class_order, check_y, one_hot, ordered_categories, table_of
-from skcalib._ties import reach_of, top_class
-from skcalib._types import ArrayLike, Label
-from skcalib._validation import (
+from skcalib._util.ties import reach_of, top_class
+from skcalib._util.types import ArrayLike, Label
+from skcalib._util.validation import (
     check_column,
     check_features,
     check_indices,

@@ -26,10 +26,10 @@ from sklearn.tree import BaseDecisionTree
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._labels import check_label_list
-from skcalib._packing import has_form, plain, refused, require
-from skcalib._types import MatrixLike
-from skcalib._validation import look_up, take_rows
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.packing import has_form, plain, refused, require
+from skcalib._util.types import MatrixLike
+from skcalib._util.validation import look_up, take_rows
 from skcalib.clusters import outside_level
 from skcalib.estimators import RecalibratedClassifierCV
 from skcalib.links._base import _FAR

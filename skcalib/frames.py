@@ -10,12 +10,12 @@ import numpy as np
 
 from skcalib._class_columns import ColumnNames
 from skcalib._labels import check_label_list, listed
-from skcalib._packing import plain
-from skcalib._parameters import checks_parameters
-from skcalib._ties import RESOLUTION
-from skcalib._types import ArrayLike
-from skcalib._validation import PROBABILITY_ROUNDING, ROW_SUM_TOLERANCE, in_words
-from skcalib._values import is_missing, shown
+from skcalib._util.messages import is_missing, shown
+from skcalib._util.packing import plain
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.ties import RESOLUTION
+from skcalib._util.types import ArrayLike
+from skcalib._util.validation import PROBABILITY_ROUNDING, ROW_SUM_TOLERANCE, in_words
 from skcalib.cells import CellSums
 from skcalib.sketch import N_CELLS, ForecastSketch
 

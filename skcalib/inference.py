@@ -16,11 +16,11 @@ from scipy.special import expit, logit, ndtr, ndtri, stdtrit
 from scipy.stats import beta
 from sklearn.metrics import roc_auc_score
 
-from skcalib._formatting import record_text
-from skcalib._records import Record
-from skcalib._ties import merge_ties
-from skcalib._types import ArrayLike
-from skcalib._validation import check_confidence_level
+from skcalib._util.formatting import record_text
+from skcalib._util.records import Record
+from skcalib._util.ties import merge_ties
+from skcalib._util.types import ArrayLike
+from skcalib._util.validation import check_confidence_level
 from skcalib.clusters import (
     cluster_sums,
     effective_size,

@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from scipy.spatial.distance import cdist, pdist
 
-from skcalib._types import ArrayLike
-from skcalib._values import is_finite, is_whole, shown
+from skcalib._util.messages import is_finite, is_whole, shown
+from skcalib._util.types import ArrayLike
 
 __all__ = [
     "KERNELS",

@@ -32,8 +32,8 @@ from skcalib._labels import (
     ordered_categories,
     put_positive_last,
 )
-from skcalib._types import ArrayLike, Label
-from skcalib._validation import (
+from skcalib._util.types import ArrayLike, Label
+from skcalib._util.validation import (
     _check_simplex,
     check_column,
     check_features,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib._formatting import pvalue_text
-from skcalib._records import Record
-from skcalib._types import ArrayLike
-from skcalib._values import shown
+from skcalib._util.formatting import pvalue_text
+from skcalib._util.messages import shown
+from skcalib._util.records import Record
+from skcalib._util.types import ArrayLike
 
 
 def at_least(drawn: ArrayLike, observed: float) -> np.ndarray:

@@ -11,10 +11,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import MetadataRequest
 
 from skcalib._labels import check_y
-from skcalib._parameters import check_parameters_of, checks_parameters, completes_docstrings
-from skcalib._types import CV, ArrayLike, Label, MatrixLike, RandomState, ResponseMethod
-from skcalib._validation import check_indices
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.parameters import check_parameters_of, checks_parameters, completes_docstrings
+from skcalib._util.types import CV, ArrayLike, Label, MatrixLike, RandomState, ResponseMethod
+from skcalib._util.validation import check_indices
 from skcalib.decisions import decision_regret, net_benefit, score_of_decision
 from skcalib.error_intervals.quantities import by
 from skcalib.estimators._response import align_classes, classes_of, classifier_proba, label_proba

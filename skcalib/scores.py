@@ -24,11 +24,11 @@ from typing import Literal, TypeAlias
 import numpy as np
 from scipy.special import entr, softmax, xlogy
 
-from skcalib._rows import log_softmax, row_sum
-from skcalib._ties import reach_of
-from skcalib._types import ArrayLike
-from skcalib._validation import check_count, look_up, to_numpy
-from skcalib._values import is_finite, shown
+from skcalib._util.messages import is_finite, shown
+from skcalib._util.softmax import log_softmax, row_sum
+from skcalib._util.ties import reach_of
+from skcalib._util.types import ArrayLike
+from skcalib._util.validation import check_count, look_up, to_numpy
 
 __all__ = [
     "Brier",

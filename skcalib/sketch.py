@@ -18,12 +18,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._class_columns import NAMES_FORM, ColumnNames
 from skcalib._labels import check_class_order, listed
-from skcalib._packing import plain, read_arrays, refused, require, seal, unseal
-from skcalib._parameters import completes_docstrings
-from skcalib._records import import_pandas
-from skcalib._types import ArrayLike
-from skcalib._validation import check_count, check_indices, look_up, to_numpy
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.packing import plain, read_arrays, refused, require, seal, unseal
+from skcalib._util.parameters import completes_docstrings
+from skcalib._util.records import import_pandas
+from skcalib._util.types import ArrayLike
+from skcalib._util.validation import check_count, check_indices, look_up, to_numpy
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
 from skcalib.events import Samples
 from skcalib.notions import NOTIONS

@@ -14,10 +14,10 @@ import numpy as np
 from scipy.special import entr
 from scipy.stats import binom
 
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record, interval_rows
-from skcalib._types import ArrayLike, Label
-from skcalib._validation import weighted_rows
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record, interval_rows
+from skcalib._util.types import ArrayLike, Label
+from skcalib._util.validation import weighted_rows
 from skcalib.clusters import outside_level
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.inference import MeanInterval, mean_interval

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import entr
 
-from skcalib._formatting import pvalue_text, record_text
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record, import_pandas
-from skcalib._types import ArrayLike, Label
+from skcalib._util.formatting import pvalue_text, record_text
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record, import_pandas
+from skcalib._util.types import ArrayLike, Label
 from skcalib.error_intervals.proper import estimate_of_solved
 from skcalib.errors.logistic import (
     calibration_intercept_slope,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skcalib._formatting import (
+from skcalib._util.formatting import (
     class_text,
     common_spread,
     interval,

@@ -13,10 +13,10 @@ from scipy.stats import beta, norm, qmc
 from sklearn.utils import Bunch, check_random_state
 
 from skcalib._labels import draw_codes
-from skcalib._parameters import checks_parameters
-from skcalib._types import RandomState
-from skcalib._validation import check_count, look_up
-from skcalib._values import is_finite, shown
+from skcalib._util.messages import is_finite, shown
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import RandomState
+from skcalib._util.validation import check_count, look_up
 from skcalib.scores import Brier, LogLoss
 
 

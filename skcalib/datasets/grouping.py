@@ -12,9 +12,9 @@ from scipy.stats import norm
 from sklearn.utils import Bunch, check_random_state
 
 from skcalib._labels import draw_codes
-from skcalib._parameters import checks_parameters
-from skcalib._types import RandomState
-from skcalib._validation import look_up
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import RandomState
+from skcalib._util.validation import look_up
 from skcalib.datasets.forecasts import check_real, check_sizes
 from skcalib.scores import Brier, LogLoss
 

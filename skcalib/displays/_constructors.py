@@ -18,7 +18,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skcalib._docstrings import (
+from skcalib._labels import check_y
+from skcalib._util.docstrings import (
     add_entries,
     add_parameters,
     by_name,
@@ -26,10 +27,9 @@ from skcalib._docstrings import (
     entries_of,
     sections_of,
 )
-from skcalib._labels import check_y
-from skcalib._parameters import ENTRIES, checks_parameters
-from skcalib._types import CV, ArrayLike, MatrixLike, ResponseMethod
-from skcalib._validation import check_indices, check_weight, take_rows
+from skcalib._util.parameters import ENTRIES, checks_parameters
+from skcalib._util.types import CV, ArrayLike, MatrixLike, ResponseMethod
+from skcalib._util.validation import check_indices, check_weight, take_rows
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.estimators._response import held_out_problem, label_proba, name_with_response
 from skcalib.notions import Multilabel, resolve_notion

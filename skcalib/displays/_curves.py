@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.base import clone
 
-from skcalib._formatting import nonnegative_text
-from skcalib._records import Record
-from skcalib._ties import merge_ties
-from skcalib._validation import check_count, look_up
-from skcalib._values import shown
+from skcalib._util.formatting import nonnegative_text
+from skcalib._util.messages import shown
+from skcalib._util.records import Record
+from skcalib._util.ties import merge_ties
+from skcalib._util.validation import check_count, look_up
 from skcalib.clusters import (
     effective_size,
     effective_size_of_sums,

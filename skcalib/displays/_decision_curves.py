@@ -15,10 +15,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._parallel import seed_of
-from skcalib._records import Record
-from skcalib._ties import reach_of
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.parallel import seed_of
+from skcalib._util.records import Record
+from skcalib._util.ties import reach_of
 from skcalib.clusters import effective_size
 from skcalib.displays._curves import binary_problems, summarised_problems
 from skcalib.errors.terms import solve_notion

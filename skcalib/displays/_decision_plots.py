@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skcalib._formatting import numbers
+from skcalib._util.formatting import numbers
 from skcalib.displays import _plotting as draw
 
 _FEW = 40  # a curve with at most this many points has markers

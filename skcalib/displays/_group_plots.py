@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from skcalib._formatting import printable
+from skcalib._util.formatting import printable
 from skcalib.displays import _plotting as draw
 
 _GREY = "0.35"

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._records import Record
-from skcalib._validation import check_proba
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.records import Record
+from skcalib._util.validation import check_proba
 from skcalib.displays._curves import MAX_PANELS
 from skcalib.estimators._response import aligned_proba
 from skcalib.estimators.crossfit import CrossFitProba

@@ -11,7 +11,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.lines import Line2D
 from matplotlib.transforms import Bbox, ScaledTranslation
 
-from skcalib._formatting import class_text, printable
+from skcalib._util.formatting import class_text, printable
 from skcalib.displays._probability_scale import (
     probability_map,
     set_probability_scale,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.ticker import FuncFormatter, Locator, NullLocator
 
-from skcalib._values import shown
+from skcalib._util.messages import shown
 
 SCALES = ("auto", "linear", "logit", "sqrt")
 MARGIN = 0.02  # beyond 0 and 1, as a fraction of the axis, so that both ends are visible

@@ -5,8 +5,8 @@ from textwrap import wrap
 
 import numpy as np
 
-from skcalib._formatting import decimals_of, printable
-from skcalib._records import Record
+from skcalib._util.formatting import decimals_of, printable
+from skcalib._util.records import Record
 from skcalib.inference import MeanInterval, clopper_pearson
 
 ABOVE, BELOW, HELD = 1, -1, 0

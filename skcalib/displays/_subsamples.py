@@ -7,8 +7,8 @@ from functools import partial
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._records import Record
-from skcalib._values import is_whole, shown
+from skcalib._util.messages import is_whole, shown
+from skcalib._util.records import Record
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by
 from skcalib.errors import calibration_error
 from skcalib.errors.binned import check_bins, expected_errors_of_subsamples

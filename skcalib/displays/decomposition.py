@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
-from skcalib._formatting import decimals_of, nonnegative_text
-from skcalib._parallel import seed_of
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record
-from skcalib._types import CV, ArrayLike, Label, MatrixLike, RandomState, ResponseMethod
-from skcalib._validation import check_indices, weighted_features
-from skcalib._values import shown
+from skcalib._util.formatting import decimals_of, nonnegative_text
+from skcalib._util.messages import shown
+from skcalib._util.parallel import seed_of
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
+from skcalib._util.types import CV, ArrayLike, Label, MatrixLike, RandomState, ResponseMethod
+from skcalib._util.validation import check_indices, weighted_features
 from skcalib.displays._constructors import Display, held_out, unit
 from skcalib.displays._regions import grouping_interval
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from sklearn.utils import check_random_state
 
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike, Label, RandomState
-from skcalib._values import is_finite, shown
+from skcalib._util.messages import is_finite, shown
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib.displays._constructors import Display
 from skcalib.displays._subsamples import (
     EstimationCurve,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike, AxesLike, Label
-from skcalib._validation import check_count
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike, AxesLike, Label
+from skcalib._util.validation import check_count
 from skcalib.displays._constructors import Display
 from skcalib.grouping._named_groups import take_groups
 from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations, calibration_by_group

@@ -10,8 +10,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._features import encode_features
-from skcalib._parameters import checks_parameters
-from skcalib._types import (
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import (
     ArrayLike,
     AxesLike,
     Label,
@@ -20,7 +20,7 @@ from skcalib._types import (
     RandomState,
     Strategy,
 )
-from skcalib._validation import check_indices, weighted_features, weighted_rows
+from skcalib._util.validation import check_indices, weighted_features, weighted_rows
 from skcalib.displays._constructors import Display, unit
 from skcalib.displays._curves import binary_problems
 from skcalib.displays._regions import (

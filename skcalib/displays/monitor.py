@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._parameters import checks_parameters
-from skcalib._types import AxesLike
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import AxesLike
 from skcalib.displays._constructors import complete_docstrings
 from skcalib.monitoring import Alarm, CalibrationMonitor, SequentialCalibrationTest, Window
 

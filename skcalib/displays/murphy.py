@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike, AxesLike, Label, RandomState
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike, AxesLike, Label, RandomState
 from skcalib.displays._constructors import Display
 from skcalib.displays._decision_curves import (
     MurphyCurve,

@@ -8,8 +8,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike, AxesLike, Label, MatrixLike
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike, AxesLike, Label, MatrixLike
 from skcalib.displays._constructors import Display
 from skcalib.displays._maps import (
     RecalibrationMap,

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 from sklearn.utils import check_random_state
 
 from skcalib._labels import check_y
-from skcalib._parameters import checks_parameters
-from skcalib._types import (
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import (
     ArrayLike,
     AxesLike,
     Bins,
@@ -18,7 +18,7 @@ from skcalib._types import (
     RandomState,
     ResponseMethod,
 )
-from skcalib._validation import check_indices, take_rows
+from skcalib._util.validation import check_indices, take_rows
 from skcalib.displays._constructors import Display
 from skcalib.displays._curves import (
     ReliabilityCurve,

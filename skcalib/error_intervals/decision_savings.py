@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from skcalib._ties import merge_ties
+from skcalib._util.ties import merge_ties
 from skcalib.clusters import effective_size
 from skcalib.errors.terms import SmoothedProblem
 from skcalib.inference import MeanInterval, clopper_pearson, clustered_size, mean_interval

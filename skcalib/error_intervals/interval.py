@@ -10,10 +10,10 @@ import numpy as np
 from scipy.stats import norm as normal
 from sklearn.utils import check_random_state
 
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike, Label, RandomState
-from skcalib._validation import check_count, meant
-from skcalib._values import number_of, shown
+from skcalib._util.messages import number_of, shown
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike, Label, RandomState
+from skcalib._util.validation import check_count, meant
 from skcalib.error_intervals.quantities import QUANTITIES, by
 from skcalib.error_intervals.question import ErrorInterval, Question, all_options, unwrap
 from skcalib.error_intervals.resampling import bootstrap, jackknife, subsampling

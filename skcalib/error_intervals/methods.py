@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.stats import norm as normal
 
-from skcalib._validation import look_up
+from skcalib._util.validation import look_up
 from skcalib.clusters import effective_size
 from skcalib.error_intervals._norms import (
     NEGLIGIBLE,

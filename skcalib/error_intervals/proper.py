@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skcalib._types import Method
+from skcalib._util.types import Method
 from skcalib.clusters import independent_size, student_level
 from skcalib.error_intervals.decision_savings import regret_interval
 from skcalib.error_intervals.exact import MarkedLabel, exact_limits, few_labels, is_few

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from skcalib._formatting import record_text
-from skcalib._records import Record
-from skcalib._validation import weighted_rows
-from skcalib._values import number_of
+from skcalib._util.formatting import record_text
+from skcalib._util.messages import number_of
+from skcalib._util.records import Record
+from skcalib._util.validation import weighted_rows
 from skcalib.clusters import independent_size, student_level
 from skcalib.events import only_problem
 from skcalib.notions import Multilabel, Notion

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._labels import draw_codes
-from skcalib._parallel import draw_batches, draw_each
+from skcalib._util.parallel import draw_batches, draw_each
 from skcalib.clusters import in_order
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.pvalues import monte_carlo_pvalue

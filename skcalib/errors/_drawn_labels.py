@@ -12,7 +12,7 @@ from itertools import islice
 import numpy as np
 
 from skcalib._labels import draw_codes, one_hot_rows
-from skcalib._validation import mean_one
+from skcalib._util.validation import mean_one
 from skcalib.errors.kernel import (
     MANY,
     _slices,

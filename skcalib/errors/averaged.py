@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skcalib._labels import one_hot_rows
-from skcalib._rows import centred
+from skcalib._util.softmax import centred
 from skcalib.clusters import cluster_sums
 from skcalib.errors.extension import Extension
 from skcalib.links._base import row_blocks

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from scipy.special import erf
 
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record
-from skcalib._ties import bin_ends, split_centre
-from skcalib._types import ArrayLike, Bins, Label, Strategy
-from skcalib._values import is_finite, shown
+from skcalib._util.messages import is_finite, shown
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
+from skcalib._util.ties import bin_ends, split_centre
+from skcalib._util.types import ArrayLike, Bins, Label, Strategy
 from skcalib.events import Samples
 from skcalib.notions import NotionLike, resolve_notion, resolve_reduced
 from skcalib.smoothers.partition import quantile_cuts

@@ -17,7 +17,7 @@ import numpy as np
 from skcalib._chunks import Chunks, add, check_same_columns
 from skcalib._class_columns import check_column_names
 from skcalib._labels import check_y
-from skcalib._validation import check_indices, check_weight
+from skcalib._util.validation import check_indices, check_weight
 from skcalib.errors.averaged import _TINY, AveragedProblem
 from skcalib.errors.averaged_interval import (
     ErrorNorm,

@@ -13,12 +13,12 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from skcalib._labels import draw_codes
-from skcalib._parallel import draw_each, run_each
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record
-from skcalib._types import ArrayLike, Label, RandomState
-from skcalib._validation import check_count
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.parallel import draw_each, run_each
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
+from skcalib._util.types import ArrayLike, Label, RandomState
+from skcalib._util.validation import check_count
 from skcalib.errors.isotonic_curve import (
     BANDS,
     IsotonicCurve,

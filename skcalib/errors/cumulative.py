@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record
-from skcalib._ties import level_starts, top_class
-from skcalib._types import ArrayLike, Label
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
+from skcalib._util.ties import level_starts, top_class
+from skcalib._util.types import ArrayLike, Label
 from skcalib.events import Samples
 from skcalib.notions import Classwise, NotionLike, resolve_notion, resolve_reduced
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike, Label
-from skcalib._values import is_finite, shown
+from skcalib._util.messages import is_finite, shown
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike, Label
 from skcalib.clusters import effective_size
 from skcalib.errors.binned import resolve_norm
 from skcalib.events import Samples

@@ -16,8 +16,8 @@ from scipy.special import rel_entr
 from scipy.stats import chi2
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._types import ArrayLike
-from skcalib._values import is_whole, shown
+from skcalib._util.messages import is_whole, shown
+from skcalib._util.types import ArrayLike
 from skcalib.clusters import independent_size, intraclass_correlation, student_level
 from skcalib.problem import Problem
 from skcalib.smoothers.partition import TiedScores

@@ -22,11 +22,11 @@ from typing import Any, Literal, Self
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._parallel import one_thread
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike, Label, RowIndex
-from skcalib._validation import look_up, mean_one
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.parallel import one_thread
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike, Label, RowIndex
+from skcalib._util.validation import look_up, mean_one
 from skcalib.clusters import cluster_sums
 from skcalib.events import over_labels
 from skcalib.kernels import KERNELS, Kernel, KernelLike, LaplacianKernel

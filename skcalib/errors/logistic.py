@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import expit, stdtrit
 
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record, interval_rows
-from skcalib._types import ArrayLike, Label
-from skcalib._values import is_finite, shown
+from skcalib._util.messages import is_finite, shown
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record, interval_rows
+from skcalib._util.types import ArrayLike, Label
 from skcalib.clusters import cluster_sums, effective_size, independent_size
 from skcalib.errors.terms import SmoothedProblem, solve_notion
 from skcalib.events import only_problem, over_problems

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skcalib._labels import check_y, class_columns
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike, Label
-from skcalib._validation import check_proba, mean_one
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike, Label
+from skcalib._util.validation import check_proba, mean_one
 from skcalib.clusters import cluster_sums
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.notions import Canonical, Notion, NotionLike, resolve_notion

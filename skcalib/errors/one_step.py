@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import logsumexp, softmax
 
 from skcalib._labels import labels_or_shares
-from skcalib._rows import centred, softmax_parts
+from skcalib._util.softmax import centred, softmax_parts
 from skcalib.clusters import cluster_sums, effective_size, in_order
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.links.averaging import (

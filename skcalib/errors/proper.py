@@ -13,11 +13,11 @@ import numpy as np
 from scipy.special import softmax
 
 from skcalib._labels import check_label_list, check_y, one_hot, unique_labels
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record
-from skcalib._types import ArrayLike, Label, Method
-from skcalib._validation import check_features, check_indices, drop_zero_weights
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
+from skcalib._util.types import ArrayLike, Label, Method
+from skcalib._util.validation import check_features, check_indices, drop_zero_weights
 from skcalib.errors.terms import (
     ProperTerms,
     mean_distance,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from sklearn.base import clone
 
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike, Label
-from skcalib._validation import look_up
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike, Label
+from skcalib._util.validation import look_up
 from skcalib.problem import check_problem
 from skcalib.scores import Brier, Divergence, Lp, TotalVariation
 from skcalib.smoothers import MedianCells, UniformBins

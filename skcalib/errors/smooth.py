@@ -12,9 +12,9 @@ import numpy as np
 from scipy.fft import dct
 from scipy.optimize import brentq
 
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike, Label
-from skcalib._values import is_finite, shown
+from skcalib._util.messages import is_finite, shown
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike, Label
 from skcalib.events import Samples
 from skcalib.notions import NotionLike, resolve_notion
 

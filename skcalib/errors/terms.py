@@ -30,8 +30,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.base import clone
 
-from skcalib._parallel import run_each
-from skcalib._types import Method
+from skcalib._util.parallel import run_each
+from skcalib._util.types import Method
 from skcalib.clusters import outside_level
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.merged import merged

@@ -23,8 +23,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from skcalib._labels import check_y, has_columns, unique_labels
-from skcalib._parallel import run_each
-from skcalib._validation import check_indices, check_weight, weighted_rows
+from skcalib._util.parallel import run_each
+from skcalib._util.validation import check_indices, check_weight, weighted_rows
 from skcalib.clusters import folds_of_groups
 from skcalib.estimators._response import (
     classes_of,

@@ -13,9 +13,9 @@ from sklearn.utils.validation import validate_data
 
 from skcalib._chunks import Chunks, check_chunk_labels
 from skcalib._labels import check_class_order
-from skcalib._parameters import check_parameters_of, completes_docstrings
-from skcalib._types import CV, ArrayLike, MatrixLike, Method, RandomState, ResponseMethod
-from skcalib._validation import check_confidence_level, check_proba
+from skcalib._util.parameters import check_parameters_of, completes_docstrings
+from skcalib._util.types import CV, ArrayLike, MatrixLike, Method, RandomState, ResponseMethod
+from skcalib._util.validation import check_confidence_level, check_proba
 from skcalib.error_intervals.proper import estimate_proper_error, interval_of_norm
 from skcalib.errors.chunked import read_part, solve_chunks
 from skcalib.errors.proper import ScoreDecomposition, decompose

@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, check_memory
 
-from skcalib._parallel import threads_for
-from skcalib._parameters import check_parameters_of, completes_docstrings
-from skcalib._types import CV, ArrayLike, MatrixLike, ResponseMethod
+from skcalib._util.parallel import threads_for
+from skcalib._util.parameters import check_parameters_of, completes_docstrings
+from skcalib._util.types import CV, ArrayLike, MatrixLike, ResponseMethod
 from skcalib.estimators._base import ClassifierTrainer
 from skcalib.estimators._response import (
     ClassifierResponse,

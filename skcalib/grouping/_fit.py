@@ -19,8 +19,8 @@ from scipy.stats import norm
 from sklearn.base import clone, is_classifier
 
 from skcalib._labels import is_one_hot
-from skcalib._parallel import out_of_fold, run_each, threads_for
-from skcalib._validation import mean_one
+from skcalib._util.parallel import out_of_fold, run_each, threads_for
+from skcalib._util.validation import mean_one
 from skcalib.grouping._score_basis import steps_beside_score
 from skcalib.grouping.partition import (
     Partitioner,

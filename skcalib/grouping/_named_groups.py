@@ -21,8 +21,8 @@ from skcalib._table_columns import (
     resolution,
     times_as_text,
 )
-from skcalib._types import GroupsLike
-from skcalib._validation import take_rows, to_numpy
+from skcalib._util.types import GroupsLike
+from skcalib._util.validation import take_rows, to_numpy
 
 #: Most groups of one call.
 MOST_GROUPS = 1000

@@ -14,7 +14,7 @@ from scipy.special import expit
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from skcalib._validation import mean_one
+from skcalib._util.validation import mean_one
 from skcalib.clusters import (
     cluster_sums,
     design_effect,

@@ -10,13 +10,13 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from skcalib._formatting import printable
 from skcalib._labels import check_y
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record
-from skcalib._ties import merge_ties
-from skcalib._types import ArrayLike, Label
-from skcalib._validation import check_indices, mean_one, weighted_rows
+from skcalib._util.formatting import printable
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
+from skcalib._util.ties import merge_ties
+from skcalib._util.types import ArrayLike, Label
+from skcalib._util.validation import check_indices, mean_one, weighted_rows
 from skcalib.clusters import cluster_sums, effective_size, independent_size
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.events import binary_events, named_events, refuse_data_of_summary

@@ -10,11 +10,11 @@ from numpy.polynomial.legendre import legvander
 from scipy.linalg import solve_triangular
 from sklearn.utils import check_random_state
 
-from skcalib._formatting import pvalue_text
-from skcalib._parameters import checks_parameters
-from skcalib._ties import merge_ties
-from skcalib._types import ArrayLike, Label, RandomState
-from skcalib._validation import check_count, check_indices
+from skcalib._util.formatting import pvalue_text
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.ties import merge_ties
+from skcalib._util.types import ArrayLike, Label, RandomState
+from skcalib._util.validation import check_count, check_indices
 from skcalib.clusters import cluster_sums, number_clusters
 from skcalib.events import binary_events
 from skcalib.grouping._statistics import EqualScores

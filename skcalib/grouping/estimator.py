@@ -16,9 +16,10 @@ from sklearn.utils import Tags, check_random_state, get_tags, indexable
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from skcalib._features import Feature, encode_features
-from skcalib._parallel import run_each, threads_for
-from skcalib._parameters import check_parameters_of
-from skcalib._types import (
+from skcalib._util.messages import shown
+from skcalib._util.parallel import run_each, threads_for
+from skcalib._util.parameters import check_parameters_of
+from skcalib._util.types import (
     CV,
     ArrayLike,
     MatrixLike,
@@ -27,8 +28,7 @@ from skcalib._types import (
     ResponseMethod,
     Strategy,
 )
-from skcalib._validation import check_count, take_rows
-from skcalib._values import shown
+from skcalib._util.validation import check_count, take_rows
 from skcalib.clusters import in_order
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.grouping._fit import GroupingFit, GroupingProblem, fit_problem

@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skcalib._features import encode_features
-from skcalib._formatting import nonnegative_text, pvalue_text
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record
-from skcalib._types import ArrayLike, Label, MatrixLike, RandomState
-from skcalib._validation import check_indices, weighted_features
+from skcalib._util.formatting import nonnegative_text, pvalue_text
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
+from skcalib._util.types import ArrayLike, Label, MatrixLike, RandomState
+from skcalib._util.validation import check_indices, weighted_features
 from skcalib.grouping.estimator import GroupingLossEstimator
 from skcalib.inference import MeanInterval
 from skcalib.notions import Canonical

@@ -30,9 +30,9 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._features import Feature
 from skcalib._labels import labels_or_shares
-from skcalib._ties import merge_ties
-from skcalib._types import MatrixLike, PartitionerLike, Strategy
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.ties import merge_ties
+from skcalib._util.types import MatrixLike, PartitionerLike, Strategy
 from skcalib.clusters import cluster_sums, independent_size, inflation
 from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
 from skcalib.smoothers import MedianCells, QuantileBins, UniformBins

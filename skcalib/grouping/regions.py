@@ -8,8 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from skcalib._parallel import run_each
-from skcalib._records import Record
+from skcalib._util.parallel import run_each
+from skcalib._util.records import Record
 from skcalib.grouping.partition import Cells, order_of
 from skcalib.inference import clopper_pearson, mean_interval, rate_interval
 from skcalib.pvalues import drawn_pvalue

@@ -14,7 +14,7 @@ from skcalib._column_names import (
     read_name,
     states_other_outcome,
 )
-from skcalib._validation import is_outside
+from skcalib._util.validation import is_outside
 from skcalib.io._roles import ROUNDING, ChoiceError, shortened, why_no_class
 
 _FIXED_WIDTH = 32  # characters; arrays of longer labels hold objects, which need less memory

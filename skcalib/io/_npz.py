@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 from skcalib._column_names import LABEL_NAMES
-from skcalib._files import words_of
+from skcalib._util.files import words_of
 from skcalib.io._roles import shortened
 
 _LABELS, _PROBA = LABEL_NAMES[:2], ("y_proba", "predictions")

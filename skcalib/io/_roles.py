@@ -22,7 +22,7 @@ from skcalib._column_names import (
     states_forecast,
     states_outcome,
 )
-from skcalib._validation import is_outside
+from skcalib._util.validation import is_outside
 
 #: Names of a first column that numbers the rows, as written by pandas.
 _UNNAMED = ("", "Unnamed: 0")

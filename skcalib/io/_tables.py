@@ -20,7 +20,7 @@ from itertools import chain, islice
 
 import numpy as np
 
-from skcalib._files import words_of
+from skcalib._util.files import words_of
 from skcalib.io._roles import (
     SAMPLE,
     check_names,

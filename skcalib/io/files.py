@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Literal, Self
 
 import numpy as np
 
-from skcalib._records import Record
-from skcalib._types import Label, MatrixLike
-from skcalib._validation import is_outside
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.records import Record
+from skcalib._util.types import Label, MatrixLike
+from skcalib._util.validation import is_outside
 from skcalib.io._classes import find_event, read_table
 from skcalib.io._npz import read_arrays
 from skcalib.io._tables import (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 from scipy.optimize import minimize
 
-from skcalib._records import Record
+from skcalib._util.records import Record
 
 if TYPE_CHECKING:
     from skcalib.scores import ProperScore

@@ -19,7 +19,7 @@ from numpy.polynomial.legendre import legder, legval
 from scipy.linalg import block_diag
 from scipy.sparse import csr_array
 
-from skcalib._rows import log_softmax, row_max
+from skcalib._util.softmax import log_softmax, row_max
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.basis_block import FEW_CLASSES, BasisBlock
 from skcalib.links.distribution import DistributionFunction, cell_sums

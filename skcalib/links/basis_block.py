@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from skcalib._rows import centred
+from skcalib._util.softmax import centred
 
 FEW_CLASSES = 20  # up to which there may be constants for each class and each most likely class
 

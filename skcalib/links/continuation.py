@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from skcalib._validation import mean_one
+from skcalib._util.validation import mean_one
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.tower import weighted_quantile
 

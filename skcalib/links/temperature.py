@@ -19,7 +19,7 @@ import numpy as np
 from scipy.stats import chi2
 
 from skcalib._labels import labels_or_shares
-from skcalib._validation import mean_one
+from skcalib._util.validation import mean_one
 from skcalib.links._base import (
     Link,
     LinkFit,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr, xlogy
 
-from skcalib._packing import require, require_arrays
+from skcalib._util.packing import require, require_arrays
 
 if TYPE_CHECKING:
     from skcalib.kernels import Kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from skcalib._records import Record, frame_of
+from skcalib._util.records import Record, frame_of
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.monitoring._streams import Evidence
 from skcalib.sketch import ForecastSketch

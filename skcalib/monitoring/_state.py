@@ -12,8 +12,8 @@ from sklearn.base import BaseEstimator
 from skcalib import kernels
 from skcalib._class_columns import NAMES_FORM, ColumnNames
 from skcalib._labels import check_label_list
-from skcalib._packing import plain, read_arrays, refused, require, seal, unseal, write_arrays
-from skcalib._parameters import completes_docstrings
+from skcalib._util.packing import plain, read_arrays, refused, require, seal, unseal, write_arrays
+from skcalib._util.parameters import completes_docstrings
 from skcalib.kernels import Kernel
 from skcalib.monitoring._streams import Streams, check_alpha
 from skcalib.notions import NOTIONS, resolve_notion

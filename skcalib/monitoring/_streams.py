@@ -15,10 +15,10 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skcalib._labels import check_class_order, check_label_list, check_y, listed, unique_labels
-from skcalib._records import Record
-from skcalib._types import ArrayLike
-from skcalib._validation import check_count
-from skcalib._values import is_finite, shown
+from skcalib._util.messages import is_finite, shown
+from skcalib._util.records import Record
+from skcalib._util.types import ArrayLike
+from skcalib._util.validation import check_count
 from skcalib.kernels import Kernel
 from skcalib.monitoring._alternatives import (
     HARMONICS,

@@ -12,10 +12,10 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._class_columns import ColumnNames
-from skcalib._packing import plain, require, require_arrays
-from skcalib._parameters import completes_docstrings
-from skcalib._types import ArrayLike
-from skcalib._validation import check_count, check_indices, take_rows, to_numpy
+from skcalib._util.packing import plain, require, require_arrays
+from skcalib._util.parameters import completes_docstrings
+from skcalib._util.types import ArrayLike
+from skcalib._util.validation import check_count, check_indices, take_rows, to_numpy
 from skcalib.grouping import calibration_by_group
 from skcalib.grouping._named_groups import MOST_GROUPS
 from skcalib.kernels import Kernel

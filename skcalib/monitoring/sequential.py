@@ -10,9 +10,9 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._class_columns import ColumnNames
-from skcalib._packing import require_arrays
-from skcalib._parameters import completes_docstrings
-from skcalib._types import ArrayLike
+from skcalib._util.packing import require_arrays
+from skcalib._util.parameters import completes_docstrings
+from skcalib._util.types import ArrayLike
 from skcalib.kernels import Kernel
 from skcalib.monitoring._state import StreamEstimator, write_state
 from skcalib.monitoring._streams import (

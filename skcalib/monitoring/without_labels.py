@@ -10,11 +10,11 @@ from scipy.special import softmax
 from scipy.stats import pearson3
 
 from skcalib._class_columns import check_column_names
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record
-from skcalib._ties import merge_ties, top_class
-from skcalib._types import ArrayLike, Label
-from skcalib._validation import check_indices, check_proba, drop_zero_weights
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
+from skcalib._util.ties import merge_ties, top_class
+from skcalib._util.types import ArrayLike, Label
+from skcalib._util.validation import check_indices, check_proba, drop_zero_weights
 from skcalib.clusters import effective_size, inflation
 from skcalib.error_intervals import ErrorInterval
 from skcalib.inference import MeanInterval

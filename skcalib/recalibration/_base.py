@@ -33,10 +33,11 @@ from skcalib._labels import (
     ordered_categories,
     unique_labels,
 )
-from skcalib._parameters import check_parameters_of, completes_docstrings
-from skcalib._ties import SINGLE
-from skcalib._types import ArrayLike
-from skcalib._validation import (
+from skcalib._util.messages import shown
+from skcalib._util.parameters import check_parameters_of, completes_docstrings
+from skcalib._util.ties import SINGLE
+from skcalib._util.types import ArrayLike
+from skcalib._util.validation import (
     HALF_TOLERANCE,
     PROBABILITY_ROUNDING,
     check_features,
@@ -46,7 +47,6 @@ from skcalib._validation import (
     is_outside,
     refuse_frames_to_fetch,
 )
-from skcalib._values import shown
 from skcalib.clusters import outside_level
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.scale import in_units, logit_unit

@@ -32,7 +32,7 @@ from sklearn import config_context
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.extmath import randomized_svd
 
-from skcalib._parallel import out_of_fold, threads_for
+from skcalib._util.parallel import out_of_fold, threads_for
 from skcalib.inference import first_within_one_standard_error, mean_difference
 from skcalib.tower import weighted_mean
 

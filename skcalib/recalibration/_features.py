@@ -6,8 +6,8 @@ import numpy as np
 
 from skcalib._features import FeatureEncoder
 from skcalib._table_columns import as_cells, is_frame, read_column
-from skcalib._validation import refuse_frames_to_fetch
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.validation import refuse_frames_to_fetch
 
 _MANY = 20  # different values, to be surely no groups
 

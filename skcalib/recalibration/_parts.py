@@ -16,8 +16,8 @@ from sklearn.utils.validation import validate_data
 
 from skcalib._chunks import Chunks, check_chunk_labels
 from skcalib._labels import check_label_list, listed
-from skcalib._types import ArrayLike
-from skcalib._validation import check_indices, check_weight, drop_zero_weights
+from skcalib._util.types import ArrayLike
+from skcalib._util.validation import check_indices, check_weight, drop_zero_weights
 from skcalib.clusters import outside_level
 from skcalib.recalibration._base import Recalibrator
 

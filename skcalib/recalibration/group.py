@@ -10,9 +10,9 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from skcalib._types import ArrayLike, MatrixLike, RandomState, RecalibratorLike
-from skcalib._validation import check_indices, mean_one, take_rows, weighted_rows
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.types import ArrayLike, MatrixLike, RandomState, RecalibratorLike
+from skcalib._util.validation import check_indices, mean_one, take_rows, weighted_rows
 from skcalib.inference import MeanInterval, mean_difference
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.recalibration._base import (

@@ -10,11 +10,11 @@ import numpy as np
 from scipy.stats import t as student
 from sklearn.base import BaseEstimator
 
-from skcalib._formatting import pvalue_text, record_text
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record
-from skcalib._types import ArrayLike, Label
-from skcalib._validation import check_indices
+from skcalib._util.formatting import pvalue_text, record_text
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
+from skcalib._util.types import ArrayLike, Label
+from skcalib._util.validation import check_indices
 from skcalib.clusters import independent_size, outside_level
 from skcalib.inference import (
     between_forecasts,

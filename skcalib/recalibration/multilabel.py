@@ -10,10 +10,10 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._parallel import run_each
-from skcalib._parameters import check_parameters_of, completes_docstrings
-from skcalib._types import ArrayLike, MatrixLike, RecalibratorLike
-from skcalib._validation import check_indices
+from skcalib._util.parallel import run_each
+from skcalib._util.parameters import check_parameters_of, completes_docstrings
+from skcalib._util.types import ArrayLike, MatrixLike, RecalibratorLike
+from skcalib._util.validation import check_indices
 from skcalib.problem import check_label_probabilities, indicator_problem
 from skcalib.recalibration._base import (
     TransformerOfColumns,

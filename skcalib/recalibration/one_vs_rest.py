@@ -18,10 +18,10 @@ from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._ties import reach_in_single_precision
-from skcalib._types import ArrayLike, Bandwidth, Bins, Strategy
-from skcalib._validation import mean_one, number_of_samples
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.ties import reach_in_single_precision
+from skcalib._util.types import ArrayLike, Bandwidth, Bins, Strategy
+from skcalib._util.validation import mean_one, number_of_samples
 from skcalib.clusters import outside_level
 from skcalib.links import BetaMap, BinaryMap, LinkFit, PlattMap, QuadraticMap, fit_link
 from skcalib.links._base import (

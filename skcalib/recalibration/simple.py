@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 from scipy.optimize import brentq
 
-from skcalib._validation import number_of_samples
+from skcalib._util.validation import number_of_samples
 from skcalib.links.averaging import ModelAverage, averaged_map
 from skcalib.links.continuation import Continuation
 from skcalib.links.leave_out import AverageWithout, one_step_is_enough

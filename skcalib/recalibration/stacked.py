@@ -17,10 +17,10 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._records import Record
-from skcalib._types import CV, ArrayLike
-from skcalib._validation import check_indices, check_weight
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.records import Record
+from skcalib._util.types import CV, ArrayLike
+from skcalib._util.validation import check_indices, check_weight
 from skcalib.clusters import check_groups, effective_size, in_order, outside_level
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.links._base import minimise_convex

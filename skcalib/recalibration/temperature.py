@@ -11,9 +11,9 @@ from scipy.optimize import brentq, minimize
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._fits import fit_once
 from skcalib._labels import one_hot_rows
-from skcalib._types import ArrayLike
+from skcalib._util.shared_fits import fit_once
+from skcalib._util.types import ArrayLike
 from skcalib.clusters import outside_level
 from skcalib.links import BiasCorrectedTemperature
 from skcalib.links._base import LogRows

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike
 from skcalib.recalibration.improvement import CalibrationImprovement, improvement_of_losses
 from skcalib.regression.reliability import check_moments, losses
 

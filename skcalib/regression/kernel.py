@@ -18,10 +18,10 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist
 from sklearn.utils import check_random_state
 
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike, RandomState, RowIndex
-from skcalib._validation import check_count, mean_one, weighted_rows
-from skcalib._values import is_finite, shown
+from skcalib._util.messages import is_finite, shown
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike, RandomState, RowIndex
+from skcalib._util.validation import check_count, mean_one, weighted_rows
 from skcalib.errors.kernel import ResidualKernel, check_statistic, estimate
 from skcalib.regression.reliability import check_moments, check_numbers
 from skcalib.significance.kernel import run_test

@@ -14,11 +14,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_array, column_or_1d, indexable
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from skcalib._parallel import run_each
-from skcalib._parameters import check_parameters_of, completes_docstrings
-from skcalib._types import CV, ArrayLike, MatrixLike
-from skcalib._validation import check_indices, check_weight, take_rows
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.parallel import run_each
+from skcalib._util.parameters import check_parameters_of, completes_docstrings
+from skcalib._util.types import CV, ArrayLike, MatrixLike
+from skcalib._util.validation import check_indices, check_weight, take_rows
 from skcalib.clusters import folds_of_groups
 from skcalib.estimators._base import MetaEstimator
 from skcalib.estimators._response import clone_estimator, fit_rows

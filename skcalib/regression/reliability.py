@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record
-from skcalib._types import ArrayLike
-from skcalib._validation import (
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
+from skcalib._util.types import ArrayLike
+from skcalib._util.validation import (
     check_finite,
     check_indices,
     drop_zero_weights,

@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from skcalib._parameters import check_parameters_of, completes_docstrings
-from skcalib._types import ArrayLike
-from skcalib._validation import check_indices
+from skcalib._util.parameters import check_parameters_of, completes_docstrings
+from skcalib._util.types import ArrayLike
+from skcalib._util.validation import check_indices
 from skcalib.regression.reliability import (
     Moments,
     centred,

@@ -15,11 +15,11 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib._features import encode_features
-from skcalib._fits import shared_fits
-from skcalib._formatting import limit_of_noise
-from skcalib._parallel import out_of_fold, threads_for
-from skcalib._progress import stage
-from skcalib._types import ArrayLike
+from skcalib._util.formatting import limit_of_noise
+from skcalib._util.parallel import out_of_fold, threads_for
+from skcalib._util.progress import stage
+from skcalib._util.shared_fits import shared_fits
+from skcalib._util.types import ArrayLike
 from skcalib.clusters import effective_size
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.proper import ProperEstimate, estimates_of_solved

@@ -15,12 +15,12 @@ from scipy.stats import t as student
 from sklearn.base import BaseEstimator
 from sklearn.utils import indexable
 
-from skcalib._formatting import printable
 from skcalib._labels import check_y
-from skcalib._parallel import seed_of
-from skcalib._parameters import checks_parameters, completes_docstrings
-from skcalib._records import frame_of
-from skcalib._types import CV, ArrayLike, MatrixLike, RandomState
+from skcalib._util.formatting import printable
+from skcalib._util.parallel import seed_of
+from skcalib._util.parameters import checks_parameters, completes_docstrings
+from skcalib._util.records import frame_of
+from skcalib._util.types import CV, ArrayLike, MatrixLike, RandomState
 from skcalib.clusters import independent_size
 from skcalib.decisions import score_of_decision
 from skcalib.error_intervals.decision_savings import saving_interval

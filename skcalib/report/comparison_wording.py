@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skcalib._formatting import interval
+from skcalib._util.formatting import interval
 from skcalib.inference import MeanInterval
 from skcalib.report.decision import ties
 from skcalib.report.findings import HIGHER_IS_BETTER, ROUNDING, Compared

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skcalib._types import ArrayLike, MatrixLike
+from skcalib._util.types import ArrayLike, MatrixLike
 from skcalib.decisions import decision_regret, no_saving_by_features, no_saving_shown
 from skcalib.links.averaging import averaged_map
 from skcalib.notions import Canonical, TopLabel

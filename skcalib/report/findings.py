@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import numpy as np
 from scipy.stats import norm
 
-from skcalib._formatting import limit_of_noise
-from skcalib._records import Record
+from skcalib._util.formatting import limit_of_noise
+from skcalib._util.records import Record
 from skcalib.errors import ScoreDecomposition
 from skcalib.inference import MeanInterval
 from skcalib.pvalues import CalibrationTest

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skcalib._formatting import percent, printable
+from skcalib._util.formatting import percent, printable
 from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
 from skcalib.displays._curves import binary_problems, check_options
 from skcalib.report.findings import Reported, noted

@@ -14,7 +14,7 @@ from importlib.resources import files
 from textwrap import fill, wrap
 from typing import Any
 
-from skcalib._formatting import printable
+from skcalib._util.formatting import printable
 
 
 @dataclass(frozen=True)

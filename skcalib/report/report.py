@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
-from skcalib._files import check_writable, write_atomically
-from skcalib._formatting import printable
 from skcalib._labels import check_y
-from skcalib._parallel import seed_of
-from skcalib._parameters import check_choice, checks_parameters, completes_docstrings
-from skcalib._types import (
+from skcalib._util.files import check_writable, write_atomically
+from skcalib._util.formatting import printable
+from skcalib._util.parallel import seed_of
+from skcalib._util.parameters import check_choice, checks_parameters, completes_docstrings
+from skcalib._util.types import (
     CV,
     ArrayLike,
     GroupsLike,
@@ -23,7 +23,7 @@ from skcalib._types import (
     RandomState,
     ResponseMethod,
 )
-from skcalib._validation import (
+from skcalib._util.validation import (
     check_indices,
     check_weight,
     take_rows,

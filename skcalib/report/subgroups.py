@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skcalib._features import EncodedFeatures
-from skcalib._ties import level_starts, merge_ties
+from skcalib._util.ties import level_starts, merge_ties
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping.equal_scores import compare_groups
 from skcalib.inference import MeanInterval, rate_interval

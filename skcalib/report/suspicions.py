@@ -16,7 +16,7 @@ from scipy.special import logit
 from scipy.stats import poisson
 
 from skcalib._table_columns import as_cells
-from skcalib._types import MatrixLike
+from skcalib._util.types import MatrixLike
 from skcalib.inference import concordance_interval, mean_interval, rate_interval
 from skcalib.notions import TopLabel
 from skcalib.tower import weighted_mean

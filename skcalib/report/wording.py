@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skcalib._formatting import (
+from skcalib._util.formatting import (
     interval,
     nonnegative,
     number,

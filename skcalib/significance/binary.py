@@ -21,9 +21,9 @@ from scipy.stats import t as student
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike, BinCount, Label, RandomState, Strategy
-from skcalib._validation import check_count, look_up
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike, BinCount, Label, RandomState, Strategy
+from skcalib._util.validation import check_count, look_up
 from skcalib.clusters import cluster_sums, independent_size
 from skcalib.errors.isotonic_curve import label_draws
 from skcalib.events import named_events

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import brentq
 
-from skcalib._types import ArrayLike
+from skcalib._util.types import ArrayLike
 
 #: The least p-value: the probability itself may underflow to 0.
 SMALLEST = float(np.finfo(np.float64).tiny)

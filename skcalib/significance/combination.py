@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import chdtrc, logsumexp
 
-from skcalib._parameters import checks_parameters
-from skcalib._validation import look_up
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.validation import look_up
 from skcalib.pvalues import CalibrationTest, e_value_test
 
 METHODS = ("product", "mean", "calibrated", "fisher")

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._formatting import pvalue_text
 from skcalib._labels import draw_codes
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record
-from skcalib._types import ArrayLike, Label
-from skcalib._validation import check_indices
+from skcalib._util.formatting import pvalue_text
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
+from skcalib._util.types import ArrayLike, Label
+from skcalib._util.validation import check_indices
 from skcalib.errors._drawn_labels import few_labels
 from skcalib.errors.kernel import (
     ClusterKernel,

@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 from scipy.special import ndtr
 
-from skcalib._parameters import checks_parameters
-from skcalib._ties import level_starts
-from skcalib._types import ArrayLike, Label, RandomState
-from skcalib._validation import look_up
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.ties import level_starts
+from skcalib._util.types import ArrayLike, Label, RandomState
+from skcalib._util.validation import look_up
 from skcalib.problem import LabelsLike, Problem
 from skcalib.pvalues import CalibrationTest
 from skcalib.significance.binary import BinaryTest, check_binary, ratio, run_test

@@ -13,8 +13,8 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from scipy.special import logsumexp
 from sklearn.utils import check_random_state
 
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike, Label, RandomState
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.kernels import Kernel, KernelLike, any_order
 from skcalib.notions import NOTIONS, NotionLike, resolve_notion

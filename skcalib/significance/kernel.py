@@ -16,10 +16,10 @@ from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
 from skcalib._labels import draw_codes
-from skcalib._parameters import checks_parameters
-from skcalib._types import ArrayLike, Label, RandomState
-from skcalib._validation import check_count
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import ArrayLike, Label, RandomState
+from skcalib._util.validation import check_count
 from skcalib.clusters import effective_size
 from skcalib.errors._drawn_labels import (
     any_impossible,

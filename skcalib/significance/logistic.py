@@ -11,10 +11,10 @@ from scipy.optimize import brentq
 from scipy.special import expit, log_expit, logit
 from scipy.stats import t as student
 
-from skcalib._parameters import checks_parameters
-from skcalib._ties import merge_ties
-from skcalib._types import ArrayLike, Label, RandomState
-from skcalib._validation import look_up
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.ties import merge_ties
+from skcalib._util.types import ArrayLike, Label, RandomState
+from skcalib._util.validation import look_up
 from skcalib.clusters import cluster_sums, effective_size, inflation
 from skcalib.pvalues import CalibrationTest
 from skcalib.significance.binary import BinaryTest, check_binary, run_test

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._formatting import pvalue_text, record_text
 from skcalib._labels import check_y, listed, unique_labels
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record
-from skcalib._types import ArrayLike, Label
-from skcalib._validation import check_indices, to_numpy, weighted_rows
-from skcalib._values import shown
+from skcalib._util.formatting import pvalue_text, record_text
+from skcalib._util.messages import shown
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
+from skcalib._util.types import ArrayLike, Label
+from skcalib._util.validation import check_indices, to_numpy, weighted_rows
 from skcalib.clusters import effective_size, number_clusters
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.quantities import by

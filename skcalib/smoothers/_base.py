@@ -21,12 +21,12 @@ from sklearn.model_selection import (
 )
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from skcalib._parallel import out_of_fold
-from skcalib._parameters import check_parameters_of
-from skcalib._ties import merge_forecasts
-from skcalib._types import CV, ArrayLike, RandomState
-from skcalib._validation import mean_one
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.parallel import out_of_fold
+from skcalib._util.parameters import check_parameters_of
+from skcalib._util.ties import merge_forecasts
+from skcalib._util.types import CV, ArrayLike, RandomState
+from skcalib._util.validation import mean_one
 
 if TYPE_CHECKING:
     from skcalib.scores import ProperScore

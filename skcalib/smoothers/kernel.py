@@ -19,9 +19,9 @@ from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._types import ArrayLike, Bandwidth, RandomState
-from skcalib._validation import look_up
-from skcalib._values import is_finite, shown
+from skcalib._util.messages import is_finite, shown
+from skcalib._util.types import ArrayLike, Bandwidth, RandomState
+from skcalib._util.validation import look_up
 from skcalib.clusters import one_of_each
 from skcalib.links.ranks import crowded, log_positive
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore

@@ -7,8 +7,8 @@ from typing import Self
 
 import numpy as np
 
-from skcalib._types import CV, ArrayLike, RandomState
-from skcalib._validation import ROW_SUM_TOLERANCE
+from skcalib._util.types import CV, ArrayLike, RandomState
+from skcalib._util.validation import ROW_SUM_TOLERANCE
 from skcalib.links.averaging import PER_CLASS, averaged_map
 from skcalib.smoothers._base import OutOfFoldSmoother
 

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from sklearn.base import BaseEstimator
 
-from skcalib._validation import look_up
+from skcalib._util.validation import look_up
 from skcalib.smoothers._base import CrossFitted, Smoother
 from skcalib.smoothers.kernel import DirichletKernel
 from skcalib.smoothers.logit import LogitSmoother

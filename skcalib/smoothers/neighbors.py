@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._types import ArrayLike
-from skcalib._values import is_whole, shown
+from skcalib._util.messages import is_whole, shown
+from skcalib._util.types import ArrayLike
 from skcalib.smoothers._base import Smoother
 
 _ENTRIES = 4_000_000  # entries of the arrays of a chunk, to bound the memory

@@ -15,8 +15,8 @@ from scipy.optimize import isotonic_regression
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._fits import fit_once
-from skcalib._ties import (
+from skcalib._util.shared_fits import fit_once
+from skcalib._util.ties import (
     RESOLUTION,
     bin_ends,
     level_starts,
@@ -24,8 +24,8 @@ from skcalib._ties import (
     reach_of,
     split_centre,
 )
-from skcalib._types import ArrayLike, BinCount, Bins
-from skcalib._validation import check_count, number_of_samples
+from skcalib._util.types import ArrayLike, BinCount, Bins
+from skcalib._util.validation import check_count, number_of_samples
 from skcalib.smoothers._base import Smoother, check_folds, cross_predict
 from skcalib.theory.bounds import parse_bins
 

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import expit, logit, ndtri, perm
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._types import CV, ArrayLike, RandomState
-from skcalib._values import shown
+from skcalib._util.messages import shown
+from skcalib._util.types import CV, ArrayLike, RandomState
 from skcalib.clusters import cluster_sums, effective_size, independent_size, inflation
 from skcalib.smoothers._base import OutOfFoldSmoother
 

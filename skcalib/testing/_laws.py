@@ -7,8 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from skcalib._docstrings import add_parameters, by_name, docstring_of, sections_of
-from skcalib._parameters import Function
+from skcalib._util.docstrings import add_parameters, by_name, docstring_of, sections_of
+from skcalib._util.parameters import Function
 
 _ENTRIES = by_name("""\
 n_classes : sequence of int, default=(2, 3)

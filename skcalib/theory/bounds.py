@@ -18,10 +18,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skcalib._parameters import checks_parameters
-from skcalib._types import Strategy
-from skcalib._validation import check_count, check_not_negative, look_up
-from skcalib._values import is_whole, shown
+from skcalib._util.messages import is_whole, shown
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.types import Strategy
+from skcalib._util.validation import check_count, check_not_negative, look_up
 
 LOG2 = log(2)
 

@@ -13,9 +13,9 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
 from skcalib._labels import check_classes, check_y, one_hot, unique_labels
-from skcalib._parameters import checks_parameters
-from skcalib._records import Record
-from skcalib._types import (
+from skcalib._util.parameters import checks_parameters
+from skcalib._util.records import Record
+from skcalib._util.types import (
     ArrayLike,
     BinCount,
     Label,
@@ -24,7 +24,7 @@ from skcalib._types import (
     ResponseMethod,
     Strategy,
 )
-from skcalib._validation import check_count, check_indices, look_up, take_rows
+from skcalib._util.validation import check_count, check_indices, look_up, take_rows
 from skcalib.errors import calibration_error
 from skcalib.estimators._response import classifier_proba, clone_estimator, fit_rows
 from skcalib.notions import Auto

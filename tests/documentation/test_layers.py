@@ -271,7 +271,7 @@ def test_tests_reach_through_public_names():
 
 
 def test_private_imports_are_found():
-    source = "from skcalib._validation import f\nfrom skcalib import _formatting, scores\n"
+    source = "from skcalib._util.validation import f\nfrom skcalib import _formatting, scores\n"
     source += "def f():\n    import skcalib.smoothers._dirichlet.beta\nimport skcalib.__main__"
     assert private_imports(source) == {"_validation", "_formatting", "smoothers._dirichlet"}
 
@@ -300,8 +300,8 @@ def test_no_cycles():
         ("skcalib.displays", "import matplotlib.pyplot as plt", "outside of a function"),
         ("skcalib.displays.x", "from skcalib.displays import _plotting", "outside of a function"),
         ("skcalib.errors.proper", "def f():\n    import matplotlib", "may draw"),
-        ("skcalib._validation", "from sklearn.utils import _param_validation", "private"),
-        ("skcalib._validation", "from sklearn.utils._response import f", "private"),
+        ("skcalib._util.validation", "from sklearn.utils import _param_validation", "private"),
+        ("skcalib._util.validation", "from sklearn.utils._response import f", "private"),
         ("skcalib.scores", "from skcalib.tower import weighted_mean", ""),
         ("skcalib.tower", "if TYPE_CHECKING:\n    from skcalib.scores import Brier", ""),
         ("skcalib.report", "def f():\n    import matplotlib.pyplot as plt", ""),

@@ -154,7 +154,7 @@ def test_libraries_of_later_imports_use_one_thread_too(monkeypatch):
     X, y = np.arange(6.0)[:, None], np.tile([0, 1], 3)
     fit = partial(CrossFitProba(Threads(), cv=2).fit, X, y)
     monkeypatch.setitem(sys.modules, "some_library", sys)
-    name = "skcalib._parallel.ThreadpoolController"
+    name = "skcalib._util.parallel.ThreadpoolController"
     monkeypatch.setattr(name, lambda: found.append("searched") or search())
     assert fit().estimator_.fitted == 1 and found == ["searched"]
     assert fit().estimator_.fitted == 1 and found == ["searched"]

@@ -6,7 +6,7 @@ import stat
 
 import pytest
 
-from skcalib._files import check_writable, write_atomically
+from skcalib._util.files import check_writable, write_atomically
 
 BEFORE = b"earlier content\n"
 

@@ -11,7 +11,8 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 import skcalib
-from skcalib import _types, kernels, notions, scores
+from skcalib import kernels, notions, scores
+from skcalib._util import types
 from skcalib.smoothers import named
 
 #: Tells what a class inherits from its own library apart from what it inherits from others.
@@ -91,7 +92,7 @@ def test_the_walk_finds_what_it_looks_for():
         (notions.NotionLike, notions.NOTIONS),
         (named.SmootherLike, named.SMOOTHERS),
         (kernels.KernelLike, kernels.KERNELS),
-        (_types.Method, scores.METHODS),
+        (types.Method, scores.METHODS),
     ],
 )
 def test_the_names_in_types_are_those_in_tables(alias, names):

@@ -11,7 +11,7 @@ from scipy.special import logit
 
 import skcalib as s
 from skcalib._column_names import is_numbering, is_plain, match_names, plain_event, read_name
-from skcalib._packing import seal
+from skcalib._util.packing import seal
 from skcalib.frames import summarize
 from skcalib.problem import check_problem
 

@@ -8,7 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import skcalib as s
-from skcalib._progress import _running
+from skcalib._util.progress import _running
 from skcalib.datasets import make_logistic_scores
 
 DATA = make_logistic_scores(200, random_state=0)

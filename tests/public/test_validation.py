@@ -18,7 +18,7 @@ from scipy.sparse import csr_array
 
 import skcalib as s
 from skcalib._labels import check_y
-from skcalib._validation import check_proba
+from skcalib._util.validation import check_proba
 from skcalib.problem import Problem, check_problem, event_last
 
 Y = np.array([0, 1, 1, 2, 0, 2])

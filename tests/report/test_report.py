@@ -16,7 +16,8 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
 import skcalib as s
-from skcalib import CalibrationReport, _validation, problem
+from skcalib import CalibrationReport, problem
+from skcalib._util import validation
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.inference import MeanInterval
 from skcalib.problem import check_problem
@@ -262,7 +263,7 @@ def test_how_it_was_computed():
 def test_forecasts_are_validated_once(n_classes, monkeypatch):
     """What a report calls gets the `Problem`, and recalibrators of the library its arrays."""
     validated = []
-    check = _validation._check_simplex
+    check = validation._check_simplex
 
     def counted(*arguments, **options):
         validated.append(arguments)

@@ -28,7 +28,7 @@ import numpy as np
 from scipy.special import gammaln
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._parallel import one_thread
+from skcalib._util.parallel import one_thread
 from skcalib.smoothers._base import check_at_least_two
 
 # The smallest positive number replaces forecasts of exactly 0: with log 0, the weight of a zero at

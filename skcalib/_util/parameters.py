@@ -18,9 +18,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from skcalib._docstrings import add_parameters, by_name, complete_class, docstring_of, sections_of
-from skcalib._validation import check_confidence_level, check_count, look_up, to_numpy
-from skcalib._values import is_finite, is_whole, shown
+from skcalib._util.docstrings import (
+    add_parameters,
+    by_name,
+    complete_class,
+    docstring_of,
+    sections_of,
+)
+from skcalib._util.messages import is_finite, is_whole, shown
+from skcalib._util.validation import check_confidence_level, check_count, look_up, to_numpy
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Class = TypeVar("Class", bound=type)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from skcalib._formatting import printable, pvalue_text
+from skcalib._util.formatting import printable, pvalue_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -7,7 +7,7 @@ from math import isfinite, prod
 
 import numpy as np
 
-from skcalib._values import shown
+from skcalib._util.messages import shown
 
 
 def seal(mark, version, header, parts):

@@ -12,7 +12,7 @@ from time import perf_counter
 
 def print_line(message: str) -> None:
     """Print a message as one line on standard error, if there is a place for it."""
-    from skcalib._formatting import printable  # imports NumPy, which --help does not need
+    from skcalib._util.formatting import printable  # imports NumPy, which --help does not need
 
     with suppress(OSError):
         print(f"skcalib: {printable(' '.join(message.split()))}", file=sys.stderr, flush=True)
@@ -57,7 +57,7 @@ def show_progress(seconds: float = 10.0) -> AbstractContextManager[None]:
     """
     number = isinstance(seconds, Real) and not isinstance(seconds, bool)
     if not (number and 0 < seconds <= threading.TIMEOUT_MAX):
-        from skcalib._values import shown  # imports NumPy, as above
+        from skcalib._util.messages import shown  # imports NumPy, as above
 
         raise ValueError(f"seconds must be a number above 0, got {shown(seconds)}.")
     return _showing(seconds)

@@ -15,8 +15,8 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from skcalib._rows import row_sum
-from skcalib._values import is_finite, shown, unique_names
+from skcalib._util.messages import is_finite, shown, unique_names
+from skcalib._util.softmax import row_sum
 
 # --- Forecasts and weights ------------------------------------------------------------------------
 

@@ -1,0 +1,1 @@
+"""What every package uses: arguments, messages, records, loops."""
