@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from skcalib._labels import check_label_list
 from skcalib._util.packing import plain, require
+from skcalib.data.labels import check_label_list
 
 
 def add_pairs(

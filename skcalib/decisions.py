@@ -16,7 +16,6 @@ from scipy.special import logit, softmax
 from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import cross_val_predict
 
-from skcalib._features import encode_features
 from skcalib._util.messages import shown
 from skcalib._util.parallel import seed_of, threads_for
 from skcalib._util.parameters import check_estimator, checks_parameters
@@ -29,13 +28,14 @@ from skcalib._util.validation import (
     take_rows,
     weighted_features,
 )
+from skcalib.data.features import encode_features
+from skcalib.data.notions import Canonical, NotionLike, resolve_notion
+from skcalib.data.problem import ForecastSummary, LabelsLike, event_last
+from skcalib.data.samples import Samples, only_problem, reduced_fields
 from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
 from skcalib.errors.terms import solve_notion
-from skcalib.events import Samples, only_problem, reduced_fields
 from skcalib.inference import MeanInterval, mean_interval, mean_loss_interval
 from skcalib.links._base import detection_limit, log_forecast
-from skcalib.notions import Canonical, NotionLike, resolve_notion
-from skcalib.problem import ForecastSummary, LabelsLike, event_last
 from skcalib.recalibration._base import warn_without_weight, weight_params
 from skcalib.recalibration._corrected_model import Mixing, held_out_paths
 from skcalib.scores import DecisionCost, Elementary, LogLoss
@@ -186,7 +186,7 @@ def decision_regret(
         As in :func:`~skcalib.proper_calibration_error`. A threshold with several classes needs
         "top_label" (act if the predicted class is right), "classwise" (the mean over classes) or
         "cumulative" (act if the class is at most k; the mean over k). Of several labels with
-        missing cells (:class:`~skcalib.notions.Multilabel`) each part is the mean over labels of
+        missing cells (:class:`~skcalib.data.notions.Multilabel`) each part is the mean over labels of
         that of their known cells, and its limits and standard error are the means of theirs: valid
         for any dependence between labels, and longer than needed.
     groups : array-like of shape (n_samples,), default=None

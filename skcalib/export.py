@@ -25,15 +25,15 @@ from sklearn.svm import SVC, NuSVC
 from sklearn.tree import BaseDecisionTree
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._labels import check_label_list
 from skcalib._util.messages import shown
 from skcalib._util.packing import has_form, plain, refused, require
 from skcalib._util.types import MatrixLike
 from skcalib._util.validation import look_up, take_rows
-from skcalib.clusters import outside_level
+from skcalib.data.clusters import outside_level
+from skcalib.data.labels import check_label_list
+from skcalib.data.problem import check_label_probabilities
 from skcalib.estimators import RecalibratedClassifierCV
 from skcalib.links._base import _FAR
-from skcalib.problem import check_label_probabilities
 from skcalib.recalibration import MultilabelRecalibrator, Recalibrator
 from skcalib.recalibration._base import align_columns
 

@@ -8,8 +8,6 @@ from warnings import catch_warnings, filterwarnings
 
 import numpy as np
 
-from skcalib._class_columns import ColumnNames
-from skcalib._labels import check_label_list, listed
 from skcalib._util.messages import is_missing, shown
 from skcalib._util.packing import plain
 from skcalib._util.parameters import checks_parameters
@@ -17,6 +15,8 @@ from skcalib._util.ties import RESOLUTION
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import PROBABILITY_ROUNDING, ROW_SUM_TOLERANCE, in_words
 from skcalib.cells import CellSums
+from skcalib.data.class_columns import ColumnNames
+from skcalib.data.labels import check_label_list, listed
 from skcalib.sketch import N_CELLS, ForecastSketch
 
 

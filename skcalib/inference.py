@@ -21,7 +21,7 @@ from skcalib._util.records import Record
 from skcalib._util.ties import merge_ties
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_confidence_level
-from skcalib.clusters import (
+from skcalib.data.clusters import (
     cluster_sums,
     effective_size,
     independent_size,

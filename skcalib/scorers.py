@@ -10,17 +10,17 @@ from sklearn import metrics
 from sklearn.base import BaseEstimator
 from sklearn.utils.metadata_routing import MetadataRequest
 
-from skcalib._labels import check_y
 from skcalib._util.messages import shown
 from skcalib._util.parameters import check_parameters_of, checks_parameters, completes_docstrings
 from skcalib._util.types import CV, ArrayLike, Label, MatrixLike, RandomState, ResponseMethod
 from skcalib._util.validation import check_indices
+from skcalib.data.labels import check_y
+from skcalib.data.notions import Canonical, Multilabel
+from skcalib.data.problem import problem_of
 from skcalib.decisions import decision_regret, net_benefit, score_of_decision
 from skcalib.error_intervals.quantities import by
 from skcalib.estimators._response import align_classes, classes_of, classifier_proba, label_proba
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.notions import Canonical, Multilabel
-from skcalib.problem import problem_of
 from skcalib.recalibration import IdentityRecalibrator, ModelAverageScaling
 from skcalib.recalibration.selection import held_out_losses
 from skcalib.recalibration.stacked import resolve_recalibrator

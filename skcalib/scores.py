@@ -445,7 +445,7 @@ class RankedProbability(ProperScore):
     See Also
     --------
     skcalib.scores.Brier : For classes without an order.
-    skcalib.notions.Cumulative : The events that the sum is over.
+    skcalib.data.notions.Cumulative : The events that the sum is over.
 
     Examples
     --------

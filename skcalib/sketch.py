@@ -16,8 +16,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._class_columns import NAMES_FORM, ColumnNames
-from skcalib._labels import check_class_order, listed
 from skcalib._util.messages import shown
 from skcalib._util.packing import plain, read_arrays, refused, require, seal, unseal
 from skcalib._util.parameters import completes_docstrings
@@ -25,9 +23,11 @@ from skcalib._util.records import import_pandas
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_count, check_indices, look_up, to_numpy
 from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
-from skcalib.events import Samples
-from skcalib.notions import NOTIONS
-from skcalib.problem import ForecastSummary, ScoredRows
+from skcalib.data.class_columns import NAMES_FORM, ColumnNames
+from skcalib.data.labels import check_class_order, listed
+from skcalib.data.notions import NOTIONS
+from skcalib.data.problem import ForecastSummary, ScoredRows
+from skcalib.data.samples import Samples
 from skcalib.scores import Brier, LogLoss
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record, interval_rows
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import weighted_rows
-from skcalib.clusters import outside_level
+from skcalib.data.clusters import outside_level
+from skcalib.data.notions import Multilabel, NotionLike, resolve_notion
+from skcalib.data.problem import check_problem
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.inference import MeanInterval, mean_interval
-from skcalib.notions import Multilabel, NotionLike, resolve_notion
-from skcalib.problem import check_problem
 from skcalib.scores import Brier, LogLoss, LossLike, ProperScore, resolve_loss
 from skcalib.tower import weighted_mean
 

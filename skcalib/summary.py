@@ -14,6 +14,8 @@ from skcalib._util.formatting import pvalue_text, record_text
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record, import_pandas
 from skcalib._util.types import ArrayLike, Label
+from skcalib.data.notions import Canonical
+from skcalib.data.samples import binary_events, only_problem
 from skcalib.error_intervals.proper import estimate_of_solved
 from skcalib.errors.logistic import (
     calibration_intercept_slope,
@@ -21,7 +23,6 @@ from skcalib.errors.logistic import (
     uncertain_logits,
 )
 from skcalib.errors.terms import solve_notion
-from skcalib.events import binary_events, only_problem
 from skcalib.inference import (
     MeanInterval,
     concordance_interval,
@@ -30,7 +31,6 @@ from skcalib.inference import (
     observed_expected_ratio,
     rate_interval,
 )
-from skcalib.notions import Canonical
 from skcalib.scores import Brier, LogLoss, TotalVariation
 from skcalib.significance.binary import run_test
 from skcalib.significance.logistic import JointRatio
@@ -39,8 +39,8 @@ from skcalib.tower import weighted_mean, weighted_quantile
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from skcalib.data.problem import LabelsLike, Problem
     from skcalib.errors.averaged import AveragedProblem
-    from skcalib.problem import LabelsLike, Problem
 
 #: Field -> (name, perfect value, explanation), in the order of the table.
 ROWS = {

@@ -6,7 +6,7 @@ An independent check of the sums of `BasisBlock`, which never make such arrays.
 import numpy as np
 from scipy.special import softmax
 
-from skcalib.problem import Problem
+from skcalib.data.problem import Problem
 
 
 def dense_directions(basis, forecast, names=None):

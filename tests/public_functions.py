@@ -14,11 +14,12 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 
 import skcalib
-from skcalib import datasets, kernels, notions, scores, smoothers, testing
+from skcalib import datasets, kernels, scores, smoothers, testing
+from skcalib.data import notions
+from skcalib.data.problem import check_problem
 from skcalib.decisions import net_benefit
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.kernels import median_distance
-from skcalib.problem import check_problem
 from skcalib.regression import dawid_sebastiani_improvement
 
 #: Public modules of building blocks, whose names are not at the root.

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.dummy import DummyClassifier
 
 import skcalib as s
-from skcalib._features import MOST_CATEGORIES, EncodedFeatures, FeatureEncoder, encode_features
+from skcalib.data.features import MOST_CATEGORIES, EncodedFeatures, FeatureEncoder, encode_features
 from skcalib.grouping import differences_at_equal_scores, grouping_improvement
 
 N = 200

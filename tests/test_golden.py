@@ -18,7 +18,7 @@ from skcalib import (
     score_decomposition,
     sharpness,
 )
-from skcalib.notions import NOTIONS
+from skcalib.data.notions import NOTIONS
 from skcalib.smoothers import DirichletKernel
 
 P3, Y3 = golden.P3[:12], golden.Y3[:12]

@@ -5,7 +5,7 @@ import pytest
 from public_functions import others
 
 import skcalib as s
-from skcalib.notions import Auto, Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
+from skcalib.data.notions import Auto, Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
 from skcalib.testing import check_notion
 
 NOTIONS = [

@@ -10,8 +10,8 @@ from sklearn.metrics import make_scorer
 from sklearn.model_selection import cross_val_score
 
 import skcalib as s
+from skcalib.data.notions import Canonical, Cumulative
 from skcalib.grouping import grouping_improvement
-from skcalib.notions import Canonical, Cumulative
 from skcalib.scorers import ProbaScorer, RefinementScorer
 from skcalib.scores import Brier, RankedProbability, UScore
 

@@ -9,8 +9,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeClassifier
 
 import skcalib as s
-from skcalib.notions import Multilabel
-from skcalib.problem import check_problem
+from skcalib.data.notions import Multilabel
+from skcalib.data.problem import check_problem
 from skcalib.scores import Brier, Elementary, LogLoss
 
 SCORES = {"brier": Brier(), "log": LogLoss()}

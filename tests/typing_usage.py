@@ -9,10 +9,10 @@ import pandas as pd
 from sklearn.linear_model import LogisticRegression
 
 import skcalib as s
+from skcalib.data.notions import Classwise, TopK
 from skcalib.error_intervals import ErrorInterval
 from skcalib.errors import ReliabilityBins
 from skcalib.kernels import GaussianKernel, Kernel, LaplacianKernel
-from skcalib.notions import Classwise, TopK
 from skcalib.scores import Brier, ProperScore
 from skcalib.significance import CalibrationTest
 from skcalib.smoothers import DirichletKernel, QuantileBins

@@ -19,10 +19,10 @@ from _measure import Row, finish, megabytes_of_fresh_process, peak_megabytes, sh
 from threadpoolctl import threadpool_limits
 
 from skcalib import kernel_calibration_error
+from skcalib.data.notions import Canonical
+from skcalib.data.problem import check_problem
 from skcalib.errors.kernel import ResidualKernel
 from skcalib.kernels import LaplacianKernel
-from skcalib.notions import Canonical
-from skcalib.problem import check_problem
 from skcalib.significance.kernel import spectral
 
 RATIO, ERROR, MEGABYTES, LARGE_MEGABYTES, LAW = 5.0, 1e-12, 150.0, 300.0, 2.0

@@ -214,9 +214,9 @@ ADDITIONS = (
     Addition(
         "notion",
         "AtLeast",
-        "skcalib/notions.py",
+        "skcalib/data/notions.py",
         (
-            listed("skcalib/notions.py", "AtLeast", "Canonical"),
+            listed("skcalib/data/notions.py", "AtLeast", "Canonical"),
             in_reference("notions.AtLeast", "notions.Canonical"),
         ),
         ("tests/test_notions.py", "-k", "AtLeast"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from skcalib.notions import NOTIONS
+from skcalib.data.notions import NOTIONS
 from skcalib.scores import Brier, LogLoss, TotalVariation
 from skcalib.tower import expected_divergence
 

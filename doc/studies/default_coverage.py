@@ -20,11 +20,11 @@ import numpy as np
 from _interval_tables import write, write_as_found
 from _worlds import World, true_error
 
+from skcalib.data.notions import Canonical
+from skcalib.data.problem import check_problem
 from skcalib.error_intervals.proper import estimates_of_solved
 from skcalib.errors.averaged_interval import squared_norms
 from skcalib.errors.terms import solve_notion
-from skcalib.notions import Canonical
-from skcalib.problem import check_problem
 from skcalib.scores import Brier, LogLoss
 
 SETTINGS = (

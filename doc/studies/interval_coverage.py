@@ -22,9 +22,9 @@ from pathlib import Path
 import numpy as np
 
 from skcalib import calibration_error_interval, reliability_bins
+from skcalib.data.notions import NOTIONS
 from skcalib.datasets import make_logistic_scores, make_tempered_simplex
 from skcalib.kernels import LaplacianKernel
-from skcalib.notions import NOTIONS
 from skcalib.scores import Brier, LogLoss, TotalVariation
 from skcalib.smoothers import DirichletKernel, MedianCells
 
@@ -135,8 +135,8 @@ class World:
 
     def kernel(self):
         """The mean of h over pairs of forecasts, with E[Y|S] in the place of the label."""
+        from skcalib.data.problem import Problem
         from skcalib.errors.kernel import ResidualKernel, estimate
-        from skcalib.problem import Problem
 
         n = 20_000
         problem = Problem(self.forecast[:n], self.posterior[:n], np.ones(n), None)

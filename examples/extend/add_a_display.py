@@ -10,8 +10,8 @@ risk. It should equal the observed frequency of the event, which is drawn as a h
 import matplotlib.pyplot as plt
 import numpy as np
 
+from skcalib.data.problem import check_problem, event_last
 from skcalib.datasets import make_tempered_simplex
-from skcalib.problem import check_problem, event_last
 from skcalib.testing import check_display
 
 # %%

@@ -12,8 +12,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from skcalib import kernel_calibration_test, proper_calibration_error
+from skcalib.data.notions import Notion
 from skcalib.datasets import make_widmann
-from skcalib.notions import Notion
 from skcalib.testing import check_notion
 
 # %%

@@ -12,11 +12,11 @@ from scipy.special import expit, log_expit, log_softmax, logit, logsumexp, xlog1
 from scipy.stats import beta, norm, qmc
 from sklearn.utils import Bunch, check_random_state
 
-from skcalib._labels import draw_codes
 from skcalib._util.messages import is_finite, shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import RandomState
 from skcalib._util.validation import check_count, look_up
+from skcalib.data.labels import draw_codes
 from skcalib.scores import Brier, LogLoss
 
 

@@ -11,10 +11,10 @@ from scipy.special import expit
 from scipy.stats import norm
 from sklearn.utils import Bunch, check_random_state
 
-from skcalib._labels import draw_codes
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import RandomState
 from skcalib._util.validation import look_up
+from skcalib.data.labels import draw_codes
 from skcalib.datasets.forecasts import check_real, check_sizes
 from skcalib.scores import Brier, LogLoss
 

@@ -18,7 +18,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skcalib._labels import check_y
 from skcalib._util.docstrings import (
     add_entries,
     add_parameters,
@@ -30,10 +29,11 @@ from skcalib._util.docstrings import (
 from skcalib._util.parameters import ENTRIES, checks_parameters
 from skcalib._util.types import CV, ArrayLike, MatrixLike, ResponseMethod
 from skcalib._util.validation import check_indices, check_weight, take_rows
+from skcalib.data.labels import check_y
+from skcalib.data.notions import Multilabel, resolve_notion
+from skcalib.data.problem import ForecastSummary, check_sketch
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.estimators._response import held_out_problem, label_proba, name_with_response
-from skcalib.notions import Multilabel, resolve_notion
-from skcalib.problem import ForecastSummary, check_sketch
 from skcalib.scores import Brier, LogLoss, RankedProbability, Spherical, resolve_loss
 
 

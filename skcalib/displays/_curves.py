@@ -16,13 +16,15 @@ from skcalib._util.messages import shown
 from skcalib._util.records import Record
 from skcalib._util.ties import merge_ties
 from skcalib._util.validation import check_count, look_up
-from skcalib.clusters import (
+from skcalib.data.clusters import (
     effective_size,
     effective_size_of_sums,
     independent_size,
     intraclass_correlation,
     student_level,
 )
+from skcalib.data.notions import Classwise, Cumulative, Multilabel, Notion, resolve_notion
+from skcalib.data.samples import binary_events, named_events
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.errors.isotonic_curve import (
     BANDS,
@@ -31,9 +33,7 @@ from skcalib.errors.isotonic_curve import (
     consistency_band,
     spread,
 )
-from skcalib.events import binary_events, named_events
 from skcalib.inference import MeanInterval, clopper_pearson, rate_interval
-from skcalib.notions import Classwise, Cumulative, Multilabel, Notion, resolve_notion
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,

@@ -19,11 +19,11 @@ from skcalib._util.messages import shown
 from skcalib._util.parallel import seed_of
 from skcalib._util.records import Record
 from skcalib._util.ties import reach_of
-from skcalib.clusters import effective_size
+from skcalib.data.clusters import effective_size
+from skcalib.data.notions import Auto, Canonical, resolve_notion
+from skcalib.data.problem import ForecastSummary, check_problem
 from skcalib.displays._curves import binary_problems, summarised_problems
 from skcalib.errors.terms import solve_notion
-from skcalib.notions import Auto, Canonical, resolve_notion
-from skcalib.problem import ForecastSummary, check_problem
 from skcalib.scores import Brier
 from skcalib.smoothers import LogitSmoother
 

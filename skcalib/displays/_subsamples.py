@@ -9,11 +9,11 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._util.messages import is_whole, shown
 from skcalib._util.records import Record
+from skcalib.data.notions import Classwise, Cumulative, resolve_notion
+from skcalib.data.samples import Samples
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by
 from skcalib.errors import calibration_error
 from skcalib.errors.binned import check_bins, expected_errors_of_subsamples
-from skcalib.events import Samples
-from skcalib.notions import Classwise, Cumulative, resolve_notion
 
 _POINTS = 9  # sample sizes, by default
 _FIRST = 100  # the smallest size, if the data are at least ten times larger

@@ -16,7 +16,7 @@ from skcalib.displays._decision_curves import (
 from skcalib.displays.murphy import DecisionDisplay
 
 if TYPE_CHECKING:
-    from skcalib.notions import NotionLike
+    from skcalib.data.notions import NotionLike
 
 
 class DecisionCurveDisplay(DecisionDisplay):

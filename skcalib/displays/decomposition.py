@@ -16,13 +16,13 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import CV, ArrayLike, Label, MatrixLike, RandomState, ResponseMethod
 from skcalib._util.validation import check_indices, weighted_features
+from skcalib.data.notions import Classwise, Cumulative, NotionLike, TopLabel, resolve_notion
+from skcalib.data.problem import Problem, check_problem, event_last
 from skcalib.displays._constructors import Display, held_out, unit
 from skcalib.displays._regions import grouping_interval
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.inference import MeanInterval
-from skcalib.notions import Classwise, Cumulative, NotionLike, TopLabel, resolve_notion
-from skcalib.problem import Problem, check_problem, event_last
 from skcalib.scores import LossLike, resolve_loss
 
 if TYPE_CHECKING:

@@ -10,6 +10,8 @@ from sklearn.utils import check_random_state
 from skcalib._util.messages import is_finite, shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label, RandomState
+from skcalib.data.notions import NotionLike, resolve_notion
+from skcalib.data.problem import check_problem, event_last
 from skcalib.displays._constructors import Display
 from skcalib.displays._subsamples import (
     EstimationCurve,
@@ -17,8 +19,6 @@ from skcalib.displays._subsamples import (
     check_sizes,
     estimation_curves,
 )
-from skcalib.notions import NotionLike, resolve_notion
-from skcalib.problem import check_problem, event_last
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,7 +17,7 @@ from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations, calib
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from skcalib.notions import NotionLike
+    from skcalib.data.notions import NotionLike
 
 
 class GroupCalibrationDisplay(Display):

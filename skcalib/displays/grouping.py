@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._features import encode_features
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import (
     ArrayLike,
@@ -21,6 +20,9 @@ from skcalib._util.types import (
     Strategy,
 )
 from skcalib._util.validation import check_indices, weighted_features, weighted_rows
+from skcalib.data.features import encode_features
+from skcalib.data.notions import NotionLike, resolve_notion
+from skcalib.data.problem import check_problem
 from skcalib.displays._constructors import Display, unit
 from skcalib.displays._curves import binary_problems
 from skcalib.displays._regions import (
@@ -35,8 +37,6 @@ from skcalib.displays._regions import (
 from skcalib.estimators._response import name_with_response
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping.estimator import check_regions
-from skcalib.notions import NotionLike, resolve_notion
-from skcalib.problem import check_problem
 
 if TYPE_CHECKING:
     from skcalib.scores import LossLike

@@ -16,7 +16,7 @@ from skcalib.displays._decision_curves import (
 )
 
 if TYPE_CHECKING:
-    from skcalib.notions import NotionLike
+    from skcalib.data.notions import NotionLike
 
 
 class DecisionDisplay(Display):

@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, AxesLike, Label, MatrixLike
+from skcalib.data.problem import check_problem
 from skcalib.displays._constructors import Display
 from skcalib.displays._maps import (
     RecalibrationMap,
@@ -19,7 +20,6 @@ from skcalib.displays._maps import (
     given_maps,
     name_recalibrators,
 )
-from skcalib.problem import check_problem
 
 
 class RecalibrationDisplay(Display):

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from sklearn.utils import check_random_state
 
-from skcalib._labels import check_y
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import (
     ArrayLike,
@@ -19,6 +18,9 @@ from skcalib._util.types import (
     ResponseMethod,
 )
 from skcalib._util.validation import check_indices, take_rows
+from skcalib.data.labels import check_y
+from skcalib.data.notions import Multilabel, NotionLike
+from skcalib.data.problem import ForecastSummary, check_problem
 from skcalib.displays._constructors import Display
 from skcalib.displays._curves import (
     ReliabilityCurve,
@@ -30,8 +32,6 @@ from skcalib.displays._curves import (
     summary_of_event,
 )
 from skcalib.estimators._response import align_classes, classifier_proba, name_with_response
-from skcalib.notions import Multilabel, NotionLike
-from skcalib.problem import ForecastSummary, check_problem
 
 if TYPE_CHECKING:
     from skcalib.smoothers import Smoother

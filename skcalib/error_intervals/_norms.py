@@ -8,15 +8,15 @@ from scipy.sparse import csr_matrix, diags
 from scipy.stats import norm as normal
 from scipy.stats import t as student
 
-from skcalib.clusters import cluster_sums, independent_size, inflation
+from skcalib.data.clusters import cluster_sums, independent_size, inflation
+from skcalib.data.notions import resolve_notion
+from skcalib.data.problem import ForecastSummary, Problem, check_problem
+from skcalib.data.samples import Samples, only_problem
 from skcalib.error_intervals.exact import few_labels, is_few
 from skcalib.errors.binned import bin_numbers, check_bins, quantile_edges
 from skcalib.errors.cumulative import PredictedClass
 from skcalib.errors.kernel import MANY, ResidualKernel, check_pairs, random_blocks, resolve_kernel
 from skcalib.errors.mean_embedding import Embedding, check_components, check_locations, one_problem
-from skcalib.events import Samples, only_problem
-from skcalib.notions import resolve_notion
-from skcalib.problem import ForecastSummary, Problem, check_problem
 from skcalib.squared_norm import SquaredNorm, noise_cumulants
 from skcalib.tower import weighted_quantile
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from skcalib._util.ties import merge_ties
-from skcalib.clusters import effective_size
+from skcalib.data.clusters import effective_size
 from skcalib.errors.terms import SmoothedProblem
 from skcalib.inference import MeanInterval, clopper_pearson, clustered_size, mean_interval
 from skcalib.scores import DecisionCost

@@ -19,7 +19,7 @@ from scipy.optimize import brentq
 from scipy.special import expit, logit
 from scipy.stats import beta
 
-from skcalib.clusters import cluster_sums, effective_size
+from skcalib.data.clusters import cluster_sums, effective_size
 from skcalib.few_events import FEW_LABELS
 from skcalib.scores import Brier, LogLoss, ProperScore
 

@@ -14,14 +14,14 @@ from skcalib._util.messages import number_of, shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count, meant
+from skcalib.data.notions import Multilabel
+from skcalib.data.problem import ForecastSummary, LabelsLike, check_problem
+from skcalib.data.samples import reduced, refuse_groups
 from skcalib.error_intervals.quantities import QUANTITIES, by
 from skcalib.error_intervals.question import ErrorInterval, Question, all_options, unwrap
 from skcalib.error_intervals.resampling import bootstrap, jackknife, subsampling
 from skcalib.errors.binned import calibration_error, resolve_norm
 from skcalib.errors.density import kde_calibration_error
-from skcalib.events import reduced, refuse_groups
-from skcalib.notions import Multilabel
-from skcalib.problem import ForecastSummary, LabelsLike, check_problem
 
 #: Public names of metrics -> functions with their options.
 METRICS = {name: one.metric for name, one in by("name").items()}

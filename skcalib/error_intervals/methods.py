@@ -10,7 +10,8 @@ import numpy as np
 from scipy.stats import norm as normal
 
 from skcalib._util.validation import look_up
-from skcalib.clusters import effective_size
+from skcalib.data.clusters import effective_size
+from skcalib.data.notions import resolve_notion, resolve_reduced
 from skcalib.error_intervals._norms import (
     NEGLIGIBLE,
     Gaps,
@@ -40,7 +41,6 @@ from skcalib.errors.logistic import index_of_solved
 from skcalib.errors.simplex import DISTANCES, cells_for
 from skcalib.errors.terms import solve_notion
 from skcalib.inference import mean_interval, mean_loss_interval
-from skcalib.notions import resolve_notion, resolve_reduced
 from skcalib.scores import Brier, Divergence, Lp, ProperScore, TotalVariation, resolve_loss
 
 if TYPE_CHECKING:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skcalib._util.types import Method
-from skcalib.clusters import independent_size, student_level
+from skcalib.data.clusters import independent_size, student_level
+from skcalib.data.notions import NotionLike, resolve_notion
 from skcalib.error_intervals.decision_savings import regret_interval
 from skcalib.error_intervals.exact import MarkedLabel, exact_limits, few_labels, is_few
 from skcalib.errors.averaged import AveragedProblem
@@ -24,12 +25,11 @@ from skcalib.errors.terms import (
 )
 from skcalib.few_events import FEW_LABELS
 from skcalib.inference import MeanInterval, interval_of_limits, mean_interval
-from skcalib.notions import NotionLike, resolve_notion
 from skcalib.scores import DecisionCost, LossLike, resolve_loss, resolve_method
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from skcalib.problem import Problem
+    from skcalib.data.problem import Problem
     from skcalib.smoothers.named import SmootherLike
     from skcalib.squared_norm import SquaredNorm
 

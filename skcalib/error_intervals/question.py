@@ -14,10 +14,10 @@ from skcalib._util.formatting import record_text
 from skcalib._util.messages import number_of
 from skcalib._util.records import Record
 from skcalib._util.validation import weighted_rows
-from skcalib.clusters import independent_size, student_level
-from skcalib.events import only_problem
-from skcalib.notions import Multilabel, Notion
-from skcalib.problem import Problem, check_problem
+from skcalib.data.clusters import independent_size, student_level
+from skcalib.data.notions import Multilabel, Notion
+from skcalib.data.problem import Problem, check_problem
+from skcalib.data.samples import only_problem
 
 # --- The record of an interval --------------------------------------------------------------------
 

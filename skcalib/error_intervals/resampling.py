@@ -8,15 +8,15 @@ import numpy as np
 from scipy.stats import t as student
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._labels import draw_codes
 from skcalib._util.parallel import draw_batches, draw_each
-from skcalib.clusters import in_order
+from skcalib.data.clusters import in_order
+from skcalib.data.labels import draw_codes
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.pvalues import monte_carlo_pvalue
 
 if TYPE_CHECKING:
+    from skcalib.data.problem import Problem
     from skcalib.error_intervals.question import ErrorInterval, Question
-    from skcalib.problem import Problem
 
 GROUPS = 20  # of the jackknife, at most
 _BATCH = 10  # draws of labels after which their test is decided or goes on

@@ -11,8 +11,8 @@ from itertools import islice
 
 import numpy as np
 
-from skcalib._labels import draw_codes, one_hot_rows
 from skcalib._util.validation import mean_one
+from skcalib.data.labels import draw_codes, one_hot_rows
 from skcalib.errors.kernel import (
     MANY,
     _slices,

@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skcalib._labels import one_hot_rows
 from skcalib._util.softmax import centred
-from skcalib.clusters import cluster_sums
+from skcalib.data.clusters import cluster_sums
+from skcalib.data.labels import one_hot_rows
 from skcalib.errors.extension import Extension
 from skcalib.links._base import row_blocks
 from skcalib.links.averaging import Model, ModelAverage
@@ -37,8 +37,8 @@ from skcalib.smoothers.logit import warn_few_per_class
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
+    from skcalib.data.problem import Problem
     from skcalib.links.basis_block import BasisBlock
-    from skcalib.problem import Problem
 
 #: The targets of intervals.
 CURVE = "E D(C, S), as far as {} polynomials of the log odds represent C = E[Y|S]"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from skcalib._util.softmax import centred
-from skcalib.clusters import cluster_sums, independent_size, inflation
+from skcalib.data.clusters import cluster_sums, independent_size, inflation
 from skcalib.scores import Brier, ProperScore
 from skcalib.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 

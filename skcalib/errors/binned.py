@@ -19,13 +19,13 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.ties import bin_ends, split_centre
 from skcalib._util.types import ArrayLike, Bins, Label, Strategy
-from skcalib.events import Samples
-from skcalib.notions import NotionLike, resolve_notion, resolve_reduced
+from skcalib.data.notions import NotionLike, resolve_notion, resolve_reduced
+from skcalib.data.samples import Samples
 from skcalib.smoothers.partition import quantile_cuts
 from skcalib.theory.bounds import parse_bins
 
 if TYPE_CHECKING:
-    from skcalib.problem import LabelsLike
+    from skcalib.data.problem import LabelsLike
 
 NORMS = {"l1": 1.0, "l2": 2.0, "max": np.inf}  # the power of a gap
 
@@ -161,7 +161,7 @@ def calibration_error(
         scikit-learn. "top_label": the confidence against whether the prediction is right.
         "classwise": each class against the rest; the power p is averaged over classes before the
         root is taken, and "max" is the largest gap of all. "cumulative": the same for the events
-        that an ordered class is at most k (:class:`~skcalib.notions.Cumulative`). "canonical": the
+        that an ordered class is at most k (:class:`~skcalib.data.notions.Cumulative`). "canonical": the
         probability of the positive class, for two classes only.
     n_bins : int, "auto", "cube_root" or array-like of edges, default="auto"
         "auto" is :func:`optimal_n_bins` of bins of equal mass, which minimises the bound of the

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skcalib._chunks import Chunks, add, check_same_columns
-from skcalib._class_columns import check_column_names
-from skcalib._labels import check_y
 from skcalib._util.validation import check_indices, check_weight
+from skcalib.data.chunks import Chunks, add, check_same_columns
+from skcalib.data.class_columns import check_column_names
+from skcalib.data.labels import check_y
+from skcalib.data.problem import Problem, check_problem
 from skcalib.errors.averaged import _TINY, AveragedProblem
 from skcalib.errors.averaged_interval import (
     ErrorNorm,
@@ -38,11 +39,10 @@ from skcalib.errors.one_step import (
 from skcalib.errors.proper import ScoreDecomposition
 from skcalib.errors.terms import problems_of
 from skcalib.links.basis import _ENTRIES
-from skcalib.problem import Problem, check_problem
 from skcalib.scores import Brier, ProperScore
 
 if TYPE_CHECKING:
-    from skcalib.notions import Notion
+    from skcalib.data.notions import Notion
 
 
 IN_CHUNKS = (

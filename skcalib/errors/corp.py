@@ -12,13 +12,16 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skcalib._labels import draw_codes
 from skcalib._util.messages import shown
 from skcalib._util.parallel import draw_each, run_each
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
+from skcalib.data.labels import draw_codes
+from skcalib.data.notions import Canonical, Multilabel, NotionLike, resolve_notion
+from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
+from skcalib.data.samples import binary_events, named_events
 from skcalib.errors.isotonic_curve import (
     BANDS,
     IsotonicCurve,
@@ -26,10 +29,7 @@ from skcalib.errors.isotonic_curve import (
     consistency_band,
     label_draws,
 )
-from skcalib.events import binary_events, named_events
 from skcalib.few_events import refutation
-from skcalib.notions import Canonical, Multilabel, NotionLike, resolve_notion
-from skcalib.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.pvalues import MOST_TIMES, CalibrationTest, drawn_pvalue
 from skcalib.scores import LossLike, ProperScore, resolve_loss
 from skcalib.tower import weighted_mean

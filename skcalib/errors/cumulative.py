@@ -12,11 +12,11 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.ties import level_starts, top_class
 from skcalib._util.types import ArrayLike, Label
-from skcalib.events import Samples
-from skcalib.notions import Classwise, NotionLike, resolve_notion, resolve_reduced
+from skcalib.data.notions import Classwise, NotionLike, resolve_notion, resolve_reduced
+from skcalib.data.samples import Samples
 
 if TYPE_CHECKING:
-    from skcalib.problem import LabelsLike
+    from skcalib.data.problem import LabelsLike
 
 #: How the errors of classes are combined.
 KS_REDUCTIONS = ("mean", "sum", "predicted")

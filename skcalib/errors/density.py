@@ -13,14 +13,14 @@ from scipy.fft import irfft, next_fast_len, rfft
 from skcalib._util.messages import is_finite, shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label
-from skcalib.clusters import effective_size
+from skcalib.data.clusters import effective_size
+from skcalib.data.notions import NotionLike, resolve_notion
+from skcalib.data.samples import Samples
 from skcalib.errors.binned import resolve_norm
-from skcalib.events import Samples
-from skcalib.notions import NotionLike, resolve_notion
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from skcalib.problem import LabelsLike
+    from skcalib.data.problem import LabelsLike
 
 
 @checks_parameters

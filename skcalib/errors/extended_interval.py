@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import csr_array, hstack
 
-from skcalib.clusters import independent_size, inflation
+from skcalib.data.clusters import independent_size, inflation
 from skcalib.errors.averaged_interval import _NO_CHANGE, _TINY, ErrorNorm, _orthonormal
 from skcalib.errors.extension import Extension, indicators
 from skcalib.links.basis import CONFUSION

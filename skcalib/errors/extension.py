@@ -35,7 +35,7 @@ from scipy.sparse import csr_array
 from scipy.spatial import cKDTree
 from scipy.special import expit, log_softmax, softmax
 
-from skcalib.clusters import cluster_sums
+from skcalib.data.clusters import cluster_sums
 from skcalib.inference import ranked_above
 from skcalib.links._base import row_blocks
 from skcalib.links.averaging import Model, cost, identity_model

@@ -18,8 +18,8 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._util.messages import is_whole, shown
 from skcalib._util.types import ArrayLike
-from skcalib.clusters import independent_size, intraclass_correlation, student_level
-from skcalib.problem import Problem
+from skcalib.data.clusters import independent_size, intraclass_correlation, student_level
+from skcalib.data.problem import Problem
 from skcalib.smoothers.partition import TiedScores
 
 BANDS = ("consistency", "confidence")

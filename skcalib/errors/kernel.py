@@ -27,11 +27,11 @@ from skcalib._util.parallel import one_thread
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label, RowIndex
 from skcalib._util.validation import look_up, mean_one
-from skcalib.clusters import cluster_sums
-from skcalib.events import over_labels
+from skcalib.data.clusters import cluster_sums
+from skcalib.data.notions import Notion, NotionLike, resolve_notion
+from skcalib.data.problem import Problem, check_problem
+from skcalib.data.samples import over_labels
 from skcalib.kernels import KERNELS, Kernel, KernelLike, LaplacianKernel
-from skcalib.notions import Notion, NotionLike, resolve_notion
-from skcalib.problem import Problem, check_problem
 
 STATISTICS = ("auto", "biased", "unbiased", "linear", "block")
 MANY = 20_000  # samples up to which "auto" takes all pairs, and of more as many pairs as of these

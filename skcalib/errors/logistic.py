@@ -13,20 +13,20 @@ from skcalib._util.messages import is_finite, shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record, interval_rows
 from skcalib._util.types import ArrayLike, Label
-from skcalib.clusters import cluster_sums, effective_size, independent_size
+from skcalib.data.clusters import cluster_sums, effective_size, independent_size
+from skcalib.data.notions import Auto, Notion, NotionLike, resolve_notion
+from skcalib.data.samples import only_problem, over_problems
 from skcalib.errors.terms import SmoothedProblem, solve_notion
-from skcalib.events import only_problem, over_problems
 from skcalib.few_events import FEW, uncertain_labels
 from skcalib.inference import MeanInterval
 from skcalib.links._base import likelihood_tolerance, logistic_regression
-from skcalib.notions import Auto, Notion, NotionLike, resolve_notion
 from skcalib.scores import TotalVariation
 from skcalib.smoothers.named import SmootherLike, resolve_smoother
 from skcalib.tower import weighted_mean, weighted_quantile
 
 if TYPE_CHECKING:
+    from skcalib.data.problem import LabelsLike, Problem
     from skcalib.errors.averaged import AveragedProblem
-    from skcalib.problem import LabelsLike, Problem
 
 
 @dataclass(frozen=True)

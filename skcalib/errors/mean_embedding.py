@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skcalib._labels import check_y, class_columns
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import check_proba, mean_one
-from skcalib.clusters import cluster_sums
+from skcalib.data.clusters import cluster_sums
+from skcalib.data.labels import check_y, class_columns
+from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
+from skcalib.data.problem import Problem, check_problem
 from skcalib.errors.kernel import resolve_kernel
-from skcalib.notions import Canonical, Notion, NotionLike, resolve_notion
-from skcalib.problem import Problem, check_problem
 
 if TYPE_CHECKING:
     from skcalib.kernels import Kernel, KernelLike

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from skcalib.problem import Problem
+from skcalib.data.problem import Problem
 
 _MANY = 200_000  # samples above which they are merged
 _CELLS = 1 << 14  # cells on either side of log odds of zero

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from scipy.special import logsumexp, softmax
 
-from skcalib._labels import labels_or_shares
 from skcalib._util.softmax import centred, softmax_parts
-from skcalib.clusters import cluster_sums, effective_size, in_order
+from skcalib.data.clusters import cluster_sums, effective_size, in_order
+from skcalib.data.labels import labels_or_shares
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.links.averaging import (
     _CONFUSION_COST,
@@ -38,9 +38,9 @@ from skcalib.links.basis import CONFUSION, Directions
 from skcalib.scores import Brier, ProperScore
 
 if TYPE_CHECKING:
+    from skcalib.data.problem import Problem
     from skcalib.errors.extension import Extension
     from skcalib.links.basis_block import BasisBlock
-    from skcalib.problem import Problem
 
 _PART, _SHARE, _PER_CLASS = 20_000, 0.02, 40  # of a part: least size, share, samples per class
 _CLUSTERS = 40  # of a part, at least

@@ -12,12 +12,15 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import softmax
 
-from skcalib._labels import check_label_list, check_y, one_hot, unique_labels
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label, Method
 from skcalib._util.validation import check_features, check_indices, drop_zero_weights
+from skcalib.data.labels import check_label_list, check_y, one_hot, unique_labels
+from skcalib.data.notions import Canonical, NotionLike, resolve_notion
+from skcalib.data.problem import LabelsLike, check_problem
+from skcalib.data.samples import only_problem, over_labels, over_problems, reduced_fields
 from skcalib.errors.terms import (
     ProperTerms,
     mean_distance,
@@ -27,9 +30,6 @@ from skcalib.errors.terms import (
     refuse_infinite,
     smooth_held_out,
 )
-from skcalib.events import only_problem, over_labels, over_problems, reduced_fields
-from skcalib.notions import Canonical, NotionLike, resolve_notion
-from skcalib.problem import LabelsLike, check_problem
 from skcalib.scores import (
     Brier,
     Divergence,

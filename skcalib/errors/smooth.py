@@ -15,11 +15,11 @@ from scipy.optimize import brentq
 from skcalib._util.messages import is_finite, shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label
-from skcalib.events import Samples
-from skcalib.notions import NotionLike, resolve_notion
+from skcalib.data.notions import NotionLike, resolve_notion
+from skcalib.data.samples import Samples
 
 if TYPE_CHECKING:
-    from skcalib.problem import LabelsLike, ScoredRows
+    from skcalib.data.problem import LabelsLike, ScoredRows
 
 
 @checks_parameters

@@ -32,12 +32,12 @@ from sklearn.base import clone
 
 from skcalib._util.parallel import run_each
 from skcalib._util.types import Method
-from skcalib.clusters import outside_level
+from skcalib.data.clusters import outside_level
+from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.merged import merged
 from skcalib.errors.one_step import OneStepProblem, is_large, n_fitted
 from skcalib.links.averaging import PER_CLASS, averaged_map
-from skcalib.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.scores import (
     Brier,
     Divergence,
@@ -53,7 +53,7 @@ from skcalib.smoothers.named import SmootherLike, resolve_smoother
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from skcalib.problem import Problem
+    from skcalib.data.problem import Problem
 
 SLOW = 3_300_000  # probabilities of a few classes whose averaged maps take about ten seconds
 

@@ -22,10 +22,12 @@ from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping, proces
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from skcalib._labels import check_y, has_columns, unique_labels
 from skcalib._util.parallel import run_each
 from skcalib._util.validation import check_indices, check_weight, weighted_rows
-from skcalib.clusters import folds_of_groups
+from skcalib.data.clusters import folds_of_groups
+from skcalib.data.labels import check_y, has_columns, unique_labels
+from skcalib.data.notions import Multilabel, resolve_notion
+from skcalib.data.problem import Problem, check_problem
 from skcalib.estimators._response import (
     classes_of,
     classifier_proba,
@@ -37,8 +39,6 @@ from skcalib.estimators._response import (
     refuse_unlabelled,
     use_fitted,
 )
-from skcalib.notions import Multilabel, resolve_notion
-from skcalib.problem import Problem, check_problem
 from skcalib.recalibration._base import warn_without_weight, weight_params
 
 

@@ -18,14 +18,14 @@ from sklearn.model_selection import StratifiedGroupKFold, check_cv
 from sklearn.utils import indexable
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._labels import unique_labels
 from skcalib._util.messages import shown
 from skcalib._util.parallel import join_folds, run_each, threads_for
 from skcalib._util.parameters import check_response_method
 from skcalib._util.validation import check_proba, in_words, take_rows
-from skcalib.clusters import check_groups, folds_of_groups
+from skcalib.data.clusters import check_groups, folds_of_groups
+from skcalib.data.labels import unique_labels
+from skcalib.data.problem import problem_of
 from skcalib.links.scale import LogitScale
-from skcalib.problem import problem_of
 from skcalib.recalibration._base import align_columns
 
 _UNSCALED = LogitScale()

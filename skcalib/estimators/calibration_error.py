@@ -11,20 +11,20 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import validate_data
 
-from skcalib._chunks import Chunks, check_chunk_labels
-from skcalib._labels import check_class_order
 from skcalib._util.parameters import check_parameters_of, completes_docstrings
 from skcalib._util.types import CV, ArrayLike, MatrixLike, Method, RandomState, ResponseMethod
 from skcalib._util.validation import check_confidence_level, check_proba
+from skcalib.data.chunks import Chunks, check_chunk_labels
+from skcalib.data.labels import check_class_order
+from skcalib.data.notions import Multilabel, NotionLike, resolve_notion
+from skcalib.data.problem import Problem, check_problem
+from skcalib.data.samples import reduced_fields
 from skcalib.error_intervals.proper import estimate_proper_error, interval_of_norm
 from skcalib.errors.chunked import read_part, solve_chunks
 from skcalib.errors.proper import ScoreDecomposition, decompose
 from skcalib.errors.terms import reads_only, resolve_estimate
 from skcalib.estimators._base import ClassifierInspector
-from skcalib.events import reduced_fields
 from skcalib.inference import MeanInterval
-from skcalib.notions import Multilabel, NotionLike, resolve_notion
-from skcalib.problem import Problem, check_problem
 from skcalib.scores import LossLike, resolve_loss
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class CalibrationErrorEstimator(ClassifierInspector):
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
             Labels. For probabilities or a fitted classifier also soft labels, as in
             :func:`~skcalib.proper_calibration_error`. With ``estimator=None`` and
-            ``notion=Multilabel()`` an indicator matrix. A ``skcalib.problem.Problem`` of the rows
+            ``notion=Multilabel()`` an indicator matrix. A ``skcalib.data.problem.Problem`` of the rows
             of X holds validated forecasts too.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the means and the smoother; with `cv` also passed to the classifier.

@@ -13,11 +13,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._labels import check_class_order, ordered_categories, unique_labels
 from skcalib._util.parallel import run_each
 from skcalib._util.parameters import check_parameters_of, completes_docstrings, instead_of
 from skcalib._util.types import CV, ArrayLike, MatrixLike, RecalibratorLike, ResponseMethod
 from skcalib._util.validation import check_indices, check_weight, take_rows
+from skcalib.data.labels import check_class_order, ordered_categories, unique_labels
 from skcalib.estimators._base import ClassifierTrainer
 from skcalib.estimators._response import aligned_proba, check_fold_classes
 from skcalib.recalibration._base import (

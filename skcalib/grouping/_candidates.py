@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib._features import EncodedFeatures
-from skcalib.clusters import effective_size
+from skcalib.data.clusters import effective_size
+from skcalib.data.features import EncodedFeatures
 
 #: Maximum number of groups; those nearest to half of the samples are kept.
 MOST_GROUPS = 1000

@@ -18,9 +18,9 @@ from scipy.special import softmax
 from scipy.stats import norm
 from sklearn.base import clone, is_classifier
 
-from skcalib._labels import is_one_hot
 from skcalib._util.parallel import out_of_fold, run_each, threads_for
 from skcalib._util.validation import mean_one
+from skcalib.data.labels import is_one_hot
 from skcalib.grouping._score_basis import steps_beside_score
 from skcalib.grouping.partition import (
     Partitioner,

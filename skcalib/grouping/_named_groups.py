@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from skcalib._table_columns import (
+from skcalib._util.types import GroupsLike
+from skcalib._util.validation import take_rows, to_numpy
+from skcalib.data.table_columns import (
     Column,
     is_frame,
     names_of_columns,
@@ -21,8 +23,6 @@ from skcalib._table_columns import (
     resolution,
     times_as_text,
 )
-from skcalib._util.types import GroupsLike
-from skcalib._util.validation import take_rows, to_numpy
 
 #: Most groups of one call.
 MOST_GROUPS = 1000

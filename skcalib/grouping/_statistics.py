@@ -15,7 +15,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from skcalib._util.validation import mean_one
-from skcalib.clusters import (
+from skcalib.data.clusters import (
     cluster_sums,
     design_effect,
     effective_size,

@@ -10,21 +10,21 @@ import numpy as np
 from scipy.stats import norm
 from scipy.stats import t as student
 
-from skcalib._labels import check_y
 from skcalib._util.formatting import printable
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.ties import merge_ties
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import check_indices, mean_one, weighted_rows
-from skcalib.clusters import cluster_sums, effective_size, independent_size
+from skcalib.data.clusters import cluster_sums, effective_size, independent_size
+from skcalib.data.labels import check_y
+from skcalib.data.notions import Canonical, NotionLike, refuse_multilabel, resolve_notion
+from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
+from skcalib.data.samples import binary_events, named_events, refuse_data_of_summary
 from skcalib.error_intervals.proper import estimate_proper_error
-from skcalib.events import binary_events, named_events, refuse_data_of_summary
 from skcalib.grouping._named_groups import named_groups, place, take_groups
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
 from skcalib.inference import MeanInterval, observed_expected_ratio, rate_interval
-from skcalib.notions import Canonical, NotionLike, refuse_multilabel, resolve_notion
-from skcalib.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.pvalues import benjamini_hochberg
 from skcalib.tower import weighted_mean
 

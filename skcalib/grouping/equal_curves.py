@@ -15,12 +15,12 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.ties import merge_ties
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count, check_indices
-from skcalib.clusters import cluster_sums, number_clusters
-from skcalib.events import binary_events
+from skcalib.data.clusters import cluster_sums, number_clusters
+from skcalib.data.notions import NotionLike, resolve_notion
+from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
+from skcalib.data.samples import binary_events
 from skcalib.grouping._statistics import EqualScores
 from skcalib.grouping.by_group import join, split_and_join
-from skcalib.notions import NotionLike, resolve_notion
-from skcalib.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.pvalues import CalibrationTest, drawn_pvalue
 from skcalib.significance.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 from skcalib.significance.windows import two_windows

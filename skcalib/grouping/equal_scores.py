@@ -13,17 +13,17 @@ from scipy.stats import norm
 from scipy.stats import t as student
 from sklearn.utils import check_random_state
 
-from skcalib._features import EncodedFeatures, encode_features
-from skcalib._labels import check_y
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.ties import merge_ties
 from skcalib._util.types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._util.validation import check_indices, weighted_features
+from skcalib.data.features import EncodedFeatures, encode_features
+from skcalib.data.labels import check_y
+from skcalib.data.notions import TopLabel
+from skcalib.data.problem import Problem, check_problem
 from skcalib.grouping._candidates import MOST_GROUPS, Candidates, Pair, form_groups
 from skcalib.grouping._statistics import LEAST_SIZE, EqualScores, Tested, compare, compare_all
-from skcalib.notions import TopLabel
-from skcalib.problem import Problem, check_problem
 from skcalib.pvalues import benjamini_hochberg
 
 #: Maximum number of compared samples.

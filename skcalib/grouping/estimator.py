@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state, get_tags, indexable
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from skcalib._features import Feature, encode_features
 from skcalib._util.messages import shown
 from skcalib._util.parallel import run_each, threads_for
 from skcalib._util.parameters import check_parameters_of
@@ -29,13 +28,14 @@ from skcalib._util.types import (
     Strategy,
 )
 from skcalib._util.validation import check_count, take_rows
-from skcalib.clusters import in_order
+from skcalib.data.clusters import in_order
+from skcalib.data.features import Feature, encode_features
+from skcalib.data.notions import Notion, NotionLike, resolve_notion
+from skcalib.data.problem import Problem, check_problem
 from skcalib.estimators._base import ClassifierInspector
 from skcalib.grouping._fit import GroupingFit, GroupingProblem, fit_problem
 from skcalib.grouping._score_basis import ScoreCurve
 from skcalib.grouping.partition import allows_nan
-from skcalib.notions import Notion, NotionLike, resolve_notion
-from skcalib.problem import Problem, check_problem
 from skcalib.pvalues import bonferroni
 from skcalib.scores import LossLike, ProperScore, resolve_loss
 from skcalib.smoothers.named import SmootherLike, resolve_smoother
@@ -300,7 +300,7 @@ class GroupingLossEstimator(ClassifierInspector):
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
             Labels; or soft labels, as in :func:`~skcalib.proper_calibration_error`, with `y_proba`
             or a fitted classifier. Of an indicator matrix with missing cells (NaN) each label uses
-            its known rows. A ``skcalib.problem.Problem`` of the rows of X holds validated forecasts
+            its known rows. A ``skcalib.data.problem.Problem`` of the rows of X holds validated forecasts
             too.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the means, the curve and the trees; with `cv` also passed to the classifier.

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skcalib._features import encode_features
 from skcalib._util.formatting import nonnegative_text, pvalue_text
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label, MatrixLike, RandomState
 from skcalib._util.validation import check_indices, weighted_features
+from skcalib.data.features import encode_features
+from skcalib.data.notions import Canonical
+from skcalib.data.problem import check_problem
 from skcalib.grouping.estimator import GroupingLossEstimator
 from skcalib.inference import MeanInterval
-from skcalib.notions import Canonical
-from skcalib.problem import check_problem
 from skcalib.recalibration import CalibrationImprovement
 from skcalib.recalibration._base import recalibrated_proba
 from skcalib.recalibration.improvement import check_after, improvement_of_forecasts, is_fitted_map

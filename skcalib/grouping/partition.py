@@ -28,12 +28,12 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._features import Feature
-from skcalib._labels import labels_or_shares
 from skcalib._util.messages import shown
 from skcalib._util.ties import merge_ties
 from skcalib._util.types import MatrixLike, PartitionerLike, Strategy
-from skcalib.clusters import cluster_sums, independent_size, inflation
+from skcalib.data.clusters import cluster_sums, independent_size, inflation
+from skcalib.data.features import Feature
+from skcalib.data.labels import labels_or_shares
 from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
 from skcalib.smoothers import MedianCells, QuantileBins, UniformBins
 from skcalib.tower import weighted_mean

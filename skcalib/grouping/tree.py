@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from skcalib._features import Feature
+from skcalib.data.features import Feature
 
 _MISSING = 255  # code of missing values; they follow the larger values
 _BLOCK = 2_000_000  # codes of one block of rows: bounds the memory of a histogram

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from skcalib._column_names import (
+from skcalib._util.validation import is_outside
+from skcalib.data.column_names import (
     event_by_meaning,
     forms,
     is_plain,
@@ -14,7 +15,6 @@ from skcalib._column_names import (
     read_name,
     states_other_outcome,
 )
-from skcalib._util.validation import is_outside
 from skcalib.io._roles import ROUNDING, ChoiceError, shortened, why_no_class
 
 _FIXED_WIDTH = 32  # characters; arrays of longer labels hold objects, which need less memory

@@ -10,8 +10,8 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 import numpy as np
 from numpy.lib import format as npy
 
-from skcalib._column_names import LABEL_NAMES
 from skcalib._util.files import words_of
+from skcalib.data.column_names import LABEL_NAMES
 from skcalib.io._roles import shortened
 
 _LABELS, _PROBA = LABEL_NAMES[:2], ("y_proba", "predictions")

@@ -11,7 +11,8 @@ from functools import cached_property
 
 import numpy as np
 
-from skcalib._column_names import (
+from skcalib._util.validation import is_outside
+from skcalib.data.column_names import (
     FORMAT_NAMES,
     LABEL_NAMES,
     forms,
@@ -22,7 +23,6 @@ from skcalib._column_names import (
     states_forecast,
     states_outcome,
 )
-from skcalib._util.validation import is_outside
 
 #: Names of a first column that numbers the rows, as written by pandas.
 _UNNAMED = ("", "Unnamed: 0")

@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 from scipy.special import logsumexp, softmax, xlogy
 
-from skcalib._labels import labels_or_shares
 from skcalib._util.shared_fits import add_fit, fit_once
 from skcalib._util.softmax import softmax_parts
-from skcalib.clusters import design_effect
+from skcalib.data.clusters import design_effect
+from skcalib.data.labels import labels_or_shares
 from skcalib.links._base import minimise_convex
 from skcalib.links.basis import BY_CLASS, CONFUSION, LogitBasis
 

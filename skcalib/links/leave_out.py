@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from skcalib.clusters import effective_size
+from skcalib.data.clusters import effective_size
 from skcalib.links.affine import (
     Sums,
     affine_step,

@@ -18,8 +18,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import chi2
 
-from skcalib._labels import labels_or_shares
 from skcalib._util.validation import mean_one
+from skcalib.data.labels import labels_or_shares
 from skcalib.links._base import (
     Link,
     LinkFit,

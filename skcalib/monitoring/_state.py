@@ -10,13 +10,13 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from skcalib import kernels
-from skcalib._class_columns import NAMES_FORM, ColumnNames
-from skcalib._labels import check_label_list
 from skcalib._util.packing import plain, read_arrays, refused, require, seal, unseal, write_arrays
 from skcalib._util.parameters import completes_docstrings
+from skcalib.data.class_columns import NAMES_FORM, ColumnNames
+from skcalib.data.labels import check_label_list
+from skcalib.data.notions import NOTIONS, resolve_notion
 from skcalib.kernels import Kernel
 from skcalib.monitoring._streams import Streams, check_alpha
-from skcalib.notions import NOTIONS, resolve_notion
 
 _KERNELS = {
     one.__name__: one

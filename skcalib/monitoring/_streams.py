@@ -14,20 +14,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from skcalib._labels import check_class_order, check_label_list, check_y, listed, unique_labels
 from skcalib._util.messages import is_finite, shown
 from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_count
-from skcalib.kernels import Kernel
-from skcalib.monitoring._alternatives import (
-    HARMONICS,
-    Alternatives,
-    KernelAlternatives,
-    ScoreAlternatives,
-    TemperatureAlternatives,
-)
-from skcalib.notions import (
+from skcalib.data.labels import check_class_order, check_label_list, check_y, listed, unique_labels
+from skcalib.data.notions import (
     NOTIONS,
     Auto,
     Canonical,
@@ -37,7 +29,15 @@ from skcalib.notions import (
     TopLabel,
     resolve_notion,
 )
-from skcalib.problem import Problem, check_problem
+from skcalib.data.problem import Problem, check_problem
+from skcalib.kernels import Kernel
+from skcalib.monitoring._alternatives import (
+    HARMONICS,
+    Alternatives,
+    KernelAlternatives,
+    ScoreAlternatives,
+    TemperatureAlternatives,
+)
 
 _NOTIONS = tuple(NOTIONS.values())
 _MOST_POINTS = 2000  # of a path

@@ -11,11 +11,12 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._class_columns import ColumnNames
 from skcalib._util.packing import plain, require, require_arrays
 from skcalib._util.parameters import completes_docstrings
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_count, check_indices, take_rows, to_numpy
+from skcalib.data.class_columns import ColumnNames
+from skcalib.data.notions import Auto, NotionLike, refuse_multilabel
 from skcalib.grouping import calibration_by_group
 from skcalib.grouping._named_groups import MOST_GROUPS
 from skcalib.kernels import Kernel
@@ -30,7 +31,6 @@ from skcalib.monitoring._streams import (
     kept_on_error,
     one_at_a_time,
 )
-from skcalib.notions import Auto, NotionLike, refuse_multilabel
 from skcalib.sketch import ForecastSketch
 
 if TYPE_CHECKING:

@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._class_columns import ColumnNames
 from skcalib._util.packing import require_arrays
 from skcalib._util.parameters import completes_docstrings
 from skcalib._util.types import ArrayLike
+from skcalib.data.class_columns import ColumnNames
+from skcalib.data.notions import refuse_multilabel
 from skcalib.kernels import Kernel
 from skcalib.monitoring._state import StreamEstimator, write_state
 from skcalib.monitoring._streams import (
@@ -24,11 +25,10 @@ from skcalib.monitoring._streams import (
     kept_on_error,
     one_at_a_time,
 )
-from skcalib.notions import refuse_multilabel
 from skcalib.pvalues import CalibrationTest, e_value_test
 
 if TYPE_CHECKING:
-    from skcalib.notions import NotionLike
+    from skcalib.data.notions import NotionLike
 
 _BLOCK = 4096  # samples at a time
 

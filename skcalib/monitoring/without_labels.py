@@ -9,19 +9,19 @@ import numpy as np
 from scipy.special import softmax
 from scipy.stats import pearson3
 
-from skcalib._class_columns import check_column_names
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.ties import merge_ties, top_class
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import check_indices, check_proba, drop_zero_weights
-from skcalib.clusters import effective_size, inflation
+from skcalib.data.class_columns import check_column_names
+from skcalib.data.clusters import effective_size, inflation
+from skcalib.data.problem import check_problem
 from skcalib.error_intervals import ErrorInterval
 from skcalib.inference import MeanInterval
 from skcalib.links import BiasCorrectedTemperature
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.temperature import fit_bias_corrected
-from skcalib.problem import check_problem
 from skcalib.scores import Brier, LogLoss
 
 _FEWEST_PAIRS = 1e-100  # as a share of all pairs; below it there is no area

@@ -20,19 +20,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
 
-from skcalib._class_columns import check_column_names, classes_of_columns
-from skcalib._labels import (
-    check_class_order,
-    check_label_list,
-    check_soft_labels,
-    check_y,
-    class_columns,
-    has_columns,
-    labels_or_shares,
-    one_hot_rows,
-    ordered_categories,
-    unique_labels,
-)
 from skcalib._util.messages import shown
 from skcalib._util.parameters import check_parameters_of, completes_docstrings
 from skcalib._util.ties import SINGLE
@@ -47,11 +34,24 @@ from skcalib._util.validation import (
     is_outside,
     refuse_frames_to_fetch,
 )
-from skcalib.clusters import outside_level
+from skcalib.data.class_columns import check_column_names, classes_of_columns
+from skcalib.data.clusters import outside_level
+from skcalib.data.labels import (
+    check_class_order,
+    check_label_list,
+    check_soft_labels,
+    check_y,
+    class_columns,
+    has_columns,
+    labels_or_shares,
+    one_hot_rows,
+    ordered_categories,
+    unique_labels,
+)
+from skcalib.data.notions import Classwise
+from skcalib.data.problem import check_not_swapped, soft_classes
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.scale import in_units, logit_unit
-from skcalib.notions import Classwise
-from skcalib.problem import check_not_swapped, soft_classes
 from skcalib.scores import LogLoss, LossLike, resolve_training_loss
 from skcalib.tower import weighted_mean
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from skcalib._features import FeatureEncoder
-from skcalib._table_columns import as_cells, is_frame, read_column
 from skcalib._util.messages import shown
 from skcalib._util.validation import refuse_frames_to_fetch
+from skcalib.data.features import FeatureEncoder
+from skcalib.data.table_columns import as_cells, is_frame, read_column
 
 _MANY = 20  # different values, to be surely no groups
 

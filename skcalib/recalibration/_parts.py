@@ -14,11 +14,11 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from skcalib._chunks import Chunks, check_chunk_labels
-from skcalib._labels import check_label_list, listed
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_indices, check_weight, drop_zero_weights
-from skcalib.clusters import outside_level
+from skcalib.data.chunks import Chunks, check_chunk_labels
+from skcalib.data.clusters import outside_level
+from skcalib.data.labels import check_label_list, listed
 from skcalib.recalibration._base import Recalibrator
 
 _NO_WEIGHT = "has no sample of positive weight: at least one is needed."

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from skcalib._labels import check_label_list, listed
-from skcalib.problem import ForecastSummary
+from skcalib.data.labels import check_label_list, listed
+from skcalib.data.problem import ForecastSummary
 from skcalib.recalibration._base import CalibrationSamples, Recalibrator
 
 

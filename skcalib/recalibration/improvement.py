@@ -15,7 +15,9 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import check_indices
-from skcalib.clusters import independent_size, outside_level
+from skcalib.data.clusters import independent_size, outside_level
+from skcalib.data.notions import Canonical
+from skcalib.data.problem import Problem, check_problem
 from skcalib.inference import (
     between_forecasts,
     has_few_labels,
@@ -23,8 +25,6 @@ from skcalib.inference import (
     mean_interval,
     mean_loss_interval,
 )
-from skcalib.notions import Canonical
-from skcalib.problem import Problem, check_problem
 from skcalib.recalibration._base import (
     check_fitted_recalibrator,
     is_injective,

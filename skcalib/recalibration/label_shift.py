@@ -13,12 +13,12 @@ from scipy.stats import chi2
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._labels import check_label_list, listed
 from skcalib._util.messages import shown
 from skcalib._util.ties import bin_ends
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_features, drop_zero_weights, number_of_samples
-from skcalib.clusters import effective_size, outside_level
+from skcalib.data.clusters import effective_size, outside_level
+from skcalib.data.labels import check_label_list, listed
 from skcalib.recalibration._base import LogitRecalibrator, Recalibrator, forecast_range
 from skcalib.recalibration._sketched import FittedFromSketch
 from skcalib.scores import LossLike, resolve_training_loss

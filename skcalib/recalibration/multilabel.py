@@ -14,7 +14,7 @@ from skcalib._util.parallel import run_each
 from skcalib._util.parameters import check_parameters_of, completes_docstrings
 from skcalib._util.types import ArrayLike, MatrixLike, RecalibratorLike
 from skcalib._util.validation import check_indices
-from skcalib.problem import check_label_probabilities, indicator_problem
+from skcalib.data.problem import check_label_probabilities, indicator_problem
 from skcalib.recalibration._base import (
     TransformerOfColumns,
     fit_recalibrator,
@@ -56,13 +56,13 @@ class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
 
     See Also
     --------
-    skcalib.notions.Multilabel : The errors of several labels.
+    skcalib.data.notions.Multilabel : The errors of several labels.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skcalib import MultilabelRecalibrator, proper_calibration_error
-    >>> from skcalib.notions import Multilabel
+    >>> from skcalib.data.notions import Multilabel
     >>> rng = np.random.default_rng(0)
     >>> truth = rng.uniform(size=(4000, 2))
     >>> y = (rng.uniform(size=truth.shape) < truth).astype(int)

@@ -22,7 +22,8 @@ from skcalib._util.messages import shown
 from skcalib._util.ties import reach_in_single_precision
 from skcalib._util.types import ArrayLike, Bandwidth, Bins, Strategy
 from skcalib._util.validation import mean_one, number_of_samples
-from skcalib.clusters import outside_level
+from skcalib.data.clusters import outside_level
+from skcalib.data.notions import rests_and_classes
 from skcalib.links import BetaMap, BinaryMap, LinkFit, PlattMap, QuadraticMap, fit_link
 from skcalib.links._base import (
     detection_limit,
@@ -33,7 +34,6 @@ from skcalib.links._base import (
 )
 from skcalib.links.continuation import Continuation
 from skcalib.links.ranks import curve_of_ranks
-from skcalib.notions import rests_and_classes
 from skcalib.recalibration._base import Recalibrator
 from skcalib.recalibration._parts import FittedFromParts
 from skcalib.recalibration._sketched import FittedFromSketch

@@ -20,11 +20,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted
 
-from skcalib._labels import is_one_hot
 from skcalib._util.messages import shown
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import mean_one
-from skcalib.clusters import effective_size, outside_level
+from skcalib.data.clusters import effective_size, outside_level
+from skcalib.data.labels import is_one_hot
 from skcalib.inference import first_within_one_standard_error
 from skcalib.links import (
     DirichletMap,

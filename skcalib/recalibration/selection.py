@@ -12,12 +12,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._labels import one_hot
 from skcalib._util.messages import shown
 from skcalib._util.parallel import join_folds, run_each
 from skcalib._util.records import Record
+from skcalib.data.labels import one_hot
+from skcalib.data.problem import Problem, ProblemSummary
 from skcalib.inference import MeanInterval, first_within_one_standard_error, mean_interval
-from skcalib.problem import Problem, ProblemSummary
 from skcalib.recalibration._base import (
     fit_recalibrator,
     fit_without_each,

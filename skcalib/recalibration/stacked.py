@@ -21,10 +21,10 @@ from skcalib._util.messages import shown
 from skcalib._util.records import Record
 from skcalib._util.types import CV, ArrayLike
 from skcalib._util.validation import check_indices, check_weight
-from skcalib.clusters import check_groups, effective_size, in_order, outside_level
+from skcalib.data.clusters import check_groups, effective_size, in_order, outside_level
+from skcalib.data.problem import Problem
 from skcalib.inference import MeanInterval, mean_interval
 from skcalib.links._base import minimise_convex
-from skcalib.problem import Problem
 from skcalib.recalibration._base import (
     Recalibrator,
     fit_recalibrator,

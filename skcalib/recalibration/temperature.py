@@ -11,10 +11,10 @@ from scipy.optimize import brentq, minimize
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._labels import one_hot_rows
 from skcalib._util.shared_fits import fit_once
 from skcalib._util.types import ArrayLike
-from skcalib.clusters import outside_level
+from skcalib.data.clusters import outside_level
+from skcalib.data.labels import one_hot_rows
 from skcalib.links import BiasCorrectedTemperature
 from skcalib.links._base import LogRows
 from skcalib.links.temperature import (

@@ -7,7 +7,7 @@ import numpy as np
 from skcalib._util.ties import reach_in_single_precision
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import mean_one
-from skcalib.notions import rests_and_classes
+from skcalib.data.notions import rests_and_classes
 from skcalib.recalibration._sketched import FittedFromSketch
 from skcalib.recalibration.one_vs_rest import OneVsRestRecalibrator
 from skcalib.smoothers.partition import TiedScores

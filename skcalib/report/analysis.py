@@ -14,13 +14,15 @@ from scipy.stats import norm
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib._features import encode_features
 from skcalib._util.formatting import limit_of_noise
 from skcalib._util.parallel import out_of_fold, threads_for
 from skcalib._util.progress import stage
 from skcalib._util.shared_fits import shared_fits
 from skcalib._util.types import ArrayLike
-from skcalib.clusters import effective_size
+from skcalib.data.clusters import effective_size
+from skcalib.data.features import encode_features
+from skcalib.data.notions import NotionLike, TopLabel, resolve_notion
+from skcalib.data.problem import Problem, ProblemSummary
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.proper import ProperEstimate, estimates_of_solved
 from skcalib.error_intervals.quantities import by
@@ -29,8 +31,6 @@ from skcalib.errors.terms import solve_notion
 from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
 from skcalib.inference import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
 from skcalib.links.averaging import ModelAverage, add_averaged_map
-from skcalib.notions import NotionLike, TopLabel, resolve_notion
-from skcalib.problem import Problem, ProblemSummary
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
 from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
 from skcalib.recalibration.selection import (

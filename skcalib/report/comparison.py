@@ -15,13 +15,14 @@ from scipy.stats import t as student
 from sklearn.base import BaseEstimator
 from sklearn.utils import indexable
 
-from skcalib._labels import check_y
 from skcalib._util.formatting import printable
 from skcalib._util.parallel import seed_of
 from skcalib._util.parameters import checks_parameters, completes_docstrings
 from skcalib._util.records import frame_of
 from skcalib._util.types import CV, ArrayLike, MatrixLike, RandomState
-from skcalib.clusters import independent_size
+from skcalib.data.clusters import independent_size
+from skcalib.data.labels import check_y
+from skcalib.data.notions import Canonical, Notion, TopLabel
 from skcalib.decisions import score_of_decision
 from skcalib.error_intervals.decision_savings import saving_interval
 from skcalib.errors.kernel import resolve_kernel
@@ -35,7 +36,6 @@ from skcalib.inference import (
     mean_interval,
     mean_loss_interval,
 )
-from skcalib.notions import Canonical, Notion, TopLabel
 from skcalib.report.analysis import LOSSES, estimate_errors
 from skcalib.report.comparison_wording import OF_DECISIONS, QUANTITIES, headline, sentences
 from skcalib.report.findings import PairedDifference, noted, versions
@@ -48,7 +48,7 @@ from skcalib.smoothers import LogitSmoother
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-    from skcalib.problem import ForecastSummary
+    from skcalib.data.problem import ForecastSummary
     from skcalib.report.decision import DecisionFinding
 
 _LEAST_LOG = -700.0  # logarithm of the smallest p-value

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import expit
 from scipy.stats import norm
 
-from skcalib.clusters import (
+from skcalib.data.clusters import (
     cluster_sums,
     effective_size,
     independent_size,
@@ -35,8 +35,8 @@ from skcalib.significance.logistic import JointRatio
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
+    from skcalib.data.problem import Problem
     from skcalib.errors.averaged import AveragedProblem
-    from skcalib.problem import Problem
 
 _LIMIT = 0.01  # replaces a forecast of exactly 0, unless smaller ones occur
 _FEWEST = 10  # samples of a confusion

@@ -20,9 +20,9 @@ from skcalib.pvalues import CalibrationTest
 from skcalib.recalibration.selection import RecalibratorSelection
 
 if TYPE_CHECKING:
+    from skcalib.data.problem import Problem
     from skcalib.grouping import GroupDifference, GroupingLossEstimator
     from skcalib.grouping.by_group import GroupCalibrations
-    from skcalib.problem import Problem
     from skcalib.report.decision import DecisionFinding
 
 #: Level of each test that enters the verdict besides the intervals; strict, as there are several.

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.frozen import FrozenEstimator
 
-from skcalib._labels import check_y
 from skcalib._util.files import check_writable, write_atomically
 from skcalib._util.formatting import printable
 from skcalib._util.parallel import seed_of
@@ -30,13 +29,14 @@ from skcalib._util.validation import (
     weighted_features,
     weighted_rows,
 )
+from skcalib.data.labels import check_y
+from skcalib.data.notions import Auto
+from skcalib.data.problem import ForecastSummary, Problem, check_problem, check_sketch, event_last
+from skcalib.data.samples import only_problem
 from skcalib.decisions import score_of_decision
 from skcalib.estimators._response import held_out_problem, response_of
-from skcalib.events import only_problem
 from skcalib.grouping._named_groups import take_groups
 from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
-from skcalib.notions import Auto
-from skcalib.problem import ForecastSummary, Problem, check_problem, check_sketch, event_last
 from skcalib.report.analysis import binary_problem, find
 from skcalib.report.findings import versions
 from skcalib.report.page import report_page

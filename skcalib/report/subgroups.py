@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from skcalib._features import EncodedFeatures
 from skcalib._util.ties import level_starts, merge_ties
+from skcalib.data.features import EncodedFeatures
+from skcalib.data.notions import TopLabel
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping.equal_scores import compare_groups
 from skcalib.inference import MeanInterval, rate_interval
-from skcalib.notions import TopLabel
 from skcalib.recalibration import GroupRecalibrator
 from skcalib.report.findings import GroupingFinding, Place, noted
 
 if TYPE_CHECKING:
-    from skcalib.problem import Problem
+    from skcalib.data.problem import Problem
 
 _MOST_RANGES = 10
 _FEWEST_SAMPLES = 10

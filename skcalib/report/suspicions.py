@@ -15,14 +15,14 @@ from scipy.sparse import issparse
 from scipy.special import logit
 from scipy.stats import poisson
 
-from skcalib._table_columns import as_cells
 from skcalib._util.types import MatrixLike
+from skcalib.data.notions import TopLabel
+from skcalib.data.table_columns import as_cells
 from skcalib.inference import concordance_interval, mean_interval, rate_interval
-from skcalib.notions import TopLabel
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from skcalib.problem import Problem
+    from skcalib.data.problem import Problem
     from skcalib.report.findings import Gains, LogisticRecalibration
 
 #: Standard errors by which another reading of the input must lower the Brier score.

@@ -24,12 +24,12 @@ from sklearn.utils.parallel import Parallel, delayed
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, BinCount, Label, RandomState, Strategy
 from skcalib._util.validation import check_count, look_up
-from skcalib.clusters import cluster_sums, independent_size
+from skcalib.data.clusters import cluster_sums, independent_size
+from skcalib.data.notions import Canonical
+from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
+from skcalib.data.samples import named_events
 from skcalib.errors.isotonic_curve import label_draws
-from skcalib.events import named_events
 from skcalib.few_events import FEW, refutation, uncertain_labels
-from skcalib.notions import Canonical
-from skcalib.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.pvalues import CalibrationTest, drawn_pvalue
 from skcalib.smoothers import PartitionSmoother, QuantileBins, UniformBins
 

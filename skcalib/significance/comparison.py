@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._labels import draw_codes
 from skcalib._util.formatting import pvalue_text
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import check_indices
+from skcalib.data.labels import draw_codes
+from skcalib.data.notions import Notion, NotionLike, resolve_notion
+from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.errors._drawn_labels import few_labels
 from skcalib.errors.kernel import (
     ClusterKernel,
@@ -22,8 +24,6 @@ from skcalib.errors.kernel import (
     check_statistic,
     resolve_kernel,
 )
-from skcalib.notions import Notion, NotionLike, resolve_notion
-from skcalib.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.significance.windows import WindowComparison, compare_windows
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from skcalib._labels import draw_codes
 from skcalib._util.messages import number_of, shown
 from skcalib._util.parallel import draw_each
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
+from skcalib.data.labels import draw_codes
+from skcalib.data.problem import check_problem
 from skcalib.errors import calibration_error
 from skcalib.few_events import FEW, refutation, uncertain_labels
-from skcalib.problem import check_problem
 from skcalib.pvalues import MOST_TIMES, CalibrationTest, drawn_pvalue
 
 

@@ -11,7 +11,7 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.ties import level_starts
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import look_up
-from skcalib.problem import LabelsLike, Problem
+from skcalib.data.problem import LabelsLike, Problem
 from skcalib.pvalues import CalibrationTest
 from skcalib.significance.binary import BinaryTest, check_binary, ratio, run_test
 

@@ -15,10 +15,10 @@ from sklearn.utils import check_random_state
 
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label, RandomState
+from skcalib.data.notions import NOTIONS, NotionLike, resolve_notion
+from skcalib.data.problem import check_problem
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.kernels import Kernel, KernelLike, any_order
-from skcalib.notions import NOTIONS, NotionLike, resolve_notion
-from skcalib.problem import check_problem
 from skcalib.pvalues import CalibrationTest, e_value_test
 
 _VARIANCES = (4.0, 30.0)  # of the prior, in units of the most informative direction

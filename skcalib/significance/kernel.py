@@ -15,12 +15,14 @@ import numpy as np
 from scipy.special import ndtr
 from sklearn.utils import check_random_state
 
-from skcalib._labels import draw_codes
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
-from skcalib.clusters import effective_size
+from skcalib.data.clusters import effective_size
+from skcalib.data.labels import draw_codes
+from skcalib.data.notions import Canonical, NotionLike, resolve_notion
+from skcalib.data.problem import check_problem
 from skcalib.errors._drawn_labels import (
     any_impossible,
     drawn_embedding_pvalue,
@@ -41,8 +43,6 @@ from skcalib.errors.kernel import (
     takes_blocks,
 )
 from skcalib.errors.mean_embedding import Embedding, check_locations, one_problem
-from skcalib.notions import Canonical, NotionLike, resolve_notion
-from skcalib.problem import check_problem
 from skcalib.pvalues import CalibrationTest, drawn_pvalue
 from skcalib.significance.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 

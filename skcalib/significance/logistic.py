@@ -15,12 +15,12 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.ties import merge_ties
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import look_up
-from skcalib.clusters import cluster_sums, effective_size, inflation
+from skcalib.data.clusters import cluster_sums, effective_size, inflation
 from skcalib.pvalues import CalibrationTest
 from skcalib.significance.binary import BinaryTest, check_binary, run_test
 
 if TYPE_CHECKING:
-    from skcalib.problem import LabelsLike, Problem
+    from skcalib.data.problem import LabelsLike, Problem
 
 
 @checks_parameters

@@ -13,14 +13,17 @@ from typing import Any
 import numpy as np
 from scipy.stats import t as student
 
-from skcalib._labels import check_y, listed, unique_labels
 from skcalib._util.formatting import pvalue_text, record_text
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import check_indices, to_numpy, weighted_rows
-from skcalib.clusters import effective_size, number_clusters
+from skcalib.data.clusters import effective_size, number_clusters
+from skcalib.data.labels import check_y, listed, unique_labels
+from skcalib.data.notions import Notion, NotionLike, resolve_notion
+from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, ProblemSummary
+from skcalib.data.samples import named_events
 from skcalib.error_intervals import calibration_error_interval
 from skcalib.error_intervals.quantities import by
 from skcalib.errors.logistic import (
@@ -28,7 +31,6 @@ from skcalib.errors.logistic import (
     coefficient_intervals,
     uncertain_logits,
 )
-from skcalib.events import named_events
 from skcalib.inference import (
     MeanInterval,
     difference_interval,
@@ -38,8 +40,6 @@ from skcalib.inference import (
     mean_interval,
     mean_loss_interval,
 )
-from skcalib.notions import Notion, NotionLike, resolve_notion
-from skcalib.problem import ForecastSummary, LabelsLike, Problem, ProblemSummary
 from skcalib.scores import Brier, LogLoss
 from skcalib.tower import weighted_mean
 

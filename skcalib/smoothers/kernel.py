@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_is_fitted
 from skcalib._util.messages import is_finite, shown
 from skcalib._util.types import ArrayLike, Bandwidth, RandomState
 from skcalib._util.validation import look_up
-from skcalib.clusters import one_of_each
+from skcalib.data.clusters import one_of_each
 from skcalib.links.ranks import crowded, log_positive
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds

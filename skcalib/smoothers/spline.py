@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from skcalib._util.messages import shown
 from skcalib._util.types import CV, ArrayLike, RandomState
-from skcalib.clusters import cluster_sums, effective_size, independent_size, inflation
+from skcalib.data.clusters import cluster_sums, effective_size, independent_size, inflation
 from skcalib.smoothers._base import OutOfFoldSmoother
 
 #: Quantiles of the scores at which the knots lie (Harrell, table 2.3).

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from skcalib.notions import Notion
+from skcalib.data.notions import Notion
 from skcalib.testing._laws import (
     accepted,
     checker,
@@ -44,11 +44,11 @@ def check_notion(
 
     See Also
     --------
-    skcalib.notions.Notion : The base class.
+    skcalib.data.notions.Notion : The base class.
 
     Examples
     --------
-    >>> from skcalib.notions import TopK
+    >>> from skcalib.data.notions import TopK
     >>> from skcalib.testing import check_notion
     >>> check_notion(TopK(3))
     """

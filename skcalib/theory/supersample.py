@@ -12,7 +12,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_consistent_length
 
-from skcalib._labels import check_classes, check_y, one_hot, unique_labels
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import (
@@ -25,9 +24,10 @@ from skcalib._util.types import (
     Strategy,
 )
 from skcalib._util.validation import check_count, check_indices, look_up, take_rows
+from skcalib.data.labels import check_classes, check_y, one_hot, unique_labels
+from skcalib.data.notions import Auto
 from skcalib.errors import calibration_error
 from skcalib.estimators._response import classifier_proba, clone_estimator, fit_rows
-from skcalib.notions import Auto
 from skcalib.recalibration._base import align_columns
 from skcalib.theory.bounds import BIN_RULES, LOG2, STRATEGIES, parse_bins
 

@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import expit, logit
 
 import skcalib as s
+from skcalib.data.notions import Canonical
 from skcalib.decisions import net_benefit
 from skcalib.inference import mean_interval
-from skcalib.notions import Canonical
 
 murphy = s.MurphyDisplay.from_predictions
 benefit = s.DecisionCurveDisplay.from_predictions

@@ -9,8 +9,8 @@ from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 
 import skcalib as s
+from skcalib.data.notions import Classwise
 from skcalib.datasets import make_tempered_simplex
-from skcalib.notions import Classwise
 
 draw = s.EstimationDisplay.from_predictions
 ECE = {"strategy": "uniform", "n_bins": 15}

@@ -13,10 +13,10 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 from skcalib import GroupingDisplay, GroupingLossEstimator
+from skcalib.data.notions import ClassGroups
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.displays._regions import ABOVE, BELOW, COLORS, HELD, title
 from skcalib.inference import MeanInterval, clopper_pearson
-from skcalib.notions import ClassGroups
 
 draw = GroupingDisplay.from_predictions
 make = GroupingDisplay.from_grouping_estimator

@@ -18,12 +18,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_validate
 
 from skcalib import calibration_summary, proper_calibration_error
+from skcalib.data.notions import Canonical, ClassGroups, TopLabel
+from skcalib.data.problem import Problem
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
 from skcalib.displays._curves import make_curve
 from skcalib.errors.isotonic_curve import _isotonic_interval, consistency_band
-from skcalib.notions import Canonical, ClassGroups, TopLabel
-from skcalib.problem import Problem
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,

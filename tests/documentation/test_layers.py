@@ -293,7 +293,7 @@ def test_no_cycles():
         ("skcalib.tower", "from .scores import Brier", "lower layer"),
         ("skcalib.scores", "def f():\n    import skcalib.errors.proper", "lower layer"),
         ("skcalib.tower", "from skcalib import Brier", "lower layer"),
-        ("skcalib.notions", "from skcalib.smoothers import Smoother", "lower layer"),
+        ("skcalib.data.notions", "from skcalib.smoothers import Smoother", "lower layer"),
         ("skcalib.smoothers.kernel", "from skcalib.smoothers import Smoother", "own package"),
         ("skcalib.smoothers.kernel", "from . import Smoother", "own package"),
         ("skcalib.tower", "from sklearn.base import clone", "numpy and scipy only"),

@@ -6,7 +6,7 @@ import pytest
 from conftest import clustered
 
 from skcalib import calibration_error_interval, inference
-from skcalib.clusters import independent_size, inflation
+from skcalib.data.clusters import independent_size, inflation
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.interval import METRICS
 from skcalib.kernels import GaussianKernel

@@ -18,14 +18,14 @@ from scipy.stats import t as student
 from sklearn.metrics import brier_score_loss
 
 import skcalib as s
+from skcalib.data.notions import NOTIONS, Classwise
+from skcalib.data.problem import check_problem
 from skcalib.datasets import make_tempered_simplex, make_widmann
 from skcalib.error_intervals import _norms, resampling
 from skcalib.error_intervals.interval import METRICS
 from skcalib.error_intervals.question import all_options
 from skcalib.errors.kernel import random_blocks
 from skcalib.kernels import LaplacianKernel
-from skcalib.notions import NOTIONS, Classwise
-from skcalib.problem import check_problem
 from skcalib.smoothers import DirichletKernel, QuantileBins
 from skcalib.squared_norm import SquaredNorm, signal_slope
 

@@ -9,11 +9,11 @@ from dense_directions import dense_directions, labels_from, problem_of, tangents
 from grids import covering, rotated
 
 import skcalib
+from skcalib.data.notions import Classwise
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.proper import _upper, estimate_of_solved, estimates_of_solved
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import ErrorNorm, squared_norms
-from skcalib.notions import Classwise
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother, QuantileBins
 from skcalib.squared_norm import SquaredNorm, noise_cumulants

@@ -12,8 +12,8 @@ from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
 from skcalib import ReliabilityDisplay, consistency_test, corp_bands, corp_decomposition, corp_test
+from skcalib.data.notions import TopK
 from skcalib.datasets import make_tempered_simplex
-from skcalib.notions import TopK
 from skcalib.scores import SCORES, LogLoss
 from skcalib.smoothers import IsotonicSmoother
 from skcalib.tower import expected_divergence

@@ -6,7 +6,7 @@ from grids import covering
 from scipy.fft import next_fast_len
 
 from skcalib import calibration_error_interval, kde_calibration_error
-from skcalib.notions import Classwise
+from skcalib.data.notions import Classwise
 
 
 def scott(score, weight=None):

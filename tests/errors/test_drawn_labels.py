@@ -10,13 +10,13 @@ from conftest import pairs
 from skcalib import calibration_error_interval as interval
 from skcalib import consistency_test
 from skcalib import kernel_calibration_test as kernel_test
+from skcalib.data.notions import Canonical, Classwise, Multilabel, TopLabel
+from skcalib.data.problem import Problem
 from skcalib.errors import kernel as _errors
 from skcalib.errors._drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue
 from skcalib.errors.kernel import ResidualKernel, estimate
 from skcalib.errors.mean_embedding import Embedding
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
-from skcalib.notions import Canonical, Classwise, Multilabel, TopLabel
-from skcalib.problem import Problem
 
 MATRIX = MatrixKernel(GaussianKernel(0.3), [[2.0, 0.5], [0.5, 1.0]])
 #: Statistic, block size, columns, notion, kernel, what is special.

@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 import skcalib as s
+from skcalib.data.notions import Classwise, Notion, TopK
 from skcalib.kernels import LaplacianKernel
-from skcalib.notions import Classwise, Notion, TopK
 from skcalib.scores import Lp, ProperScore, TotalVariation
 from skcalib.smoothers import DirichletKernel, LevelSets, UniformBins
 

@@ -10,13 +10,13 @@ from dense_directions import dense_directions, labels_from, problem_of, tangents
 from scipy.special import expit
 
 from skcalib import CalibrationErrorEstimator, calibration_error_interval, score_decomposition
+from skcalib.data.notions import Classwise
+from skcalib.data.problem import check_problem
 from skcalib.error_intervals.proper import estimates_of_solved
 from skcalib.errors import extension, one_step
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import squared_norms
 from skcalib.errors.extended_interval import BrierDirections, LogDirections, extended_norms
-from skcalib.notions import Classwise
-from skcalib.problem import check_problem
 from skcalib.scores import Brier, LogLoss
 from skcalib.squared_norm import SquaredNorm
 

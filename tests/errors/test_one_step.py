@@ -9,15 +9,15 @@ from conftest import peak_memory
 from dense_directions import labels_from, problem_of, world
 
 import skcalib as s
-from skcalib import problem as problem_module
+from skcalib.data import problem as problem_module
+from skcalib.data.notions import Canonical
+from skcalib.data.problem import Problem
 from skcalib.errors import one_step
 from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import squared_norms
 from skcalib.errors.one_step import OneStepProblem, is_large, n_fitted
 from skcalib.errors.terms import solve_notion
 from skcalib.links.averaging import AveragedMap
-from skcalib.notions import Canonical
-from skcalib.problem import Problem
 from skcalib.scores import Brier, LogLoss
 
 LOSSES = {"brier": Brier(), "log": LogLoss()}
@@ -184,7 +184,7 @@ def test_a_smoother_or_a_score_of_others_gets_a_copy(monkeypatch):
         seen.append(check(*arguments, **options))
         return seen[-1]
 
-    monkeypatch.setattr("skcalib.events.check_problem", spy)
+    monkeypatch.setattr("skcalib.data.samples.check_problem", spy)
     own, own_notion = (type("Own", (base,), {})() for base in (Brier, Canonical))
     copied = {"loss": own}, {"smoother": "kernel"}, {"method": "risk"}, {"notion": own_notion}
     for options in ({}, {"loss": "log"}, *copied):

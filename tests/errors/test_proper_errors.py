@@ -12,8 +12,8 @@ from sklearn.base import clone
 from sklearn.naive_bayes import GaussianNB
 
 import skcalib as sk
+from skcalib.data.notions import NOTIONS, Classwise, TopK
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.notions import NOTIONS, Classwise, TopK
 from skcalib.scores import SCORES, Brier, LogLoss, Lp, Spherical
 from skcalib.smoothers import (
     CrossFitted,
@@ -128,7 +128,7 @@ def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch):
         assert found == pytest.approx(expected, rel=1e-13)
         options = {"loss": loss, "sample_weight": weight}
         whole = sk.calibration_upper_bound(y, proba, **options)
-        monkeypatch.setattr("skcalib.problem._BLOCK", 60)
+        monkeypatch.setattr("skcalib.data.problem._BLOCK", 60)
         assert sk.calibration_upper_bound(y, proba, **options) == whole
 
 

@@ -9,11 +9,11 @@ from conftest import clustered
 from numpy.testing import assert_allclose
 
 from skcalib import ForecastSketch, calibration_by_group
+from skcalib.data.notions import Multilabel
 from skcalib.datasets import make_tempered_simplex
 from skcalib.grouping._named_groups import take_groups
 from skcalib.grouping.by_group import shrink
 from skcalib.inference import observed_expected_ratio
-from skcalib.notions import Multilabel
 
 
 def world(n_samples=4000, effects=(0.0, 0.1, -0.05), seed=0):

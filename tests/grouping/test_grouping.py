@@ -20,11 +20,11 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import get_tags
 
 from skcalib import GroupingLossEstimator
+from skcalib.data.notions import ClassGroups, Classwise, Notion, TopK
 from skcalib.datasets import make_grouping_problem
 from skcalib.datasets.grouping import LINKS
 from skcalib.grouping.partition import level_sets, partition_terms
 from skcalib.inference import clopper_pearson
-from skcalib.notions import ClassGroups, Classwise, Notion, TopK
 from skcalib.scores import Brier, ClasswiseLogLoss, LogLoss, Spherical
 from skcalib.smoothers import LevelSets, LogitSmoother
 

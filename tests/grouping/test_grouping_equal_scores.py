@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 from scipy.stats import binom
 from sklearn.linear_model import LinearRegression
 
-from skcalib._features import encode_features
+from skcalib.data.features import encode_features
 from skcalib.datasets import make_tempered_simplex
 from skcalib.grouping import differences_at_equal_scores, equal_scores
 from skcalib.grouping._candidates import form_groups

@@ -6,7 +6,7 @@ import pytest
 from conftest import rule_holds
 from sklearn.tree import DecisionTreeClassifier
 
-from skcalib._features import Feature
+from skcalib.data.features import Feature
 from skcalib.grouping import tree as trees
 from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
 

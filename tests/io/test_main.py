@@ -12,8 +12,8 @@ from sklearn.datasets import load_digits
 import skcalib
 from skcalib import ForecastSketch
 from skcalib.__main__ import main
+from skcalib.data.problem import check_problem, event_last
 from skcalib.datasets import make_tempered_simplex
-from skcalib.problem import check_problem, event_last
 
 
 class Recorder:

@@ -9,13 +9,13 @@ from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 import skcalib as s
+from skcalib.data.problem import check_problem
 from skcalib.errors import (
     calibration_error,
     kernel_calibration_error,
     proper_calibration_error,
     simplex_calibration_error,
 )
-from skcalib.problem import check_problem
 from skcalib.smoothers import DirichletKernel, LogitSmoother, NearestNeighborsSmoother
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -12,9 +12,9 @@ from sklearn.naive_bayes import GaussianNB
 
 import skcalib
 from skcalib import ForecastSketch, IdentityRecalibrator
+from skcalib.data.notions import Multilabel
+from skcalib.data.problem import check_problem
 from skcalib.datasets import make_tempered_simplex
-from skcalib.notions import Multilabel
-from skcalib.problem import check_problem
 
 #: Display -> data beside labels and forecasts, of every sample; and quick options.
 DISPLAYS = {

@@ -8,8 +8,8 @@ import pytest
 from golden import P3, Y3
 
 from skcalib import calibration_error, optimal_n_bins, reliability_bins
+from skcalib.data.notions import Classwise
 from skcalib.errors.binned import _bin_sums, bin_numbers, check_bins, quantile_edges, uniform_edges
-from skcalib.notions import Classwise
 
 WEIGHT = np.array([1.0, 2, 0.5, 3, 1, 1, 4, 0.25, 1, 2, 1, 0.75, 2, 1])
 EDGES = (0, 0.25, 0.3, 0.5, 0.9, 1)

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from skcalib._features import Feature, encode_features
+from skcalib.data.features import Feature, encode_features
 from skcalib.grouping._fit import (
     GroupingProblem,
     _refine,

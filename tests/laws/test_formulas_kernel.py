@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from skcalib import kernel_calibration_error
+from skcalib.data.notions import Canonical, Classwise, TopLabel
+from skcalib.data.problem import check_problem
 from skcalib.datasets import make_tempered_simplex
 from skcalib.errors import kernel as kernel_error
 from skcalib.errors.kernel import (
@@ -16,8 +18,6 @@ from skcalib.errors.kernel import (
     pair_weight,
 )
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
-from skcalib.notions import Canonical, Classwise, TopLabel
-from skcalib.problem import check_problem
 
 P3, Y3 = golden.P3[[*range(8), 12]], np.append(golden.Y3[:8], 1)
 WEIGHT = np.array([1.0, 2, 0.5, 3, 1, 1, 4, 0.25, 1])

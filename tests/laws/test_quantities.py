@@ -6,10 +6,10 @@ import pytest
 from matplotlib import pyplot as plt
 
 import skcalib as s
+from skcalib.data.problem import check_problem
+from skcalib.data.samples import Samples
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.quantities import DEBIASED, QUANTITIES, by
-from skcalib.events import Samples
-from skcalib.problem import check_problem
 
 WORLDS = {"two classes": 2, "three classes": 3}
 QUICK = {"n_resamples": 20}

@@ -33,12 +33,12 @@ from sklearn.model_selection import RepeatedStratifiedKFold, StratifiedKFold
 
 import skcalib as s
 from skcalib import kernels, links, scores
+from skcalib.data.notions import ClassGroups, Classwise, TopK
 from skcalib.error_intervals.quantities import QUANTITIES
 from skcalib.errors.binned import expected_errors_of_subsamples
 from skcalib.export import from_json, to_json
 from skcalib.grouping import differences_at_equal_scores, grouping_improvement
 from skcalib.inference import concordance_interval, observed_expected_ratio
-from skcalib.notions import ClassGroups, Classwise, TopK
 from skcalib.scorers import DecisionRegretScorer, DecompositionScorer
 from skcalib.significance import CalibrationTest
 

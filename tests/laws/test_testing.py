@@ -7,7 +7,7 @@ from planted import altered, planted
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 
-from skcalib.notions import Classwise, Notion, TopK, TopLabel
+from skcalib.data.notions import Classwise, Notion, TopK, TopLabel
 from skcalib.scores import Brier, DawidSebastiani, LogLoss, ProperScore, Spherical, TotalVariation
 from skcalib.smoothers import (
     CrossFitted,

@@ -10,7 +10,7 @@ from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
 from skcalib import IdentityRecalibrator, MatrixScaling, VectorScaling
-from skcalib.clusters import effective_size
+from skcalib.data.clusters import effective_size
 from skcalib.links import DirichletMap, MatrixMap, VectorMap, leave_out
 from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
 from skcalib.links.averaging import ModelAverage, tree_of

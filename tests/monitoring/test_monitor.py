@@ -12,9 +12,9 @@ from grids import covering
 from scipy.special import expit
 
 from skcalib import CalibrationMonitor, ForecastSketch, SequentialCalibrationTest
+from skcalib.data.notions import Multilabel
 from skcalib.kernels import GaussianKernel, LaplacianKernel
 from skcalib.monitoring import Alarm
-from skcalib.notions import Multilabel
 
 
 def changing(n, at, rng, shift=-0.6):

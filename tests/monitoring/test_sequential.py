@@ -9,9 +9,9 @@ from scipy.special import expit
 from sklearn.exceptions import NotFittedError
 
 from skcalib import CalibrationMonitor, SequentialCalibrationTest, combine_tests
+from skcalib.data.notions import TopK
 from skcalib.kernels import Kernel, LaplacianKernel, MatrixKernel
 from skcalib.monitoring._alternatives import KernelAlternatives, ScoreAlternatives
-from skcalib.notions import TopK
 
 NOTIONS = ("top_label", "classwise", "canonical")
 

@@ -11,8 +11,9 @@ from typing import Literal, get_args, get_origin
 import pytest
 
 import skcalib
-from skcalib import kernels, notions, scores
+from skcalib import kernels, scores
 from skcalib._util import types
+from skcalib.data import notions
 from skcalib.smoothers import named
 
 #: Tells what a class inherits from its own library apart from what it inherits from others.

@@ -178,7 +178,7 @@ INVALID_OPTIONS = {
         ): "reduce='sum' is for notion='classwise' or 'cumulative', got notion='auto': leave it "
         "out.",
         ("notion", "top_k"): "notion must be one of 'auto', 'canonical', 'classwise', 'top_label', "
-        "'cumulative' or a Notion, got 'top_k': use notion=TopK(k) of skcalib.notions.",
+        "'cumulative' or a Notion, got 'top_k': use notion=TopK(k) of skcalib.data.notions.",
         ("notion", "Top-label"): "notion must be one of 'auto', 'canonical', 'classwise', "
         "'top_label', 'cumulative' or a Notion, got 'Top-label'. Use 'top_label'.",
     },

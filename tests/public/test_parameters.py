@@ -21,8 +21,8 @@ from sklearn.naive_bayes import GaussianNB
 
 import skcalib
 from skcalib import kernels, smoothers
+from skcalib.data.problem import check_problem
 from skcalib.grouping import differences_at_equal_scores
-from skcalib.problem import check_problem
 
 GARBAGE = {
     "None": None,

@@ -127,7 +127,7 @@ def chunked(y, proba):
 
 def of_several_labels(y, proba):
     target = np.column_stack([y % 2, (y + np.arange(len(y))) % 2])
-    notion = skcalib.notions.Multilabel()
+    notion = skcalib.data.notions.Multilabel()
     fitted = skcalib.MultilabelRecalibrator().fit(proba[:, :2], target)
     error = skcalib.calibration_error(target, proba[:, :2], notion=notion)
     return [error, fitted.predict_proba(proba[:, :2])]

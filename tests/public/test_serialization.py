@@ -33,8 +33,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import skcalib as s
 from skcalib.__main__ import main
+from skcalib.data.notions import Classwise
 from skcalib.io import read_predictions
-from skcalib.notions import Classwise
 from skcalib.scores import Brier, Spherical
 from skcalib.smoothers import DirichletKernel, LogitSmoother
 

@@ -19,9 +19,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 import skcalib
+from skcalib.data.problem import check_problem
 from skcalib.datasets import make_tempered_simplex
 from skcalib.grouping import differences_at_equal_scores, grouping_improvement
-from skcalib.problem import check_problem
 from skcalib.smoothers import QuantileBins, UniformBins
 
 Y, P = make_forecasts(60, 2)

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 import skcalib as s
-from skcalib._labels import check_y
 from skcalib._util.validation import check_proba
-from skcalib.problem import Problem, check_problem, event_last
+from skcalib.data.labels import check_y
+from skcalib.data.problem import Problem, check_problem, event_last
 
 Y = np.array([0, 1, 1, 2, 0, 2])
 P = np.array(

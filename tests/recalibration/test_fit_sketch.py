@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import skcalib as s
 from skcalib.cells import cells_of
+from skcalib.data.problem import ForecastSummary, ScoredRows
 from skcalib.datasets import make_tempered_simplex
-from skcalib.problem import ForecastSummary, ScoredRows
 from skcalib.sketch import N_CELLS
 
 #: Fits without an iterative tolerance, which are equal up to rounding.

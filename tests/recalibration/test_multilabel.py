@@ -18,9 +18,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import get_tags
 
 import skcalib as s
+from skcalib.data.notions import Multilabel
+from skcalib.data.problem import check_problem
 from skcalib.decisions import net_benefit
-from skcalib.notions import Multilabel
-from skcalib.problem import check_problem
 from skcalib.scorers import GroupingScorer, ProbaScorer
 from skcalib.testing import check_notion
 

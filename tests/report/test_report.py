@@ -16,11 +16,12 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 
 import skcalib as s
-from skcalib import CalibrationReport, problem
+from skcalib import CalibrationReport
 from skcalib._util import validation
+from skcalib.data import problem
+from skcalib.data.problem import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.inference import MeanInterval
-from skcalib.problem import check_problem
 from skcalib.recalibration.selection import default_candidates, one_standard_error
 from skcalib.report import analysis
 from skcalib.report.analysis import _around, _find_errors, _find_test

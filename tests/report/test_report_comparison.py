@@ -22,10 +22,10 @@ from skcalib import (
     compare_calibration,
     decision_regret,
 )
+from skcalib.data.problem import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.decisions import net_benefit
 from skcalib.inference import mean_interval
-from skcalib.problem import check_problem
 from skcalib.report.comparison import _DecisionRule, _find_differences
 from skcalib.report.comparison_wording import OF_DECISIONS, QUANTITIES, ranks
 from skcalib.scores import Brier, DecisionCost, Elementary

@@ -14,11 +14,11 @@ from scipy.special import expit, logit
 
 from skcalib import CalibrationReport, ForecastSketch, calibration_by_group
 from skcalib.__main__ import main
-from skcalib._features import encode_features
+from skcalib.data.features import encode_features
+from skcalib.data.problem import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.inference import MeanInterval
-from skcalib.problem import check_problem
 from skcalib.report import subgroups as groups
 from skcalib.report.decision import decision_advice, find_decision
 from skcalib.report.findings import Findings, GroupingFinding

@@ -9,9 +9,9 @@ from scipy.special import expit, logit
 from scipy.stats import t
 
 import skcalib as s
+from skcalib.data.notions import Canonical
+from skcalib.data.problem import check_problem
 from skcalib.errors.kernel import ClusterKernel, ResidualKernel, resolve_kernel
-from skcalib.notions import Canonical
-from skcalib.problem import check_problem
 from skcalib.significance.logistic import JointRatio
 
 BINARY = (s.spiegelhalter_test, s.hosmer_lemeshow_test, s.cumulative_test)

@@ -11,8 +11,8 @@ from scipy.integrate import quad
 from scipy.stats import chi2, norm
 
 from skcalib import calibration_e_value, combine_tests, kernel_calibration_test
+from skcalib.data.notions import Multilabel
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
-from skcalib.notions import Multilabel
 from skcalib.significance import CalibrationTest
 
 

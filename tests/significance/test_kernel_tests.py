@@ -10,13 +10,13 @@ from golden import golden_input, golden_rows, needs_golden
 from scipy.stats import chi2, kstest, norm
 
 import skcalib
+from skcalib.data.notions import NOTIONS, Canonical, Classwise
+from skcalib.data.problem import check_problem
 from skcalib.datasets import make_widmann
 from skcalib.errors import kernel as _errors
 from skcalib.errors.kernel import ResidualKernel
 from skcalib.errors.mean_embedding import Embedding
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
-from skcalib.notions import NOTIONS, Canonical, Classwise
-from skcalib.problem import check_problem
 from skcalib.significance import kernel as _null_laws
 from skcalib.significance.chi_square_mixture import chi_square_mixture_sf
 from skcalib.significance.kernel import METHODS

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import skcalib as s
+from skcalib.data.notions import Multilabel
 from skcalib.inference import MeanInterval, difference_interval, interval_pvalue
-from skcalib.notions import Multilabel
 
 
 def windows(seed, n=1500, change=1.0):

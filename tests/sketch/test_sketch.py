@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 import skcalib as s
 from skcalib.cells import cells_of
-from skcalib.notions import Classwise
+from skcalib.data.notions import Classwise
 from skcalib.sketch import N_CELLS
 
 UNIFORM = {"strategy": "uniform", "n_bins": 15}

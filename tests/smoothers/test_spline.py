@@ -8,8 +8,8 @@ from scipy.special import expit, logit
 from sklearn.linear_model import LogisticRegression
 
 from skcalib import ReliabilityDisplay
+from skcalib.data.problem import Problem
 from skcalib.displays._curves import SplinedCurve
-from skcalib.problem import Problem
 from skcalib.smoothers import SplineSmoother
 from skcalib.smoothers.spline import SplineBasis, _firth
 

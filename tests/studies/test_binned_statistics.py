@@ -13,10 +13,10 @@ from skcalib import (
     root_brier_score,
     simplex_calibration_error,
 )
+from skcalib.data.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
+from skcalib.data.problem import check_problem
+from skcalib.data.samples import Samples
 from skcalib.errors.binned import expected_binned_error, folded_normal_mean, uniform_edges
-from skcalib.events import Samples
-from skcalib.notions import Canonical, ClassGroups, Classwise, Notion, TopK, TopLabel
-from skcalib.problem import check_problem
 from skcalib.smoothers import LevelSets
 
 study = load("published_numbers")

@@ -16,9 +16,20 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
-from skcalib._class_columns import check_order, classes_of_columns
-from skcalib._column_names import is_numbering
-from skcalib._labels import (
+from skcalib._util.types import ArrayLike, Label
+from skcalib._util.validation import (
+    _check_simplex,
+    check_column,
+    check_features,
+    check_indices,
+    drop_zero_weights,
+    to_numpy,
+    weighted_rows,
+)
+from skcalib.data.class_columns import check_order, classes_of_columns
+from skcalib.data.clusters import check_groups, design_effect, in_order, number_clusters
+from skcalib.data.column_names import is_numbering
+from skcalib.data.labels import (
     check_class_order,
     check_indicators,
     check_label_list,
@@ -32,18 +43,7 @@ from skcalib._labels import (
     ordered_categories,
     put_positive_last,
 )
-from skcalib._util.types import ArrayLike, Label
-from skcalib._util.validation import (
-    _check_simplex,
-    check_column,
-    check_features,
-    check_indices,
-    drop_zero_weights,
-    to_numpy,
-    weighted_rows,
-)
-from skcalib.clusters import check_groups, design_effect, in_order, number_clusters
-from skcalib.notions import Canonical, Multilabel, Notion
+from skcalib.data.notions import Canonical, Multilabel, Notion
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:

@@ -73,13 +73,13 @@ class Canonical(Notion):
 
     See Also
     --------
-    skcalib.notions.Classwise : Each class separately.
-    skcalib.notions.TopLabel : The predicted class only.
+    skcalib.data.notions.Classwise : Each class separately.
+    skcalib.data.notions.TopLabel : The predicted class only.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib.notions import Canonical
+    >>> from skcalib.data.notions import Canonical
     >>> [forecast.shape for forecast, _ in Canonical().problems(np.eye(3), np.eye(3))]
     [(3, 3)]
     """
@@ -103,13 +103,13 @@ class Classwise(Notion):
 
     See Also
     --------
-    skcalib.notions.Canonical : All classes at once.
-    skcalib.notions.Multilabel : Labels that do not exclude each other.
+    skcalib.data.notions.Canonical : All classes at once.
+    skcalib.data.notions.Multilabel : Labels that do not exclude each other.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib.notions import Classwise
+    >>> from skcalib.data.notions import Classwise
     >>> forecast = np.array([[0.5, 0.3, 0.2]])
     >>> [p.tolist() for p, _ in Classwise().problems(forecast, forecast)]
     [[[0.5, 0.5]], [[0.7, 0.3]], [[0.8, 0.2]]]
@@ -152,13 +152,13 @@ class Cumulative(Notion):
 
     See Also
     --------
-    skcalib.notions.Classwise : Each class separately, in no order.
+    skcalib.data.notions.Classwise : Each class separately, in no order.
     skcalib.scores.RankedProbability : The proper score of ordered classes.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib.notions import Cumulative
+    >>> from skcalib.data.notions import Cumulative
     >>> forecast = np.array([[0.5, 0.3, 0.2]])
     >>> [p.round(6).tolist() for p, _ in Cumulative().problems(forecast, forecast)]
     [[[0.5, 0.5]], [[0.2, 0.8]]]
@@ -222,14 +222,14 @@ class Multilabel(Notion):
 
     See Also
     --------
-    skcalib.notions.Classwise : Classes that exclude each other.
+    skcalib.data.notions.Classwise : Classes that exclude each other.
     skcalib.MultilabelRecalibrator : Recalibrates each label.
 
     Examples
     --------
     >>> import numpy as np
     >>> from skcalib import calibration_error
-    >>> from skcalib.notions import Multilabel
+    >>> from skcalib.data.notions import Multilabel
     >>> y_true = np.array([[1, 1], [0, 1], [0, 0], [1, 0]])
     >>> y_proba = np.array([[0.8, 0.9], [0.4, 0.9], [0.4, 0.1], [0.8, 0.1]])
     >>> error = calibration_error(y_true, y_proba, notion=Multilabel(), n_bins=2)
@@ -258,13 +258,13 @@ class TopLabel(Notion):
 
     See Also
     --------
-    skcalib.notions.TopK : The k most probable classes.
-    skcalib.notions.Canonical : All classes at once.
+    skcalib.data.notions.TopK : The k most probable classes.
+    skcalib.data.notions.Canonical : All classes at once.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib.notions import TopLabel
+    >>> from skcalib.data.notions import TopLabel
     >>> forecast, target = np.array([[0.5, 0.3, 0.2]]), np.array([[0.0, 1.0, 0.0]])
     >>> next(TopLabel().problems(forecast, target))
     (array([[0.5, 0.5]]), array([[1., 0.]]))
@@ -292,11 +292,11 @@ class Auto(Notion):
 
     See Also
     --------
-    skcalib.notions.TopLabel : The notion for several classes.
+    skcalib.data.notions.TopLabel : The notion for several classes.
 
     Examples
     --------
-    >>> from skcalib.notions import Auto
+    >>> from skcalib.data.notions import Auto
     >>> Auto().for_columns(2), Auto().for_columns(3)
     (Canonical(), TopLabel())
     """
@@ -327,12 +327,12 @@ class TopK(Notion):
 
     See Also
     --------
-    skcalib.notions.TopLabel : The most probable class alone.
+    skcalib.data.notions.TopLabel : The most probable class alone.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib.notions import TopK
+    >>> from skcalib.data.notions import TopK
     >>> forecast, target = np.array([[0.1, 0.2, 0.4, 0.3]]), np.array([[0.0, 0.0, 0.0, 1.0]])
     >>> ranked, hit = next(TopK(2).problems(forecast, target))
     >>> ranked.round(6), hit
@@ -371,13 +371,13 @@ class ClassGroups(Notion):
 
     See Also
     --------
-    skcalib.notions.Canonical : Without groups.
-    skcalib.notions.Classwise : Each class separately.
+    skcalib.data.notions.Canonical : Without groups.
+    skcalib.data.notions.Classwise : Each class separately.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib.notions import ClassGroups
+    >>> from skcalib.data.notions import ClassGroups
     >>> forecast = np.array([[0.1, 0.2, 0.3, 0.4]])
     >>> next(ClassGroups([[0, 3], [1]]).problems(forecast, forecast))[0]
     array([[0.5, 0.2, 0.3]])
@@ -464,9 +464,9 @@ NOTIONS = {
 
 #: Notions that take a parameter, or have another name here.
 GUESSED_NOTIONS = {
-    "top_k": "notion=TopK(k) of skcalib.notions",
-    "multilabel": "notion=Multilabel() of skcalib.notions",
-    "groups": "notion=ClassGroups(groups) of skcalib.notions",
+    "top_k": "notion=TopK(k) of skcalib.data.notions",
+    "multilabel": "notion=Multilabel() of skcalib.data.notions",
+    "groups": "notion=ClassGroups(groups) of skcalib.data.notions",
     "confidence": "notion='top_label'",
     "ordinal": "notion='cumulative'",
     "ordered": "notion='cumulative'",

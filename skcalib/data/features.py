@@ -18,9 +18,9 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
-from skcalib._table_columns import as_cells, day_as_text, is_frame, read_columns, resolution
 from skcalib._util.types import MatrixLike
 from skcalib._util.validation import to_numpy
+from skcalib.data.table_columns import as_cells, day_as_text, is_frame, read_columns, resolution
 
 #: Most categories of a column that are encoded, the most frequent ones.
 MOST_CATEGORIES = 250

@@ -9,7 +9,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from skcalib._column_names import (
+from skcalib._util.types import ArrayLike, Label
+from skcalib._util.validation import refuse_frames_to_fetch
+from skcalib.data.clusters import outside_level
+from skcalib.data.column_names import (
     is_numbering,
     is_same_label,
     is_same_score,
@@ -18,10 +21,7 @@ from skcalib._column_names import (
     read_name,
     states_other_outcome,
 )
-from skcalib._labels import check_classes, listed, unique_labels
-from skcalib._util.types import ArrayLike, Label
-from skcalib._util.validation import refuse_frames_to_fetch
-from skcalib.clusters import outside_level
+from skcalib.data.labels import check_classes, listed, unique_labels
 
 _READ_ONE_BY_ONE = 20  # up to this number, column names are also read one by one
 #: The form of `ColumnNames` in JSON.

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._labels import check_label_list
 from skcalib._util.validation import is_lazy, refuse_frames_to_fetch
+from skcalib.data.labels import check_label_list
 
 _FORM = "a tuple (y_proba, y) or (y_proba, y, sample_weight)"
 

@@ -14,9 +14,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from skcalib._chunks import Chunks, check_chunk_labels
-from skcalib._class_columns import classes_of_columns
-from skcalib._labels import check_class_order, check_y, one_hot, ordered_categories, table_of
 from skcalib._util.ties import reach_of, top_class
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import (
@@ -26,7 +23,10 @@ from skcalib._util.validation import (
     check_proba,
     check_weight,
 )
-from skcalib.notions import (
+from skcalib.data.chunks import Chunks, check_chunk_labels
+from skcalib.data.class_columns import classes_of_columns
+from skcalib.data.labels import check_class_order, check_y, one_hot, ordered_categories, table_of
+from skcalib.data.notions import (
     NOTIONS,
     Auto,
     Canonical,
@@ -36,7 +36,7 @@ from skcalib.notions import (
     Notion,
     TopLabel,
 )
-from skcalib.problem import ForecastSummary, Problem, ScoredRows, check_problem, event_last
+from skcalib.data.problem import ForecastSummary, Problem, ScoredRows, check_problem, event_last
 
 # --- Samples: rows of any source, read in blocks --------------------------------------------------
 

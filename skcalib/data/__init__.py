@@ -1,0 +1,1 @@
+"""Labels, forecasts, weights, clusters and features, and the problems that are evaluated."""
