@@ -34,13 +34,13 @@ from skcalib.data.problem import ForecastSummary, LabelsLike, event_last
 from skcalib.data.samples import Samples, only_problem, reduced_fields
 from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
 from skcalib.errors.terms import solve_notion
-from skcalib.inference import MeanInterval, mean_interval, mean_loss_interval
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.recalibration._base import warn_without_weight, weight_params
 from skcalib.recalibration._corrected_model import Mixing, held_out_paths
 from skcalib.scores import DecisionCost, Elementary, LogLoss
 from skcalib.smoothers import LogitSmoother
 from skcalib.smoothers._base import check_folds
+from skcalib.stats.means import MeanInterval, mean_interval, mean_loss_interval
 from skcalib.tower import weighted_mean
 
 

@@ -23,7 +23,10 @@ from skcalib.errors.logistic import (
     uncertain_logits,
 )
 from skcalib.errors.terms import solve_notion
-from skcalib.inference import (
+from skcalib.scores import Brier, LogLoss, TotalVariation
+from skcalib.significance.binary import run_test
+from skcalib.significance.logistic import JointRatio
+from skcalib.stats.means import (
     MeanInterval,
     concordance_interval,
     mean_interval,
@@ -31,9 +34,6 @@ from skcalib.inference import (
     observed_expected_ratio,
     rate_interval,
 )
-from skcalib.scores import Brier, LogLoss, TotalVariation
-from skcalib.significance.binary import run_test
-from skcalib.significance.logistic import JointRatio
 from skcalib.tower import weighted_mean, weighted_quantile
 
 if TYPE_CHECKING:

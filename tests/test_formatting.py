@@ -18,9 +18,9 @@ from skcalib._util.formatting import (
 )
 from skcalib.error_intervals import ErrorInterval
 from skcalib.errors import CalibrationInterceptSlope
-from skcalib.inference import MeanInterval, mean_interval
 from skcalib.recalibration import CalibrationImprovement
 from skcalib.significance import CalibrationComparison, CalibrationTest, hosmer_lemeshow_test
+from skcalib.stats.means import MeanInterval, mean_interval
 
 INF = float("inf")
 MEAN = MeanInterval(0.155, 0.125, 0.178, 0.0135)

@@ -3,7 +3,7 @@ import pytest
 from scipy.stats import binom, binomtest, norm, ttest_1samp
 from sklearn.metrics import roc_auc_score
 
-from skcalib.inference import (
+from skcalib.stats.means import (
     clopper_pearson,
     concordance_interval,
     first_within_one_standard_error,

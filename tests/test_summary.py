@@ -10,14 +10,14 @@ from scipy.special import expit, logit
 from sklearn.metrics import log_loss
 
 import skcalib as s
-from skcalib.inference import (
+from skcalib.links.averaging import ModelAverage
+from skcalib.stats.means import (
     MeanInterval,
     concordance_interval,
     mean_interval,
     observed_expected_ratio,
     rate_interval,
 )
-from skcalib.links.averaging import ModelAverage
 from skcalib.summary import ROWS
 
 

@@ -33,7 +33,6 @@ from skcalib.errors.isotonic_curve import (
     consistency_band,
     spread,
 )
-from skcalib.inference import MeanInterval, clopper_pearson, rate_interval
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,
@@ -45,6 +44,7 @@ from skcalib.smoothers import (
 from skcalib.smoothers.named import SMOOTHERS
 from skcalib.smoothers.partition import PartitionSmoother
 from skcalib.smoothers.spline import SplineCurve
+from skcalib.stats.means import MeanInterval, clopper_pearson, rate_interval
 from skcalib.summary import summary_of_problem
 
 MAX_PANELS = 25

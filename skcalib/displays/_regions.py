@@ -7,7 +7,7 @@ import numpy as np
 
 from skcalib._util.formatting import decimals_of, printable
 from skcalib._util.records import Record
-from skcalib.inference import MeanInterval, clopper_pearson
+from skcalib.stats.means import MeanInterval, clopper_pearson
 
 ABOVE, BELOW, HELD = 1, -1, 0
 _ROUNDING = 1e-9

@@ -22,8 +22,8 @@ from skcalib.displays._constructors import Display, held_out, unit
 from skcalib.displays._regions import grouping_interval
 from skcalib.estimators.calibration_error import CalibrationErrorEstimator
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.inference import MeanInterval
 from skcalib.scores import LossLike, resolve_loss
+from skcalib.stats.means import MeanInterval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -98,7 +98,7 @@ class MurphyDisplay(DecisionDisplay):
       curves of two models cross, each is better for some costs. The legend has the Brier score,
       :math:`(p - y)^2 = \int_0^1 2 L_t(y, p)\,dt`: twice the area below the curve.
     - **Band**: Student's interval of the mean at each single threshold, with the standard error and
-      the effective number of samples of ``skcalib.inference.mean_interval``. The probability that
+      the effective number of samples of ``skcalib.stats.means.mean_interval``. The probability that
       some point of the curve lies outside is larger.
     - **No model**: the least mean cost of one decision for all samples,
       :math:`\min(t (1 - \pi), (1 - t) \pi)` with the event rate :math:`\pi`.

@@ -40,8 +40,8 @@ from skcalib.errors.kernel import block_estimates, takes_blocks
 from skcalib.errors.logistic import index_of_solved
 from skcalib.errors.simplex import DISTANCES, cells_for
 from skcalib.errors.terms import solve_notion
-from skcalib.inference import mean_interval, mean_loss_interval
 from skcalib.scores import Brier, Divergence, Lp, ProperScore, TotalVariation, resolve_loss
+from skcalib.stats.means import mean_interval, mean_loss_interval
 
 if TYPE_CHECKING:
     from skcalib.error_intervals.question import ErrorInterval, Question

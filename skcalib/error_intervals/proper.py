@@ -23,15 +23,15 @@ from skcalib.errors.terms import (
     resolve_estimate,
     solve_notion,
 )
-from skcalib.few_events import FEW_LABELS
-from skcalib.inference import MeanInterval, interval_of_limits, mean_interval
 from skcalib.scores import DecisionCost, LossLike, resolve_loss, resolve_method
+from skcalib.stats.few_events import FEW_LABELS
+from skcalib.stats.means import MeanInterval, interval_of_limits, mean_interval
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem
     from skcalib.smoothers.named import SmootherLike
-    from skcalib.squared_norm import SquaredNorm
+    from skcalib.stats.squared_norm import SquaredNorm
 
 UNRESOLVED = (
     "the residuals of the maps are not noise in the smallest cells that were tested (p = {:.2g}), "

@@ -12,7 +12,7 @@ from skcalib._util.parallel import draw_batches, draw_each
 from skcalib.data.clusters import in_order
 from skcalib.data.labels import draw_codes
 from skcalib.error_intervals.proper import estimate_proper_error
-from skcalib.pvalues import monte_carlo_pvalue
+from skcalib.stats.pvalues import monte_carlo_pvalue
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem

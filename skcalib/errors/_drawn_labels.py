@@ -21,8 +21,8 @@ from skcalib.errors.kernel import (
     residual_parts,
     takes_blocks,
 )
-from skcalib.few_events import FEW, impossible_labels, uncertain_labels
-from skcalib.pvalues import drawn_pvalue
+from skcalib.stats.few_events import FEW, impossible_labels, uncertain_labels
+from skcalib.stats.pvalues import drawn_pvalue
 
 _MOST = 150  # expected unusual labels of a draw
 _TOGETHER = 100  # unusual labels of the draws that are evaluated at a time

@@ -19,7 +19,7 @@ import numpy as np
 from skcalib._util.softmax import centred
 from skcalib.data.clusters import cluster_sums, independent_size, inflation
 from skcalib.scores import Brier, ProperScore
-from skcalib.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
+from skcalib.stats.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
     from skcalib.errors.averaged import AveragedProblem

@@ -22,7 +22,7 @@ from skcalib._util.types import ArrayLike, Bins, Label, Strategy
 from skcalib.data.notions import NotionLike, resolve_notion, resolve_reduced
 from skcalib.data.samples import Samples
 from skcalib.smoothers.partition import quantile_cuts
-from skcalib.theory.bounds import parse_bins
+from skcalib.stats.bins import parse_bins
 
 if TYPE_CHECKING:
     from skcalib.data.problem import LabelsLike

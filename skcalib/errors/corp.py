@@ -29,9 +29,9 @@ from skcalib.errors.isotonic_curve import (
     consistency_band,
     label_draws,
 )
-from skcalib.few_events import refutation
-from skcalib.pvalues import MOST_TIMES, CalibrationTest, drawn_pvalue
 from skcalib.scores import LossLike, ProperScore, resolve_loss
+from skcalib.stats.few_events import refutation
+from skcalib.stats.pvalues import MOST_TIMES, CalibrationTest, drawn_pvalue
 from skcalib.tower import weighted_mean
 
 

@@ -26,7 +26,7 @@ from skcalib.errors.averaged_interval import _NO_CHANGE, _TINY, ErrorNorm, _orth
 from skcalib.errors.extension import Extension, indicators
 from skcalib.links.basis import CONFUSION
 from skcalib.scores import Brier, ProperScore
-from skcalib.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
+from skcalib.stats.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
     from skcalib.errors.averaged import AveragedProblem

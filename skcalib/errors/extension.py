@@ -36,11 +36,11 @@ from scipy.spatial import cKDTree
 from scipy.special import expit, log_softmax, softmax
 
 from skcalib.data.clusters import cluster_sums
-from skcalib.inference import ranked_above
 from skcalib.links._base import row_blocks
 from skcalib.links.averaging import Model, cost, identity_model
 from skcalib.links.basis_block import FEW_CLASSES
-from skcalib.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
+from skcalib.stats.means import ranked_above
+from skcalib.stats.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
 _LEAST_SAMPLES = 50  # for which an extension is sought
 _COARSEST, _PER_CELL = 16, 8  # cells of two classes; least samples of a cell

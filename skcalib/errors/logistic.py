@@ -17,11 +17,11 @@ from skcalib.data.clusters import cluster_sums, effective_size, independent_size
 from skcalib.data.notions import Auto, Notion, NotionLike, resolve_notion
 from skcalib.data.samples import only_problem, over_problems
 from skcalib.errors.terms import SmoothedProblem, solve_notion
-from skcalib.few_events import FEW, uncertain_labels
-from skcalib.inference import MeanInterval
 from skcalib.links._base import likelihood_tolerance, logistic_regression
 from skcalib.scores import TotalVariation
 from skcalib.smoothers.named import SmootherLike, resolve_smoother
+from skcalib.stats.few_events import FEW, uncertain_labels
+from skcalib.stats.means import MeanInterval
 from skcalib.tower import weighted_mean, weighted_quantile
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ from skcalib.errors.chunked import read_part, solve_chunks
 from skcalib.errors.proper import ScoreDecomposition, decompose
 from skcalib.errors.terms import reads_only, resolve_estimate
 from skcalib.estimators._base import ClassifierInspector
-from skcalib.inference import MeanInterval
 from skcalib.scores import LossLike, resolve_loss
+from skcalib.stats.means import MeanInterval
 
 if TYPE_CHECKING:
     from skcalib.smoothers.named import SmootherLike

@@ -21,9 +21,9 @@ from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_pro
 from skcalib.data.samples import binary_events
 from skcalib.grouping._statistics import EqualScores
 from skcalib.grouping.by_group import join, split_and_join
-from skcalib.pvalues import CalibrationTest, drawn_pvalue
-from skcalib.significance.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 from skcalib.significance.windows import two_windows
+from skcalib.stats.chi_square_mixture import SMALLEST, chi_square_mixture_sf
+from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue
 
 DEGREE = 7  # of the largest polynomial
 #: Samples of each window, and clusters, at least.

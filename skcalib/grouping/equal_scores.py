@@ -24,7 +24,7 @@ from skcalib.data.notions import TopLabel
 from skcalib.data.problem import Problem, check_problem
 from skcalib.grouping._candidates import MOST_GROUPS, Candidates, Pair, form_groups
 from skcalib.grouping._statistics import LEAST_SIZE, EqualScores, Tested, compare, compare_all
-from skcalib.pvalues import benjamini_hochberg
+from skcalib.stats.pvalues import benjamini_hochberg
 
 #: Maximum number of compared samples.
 MOST_ROWS = 50_000

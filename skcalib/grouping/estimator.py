@@ -36,9 +36,9 @@ from skcalib.estimators._base import ClassifierInspector
 from skcalib.grouping._fit import GroupingFit, GroupingProblem, fit_problem
 from skcalib.grouping._score_basis import ScoreCurve
 from skcalib.grouping.partition import allows_nan
-from skcalib.pvalues import bonferroni
 from skcalib.scores import LossLike, ProperScore, resolve_loss
 from skcalib.smoothers.named import SmootherLike, resolve_smoother
+from skcalib.stats.pvalues import bonferroni
 
 #: Held by `fit` while it stores the attributes.
 _STORING = threading.Lock()

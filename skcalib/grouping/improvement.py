@@ -17,11 +17,11 @@ from skcalib.data.features import encode_features
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import check_problem
 from skcalib.grouping.estimator import GroupingLossEstimator
-from skcalib.inference import MeanInterval
 from skcalib.recalibration import CalibrationImprovement
 from skcalib.recalibration._base import recalibrated_proba
 from skcalib.recalibration.improvement import check_after, improvement_of_forecasts, is_fitted_map
 from skcalib.scores import LossLike, resolve_loss
+from skcalib.stats.means import MeanInterval
 
 
 @dataclass(frozen=True)

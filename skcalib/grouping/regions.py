@@ -11,8 +11,8 @@ import numpy as np
 from skcalib._util.parallel import run_each
 from skcalib._util.records import Record
 from skcalib.grouping.partition import Cells, order_of
-from skcalib.inference import clopper_pearson, mean_interval, rate_interval
-from skcalib.pvalues import drawn_pvalue
+from skcalib.stats.means import clopper_pearson, mean_interval, rate_interval
+from skcalib.stats.pvalues import drawn_pvalue
 
 _SLOW = 16  # times as long as a sum over the samples: an order of them, and sums over regions
 #: Samples, times permutations, of one batch of the permutation test.

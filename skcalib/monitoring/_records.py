@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from skcalib._util.records import Record, frame_of
-from skcalib.inference import MeanInterval, mean_interval
 from skcalib.monitoring._streams import Evidence
 from skcalib.sketch import ForecastSketch
+from skcalib.stats.means import MeanInterval, mean_interval
 
 if TYPE_CHECKING:
     from pandas import DataFrame

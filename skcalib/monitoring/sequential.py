@@ -25,7 +25,7 @@ from skcalib.monitoring._streams import (
     kept_on_error,
     one_at_a_time,
 )
-from skcalib.pvalues import CalibrationTest, e_value_test
+from skcalib.stats.pvalues import CalibrationTest, e_value_test
 
 if TYPE_CHECKING:
     from skcalib.data.notions import NotionLike

@@ -18,11 +18,11 @@ from skcalib.data.class_columns import check_column_names
 from skcalib.data.clusters import effective_size, inflation
 from skcalib.data.problem import check_problem
 from skcalib.error_intervals import ErrorInterval
-from skcalib.inference import MeanInterval
 from skcalib.links import BiasCorrectedTemperature
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.temperature import fit_bias_corrected
 from skcalib.scores import Brier, LogLoss
+from skcalib.stats.means import MeanInterval
 
 _FEWEST_PAIRS = 1e-100  # as a share of all pairs; below it there is no area
 #: Field -> (name, smallest and largest value).

@@ -33,7 +33,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.extmath import randomized_svd
 
 from skcalib._util.parallel import out_of_fold, threads_for
-from skcalib.inference import first_within_one_standard_error, mean_difference
+from skcalib.stats.means import first_within_one_standard_error, mean_difference
 from skcalib.tower import weighted_mean
 
 #: Names of the parts, in this order.

@@ -13,7 +13,6 @@ from sklearn.utils import check_random_state
 from skcalib._util.messages import shown
 from skcalib._util.types import ArrayLike, MatrixLike, RandomState, RecalibratorLike
 from skcalib._util.validation import check_indices, mean_one, take_rows, weighted_rows
-from skcalib.inference import MeanInterval, mean_difference
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.recalibration._base import (
     Recalibrator,
@@ -33,6 +32,7 @@ from skcalib.recalibration.one_vs_rest import PlattScaling
 from skcalib.recalibration.simple import IdentityRecalibrator, ModelAverageScaling
 from skcalib.recalibration.stacked import resolve_recalibrator
 from skcalib.smoothers._base import check_folds
+from skcalib.stats.means import MeanInterval, mean_difference
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:

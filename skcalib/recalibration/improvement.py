@@ -18,13 +18,6 @@ from skcalib._util.validation import check_indices
 from skcalib.data.clusters import independent_size, outside_level
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import Problem, check_problem
-from skcalib.inference import (
-    between_forecasts,
-    has_few_labels,
-    interval_pvalue,
-    mean_interval,
-    mean_loss_interval,
-)
 from skcalib.recalibration._base import (
     check_fitted_recalibrator,
     is_injective,
@@ -33,6 +26,13 @@ from skcalib.recalibration._base import (
     takes_features,
 )
 from skcalib.scores import LossLike, ProperScore, resolve_loss
+from skcalib.stats.means import (
+    between_forecasts,
+    has_few_labels,
+    interval_pvalue,
+    mean_interval,
+    mean_loss_interval,
+)
 from skcalib.tower import weighted_mean
 
 

@@ -25,7 +25,6 @@ from skcalib._util.types import ArrayLike
 from skcalib._util.validation import mean_one
 from skcalib.data.clusters import effective_size, outside_level
 from skcalib.data.labels import is_one_hot
-from skcalib.inference import first_within_one_standard_error
 from skcalib.links import (
     DirichletMap,
     LinkFit,
@@ -43,6 +42,7 @@ from skcalib.recalibration._parts import FittedFromParts
 from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends
 from skcalib.scores import LogLoss, LossLike, ProperScore
 from skcalib.smoothers._base import check_folds
+from skcalib.stats.means import first_within_one_standard_error
 
 if TYPE_CHECKING:
     from skcalib.links.maps import Affine

@@ -17,7 +17,6 @@ from skcalib._util.parallel import join_folds, run_each
 from skcalib._util.records import Record
 from skcalib.data.labels import one_hot
 from skcalib.data.problem import Problem, ProblemSummary
-from skcalib.inference import MeanInterval, first_within_one_standard_error, mean_interval
 from skcalib.recalibration._base import (
     fit_recalibrator,
     fit_without_each,
@@ -41,6 +40,7 @@ from skcalib.recalibration.spline import SplineScaling
 from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
 from skcalib.recalibration.venn_abers import VennAbersRecalibrator
 from skcalib.scores import LossLike, ProperScore, resolve_loss
+from skcalib.stats.means import MeanInterval, first_within_one_standard_error, mean_interval
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:

@@ -23,7 +23,6 @@ from skcalib._util.types import CV, ArrayLike
 from skcalib._util.validation import check_indices, check_weight
 from skcalib.data.clusters import check_groups, effective_size, in_order, outside_level
 from skcalib.data.problem import Problem
-from skcalib.inference import MeanInterval, mean_interval
 from skcalib.links._base import minimise_convex
 from skcalib.recalibration._base import (
     Recalibrator,
@@ -50,6 +49,7 @@ from skcalib.recalibration.simple import (
 )
 from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
 from skcalib.smoothers._base import check_folds
+from skcalib.stats.means import MeanInterval, mean_interval
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from skcalib.regression.reliability import check_moments, check_numbers
 from skcalib.significance.kernel import run_test
 
 if TYPE_CHECKING:
-    from skcalib.pvalues import CalibrationTest
+    from skcalib.stats.pvalues import CalibrationTest
 
 _SUBSAMPLE = 2000  # forecasts used to choose a bandwidth
 

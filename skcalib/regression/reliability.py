@@ -16,9 +16,9 @@ from skcalib._util.validation import (
     in_words,
     refuse_sparse,
 )
-from skcalib.inference import mean_interval
 from skcalib.scores import DawidSebastiani
 from skcalib.smoothers import QuantileBins
+from skcalib.stats.means import mean_interval
 from skcalib.tower import weighted_mean
 
 

@@ -29,7 +29,6 @@ from skcalib.error_intervals.quantities import by
 from skcalib.errors.proper import decompose
 from skcalib.errors.terms import solve_notion
 from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
-from skcalib.inference import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
 from skcalib.links.averaging import ModelAverage, add_averaged_map
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
 from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
@@ -62,6 +61,7 @@ from skcalib.significance import kernel_calibration_test
 from skcalib.significance.kernel import MIN_SAMPLES
 from skcalib.smoothers._base import check_folds
 from skcalib.smoothers.partition import quantile_cuts
+from skcalib.stats.means import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
 from skcalib.summary import ROWS, summary_of_problem
 from skcalib.tower import weighted_mean
 

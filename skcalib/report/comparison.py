@@ -28,14 +28,6 @@ from skcalib.error_intervals.decision_savings import saving_interval
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.errors.terms import solve_notion
 from skcalib.estimators._response import make_folds
-from skcalib.inference import (
-    MeanInterval,
-    between_forecasts,
-    has_few_labels,
-    interval_pvalue,
-    mean_interval,
-    mean_loss_interval,
-)
 from skcalib.report.analysis import LOSSES, estimate_errors
 from skcalib.report.comparison_wording import OF_DECISIONS, QUANTITIES, headline, sentences
 from skcalib.report.findings import PairedDifference, noted, versions
@@ -44,6 +36,14 @@ from skcalib.report.report import CalibrationReport, Shown, as_json
 from skcalib.scores import Brier, DecisionCost, LogLoss
 from skcalib.significance.comparison import compare_problems
 from skcalib.smoothers import LogitSmoother
+from skcalib.stats.means import (
+    MeanInterval,
+    between_forecasts,
+    has_few_labels,
+    interval_pvalue,
+    mean_interval,
+    mean_loss_interval,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from skcalib._util.formatting import interval
-from skcalib.inference import MeanInterval
 from skcalib.report.decision import ties
 from skcalib.report.findings import HIGHER_IS_BETTER, ROUNDING, Compared
 from skcalib.report.wording import short_verdict
+from skcalib.stats.means import MeanInterval
 
 QUANTITIES = {
     "log": "Log loss",

@@ -16,8 +16,8 @@ from skcalib.links.averaging import averaged_map
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
-    from skcalib.inference import MeanInterval
     from skcalib.scores import DecisionCost
+    from skcalib.stats.means import MeanInterval
 
 _PER = 1000  # samples to which the costs of the report refer
 

@@ -26,12 +26,12 @@ from skcalib.data.clusters import (
     inflation,
     student_level,
 )
-from skcalib.inference import MeanInterval, rate_interval
 from skcalib.links._base import detection_limit, log_forecast, logistic_regression
 from skcalib.report.findings import Confusion, Gains, LogisticRecalibration
 from skcalib.scores import LogLoss
 from skcalib.significance.binary import run_test
 from skcalib.significance.logistic import JointRatio
+from skcalib.stats.means import MeanInterval, rate_interval
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from scipy.stats import norm
 from skcalib._util.formatting import limit_of_noise
 from skcalib._util.records import Record
 from skcalib.errors import ScoreDecomposition
-from skcalib.inference import MeanInterval
-from skcalib.pvalues import CalibrationTest
 from skcalib.recalibration.selection import RecalibratorSelection
+from skcalib.stats.means import MeanInterval
+from skcalib.stats.pvalues import CalibrationTest
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem

@@ -13,9 +13,9 @@ from skcalib.data.features import EncodedFeatures
 from skcalib.data.notions import TopLabel
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping.equal_scores import compare_groups
-from skcalib.inference import MeanInterval, rate_interval
 from skcalib.recalibration import GroupRecalibrator
 from skcalib.report.findings import GroupingFinding, Place, noted
+from skcalib.stats.means import MeanInterval, rate_interval
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem

@@ -41,7 +41,7 @@ from skcalib.report.subgroups import worst_places
 if TYPE_CHECKING:
     from skcalib.grouping import GroupDifference
     from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
-from skcalib.inference import MeanInterval
+from skcalib.stats.means import MeanInterval
 
 LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
 NOTION_NAMES = {

@@ -1,6 +1,5 @@
 """Tests of calibration: is a miscalibration statistically significant?"""
 
-from skcalib.pvalues import CalibrationTest
 from skcalib.significance.binary import hosmer_lemeshow_test, spiegelhalter_test
 from skcalib.significance.combination import combine_tests
 from skcalib.significance.comparison import CalibrationComparison, compare_calibration
@@ -10,6 +9,7 @@ from skcalib.significance.e_value import calibration_e_value
 from skcalib.significance.kernel import distribution_free_bound, kernel_calibration_test
 from skcalib.significance.logistic import logistic_calibration_test
 from skcalib.significance.windows import WindowComparison, WindowDifference, compare_windows
+from skcalib.stats.pvalues import CalibrationTest
 
 __all__ = [
     "CalibrationComparison",

@@ -29,9 +29,9 @@ from skcalib.data.notions import Canonical
 from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.data.samples import named_events
 from skcalib.errors.isotonic_curve import label_draws
-from skcalib.few_events import FEW, refutation, uncertain_labels
-from skcalib.pvalues import CalibrationTest, drawn_pvalue
 from skcalib.smoothers import PartitionSmoother, QuantileBins, UniformBins
+from skcalib.stats.few_events import FEW, refutation, uncertain_labels
+from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue
 
 STRATEGIES = {"uniform": UniformBins, "quantile": QuantileBins}
 

@@ -11,7 +11,7 @@ from scipy.special import chdtrc, logsumexp
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.validation import look_up
-from skcalib.pvalues import CalibrationTest, e_value_test
+from skcalib.stats.pvalues import CalibrationTest, e_value_test
 
 METHODS = ("product", "mean", "calibrated", "fisher")
 

@@ -16,8 +16,8 @@ from skcalib._util.validation import check_count
 from skcalib.data.labels import draw_codes
 from skcalib.data.problem import check_problem
 from skcalib.errors import calibration_error
-from skcalib.few_events import FEW, refutation, uncertain_labels
-from skcalib.pvalues import MOST_TIMES, CalibrationTest, drawn_pvalue
+from skcalib.stats.few_events import FEW, refutation, uncertain_labels
+from skcalib.stats.pvalues import MOST_TIMES, CalibrationTest, drawn_pvalue
 
 
 @checks_parameters

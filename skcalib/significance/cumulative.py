@@ -12,8 +12,8 @@ from skcalib._util.ties import level_starts
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import look_up
 from skcalib.data.problem import LabelsLike, Problem
-from skcalib.pvalues import CalibrationTest
 from skcalib.significance.binary import BinaryTest, check_binary, ratio, run_test
+from skcalib.stats.pvalues import CalibrationTest
 
 
 @checks_parameters

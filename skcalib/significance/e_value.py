@@ -19,7 +19,7 @@ from skcalib.data.notions import NOTIONS, NotionLike, resolve_notion
 from skcalib.data.problem import check_problem
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.kernels import Kernel, KernelLike, any_order
-from skcalib.pvalues import CalibrationTest, e_value_test
+from skcalib.stats.pvalues import CalibrationTest, e_value_test
 
 _VARIANCES = (4.0, 30.0)  # of the prior, in units of the most informative direction
 _MOST_VARIANCE = 1000.0  # of the prior of a function at a point

@@ -43,8 +43,8 @@ from skcalib.errors.kernel import (
     takes_blocks,
 )
 from skcalib.errors.mean_embedding import Embedding, check_locations, one_problem
-from skcalib.pvalues import CalibrationTest, drawn_pvalue
-from skcalib.significance.chi_square_mixture import SMALLEST, chi_square_mixture_sf
+from skcalib.stats.chi_square_mixture import SMALLEST, chi_square_mixture_sf
+from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue
 
 if TYPE_CHECKING:
     from skcalib.kernels import KernelLike

@@ -16,8 +16,8 @@ from skcalib._util.ties import merge_ties
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import look_up
 from skcalib.data.clusters import cluster_sums, effective_size, inflation
-from skcalib.pvalues import CalibrationTest
 from skcalib.significance.binary import BinaryTest, check_binary, run_test
+from skcalib.stats.pvalues import CalibrationTest
 
 if TYPE_CHECKING:
     from skcalib.data.problem import LabelsLike, Problem

@@ -31,7 +31,8 @@ from skcalib.errors.logistic import (
     coefficient_intervals,
     uncertain_logits,
 )
-from skcalib.inference import (
+from skcalib.scores import Brier, LogLoss
+from skcalib.stats.means import (
     MeanInterval,
     difference_interval,
     few_label_limits,
@@ -40,7 +41,6 @@ from skcalib.inference import (
     mean_interval,
     mean_loss_interval,
 )
-from skcalib.scores import Brier, LogLoss
 from skcalib.tower import weighted_mean
 
 #: Field -> its name in the table.

@@ -27,7 +27,7 @@ from skcalib._util.ties import (
 from skcalib._util.types import ArrayLike, BinCount, Bins
 from skcalib._util.validation import check_count, number_of_samples
 from skcalib.smoothers._base import Smoother, check_folds, cross_predict
-from skcalib.theory.bounds import parse_bins
+from skcalib.stats.bins import parse_bins
 
 _ROUNDING = 1e-5  # of the sums of targets
 _ENTRIES = 1 << 20  # of the forecasts whose variances are computed at a time

@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from skcalib.theory.bounds import ece_bias_bound, ece_generalization_bound, optimal_n_bins
+from skcalib.stats.bins import ece_bias_bound, ece_generalization_bound, optimal_n_bins
 
 __all__ = [
     "InformationEstimate",

@@ -29,7 +29,7 @@ from skcalib.data.notions import Auto
 from skcalib.errors import calibration_error
 from skcalib.estimators._response import classifier_proba, clone_estimator, fit_rows
 from skcalib.recalibration._base import align_columns
-from skcalib.theory.bounds import BIN_RULES, LOG2, STRATEGIES, parse_bins
+from skcalib.stats.bins import BIN_RULES, LOG2, STRATEGIES, parse_bins
 
 NOTE = (
     "A plug-in estimate from k draws cannot exceed ln k for any information, and is not an "

@@ -9,7 +9,7 @@ from scipy.special import expit, logit
 import skcalib as s
 from skcalib.data.notions import Canonical
 from skcalib.decisions import net_benefit
-from skcalib.inference import mean_interval
+from skcalib.stats.means import mean_interval
 
 murphy = s.MurphyDisplay.from_predictions
 benefit = s.DecisionCurveDisplay.from_predictions

@@ -14,7 +14,7 @@ from sklearn.naive_bayes import GaussianNB
 from skcalib import CalibrationErrorEstimator, DecompositionDisplay, GroupingLossEstimator
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.displays.decomposition import LossTerms
-from skcalib.inference import MeanInterval
+from skcalib.stats.means import MeanInterval
 
 draw = DecompositionDisplay.from_predictions
 #: Two models: one is calibrated and grouped, the other is over-confident besides.

@@ -16,7 +16,7 @@ from skcalib import GroupingDisplay, GroupingLossEstimator
 from skcalib.data.notions import ClassGroups
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.displays._regions import ABOVE, BELOW, COLORS, HELD, title
-from skcalib.inference import MeanInterval, clopper_pearson
+from skcalib.stats.means import MeanInterval, clopper_pearson
 
 draw = GroupingDisplay.from_predictions
 make = GroupingDisplay.from_grouping_estimator

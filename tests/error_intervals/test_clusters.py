@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 from conftest import clustered
 
-from skcalib import calibration_error_interval, inference
+from skcalib import calibration_error_interval
 from skcalib.data.clusters import independent_size, inflation
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.interval import METRICS
 from skcalib.kernels import GaussianKernel
+from skcalib.stats import means
 
 
 def test_the_factor_of_a_variance_around_a_mean():
@@ -127,7 +128,7 @@ def test_few_clusters_warn_once_at_the_line_of_the_caller():
 
 def test_mean_by_hand():
     """Sums (-3, 1, 2) around the mean 3 of six values in three clusters of two."""
-    found = inference.mean_interval(
+    found = means.mean_interval(
         [1.0, 2.0, 3.0, 4.0, 3.0, 5.0], cluster=np.array([0, 0, 1, 1, 2, 2])
     )
     assert found.estimate == pytest.approx(3.0, rel=1e-15, abs=0)
@@ -142,22 +143,22 @@ def test_rate_and_concordance_of_repeated_samples_are_those_of_the_distinct_ones
     y = (np.arange(60) % 3 == 0).astype(float)
     cluster = np.repeat(np.arange(60), 8)
     distinct, again = (
-        inference.rate_interval(y),
-        inference.rate_interval(y[cluster], cluster=cluster),
+        means.rate_interval(y),
+        means.rate_interval(y[cluster], cluster=cluster),
     )
     assert (again.low, again.high) == pytest.approx((distinct.low, distinct.high), abs=0.006)
     assert again.low <= distinct.low < distinct.high <= again.high
-    independent = inference.rate_interval(y[cluster])
+    independent = means.rate_interval(y[cluster])
     assert again.high - again.low > 2 * (independent.high - independent.low)
-    nothing = inference.rate_interval(np.zeros(480), cluster=cluster)
-    assert nothing.high == pytest.approx(inference.rate_interval(np.zeros(60)).high)
+    nothing = means.rate_interval(np.zeros(480), cluster=cluster)
+    assert nothing.high == pytest.approx(means.rate_interval(np.zeros(60)).high)
     for weight in np.random.default_rng(0).random((50, 480)):  # the mean of ones is 1 or just below
-        none, all_ = (inference.rate_interval(np.full(480, label), weight, cluster=cluster)
+        none, all_ = (means.rate_interval(np.full(480, label), weight, cluster=cluster)
                       for label in (0.0, 1.0))  # fmt: skip
         assert all_.low == pytest.approx(1 - none.high)
     score = np.random.default_rng(0).random(60)
-    distinct = inference.concordance_interval(y, score)
-    again = inference.concordance_interval(y[cluster], score[cluster], cluster=cluster)
+    distinct = means.concordance_interval(y, score)
+    again = means.concordance_interval(y[cluster], score[cluster], cluster=cluster)
     assert again.estimate == pytest.approx(distinct.estimate)
     assert again.standard_error == pytest.approx(distinct.standard_error, rel=0.02)
 
@@ -167,8 +168,8 @@ def test_rates_and_ratios_cover():
     held = np.zeros(3)
     for seed in range(400):
         y, proba, cluster = clustered(40, seed)
-        rate, plain = inference.rate_interval(y, cluster=cluster), inference.rate_interval(y)
-        ratio = inference.observed_expected_ratio(y, proba, cluster=cluster)
+        rate, plain = means.rate_interval(y, cluster=cluster), means.rate_interval(y)
+        ratio = means.observed_expected_ratio(y, proba, cluster=cluster)
         truths = (rate, 0.5), (ratio, 1), (plain, 0.5)  # the rates by symmetry
         held += [one.low <= truth <= one.high for one, truth in truths]
     assert held[2] < 0.65 * 400

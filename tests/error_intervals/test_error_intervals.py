@@ -27,7 +27,7 @@ from skcalib.error_intervals.question import all_options
 from skcalib.errors.kernel import random_blocks
 from skcalib.kernels import LaplacianKernel
 from skcalib.smoothers import DirichletKernel, QuantileBins
-from skcalib.squared_norm import SquaredNorm, signal_slope
+from skcalib.stats.squared_norm import SquaredNorm, signal_slope
 
 LOCATIONS = np.array([[0.2, 0.3, 0.5], [0.6, 0.2, 0.2]])
 

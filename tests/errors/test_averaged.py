@@ -16,7 +16,7 @@ from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import ErrorNorm, squared_norms
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother, QuantileBins
-from skcalib.squared_norm import SquaredNorm, noise_cumulants
+from skcalib.stats.squared_norm import SquaredNorm, noise_cumulants
 
 WORLDS = ["calibrated", "slope", "shift", "class_slopes", "curve"]
 LOSSES = {"brier": Brier(), "log": LogLoss()}
@@ -236,7 +236,7 @@ def test_cumulants_of_many_rows_need_no_products_of_all_pairs(monkeypatch):
     """The second one exactly; of the third one the squares of rows with themselves are left."""
     rows = np.random.default_rng(0).normal(size=(1000, 3))
     few = noise_cumulants(rows)
-    monkeypatch.setattr("skcalib.squared_norm._MOST_ROWS", 999)
+    monkeypatch.setattr("skcalib.stats.squared_norm._MOST_ROWS", 999)
     many = noise_cumulants(rows)
     assert many[0] == pytest.approx(few[0], rel=1e-9)
     assert few[1] < many[1] < 1.02 * few[1]

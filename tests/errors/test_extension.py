@@ -18,7 +18,7 @@ from skcalib.errors.averaged import AveragedProblem
 from skcalib.errors.averaged_interval import squared_norms
 from skcalib.errors.extended_interval import BrierDirections, LogDirections, extended_norms
 from skcalib.scores import Brier, LogLoss
-from skcalib.squared_norm import SquaredNorm
+from skcalib.stats.squared_norm import SquaredNorm
 
 LOSSES = {"brier": Brier(), "log": LogLoss()}
 MASS = np.array([[0.7, 0.2, 0.1], [0.5, 0.3, 0.2], [0.2, 0.7, 0.1]])

@@ -13,7 +13,7 @@ from skcalib.data.notions import Multilabel
 from skcalib.datasets import make_tempered_simplex
 from skcalib.grouping._named_groups import take_groups
 from skcalib.grouping.by_group import shrink
-from skcalib.inference import observed_expected_ratio
+from skcalib.stats.means import observed_expected_ratio
 
 
 def world(n_samples=4000, effects=(0.0, 0.1, -0.05), seed=0):

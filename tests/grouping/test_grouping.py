@@ -24,9 +24,9 @@ from skcalib.data.notions import ClassGroups, Classwise, Notion, TopK
 from skcalib.datasets import make_grouping_problem
 from skcalib.datasets.grouping import LINKS
 from skcalib.grouping.partition import level_sets, partition_terms
-from skcalib.inference import clopper_pearson
 from skcalib.scores import Brier, ClasswiseLogLoss, LogLoss, Spherical
 from skcalib.smoothers import LevelSets, LogitSmoother
+from skcalib.stats.means import clopper_pearson
 
 
 def fast(**parameters):

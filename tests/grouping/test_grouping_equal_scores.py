@@ -14,7 +14,7 @@ from skcalib.datasets import make_tempered_simplex
 from skcalib.grouping import differences_at_equal_scores, equal_scores
 from skcalib.grouping._candidates import form_groups
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
-from skcalib.pvalues import benjamini_hochberg
+from skcalib.stats.pvalues import benjamini_hochberg
 
 
 @pytest.mark.parametrize(("n", "p"), [(10, 0.05), (20, 0.1), (50, 0.02), (200, 0.5), (900, 0.01)])

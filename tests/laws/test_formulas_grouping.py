@@ -44,10 +44,10 @@ from skcalib.grouping.partition import (
     stratified_half,
 )
 from skcalib.grouping.regions import permutation_pvalue, region_table, sign_pvalue
-from skcalib.pvalues import bonferroni
 from skcalib.recalibration._corrected_model import Mixing
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.smoothers import QuantileBins
+from skcalib.stats.pvalues import bonferroni
 
 SCORES = [Brier(), LogLoss(), Spherical()]
 

@@ -38,9 +38,9 @@ from skcalib.error_intervals.quantities import QUANTITIES
 from skcalib.errors.binned import expected_errors_of_subsamples
 from skcalib.export import from_json, to_json
 from skcalib.grouping import differences_at_equal_scores, grouping_improvement
-from skcalib.inference import concordance_interval, observed_expected_ratio
 from skcalib.scorers import DecisionRegretScorer, DecompositionScorer
 from skcalib.significance import CalibrationTest
+from skcalib.stats.means import concordance_interval, observed_expected_ratio
 
 FILE = Path(__file__).with_suffix(".json")
 

@@ -17,12 +17,12 @@ from sklearn.naive_bayes import GaussianNB
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.grouping import GroupCalibration, GroupComparison, GroupDifference, Region
-from skcalib.inference import MeanInterval
 from skcalib.io import Predictions
 from skcalib.kernels import Kernel
 from skcalib.links import LinkFit
 from skcalib.monitoring import Alarm, Evidence
 from skcalib.recalibration import RecalibratorMixture, RecalibratorSelection
+from skcalib.stats.means import MeanInterval
 from skcalib.theory import InformationEstimate
 
 SCRIPT = "<script>alert('1 < 2')</script>"

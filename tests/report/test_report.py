@@ -21,7 +21,6 @@ from skcalib._util import validation
 from skcalib.data import problem
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.inference import MeanInterval
 from skcalib.recalibration.selection import default_candidates, one_standard_error
 from skcalib.report import analysis
 from skcalib.report.analysis import _around, _find_errors, _find_test
@@ -30,6 +29,7 @@ from skcalib.report.findings import TEST_LEVEL, noted
 from skcalib.report.report import _kind
 from skcalib.report.subgroups import find_places, worst_places
 from skcalib.report.wording import RECALIBRATOR_NAMES, in_code, in_code_predictions
+from skcalib.stats.means import MeanInterval
 
 NAMES = {name: getattr(s, name) for name in s.__all__}
 DATA = make_tempered_simplex(300, 3, random_state=0)

@@ -25,10 +25,10 @@ from skcalib import (
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.decisions import net_benefit
-from skcalib.inference import mean_interval
 from skcalib.report.comparison import _DecisionRule, _find_differences
 from skcalib.report.comparison_wording import OF_DECISIONS, QUANTITIES, ranks
 from skcalib.scores import Brier, DecisionCost, Elementary
+from skcalib.stats.means import mean_interval
 
 compare, of_models = ComparisonReport.from_predictions, ComparisonReport.from_estimators
 make = CalibrationReport.from_predictions

@@ -18,11 +18,11 @@ from skcalib.data.features import encode_features
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.grouping import differences_at_equal_scores
-from skcalib.inference import MeanInterval
 from skcalib.report import subgroups as groups
 from skcalib.report.decision import decision_advice, find_decision
 from skcalib.report.findings import Findings, GroupingFinding
 from skcalib.report.subgroups import find_grouping
+from skcalib.stats.means import MeanInterval
 
 report = CalibrationReport.from_predictions
 REFINEMENT = MeanInterval(0.2, 0.19, 0.21, 0.005)

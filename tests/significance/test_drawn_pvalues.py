@@ -10,8 +10,8 @@ from scipy.stats import binom
 
 import skcalib as s
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.pvalues import drawn_pvalue
 from skcalib.regression import kernel_calibration_test_gaussian
+from skcalib.stats.pvalues import drawn_pvalue
 
 
 def few_labels(n=60, seed=0):

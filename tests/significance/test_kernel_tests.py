@@ -18,8 +18,8 @@ from skcalib.errors.kernel import ResidualKernel
 from skcalib.errors.mean_embedding import Embedding
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
 from skcalib.significance import kernel as _null_laws
-from skcalib.significance.chi_square_mixture import chi_square_mixture_sf
 from skcalib.significance.kernel import METHODS
+from skcalib.stats.chi_square_mixture import chi_square_mixture_sf
 
 ALL = [(statistic, method) for statistic in METHODS for method in METHODS[statistic]]
 

@@ -8,7 +8,7 @@ import pytest
 
 import skcalib as s
 from skcalib.data.notions import Multilabel
-from skcalib.inference import MeanInterval, difference_interval, interval_pvalue
+from skcalib.stats.means import MeanInterval, difference_interval, interval_pvalue
 
 
 def windows(seed, n=1500, change=1.0):

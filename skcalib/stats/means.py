@@ -28,7 +28,7 @@ from skcalib.data.clusters import (
     inflation,
     student_level,
 )
-from skcalib.few_events import FEW, uncertain_labels
+from skcalib.stats.few_events import FEW, uncertain_labels
 from skcalib.tower import weighted_mean
 
 _FAR = 1000.0  # log odds beyond those of all forecasts, where there is no spread

@@ -1,0 +1,1 @@
+"""Intervals of means, p-values, and laws of statistics."""
