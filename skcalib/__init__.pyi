@@ -116,10 +116,10 @@ from skcalib.significance import (
 from skcalib._util.progress import (
     show_progress as show_progress,
 )
-from skcalib.frames import (
+from skcalib.sketches.frames import (
     summarize as summarize,
 )
-from skcalib.sketch import (
+from skcalib.sketches.sketch import (
     ForecastSketch as ForecastSketch,
 )
 from skcalib.soft_labels import (

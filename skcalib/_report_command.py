@@ -23,7 +23,7 @@ from skcalib.io._classes import advice, normalize
 from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, name_of, read_parts, suffix_of
 from skcalib.report import CalibrationReport, ComparisonReport
 from skcalib.report.rendering import is_page, render_page
-from skcalib.sketch import SKETCH_MARK, ForecastSketch
+from skcalib.sketches.sketch import SKETCH_MARK, ForecastSketch
 
 if TYPE_CHECKING:
     import argparse

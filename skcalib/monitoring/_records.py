@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from skcalib._util.records import Record, frame_of
 from skcalib.monitoring._streams import Evidence
-from skcalib.sketch import ForecastSketch
+from skcalib.sketches.sketch import ForecastSketch
 from skcalib.stats.means import MeanInterval, mean_interval
 
 if TYPE_CHECKING:

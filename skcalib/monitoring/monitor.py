@@ -31,7 +31,7 @@ from skcalib.monitoring._streams import (
     kept_on_error,
     one_at_a_time,
 )
-from skcalib.sketch import ForecastSketch
+from skcalib.sketches.sketch import ForecastSketch
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -13,7 +13,7 @@ import skcalib as s
 from skcalib._util.packing import seal
 from skcalib.data.column_names import is_numbering, is_plain, match_names, plain_event, read_name
 from skcalib.data.problem import check_problem
-from skcalib.frames import summarize
+from skcalib.sketches.frames import summarize
 
 WORDS = ["churn", "stay"]
 BITS = [0, 1]

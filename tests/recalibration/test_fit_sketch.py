@@ -13,10 +13,10 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 import skcalib as s
-from skcalib.cells import cells_of
 from skcalib.data.problem import ForecastSummary, ScoredRows
 from skcalib.datasets import make_tempered_simplex
-from skcalib.sketch import N_CELLS
+from skcalib.sketches.sketch import N_CELLS
+from skcalib.sketches.sketch_sums import cells_of
 
 #: Fits without an iterative tolerance, which are equal up to rounding.
 EXACT = {

@@ -13,9 +13,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import skcalib as s
-from skcalib.cells import cells_of
 from skcalib.data.notions import Classwise
-from skcalib.sketch import N_CELLS
+from skcalib.sketches.sketch import N_CELLS
+from skcalib.sketches.sketch_sums import cells_of
 
 UNIFORM = {"strategy": "uniform", "n_bins": 15}
 

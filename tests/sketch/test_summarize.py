@@ -9,7 +9,8 @@ import pytest
 from conftest import processes_of_dask
 from grids import rotated
 
-from skcalib import ForecastSketch, TemperatureScaling, calibration_error, frames, summarize
+from skcalib import ForecastSketch, TemperatureScaling, calibration_error, summarize
+from skcalib.sketches import frames
 
 LABELS = ["bird", "cat", "dog"]
 

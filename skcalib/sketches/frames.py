@@ -14,10 +14,10 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.ties import RESOLUTION
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import PROBABILITY_ROUNDING, ROW_SUM_TOLERANCE, in_words
-from skcalib.cells import CellSums
 from skcalib.data.class_columns import ColumnNames
 from skcalib.data.labels import check_label_list, listed
-from skcalib.sketch import N_CELLS, ForecastSketch
+from skcalib.sketches.sketch import N_CELLS, ForecastSketch
+from skcalib.sketches.sketch_sums import CellSums
 
 
 @checks_parameters

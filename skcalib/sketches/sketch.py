@@ -22,13 +22,19 @@ from skcalib._util.parameters import completes_docstrings
 from skcalib._util.records import import_pandas
 from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_count, check_indices, look_up, to_numpy
-from skcalib.cells import CellPlan, CellSums, cell_starts, check_known_labels, sum_events
 from skcalib.data.class_columns import NAMES_FORM, ColumnNames
 from skcalib.data.labels import check_class_order, listed
 from skcalib.data.notions import NOTIONS
 from skcalib.data.problem import ForecastSummary, ScoredRows
 from skcalib.data.samples import Samples
 from skcalib.scores import Brier, LogLoss
+from skcalib.sketches.sketch_sums import (
+    CellPlan,
+    CellSums,
+    cell_starts,
+    check_known_labels,
+    sum_events,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -1,0 +1,1 @@
+"""Sums over cells of the forecasts, which stand for the samples."""
