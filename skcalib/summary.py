@@ -22,7 +22,7 @@ from skcalib.errors.logistic import (
     coefficient_intervals,
     uncertain_logits,
 )
-from skcalib.errors.terms import solve_notion
+from skcalib.proper.proper_terms import solve_notion
 from skcalib.scores import Brier, LogLoss, TotalVariation
 from skcalib.significance.binary import run_test
 from skcalib.significance.logistic import JointRatio
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from skcalib.data.problem import LabelsLike, Problem
-    from skcalib.errors.averaged import AveragedProblem
+    from skcalib.proper.map_average import AveragedProblem
 
 #: Field -> (name, perfect value, explanation), in the order of the table.
 ROWS = {

@@ -11,7 +11,7 @@ import numpy as np
 
 from skcalib._util.ties import merge_ties
 from skcalib.data.clusters import effective_size
-from skcalib.errors.terms import SmoothedProblem
+from skcalib.proper.proper_terms import SmoothedProblem
 from skcalib.scores import DecisionCost
 from skcalib.stats.means import MeanInterval, clopper_pearson, clustered_size, mean_interval
 from skcalib.tower import weighted_mean

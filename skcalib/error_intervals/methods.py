@@ -39,7 +39,7 @@ from skcalib.errors.cumulative import KS_REDUCTIONS, PredictedClass
 from skcalib.errors.kernel import block_estimates, takes_blocks
 from skcalib.errors.logistic import index_of_solved
 from skcalib.errors.simplex import DISTANCES, cells_for
-from skcalib.errors.terms import solve_notion
+from skcalib.proper.proper_terms import solve_notion
 from skcalib.scores import Brier, Divergence, Lp, ProperScore, TotalVariation, resolve_loss
 from skcalib.stats.means import mean_interval, mean_loss_interval
 

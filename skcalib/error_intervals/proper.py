@@ -13,10 +13,10 @@ from skcalib.data.clusters import independent_size, student_level
 from skcalib.data.notions import NotionLike, resolve_notion
 from skcalib.error_intervals.decision_savings import regret_interval
 from skcalib.error_intervals.exact import MarkedLabel, exact_limits, few_labels, is_few
-from skcalib.errors.averaged import AveragedProblem
-from skcalib.errors.averaged_interval import squared_norms
-from skcalib.errors.extended_interval import extended_norms
-from skcalib.errors.terms import (
+from skcalib.proper.averaged_interval import squared_norms
+from skcalib.proper.extended_interval import extended_norms
+from skcalib.proper.map_average import AveragedProblem
+from skcalib.proper.proper_terms import (
     ProperTerms,
     SmoothedProblem,
     reduce_terms,

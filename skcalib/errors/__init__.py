@@ -18,7 +18,9 @@ from skcalib.errors.logistic import (
     integrated_calibration_index,
 )
 from skcalib.errors.mean_embedding import unconditional_mean_embedding_error
-from skcalib.errors.proper import (
+from skcalib.errors.simplex import simplex_calibration_error
+from skcalib.errors.smooth import smooth_calibration_error
+from skcalib.proper.proper import (
     ScoreDecomposition,
     calibration_upper_bound,
     proper_calibration_error,
@@ -27,8 +29,6 @@ from skcalib.errors.proper import (
     score_decomposition,
     sharpness,
 )
-from skcalib.errors.simplex import simplex_calibration_error
-from skcalib.errors.smooth import smooth_calibration_error
 
 __all__ = [
     "BinRows",

@@ -2,7 +2,7 @@
 
 The first pass keeps a random part of the samples. If that is all of them, it is a `Problem` in
 memory. Otherwise the maps are fitted to the part, and two more passes add up what
-`skcalib.errors.one_step` needs of all samples, and the noise of the interval.
+`skcalib.proper.one_step` needs of all samples, and the noise of the interval.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from skcalib.data.chunks import Chunks, add, check_same_columns
 from skcalib.data.class_columns import check_column_names
 from skcalib.data.labels import check_y
 from skcalib.data.problem import Problem, check_problem
-from skcalib.errors.averaged import _TINY, AveragedProblem
-from skcalib.errors.averaged_interval import (
+from skcalib.links.basis import _ENTRIES
+from skcalib.proper.averaged_interval import (
     ErrorNorm,
     ScoreProjection,
     error_norm,
@@ -28,7 +28,8 @@ from skcalib.errors.averaged_interval import (
     projection_of,
     sums_of,
 )
-from skcalib.errors.one_step import (
+from skcalib.proper.map_average import _TINY, AveragedProblem
+from skcalib.proper.one_step import (
     TIMES,
     OneStepProblem,
     PartAverage,
@@ -36,9 +37,8 @@ from skcalib.errors.one_step import (
     part_size,
     sums_of_step,
 )
-from skcalib.errors.proper import ScoreDecomposition
-from skcalib.errors.terms import problems_of
-from skcalib.links.basis import _ENTRIES
+from skcalib.proper.proper import ScoreDecomposition
+from skcalib.proper.proper_terms import problems_of
 from skcalib.scores import Brier, ProperScore
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from skcalib._util.types import ArrayLike, Label
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size
 from skcalib.data.notions import Auto, Notion, NotionLike, resolve_notion
 from skcalib.data.samples import only_problem, over_problems
-from skcalib.errors.terms import SmoothedProblem, solve_notion
 from skcalib.links._base import likelihood_tolerance, logistic_regression
+from skcalib.proper.proper_terms import SmoothedProblem, solve_notion
 from skcalib.scores import TotalVariation
 from skcalib.smoothers.named import SmootherLike, resolve_smoother
 from skcalib.stats.few_events import FEW, uncertain_labels
@@ -26,7 +26,7 @@ from skcalib.tower import weighted_mean, weighted_quantile
 
 if TYPE_CHECKING:
     from skcalib.data.problem import LabelsLike, Problem
-    from skcalib.errors.averaged import AveragedProblem
+    from skcalib.proper.map_average import AveragedProblem
 
 
 @dataclass(frozen=True)

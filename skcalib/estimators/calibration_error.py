@@ -21,9 +21,9 @@ from skcalib.data.problem import Problem, check_problem
 from skcalib.data.samples import reduced_fields
 from skcalib.error_intervals.proper import estimate_proper_error, interval_of_norm
 from skcalib.errors.chunked import read_part, solve_chunks
-from skcalib.errors.proper import ScoreDecomposition, decompose
-from skcalib.errors.terms import reads_only, resolve_estimate
 from skcalib.estimators._base import ClassifierInspector
+from skcalib.proper.proper import ScoreDecomposition, decompose
+from skcalib.proper.proper_terms import reads_only, resolve_estimate
 from skcalib.scores import LossLike, resolve_loss
 from skcalib.stats.means import MeanInterval
 

@@ -26,8 +26,8 @@ from skcalib.data.notions import Canonical, Notion, TopLabel
 from skcalib.decisions import score_of_decision
 from skcalib.error_intervals.decision_savings import saving_interval
 from skcalib.errors.kernel import resolve_kernel
-from skcalib.errors.terms import solve_notion
 from skcalib.estimators._response import make_folds
+from skcalib.proper.proper_terms import solve_notion
 from skcalib.report.analysis import LOSSES, estimate_errors
 from skcalib.report.comparison_wording import OF_DECISIONS, QUANTITIES, headline, sentences
 from skcalib.report.findings import PairedDifference, noted, versions

@@ -36,7 +36,7 @@ from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem
-    from skcalib.errors.averaged import AveragedProblem
+    from skcalib.proper.map_average import AveragedProblem
 
 _LIMIT = 0.01  # replaces a forecast of exactly 0, unless smaller ones occur
 _FEWEST = 10  # samples of a confusion

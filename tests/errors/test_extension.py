@@ -13,10 +13,10 @@ from skcalib import CalibrationErrorEstimator, calibration_error_interval, score
 from skcalib.data.notions import Classwise
 from skcalib.data.problem import check_problem
 from skcalib.error_intervals.proper import estimates_of_solved
-from skcalib.errors import extension, one_step
-from skcalib.errors.averaged import AveragedProblem
-from skcalib.errors.averaged_interval import squared_norms
-from skcalib.errors.extended_interval import BrierDirections, LogDirections, extended_norms
+from skcalib.proper import one_step, residual_tests
+from skcalib.proper.averaged_interval import squared_norms
+from skcalib.proper.extended_interval import BrierDirections, LogDirections, extended_norms
+from skcalib.proper.map_average import AveragedProblem
 from skcalib.scores import Brier, LogLoss
 from skcalib.stats.squared_norm import SquaredNorm
 
@@ -62,13 +62,15 @@ def test_cells_are_nested_and_do_not_split_ties(n_classes, pairs):
     """They reach into the tails: half of an equal share of the samples, or of the information."""
     rng = np.random.default_rng(0)
     s = expit(rng.normal(-6, 2, 4000))
-    cells = extension._NestedCells(np.column_stack([1 - s, s]), np.full(4000, 1 / 4000), 4000.0)
+    cells = residual_tests._NestedCells(
+        np.column_stack([1 - s, s]), np.full(4000, 1 / 4000), 4000.0
+    )
     code = cells.at(16)
     mass = np.bincount(code) / 4000 + np.bincount(code, s * (1 - s)) / np.sum(s * (1 - s))
     np.testing.assert_allclose(mass, 2 / 16, atol=0.02)
     forecast = np.round(rng.dirichlet(np.ones(n_classes), 3000), 2)
     forecast[:, -1] = np.round(1 - forecast[:, :-1].sum(axis=1), 2)
-    cells = extension._NestedCells(forecast, np.full(3000, 1 / 3000), 3000.0, pairs=pairs)
+    cells = residual_tests._NestedCells(forecast, np.full(3000, 1 / 3000), 3000.0, pairs=pairs)
     assert len(cells.levels) > 2 and all(b == 2 * a for a, b in itertools.pairwise(cells.levels))
     key = forecast[:, 1] if n_classes == 2 else forecast.max(axis=1) + 10 * forecast.argmax(axis=1)
     if pairs:  # of equal forecasts the first class counts
@@ -94,7 +96,7 @@ def test_calibrated_residuals_are_noise(n_classes, n_sets):
     for seed in range(n_sets):
         rng = np.random.default_rng(seed)
         forecast = rng.dirichlet(np.full(n_classes, 0.5), 800)
-        one = extension.Extension.of(solved(labels_from(forecast, rng), forecast))
+        one = residual_tests.Extension.of(solved(labels_from(forecast, rng), forecast))
         rejected += one.test.pvalue < 0.03
         found += bool(one.transitions)
     assert rejected <= n_sets * (0.03 + 3 * np.sqrt(0.03 * 0.97 / n_sets))
@@ -107,8 +109,8 @@ def test_what_is_no_jump_and_what_is_one():
     s[200:] = np.linspace(0.3, 0.7, 200)
     y = (np.random.default_rng(0).random(400) < s).astype(int)
     y[5] = 1
-    assert not extension.Extension.of(solved(y, s)).test.unresolved
-    one = extension.Extension.of(solved(*stepped(20_000, 0)[:2]))
+    assert not residual_tests.Extension.of(solved(y, s)).test.unresolved
+    one = residual_tests.Extension.of(solved(*stepped(20_000, 0)[:2]))
     assert one.test.pvalue < 1e-4 and one.test.needed >= 16 and one.share > 0.9
     assert not one.transitions and not one.test.unresolved
     few = solved(*stepped(40, 0)[:2])  # are not tested
@@ -140,9 +142,9 @@ def test_transitions_are_those_of_the_simulation():
     assert first.above > 0.6 and one.share > 0.99
     first = solved(*confused(3000, 1, rate=0.4)[:2]).extension.transitions[0]
     assert (first.source, first.target, first.above) == (0, 1, None) and 0.3 < first.rate < 0.5
-    change = extension.Transition(0, 2, 0.6, 0.1).change(MASS, MASS)
+    change = residual_tests.Transition(0, 2, 0.6, 0.1).change(MASS, MASS)
     np.testing.assert_array_equal(change, [[-0.7, 0, 0.7], [0, 0, 0], [0, 0, 0]])
-    everywhere = extension.Transition(0, 2, None, 0.1).change(MASS, MASS)
+    everywhere = residual_tests.Transition(0, 2, None, 0.1).change(MASS, MASS)
     np.testing.assert_array_equal(everywhere[:, 2], MASS[:, 0])
     distance = [np.mean((p - posterior) ** 2) for p in (one.proba, problem.average.averaged)]
     assert distance[0] < 0.2 * distance[1]
@@ -366,10 +368,10 @@ def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map(monk
         rng = np.random.default_rng(seed)
         forecast = rng.dirichlet(np.ones(3), 600)
         problem = solved(labels_from(forecast, rng), forecast)
-        cells = extension._NestedCells(forecast, problem.share, 600.0, pairs=True)
+        cells = residual_tests._NestedCells(forecast, problem.share, 600.0, pairs=True)
         for k, needed in enumerate((0, 4)):
-            (sums,) = extension._residual_sums([cells], problem, forecast)
-            test = extension._ResidualTest(cells, problem, forecast, sums, [])
+            (sums,) = residual_tests._residual_sums([cells], problem, forecast)
+            test = residual_tests._ResidualTest(cells, problem, forecast, sums, [])
             test.needed = needed
             one = replace(problem.tested, proba=forecast, test=test)
             found[seed, k] = one.missing(problem)

@@ -9,9 +9,9 @@ from dense_directions import problem_of
 from scipy.special import expit
 
 from skcalib import CalibrationErrorEstimator, proper_calibration_error
-from skcalib.errors import merged as module
 from skcalib.errors.isotonic_curve import IsotonicCurve, consistency_band
-from skcalib.errors.merged import merged
+from skcalib.proper import compress_rows as module
+from skcalib.proper.compress_rows import merged
 
 
 def make(n_samples, spread, slope=0.6, seed=0):

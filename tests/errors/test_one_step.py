@@ -12,12 +12,12 @@ import skcalib as s
 from skcalib.data import problem as problem_module
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import Problem
-from skcalib.errors import one_step
-from skcalib.errors.averaged import AveragedProblem
-from skcalib.errors.averaged_interval import squared_norms
-from skcalib.errors.one_step import OneStepProblem, is_large, n_fitted
-from skcalib.errors.terms import solve_notion
 from skcalib.links.averaging import AveragedMap
+from skcalib.proper import one_step
+from skcalib.proper.averaged_interval import squared_norms
+from skcalib.proper.map_average import AveragedProblem
+from skcalib.proper.one_step import OneStepProblem, is_large, n_fitted
+from skcalib.proper.proper_terms import solve_notion
 from skcalib.scores import Brier, LogLoss
 
 LOSSES = {"brier": Brier(), "log": LogLoss()}

@@ -8,7 +8,7 @@ from scipy.special import expit, softmax
 
 from skcalib import CalibrationReport
 from skcalib.data.problem import check_problem
-from skcalib.errors.averaged import AveragedProblem
+from skcalib.proper.map_average import AveragedProblem
 from skcalib.report.analysis import _find_errors
 from skcalib.report.direction import direction_of, gains_of, logistic_recalibration
 from skcalib.report.findings import Gains

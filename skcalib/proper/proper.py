@@ -1,7 +1,7 @@
 r"""Proper calibration errors: error, refinement, sharpness, decomposition and upper bound.
 
 Each public function is followed by its helpers. The estimates are weighted means of the terms of
-each sample, which `skcalib.errors.terms` defines.
+each sample, which `skcalib.proper.proper_terms` defines.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from skcalib.data.labels import check_label_list, check_y, one_hot, unique_label
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
 from skcalib.data.problem import LabelsLike, check_problem
 from skcalib.data.samples import only_problem, over_labels, over_problems, reduced_fields
-from skcalib.errors.terms import (
+from skcalib.proper.proper_terms import (
     ProperTerms,
     mean_distance,
     problems_of,

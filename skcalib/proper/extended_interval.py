@@ -22,14 +22,14 @@ import numpy as np
 from scipy.sparse import csr_array, hstack
 
 from skcalib.data.clusters import independent_size, inflation
-from skcalib.errors.averaged_interval import _NO_CHANGE, _TINY, ErrorNorm, _orthonormal
-from skcalib.errors.extension import Extension, indicators
 from skcalib.links.basis import CONFUSION
+from skcalib.proper.averaged_interval import _NO_CHANGE, _TINY, ErrorNorm, _orthonormal
+from skcalib.proper.residual_tests import Extension, indicators
 from skcalib.scores import Brier, ProperScore
 from skcalib.stats.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
-    from skcalib.errors.averaged import AveragedProblem
+    from skcalib.proper.map_average import AveragedProblem
 
 _PRICE = 0.12  # of the variance of the norm, that cells may add
 _CONTAINED = 0.02  # share of a direction within cells, up to which they contain it

@@ -3,7 +3,7 @@ r"""Terms of a proper score by sample: loss, calibration error and refinement.
 `ProperTerms` holds arrays over samples whose weighted means estimate the loss of the forecast, its
 calibration error and its refinement. Without a smoother and a method, the terms
 of the Brier score and of the log loss are those of averaged recalibration maps, which
-`skcalib.errors.averaged` defines. With the calibrated scores :math:`\hat C` that a smoother
+`skcalib.proper.map_average` defines. With the calibrated scores :math:`\hat C` that a smoother
 estimates without the label of the sample, they are
 
 =========  =====================================================  =============================
@@ -34,10 +34,10 @@ from skcalib._util.parallel import run_each
 from skcalib._util.types import Method
 from skcalib.data.clusters import outside_level
 from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
-from skcalib.errors.averaged import AveragedProblem
-from skcalib.errors.merged import merged
-from skcalib.errors.one_step import OneStepProblem, is_large, n_fitted
 from skcalib.links.averaging import PER_CLASS, averaged_map
+from skcalib.proper.compress_rows import merged
+from skcalib.proper.map_average import AveragedProblem
+from skcalib.proper.one_step import OneStepProblem, is_large, n_fitted
 from skcalib.scores import (
     Brier,
     Divergence,

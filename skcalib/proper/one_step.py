@@ -24,7 +24,6 @@ from scipy.special import logsumexp, softmax
 from skcalib._util.softmax import centred, softmax_parts
 from skcalib.data.clusters import cluster_sums, effective_size, in_order
 from skcalib.data.labels import labels_or_shares
-from skcalib.errors.averaged import AveragedProblem
 from skcalib.links.averaging import (
     _CONFUSION_COST,
     _RIDGE,
@@ -35,12 +34,13 @@ from skcalib.links.averaging import (
     tree_of,
 )
 from skcalib.links.basis import CONFUSION, Directions
+from skcalib.proper.map_average import AveragedProblem
 from skcalib.scores import Brier, ProperScore
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem
-    from skcalib.errors.extension import Extension
     from skcalib.links.basis_block import BasisBlock
+    from skcalib.proper.residual_tests import Extension
 
 _PART, _SHARE, _PER_CLASS = 20_000, 0.02, 40  # of a part: least size, share, samples per class
 _CLUSTERS = 40  # of a part, at least

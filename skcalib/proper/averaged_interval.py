@@ -22,8 +22,8 @@ from skcalib.scores import Brier, ProperScore
 from skcalib.stats.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
-    from skcalib.errors.averaged import AveragedProblem
     from skcalib.links.basis_block import BasisBlock
+    from skcalib.proper.map_average import AveragedProblem
 
 _FLAT = 1e-6  # relative eigenvalues of directions that are left out
 _NO_CHANGE = 1e-12  # mean squared change below which a map is the identity

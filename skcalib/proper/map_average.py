@@ -28,9 +28,9 @@ import numpy as np
 from skcalib._util.softmax import centred
 from skcalib.data.clusters import cluster_sums
 from skcalib.data.labels import one_hot_rows
-from skcalib.errors.extension import Extension
 from skcalib.links._base import row_blocks
 from skcalib.links.averaging import Model, ModelAverage
+from skcalib.proper.residual_tests import Extension
 from skcalib.scores import Brier, LogLoss, ProperScore
 from skcalib.smoothers._base import check_at_least_two
 from skcalib.smoothers.logit import warn_few_per_class

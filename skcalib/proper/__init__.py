@@ -1,0 +1,1 @@
+"""Proper calibration errors and their estimates of the calibrated forecast."""
