@@ -122,7 +122,7 @@ from skcalib.sketches.frames import (
 from skcalib.sketches.sketch import (
     ForecastSketch as ForecastSketch,
 )
-from skcalib.soft_labels import (
+from skcalib.grouping.soft_labels import (
     soft_label_decomposition as soft_label_decomposition,
 )
 from skcalib.summary import (
