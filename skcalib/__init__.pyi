@@ -1,7 +1,7 @@
 """The public names and where they stand, one line each: for type checkers and ``__init__.py``."""
 
 from skcalib import datasets as datasets
-from skcalib.decisions import (
+from skcalib.risk_models.decisions import (
     decision_regret as decision_regret,
 )
 from skcalib.displays import (
@@ -125,7 +125,7 @@ from skcalib.sketches.sketch import (
 from skcalib.grouping.soft_labels import (
     soft_label_decomposition as soft_label_decomposition,
 )
-from skcalib.summary import (
+from skcalib.risk_models.summary import (
     calibration_summary as calibration_summary,
 )
 from skcalib.theory import (

@@ -17,13 +17,13 @@ from skcalib._util.validation import check_indices
 from skcalib.data.labels import check_y
 from skcalib.data.notions import Canonical, Multilabel
 from skcalib.data.problem import problem_of
-from skcalib.decisions import decision_regret, net_benefit, score_of_decision
 from skcalib.error_intervals.quantities import by
 from skcalib.estimators._response import align_classes, classes_of, classifier_proba, label_proba
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.recalibration import IdentityRecalibrator, ModelAverageScaling
 from skcalib.recalibration.selection import held_out_losses
 from skcalib.recalibration.stacked import resolve_recalibrator
+from skcalib.risk_models.decisions import decision_regret, net_benefit, score_of_decision
 from skcalib.scores import LossLike, resolve_loss
 from skcalib.smoothers._base import check_folds
 from skcalib.tower import weighted_mean
@@ -420,7 +420,7 @@ def get_scorer(name: str) -> Scorer:
 
     "neg_decision_regret" and "net_benefit" have a threshold of one half, and "neg_log_refinement"
     and "neg_brier_refinement" have a fixed map. For others use ``DecisionRegretScorer(0.2)``,
-    ``ProbaScorer(skcalib.decisions.net_benefit, greater_is_better=True, threshold=0.2)`` and
+    ``ProbaScorer(skcalib.risk_models.decisions.net_benefit, greater_is_better=True, threshold=0.2)`` and
     ``RefinementScorer(recalibrator="beta")`` of ``skcalib.scorers``. The net benefit is a gain and
     keeps its sign; "neg_net_benefit" is accepted as its name, too.
 

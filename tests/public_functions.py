@@ -17,10 +17,10 @@ import skcalib
 from skcalib import datasets, kernels, scores, smoothers, testing
 from skcalib.data import notions
 from skcalib.data.problem import check_problem
-from skcalib.decisions import net_benefit
 from skcalib.grouping import differences_at_equal_scores
 from skcalib.kernels import median_distance
 from skcalib.regression import dawid_sebastiani_improvement
+from skcalib.risk_models.decisions import net_benefit
 
 #: Public modules of building blocks, whose names are not at the root.
 BLOCKS = (kernels, notions, scores, smoothers)

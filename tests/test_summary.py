@@ -11,6 +11,7 @@ from sklearn.metrics import log_loss
 
 import skcalib as s
 from skcalib.links.averaging import ModelAverage
+from skcalib.risk_models.summary import ROWS
 from skcalib.stats.means import (
     MeanInterval,
     concordance_interval,
@@ -18,7 +19,6 @@ from skcalib.stats.means import (
     observed_expected_ratio,
     rate_interval,
 )
-from skcalib.summary import ROWS
 
 
 def patients(n_samples=800, shift=0.5, seed=0):

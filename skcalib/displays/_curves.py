@@ -33,6 +33,7 @@ from skcalib.errors.isotonic_curve import (
     consistency_band,
     spread,
 )
+from skcalib.risk_models.summary import summary_of_problem
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,
@@ -45,7 +46,6 @@ from skcalib.smoothers.named import SMOOTHERS
 from skcalib.smoothers.partition import PartitionSmoother
 from skcalib.smoothers.spline import SplineCurve
 from skcalib.stats.means import MeanInterval, clopper_pearson, rate_interval
-from skcalib.summary import summary_of_problem
 
 MAX_PANELS = 25
 DEFAULT_BINS = 10

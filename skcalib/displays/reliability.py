@@ -34,8 +34,8 @@ from skcalib.displays._curves import (
 from skcalib.estimators._response import align_classes, classifier_proba, name_with_response
 
 if TYPE_CHECKING:
+    from skcalib.risk_models.summary import CalibrationSummary
     from skcalib.smoothers import Smoother
-    from skcalib.summary import CalibrationSummary
 
 
 class ReliabilityDisplay(Display):

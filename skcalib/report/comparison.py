@@ -23,7 +23,6 @@ from skcalib._util.types import CV, ArrayLike, MatrixLike, RandomState
 from skcalib.data.clusters import independent_size
 from skcalib.data.labels import check_y
 from skcalib.data.notions import Canonical, Notion, TopLabel
-from skcalib.decisions import score_of_decision
 from skcalib.error_intervals.decision_savings import saving_interval
 from skcalib.errors.kernel import resolve_kernel
 from skcalib.estimators._response import make_folds
@@ -33,6 +32,7 @@ from skcalib.report.comparison_wording import OF_DECISIONS, QUANTITIES, headline
 from skcalib.report.findings import PairedDifference, noted, versions
 from skcalib.report.page import comparison_page
 from skcalib.report.report import CalibrationReport, Shown, as_json
+from skcalib.risk_models.decisions import score_of_decision
 from skcalib.scores import Brier, DecisionCost, LogLoss
 from skcalib.significance.comparison import compare_problems
 from skcalib.smoothers import LogitSmoother
@@ -79,7 +79,7 @@ class ComparisonReport(Shown):
     With ``threshold=`` or ``costs=`` there are also, for the decisions that follow from the
     forecasts,
 
-    - with a threshold the net benefit (:func:`~skcalib.decisions.net_benefit`):
+    - with a threshold the net benefit (:func:`~skcalib.risk_models.decisions.net_benefit`):
       :math:`NB^a - NB^b = -E(L_t^a - L_t^b) / (1 - t)` for two classes;
     - the cost: :math:`L_i^a - L_i^b` with the cost of :class:`~skcalib.scores.Elementary` or
       :class:`~skcalib.scores.DecisionCost`, in units of the sum of both costs, or of ``costs``;

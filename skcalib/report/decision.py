@@ -11,8 +11,8 @@ import numpy as np
 from skcalib._util.types import ArrayLike, MatrixLike
 from skcalib.data.notions import Canonical, TopLabel
 from skcalib.data.problem import Problem, ProblemSummary
-from skcalib.decisions import decision_regret, no_saving_by_features, no_saving_shown
 from skcalib.links.averaging import averaged_map
+from skcalib.risk_models.decisions import decision_regret, no_saving_by_features, no_saving_shown
 from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:

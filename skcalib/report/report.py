@@ -33,7 +33,6 @@ from skcalib.data.labels import check_y
 from skcalib.data.notions import Auto
 from skcalib.data.problem import ForecastSummary, Problem, check_problem, check_sketch, event_last
 from skcalib.data.samples import only_problem
-from skcalib.decisions import score_of_decision
 from skcalib.estimators._response import held_out_problem, response_of
 from skcalib.grouping._named_groups import take_groups
 from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
@@ -42,6 +41,7 @@ from skcalib.report.findings import versions
 from skcalib.report.page import report_page
 from skcalib.report.rendering import render_body, render_page, render_text
 from skcalib.report.wording import advice, headline, method, sentences, suspicions
+from skcalib.risk_models.decisions import score_of_decision
 
 if TYPE_CHECKING:
     from os import PathLike

@@ -8,7 +8,7 @@ from scipy.special import expit, logit
 
 import skcalib as s
 from skcalib.data.notions import Canonical
-from skcalib.decisions import net_benefit
+from skcalib.risk_models.decisions import net_benefit
 from skcalib.stats.means import mean_interval
 
 murphy = s.MurphyDisplay.from_predictions

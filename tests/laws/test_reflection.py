@@ -14,8 +14,8 @@ from sklearn.base import clone
 
 import skcalib as s
 from skcalib import smoothers
-from skcalib.decisions import net_benefit
 from skcalib.report.subgroups import _equal_information
+from skcalib.risk_models.decisions import net_benefit
 
 #: What has a direction by its definition.
 DIRECTED = {

@@ -20,7 +20,7 @@ from sklearn.utils import get_tags
 import skcalib as s
 from skcalib.data.notions import Multilabel
 from skcalib.data.problem import check_problem
-from skcalib.decisions import net_benefit
+from skcalib.risk_models.decisions import net_benefit
 from skcalib.scorers import GroupingScorer, ProbaScorer
 from skcalib.testing import check_notion
 

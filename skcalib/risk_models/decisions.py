@@ -354,7 +354,7 @@ def net_benefit(
 
     Examples
     --------
-    >>> from skcalib.decisions import net_benefit
+    >>> from skcalib.risk_models.decisions import net_benefit
     >>> round(net_benefit([1, 0, 0, 1, 0], [0.9, 0.6, 0.2, 0.3, 0.1], threshold=0.25), 3)
     0.333
     """

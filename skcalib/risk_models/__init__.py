@@ -1,0 +1,1 @@
+"""What a risk model reports: a summary, and what its decisions cost."""
