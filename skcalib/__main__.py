@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 
-from skcalib._command_line import make_parser
 from skcalib._util.files import words_of
 from skcalib._util.progress import print_line
+from skcalib.cli.parser import make_parser
 
 # The imports make 200,000 objects that stay. By default Python searches them for garbage again and
 # again, also when it ends, which would take a fifth of the time of a report. Only the command
@@ -59,7 +59,7 @@ def _sentence(error, arguments):
 
 def _run(arguments):
     if arguments and not arguments[0].startswith("-") and arguments[0] not in ("report", "monitor"):
-        from skcalib._report_command import is_predictions  # a second of imports, not for --help
+        from skcalib.cli.report import is_predictions  # a second of imports, not for --help
 
         if is_predictions(arguments[0]):
             raise ValueError(f"which command? Try: skcalib report {arguments[0]}")
@@ -67,7 +67,7 @@ def _run(arguments):
         options = make_parser().parse_args(arguments)
     output = sys.stdout
     if options.command == "monitor":
-        from skcalib._monitor_command import run_monitor
+        from skcalib.cli.monitor import run_monitor
 
         def say(line):
             with redirect_stdout(output), _standard_output():
@@ -75,7 +75,7 @@ def _run(arguments):
 
         with redirect_stdout(sys.stderr):
             return run_monitor(options, say)
-    from skcalib._report_command import run_report
+    from skcalib.cli.report import run_report
 
     with redirect_stdout(sys.stderr):
         text, data = run_report(options)

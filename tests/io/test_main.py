@@ -46,13 +46,13 @@ class Recorder:
 @pytest.fixture
 def made(monkeypatch):
     """Reports that are made, without the time that they take."""
-    monkeypatch.setattr("skcalib._report_command.CalibrationReport", Recorder)
+    monkeypatch.setattr("skcalib.cli.report.CalibrationReport", Recorder)
     monkeypatch.setattr(Recorder, "made", [])
     return Recorder.made
 
 
 def test_demonstration(here, capsys, monkeypatch):
-    monkeypatch.setattr("skcalib._report_command.load_digits", partial(load_digits, n_class=4))
+    monkeypatch.setattr("skcalib.cli.report.load_digits", partial(load_digits, n_class=4))
     assert main([]) == 0
     out = capsys.readouterr().out
     assert "random forest on held-out digits" in out
@@ -125,7 +125,7 @@ def test_a_table_whose_columns_have_any_names(here, made, capsys, monkeypatch):
 )
 def test_models_whose_columns_are_in_another_order(here, made, monkeypatch, options, last):
     """The classes of all files follow those of the first, however their columns are called."""
-    monkeypatch.setattr("skcalib._report_command.ComparisonReport", lambda reports, n_jobs: made[0])
+    monkeypatch.setattr("skcalib.cli.report.ComparisonReport", lambda reports, n_jobs: made[0])
     (here / "1.csv").write_text("y,p_churn\nchurn,0.75\nstay,0.25\n")
     (here / "2.csv").write_text("y,churn,stay\nchurn,0.75,0.25\nstay,0.25,0.75\n")
     (here / "3.csv").write_text("label,proba_stay\nchurn,0.25\nstay,0.75\n")
@@ -277,7 +277,7 @@ def test_a_report_of_a_sketch(here, capsys):
 
 
 def test_when_a_table_becomes_a_sketch(here, made, capsys, monkeypatch):
-    monkeypatch.setattr("skcalib._report_command.LARGE", 1000)
+    monkeypatch.setattr("skcalib.cli.report.LARGE", 1000)
     (here / "p.csv").write_text("y,p_1\n" + "1,0.75\n0,0.25\n" * 750)
     assert main(["report", "p.csv"]) == 0
     said = "p.csv has about 1,501 rows: their sums are taken block by block"

@@ -18,7 +18,7 @@ from scipy.special import expit
 
 from skcalib import CalibrationMonitor
 from skcalib.__main__ import main
-from skcalib._monitor_command import run_monitor
+from skcalib.cli.monitor import run_monitor
 
 
 def write(path, y, p, *, words=("stay", "churn"), site=None):

@@ -18,8 +18,8 @@ from verdict_truth import LARGE, Truth
 from verdict_worlds import Decisions
 
 from skcalib import CalibrationReport
-from skcalib._command_line import make_parser
-from skcalib._report_command import _report
+from skcalib.cli.parser import make_parser
+from skcalib.cli.report import _report
 from skcalib.links.scale import LogitScale
 
 #: Of all claims, this share may be wrong; of the verdicts of a scenario, this share.

@@ -12,10 +12,10 @@ from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
-from skcalib._command_line import LARGE, PAGE, columns_of, print_note, reading
 from skcalib._util.files import STANDARD, check_writable, without_standard_input, write_atomically
 from skcalib._util.formatting import printable
 from skcalib._util.progress import print_line, show_progress, stage
+from skcalib.cli.parser import LARGE, PAGE, columns_of, print_note, reading
 from skcalib.data.class_columns import ColumnNames
 from skcalib.data.column_names import states_other_outcome
 from skcalib.io import read_predictions

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skcalib._command_line import ALPHA, NOTION, WINDOW, columns_of, print_note, reading
 from skcalib._util.files import exclusive, replace_file, without_standard_input
 from skcalib._util.formatting import printable
 from skcalib._util.progress import print_line
+from skcalib.cli.parser import ALPHA, NOTION, WINDOW, columns_of, print_note, reading
 from skcalib.data.class_columns import ColumnNames
 from skcalib.data.column_names import in_words
 from skcalib.io._classes import advice, normalize
