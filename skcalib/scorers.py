@@ -24,9 +24,8 @@ from skcalib.recalibration import IdentityRecalibrator, ModelAverageScaling
 from skcalib.recalibration.selection import held_out_losses
 from skcalib.recalibration.stacked import resolve_recalibrator
 from skcalib.risk_models.decisions import decision_regret, net_benefit, score_of_decision
-from skcalib.scores import LossLike, resolve_loss
+from skcalib.scores import LossLike, resolve_loss, weighted_mean
 from skcalib.smoothers._base import check_folds
-from skcalib.tower import weighted_mean
 
 
 class Scorer:

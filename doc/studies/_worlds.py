@@ -12,8 +12,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from skcalib.data.notions import NOTIONS
-from skcalib.scores import Brier, LogLoss, TotalVariation
-from skcalib.tower import expected_divergence
+from skcalib.scores import Brier, LogLoss, TotalVariation, expected_divergence
 
 #: Separation of the classes, in standard deviations: accuracies of 86 to 68 %.
 SEPARATION = {2: 1.5, 3: 2.0, 4: 2.1, 5: 2.2, 6: 2.3, 10: 2.5, 100: 3.0}

@@ -45,9 +45,8 @@ from skcalib import (
 )
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex, make_widmann
 from skcalib.kernels import LaplacianKernel
-from skcalib.scores import Brier
+from skcalib.scores import Brier, expected_divergence
 from skcalib.smoothers import LevelSets, MedianCells, UniformBins
-from skcalib.tower import expected_divergence
 
 SETS = 150  # data sets of a mean
 TESTS = 400  # data sets of a share of rejections

@@ -44,7 +44,7 @@ from skcalib.data.labels import (
     put_positive_last,
 )
 from skcalib.data.notions import Canonical, Multilabel, Notion
-from skcalib.tower import weighted_mean
+from skcalib.scores import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.scores import ProperScore

@@ -17,8 +17,8 @@ from skcalib.errors.binned import bin_numbers, check_bins, quantile_edges
 from skcalib.errors.cumulative import PredictedClass
 from skcalib.errors.kernel import MANY, ResidualKernel, check_pairs, random_blocks, resolve_kernel
 from skcalib.errors.mean_embedding import Embedding, check_components, check_locations, one_problem
+from skcalib.scores import weighted_quantile
 from skcalib.stats.squared_norm import SquaredNorm, noise_cumulants
-from skcalib.tower import weighted_quantile
 
 # --- Intervals of the kernel calibration error and of the error of mean embeddings ----------------
 

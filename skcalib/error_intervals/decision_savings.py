@@ -12,9 +12,8 @@ import numpy as np
 from skcalib._util.ties import merge_ties
 from skcalib.data.clusters import effective_size
 from skcalib.proper.proper_terms import SmoothedProblem
-from skcalib.scores import DecisionCost
+from skcalib.scores import DecisionCost, weighted_mean
 from skcalib.stats.means import MeanInterval, clopper_pearson, clustered_size, mean_interval
-from skcalib.tower import weighted_mean
 
 _GROWTH = 1.25  # of the number of forecasts from one range to the next
 

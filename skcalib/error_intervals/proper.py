@@ -23,10 +23,9 @@ from skcalib.proper.proper_terms import (
     resolve_estimate,
     solve_notion,
 )
-from skcalib.scores import DecisionCost, LossLike, resolve_loss, resolve_method
+from skcalib.scores import DecisionCost, LossLike, resolve_loss, resolve_method, weighted_mean
 from skcalib.stats.few_events import FEW_LABELS
 from skcalib.stats.means import MeanInterval, interval_of_limits, mean_interval
-from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem

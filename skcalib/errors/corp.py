@@ -29,10 +29,9 @@ from skcalib.errors.isotonic_curve import (
     consistency_band,
     label_draws,
 )
-from skcalib.scores import LossLike, ProperScore, resolve_loss
+from skcalib.scores import LossLike, ProperScore, resolve_loss, weighted_mean
 from skcalib.stats.few_events import refutation
 from skcalib.stats.pvalues import MOST_TIMES, CalibrationTest, drawn_pvalue
-from skcalib.tower import weighted_mean
 
 
 @dataclass(frozen=True, eq=False)

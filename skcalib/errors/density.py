@@ -17,7 +17,7 @@ from skcalib.data.clusters import effective_size
 from skcalib.data.notions import NotionLike, resolve_notion
 from skcalib.data.samples import Samples
 from skcalib.errors.binned import resolve_norm
-from skcalib.tower import weighted_mean
+from skcalib.scores import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.data.problem import LabelsLike

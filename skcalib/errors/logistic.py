@@ -18,11 +18,10 @@ from skcalib.data.notions import Auto, Notion, NotionLike, resolve_notion
 from skcalib.data.samples import only_problem, over_problems
 from skcalib.links._base import likelihood_tolerance, logistic_regression
 from skcalib.proper.proper_terms import SmoothedProblem, solve_notion
-from skcalib.scores import TotalVariation
+from skcalib.scores import TotalVariation, weighted_mean, weighted_quantile
 from skcalib.smoothers.named import SmootherLike, resolve_smoother
 from skcalib.stats.few_events import FEW, uncertain_labels
 from skcalib.stats.means import MeanInterval
-from skcalib.tower import weighted_mean, weighted_quantile
 
 if TYPE_CHECKING:
     from skcalib.data.problem import LabelsLike, Problem

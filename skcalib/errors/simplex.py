@@ -11,10 +11,9 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, Label
 from skcalib._util.validation import look_up
 from skcalib.data.problem import check_problem
-from skcalib.scores import Brier, Divergence, Lp, TotalVariation
+from skcalib.scores import Brier, Divergence, Lp, TotalVariation, expected_divergence
 from skcalib.smoothers import MedianCells, UniformBins
 from skcalib.smoothers.partition import PartitionSmoother
-from skcalib.tower import expected_divergence
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem

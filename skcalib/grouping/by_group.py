@@ -24,9 +24,9 @@ from skcalib.data.samples import binary_events, named_events, refuse_data_of_sum
 from skcalib.error_intervals.proper import estimate_proper_error
 from skcalib.grouping._named_groups import named_groups, place, take_groups
 from skcalib.grouping._statistics import EqualScores, compare, label_sum_pvalue
+from skcalib.scores import weighted_mean
 from skcalib.stats.means import MeanInterval, observed_expected_ratio, rate_interval
 from skcalib.stats.pvalues import benjamini_hochberg
-from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from pandas import DataFrame

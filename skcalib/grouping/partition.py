@@ -35,8 +35,8 @@ from skcalib.data.clusters import cluster_sums, independent_size, inflation
 from skcalib.data.features import Feature
 from skcalib.data.labels import labels_or_shares
 from skcalib.grouping.tree import BalancedStump, FeatureBins, HistogramTree
+from skcalib.scores import weighted_mean
 from skcalib.smoothers import MedianCells, QuantileBins, UniformBins
-from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.scores import ProperScore

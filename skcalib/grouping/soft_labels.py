@@ -22,9 +22,8 @@ from skcalib.data.clusters import outside_level
 from skcalib.data.notions import Multilabel, NotionLike, resolve_notion
 from skcalib.data.problem import check_problem
 from skcalib.error_intervals.proper import estimate_proper_error
-from skcalib.scores import Brier, LogLoss, LossLike, ProperScore, resolve_loss
+from skcalib.scores import Brier, LogLoss, LossLike, ProperScore, resolve_loss, weighted_mean
 from skcalib.stats.means import MeanInterval, mean_interval
-from skcalib.tower import weighted_mean
 
 _BLOCK = 2_000_000  # entries of one block of counts without one vote
 _MANY_VOTES = 50  # from which the bias of the jackknife is extrapolated

@@ -15,7 +15,7 @@ from scipy.special import log_softmax, softmax
 
 from skcalib._util.validation import mean_one
 from skcalib.links._base import detection_limit, log_forecast
-from skcalib.tower import weighted_quantile
+from skcalib.scores import weighted_quantile
 
 _ROWS = 1 << 14  # that give the slopes
 _OUTER = 0.8  # quantile of the distances from the centre from which forecasts give a slope

@@ -31,10 +31,9 @@ from skcalib.data.labels import one_hot_rows
 from skcalib.links._base import row_blocks
 from skcalib.links.averaging import Model, ModelAverage
 from skcalib.proper.residual_tests import Extension
-from skcalib.scores import Brier, LogLoss, ProperScore
+from skcalib.scores import Brier, LogLoss, ProperScore, weighted_mean
 from skcalib.smoothers._base import check_at_least_two
 from skcalib.smoothers.logit import warn_few_per_class
-from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem

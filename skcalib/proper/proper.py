@@ -38,10 +38,10 @@ from skcalib.scores import (
     ProperScore,
     Spherical,
     resolve_loss,
+    weighted_mean,
 )
 from skcalib.smoothers import DirichletKernel
 from skcalib.smoothers.named import SmootherLike, resolve_smoother
-from skcalib.tower import weighted_mean
 
 
 @checks_parameters

@@ -46,11 +46,11 @@ from skcalib.scores import (
     ProperScore,
     resolve_loss,
     resolve_method,
+    weighted_mean,
 )
 from skcalib.smoothers import LogitSmoother, Smoother
 from skcalib.smoothers._base import smooth_other_clusters
 from skcalib.smoothers.named import SmootherLike, resolve_smoother
-from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem

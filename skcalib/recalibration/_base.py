@@ -52,8 +52,7 @@ from skcalib.data.notions import Classwise
 from skcalib.data.problem import check_not_swapped, soft_classes
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.scale import in_units, logit_unit
-from skcalib.scores import LogLoss, LossLike, resolve_training_loss
-from skcalib.tower import weighted_mean
+from skcalib.scores import LogLoss, LossLike, resolve_training_loss, weighted_mean
 
 
 class CalibrationSamples:

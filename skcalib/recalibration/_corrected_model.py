@@ -33,8 +33,8 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.extmath import randomized_svd
 
 from skcalib._util.parallel import out_of_fold, threads_for
+from skcalib.scores import weighted_mean
 from skcalib.stats.means import first_within_one_standard_error, mean_difference
-from skcalib.tower import weighted_mean
 
 #: Names of the parts, in this order.
 PARTS = ("linear", "products", "trees")

@@ -31,9 +31,9 @@ from skcalib.recalibration._features import FeatureReader, check_rows
 from skcalib.recalibration.one_vs_rest import PlattScaling
 from skcalib.recalibration.simple import IdentityRecalibrator, ModelAverageScaling
 from skcalib.recalibration.stacked import resolve_recalibrator
+from skcalib.scores import weighted_mean
 from skcalib.smoothers._base import check_folds
 from skcalib.stats.means import MeanInterval, mean_difference
-from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.scores import LossLike

@@ -25,7 +25,7 @@ from skcalib.recalibration._base import (
     steps_of,
     takes_features,
 )
-from skcalib.scores import LossLike, ProperScore, resolve_loss
+from skcalib.scores import LossLike, ProperScore, resolve_loss, weighted_mean
 from skcalib.stats.means import (
     between_forecasts,
     has_few_labels,
@@ -33,7 +33,6 @@ from skcalib.stats.means import (
     mean_interval,
     mean_loss_interval,
 )
-from skcalib.tower import weighted_mean
 
 
 @dataclass(frozen=True)

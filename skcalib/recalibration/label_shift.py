@@ -21,9 +21,8 @@ from skcalib.data.clusters import effective_size, outside_level
 from skcalib.data.labels import check_label_list, listed
 from skcalib.recalibration._base import LogitRecalibrator, Recalibrator, forecast_range
 from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.scores import LossLike, resolve_training_loss
+from skcalib.scores import LossLike, resolve_training_loss, weighted_mean
 from skcalib.smoothers.partition import quantile_cuts
-from skcalib.tower import weighted_mean
 
 _EM_STEPS = 20  # after the optimiser, each of which raises the likelihood
 _PRIOR = 0.5  # samples of each class that the prior of the frequencies stands for

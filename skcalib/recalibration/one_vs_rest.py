@@ -37,10 +37,9 @@ from skcalib.links.ranks import curve_of_ranks
 from skcalib.recalibration._base import Recalibrator
 from skcalib.recalibration._parts import FittedFromParts
 from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.scores import LogLoss, LossLike
+from skcalib.scores import LogLoss, LossLike, weighted_mean
 from skcalib.smoothers import DirichletKernel, QuantileBins, UniformBins
 from skcalib.smoothers.partition import interpolate, isotonic_cells
-from skcalib.tower import weighted_mean
 
 #: Weak shrinkage towards the identity, in samples: keeps separable fits finite.
 _WEAK = 1e-2

@@ -39,9 +39,8 @@ from skcalib.recalibration.simple import (
 from skcalib.recalibration.spline import SplineScaling
 from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
 from skcalib.recalibration.venn_abers import VennAbersRecalibrator
-from skcalib.scores import LossLike, ProperScore, resolve_loss
+from skcalib.scores import LossLike, ProperScore, resolve_loss, weighted_mean
 from skcalib.stats.means import MeanInterval, first_within_one_standard_error, mean_interval
-from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.links.averaging import ModelAverage

@@ -48,9 +48,9 @@ from skcalib.recalibration.simple import (
     ModelAverageScaling,
 )
 from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
+from skcalib.scores import weighted_mean
 from skcalib.smoothers._base import check_folds
 from skcalib.stats.means import MeanInterval, mean_interval
-from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.scores import LossLike, ProperScore

@@ -25,8 +25,7 @@ from skcalib.links.temperature import (
 from skcalib.recalibration._base import LogitRecalibrator, warn_if_slow
 from skcalib.recalibration._parts import FittedFromParts
 from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.scores import LogLoss, LossLike, ProperScore
-from skcalib.tower import weighted_mean
+from skcalib.scores import LogLoss, LossLike, ProperScore, weighted_mean
 
 _SLOW = 30_000_000  # probabilities from which the fit of biases takes long
 _LARGE = 1 << 22  # probabilities whose logarithms are not stored

@@ -16,10 +16,9 @@ from skcalib._util.validation import (
     in_words,
     refuse_sparse,
 )
-from skcalib.scores import DawidSebastiani
+from skcalib.scores import DawidSebastiani, weighted_mean
 from skcalib.smoothers import QuantileBins
 from skcalib.stats.means import mean_interval
-from skcalib.tower import weighted_mean
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ from skcalib.regression.reliability import (
     check_numbers,
     mean_score,
 )
-from skcalib.scores import DawidSebastiani
-from skcalib.tower import weighted_mean
+from skcalib.scores import DawidSebastiani, weighted_mean
 
 
 @completes_docstrings

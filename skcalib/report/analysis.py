@@ -57,13 +57,12 @@ from skcalib.report.findings import (
 from skcalib.report.subgroups import find_grouping, find_places, worst_places
 from skcalib.report.suspicions import find_suspicions
 from skcalib.risk_models.summary import ROWS, summary_of_problem
-from skcalib.scores import Brier, LossLike, resolve_loss
+from skcalib.scores import Brier, LossLike, resolve_loss, weighted_mean
 from skcalib.significance import kernel_calibration_test
 from skcalib.significance.kernel import MIN_SAMPLES
 from skcalib.smoothers._base import check_folds
 from skcalib.smoothers.partition import quantile_cuts
 from skcalib.stats.means import MeanInterval, mean_interval, observed_expected_ratio, rate_interval
-from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.grouping import GroupingLossEstimator

@@ -13,7 +13,7 @@ from skcalib.data.notions import Canonical, TopLabel
 from skcalib.data.problem import Problem, ProblemSummary
 from skcalib.links.averaging import averaged_map
 from skcalib.risk_models.decisions import decision_regret, no_saving_by_features, no_saving_shown
-from skcalib.tower import weighted_mean
+from skcalib.scores import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.scores import DecisionCost

@@ -28,11 +28,10 @@ from skcalib.data.clusters import (
 )
 from skcalib.links._base import detection_limit, log_forecast, logistic_regression
 from skcalib.report.findings import Confusion, Gains, LogisticRecalibration
-from skcalib.scores import LogLoss
+from skcalib.scores import LogLoss, weighted_mean
 from skcalib.significance.binary import run_test
 from skcalib.significance.logistic import JointRatio
 from skcalib.stats.means import MeanInterval, rate_interval
-from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem

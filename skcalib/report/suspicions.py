@@ -18,8 +18,8 @@ from scipy.stats import poisson
 from skcalib._util.types import MatrixLike
 from skcalib.data.notions import TopLabel
 from skcalib.data.table_columns import as_cells
+from skcalib.scores import weighted_mean
 from skcalib.stats.means import concordance_interval, mean_interval, rate_interval
-from skcalib.tower import weighted_mean
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem

@@ -37,11 +37,10 @@ from skcalib.links._base import detection_limit, log_forecast
 from skcalib.proper.proper_terms import solve_notion
 from skcalib.recalibration._base import warn_without_weight, weight_params
 from skcalib.recalibration._corrected_model import Mixing, held_out_paths
-from skcalib.scores import DecisionCost, Elementary, LogLoss
+from skcalib.scores import DecisionCost, Elementary, LogLoss, weighted_mean
 from skcalib.smoothers import LogitSmoother
 from skcalib.smoothers._base import check_folds
 from skcalib.stats.means import MeanInterval, mean_interval, mean_loss_interval
-from skcalib.tower import weighted_mean
 
 
 @dataclass(frozen=True)

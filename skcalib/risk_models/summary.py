@@ -23,7 +23,7 @@ from skcalib.errors.logistic import (
     uncertain_logits,
 )
 from skcalib.proper.proper_terms import solve_notion
-from skcalib.scores import Brier, LogLoss, TotalVariation
+from skcalib.scores import Brier, LogLoss, TotalVariation, weighted_mean, weighted_quantile
 from skcalib.significance.binary import run_test
 from skcalib.significance.logistic import JointRatio
 from skcalib.stats.means import (
@@ -34,7 +34,6 @@ from skcalib.stats.means import (
     observed_expected_ratio,
     rate_interval,
 )
-from skcalib.tower import weighted_mean, weighted_quantile
 
 if TYPE_CHECKING:
     from pandas import DataFrame

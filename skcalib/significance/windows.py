@@ -31,7 +31,7 @@ from skcalib.errors.logistic import (
     coefficient_intervals,
     uncertain_logits,
 )
-from skcalib.scores import Brier, LogLoss
+from skcalib.scores import Brier, LogLoss, weighted_mean
 from skcalib.stats.means import (
     MeanInterval,
     difference_interval,
@@ -41,7 +41,6 @@ from skcalib.stats.means import (
     mean_interval,
     mean_loss_interval,
 )
-from skcalib.tower import weighted_mean
 
 #: Field -> its name in the table.
 QUANTITIES = {

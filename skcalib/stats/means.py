@@ -28,8 +28,8 @@ from skcalib.data.clusters import (
     inflation,
     student_level,
 )
+from skcalib.scores import weighted_mean
 from skcalib.stats.few_events import FEW, uncertain_labels
-from skcalib.tower import weighted_mean
 
 _FAR = 1000.0  # log odds beyond those of all forecasts, where there is no spread
 _TINY = 1e-300

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from skcalib.scores import ProperScore
+from skcalib.scores import ProperScore, expected_divergence
 from skcalib.testing._laws import checker, duplicate, need, need_close, run_laws, simplex_points
-from skcalib.tower import expected_divergence
 
 
 @checker

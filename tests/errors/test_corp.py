@@ -14,9 +14,8 @@ from sklearn.metrics import brier_score_loss, log_loss
 from skcalib import ReliabilityDisplay, consistency_test, corp_bands, corp_decomposition, corp_test
 from skcalib.data.notions import TopK
 from skcalib.datasets import make_tempered_simplex
-from skcalib.scores import SCORES, LogLoss
+from skcalib.scores import SCORES, LogLoss, expected_divergence
 from skcalib.smoothers import IsotonicSmoother
-from skcalib.tower import expected_divergence
 
 LOSSES = ["brier", "log", "spherical"]
 NAMES = ("score", "miscalibration", "discrimination", "uncertainty")

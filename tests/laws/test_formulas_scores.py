@@ -18,8 +18,9 @@ from skcalib.scores import (
     ProperScore,
     Spherical,
     TotalVariation,
+    expected_divergence,
+    weighted_mean,
 )
-from skcalib.tower import expected_divergence, weighted_mean
 
 THIRD = np.array([[0.2, 0.3, 0.5]])  # three classes
 PAIR = np.array([[0.3, 0.7]])  # two

@@ -10,8 +10,7 @@ import pytest
 
 from skcalib import CalibrationErrorEstimator
 from skcalib.datasets import make_tempered_simplex
-from skcalib.scores import resolve_loss
-from skcalib.tower import expected_divergence
+from skcalib.scores import expected_divergence, resolve_loss
 
 pytestmark = pytest.mark.slow
 REPETITIONS, N_SAMPLES = {2: 400, 10: 30}, 2000
