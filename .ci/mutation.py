@@ -55,13 +55,14 @@ WITHOUT_NUMBERS = (
     "testing/",
     "report/",
     "__",
-    "_docstrings",
-    "_types",
-    "frames",
+    "cli/",
+    "datasets/",
+    "data/class_columns",
+    "data/column_names",
+    "sketches/frames",
+    *(f"_util/{name}" for name in ("docstrings", "files", "formatting", "messages", "records")),
+    *("_util/shared_fits", "_util/types"),
 )
-WITHOUT_NUMBERS += ("_column_names", "_class_columns", "_formatting", "_values")
-WITHOUT_NUMBERS += ("_records", "_files", "_fits", "datasets/")
-WITHOUT_NUMBERS += ("_command_line", "_monitor_command", "_report_command")
 #: Tests that hold no numbers of the library, or take long; and those of recorded numbers.
 SKIPPED = ("documentation", "studies", "report/test_browser.py")
 RECORDED = "tests/laws/test_recorded_numbers.py"

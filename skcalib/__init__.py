@@ -1,7 +1,7 @@
 """skcalib: evaluate and improve the calibration of classifiers.
 
 This module exports functions, estimators, recalibrators, displays and the report. Their building
-blocks are public in submodules: scores, smoothers, kernels, notions and links. A submodule is
+blocks are public in submodules: scores, smoothers, kernels, data.notions and links. A submodule is
 imported when one of its names is accessed.
 """
 
@@ -22,41 +22,38 @@ _HOME = {
 }
 #: Public modules, available as attributes of the package.
 _SUBMODULES = (
+    "data",
     "datasets",
     "displays",
     "error_intervals",
     "errors",
     "estimators",
     "export",
-    "frames",
     "grouping",
-    "inference",
     "io",
     "kernels",
     "links",
     "monitoring",
-    "notions",
-    "problem",
+    "proper",
     "recalibration",
     "regression",
     "report",
+    "risk_models",
     "scorers",
     "scores",
     "significance",
-    "sketch",
+    "sketches",
     "smoothers",
-    "soft_labels",
-    "summary",
+    "stats",
     "testing",
     "theory",
-    "tower",
 )
 #: Modules whose public names users may look for at the root.
 _BLOCKS = (
     "scores",
     "smoothers",
     "kernels",
-    "notions",
+    "data.notions",
     "links",
     "errors",
     "error_intervals",

@@ -1,9 +1,6 @@
 """The public names and where they stand, one line each: for type checkers and ``__init__.py``."""
 
 from skcalib import datasets as datasets
-from skcalib.risk_models.decisions import (
-    decision_regret as decision_regret,
-)
 from skcalib.displays import (
     DecisionCurveDisplay as DecisionCurveDisplay,
     DecompositionDisplay as DecompositionDisplay,
@@ -49,6 +46,7 @@ from skcalib.grouping import (
     calibration_by_group as calibration_by_group,
     calibration_curve_equality_test as calibration_curve_equality_test,
     GroupingLossEstimator as GroupingLossEstimator,
+    soft_label_decomposition as soft_label_decomposition,
 )
 from skcalib.monitoring import (
     CalibrationMonitor as CalibrationMonitor,
@@ -122,11 +120,9 @@ from skcalib.sketches.frames import (
 from skcalib.sketches.sketch import (
     ForecastSketch as ForecastSketch,
 )
-from skcalib.grouping.soft_labels import (
-    soft_label_decomposition as soft_label_decomposition,
-)
-from skcalib.risk_models.summary import (
+from skcalib.risk_models import (
     calibration_summary as calibration_summary,
+    decision_regret as decision_regret,
 )
 from skcalib.theory import (
     ece_bias_bound as ece_bias_bound,

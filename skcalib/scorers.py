@@ -419,7 +419,7 @@ def get_scorer(name: str) -> Scorer:
 
     "neg_decision_regret" and "net_benefit" have a threshold of one half, and "neg_log_refinement"
     and "neg_brier_refinement" have a fixed map. For others use ``DecisionRegretScorer(0.2)``,
-    ``ProbaScorer(skcalib.risk_models.decisions.net_benefit, greater_is_better=True, threshold=0.2)`` and
+    ``ProbaScorer(skcalib.risk_models.net_benefit, greater_is_better=True, threshold=0.2)`` and
     ``RefinementScorer(recalibrator="beta")`` of ``skcalib.scorers``. The net benefit is a gain and
     keeps its sign; "neg_net_benefit" is accepted as its name, too.
 

@@ -57,8 +57,8 @@ _ADVICE = {
     "notion=Multilabel() to a function that takes it; soft labels are label distributions or "
     "annotator counts (n, n_classes).",
     "indicator": "For several labels per sample pass a column of y_true and of y_proba at a time, "
-    "its known rows, or notion=Multilabel() of skcalib.data.notions to a function that takes it; for "
-    "counts of annotators divide each row by its sum.",
+    "its known rows, or notion=Multilabel() of skcalib.data.notions to a function that takes it; "
+    "for counts of annotators divide each row by its sum.",
     "soft": "Label distributions and annotator counts are for proper calibration errors, their "
     "decomposition, GroupingLossEstimator and recalibrators with fit(P, y): elsewhere pass one "
     "label per sample, such as .argmax(axis=1). Or did you swap labels and forecasts?",

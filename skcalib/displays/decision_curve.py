@@ -40,8 +40,8 @@ class DecisionCurveDisplay(DecisionDisplay):
     - **Curve**: NB(t), with sample weights for the counts.
     - **Band**: Student's interval of the mean of the n terms of the sum at each single threshold,
       with the standard error and the effective number of samples of
-      ``skcalib.stats.means.mean_interval``. The probability that some point of the curve lies outside
-      is larger.
+      ``skcalib.stats.means.mean_interval``. The probability that some point of the curve lies
+      outside is larger.
     - **Treat all**: :math:`\pi - (1 - \pi)\, t / (1 - t)`. **Treat none**: 0. A model is useful at
       thresholds where its curve is above both.
     - **Standardized** (``standardized=True``): everything is divided by :math:`\pi`, so the largest

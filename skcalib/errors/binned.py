@@ -161,8 +161,8 @@ def calibration_error(
         scikit-learn. "top_label": the confidence against whether the prediction is right.
         "classwise": each class against the rest; the power p is averaged over classes before the
         root is taken, and "max" is the largest gap of all. "cumulative": the same for the events
-        that an ordered class is at most k (:class:`~skcalib.data.notions.Cumulative`). "canonical": the
-        probability of the positive class, for two classes only.
+        that an ordered class is at most k (:class:`~skcalib.data.notions.Cumulative`). "canonical":
+        the probability of the positive class, for two classes only.
     n_bins : int, "auto", "cube_root" or array-like of edges, default="auto"
         "auto" is :func:`optimal_n_bins` of bins of equal mass, which minimises the bound of the
         bias of F24, for both strategies. "cube_root" is :math:`n^{1/3}`, rounded: the rate of F24

@@ -193,8 +193,8 @@ class CalibrationErrorEstimator(ClassifierInspector):
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
             Labels. For probabilities or a fitted classifier also soft labels, as in
             :func:`~skcalib.proper_calibration_error`. With ``estimator=None`` and
-            ``notion=Multilabel()`` an indicator matrix. A ``skcalib.data.problem.Problem`` of the rows
-            of X holds validated forecasts too.
+            ``notion=Multilabel()`` an indicator matrix. A ``skcalib.data.problem.Problem`` of the
+            rows of X holds validated forecasts too.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the means and the smoother; with `cv` also passed to the classifier.
         groups : array-like of shape (n_samples,), default=None

@@ -10,6 +10,7 @@ from skcalib.grouping.equal_scores import (
 from skcalib.grouping.estimator import GroupingLossEstimator
 from skcalib.grouping.improvement import GroupingImprovement, grouping_improvement
 from skcalib.grouping.regions import Region
+from skcalib.grouping.soft_labels import SoftLabelDecomposition, soft_label_decomposition
 
 __all__ = [
     "CurveEqualityTest",
@@ -20,8 +21,10 @@ __all__ = [
     "GroupingImprovement",
     "GroupingLossEstimator",
     "Region",
+    "SoftLabelDecomposition",
     "calibration_by_group",
     "calibration_curve_equality_test",
     "differences_at_equal_scores",
     "grouping_improvement",
+    "soft_label_decomposition",
 ]

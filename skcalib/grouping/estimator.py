@@ -300,8 +300,8 @@ class GroupingLossEstimator(ClassifierInspector):
         y : array-like of shape (n_samples,) or (n_samples, n_classes)
             Labels; or soft labels, as in :func:`~skcalib.proper_calibration_error`, with `y_proba`
             or a fitted classifier. Of an indicator matrix with missing cells (NaN) each label uses
-            its known rows. A ``skcalib.data.problem.Problem`` of the rows of X holds validated forecasts
-            too.
+            its known rows. A ``skcalib.data.problem.Problem`` of the rows of X holds validated
+            forecasts too.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights for the means, the curve and the trees; with `cv` also passed to the classifier.
         y_proba : array-like of shape (n_samples,) or (n_samples, n_classes), default=None

@@ -79,7 +79,7 @@ class ComparisonReport(Shown):
     With ``threshold=`` or ``costs=`` there are also, for the decisions that follow from the
     forecasts,
 
-    - with a threshold the net benefit (:func:`~skcalib.risk_models.decisions.net_benefit`):
+    - with a threshold the net benefit (:func:`~skcalib.risk_models.net_benefit`):
       :math:`NB^a - NB^b = -E(L_t^a - L_t^b) / (1 - t)` for two classes;
     - the cost: :math:`L_i^a - L_i^b` with the cost of :class:`~skcalib.scores.Elementary` or
       :class:`~skcalib.scores.DecisionCost`, in units of the sum of both costs, or of ``costs``;

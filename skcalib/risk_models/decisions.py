@@ -185,9 +185,9 @@ def decision_regret(
         As in :func:`~skcalib.proper_calibration_error`. A threshold with several classes needs
         "top_label" (act if the predicted class is right), "classwise" (the mean over classes) or
         "cumulative" (act if the class is at most k; the mean over k). Of several labels with
-        missing cells (:class:`~skcalib.data.notions.Multilabel`) each part is the mean over labels of
-        that of their known cells, and its limits and standard error are the means of theirs: valid
-        for any dependence between labels, and longer than needed.
+        missing cells (:class:`~skcalib.data.notions.Multilabel`) each part is the mean over labels
+        of that of their known cells, and its limits and standard error are the means of theirs:
+        valid for any dependence between labels, and longer than needed.
     groups : array-like of shape (n_samples,), default=None
         The cluster of each sample, such as a patient, by any labels. Intervals then allow for
         dependence within clusters, and folds hold whole clusters.
@@ -353,7 +353,7 @@ def net_benefit(
 
     Examples
     --------
-    >>> from skcalib.risk_models.decisions import net_benefit
+    >>> from skcalib.risk_models import net_benefit
     >>> round(net_benefit([1, 0, 0, 1, 0], [0.9, 0.6, 0.2, 0.3, 0.1], threshold=0.25), 3)
     0.333
     """

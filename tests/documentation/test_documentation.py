@@ -120,8 +120,8 @@ _PLAIN = re.compile(r"\b(?:" + "|".join([*FIGURATIVE, *PLAIN]) + r")\b", re.IGNO
 def test_every_public_name_is_in_the_reference():
     listed = set(re.findall(r"^   ([\w.]+)$", (DOC / "api.rst").read_text(), re.MULTILINE))
     public = set(skcalib.__all__)
-    for module in ("datasets", "io", "kernels", "notions", "scores", "smoothers", "testing"):
-        public |= {f"{module}.{name}" for name in getattr(skcalib, module).__all__}
+    for module in ("data.notions", "datasets", "io", "kernels", "scores", "smoothers", "testing"):
+        public |= {f"{module}.{name}" for name in operator.attrgetter(module)(skcalib).__all__}
     assert public - listed == NO_PAGE
 
 
@@ -210,7 +210,16 @@ def test_no_forbidden_word_in_guide_and_examples():
     assert not found, "\n" + "\n".join(sorted(found))
 
 
-MODULES = ("notions", "kernels", "scores", "scorers", "smoothers", "grouping", "datasets", "io")
+MODULES = (
+    "data.notions",
+    "kernels",
+    "scores",
+    "scorers",
+    "smoothers",
+    "grouping",
+    "datasets",
+    "io",
+)
 
 
 def wrong_calls(text):
@@ -227,7 +236,7 @@ def wrong_calls(text):
 
 def parameters_of(name):
     """Names of the parameters of a public function or class; empty for others and for any."""
-    modules = [skcalib, *(getattr(skcalib, module) for module in MODULES)]
+    modules = [skcalib, *(operator.attrgetter(module)(skcalib) for module in MODULES)]
     for found in (getattr(module, name) for module in modules if name in dir(module)):
         parameters = inspect.signature(found).parameters
         if all(one.kind != one.VAR_KEYWORD for one in parameters.values()):

@@ -6,6 +6,7 @@ Examples at a prompt are doctests, and the calls of the table of migration have 
 import ast
 import importlib
 import inspect
+import operator
 import re
 import textwrap
 from operator import attrgetter
@@ -28,13 +29,15 @@ from skcalib.export import to_json, to_onnx
 
 DOC = Path(__file__).parents[2] / "doc"
 pytestmark = pytest.mark.skipif(not DOC.exists(), reason="needs the folder doc")
-MODULES = ("decisions", "grouping", "io", "kernels", "notions", "scorers", "scores", "smoothers")
+MODULES = (
+    *("risk_models", "grouping", "io", "kernels", "data.notions", "scorers", "scores", "smoothers"),
+)
 PUBLIC = {
     **{name: getattr(skcalib, name) for name in skcalib.__all__},
     **{
         name: thing
         for module in MODULES
-        for name, thing in vars(getattr(skcalib, module)).items()
+        for name, thing in vars(operator.attrgetter(module)(skcalib)).items()
         if not name.startswith("_") and getattr(thing, "__module__", "").startswith("skcalib")
     },
     **{"to_json": to_json, "to_onnx": to_onnx},

@@ -14,78 +14,39 @@ ROOT = Path(skcalib.__file__).parent
 #: Modules and packages from the lowest layer to the highest, with their task.
 # layers: begin
 LAYERS = (
+    {"_util": "what every package uses: arguments, messages, records, loops"},
     {
-        "_docstrings": "docstrings that leave out what others state",
-        "_types": "types of arguments",
-        "_rows": "maxima, sums and softmax of rows",
-        "_values": "what an argument is, and its text in messages",
-    },
-    {
-        "_column_names": "which class does the name of a column name?",
-        "_files": "files that are written as a whole or not at all",
-        "_fits": "fits that are computed once",
-        "_formatting": "numbers as text",
-        "_packing": "objects as bytes",
-        "_parallel": "loops through joblib",
-        "_table_columns": "what a column of a table holds",
-        "_ties": "forecasts that are equal up to rounding",
-        "_validation": "arrays, weights, counts and levels",
         "kernels": "kernels on the simplex",
-        "tower": "mean divergences and their bias",
+        "scores": "proper scores and distances, and their means",
     },
-    {
-        "_features": "features of samples as numbers",
-        "_labels": "labels, soft labels, and their columns",
-        "_progress": "what runs, on standard error",
-        "clusters": "dependent samples, effective numbers of samples and clusters",
-    },
-    {
-        "_class_columns": "the class of each column of forecasts",
-        "_parameters": "checks of parameters by their name",
-        "_records": "results as tables",
-        "few_events": "uncertain labels, and where they are too few for asymptotic laws",
-        "notions": "what a forecast is calibrated for: problems and names of their columns",
-    },
-    {
-        "_chunks": "passes over samples in chunks",
-        "cells": "sums over cells of the probability, with their rounding errors",
-        "inference": "intervals",
-        "io": "predictions from files and tables",
-        "links": "parametric maps of logits",
-        "problem": "labels, forecasts and weights that belong together, validated once",
-        "pvalues": "p-values, and the record of a test",
-        "scores": "proper scores and distances",
-        "squared_norm": "laws of the squared norm of a mean",
-        "theory.bounds": "bias of binned errors and the number of bins",
-    },
+    {"data": "labels, forecasts, weights, clusters and features; the problems of a notion"},
     {
         "datasets": "simulators with known truth",
-        "smoothers": "estimates of conditional expectations",
-        "theory": "what theory says of binned errors",
+        "io": "predictions from files and tables",
+        "links": "parametric maps of logits",
+        "sketches": "sums over cells that stand for forecasts",
+        "stats": "intervals of means, p-values, laws of statistics, the number of bins",
     },
-    {"events": "events of a notion: scores by chunks, problems, the same from summaries"},
-    {"sketch": "sums over cells that stand for forecasts"},
+    {"smoothers": "estimates of conditional expectations"},
     {
-        "errors": "calibration errors of labels and forecasts",
-        "frames": "sketches of data frames, by the engine that holds them",
+        "proper": "proper calibration errors, and the estimates of the calibrated forecast",
         "recalibration": "maps of forecasts, and what they gain",
     },
+    {"errors": "other calibration errors of labels and forecasts"},
     {"error_intervals": "an interval for every error"},
-    {"significance": "tests of calibration, and comparisons"},
     {
         "estimators": "the same from a classifier and data",
-        "soft_labels": "parts of a loss from several annotators",
-        "summary": "one record for a risk model",
+        "significance": "tests of calibration, and comparisons",
     },
     {
+        "export": "maps as JSON and ONNX",
         "grouping": "what calibration does not see",
         "regression": "variances of regressors",
-        "theory.supersample": "training against test error on a supersample",
+        "theory": "what theory says of binned errors",
     },
     {
-        "decisions": "what decisions cost, and what recalibration saves",
-        "export": "maps as JSON and ONNX",
         "monitoring": "streams of forecasts: tests and alarms",
+        "risk_models": "one record for a risk model; what decisions cost",
     },
     {
         "displays": "figures",
@@ -94,8 +55,7 @@ LAYERS = (
     },
     {"report": "the verdict"},
     {"__init__": "public names"},
-    {"_command_line": "options of the command line"},
-    {"_monitor_command": "the command monitor", "_report_command": "the command report"},
+    {"cli": "the commands report and monitor, and their options"},
     {"__main__": "the command line"},
 )
 # layers: end
@@ -104,7 +64,7 @@ LAYER["skcalib"] = LAYER.pop("skcalib.__init__")
 #: Private modules that draw: matplotlib at their top, and imported inside functions only.
 PLOTS = ("_decision_plots", "_group_plots", "_monitor_plots", "_plotting", "_probability_scale")
 DRAWING = tuple(f"skcalib.displays.{module}" for module in PLOTS)
-NUMPY_AND_SCIPY_ONLY = ("skcalib.kernels", "skcalib.scores", "skcalib.links", "skcalib.tower")
+NUMPY_AND_SCIPY_ONLY = ("skcalib.kernels", "skcalib.scores", "skcalib.links")
 NUMPY_AND_SCIPY = {"numpy", "scipy", *sys.stdlib_module_names}
 MAY_DRAW = ("skcalib.displays", "skcalib.report", "skcalib.testing")
 
@@ -203,24 +163,17 @@ def test_imports(module):
 #: Private modules that tests may import: algorithms whose numbers no public name shows exactly.
 MAY_IMPORT = {
     "estimators/test_cluster_estimators.py": ("estimators._response", "smoothers._base"),
-    "report/test_report_clusters.py": ("_features", "displays._curves"),
+    "report/test_report_clusters.py": ("displays._curves",),
     "displays/test_grouping_display.py": ("displays._regions",),  # titles of given numbers
     "displays/test_probability_scale.py": ("displays._probability_scale",),  # scales of an axis
     "displays/test_reliability_display.py": ("displays._curves",),  # 2,000 curves, undrawn
     "error_intervals/test_error_intervals.py": ("error_intervals._norms",),  # laws of the limits
-    "grouping/test_grouping_equal_scores.py": (
-        "_features",
-        "grouping._candidates",
-        "grouping._statistics",
-    ),
+    "grouping/test_grouping_equal_scores.py": ("grouping._candidates", "grouping._statistics"),
     "grouping/test_by_group.py": ("grouping._named_groups",),  # groups of some of the samples
     "grouping/test_named_groups.py": ("grouping._named_groups",),  # names without the statistics
-    "grouping/test_tree.py": ("_features",),  # rules of leaves
-    "report/test_report_groups.py": ("_features",),  # the groups alone
-    "test_features.py": ("_features", "grouping._candidates"),  # columns without their use
+    "test_features.py": ("grouping._candidates",),  # columns without their use
     "errors/test_drawn_labels.py": ("errors._drawn_labels",),  # p-values by enumeration
     "laws/test_formulas_grouping.py": (  # formulas, for mutation testing
-        "_features",
         "grouping._fit",
         "grouping._score_basis",
         "recalibration._corrected_model",
@@ -233,19 +186,17 @@ MAY_IMPORT = {
     "smoothers/test_beta_kernel.py": ("smoothers._dirichlet",),  # fast sums against plain ones
     "smoothers/test_canonical_kernel.py": ("smoothers._dirichlet",),
     "smoothers/test_spline.py": ("displays._curves",),  # refits that a band sums up
-    "studies/verdict_bench.py": ("_command_line", "_report_command"),  # the report of a file
-    "public/test_progress.py": ("_progress",),  # names of given frames
-    "public/test_annotations.py": ("_types",),  # types against tables of names
-    "public/test_column_names.py": ("_column_names", "_packing"),  # names; states of a version
-    "io/test_files.py": ("_files",),  # errors in the middle of writing
-    "monitoring/test_monitor_command.py": ("_monitor_command",),  # twenty threads
+    "public/test_progress.py": ("_util.progress",),  # names of given frames
+    "public/test_annotations.py": ("_util.types",),  # types against tables of names
+    "public/test_column_names.py": ("_util.packing",),  # states of a version
+    "io/test_files.py": ("_util.files",),  # errors in the middle of writing
     "monitoring/test_sequential.py": ("monitoring._alternatives",),  # directions of given sums
-    "test_formatting.py": ("_formatting",),  # decimals of given numbers
-    "test_rows.py": ("_rows",),  # against scipy
-    "test_ties.py": ("_ties",),  # levels against a naive loop
-    "public/test_validation.py": ("_labels", "_validation"),  # every container, once
-    "report/test_report.py": ("_validation",),  # how often forecasts are validated
-    "report/test_report_fits.py": ("_fits",),  # which inputs are equal
+    "test_formatting.py": ("_util.formatting",),  # decimals of given numbers
+    "test_rows.py": ("_util.softmax",),  # against scipy
+    "test_ties.py": ("_util.ties",),  # levels against a naive loop
+    "public/test_validation.py": ("_util.validation",),  # every container, once
+    "report/test_report.py": ("_util.validation",),  # how often forecasts are validated
+    "report/test_report_fits.py": ("_util.shared_fits",),  # which inputs are equal
 }
 
 
@@ -257,7 +208,8 @@ def private_imports(source):
         parts = module.split(".")
         places = [i for i, part in enumerate(parts) if part[0] == "_" and part[:2] != "__"]
         if path.startswith("skcalib.") and places:
-            found.add(".".join(parts[: places[0] + 1]))
+            stop = places[0] + (2 if parts[0] == "_util" else 1)
+            found.add(".".join(parts[:stop]))
     return found
 
 
@@ -271,9 +223,10 @@ def test_tests_reach_through_public_names():
 
 
 def test_private_imports_are_found():
-    source = "from skcalib._util.validation import f\nfrom skcalib import _formatting, scores\n"
+    source = "from skcalib._util.validation import f\nfrom skcalib._util import formatting, ties\n"
     source += "def f():\n    import skcalib.smoothers._dirichlet.beta\nimport skcalib.__main__"
-    assert private_imports(source) == {"_validation", "_formatting", "smoothers._dirichlet"}
+    utilities = {"_util.validation", "_util.formatting", "_util.ties"}
+    assert private_imports(source) == {*utilities, "smoothers._dirichlet"}
 
 
 def test_no_cycles():
@@ -289,23 +242,23 @@ def test_no_cycles():
 @pytest.mark.parametrize(
     ("module", "source", "word"),
     [
-        ("skcalib.tower", "from skcalib.scores import Brier", "lower layer"),
-        ("skcalib.tower", "from .scores import Brier", "lower layer"),
-        ("skcalib.scores", "def f():\n    import skcalib.proper.proper", "lower layer"),
-        ("skcalib.tower", "from skcalib import Brier", "lower layer"),
+        ("skcalib._util.ties", "from skcalib.scores import Brier", "lower layer"),
+        ("skcalib._util.ties", "from ..scores import Brier", "lower layer"),
+        ("skcalib.scores", "def f():\n    import skcalib.errors.binned", "lower layer"),
+        ("skcalib.scores", "from skcalib import Brier", "lower layer"),
         ("skcalib.data.notions", "from skcalib.smoothers import Smoother", "lower layer"),
         ("skcalib.smoothers.kernel", "from skcalib.smoothers import Smoother", "own package"),
         ("skcalib.smoothers.kernel", "from . import Smoother", "own package"),
-        ("skcalib.tower", "from sklearn.base import clone", "numpy and scipy only"),
+        ("skcalib.scores", "from sklearn.base import clone", "numpy and scipy only"),
         ("skcalib.displays", "import matplotlib.pyplot as plt", "outside of a function"),
         ("skcalib.displays.x", "from skcalib.displays import _plotting", "outside of a function"),
-        ("skcalib.proper.proper", "def f():\n    import matplotlib", "may draw"),
+        ("skcalib.errors.binned", "def f():\n    import matplotlib", "may draw"),
         ("skcalib._util.validation", "from sklearn.utils import _param_validation", "private"),
         ("skcalib._util.validation", "from sklearn.utils._response import f", "private"),
-        ("skcalib.scores", "from skcalib.tower import weighted_mean", ""),
-        ("skcalib.tower", "if TYPE_CHECKING:\n    from skcalib.scores import Brier", ""),
+        ("skcalib.scores", "from skcalib._util.ties import reach_of", ""),
+        ("skcalib._util.ties", "if TYPE_CHECKING:\n    from skcalib.scores import Brier", ""),
         ("skcalib.report", "def f():\n    import matplotlib.pyplot as plt", ""),
-        ("skcalib.proper.proper", "from skcalib.errors.binned import check_bins", ""),
+        ("skcalib.errors.corp", "from skcalib.errors.binned import check_bins", ""),
         ("skcalib.__main__", "from skcalib import CalibrationReport", ""),
         ("skcalib.estimators", "from skcalib import datasets", ""),
     ],

@@ -362,7 +362,7 @@ def test_shifts_find_what_no_map_has():
 
 def test_products_of_neighbours_are_noise_where_labels_are_those_of_the_map(monkeypatch):
     """Their mean is zero, within four standard errors, also after means of cells."""
-    monkeypatch.setattr(extension, "_UNRESOLVED", np.inf)
+    monkeypatch.setattr(residual_tests, "_UNRESOLVED", np.inf)
     found = np.zeros((40, 2))
     for seed in range(40):
         rng = np.random.default_rng(seed)

@@ -446,9 +446,9 @@ def shown(y, P, X, weight):
 #: Sizes from which a way of computation for many samples is used, lowered.
 LIMITS = {
     "kernels": {"_PRODUCT": 2},
-    "squared_norm": {"_MOST_ROWS": 10},
-    "errors.one_step": {"_PART": 400, "_PER_CLASS": 10},
-    "errors.merged": {"_MANY": 1000, "_CELLS": 256},
+    "stats.squared_norm": {"_MOST_ROWS": 10},
+    "proper.one_step": {"_PART": 400, "_PER_CLASS": 10},
+    "proper.compress_rows": {"_MANY": 1000, "_CELLS": 256},
     "errors.kernel": {"MANY": 800},
     "errors.isotonic_curve": {"_GROUPS": 300, "_DISTINCT": 500},
     "smoothers._dirichlet.beta": {"_PAIRS": 1000},
@@ -459,7 +459,7 @@ LIMITS = {
     "significance.binary": {"_LEVELS": 200},
     "error_intervals._norms": {"_ROWS": 200, "_DENSE": 300},
     "recalibration.temperature": {"_LARGE": 1000},
-    "_features": {"MOST_CATEGORIES": 3},
+    "data.features": {"MOST_CATEGORIES": 3},
     "grouping._candidates": {"MOST_SEARCHED": 400},
 }
 

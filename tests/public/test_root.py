@@ -45,7 +45,7 @@ def test_the_advice_works(name):
 
 
 def test_building_blocks_are_named_with_their_module():
-    for name, module in (("Brier", "scores"), ("TopLabel", "notions"), ("Region", "grouping")):
+    for name, module in (("Brier", "scores"), ("TopLabel", "data.notions"), ("Region", "grouping")):
         with pytest.raises(AttributeError, match=f"use skcalib.{module}.{name}$"):
             getattr(skcalib, name)
 

@@ -186,8 +186,8 @@ STRICT = {
 }
 #: Parameters of these names that take something else: arrays, records and names.
 NO_ESTIMATORS = {
-    *("datasets.make_widmann.model", "decisions.DecisionRegret.grouping"),
-    *("monitoring.Alarm.after", "soft_labels.SoftLabelDecomposition.grouping"),
+    *("datasets.make_widmann.model", "risk_models.DecisionRegret.grouping"),
+    *("monitoring.Alarm.after", "grouping.SoftLabelDecomposition.grouping"),
     "regression.dawid_sebastiani_improvement.after",
     "testing.check_recalibrator.recalibrator",  # it names the law that an object breaks
 }

@@ -270,7 +270,7 @@ def test_forecasts_are_validated_once(n_classes, monkeypatch):
         validated.append(arguments)
         return check(*arguments, **options)
 
-    for module in (_validation, problem):
+    for module in (validation, problem):
         monkeypatch.setattr(module, "_check_simplex", counted)
     shown = report(400, n_classes)
     assert shown._repr_html_() and shown.to_text(details=True) and shown.to_dict()

@@ -6,7 +6,7 @@ from conftest import report_of
 from doc_studies import load
 
 from skcalib import CalibrationReport, ForecastSketch
-from skcalib._util import shared_fits
+from skcalib._util import shared_fits as fits
 from skcalib._util.shared_fits import add_fit, fit_once, shared_fits
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
 from skcalib.links.averaging import ModelAverage
@@ -67,7 +67,7 @@ def test_repeated_fits_are_counted(monkeypatch):
             ModelAverage().fit(forecast[:size], label[:size], weight[:size])
     assert structure.repeated(seen) == {"ModelAverage": 1}
     # A report whose parts do not share their fits.
-    monkeypatch.setattr(_fits, "_digest", lambda value: object())
+    monkeypatch.setattr(fits, "_digest", lambda value: object())
     with structure.recorded_fits() as seen:
         report_of(N, 2, X=X, threshold=0.3)
     found = structure.repeated(seen)

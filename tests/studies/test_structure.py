@@ -43,7 +43,7 @@ class Display:
 
 
 def test_functions_that_the_design_names_exist():
-    """Names such as ``errors.terms.solve_notion`` and ``_labels.check_y``, of any module."""
+    """Names such as ``proper_terms.solve_notion`` and ``labels.check_y``, of any module."""
     text = DESIGN.read_text(encoding="utf-8").partition("Five calls, step by step")[2]
     text = text.partition("Why held-out estimates")[0]
     names = re.findall(r"``([\w.]+)``", text)
