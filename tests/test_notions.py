@@ -12,7 +12,7 @@ NOTIONS = [
     Auto(), Canonical(), Classwise(), Classwise(reduce="sum"), TopLabel(), TopK(1), TopK(2),
     TopK(3), TopK(), ClassGroups([[0], [1]]), ClassGroups([[1]]), ClassGroups([[0, 3], [1, 9]]),
 ]  # fmt: skip
-EVERY = [*NOTIONS, *others(s.notions, Notion, NOTIONS)]
+EVERY = [*NOTIONS, *others(s.data.notions, Notion, NOTIONS)]
 FORECAST = np.array([[0.1, 0.2, 0.4, 0.3], [0.4, 0.4, 0.1, 0.1], [0, 0, 0, 1.0]])
 LABELS = np.eye(4)[[3, 1, 3]]
 

@@ -145,7 +145,7 @@ def test_the_calibration_error_is_that_of_the_world(notion):
     values = {2: [], 5: [], None: []}
     for seed in range(12):
         forecast, calibrated, shares, rng = world(500, seed=seed)
-        notions = s.notions.NOTIONS[notion]()
+        notions = s.data.notions.NOTIONS[notion]()
         pairs = notions.problems(forecast, calibrated)
         truth = np.mean([Brier().divergence(c, f).mean() for f, c in pairs])
         for n_votes, found in values.items():

@@ -246,7 +246,7 @@ INVALID_CALLS = {
     "several labels: pass the probabilities of one label at a time, such as "
     "predict_proba(X)[k].": partial(s.calibration_error, Y3, [P3, P3]),
     "TopK(k=3) needs at least 3 classes, got 2.": partial(
-        s.proper_calibration_error, Y, P, notion=s.notions.TopK(3)
+        s.proper_calibration_error, Y, P, notion=s.data.notions.TopK(3)
     ),
     "One score at a time needs problems of two columns, and Canonical() gives 3: use "
     "notion='top_label' or 'classwise', or simplex_calibration_error for all columns "
