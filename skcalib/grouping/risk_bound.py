@@ -1,4 +1,4 @@
-"""The risk bound of one problem: the reduction of its loss by a model of the score and the features.
+"""The risk bound of one problem: what a model of the score and the features saves of its loss.
 
 `fit_risk` evaluates any model at the best scale of the other folds (doc/design.rst has the
 formula). What a function of the score explains is no grouping loss: `beside_score` removes it.
