@@ -228,7 +228,7 @@ def binary_problem(problem: Problem) -> Problem:
     if problem.forecast.shape[1] == 2:
         return problem
     forecast, target = next(TopLabel().problems(problem.forecast, problem.target))
-    return replace(problem, forecast=forecast, given=target)
+    return replace(problem, forecast=forecast, labels_or_target=target)
 
 
 def estimate_errors(

@@ -259,7 +259,7 @@ def decision_regret(
     if not problem.is_incomplete:
         return _regret(problem, notion, X, *run)
     found = []
-    for one, known in zip(problem.of_labels(), ~np.isnan(problem.given.T), strict=True):
+    for one, known in zip(problem.of_labels(), ~np.isnan(problem.labels_or_target.T), strict=True):
         rows = None if X is None else take_rows(X, np.flatnonzero(known))
         found.append(_regret(one, Canonical(), rows, *run))
     first, *_ = found
