@@ -36,7 +36,7 @@ from skcalib.grouping.partition import (
 )
 from skcalib.grouping.regions import permutation_pvalue, region_table, sign_pvalue
 from skcalib.links._base import detection_limit, log_forecast
-from skcalib.recalibration._corrected_model import Mixing, held_out_paths
+from skcalib.recalibration.corrected_model import Mixing, held_out_paths
 from skcalib.scores import weighted_mean
 from skcalib.smoothers._base import check_folds, smooth_other_clusters
 from skcalib.stats.pvalues import bonferroni

@@ -7,7 +7,7 @@ from scipy.special import ndtri, softmax
 from skcalib.grouping.partition import order_of
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.averaging import averaged_map
-from skcalib.recalibration._corrected_model import MOST_COMPONENTS, Components
+from skcalib.recalibration.corrected_model import MOST_COMPONENTS, Components
 from skcalib.smoothers import LogitSmoother
 
 _FEWEST, _MOST = 3, 30  # intervals of functions of the position

@@ -18,8 +18,8 @@ from skcalib.data.notions import Canonical
 from skcalib.data.problem import check_problem
 from skcalib.grouping.estimator import GroupingLossEstimator
 from skcalib.recalibration import CalibrationImprovement
-from skcalib.recalibration._base import recalibrated_proba
-from skcalib.recalibration.improvement import check_after, improvement_of_forecasts, is_fitted_map
+from skcalib.recalibration.fitting import recalibrated_proba
+from skcalib.recalibration.held_out import check_after, improvement_of_forecasts, is_fitted_map
 from skcalib.scores import LossLike, resolve_loss
 from skcalib.stats.means import MeanInterval
 

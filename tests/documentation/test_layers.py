@@ -176,11 +176,6 @@ MAY_IMPORT = {
     "laws/test_formulas_grouping.py": (  # formulas, for mutation testing
         "grouping._fit",
         "grouping._score_basis",
-        "recalibration._corrected_model",
-    ),
-    "recalibration/test_group.py": (  # the posterior that effects maximise, and categories
-        "recalibration._corrected_model",
-        "recalibration._features",
     ),
     "recalibration/test_recalibration.py": ("links._base",),  # logits below single precision
     "smoothers/test_beta_kernel.py": ("smoothers._dirichlet",),  # fast sums against plain ones

@@ -44,7 +44,7 @@ from skcalib.grouping.partition import (
     stratified_half,
 )
 from skcalib.grouping.regions import permutation_pvalue, region_table, sign_pvalue
-from skcalib.recalibration._corrected_model import Mixing
+from skcalib.recalibration.corrected_model import Mixing
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.smoothers import QuantileBins
 from skcalib.stats.pvalues import bonferroni
