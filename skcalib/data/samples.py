@@ -118,7 +118,7 @@ class Samples:
     scale: float = 1.0
     part: Part | None = None
     chunks: Chunks | None = None
-    kept: list[ScoredRows] | None = None
+    sketch_rows: list[ScoredRows] | None = None
     clustered: Problem | None = None
 
     @property
@@ -156,10 +156,12 @@ class Samples:
             problem = check_problem(y_true, y_proba, notion, incomplete=True, **columns)
             if problem.is_incomplete:
                 rows = [
-                    ScoredRows(one.forecast[:, 1], one.given[:, 1] == 1, one.sample_weight)
+                    ScoredRows(
+                        one.forecast[:, 1], one.labels_or_target[:, 1] == 1, one.sample_weight
+                    )
                     for one in problem.of_labels()
                 ]
-                return cls(problem.classes, notion, problem.n_samples, kept=rows)
+                return cls(problem.classes, notion, problem.n_samples, sketch_rows=rows)
             weight, classes = problem.sample_weight, problem.classes
             outcome = problem.target == 1 if problem.indicator else problem.outcome
             weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
@@ -219,8 +221,8 @@ class Samples:
 
     def scored(self) -> list[ScoredRows]:
         """The rows of positive weight, for each problem of the notion."""
-        if self.kept is not None:
-            return self.kept
+        if self.sketch_rows is not None:
+            return self.sketch_rows
         score, event, weight = self.columns()
         return [ScoredRows(one, hit, weight) for one, hit in zip(score, event, strict=True)]
 
@@ -236,7 +238,7 @@ def _of_summary(summary, notion):
             f"The {type(summary).__name__} was made for notion={own!r}, got notion="
             f"{notion!r}: pass notion={own!r} if the function has it, or make another one."
         )
-    return Samples(classes, notion, n_samples, kept=summary.scored())
+    return Samples(classes, notion, n_samples, sketch_rows=summary.scored())
 
 
 @dataclass(frozen=True)
@@ -359,7 +361,7 @@ def binary_events(problem: Problem, pos_label: Label, notion: Notion) -> list[tu
         )
     names = _event_names(notion, problem.classes)
     return [
-        (name, replace(problem, forecast=forecast, given=target))
+        (name, replace(problem, forecast=forecast, labels_or_target=target))
         for name, (forecast, target) in zip(names, pairs, strict=False)
     ]
 

@@ -380,7 +380,7 @@ def _list_bins(samples, n_bins, strategy, *, spread=True):
     """`BinSums` of each problem of `Samples`, of weights divided by their scale."""
     edges = check_bins(n_bins, strategy, samples.n_independent)
     clustered = spread and samples.clustered is not None
-    if samples.kept is None and not isinstance(edges, int) and not clustered:
+    if samples.sketch_rows is None and not isinstance(edges, int) and not clustered:
         # Known edges: one pass, without storing scores.
         sums = samples.total(_sums_of, edges, spread)[0]
         return [BinSums(edges, *one).without_empty_centre() for one in sums]

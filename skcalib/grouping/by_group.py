@@ -374,7 +374,7 @@ def split_and_join(
 
 def join(problems: list[Problem]) -> Problem:
     """The rows of several problems of the same classes."""
-    names = ("forecast", "given", "weight", "square", "count", "cluster")
+    names = ("forecast", "labels_or_target", "weight", "square", "count", "cluster")
     columns: dict[str, Any] = {}
     for name in names:
         parts = [getattr(one, name) for one in problems]

@@ -21,7 +21,7 @@ from skcalib.grouping.partition import order_of
 from skcalib.grouping.partition_bound import GroupingFit, held_out_curve, variance_of_mean
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.averaging import averaged_map
-from skcalib.recalibration._corrected_model import (
+from skcalib.recalibration.corrected_model import (
     MOST_COMPONENTS,
     Components,
     Mixing,

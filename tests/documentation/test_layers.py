@@ -169,13 +169,6 @@ MAY_IMPORT = {
     "displays/test_reliability_display.py": ("displays._curves",),  # 2,000 curves, undrawn
     "error_intervals/test_error_intervals.py": ("error_intervals._norms",),  # laws of the limits
     "errors/test_drawn_labels.py": ("errors._drawn_labels",),  # p-values by enumeration
-    "laws/test_formulas_grouping.py": (  # formulas, for mutation testing
-        "recalibration._corrected_model",
-    ),
-    "recalibration/test_group.py": (  # the posterior that effects maximise, and categories
-        "recalibration._corrected_model",
-        "recalibration._features",
-    ),
     "recalibration/test_recalibration.py": ("links._base",),  # logits below single precision
     "smoothers/test_beta_kernel.py": ("smoothers._dirichlet",),  # fast sums against plain ones
     "smoothers/test_canonical_kernel.py": ("smoothers._dirichlet",),

@@ -49,7 +49,7 @@ from skcalib.grouping.risk_bound import (
     risk_terms,
     steps_beside_score,
 )
-from skcalib.recalibration._corrected_model import Mixing
+from skcalib.recalibration.corrected_model import Mixing
 from skcalib.scores import Brier, LogLoss, Spherical
 from skcalib.smoothers import QuantileBins
 from skcalib.stats.pvalues import bonferroni
