@@ -19,7 +19,7 @@ from skcalib.data.chunks import Chunks, add, check_same_columns
 from skcalib.data.class_columns import check_column_names
 from skcalib.data.labels import check_y
 from skcalib.data.problem import Problem, check_problem
-from skcalib.links.basis import _ENTRIES
+from skcalib.links.basis import BLOCK_ENTRIES
 from skcalib.proper.averaged_interval import (
     ErrorNorm,
     ScoreProjection,
@@ -243,7 +243,7 @@ class _Pass:
 
     def _parts(self, pairs: Any, weight: np.ndarray) -> Iterator[tuple[Any, ...]]:
         """Results of slices of the rows whose arrays have a limited size."""
-        step = max(_ENTRIES // sum(one.basis.width for one in self.averages), 1)
+        step = max(BLOCK_ENTRIES // sum(one.basis.width for one in self.averages), 1)
         for start in range(0, len(weight), step):
             rows = slice(start, start + step)
             problems = []

@@ -35,7 +35,7 @@ from skcalib.grouping.partition import (
     variance_of_mean,
 )
 from skcalib.grouping.regions import permutation_pvalue, region_table, sign_pvalue
-from skcalib.links._base import detection_limit, log_forecast
+from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.recalibration.corrected_model import Mixing, held_out_paths
 from skcalib.scores import weighted_mean
 from skcalib.smoothers._base import check_folds, smooth_other_clusters

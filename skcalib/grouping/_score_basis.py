@@ -5,8 +5,8 @@ from scipy.linalg import qr
 from scipy.special import ndtri, softmax
 
 from skcalib.grouping.partition import order_of
-from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.averaging import averaged_map
+from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.recalibration.corrected_model import MOST_COMPONENTS, Components
 from skcalib.smoothers import LogitSmoother
 

@@ -28,8 +28,8 @@ import numpy as np
 from skcalib._util.softmax import centred
 from skcalib.data.clusters import cluster_sums
 from skcalib.data.labels import one_hot_rows
-from skcalib.links._base import row_blocks
 from skcalib.links.averaging import Model, ModelAverage
+from skcalib.links.newton import row_blocks
 from skcalib.proper.residual_tests import Extension
 from skcalib.scores import Brier, LogLoss, ProperScore, weighted_mean
 from skcalib.smoothers._base import check_at_least_two

@@ -177,7 +177,6 @@ MAY_IMPORT = {
         "grouping._fit",
         "grouping._score_basis",
     ),
-    "recalibration/test_recalibration.py": ("links._base",),  # logits below single precision
     "smoothers/test_beta_kernel.py": ("smoothers._dirichlet",),  # fast sums against plain ones
     "smoothers/test_canonical_kernel.py": ("smoothers._dirichlet",),
     "smoothers/test_spline.py": ("displays._curves",),  # refits that a band sums up

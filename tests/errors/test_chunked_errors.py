@@ -116,7 +116,7 @@ def test_one_step_from_a_part(small_parts, n_classes, loss, notion, weighted):
 def test_chunks_are_read_in_slices_of_limited_size(small_parts, monkeypatch):
     proba, y = samples(2900, 3)
     whole = estimator(3).fit_chunks([(proba, y)])
-    monkeypatch.setattr("skcalib.errors.chunked._ENTRIES", 5000)
+    monkeypatch.setattr("skcalib.errors.chunked.BLOCK_ENTRIES", 5000)
     found = estimator(3).fit_chunks([(proba, y)])
     for name in NUMBERS:
         np.testing.assert_allclose(getattr(found, name), getattr(whole, name), rtol=0, atol=1e-10)
