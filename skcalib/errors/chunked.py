@@ -2,7 +2,7 @@
 
 The first pass keeps a random part of the samples. If that is all of them, it is a `Problem` in
 memory. Otherwise the maps are fitted to the part, and two more passes add up what
-`skcalib.proper.one_step` needs of all samples, and the noise of the interval.
+`skcalib.proper.many_samples` needs of all samples, and the noise of the interval.
 """
 
 from __future__ import annotations
@@ -20,16 +20,7 @@ from skcalib.data.class_columns import check_column_names
 from skcalib.data.labels import check_y
 from skcalib.data.problem import Problem, check_problem
 from skcalib.links.basis import _ENTRIES
-from skcalib.proper.averaged_interval import (
-    ErrorNorm,
-    ScoreProjection,
-    error_norm,
-    noise_of,
-    projection_of,
-    sums_of,
-)
-from skcalib.proper.map_average import _TINY, AveragedProblem
-from skcalib.proper.one_step import (
+from skcalib.proper.many_samples import (
     TIMES,
     OneStepProblem,
     PartAverage,
@@ -37,8 +28,17 @@ from skcalib.proper.one_step import (
     part_size,
     sums_of_step,
 )
-from skcalib.proper.proper import ScoreDecomposition
-from skcalib.proper.proper_terms import problems_of
+from skcalib.proper.map_average import (
+    TINY,
+    AveragedProblem,
+    ErrorNorm,
+    ScoreProjection,
+    error_norm,
+    noise_of,
+    projection_of,
+    sums_of,
+)
+from skcalib.proper.proper import ScoreDecomposition, problems_of
 from skcalib.scores import Brier, ProperScore
 
 if TYPE_CHECKING:
@@ -201,7 +201,7 @@ class _Sums:
         finite = np.array([weight[possible] @ one[possible] for one in finite])
         if not possible.all():
             changed = average.map(problem.forecast[~possible])
-            losses = score.loss(problem.targets(~possible), np.maximum(changed, _TINY))
+            losses = score.loss(problem.targets(~possible), np.maximum(changed, TINY))
             instead = float(weight[~possible] @ losses)
         mass = np.bincount(average.label, weight, minlength=problem.forecast.shape[1])
         projections = sums_of([ScoreProjection, projection_of(score)], problem)

@@ -22,8 +22,7 @@ from skcalib.data.samples import reduced_fields
 from skcalib.error_intervals.proper import estimate_proper_error, interval_of_norm
 from skcalib.errors.chunked import read_part, solve_chunks
 from skcalib.estimators._base import ClassifierInspector
-from skcalib.proper.proper import ScoreDecomposition, decompose
-from skcalib.proper.proper_terms import reads_only, resolve_estimate
+from skcalib.proper.proper import ScoreDecomposition, decompose, reads_only, resolve_estimate
 from skcalib.scores import LossLike, resolve_loss
 from skcalib.stats.means import MeanInterval
 

@@ -79,7 +79,7 @@ def test_errors_that_are_infinite_or_zero():
 @pytest.fixture
 def small_parts(monkeypatch):
     """Parts of 1,000 samples."""
-    monkeypatch.setattr("skcalib.proper.one_step._PART", 1000)
+    monkeypatch.setattr("skcalib.proper.many_samples._PART", 1000)
 
 
 def differences(found, expected):

@@ -447,8 +447,7 @@ def shown(y, P, X, weight):
 LIMITS = {
     "kernels": {"_PRODUCT": 2},
     "stats.squared_norm": {"_MOST_ROWS": 10},
-    "proper.one_step": {"_PART": 400, "_PER_CLASS": 10},
-    "proper.compress_rows": {"_MANY": 1000, "_CELLS": 256},
+    "proper.many_samples": {"_PART": 400, "_PER_CLASS": 10, "_MANY": 1000, "_CELLS": 256},
     "errors.kernel": {"MANY": 800},
     "errors.isotonic_curve": {"_GROUPS": 300, "_DISTINCT": 500},
     "smoothers._dirichlet.beta": {"_PAIRS": 1000},
@@ -457,7 +456,7 @@ LIMITS = {
     "links.distribution": {"_FEW": 100, "_CELLS": 512},
     "significance.kernel": {"_ROWS": 300},
     "significance.binary": {"_LEVELS": 200},
-    "error_intervals._norms": {"_ROWS": 200, "_DENSE": 300},
+    "error_intervals.methods": {"_ROWS": 200, "_DENSE": 300},
     "recalibration.temperature": {"_LARGE": 1000},
     "data.features": {"MOST_CATEGORIES": 3},
     "grouping._candidates": {"MOST_SEARCHED": 400},
