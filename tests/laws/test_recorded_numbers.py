@@ -499,11 +499,6 @@ def errors_of_many(y, P, weight, clusters):
     found += [proper(y, P, metric=one, notion="classwise", **clusters) for one in ("brier", "log")]
     found += [proper(y == 1, P[:, 1], metric="brier", **weights)]
     found += [s.score_decomposition(y, P, loss=one) for one in ("brier", "log")]
-    chunks = [(P[part::3], y[part::3], weight[part::3] * 20.0**part) for part in range(3)]
-    sums = {"notion": Classwise("sum")}
-    for options in ({"loss": "brier"}, {"loss": "log"}, {"notion": "classwise"}, sums):
-        one = s.CalibrationErrorEstimator(**options, labels=np.unique(y)).fit_chunks(chunks)
-        found.append(answers(one, None))
     return found
 
 
