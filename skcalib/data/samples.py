@@ -192,12 +192,16 @@ class Samples:
         """The same under another notion."""
         return replace(self, notion=notion.for_columns(len(self.classes)))
 
+    def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Scores (P, n), events (P, n) and weights (n,) of samples in memory: a row per problem."""
+        assert self.part is not None
+        return self.part.columns(self.notion)
+
     def scored(self) -> list[ScoredRows]:
         """The rows of positive weight, for each problem of the notion."""
         if self.sketch_rows is not None:
             return self.sketch_rows
-        assert self.part is not None
-        score, event, weight = self.part.columns(self.notion)
+        score, event, weight = self.columns()
         return [ScoredRows(one, hit, weight) for one, hit in zip(score, event, strict=True)]
 
 
