@@ -31,8 +31,8 @@ from skcalib.links.averaging import ModelAverage, add_averaged_map
 from skcalib.proper.proper import decompose
 from skcalib.proper.proper_terms import solve_notion
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
-from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
-from skcalib.recalibration.selection import (
+from skcalib.recalibration.fitting import fit_recalibrator, recalibrated_proba
+from skcalib.recalibration.held_out import (
     RecalibratorSelection,
     candidate_names,
     default_candidates,

@@ -35,8 +35,8 @@ from skcalib.data.samples import Samples, only_problem, reduced_fields
 from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
 from skcalib.links._base import detection_limit, log_forecast
 from skcalib.proper.proper_terms import solve_notion
-from skcalib.recalibration._base import warn_without_weight, weight_params
-from skcalib.recalibration._corrected_model import Mixing, held_out_paths
+from skcalib.recalibration.corrected_model import Mixing, held_out_paths
+from skcalib.recalibration.fitting import warn_without_weight, weight_params
 from skcalib.scores import DecisionCost, Elementary, LogLoss, weighted_mean
 from skcalib.smoothers import LogitSmoother
 from skcalib.smoothers._base import check_folds

@@ -460,7 +460,7 @@ LIMITS = {
     "error_intervals._norms": {"_ROWS": 200, "_DENSE": 300},
     "recalibration.temperature": {"_LARGE": 1000},
     "data.features": {"MOST_CATEGORIES": 3},
-    "grouping._candidates": {"MOST_SEARCHED": 400},
+    "grouping.differences": {"MOST_SEARCHED": 400},
 }
 
 
