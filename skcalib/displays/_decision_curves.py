@@ -203,7 +203,7 @@ def _recalibrated(problem, seed):
     return replace(
         problem,
         forecast=solved.conditional,
-        given=solved.target,
+        labels_or_target=solved.target,
         weight=solved.weight,
         square=solved.square,
         count=None,

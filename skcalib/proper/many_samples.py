@@ -88,7 +88,7 @@ def merged(problem: Problem) -> Problem:
     return replace(
         problem,
         forecast=np.column_stack(means),
-        given=kept % 2,
+        labels_or_target=kept % 2,
         weight=weight,
         square=sums(problem.weight**2),
         count=count[kept].astype(np.float64),

@@ -189,7 +189,7 @@ def problems_of(problem: Problem, notion: Notion) -> Iterator[Problem]:
         yield problem
         return
     for forecast, target in notion.problems(problem.forecast, problem.target):
-        yield replace(problem, forecast=forecast, given=target)
+        yield replace(problem, forecast=forecast, labels_or_target=target)
 
 
 def _averaged(problem):

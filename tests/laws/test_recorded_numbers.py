@@ -459,7 +459,7 @@ LIMITS = {
     "error_intervals.methods": {"_ROWS": 200, "_DENSE": 300},
     "recalibration.temperature": {"_LARGE": 1000},
     "data.features": {"MOST_CATEGORIES": 3},
-    "grouping._candidates": {"MOST_SEARCHED": 400},
+    "grouping.differences": {"MOST_SEARCHED": 400},
 }
 
 
@@ -498,11 +498,6 @@ def errors_of_many(y, P, weight, clusters):
     found += [proper(y, P, metric=one, notion="classwise", **clusters) for one in ("brier", "log")]
     found += [proper(y == 1, P[:, 1], metric="brier", **weights)]
     found += [s.score_decomposition(y, P, loss=one) for one in ("brier", "log")]
-    chunks = [(P[part::3], y[part::3], weight[part::3] * 20.0**part) for part in range(3)]
-    sums = {"notion": Classwise("sum")}
-    for options in ({"loss": "brier"}, {"loss": "log"}, {"notion": "classwise"}, sums):
-        one = s.CalibrationErrorEstimator(**options, labels=np.unique(y)).fit_chunks(chunks)
-        found.append(answers(one, None))
     return found
 
 

@@ -303,9 +303,6 @@ def test_very_many_samples_are_tested_where_a_part_is_suspect(monkeypatch):
     assert problem.suspect and problem.extension.transitions[0][:2] == (0, 1)
     truth = Brier().divergence(posterior, forecast).mean()
     assert problem.errors(Brier()).mean() == pytest.approx(truth, rel=0.15)
-    chunks = [(forecast[rows], y[rows]) for rows in np.array_split(np.arange(12_000), 6)]
-    found = CalibrationErrorEstimator(labels=range(4)).fit_chunks(chunks)
-    assert found.n_passes_ == 3 and "use fit" in found.lower_bound_
     assert CalibrationErrorEstimator().fit(forecast, y).lower_bound_ == ""
     other = check_problem(labels_from(forecast, np.random.default_rng(9)), forecast)
     calibrated = many_samples.OneStepProblem.of(other)
