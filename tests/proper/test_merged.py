@@ -10,8 +10,8 @@ from scipy.special import expit
 
 from skcalib import CalibrationErrorEstimator, proper_calibration_error
 from skcalib.errors.isotonic_curve import IsotonicCurve, consistency_band
-from skcalib.proper import compress_rows as module
-from skcalib.proper.compress_rows import merged
+from skcalib.proper import many_samples as module
+from skcalib.proper.many_samples import merged
 
 
 def make(n_samples, spread, slope=0.6, seed=0):
