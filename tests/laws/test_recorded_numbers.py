@@ -449,7 +449,7 @@ LIMITS = {
     "stats.squared_norm": {"_MOST_ROWS": 10},
     "proper.many_samples": {"_PART": 400, "_PER_CLASS": 10, "_MANY": 1000, "_CELLS": 256},
     "errors.kernel": {"MANY": 800},
-    "errors.isotonic_curve": {"_GROUPS": 300, "_DISTINCT": 500},
+    "errors.corp": {"_GROUPS": 300, "_DISTINCT": 500},
     "smoothers._dirichlet.beta": {"_PAIRS": 1000},
     "smoothers._dirichlet.canonical": {"_MANY": 500},
     "links.leave_out": {"_FEWEST": 1000, "_PER_CLASS": 10},
