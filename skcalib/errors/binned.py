@@ -203,7 +203,7 @@ def calibration_error(
     See Also
     --------
     reliability_bins : The bins themselves.
-    simplex_calibration_error : An error with bins of the whole simplex.
+    skcalib.errors.simplex_calibration_error : An error with bins of the whole simplex.
 
     Notes
     -----

@@ -114,8 +114,8 @@ def kernel_calibration_error(
 
     See Also
     --------
-    unconditional_mean_embedding_error : A similar error in linear time, at given locations.
-    proper_calibration_error : A calibration error in units of a loss.
+    skcalib.errors.unconditional_mean_embedding_error : A similar error in linear time, at given
+    locations. proper_calibration_error : A calibration error in units of a loss.
 
     Notes
     -----

@@ -85,7 +85,7 @@ def unconditional_mean_embedding_error(
 
     Examples
     --------
-    >>> from skcalib import unconditional_mean_embedding_error
+    >>> from skcalib.errors import unconditional_mean_embedding_error
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(500, 3, random_state=0)
     >>> corners = [[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.05, 0.05, 0.9]]

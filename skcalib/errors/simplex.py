@@ -88,7 +88,7 @@ def simplex_calibration_error(
 
     Examples
     --------
-    >>> from skcalib import simplex_calibration_error
+    >>> from skcalib.errors import simplex_calibration_error
     >>> from skcalib.datasets import make_widmann
     >>> for model in ("M1", "M2"):
     ...     data = make_widmann(2000, model=model, random_state=0)

@@ -80,7 +80,7 @@ def smooth_calibration_error(
 
     See Also
     --------
-    kde_calibration_error : The mean absolute residual without cancellation.
+    skcalib.errors.kde_calibration_error : The mean absolute residual without cancellation.
     ks_calibration_error : The largest cumulative difference, also without a parameter.
 
     Notes

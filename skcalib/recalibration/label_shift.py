@@ -108,8 +108,8 @@ class LabelShiftRecalibrator(Recalibrator):
 
     See Also
     --------
-    BiasCorrectedTemperatureScaling : The recommended recalibrator before this one.
-    InterceptRecalibrator : Fits the ratios of the frequencies to labels of the target.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : The recommended recalibrator before this
+    one. InterceptRecalibrator : Fits the ratios of the frequencies to labels of the target.
 
     Examples
     --------
@@ -442,7 +442,7 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
 
     See Also
     --------
-    BiasCorrectedTemperatureScaling : With a temperature.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : With a temperature.
 
     Examples
     --------

@@ -353,7 +353,7 @@ class BetaCalibration(BinaryLinkRecalibrator):
     See Also
     --------
     PlattScaling : One parameter fewer.
-    QuadraticScaling : Another map of three parameters.
+    skcalib.recalibration.QuadraticScaling : Another map of three parameters.
 
     Examples
     --------
@@ -402,7 +402,7 @@ class QuadraticScaling(BinaryLinkRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import QuadraticScaling
+    >>> from skcalib.recalibration import QuadraticScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 2, random_state=0)
     >>> QuadraticScaling().fit(data.y_proba, data.y).coef_.shape
@@ -635,7 +635,7 @@ class KernelRecalibrator(OneVsRestRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import KernelRecalibrator
+    >>> from skcalib.recalibration import KernelRecalibrator
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(1000, 2, random_state=0)
     >>> kernel = KernelRecalibrator(bandwidth=0.01).fit(data.y_proba, data.y)

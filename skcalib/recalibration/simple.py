@@ -65,7 +65,7 @@ class LabelFrequency(Recalibrator):  # numpydoc ignore=PR02
 
     Examples
     --------
-    >>> from skcalib import LabelFrequency
+    >>> from skcalib.recalibration import LabelFrequency
     >>> LabelFrequency().fit([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 0]).frequencies_
     array([[1. , 0. ],
            [0.5, 0.5]])
@@ -114,12 +114,13 @@ class LabelNoiseScaling(FittedFromSketch):
 
     See Also
     --------
-    EnsembleTemperatureScaling : With a tempered forecast as a third component.
+    skcalib.recalibration.EnsembleTemperatureScaling : With a tempered forecast as a third
+    component.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import LabelNoiseScaling
+    >>> from skcalib.recalibration import LabelNoiseScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(20_000, 4, random_state=0)
     >>> rng = np.random.default_rng(0)
@@ -194,7 +195,7 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
 
     Examples
     --------
-    >>> from skcalib import ModelAverageScaling
+    >>> from skcalib.recalibration import ModelAverageScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(5000, 3, random_state=0)
     >>> scaling = ModelAverageScaling().fit(data.y_proba, data.y)

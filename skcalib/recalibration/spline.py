@@ -61,9 +61,9 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     See Also
     --------
     PlattScaling : A straight line of the logit.
-    QuadraticScaling : A parabola.
-    ModelAverageScaling : Curves that have a weight only where the labels show them.
-    skcalib.smoothers.SplineSmoother : Regression splines with intervals, to draw a curve.
+    skcalib.recalibration.QuadraticScaling : A parabola.
+    skcalib.recalibration.ModelAverageScaling : Curves that have a weight only where the labels show
+    them. skcalib.smoothers.SplineSmoother : Regression splines with intervals, to draw a curve.
 
     Examples
     --------

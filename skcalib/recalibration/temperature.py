@@ -69,8 +69,8 @@ class TemperatureScaling(
 
     See Also
     --------
-    BiasCorrectedTemperatureScaling : The same with one bias per class.
-    EnsembleTemperatureScaling : A mixture of three maps.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : The same with one bias per class.
+    skcalib.recalibration.EnsembleTemperatureScaling : A mixture of three maps.
     PlattScaling : Scale and shift for two classes.
     RecalibratedClassifierCV : Cross-fits a map with a classifier.
 
@@ -227,7 +227,7 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import EnsembleTemperatureScaling
+    >>> from skcalib.recalibration import EnsembleTemperatureScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 3, random_state=0)
     >>> scaling = EnsembleTemperatureScaling().fit(data.y_proba, data.y)
@@ -325,7 +325,7 @@ class BiasCorrectedTemperatureScaling(
 
     Examples
     --------
-    >>> from skcalib import BiasCorrectedTemperatureScaling
+    >>> from skcalib.recalibration import BiasCorrectedTemperatureScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(20_000, 3, score_temperature=0.5, random_state=0)
     >>> scaling = BiasCorrectedTemperatureScaling().fit(data.y_proba, data.y)
