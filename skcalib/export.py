@@ -35,7 +35,7 @@ from skcalib.data.problem import check_label_probabilities
 from skcalib.estimators import RecalibratedClassifierCV
 from skcalib.links._base import _FAR
 from skcalib.recalibration import MultilabelRecalibrator, Recalibrator
-from skcalib.recalibration._base import align_columns
+from skcalib.recalibration.fitting import align_columns
 
 if TYPE_CHECKING:
     from onnx import ModelProto

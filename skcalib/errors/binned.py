@@ -380,9 +380,11 @@ def _list_bins(samples, n_bins, strategy, *, spread=True):
     """`BinSums` of each problem of `Samples`, of weights divided by their scale."""
     edges = check_bins(n_bins, strategy, samples.n_independent)
     clustered = spread and samples.clustered is not None
-    if samples.kept is None and not isinstance(edges, int) and not clustered:
+    if samples.sketch_rows is None and not isinstance(edges, int) and not clustered:
         # Known edges: one pass, without storing scores.
-        sums = samples.total(_sums_of, edges, spread)[0]
+        part = samples.part
+        blocks = part.blocks(samples.notion, 4 * len(edges) * len(part.classes))
+        sums = _sum_blocks(blocks, edges, spread=spread)
         return [BinSums(edges, *one).without_empty_centre() for one in sums]
     found = []
     for one in samples.scored():
@@ -483,12 +485,6 @@ class BinSums:
             return np.where(several, self.cluster_gap / mass**2 / rest, np.inf)
         spread = np.maximum(self.square_gap / mass - mean**2, 0.0)
         return np.where(several, spread * inverse_size / rest, np.inf)
-
-
-def _sums_of(part, notion, edges, spread):
-    """Sums (P, 3 or 5, B) of a part."""
-    blocks = part.blocks(notion, 4 * len(edges) * len(part.classes))
-    return (_sum_blocks(blocks, edges, spread=spread),)
 
 
 def uniform_edges(n_bins: int) -> np.ndarray:

@@ -114,7 +114,7 @@ def ks_calibration_error(
     rule = resolve_reduced(notion, reduce, KS_REDUCTIONS)
     samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
     if reduce == "predicted":
-        if samples.kept is not None:
+        if samples.sketch_rows is not None:
             raise ValueError("A sketch has no predicted classes: pass labels and forecasts.")
         samples = samples.per(PredictedClass())
     curves = [_curve(one.score, one.event, one.weight) for one in samples.scored()]

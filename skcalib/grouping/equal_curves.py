@@ -19,8 +19,8 @@ from skcalib.data.clusters import cluster_sums, number_clusters
 from skcalib.data.notions import NotionLike, resolve_notion
 from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.data.samples import binary_events
-from skcalib.grouping._statistics import EqualScores
 from skcalib.grouping.by_group import join, split_and_join
+from skcalib.grouping.equal_scores import EqualScores
 from skcalib.significance.windows import two_windows
 from skcalib.stats.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue

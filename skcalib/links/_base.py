@@ -156,7 +156,7 @@ def fit_link(
         gradient = link.vjp(theta, logits, share[:, None] * slope) + pull * (theta - identity)
         return value, gradient * unit
 
-    found = minimize(
+    optimum = minimize(
         objective,
         first / unit,
         jac=True,
@@ -164,12 +164,14 @@ def fit_link(
         bounds=bounds,
         options={"maxiter": max_iter, "maxfun": 2 * max_iter, "gtol": tolerance, "ftol": rounding},
     )
-    theta = found.x * unit if found.fun <= objective(first / unit)[0] else first
+    theta = optimum.x * unit if optimum.fun <= objective(first / unit)[0] else first
 
     # The line search also stops where rounding exceeds the last decrease: this is an optimum too.
-    downhill = found.x - found.jac if bounds is None else np.clip(found.x - found.jac, *bounds.T)
-    converged = bool(found.success or np.abs(downhill - found.x).max() < 1e-4)
-    return LinkFit(theta, int(found.nit), converged, str(found.message))
+    downhill = (
+        optimum.x - optimum.jac if bounds is None else np.clip(optimum.x - optimum.jac, *bounds.T)
+    )
+    converged = bool(optimum.success or np.abs(downhill - optimum.x).max() < 1e-4)
+    return LinkFit(theta, int(optimum.nit), converged, str(optimum.message))
 
 
 class Minimum(NamedTuple):
@@ -265,8 +267,8 @@ def logistic_regression(design, offset, label, weight, *, penalty=0.0, start=Non
     prior = penalty * np.eye(n_columns) if np.ndim(penalty) == 0 else penalty
     start = np.zeros(n_columns) if start is None else start
     loss = logistic_loss(design.T, label, weight, offset, prior)
-    found = minimise_convex(*loss, start, tolerance=tolerance)
-    return found.refined, found.hessian
+    minimum = minimise_convex(*loss, start, tolerance=tolerance)
+    return minimum.refined, minimum.hessian
 
 
 def logistic_loss(features, label, weight, offset=0.0, prior=0.0):

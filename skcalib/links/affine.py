@@ -80,8 +80,8 @@ def affine_sums(
         p *= w
         slopes += (features @ p[:, :, None])[..., 0]
     by_class = -outer.reshape(n_classes, n_features, n_classes, n_features)
-    each = np.arange(n_classes)
-    by_class[each, :, each] += inner
+    classes = np.arange(n_classes)
+    by_class[classes, :, classes] += inner
     # The common slope changes the slopes on the diagonal.
     diagonal = link.diagonal(n_classes)
     gradient, hessian = np.zeros(n_theta), np.zeros((n_theta, n_theta))
@@ -133,10 +133,10 @@ def affine_step(
     Infinite shrinkage leaves the common slope only, and nothing where all losses are constant.
     """
     if np.isinf(shrinkage):
-        found, (_, gradient, hessian) = theta.copy(), sums
+        parameters, (_, gradient, hessian) = theta.copy(), sums
         if hessian[0, 0] > _NO_CURVATURE * size:
-            found[0] -= gradient[0] / hessian[0, 0]
-        return found
+            parameters[0] -= gradient[0] / hessian[0, 0]
+        return parameters
     *_, gradient, hessian = _Penalty(link, theta, shrinkage, size)(theta, sums)
     return theta - solve_step(hessian, gradient)
 
@@ -182,17 +182,19 @@ def fit_by_evidence(
     theta, total = start, sums(start)
     strength, gain = best_strength(link, theta, total, share)
     free = link.stiffness(link.n_classes(len(theta))) == 0
-    more = free.sum() - 2  # degrees of freedom of other parameters without a prior, with their BIC
-    if more > 0:
+    n_unshrunk = (
+        free.sum() - 2
+    )  # degrees of freedom of other parameters without a prior, with their BIC
+    if n_unshrunk > 0:
         slope = total[1][free]
         gain += share * slope @ _inverse(total[2], free) @ slope / 2
-        gain -= more * np.log(share * size) / 2
+        gain -= n_unshrunk * np.log(share * size) / 2
     if gain <= 0:
         return np.inf, start, total
     for _ in range(_ROUNDS):
         options = {"shrinkage": strength, "size": size, "tolerance": _TOLERANCE}
-        found = minimise_affine(link, sums, theta, known=total, max_values=2, **options)
-        theta, total = found.parameters, found.state
+        minimum = minimise_affine(link, sums, theta, known=total, max_values=2, **options)
+        theta, total = minimum.parameters, minimum.state
         before, (strength, _) = strength, best_strength(link, theta, total, share)
         if np.isinf(strength):
             return strength, start, total
@@ -228,10 +230,10 @@ def best_strength(
 
     best = int(np.argmax([log_evidence(log) for log in _GRID]))
     ends = _GRID[max(best - 1, 0)], _GRID[min(best + 1, len(_GRID) - 1)]
-    found = minimize_scalar(lambda log: -log_evidence(log), bounds=ends, method="bounded")
-    if free.sum() == 1 and (best == len(_GRID) - 1 or found.fun >= 0):
+    optimum = minimize_scalar(lambda log: -log_evidence(log), bounds=ends, method="bounded")
+    if free.sum() == 1 and (best == len(_GRID) - 1 or optimum.fun >= 0):
         return np.inf, 0.0
-    return float(np.exp(found.x)) / share, -found.fun
+    return float(np.exp(optimum.x)) / share, -optimum.fun
 
 
 def _inverse(hessian, some):

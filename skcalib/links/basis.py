@@ -132,10 +132,10 @@ class LogitBasis:
     def slopes(self, names: Collection[str], theta: np.ndarray) -> np.ndarray:
         """Slopes (K,) of the logits of the corrected forecast, apart from curves."""
         w = self._weights(names, theta)
-        found = np.ones(self.n_classes) + w["slope"]
+        slopes = np.ones(self.n_classes) + w["slope"]
         if self.n_classes == 2:
-            return found + w["class_slopes"] * [-1, 1]
-        return found + _contrasts(self.n_classes) @ w["class_slopes"] if self.by_class else found
+            return slopes + w["class_slopes"] * [-1, 1]
+        return slopes + _contrasts(self.n_classes) @ w["class_slopes"] if self.by_class else slopes
 
     def _weights(self, names, theta):
         """Parameters of each group in units of the directions before they are scaled."""
@@ -154,27 +154,27 @@ class LogitBasis:
             return add.pair(add("sigmoid", add("sum", line, both, high)))
         mixed = _contrasts(n_classes)
         free = (w.get(name, np.zeros(n_classes - 1)) for name in ("bias", "class_slopes"))
-        bias, slopes = (mixed @ one for one in free)
-        found = [add("scale", log, factor=1 + w["slope"][0] + slopes, shift=bias)]
+        bias, slopes = (mixed @ parameters for parameters in free)
+        terms = [add("scale", log, factor=1 + w["slope"][0] + slopes, shift=bias)]
         mean = add("matrix", log, coef=np.full((n_classes, 1), -1 / n_classes))
         z = add("scale", add("sum", log, mean), factor=1 / self._spread)
         odd, cube, even, steep = w["common"]
         pieces = [[0, 0, even - odd, cube], [0, 0, even + odd, cube]]
-        found.append(add("curve", z, breaks=[0], coef=pieces))
+        terms.append(add("curve", z, breaks=[0], coef=pieces))
         tanh = add("sigmoid", add("scale", z, factor=4.0))  # of 2 z: twice this, minus one
-        found.append(add("scale", tanh, factor=2 * steep))  # the same constant for all classes
+        terms.append(add("scale", tanh, factor=2 * steep))  # the same constant for all classes
         pieces = [[1e-12, -1], [1e-12, 0]]
-        rest = add("curve", add("softmax", log), breaks=[1 - 1e-12], coef=pieces)
-        rest = add("scale", add("log", rest, least=-1e300, far=-1e300), factor=-1.0)
-        odds, top = add("sum", log, rest), add("top", log, tolerance=_SAME_LOG)
+        complement = add("curve", add("softmax", log), breaks=[1 - 1e-12], coef=pieces)
+        complement = add("scale", add("log", complement, least=-1e300, far=-1e300), factor=-1.0)
+        odds, top = add("sum", log, complement), add("top", log, tolerance=_SAME_LOG)
         shared = [0, 0, *w["shared"], *w["shared_high"]]
-        found.append(_write_series(add, odds, self._cdf_shared, shared))
+        terms.append(_write_series(add, odds, self._cdf_shared, shared))
         series = _write_series(add, odds, self._cdf, [*w["top"], *w["top_high"]])
-        found.append(add("product", top, series))
+        terms.append(add("product", top, series))
         if self.confusion:
             constants = w["confusion"].reshape(n_classes, -1) @ mixed.T
-            found.append(add("matrix", top, coef=constants))
-        return add("softmax", add("sum", *found))
+            terms.append(add("matrix", top, coef=constants))
+        return add("softmax", add("sum", *terms))
 
     @property
     def width(self) -> int:
@@ -288,8 +288,8 @@ class LogitBasis:
         if "confusion" in names:
             every = np.kron(np.eye(self.n_classes), contrasts)
             parts.append(every * self.scale[self.groups["confusion"]])
-        found = block_diag(*[np.eye(n_dense)] * (n_dense > 0), *parts)
-        return csr_array(found) if "confusion" in names else found
+        mix = block_diag(*[np.eye(n_dense)] * (n_dense > 0), *parts)
+        return csr_array(mix) if "confusion" in names else mix
 
     def _degrees(self, names, name, first, last):
         """Degrees of the polynomials of a curve that are wanted, between the first and the last."""
@@ -322,11 +322,11 @@ class Directions:
 
     def of(self, names: Collection[str]) -> Directions:
         """Some of the groups, which share their arrays with the others."""
-        found = copy(self)
-        found.names = tuple(name for name in self.names if name in names)
+        subset = copy(self)
+        subset.names = tuple(name for name in self.names if name in names)
         if self._kept is not None:
-            found._kept = [(rows, self.basis.part(block, names)) for rows, block in self._kept]
-        return found
+            subset._kept = [(rows, self.basis.part(block, names)) for rows, block in self._kept]
+        return subset
 
 
 def _log_odds(log):
@@ -336,23 +336,23 @@ def _log_odds(log):
 
 def _contrasts(n_classes):
     """Orthonormal columns (K, K - 1) that sum to zero."""
-    found = np.zeros((n_classes, n_classes - 1))
+    columns = np.zeros((n_classes, n_classes - 1))
     for j in range(n_classes - 1):
-        found[: j + 1, j] = 1 / (j + 1)
-        found[j + 1, j] = -1
-    return found / np.linalg.norm(found, axis=0)
+        columns[: j + 1, j] = 1 / (j + 1)
+        columns[j + 1, j] = -1
+    return columns / np.linalg.norm(columns, axis=0)
 
 
 def _legendre(place, degrees):
     """Legendre polynomials on [0, 1] of consecutive degrees, (len(degrees), n)."""
     x, last = 2 * np.clip(place, 0, 1) - 1, int(degrees[-1])
-    found = np.empty((max(last, 1) + 1, len(x)))
-    found[0], found[1] = 1.0, x
+    polynomials = np.empty((max(last, 1) + 1, len(x)))
+    polynomials[0], polynomials[1] = 1.0, x
     for degree in range(1, last):
-        after = np.multiply(x, found[degree], out=found[degree + 1])
+        after = np.multiply(x, polynomials[degree], out=polynomials[degree + 1])
         after *= (2 * degree + 1) / (degree + 1)
-        after -= degree / (degree + 1) * found[degree - 1]
-    return found[int(degrees[0]) : last + 1]
+        after -= degree / (degree + 1) * polynomials[degree - 1]
+    return polynomials[int(degrees[0]) : last + 1]
 
 
 def _write_series(add, odds, cdf, series):

@@ -45,9 +45,9 @@ class DistributionFunction:
         if len(mass) > _KNOTS:
             weight = np.minimum(weight, weight.sum() / _KNOTS)
             rank = np.cumsum(weight) - 0.5 * weight
-            kept = np.linspace(rank[0], rank[-1], _KNOTS)
-            self.values = np.interp(kept, rank, self.values)
-            self.reached = np.interp(kept, rank, reached)
+            knots = np.linspace(rank[0], rank[-1], _KNOTS)
+            self.values = np.interp(knots, rank, self.values)
+            self.reached = np.interp(knots, rank, reached)
 
     def __getstate__(self) -> dict[str, Any]:
         """All but the table, which is made where it is needed."""
@@ -88,11 +88,11 @@ class _Table:
         knot = self.start.take(self._cells(at), mode="clip")  # other modes make copies
         for _ in range(self.most):
             knot += at >= self.ends.take(knot, mode="clip")
-        found = np.clip(at, self.knots[0], self.knots[-1])
-        found -= self.knots.take(knot, mode="clip")
-        found *= self.slopes.take(knot, mode="clip")
-        found += self.values.take(knot, mode="clip")
-        return found
+        values = np.clip(at, self.knots[0], self.knots[-1])
+        values -= self.knots.take(knot, mode="clip")
+        values *= self.slopes.take(knot, mode="clip")
+        values += self.values.take(knot, mode="clip")
+        return values
 
     def _cells(self, at):
         place = (at - self.knots[0]) * self.scale

@@ -176,8 +176,8 @@ class MatrixMap(Affine):
         return np.concatenate([[np.trace(slopes)], slopes.ravel(), cotangent.sum(axis=0)])
 
     def stiffness(self, n_classes: int) -> np.ndarray:
-        diagonal, rest, bias = self.strengths
-        matrix = np.full((n_classes, n_classes), rest * self.sizes_[1])
+        diagonal, off_diagonal, bias = self.strengths
+        matrix = np.full((n_classes, n_classes), off_diagonal * self.sizes_[1])
         np.fill_diagonal(matrix, diagonal * self.sizes_[0])
         return np.concatenate([[0.0], matrix.ravel(), np.full(n_classes, bias)])
 

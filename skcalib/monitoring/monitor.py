@@ -18,7 +18,7 @@ from skcalib._util.validation import check_count, check_indices, take_rows, to_n
 from skcalib.data.class_columns import ColumnNames
 from skcalib.data.notions import Auto, NotionLike, refuse_multilabel
 from skcalib.grouping import calibration_by_group
-from skcalib.grouping._named_groups import MOST_GROUPS
+from skcalib.grouping.by_group import MOST_GROUPS
 from skcalib.kernels import Kernel
 from skcalib.monitoring._records import ALARM_FORM, Alarm, Window, alarm_of, windows_frame
 from skcalib.monitoring._state import StreamEstimator, write_state

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike
-from skcalib.recalibration.improvement import CalibrationImprovement, improvement_of_losses
+from skcalib.recalibration.held_out import CalibrationImprovement, improvement_of_losses
 from skcalib.regression.reliability import check_moments, losses
 
 

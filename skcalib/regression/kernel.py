@@ -244,12 +244,12 @@ def _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs):
     return ResidualKernel([part], weight, n_jobs=n_jobs)
 
 
-def _scale(given, name, word, rule):
-    if isinstance(given, str) and given == word:
+def _scale(bandwidth, name, word, rule):
+    if isinstance(bandwidth, str) and bandwidth == word:
         return rule()
-    if is_finite(given) and given > 0:
-        return float(given)
-    raise ValueError(f"{name} must be {word!r} or a positive number, got {shown(given)}.")
+    if is_finite(bandwidth) and bandwidth > 0:
+        return float(bandwidth)
+    raise ValueError(f"{name} must be {word!r} or a positive number, got {shown(bandwidth)}.")
 
 
 def _median(place):

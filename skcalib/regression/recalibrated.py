@@ -181,13 +181,13 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         return (mean, np.sqrt(variance)) if return_std else mean
 
     def _recalibrated(self, moments):
-        found = np.asarray(self.recalibrator_.transform(moments), dtype=np.float64)
-        if found.shape != moments.shape or not np.all(found[:, 1] > 0):
+        recalibrated = np.asarray(self.recalibrator_.transform(moments), dtype=np.float64)
+        if recalibrated.shape != moments.shape or not np.all(recalibrated[:, 1] > 0):
             raise ValueError(
                 f"transform of {type(self.recalibrator_).__name__} must return a mean and a "
                 "positive variance for each forecast: use VarianceScaling()."
             )
-        return found
+        return recalibrated
 
     def _default(self):
         return BayesianRidge()

@@ -286,8 +286,8 @@ def check_moments(
             "these rows out."
         )
     _check_range(variance, var_name, 1 / LARGEST**2, LARGEST**2)
-    for values, what in ((y, name), (mean, "y_mean")):
-        _check_range(values, what, 0.0, LARGEST)
+    for values, column in ((y, name), (mean, "y_mean")):
+        _check_range(values, column, 0.0, LARGEST)
     weight, residual, variance = drop_zero_weights(sample_weight, y - mean, variance)
     return Moments(residual, variance, weight)
 

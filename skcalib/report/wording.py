@@ -25,7 +25,7 @@ from skcalib._util.formatting import (
     rates,
     says_nothing,
 )
-from skcalib.grouping._named_groups import MARGINS
+from skcalib.grouping.by_group import MARGINS
 from skcalib.report.decision import decision_advice
 from skcalib.report.findings import (
     FEWEST_LABELS,

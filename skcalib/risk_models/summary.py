@@ -22,7 +22,7 @@ from skcalib.errors.logistic import (
     coefficient_intervals,
     uncertain_logits,
 )
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.proper.proper import solve_notion
 from skcalib.scores import Brier, LogLoss, TotalVariation, weighted_mean, weighted_quantile
 from skcalib.significance.binary import run_test
 from skcalib.significance.logistic import JointRatio

@@ -306,7 +306,10 @@ def _error_with_drawn_labels(problems, **run):
         rng, values = np.random.RandomState(0), []
         for _ in range(_N_DRAWS):
             label = draw_codes(levels, rng)
-            drawn = [replace(problem.take(rows), given=label, cluster=None) for problem in problems]
+            drawn = [
+                replace(problem.take(rows), labels_or_target=label, cluster=None)
+                for problem in problems
+            ]
             first, second = _block_errors(drawn, **run)
             values.append(first.mean() - second.mean())
         errors.append(np.std(values, ddof=1))

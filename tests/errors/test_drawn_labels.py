@@ -82,9 +82,9 @@ def test_draws_have_the_law_of_all_labels(
         h = ResidualKernel.of_problem(one, kernel, notion).of_clusters(one.cluster)
         return estimate(h, statistic, size)
 
-    values = np.array([value(replace(problem, given=target)) for target in targets])
+    values = np.array([value(replace(problem, labels_or_target=target)) for target in targets])
     for place in np.argsort(values)[[0, len(values) // 2, -(len(values) // 20)]]:
-        one = replace(problem, given=targets[place])
+        one = replace(problem, labels_or_target=targets[place])
         if statistic == "embedding":
             embedding = Embedding(one, kernel, notion, points)
             found = drawn_embedding_pvalue(one, embedding, notion, n_draws, rng)

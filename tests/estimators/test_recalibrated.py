@@ -21,7 +21,7 @@ from sklearn.svm import LinearSVC
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.estimators.recalibrated import RecalibratedClassifierCV
-from skcalib.recalibration import selection
+from skcalib.recalibration import held_out
 
 NAMES = np.array(["ape", "bee", "cat"])
 TWICE = ms.RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
@@ -309,7 +309,7 @@ def test_weights_that_the_classifier_refuses_go_to_the_recalibrator(train_and_te
 def chosen(P, y, candidates=None, n_folds=5, **options):
     folds = np.array_split(np.random.default_rng(0).permutation(len(y)), n_folds)
     classes = np.arange(P.shape[1])
-    return selection.select_recalibrator(candidates, P, y, classes=classes, folds=folds, **options)
+    return held_out.select_recalibrator(candidates, P, y, classes=classes, folds=folds, **options)
 
 
 def test_leave_it_and_recalibrate_it():
@@ -368,13 +368,13 @@ def test_naive_bayes_with_exact_zeros_is_helped():
 
 def test_the_short_lists_and_the_rule_of_one_standard_error():
     for n_classes in (2, 3):
-        kinds = [type(candidate) for candidate in selection.default_candidates(n_classes)]
+        kinds = [type(candidate) for candidate in held_out.default_candidates(n_classes)]
         assert kinds[:2] == [s.IdentityRecalibrator, s.TemperatureScaling]
         assert kinds[-1] is s.IsotonicRecalibrator
-    assert all(candidate.loss == "brier" for candidate in selection.default_candidates(2, "brier"))
+    assert all(candidate.loss == "brier" for candidate in held_out.default_candidates(2, "brier"))
 
     def names(n_classes, n_samples=np.inf):
-        candidates = selection.default_candidates(n_classes, "log", n_samples)
+        candidates = held_out.default_candidates(n_classes, "log", n_samples)
         return {type(one).__name__ for one in candidates}
 
     assert names(20, 380) - names(20, 379) == names(20) - names(21) == {"MatrixScaling"}
@@ -386,13 +386,13 @@ def test_the_short_lists_and_the_rule_of_one_standard_error():
     noise -= noise.mean()
     error = np.sqrt(np.sum(noise**2) / 400 / 399)
     rows = np.array([best + noise + 1.01 * error, best + noise + 0.99 * error, best])
-    record = selection.one_standard_error(["a", "b", "c"], rows)
+    record = held_out.one_standard_error(["a", "b", "c"], rows)
     assert (record.best, record.chosen) == ("c", "b")
     assert record.standard_errors == pytest.approx([error, error, 0])
     assert record.differences == pytest.approx([1.01 * error, 0.99 * error, 0])
     assert str(record).splitlines()[2].endswith("chosen")
     weight = rng.integers(1, 3, 400).astype(float)
-    weighted = selection.one_standard_error(["a", "b", "c"], rows, weight)
+    weighted = held_out.one_standard_error(["a", "b", "c"], rows, weight)
     assert weighted.losses[2] == pytest.approx(np.average(best, weights=weight))
 
 
@@ -448,7 +448,7 @@ def test_select_follows_the_folds(train_and_test):
     options = {"groups": groups, "cv": ms.LeaveOneGroupOut()}
     P = ms.cross_val_predict(GaussianNB(), X, y, method="predict_proba", **options)
     folds = [np.flatnonzero(groups == g) for g in range(4)]
-    expected, _ = selection.select_recalibrator(None, P, y, classes=np.arange(3), folds=folds)
+    expected, _ = held_out.select_recalibrator(None, P, y, classes=np.arange(3), folds=folds)
     model, frozen = (
         RecalibratedClassifierCV(one, "select", cv=ms.LeaveOneGroupOut()).fit(X, y, groups=groups)
         for one in (GaussianNB(), FrozenEstimator(GaussianNB().fit(X, y)))

@@ -465,8 +465,7 @@ def shown(y, P, X, weight):
 LIMITS = {
     "kernels": {"_PRODUCT": 2},
     "stats.squared_norm": {"_MOST_ROWS": 10},
-    "proper.one_step": {"_PART": 400, "_PER_CLASS": 10},
-    "proper.compress_rows": {"_MANY": 1000, "_CELLS": 256},
+    "proper.many_samples": {"_PART": 400, "_PER_CLASS": 10, "_MANY": 1000, "_CELLS": 256},
     "errors.kernel": {"MANY": 800},
     "errors.isotonic_curve": {"_GROUPS": 300, "_DISTINCT": 500},
     "smoothers._dirichlet.beta": {"_PAIRS": 1000},
@@ -475,10 +474,10 @@ LIMITS = {
     "links.distribution": {"_FEW": 100, "_CELLS": 512},
     "significance.kernel": {"_ROWS": 300},
     "significance.binary": {"_LEVELS": 200},
-    "error_intervals._norms": {"_ROWS": 200, "_DENSE": 300},
+    "error_intervals.methods": {"_ROWS": 200, "_DENSE": 300},
     "recalibration.temperature": {"_LARGE": 1000},
     "data.features": {"MOST_CATEGORIES": 3},
-    "grouping._candidates": {"MOST_SEARCHED": 400},
+    "grouping.differences": {"MOST_SEARCHED": 400},
 }
 
 
@@ -517,11 +516,6 @@ def errors_of_many(y, P, weight, clusters):
     found += [proper(y, P, metric=one, notion="classwise", **clusters) for one in ("brier", "log")]
     found += [proper(y == 1, P[:, 1], metric="brier", **weights)]
     found += [s.score_decomposition(y, P, loss=one) for one in ("brier", "log")]
-    chunks = [(P[part::3], y[part::3], weight[part::3] * 20.0**part) for part in range(3)]
-    sums = {"notion": Classwise("sum")}
-    for options in ({"loss": "brier"}, {"loss": "log"}, {"notion": "classwise"}, sums):
-        one = s.CalibrationErrorEstimator(**options, labels=np.unique(y)).fit_chunks(chunks)
-        found.append(answers(one, None))
     return found
 
 

@@ -172,7 +172,6 @@ def _estimator_calls():
     yield lambda: skcalib.regression.VarianceScaling().fit(series(P + 1, ORDER), y)
     yield lambda: skcalib.regression.VarianceScaling().fit(P + 1, y, w)
     yield lambda: skcalib.CalibrationErrorEstimator().fit(X, y)
-    yield lambda: skcalib.CalibrationErrorEstimator(labels=[0, 1]).fit_chunks([(X, y)])
     yield lambda: skcalib.sharpness(y, P, transform="simplex", sample_weight=w)
     yield lambda: skcalib.CalibrationErrorEstimator(logistic, cv=2).fit(P, y, groups=w)
     yield lambda: skcalib.GroupingLossEstimator().fit(X, y, y_proba=P)

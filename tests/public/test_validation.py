@@ -259,12 +259,12 @@ def test_columns_of_labels_equal_one_hot_targets():
     )
     assert "target" not in vars(of_columns)  # made where it is first read
     rows = [1, 3, 4]
-    turned = replace(of_targets, given=np.eye(3)[column[::-1]])
+    turned = replace(of_targets, labels_or_target=np.eye(3)[column[::-1]])
     for first, second in (
         (of_columns, of_targets),
         (of_columns.take(rows), of_targets.take(rows)),
         (pickle.loads(pickle.dumps(of_columns)), of_targets),
-        (replace(of_columns, given=column[::-1]), turned),
+        (replace(of_columns, labels_or_target=column[::-1]), turned),
     ):
         for name in ("outcome", "labels", "target", "weight", "forecast"):
             np.testing.assert_array_equal(getattr(first, name), getattr(second, name), name)

@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
-from skcalib.recalibration.improvement import calibration_improvement
+from skcalib.recalibration.held_out import calibration_improvement
 from skcalib.scores import Brier, LogLoss
 
 LOSSES = {"brier": Brier(), "log": LogLoss()}

@@ -21,7 +21,7 @@ from skcalib._util import validation
 from skcalib.data import problem
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.recalibration.selection import default_candidates, one_standard_error
+from skcalib.recalibration.held_out import default_candidates, one_standard_error
 from skcalib.report import analysis
 from skcalib.report.analysis import _around, _find_errors, _find_test
 from skcalib.report.direction import logistic_recalibration

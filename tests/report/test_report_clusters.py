@@ -16,7 +16,7 @@ from skcalib.data.problem import check_problem
 from skcalib.displays._curves import make_curve
 from skcalib.errors import corp_bands
 from skcalib.grouping import differences_at_equal_scores
-from skcalib.grouping.equal_scores import compare_groups
+from skcalib.grouping.differences import compare_groups
 from skcalib.smoothers import DirichletKernel, IsotonicSmoother, QuantileBins, SplineSmoother
 
 make, compare = CalibrationReport.from_predictions, ComparisonReport.from_predictions

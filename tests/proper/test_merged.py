@@ -10,8 +10,8 @@ from scipy.special import expit
 
 from skcalib import CalibrationErrorEstimator, proper_calibration_error
 from skcalib.errors.isotonic_curve import IsotonicCurve, consistency_band
-from skcalib.proper import compress_rows as module
-from skcalib.proper.compress_rows import merged
+from skcalib.proper import many_samples as module
+from skcalib.proper.many_samples import merged
 
 
 def make(n_samples, spread, slope=0.6, seed=0):
@@ -65,7 +65,7 @@ def test_problems_that_stay_as_they_are(monkeypatch):
     assert proper_calibration_error(y, p, notion="classwise") == before
     assert proper_calibration_error(y, p, notion="top_label") > 0
     one = problem_of(y, p)
-    soft = replace(one, given=pairs(p))
+    soft = replace(one, labels_or_target=pairs(p))
     clusters = replace(one, cluster=np.arange(2000) // 2)
     for other in (soft, clusters, merged(one)):
         assert merged(other) is other
