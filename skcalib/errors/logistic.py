@@ -16,7 +16,7 @@ from skcalib._util.types import ArrayLike, Label
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size
 from skcalib.data.notions import Auto, Notion, NotionLike, resolve_notion
 from skcalib.data.samples import only_problem, over_problems
-from skcalib.links._base import likelihood_tolerance, logistic_regression
+from skcalib.links.newton import likelihood_tolerance, logistic_regression
 from skcalib.proper.proper import SmoothedProblem, solve_notion
 from skcalib.scores import TotalVariation, weighted_mean, weighted_quantile
 from skcalib.smoothers.named import SmootherLike, resolve_smoother

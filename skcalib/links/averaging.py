@@ -23,8 +23,8 @@ from skcalib._util.shared_fits import add_fit, fit_once
 from skcalib._util.softmax import softmax_parts
 from skcalib.data.clusters import design_effect
 from skcalib.data.labels import labels_or_shares
-from skcalib.links._base import minimise_convex
 from skcalib.links.basis import BY_CLASS, CONFUSION, LogitBasis
+from skcalib.links.newton import minimise_convex
 
 if TYPE_CHECKING:
     from skcalib.links.basis_block import BasisBlock

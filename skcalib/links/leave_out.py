@@ -51,7 +51,7 @@ from skcalib.links.averaging import (
 from skcalib.links.basis import CONFUSION, Directions
 
 if TYPE_CHECKING:
-    from skcalib.links.maps import Affine
+    from skcalib.links.affine import Affine
 
 _FEWEST, _PER_CLASS = 5_000, 150  # samples from which one step is enough: all, and times classes
 _LARGEST = 0.3  # largest share of a fold; two of them may be left out together

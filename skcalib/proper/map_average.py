@@ -36,8 +36,8 @@ import numpy as np
 from skcalib._util.softmax import centred
 from skcalib.data.clusters import cluster_sums, independent_size, inflation
 from skcalib.data.labels import one_hot_rows
-from skcalib.links._base import row_blocks
 from skcalib.links.averaging import Model, ModelAverage
+from skcalib.links.newton import row_blocks
 from skcalib.proper.residual_tests import NO_CHANGE, TINY, Extension, orthonormal
 from skcalib.scores import Brier, LogLoss, ProperScore, weighted_mean
 from skcalib.smoothers._base import check_at_least_two

@@ -47,10 +47,10 @@ from scipy.spatial import cKDTree
 from scipy.special import expit, log_softmax, softmax
 
 from skcalib.data.clusters import cluster_sums, independent_size, inflation
-from skcalib.links._base import row_blocks
 from skcalib.links.averaging import Model, cost, identity_model
 from skcalib.links.basis import CONFUSION
 from skcalib.links.basis_block import FEW_CLASSES
+from skcalib.links.newton import row_blocks
 from skcalib.scores import Brier, ProperScore
 from skcalib.stats.means import ranked_above
 from skcalib.stats.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants

@@ -18,8 +18,8 @@ from skcalib._util.ties import reach_in_single_precision
 from skcalib._util.types import ArrayLike, Bandwidth, Bins, Strategy
 from skcalib._util.validation import mean_one, number_of_samples
 from skcalib.data.notions import rests_and_classes
-from skcalib.links._base import detection_limit, log_forecast, logistic_regression
-from skcalib.links.ranks import curve_of_ranks, in_clumps
+from skcalib.links.logits import curve_of_ranks, detection_limit, in_clumps, log_forecast
+from skcalib.links.newton import logistic_regression
 from skcalib.recalibration.fitting import FittedFromSketch
 from skcalib.recalibration.one_vs_rest import OneVsRestRecalibrator
 from skcalib.scores import LossLike, weighted_mean

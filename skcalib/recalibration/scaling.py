@@ -46,7 +46,7 @@ from skcalib.smoothers._base import check_folds
 from skcalib.stats.means import first_within_one_standard_error
 
 if TYPE_CHECKING:
-    from skcalib.links.maps import Affine
+    from skcalib.links.affine import Affine
 
 _MOST_PARAMETERS = 1001  # of which a Hessian is computed
 _MOST_VALUES = 20  # evaluations of Newton's method

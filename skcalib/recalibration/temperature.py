@@ -17,7 +17,7 @@ from skcalib._util.validation import number_of_samples
 from skcalib.data.clusters import outside_level
 from skcalib.data.labels import one_hot_rows
 from skcalib.links import BiasCorrectedTemperature
-from skcalib.links._base import LogRows
+from skcalib.links.logits import LogRows
 from skcalib.links.temperature import fit_bias_corrected, mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration.base import LogitRecalibrator
 from skcalib.recalibration.fitting import FittedFromParts, FittedFromSketch, warn_if_slow

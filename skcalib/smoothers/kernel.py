@@ -23,7 +23,7 @@ from skcalib._util.messages import is_finite, shown
 from skcalib._util.types import ArrayLike, Bandwidth, RandomState
 from skcalib._util.validation import look_up
 from skcalib.data.clusters import one_of_each
-from skcalib.links.ranks import crowded, log_positive
+from skcalib.links.logits import crowded, log_positive
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds
 from skcalib.smoothers._dirichlet.beta import (

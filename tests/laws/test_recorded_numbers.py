@@ -471,7 +471,7 @@ LIMITS = {
     "smoothers._dirichlet.beta": {"_PAIRS": 1000},
     "smoothers._dirichlet.canonical": {"_MANY": 500},
     "links.leave_out": {"_FEWEST": 1000, "_PER_CLASS": 10},
-    "links.distribution": {"_FEW": 100, "_CELLS": 512},
+    "links.basis": {"_FEW": 100, "_CELLS": 512},
     "significance.kernel": {"_ROWS": 300},
     "significance.binary": {"_LEVELS": 200},
     "error_intervals.methods": {"_ROWS": 200, "_DENSE": 300},

@@ -260,7 +260,7 @@ def test_all_functions_state_the_same_numbers(make, loss, monkeypatch):
         assert error == pytest.approx(found.estimate, rel=1e-12)
     assert estimator.confidence_interval_ == pytest.approx((found.low, found.high), rel=1e-12)
     assert estimator.evidence_["curve" if make is stepped else "confusion"] > 0.9
-    monkeypatch.setattr("skcalib.links.basis._ENTRIES", 20_000)
+    monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", 20_000)
     parts = calibration_error_interval(y, forecast, metric=loss, sample_weight=np.full(3000, 7))
     assert parts.estimate == pytest.approx(found.estimate, rel=1e-6)
     assert (parts.low, parts.high) == pytest.approx((found.low, found.high), rel=1e-6)

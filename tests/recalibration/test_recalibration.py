@@ -19,7 +19,8 @@ from sklearn.metrics import confusion_matrix
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.links import BinaryMap, fit_bias_corrected
-from skcalib.links._base import log_forecast, minimise_convex
+from skcalib.links.logits import log_forecast
+from skcalib.links.newton import minimise_convex
 from skcalib.links.temperature import halley, mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration import BinaryLinkRecalibrator, scaling
 from skcalib.recalibration.scaling import STRENGTHS

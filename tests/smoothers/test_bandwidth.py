@@ -7,7 +7,7 @@ from scipy.stats import dirichlet
 
 from skcalib import proper_calibration_error, refinement_loss
 from skcalib.datasets import make_tempered_simplex
-from skcalib.links.ranks import curve_of_ranks, log_positive
+from skcalib.links.logits import curve_of_ranks, log_positive
 from skcalib.recalibration import KernelRecalibrator
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import DirichletKernel
