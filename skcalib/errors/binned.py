@@ -208,7 +208,7 @@ def calibration_error(
     See Also
     --------
     reliability_bins : The bins themselves.
-    simplex_calibration_error : An error with bins of the whole simplex.
+    skcalib.errors.simplex_calibration_error : An error with bins of the whole simplex.
 
     Notes
     -----
@@ -726,7 +726,7 @@ def simplex_calibration_error(
 
     Examples
     --------
-    >>> from skcalib import simplex_calibration_error
+    >>> from skcalib.errors import simplex_calibration_error
     >>> from skcalib.datasets import make_widmann
     >>> for model in ("M1", "M2"):
     ...     data = make_widmann(2000, model=model, random_state=0)

@@ -56,7 +56,7 @@ class CorpCurve(Record):
     See Also
     --------
     skcalib.corp_decomposition : Fits these curves.
-    skcalib.corp_bands : Bands of the curve.
+    skcalib.errors.corp_bands : Bands of the curve.
     skcalib.ReliabilityDisplay : Draws the curve.
     """
 
@@ -185,8 +185,8 @@ def corp_decomposition(
 
     See Also
     --------
-    corp_bands : Consistency and confidence bands of the curve.
-    corp_test : Whether the miscalibration is significant.
+    skcalib.errors.corp_bands : Consistency and confidence bands of the curve.
+    skcalib.errors.corp_test : Whether the miscalibration is significant.
     skcalib.smoothers.IsotonicSmoother : The same curve as a smoother.
 
     Examples
@@ -261,7 +261,7 @@ class CorpBand(Record):
 
     See Also
     --------
-    skcalib.corp_bands : Makes this record.
+    skcalib.errors.corp_bands : Makes this record.
     skcalib.ReliabilityDisplay : Draws the band.
     """
 
@@ -357,7 +357,7 @@ def corp_bands(
 
     Examples
     --------
-    >>> from skcalib import corp_bands
+    >>> from skcalib.errors import corp_bands
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 2, random_state=0)
     >>> (one,) = corp_bands(data.y, data.y_proba, random_state=0)
@@ -436,12 +436,12 @@ def corp_test(
 
     See Also
     --------
-    consistency_test : The same principle for any error.
+    skcalib.significance.consistency_test : The same principle for any error.
     kernel_calibration_test : For all classes at once, without draws.
 
     Examples
     --------
-    >>> from skcalib import corp_test
+    >>> from skcalib.errors import corp_test
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(500, 2, random_state=0)
     >>> corp_test(data.y, data.y_proba, random_state=0).rejects()

@@ -119,7 +119,8 @@ def kernel_calibration_error(
 
     See Also
     --------
-    unconditional_mean_embedding_error : A similar error in linear time, at given locations.
+    skcalib.errors.unconditional_mean_embedding_error : A similar error in linear time, at given
+        locations.
     proper_calibration_error : A calibration error in units of a loss.
 
     Notes
@@ -579,7 +580,7 @@ def unconditional_mean_embedding_error(
 
     Examples
     --------
-    >>> from skcalib import unconditional_mean_embedding_error
+    >>> from skcalib.errors import unconditional_mean_embedding_error
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(500, 3, random_state=0)
     >>> corners = [[0.9, 0.05, 0.05], [0.05, 0.9, 0.05], [0.05, 0.05, 0.9]]

@@ -84,7 +84,7 @@ def smooth_calibration_error(
 
     See Also
     --------
-    kde_calibration_error : The mean absolute residual without cancellation.
+    skcalib.errors.kde_calibration_error : The mean absolute residual without cancellation.
     ks_calibration_error : The largest cumulative difference, also without a parameter.
 
     Notes
@@ -261,7 +261,7 @@ def kde_calibration_error(
 
     Examples
     --------
-    >>> from skcalib import kde_calibration_error
+    >>> from skcalib.errors import kde_calibration_error
     >>> from skcalib.datasets import make_logistic_scores
     >>> data = make_logistic_scores(5000, random_state=0)
     >>> round(kde_calibration_error(data.y, data.y_proba), 3), round(data.truth["tce"], 3)

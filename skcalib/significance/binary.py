@@ -99,7 +99,7 @@ def spiegelhalter_test(
 
     See Also
     --------
-    cumulative_test : Detects every kind of miscalibration.
+    skcalib.significance.cumulative_test : Detects every kind of miscalibration.
     kernel_calibration_test : For any number of classes.
 
     Notes
@@ -201,7 +201,7 @@ def hosmer_lemeshow_test(
 
     See Also
     --------
-    cumulative_test : Without bins.
+    skcalib.significance.cumulative_test : Without bins.
 
     References
     ----------

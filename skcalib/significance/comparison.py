@@ -173,7 +173,7 @@ def compare_calibration(
 
     See Also
     --------
-    calibration_curve_equality_test : Is the calibration curve the same?
+    skcalib.grouping.calibration_curve_equality_test : Is the calibration curve the same?
     kernel_calibration_test : Is one model calibrated?
     calibration_improvement : The improvement by an injective map, measured by a proper score.
 

@@ -182,8 +182,9 @@ def kernel_calibration_test(
 
     See Also
     --------
-    distribution_free_bound : A p-value without approximation, for very small samples.
-    calibration_e_value : Evidence that can be multiplied over independent data.
+    skcalib.significance.distribution_free_bound : A p-value without approximation, for very small
+    samples. skcalib.significance.calibration_e_value : Evidence that can be multiplied over
+    independent data.
 
     Notes
     -----
@@ -483,7 +484,7 @@ def distribution_free_bound(
 
     Examples
     --------
-    >>> from skcalib import distribution_free_bound
+    >>> from skcalib.significance import distribution_free_bound
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(4000, 2, score_temperature=0.2, random_state=0)
     >>> test = distribution_free_bound(data.y, data.y_proba, statistic="biased")

@@ -11,10 +11,12 @@ from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
-from skcalib import ReliabilityDisplay, consistency_test, corp_bands, corp_decomposition, corp_test
+from skcalib import ReliabilityDisplay, corp_decomposition
 from skcalib.data.notions import TopK
 from skcalib.datasets import make_tempered_simplex
+from skcalib.errors import corp_bands, corp_test
 from skcalib.scores import SCORES, LogLoss, expected_divergence
+from skcalib.significance import consistency_test
 from skcalib.smoothers import IsotonicSmoother
 
 LOSSES = ["brier", "log", "spherical"]

@@ -8,7 +8,6 @@ import pytest
 from conftest import pairs
 
 from skcalib import calibration_error_interval as interval
-from skcalib import consistency_test
 from skcalib import kernel_calibration_test as kernel_test
 from skcalib.data.notions import Canonical, Classwise, Multilabel, TopLabel
 from skcalib.data.problem import Problem
@@ -16,6 +15,7 @@ from skcalib.errors import kernel as _errors
 from skcalib.errors.drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue
 from skcalib.errors.kernel import Embedding, ResidualKernel, estimate
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
+from skcalib.significance import consistency_test
 
 MATRIX = MatrixKernel(GaussianKernel(0.3), [[2.0, 0.5], [0.5, 1.0]])
 #: Statistic, block size, columns, notion, kernel, what is special.

@@ -5,9 +5,10 @@ import pytest
 from conftest import peak_memory
 from golden import golden_input, golden_rows, needs_golden
 
-from skcalib import kernel_calibration_error, unconditional_mean_embedding_error
+from skcalib import kernel_calibration_error
 from skcalib.data.notions import NOTIONS
 from skcalib.errors import kernel as kernel_module
+from skcalib.errors import unconditional_mean_embedding_error
 from skcalib.errors.kernel import random_blocks
 from skcalib.kernels import LaplacianKernel, MatrixKernel, median_distance
 
