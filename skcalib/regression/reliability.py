@@ -32,7 +32,7 @@ class VarianceReliability(Record):
 
     See Also
     --------
-    skcalib.variance_reliability : Makes this record.
+    skcalib.regression.variance_reliability : Makes this record.
     """
 
     predicted_variance: np.ndarray
@@ -109,7 +109,7 @@ def variance_reliability(
 
     See Also
     --------
-    skcalib.VarianceScaling : Recalibrates the variances.
+    skcalib.regression.VarianceScaling : Recalibrates the variances.
 
     Notes
     -----
@@ -209,7 +209,7 @@ def dawid_sebastiani_score(
     See Also
     --------
     skcalib.scores.DawidSebastiani : The score as an object, with its entropy and divergence.
-    skcalib.VarianceScaling : The map of the variance that minimises it.
+    skcalib.regression.VarianceScaling : The map of the variance that minimises it.
 
     Examples
     --------
@@ -283,8 +283,8 @@ def dawid_sebastiani_improvement(
 
     See Also
     --------
-    skcalib.VarianceScaling : The map.
-    skcalib.variance_reliability : Whether the variances are calibrated, by bins.
+    skcalib.regression.VarianceScaling : The map.
+    skcalib.regression.variance_reliability : Whether the variances are calibrated, by bins.
 
     Examples
     --------

@@ -167,7 +167,6 @@ MAY_IMPORT = {
     "displays/test_grouping_display.py": ("displays._regions",),  # titles of given numbers
     "displays/test_probability_scale.py": ("displays._probability_scale",),  # scales of an axis
     "displays/test_reliability_display.py": ("displays._curves",),  # 2,000 curves, undrawn
-    "errors/test_drawn_labels.py": ("errors._drawn_labels",),  # p-values by enumeration
     "smoothers/test_spline.py": ("displays._curves",),  # refits that a band sums up
     "public/test_progress.py": ("_util.progress",),  # names of given frames
     "public/test_annotations.py": ("_util.types",),  # types against tables of names
