@@ -16,7 +16,7 @@ from skcalib.displays._curves import MAX_PANELS
 from skcalib.estimators._response import aligned_proba
 from skcalib.estimators.crossfit import CrossFitProba
 from skcalib.estimators.recalibrated import RecalibratedClassifierCV
-from skcalib.recalibration._base import (
+from skcalib.recalibration.fitting import (
     check_fitted_recalibrator,
     fit_recalibrator,
     is_injective,

@@ -39,7 +39,7 @@ from skcalib.estimators._response import (
     refuse_unlabelled,
     use_fitted,
 )
-from skcalib.recalibration._base import warn_without_weight, weight_params
+from skcalib.recalibration.fitting import warn_without_weight, weight_params
 
 
 class MetaEstimator(MetaEstimatorMixin, BaseEstimator):

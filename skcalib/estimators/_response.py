@@ -25,8 +25,8 @@ from skcalib._util.validation import check_proba, in_words, take_rows
 from skcalib.data.clusters import check_groups, folds_of_groups
 from skcalib.data.labels import unique_labels
 from skcalib.data.problem import problem_of
-from skcalib.links.scale import LogitScale
-from skcalib.recalibration._base import align_columns
+from skcalib.links.logits import LogitScale
+from skcalib.recalibration.fitting import align_columns
 
 _UNSCALED = LogitScale()
 _SAME = 1e-6  # difference of probabilities that are equal up to the rounding of single precision

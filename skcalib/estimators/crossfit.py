@@ -23,7 +23,7 @@ from skcalib.estimators._response import (
     method_to_recalibrate,
     some_rows,
 )
-from skcalib.recalibration._base import TransformerOfColumns
+from skcalib.recalibration.base import TransformerOfColumns
 
 
 @completes_docstrings

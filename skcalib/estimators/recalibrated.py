@@ -20,15 +20,14 @@ from skcalib._util.validation import check_indices, check_weight, take_rows
 from skcalib.data.labels import check_class_order, ordered_categories, unique_labels
 from skcalib.estimators._base import ClassifierTrainer
 from skcalib.estimators._response import aligned_proba, check_fold_classes
-from skcalib.recalibration._base import (
+from skcalib.recalibration.base import forecast_range, outside_range
+from skcalib.recalibration.fitting import (
     fit_recalibrator,
-    forecast_range,
-    outside_range,
     recalibrated_proba,
     takes_features,
     warn_without_weight,
 )
-from skcalib.recalibration.selection import candidate_names, select_recalibrator
+from skcalib.recalibration.held_out import candidate_names, select_recalibrator
 from skcalib.recalibration.stacked import StackedRecalibrator, resolve_recalibrator
 from skcalib.scores import LossLike, resolve_training_loss
 

@@ -23,8 +23,8 @@ from skcalib._util.shared_fits import add_fit, fit_once
 from skcalib._util.softmax import softmax_parts
 from skcalib.data.clusters import design_effect
 from skcalib.data.labels import labels_or_shares
-from skcalib.links._base import minimise_convex
 from skcalib.links.basis import BY_CLASS, CONFUSION, LogitBasis
+from skcalib.links.newton import minimise_convex
 
 if TYPE_CHECKING:
     from skcalib.links.basis_block import BasisBlock
@@ -104,17 +104,17 @@ class AveragedMap:
 
     def __call__(self, forecast: np.ndarray) -> np.ndarray:
         """Forecasts (m, K) -> recalibrated forecasts (m, K)."""
-        found, binary = self.identity * forecast, self.basis.n_classes == 2
+        recalibrated, binary = self.identity * forecast, self.basis.n_classes == 2
         for rows in self.basis.blocks(len(forecast)) if self.parts else ():
             every = self.basis(forecast[rows]) if binary else None
             for share, groups, theta in self.parts:
                 if every is None:
                     block = self.basis(forecast[rows], groups)
-                    found[rows] += share * softmax_parts(block.logits(theta))[1]
+                    recalibrated[rows] += share * softmax_parts(block.logits(theta))[1]
                 else:
                     logits = self.basis.part(every, groups).logits(theta)
-                    found[rows] += share * two_chances(logits[:, 1] - logits[:, 0])
-        return np.minimum(found, 1.0, out=found)  # weights sum to one up to rounding
+                    recalibrated[rows] += share * two_chances(logits[:, 1] - logits[:, 0])
+        return np.minimum(recalibrated, 1.0, out=recalibrated)  # weights sum to one up to rounding
 
     @property
     def continues(self) -> bool:
@@ -130,12 +130,12 @@ class AveragedMap:
     @property
     def evidence(self) -> Mapping[str, float]:
         """Weights of a shift, slope, slopes of classes, curve, and shifts by predicted class."""
-        found = dict.fromkeys(("shift", "slope", "class_slopes", "curve", "confusion"), 0.0)
-        names = {"bias": "shift"} | {name: name for name in found}
+        weights = dict.fromkeys(("shift", "slope", "class_slopes", "curve", "confusion"), 0.0)
+        names = {"bias": "shift"} | {name: name for name in weights}
         for share, groups, _ in self.parts:
             for name in {names.get(group, "curve") for group in groups}:
-                found[name] += share
-        return {name: min(share, 1.0) for name, share in found.items()}
+                weights[name] += share
+        return {name: min(share, 1.0) for name, share in weights.items()}
 
 
 class ModelAverage:
@@ -209,8 +209,8 @@ class ModelAverage:
         fitted = self.averaged
         spread = self.weight @ np.sum((self.label - fitted) ** 2, axis=1)
         of_labels = self.weight @ (1 - np.sum(fitted**2, axis=1))
-        found = spread / of_labels if of_labels > 0 else 1.0
-        self.dispersion = float(np.clip(found, _LEAST_DISPERSION, 1.0))
+        ratio = spread / of_labels if of_labels > 0 else 1.0
+        self.dispersion = float(np.clip(ratio, _LEAST_DISPERSION, 1.0))
         if self.dispersion < 1:
             self.weight, self.unit = self.weight / self.dispersion, self.unit / self.dispersion
             self.directions = self.every.of(set(self.basis.groups) - CONFUSION)
@@ -225,10 +225,10 @@ class ModelAverage:
     @property
     def averaged(self) -> np.ndarray:
         """The averaged forecasts (n, K)."""
-        found = self.shares[0] * self.forecast
+        mean = self.shares[0] * self.forecast
         for share, model in self.weighted_models:
-            found += share * model.proba
-        return found
+            mean += share * model.proba
+        return mean
 
     @property
     def evidence(self) -> Mapping[str, float]:
@@ -280,15 +280,15 @@ class ModelAverage:
             self._add_confusion(fitted)
         self._weigh(fitted, self._log_likelihood(self.forecast) - self._base)
 
-    def _weigh(self, fitted, own):
-        """Set the models and their weights; `own` is the log likelihood of the identity.
+    def _weigh(self, fitted, identity):
+        """Set the models and their weights, from the log likelihood of the identity.
 
         Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
         """
         self.models = [model for key, model in fitted.items() if key]
         evidence = [model.evidence for model in self.models]
-        self.log_odds = float(logsumexp(evidence) - own) - float(np.log(len(evidence)))
-        shares = softmax([own, *evidence])
+        self.log_odds = float(logsumexp(evidence) - identity) - float(np.log(len(evidence)))
+        shares = softmax([identity, *evidence])
         shares[shares < _NEGLIGIBLE] = 0.0
         self.shares = shares / shares.sum()
 
@@ -361,12 +361,12 @@ class ModelAverage:
         blocks = self.directions.of(groups)
 
         def value(theta):
-            fit, kept = 0.5 * _RIDGE * theta @ theta, []
+            fit, by_block = 0.5 * _RIDGE * theta @ theta, []
             for rows, block in blocks:
                 total, p = fit_of_block(block, theta, self.label[rows], self.weight[rows])
                 fit -= total
-                kept.append(p)
-            return fit, (fit, kept)
+                by_block.append(p)
+            return fit, (fit, by_block)
 
         def slopes(theta, state):
             gradient, hessian = _RIDGE * theta, _RIDGE * np.eye(len(theta))
@@ -378,9 +378,9 @@ class ModelAverage:
 
         start, fit, *known = self._known(groups, parent, gradient, information)
         known = fit, (fit, [parent.proba]), *known
-        found = minimise_convex(value, slopes, start, known=known, tolerance=_TOLERANCE)
-        fit, kept = found.state
-        return self._model(groups, parent, found, fit, np.concatenate(kept))
+        minimum = minimise_convex(value, slopes, start, known=known, tolerance=_TOLERANCE)
+        fit, by_block = minimum.state
+        return self._model(groups, parent, minimum, fit, np.concatenate(by_block))
 
     def _known(self, groups, parent, gradient, information):
         """Start of a fit, and there the penalised loss, its gradient and its Hessian."""
@@ -391,13 +391,13 @@ class ModelAverage:
         hessian = information[np.ix_(chosen, chosen)] + _RIDGE * np.eye(len(chosen))
         return start, fit, _RIDGE * start - gradient[chosen], hessian
 
-    def _model(self, groups, parent, found, fit, proba):
+    def _model(self, groups, parent, minimum, fit, proba):
         """The model from the `Minimum` of its penalised loss and the loss there."""
-        theta = found.parameters
+        theta = minimum.parameters
         gain = 0.5 * _RIDGE * theta @ theta - fit - self._base
         added = len(theta) - len(parent.theta)
         evidence = parent.evidence + gain - parent.gain - cost(gain - parent.gain, added, self.size)
-        return Model(groups, theta, gain, evidence, proba, np.linalg.inv(found.hessian))
+        return Model(groups, theta, gain, evidence, proba, np.linalg.inv(minimum.hessian))
 
 
 def averaged_map(
@@ -466,8 +466,8 @@ def two_chances(odds: np.ndarray) -> np.ndarray:
 
 def cost(gain: float, n_parameters: int, size: float) -> float:
     """Log evidence that is subtracted for a group of parameters with this gain."""
-    found = max(0.5 * np.log(size / _FREE), _LEAST)
+    total = max(0.5 * np.log(size / _FREE), _LEAST)
     if n_parameters > 1:
         spread = 1 + np.log(max(2 * gain / n_parameters, 1.0))
-        found += _GROUP + 0.5 * n_parameters * spread
-    return float(found)
+        total += _GROUP + 0.5 * n_parameters * spread
+    return float(total)

@@ -18,7 +18,7 @@ from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_count, check_indices, take_rows, to_numpy
 from skcalib.data.notions import Auto, NotionLike
 from skcalib.grouping import calibration_by_group
-from skcalib.grouping._named_groups import MOST_GROUPS
+from skcalib.grouping.by_group import MOST_GROUPS
 from skcalib.kernels import Kernel
 from skcalib.monitoring.sequential import BLOCK, StreamEstimator, one_at_a_time
 from skcalib.monitoring.streams import Evidence, event_terms
@@ -130,7 +130,7 @@ class Alarm(Record):
 
     See Also
     --------
-    skcalib.MonitorDisplay : Draws them.
+    skcalib.displays.MonitorDisplay : Draws them.
     """
 
     at: int
@@ -274,7 +274,7 @@ class CalibrationMonitor(StreamEstimator):
 
     See Also
     --------
-    MonitorDisplay : The statistic, the alarms and the windows as a figure.
+    skcalib.displays.MonitorDisplay : The statistic, the alarms and the windows as a figure.
     compare_windows : Differences between two windows, such as those of ``windows_``.
     expected_performance : Expected performance before the labels arrive.
 

@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike
-from skcalib.recalibration.improvement import CalibrationImprovement, improvement_of_losses
+from skcalib.recalibration.held_out import CalibrationImprovement, improvement_of_losses
 from skcalib.regression.reliability import check_moments, losses
 
 
@@ -62,8 +62,8 @@ def dawid_sebastiani_improvement(
 
     See Also
     --------
-    skcalib.VarianceScaling : The map.
-    skcalib.variance_reliability : Whether the variances are calibrated, by bins.
+    skcalib.regression.VarianceScaling : The map.
+    skcalib.regression.variance_reliability : Whether the variances are calibrated, by bins.
 
     Examples
     --------

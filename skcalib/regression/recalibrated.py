@@ -41,8 +41,8 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         `FrozenEstimator` is used as it is: then (X, y) must be held-out data, and
         there are no folds.
     recalibrator : recalibrator, default=None
-        None: :class:`~skcalib.VarianceScaling`. Any object with ``fit(mean_and_var, y)`` and
-        ``transform(mean_and_var)``. Both take an array of two columns, mean and variance;
+        None: :class:`~skcalib.regression.VarianceScaling`. Any object with ``fit(mean_and_var, y)``
+        and ``transform(mean_and_var)``. Both take an array of two columns, mean and variance;
         ``transform`` returns a new one.
     cv : int, splitter or iterable, default=None
         Folds; None: 5. An integer means consecutive folds, as in scikit-learn. Pass
@@ -63,13 +63,13 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
 
     See Also
     --------
-    skcalib.variance_reliability : Whether the standard deviations are calibrated.
+    skcalib.regression.variance_reliability : Whether the standard deviations are calibrated.
 
     Notes
     -----
     ``score`` is the :math:`R^2` of the mean, as for every regressor of scikit-learn; it does not
-    depend on the variance. Evaluate the variance with :func:`~skcalib.dawid_sebastiani_score` on
-    new data.
+    depend on the variance. Evaluate the variance with
+    :func:`~skcalib.regression.dawid_sebastiani_score` on new data.
 
     Out-of-fold forecasts come from regressors fitted to fewer samples than the refitted one.
     Their errors are slightly larger, and so are the recalibrated standard deviations.
@@ -181,13 +181,13 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         return (mean, np.sqrt(variance)) if return_std else mean
 
     def _recalibrated(self, moments):
-        found = np.asarray(self.recalibrator_.transform(moments), dtype=np.float64)
-        if found.shape != moments.shape or not np.all(found[:, 1] > 0):
+        recalibrated = np.asarray(self.recalibrator_.transform(moments), dtype=np.float64)
+        if recalibrated.shape != moments.shape or not np.all(recalibrated[:, 1] > 0):
             raise ValueError(
                 f"transform of {type(self.recalibrator_).__name__} must return a mean and a "
                 "positive variance for each forecast: use VarianceScaling()."
             )
-        return found
+        return recalibrated
 
     def _default(self):
         return BayesianRidge()

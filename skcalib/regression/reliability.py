@@ -29,7 +29,7 @@ class VarianceReliability(Record):
 
     See Also
     --------
-    skcalib.variance_reliability : Makes this record.
+    skcalib.regression.variance_reliability : Makes this record.
     """
 
     predicted_variance: np.ndarray
@@ -106,7 +106,7 @@ def variance_reliability(
 
     See Also
     --------
-    skcalib.VarianceScaling : Recalibrates the variances.
+    skcalib.regression.VarianceScaling : Recalibrates the variances.
 
     Notes
     -----
@@ -206,7 +206,7 @@ def dawid_sebastiani_score(
     See Also
     --------
     skcalib.scores.DawidSebastiani : The score as an object, with its entropy and divergence.
-    skcalib.VarianceScaling : The map of the variance that minimises it.
+    skcalib.regression.VarianceScaling : The map of the variance that minimises it.
 
     Examples
     --------
@@ -286,8 +286,8 @@ def check_moments(
             "these rows out."
         )
     _check_range(variance, var_name, 1 / LARGEST**2, LARGEST**2)
-    for values, what in ((y, name), (mean, "y_mean")):
-        _check_range(values, what, 0.0, LARGEST)
+    for values, column in ((y, name), (mean, "y_mean")):
+        _check_range(values, column, 0.0, LARGEST)
     weight, residual, variance = drop_zero_weights(sample_weight, y - mean, variance)
     return Moments(residual, variance, weight)
 

@@ -74,8 +74,8 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    skcalib.RecalibratedRegressorCV : Fits the map on out-of-fold forecasts.
-    skcalib.variance_reliability : Whether the variances are calibrated, by bins.
+    skcalib.regression.RecalibratedRegressorCV : Fits the map on out-of-fold forecasts.
+    skcalib.regression.variance_reliability : Whether the variances are calibrated, by bins.
 
     Notes
     -----
@@ -306,10 +306,10 @@ def _lowest(profile, inner):
     slopes = np.array([profile.slope(share) for share in shares])
     options = {"xtol": 1e-300, "maxiter": MAX_ITER, "full_output": True, "disp": False}
     rising = np.flatnonzero((slopes[:-1] < 0) & (slopes[1:] >= 0))
-    found = [brentq(profile.slope, *shares[i : i + 2], **options) for i in rising]
-    candidates = [root for root, _ in found]
+    optima = [brentq(profile.slope, *shares[i : i + 2], **options) for i in rising]
+    candidates = [root for root, _ in optima]
     candidates += [0.0] if slopes[0] >= 0 else []
     candidates += [1.0] if slopes[-1] <= 0 else []
     best = min(candidates, key=profile.value)
-    reports = [report for _, report in found]
+    reports = [report for _, report in optima]
     return best, sum(r.iterations for r in reports), all(r.converged for r in reports)

@@ -28,11 +28,10 @@ from skcalib.error_intervals.proper import ProperEstimate, estimates_of_solved
 from skcalib.error_intervals.quantities import by
 from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
 from skcalib.links.averaging import ModelAverage, add_averaged_map
-from skcalib.proper.proper import decompose
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.proper.proper import decompose, solve_notion
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
-from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
-from skcalib.recalibration.selection import (
+from skcalib.recalibration.fitting import fit_recalibrator, recalibrated_proba
+from skcalib.recalibration.held_out import (
     RecalibratorSelection,
     candidate_names,
     default_candidates,
@@ -228,7 +227,7 @@ def binary_problem(problem: Problem) -> Problem:
     if problem.forecast.shape[1] == 2:
         return problem
     forecast, target = next(TopLabel().problems(problem.forecast, problem.target))
-    return replace(problem, forecast=forecast, given=target)
+    return replace(problem, forecast=forecast, labels_or_target=target)
 
 
 def estimate_errors(

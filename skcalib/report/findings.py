@@ -15,7 +15,7 @@ from scipy.stats import norm
 from skcalib._util.formatting import limit_of_noise
 from skcalib._util.records import Record
 from skcalib.errors import ScoreDecomposition
-from skcalib.recalibration.selection import RecalibratorSelection
+from skcalib.recalibration.held_out import RecalibratorSelection
 from skcalib.stats.means import MeanInterval
 from skcalib.stats.pvalues import CalibrationTest
 

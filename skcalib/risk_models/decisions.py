@@ -32,11 +32,11 @@ from skcalib.data.features import encode_features
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
 from skcalib.data.problem import ForecastSummary, LabelsLike, event_last
 from skcalib.data.samples import Samples, only_problem, reduced_fields
-from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
-from skcalib.links._base import detection_limit, log_forecast
-from skcalib.proper.proper_terms import solve_notion
-from skcalib.recalibration._base import warn_without_weight, weight_params
-from skcalib.recalibration._corrected_model import Mixing, held_out_paths
+from skcalib.error_intervals.proper import regret_interval, saving_interval
+from skcalib.links.logits import detection_limit, log_forecast
+from skcalib.proper.proper import solve_notion
+from skcalib.recalibration.corrected_model import Mixing, held_out_paths
+from skcalib.recalibration.fitting import warn_without_weight, weight_params
 from skcalib.scores import DecisionCost, Elementary, LogLoss, weighted_mean
 from skcalib.smoothers import LogitSmoother
 from skcalib.smoothers._base import check_folds
@@ -259,7 +259,7 @@ def decision_regret(
     if not problem.is_incomplete:
         return _regret(problem, notion, X, *run)
     found = []
-    for one, known in zip(problem.of_labels(), ~np.isnan(problem.given.T), strict=True):
+    for one, known in zip(problem.of_labels(), ~np.isnan(problem.labels_or_target.T), strict=True):
         rows = None if X is None else take_rows(X, np.flatnonzero(known))
         found.append(_regret(one, Canonical(), rows, *run))
     first, *_ = found

@@ -162,7 +162,7 @@ def cross_predict(forecast, values, weight, fit_one, folds, cluster=None):
 
 
 def _fit_predict(fit_one, forecast, rows, train, test):
-    return fit_one(forecast[train], *(one[train] for one in rows))(forecast[test])
+    return fit_one(forecast[train], *(array[train] for array in rows))(forecast[test])
 
 
 def smooth_other_clusters(smoother, forecast, values, weight, cluster):
@@ -204,8 +204,8 @@ def check_folds(cv, values, *, random_state, cluster=None):
     placeholder = np.zeros(n_samples)
     cv = 5 if cv is None else cv
     if not isinstance(cv, (int, np.integer)):
-        own = () if cluster is None else (cluster,)
-        return list(check_cv(cv).split(placeholder, labels if one_hot else None, *own))
+        groups = () if cluster is None else (cluster,)
+        return list(check_cv(cv).split(placeholder, labels if one_hot else None, *groups))
     if cv < 2:
         raise ValueError(f"cv must be at least 2 folds or a splitter, got {shown(cv)}.")
     if cluster is not None:

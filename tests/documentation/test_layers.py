@@ -167,22 +167,6 @@ MAY_IMPORT = {
     "displays/test_grouping_display.py": ("displays._regions",),  # titles of given numbers
     "displays/test_probability_scale.py": ("displays._probability_scale",),  # scales of an axis
     "displays/test_reliability_display.py": ("displays._curves",),  # 2,000 curves, undrawn
-    "error_intervals/test_error_intervals.py": ("error_intervals._norms",),  # laws of the limits
-    "grouping/test_grouping_equal_scores.py": ("grouping._candidates", "grouping._statistics"),
-    "grouping/test_by_group.py": ("grouping._named_groups",),  # groups of some of the samples
-    "grouping/test_named_groups.py": ("grouping._named_groups",),  # names without the statistics
-    "test_features.py": ("grouping._candidates",),  # columns without their use
-    "errors/test_drawn_labels.py": ("errors._drawn_labels",),  # p-values by enumeration
-    "laws/test_formulas_grouping.py": (  # formulas, for mutation testing
-        "grouping._fit",
-        "grouping._score_basis",
-        "recalibration._corrected_model",
-    ),
-    "recalibration/test_group.py": (  # the posterior that effects maximise, and categories
-        "recalibration._corrected_model",
-        "recalibration._features",
-    ),
-    "recalibration/test_recalibration.py": ("links._base",),  # logits below single precision
     "smoothers/test_beta_kernel.py": ("smoothers._dirichlet",),  # fast sums against plain ones
     "smoothers/test_canonical_kernel.py": ("smoothers._dirichlet",),
     "smoothers/test_spline.py": ("displays._curves",),  # refits that a band sums up

@@ -205,7 +205,7 @@ def test_the_map_gives_the_averaged_forecasts(n_classes, zeros, forecasts, monke
     np.testing.assert_allclose(mapped(forecast), average.averaged, rtol=1e-9, atol=1e-12)
     copy = pickle.loads(pickle.dumps(mapped))
     np.testing.assert_array_equal(copy(forecast), mapped(forecast))
-    monkeypatch.setattr("skcalib.links.basis._ENTRIES", 1)
+    monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", 1)
     np.testing.assert_allclose(copy(forecast), average.averaged, rtol=1e-9, atol=1e-12)
 
 

@@ -49,8 +49,9 @@ def beta_average(points, forecast, weight, values, bandwidth, *, leave_out=False
 def beta_leave_one_out(forecast, weight, values):
     """The function of a bandwidth that `beta_average` is with ``leave_out``; it sorts once."""
     if len(forecast) ** 2 <= _PAIRS:
-        data = (forecast, forecast, weight, values)
-        return lambda bandwidth: beta_average(*data, bandwidth, leave_out=True)
+        return lambda bandwidth: beta_average(
+            forecast, forecast, weight, values, bandwidth, leave_out=True
+        )
     sources = Sources(forecast, weight, values)
     return lambda bandwidth: sources.averages(sources.leave_one_out(bandwidth)[0], sources.order)
 
@@ -76,7 +77,7 @@ def beta_likelihood(forecast, weight):
         sums, log_scale = sources.leave_one_out(bandwidth)
         return weight @ (np.log(sums[:, 0]) + log_scale - log_rest)
 
-    return lambda bandwidths: np.array([log_likelihood(one) for one in bandwidths])
+    return lambda bandwidths: np.array([log_likelihood(h) for h in bandwidths])
 
 
 def logits(forecast):
@@ -225,10 +226,10 @@ class Sources:
         level_t, first, size = np.unique(self.t, return_index=True, return_counts=True)
         level_mass = np.add.reduceat(self.mass, first, axis=0)
         a, b = split(level_t, total)
-        own = None if rows is None else np.searchsorted(level_t, t)
-        alone = None if rows is None else size[own] == 1
+        own_level = None if rows is None else np.searchsorted(level_t, t)
+        alone = None if rows is None else size[own_level] == 1
         uneven = np.log(self.mass[:, 0].max() / self.mass[:, 0].min())
-        low, high, log_peak = _intervals(t, a, b, level_t, own, alone, uneven)
+        low, high, log_peak = _intervals(t, a, b, level_t, own_level, alone, uneven)
         sums, lengths = np.empty((len(t), self.mass.shape[1])), high - low
         ends = np.cumsum(lengths)
         done = 0
@@ -245,9 +246,11 @@ class Sources:
             rho = np.exp(np.clip(log_rho - np.repeat(log_peak[part], sizes), -700, 700))
             mass = level_mass[level]
             if rows is not None:
-                here = np.flatnonzero(level == np.repeat(own[part], sizes))
+                here = np.flatnonzero(level == np.repeat(own_level[part], sizes))
                 which = np.repeat(np.arange(done, upto), sizes)[here]
-                mass[here] = [self._others(first[own[i]], size[own[i]], rows[i]) for i in which]
+                mass[here] = [
+                    self._others(first[own_level[i]], size[own_level[i]], rows[i]) for i in which
+                ]
             sums[part] = np.add.reduceat(rho[:, None] * mass, starts, axis=0)
             done = upto
         return sums, log_peak
@@ -258,13 +261,13 @@ class Sources:
         return before.sum(axis=0) + after.sum(axis=0)
 
 
-def _intervals(t, a, b, level_t, own, alone, uneven):
+def _intervals(t, a, b, level_t, own_level, alone, uneven):
     """Interval [low, high) of the levels that matter at each t, and the log of the largest rho."""
     n_levels = len(level_t)
     right = np.searchsorted(level_t, t, "left")
     left = right - 1
-    if own is not None:  # a level that holds the sample alone is left out
-        right = np.where(alone, own + 1, right)
+    if own_level is not None:  # a level that holds the sample alone is left out
+        right = np.where(alone, own_level + 1, right)
     candidates = np.stack([np.clip(left, 0, n_levels - 1), np.clip(right, 0, n_levels - 1)])
     log_rho = log_ratio(t, a[candidates], b[candidates])
     log_rho[0, left < 0] = -np.inf
@@ -365,8 +368,10 @@ def _xlog_ratio(x, y, difference):
 def log_ratio(t, a, b):
     """log rho(t, a) with b = L - a, the shapes broadcast."""
     a_star, b_star = split(t, a + b)
-    rest = log_gamma_rest(a) - log_gamma_rest(a_star) + log_gamma_rest(b) - log_gamma_rest(b_star)
-    return -deviances(a, b, a_star, b_star) - rest
+    corrections = (
+        log_gamma_rest(a) - log_gamma_rest(a_star) + log_gamma_rest(b) - log_gamma_rest(b_star)
+    )
+    return -deviances(a, b, a_star, b_star) - corrections
 
 
 def log_self(t, total):
@@ -478,7 +483,7 @@ def _blocks(total, t_edges, a_edges, first, last):
     nodes, to_coefficients = chebyshev_nodes()
     centre, half = 0.5 * (a_edges[1:] + a_edges[:-1]), 0.5 * np.diff(a_edges)
     a = np.clip(centre[:, None] + half[:, None] * nodes, 0, total)
-    rest = log_gamma_rest(a) + log_gamma_rest(total - a)
+    corrections = log_gamma_rest(a) + log_gamma_rest(total - a)
     t0, step = 0.5 * (t_edges[1:] + t_edges[:-1]), 0.5 * np.diff(t_edges)[:, None] * nodes
     a0, b0 = split(t0, total)
     # rho(t, a) = rho(t0, a) rho(t, a0) e^((t - t0)(a - a0)): one product and one exponential.
@@ -490,7 +495,7 @@ def _blocks(total, t_edges, a_edges, first, last):
         reach = first[panels, None] + np.arange(size)
         here = a[reach].reshape(len(panels), -1)
         log_rho = -deviances(here, total - here, a0[panels, None], b0[panels, None])
-        log_rho -= rest[reach].reshape(len(panels), -1)
+        log_rho -= corrections[reach].reshape(len(panels), -1)
         kernel = step[panels, :, None] * (here - a0[panels, None])[:, None, :]
         kernel += log_rho[:, None, :] + shift[panels, :, None]
         np.exp(np.maximum(kernel, -700, out=kernel), out=kernel)

@@ -229,17 +229,17 @@ def sum_tiles(tiles, log_points, sources, position, dropping):
     results = []
     for rows in tiles:
         sums = _TileSums(log_points[rows], sources, buffers)
-        own = None if position is None else position[rows]
+        left_out = None if position is None else position[rows]
         if dropping is None:
-            blocks, first = every_block, sums.largest(some, own)
+            blocks, first = every_block, sums.largest(some, left_out)
         else:
-            kept, first = dropping.kept(log_points[rows], own)
-            own = None if own is None else _find(own, kept)
-            blocks = _blocks(sources, _ROWS * _COLUMNS // len(rows), kept)
+            numbers, first = dropping.kept(log_points[rows], left_out)
+            left_out = None if left_out is None else _find(left_out, numbers)
+            blocks = _blocks(sources, _ROWS * _COLUMNS // len(rows), numbers)
         sums.start(first, careful)
         with np.errstate(over="ignore", invalid="ignore"):  # detected in the sums
             for block in blocks:
-                sums.add(block, own)
+                sums.add(block, left_out)
         careful = (sums.shift - first).max() > _LARGE  # the next tile is similar
         results.append((sums.total, sums.shift[:, :, 0]))
     return results
@@ -263,28 +263,28 @@ class _Block(NamedTuple):
     cuts: np.ndarray | None = None
     segments: slice | np.ndarray | None = None
 
-    def left_out(self, own):
-        """Rows and columns where row i leaves out the source with the number `own[i]`."""
-        if own is None:
+    def left_out(self, sources):
+        """Rows and columns where row i leaves out the source with the number `sources[i]`."""
+        if sources is None:
             return (), ()
         start, stop, step = self.number.start, self.number.stop, self.number.step
-        inside = (own >= start) & (own < stop)
+        inside = (sources >= start) & (sources < stop)
         if step > 1:
-            inside &= own % step == 0
+            inside &= sources % step == 0
         rows = inside.nonzero()[0]
-        return rows, (own[rows] - start) // step
+        return rows, (sources[rows] - start) // step
 
 
-def _blocks(sources, width, kept=None):
-    """All sources that are kept, block after block."""
-    edges = sources.edges if kept is None else np.searchsorted(kept, sources.edges)
+def _blocks(sources, width, numbers=None):
+    """All sources, or those with some numbers, block after block."""
+    edges = sources.edges if numbers is None else np.searchsorted(numbers, sources.edges)
     for start in range(0, edges[-1], width):
         stop = min(start + width, edges[-1])
-        if kept is None:
+        if numbers is None:
             here = slice(start, stop)
             right = sources.factor_by_column[here]
         else:
-            here = kept[start:stop]
+            here = numbers[start:stop]
             right = sources.factor.take(here, axis=0)  # several times faster than an index
         cuts = edges.clip(start, stop) - start
         segments = np.flatnonzero(np.diff(cuts))
@@ -326,9 +326,9 @@ class _TileSums:
         if len(shift) == 1 and not careful:
             self.left[:, -1:] = -shift[0]
 
-    def largest(self, some, own):
+    def largest(self, some, sources_left_out):
         """The largest log kernels (B, rows, 1) among a few sources."""
-        left_out = some.left_out(own)
+        left_out = some.left_out(sources_left_out)
         largest = np.empty_like(self.shift)
         for b in range(len(largest)):
             log_kernel = self._log_kernel(b, some)
@@ -336,9 +336,9 @@ class _TileSums:
             log_kernel.max(axis=1, keepdims=True, out=largest[b])
         return largest
 
-    def add(self, block, own):
-        """Add the kernels of a block of sources; row i leaves out the one with number `own[i]`."""
-        left_out = block.left_out(own)
+    def add(self, block, sources_left_out):
+        """Add the kernels of a block; row i leaves out the source `sources_left_out[i]`."""
+        left_out = block.left_out(sources_left_out)
         for b in range(len(self.total)):
             if self.careful or not self._add(b, block, left_out):
                 self._add_carefully(b, block, left_out)
@@ -420,10 +420,10 @@ class Dropping:
         self.starts = np.union1d(pieces, edges[:-1][np.diff(edges) > 0])
         self.lengths = np.diff(self.starts, append=n_sources)
 
-    def kept(self, log_points, own=None):
+    def kept(self, log_points, left_out=None):
         """Sorted positions of the sources that a tile needs for any of the bandwidths.
 
-        `own[i]` is the position of the source that row i leaves out. The second result is the
+        `left_out[i]` is the position of the source that row i leaves out. The second result is the
         largest log kernel (B, rows, 1) of some of them.
         """
         upper = self.columns @ log_points.max(axis=0)
@@ -431,21 +431,21 @@ class Dropping:
         largest = np.empty((len(self.slopes), len(log_points), 1))
         for b, (slope, constant) in enumerate(zip(self.slopes, self.constants, strict=True)):
             bound = slope * upper + constant
-            probes = self._probes(bound, own)
+            probes = self._probes(bound, left_out)
             exact = slope * (log_points @ self.columns[probes].T) + constant[probes]
-            if own is not None:
-                exact[own[:, None] == probes] = -np.inf
+            if left_out is not None:
+                exact[left_out[:, None] == probes] = -np.inf
             largest[b] = exact.max(axis=1, keepdims=True)
             keep |= bound > np.repeat(self._thresholds(exact, probes), np.diff(self.edges))
         return np.flatnonzero(keep), largest
 
-    def _probes(self, bound, own):
+    def _probes(self, bound, left_out):
         """The source with the largest bound in each piece, and those of the tile itself."""
         largest = np.maximum.reduceat(bound, self.starts)
         probes = np.flatnonzero(bound == np.repeat(largest, self.lengths))
         # `probes` holds all ties; the first in each piece is enough.
         probes = probes[np.searchsorted(probes, self.starts)]
-        return probes if own is None else np.sort(np.append(probes, own))
+        return probes if left_out is None else np.sort(np.append(probes, left_out))
 
     def _thresholds(self, exact, probes):
         """The threshold of each segment: sources with a lower bound are dropped."""
@@ -467,13 +467,13 @@ class Dropping:
         n_sources = len(self.columns)
         # Multiples of the golden ratio: spread evenly, and not aligned with the levels of the tree.
         trials = (np.arange(_TRIALS) * 0.6180339887498949 % 1 * len(tiles)).astype(int)
-        kept = [
+        counts = [
             len(
                 self.kept(log_points[tiles[t]], None if position is None else position[tiles[t]])[0]
             )
             for t in trials
         ]
-        return np.mean(kept) / n_sources <= 0.5 - 1000 / n_sources
+        return np.mean(counts) / n_sources <= 0.5 - 1000 / n_sources
 
 
 def worth_trying(n_points, n_sources):

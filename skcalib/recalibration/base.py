@@ -1,8 +1,7 @@
 """Recalibrators: maps of the simplex into itself that are transformers and classifiers.
 
-`Recalibrator` and `LogitRecalibrator` are the base classes. The functions at the end fit and apply
-any object with ``fit(P, y)`` and ``predict_proba(P)``, pipelines included; its columns follow a
-given list of classes.
+`Recalibrator` and `LogitRecalibrator` are the base classes. A subclass has `_fit_map` and
+`_apply_map`, as `IdentityRecalibrator` at the end.
 """
 
 from __future__ import annotations
@@ -13,14 +12,10 @@ from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import softmax
-from sklearn import config_context
-from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
-from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
-from sklearn.pipeline import Pipeline
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-from skcalib._util.messages import shown
 from skcalib._util.parameters import check_parameters_of, completes_docstrings
 from skcalib._util.ties import SINGLE
 from skcalib._util.types import ArrayLike
@@ -50,8 +45,7 @@ from skcalib.data.labels import (
 )
 from skcalib.data.notions import Classwise
 from skcalib.data.problem import check_not_swapped, soft_classes
-from skcalib.links._base import detection_limit, log_forecast
-from skcalib.links.scale import in_units, logit_unit
+from skcalib.links.logits import detection_limit, in_units, log_forecast, logit_unit
 from skcalib.scores import LogLoss, LossLike, resolve_training_loss, weighted_mean
 
 
@@ -560,7 +554,7 @@ class LogitRecalibrator(Recalibrator):
     are multiples of one, such as shares of votes, and at most .005; or else half of the smallest
     probability, and at most 2^-25, which single precision cannot tell from 0 beside 1. Logarithms
     below -87, which single precision cannot represent, are compressed by a strictly increasing
-    function (``skcalib.links._base.log_forecast``). Other values are unchanged. Both
+    function (``skcalib.links.logits.log_forecast``). Other values are unchanged. Both
     ``loss_before_`` and ``loss_after_`` are measured on the input of the map.
 
     Parameters
@@ -575,9 +569,6 @@ class LogitRecalibrator(Recalibrator):
     """
 
     _of_logits = True
-
-
-# --- Calibration sets -----------------------------------------------------------------------------
 
 
 def forecast_range(proba):
@@ -597,244 +588,25 @@ def outside_range(fitted, proba):
     return (proba < low) | (proba > high)
 
 
-# --- Objects with fit and predict_proba -----------------------------------------------------------
+class IdentityRecalibrator(Recalibrator):  # numpydoc ignore=PR02
+    """Leave probabilities unchanged: a baseline, or the last step of a pipeline.
 
+    See Also
+    --------
+    TemperatureScaling : The simplest map that changes probabilities.
 
-def require_recalibrator(recalibrator):
-    """Raise for objects without `fit` or `predict_proba`."""
-    fits = hasattr(recalibrator, "fit") and hasattr(recalibrator, "predict_proba")
-    if not fits or isinstance(recalibrator, type):
-        raise ValueError(
-            f"recalibrator must have fit(P, y) and predict_proba(P), unlike {shown(recalibrator)}: "
-            "pass 'auto', a name such as 'isotonic', 'platt' or 'beta', an object such as "
-            "TemperatureScaling(), or a Pipeline that ends in one (IdentityRecalibrator() "
-            "where it would end in 'passthrough')."
-        )
-
-
-def check_fitted_recalibrator(recalibrator, *, features, unfitted=""):
-    """Raise for objects that are not fitted maps of probabilities.
-
-    `features` says what to do with a classifier of features, and `unfitted` what else to do than to
-    fit the map.
+    Examples
+    --------
+    >>> from skcalib import IdentityRecalibrator
+    >>> IdentityRecalibrator().fit([0.2, 0.7], [0, 1]).predict_proba([0.4])
+    array([[0.6, 0.4]])
     """
-    name = type(recalibrator).__name__
-    if any(getattr(step, "_of_features", False) for step in steps_of(recalibrator)):
-        raise ValueError(
-            f"This {name} is a classifier of features, not a recalibrator: {features}."
-        )
-    if isinstance(recalibrator, type) or not hasattr(recalibrator, "predict_proba"):
-        raise ValueError(
-            f"A fitted recalibrator is needed, an object with predict_proba(P), got "
-            f"{shown(recalibrator)}; a Pipeline may end in IdentityRecalibrator(), not in "
-            "'passthrough', and IsotonicRecalibrator() replaces IsotonicRegression()."
-        )
-    if isinstance(recalibrator, BaseEstimator):
-        check_is_fitted(
-            recalibrator,
-            msg="This %(name)s is not fitted: fit it to held-out probabilities and labels first"
-            f"{unfitted}.",
-        )
-    columns, classes = (getattr(recalibrator, key, None) for key in ("n_features_in_", "classes_"))
-    if columns is None or classes is None:  # it is from outside this library
-        return
-    if columns != len(classes) and (columns, len(classes)) != (1, 2):
-        raise ValueError(
-            f"{name} was fitted to {columns} columns, which are not probabilities of "
-            f"{len(classes)} classes: a recalibrator maps probabilities."
-        )
 
+    def _fit_map(self, samples):
+        self.injective_ = self.preserves_argmax_ = self.preserves_order_ = True
 
-def steps_of(recalibrator):
-    """A recalibrator alone, or the steps of a Pipeline that are not the identity."""
-    recalibrator = getattr(recalibrator, "best_estimator_", recalibrator)
-    if not isinstance(recalibrator, Pipeline):
-        return [recalibrator]
-    steps = [step for _, step in recalibrator.steps if step not in ("passthrough", None)]
-    return [inner for step in steps for inner in steps_of(step)]
+    def _apply_map(self, forecast):
+        return forecast
 
-
-def takes_features(recalibrator):
-    """Whether `fit` and `predict_proba` of a recalibrator also take the features of the samples."""
-    return bool(getattr(recalibrator, "takes_features", False))
-
-
-def fit_recalibrator(
-    recalibrator, proba, y, weight, classes, features=None, *, folds=None, measure=True
-):
-    """Clone and fit a recalibrator, with the weights, features and folds if it accepts them.
-
-    Probabilities and weights are validated already, so recalibrators of the library do not validate
-    them again. `y` are labels, or label distributions with a column for each of `classes`. `folds`
-    are test rows.
-
-    Every parameter ``labels`` and ``*__labels`` is set to `classes`, so that calibration data may
-    lack a class. Without `measure` recalibrators of the library need not compute their losses.
-    """
-    fitted = _clone_for(recalibrator, classes)
-    if _is_plain(fitted, "fit"):
-        fitted._measures = measure
-        if folds is not None and weight is not None:
-            folds = folds_among(weight > 0, folds)
-        weight, proba, y = drop_zero_weights(weight, proba, y)
-        return fitted._learn(_samples_for(fitted, proba, y, weight, classes, folds))
-    # Weights are passed explicitly here, so metadata routing is disabled.
-    with config_context(enable_metadata_routing=False):
-        fitted.fit(proba, y, **weight_params(fitted, weight), **_feature_params(fitted, features))
-    return fitted
-
-
-def fit_without_each(recalibrator, proba, y, weight, classes, folds, whole=None):
-    """`fit_recalibrator` to the samples outside of each fold, where a single fit gives them.
-
-    A list with one recalibrator for each fold; None where each fold needs a fit of its own. `whole`
-    is a fit to all samples that is known. Samples of weight zero are dropped.
-    """
-    weight = np.ones(len(y)) if weight is None else weight
-    if not _is_plain(recalibrator, "fit"):
-        return None
-    fitted, kept = _clone_for(recalibrator, classes), weight > 0
-    if not kept.all():
-        folds = folds_among(kept, folds)
-        proba, y, weight = proba[kept], y[kept], weight[kept]
-    if not all(map(len, folds)):
-        return None
-    samples = _samples_for(fitted, proba, y, weight, classes)
-    return fitted._fit_without_each(samples, folds, whole)
-
-
-def folds_among(kept, folds):
-    """Test rows of folds as rows of the kept samples."""
-    place = np.cumsum(kept) - 1
-    return [place[test[kept[test]]] for test in folds]
-
-
-def _samples_for(recalibrator, proba, y, weight, classes, folds=None):
-    """Validated arrays with positive weights as the samples of a recalibrator of the library."""
-    recalibrator._check_parameters()
-    recalibrator.classes_, recalibrator.n_features_in_ = classes, proba.shape[1]
-    labels = y if np.ndim(y) == 2 else class_columns(y, classes)
-    return recalibrator._samples(proba, labels, weight, folds=folds)
-
-
-def _clone_for(recalibrator, classes):
-    """A clone that knows the class of each column."""
-    cloned = clone(recalibrator, safe=False)  # objects without get_params are copied
-    if hasattr(cloned, "get_params"):
-        names = [name for name in cloned.get_params() if name.split("__")[-1] == "labels"]
-        cloned.set_params(**dict.fromkeys(names, classes))
-    return cloned
-
-
-def _feature_params(recalibrator, features):
-    """Arguments of `fit` and `predict_proba` that pass features to a recalibrator that takes them.
-
-    Empty if it does not, or without features.
-    """
-    return {"features": features} if takes_features(recalibrator) and features is not None else {}
-
-
-def _is_plain(recalibrator, method):
-    """Whether an object takes probabilities and has this method from `Recalibrator` unchanged."""
-    if not isinstance(recalibrator, Recalibrator) or recalibrator.input != "proba":
-        return False
-    inherited = getattr(type(recalibrator), method) is getattr(Recalibrator, method)
-    return inherited or (method == "fit" and recalibrator._takes_folds)
-
-
-def weight_params(estimator, weight):
-    """Arguments of `fit` that pass weights to an estimator, or to the steps that accept them.
-
-    Empty if none accepts weights.
-    """
-    if weight is None:
-        return {}
-    if isinstance(estimator, Pipeline):
-        return {
-            f"{name}__{key}": value
-            for name, step in estimator.steps
-            for key, value in weight_params(step, weight).items()
-        }
-    if isinstance(estimator, (GridSearchCV, RandomizedSearchCV)):  # they pass parameters on
-        return weight_params(estimator.estimator, weight)
-    takes = hasattr(estimator, "fit") and has_fit_parameter(estimator, "sample_weight")
-    return {"sample_weight": weight} if takes else {}
-
-
-def warn_without_weight(estimator, other):
-    """Warn if an estimator and all of its steps take no weights."""
-    if not weight_params(estimator, np.ones(1)):
-        warnings.warn(
-            f"{type(estimator).__name__} takes no sample_weight: the weights affect the {other} "
-            "only.",
-            UserWarning,
-            stacklevel=4,  # the caller of the method that calls this
-        )
-
-
-def warn_if_slow(name, shape, most, others):
-    """Warn before a fit to (samples, classes) takes ten seconds or more, from so many entries."""
-    n_samples, n_classes = shape
-    if n_samples * n_classes > most:
-        warnings.warn(
-            f"{name} on {n_samples:,} samples of {n_classes:,} classes takes about ten seconds for "
-            f"every {most // 10**6} million probabilities: fit it to a random part of the samples, "
-            f"or use {others}.",
-            UserWarning,
-            stacklevel=outside_level(),
-        )
-
-
-def recalibrated_proba(recalibrator, proba, classes, features=None):
-    """Probabilities (n, K) of a fitted recalibrator, one column for each of `classes`."""
-    known = getattr(recalibrator, "classes_", classes)
-    if _is_plain(recalibrator, "predict_proba") and proba.shape[1] == len(known):
-        return align_columns(recalibrator._apply_map(recalibrator._read(proba)), known, classes)
-    name = f"{type(recalibrator).__name__}.predict_proba(P)"
-    response = recalibrator.predict_proba(proba, **_feature_params(recalibrator, features))
-    if len(known) == 1:  # fitted to a single class
-        response = np.ones((len(proba), 1))
-    else:
-        response = check_proba(response, name=name)
-    if response.shape != (len(proba), len(known)):
-        raise ValueError(
-            f"{name} has shape {response.shape}, but {len(proba)} samples of {len(known)} classes "
-            "were expected."
-        )
-    return align_columns(response, known, classes)
-
-
-def align_columns(proba, known, classes):
-    """Columns of the classes `known` -> columns of `classes`; 0 for classes not in `known`."""
-    if np.array_equal(known, classes):
-        return proba
-    position = {label: k for k, label in enumerate(np.asarray(classes).tolist())}
-    extra = [label for label in np.asarray(known).tolist() if label not in position]
-    if extra:
-        raise ValueError(
-            f"The fitted model predicts the class {extra[0]!r}, which y lacks (it holds "
-            f"{np.asarray(classes).tolist()}): it was not fitted to this y. If it was fitted "
-            "before, wrap the whole model in sklearn.frozen.FrozenEstimator."
-        )
-    aligned = np.zeros((len(proba), len(classes)))
-    aligned[:, [position[label] for label in np.asarray(known).tolist()]] = proba
-    return aligned
-
-
-def is_injective(recalibrator):
-    """The `injective_` of a fitted recalibrator, or None where it is not declared.
-
-    A Pipeline is injective if all of its steps are, and a search if its best estimator is.
-    """
-    recalibrator = getattr(recalibrator, "best_estimator_", recalibrator)
-    if isinstance(recalibrator, Pipeline):
-        declared = [is_injective(step) for _, step in recalibrator.steps if step != "passthrough"]
-        return None if None in declared else all(declared)
-    declared = getattr(recalibrator, "injective_", None)
-    return None if declared is None else bool(declared)
-
-
-def is_increasing(recalibrator, classes):
-    """Whether a fitted map of two classes is known to be strictly increasing."""
-    low, high = recalibrated_proba(recalibrator, np.array([[0.75, 0.25], [0.25, 0.75]]), classes)
-    return bool(is_injective(recalibrator) and low[1] < high[1])
+    def _write_map(self, add, x):
+        return x
