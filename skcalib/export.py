@@ -78,7 +78,7 @@ def to_json(recalibrator: BaseEstimator) -> str:
 
     Examples
     --------
-    >>> from skcalib import LabelNoiseScaling
+    >>> from skcalib.recalibration import LabelNoiseScaling
     >>> from skcalib.export import to_json
     >>> print(to_json(LabelNoiseScaling().fit([0.2, 0.7], [0, 1])).partition(', "steps"')[2])
     : [{"op": "scale", "of": [0], "factor": 1.0, "shift": 0.0}]}

@@ -26,7 +26,7 @@ from skcalib.data.clusters import (
 from skcalib.data.notions import Classwise, Cumulative, Multilabel, Notion, resolve_notion
 from skcalib.data.samples import binary_events, named_events
 from skcalib.error_intervals.proper import estimate_proper_error
-from skcalib.errors.isotonic_curve import (
+from skcalib.errors.corp import (
     BANDS,
     IsotonicCurve,
     check_resamples,

@@ -44,7 +44,7 @@ class CalibrationInterceptSlope(Record):
     See Also
     --------
     skcalib.calibration_intercept_slope : Makes this record.
-    skcalib.logistic_calibration_test : Tests of intercept and slope.
+    skcalib.significance.logistic_calibration_test : Tests of intercept and slope.
     """
 
     in_the_large: MeanInterval

@@ -118,7 +118,7 @@ class Alarm(Record):
 
     See Also
     --------
-    skcalib.MonitorDisplay : Draws them.
+    skcalib.displays.MonitorDisplay : Draws them.
     """
 
     at: int

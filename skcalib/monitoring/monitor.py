@@ -96,7 +96,7 @@ class CalibrationMonitor(StreamEstimator):
 
     See Also
     --------
-    MonitorDisplay : The statistic, the alarms and the windows as a figure.
+    skcalib.displays.MonitorDisplay : The statistic, the alarms and the windows as a figure.
     compare_windows : Differences between two windows, such as those of ``windows_``.
     expected_performance : Expected performance before the labels arrive.
 

@@ -102,9 +102,9 @@ class SequentialCalibrationTest(StreamEstimator):
     See Also
     --------
     CalibrationMonitor : Alarms for a change at an unknown time.
-    MonitorDisplay : The e-value over time as a figure.
+    skcalib.displays.MonitorDisplay : The e-value over time as a figure.
     kernel_calibration_test : More powerful for one fixed number of samples.
-    calibration_e_value : An e-value of samples without an order.
+    skcalib.significance.calibration_e_value : An e-value of samples without an order.
 
     Notes
     -----

@@ -476,7 +476,7 @@ def proper_calibration_error(
     See Also
     --------
     CalibrationErrorEstimator : The same with a confidence interval.
-    ModelAverageScaling : The averaged map as a recalibrator.
+    skcalib.recalibration.ModelAverageScaling : The averaged map as a recalibrator.
     score_decomposition : All terms of a loss at once.
 
     Notes

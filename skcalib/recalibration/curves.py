@@ -248,7 +248,7 @@ class KernelRecalibrator(OneVsRestRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import KernelRecalibrator
+    >>> from skcalib.recalibration import KernelRecalibrator
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(1000, 2, random_state=0)
     >>> kernel = KernelRecalibrator(bandwidth=0.01).fit(data.y_proba, data.y)
@@ -478,9 +478,9 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     See Also
     --------
     PlattScaling : A straight line of the logit.
-    QuadraticScaling : A parabola.
-    ModelAverageScaling : Curves that have a weight only where the labels show them.
-    skcalib.smoothers.SplineSmoother : Regression splines with intervals, to draw a curve.
+    skcalib.recalibration.QuadraticScaling : A parabola.
+    skcalib.recalibration.ModelAverageScaling : Curves that have a weight only where the labels show
+    them. skcalib.smoothers.SplineSmoother : Regression splines with intervals, to draw a curve.
 
     Examples
     --------

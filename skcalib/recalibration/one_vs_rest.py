@@ -341,7 +341,7 @@ class BetaCalibration(BinaryLinkRecalibrator):
     See Also
     --------
     PlattScaling : One parameter fewer.
-    QuadraticScaling : Another map of three parameters.
+    skcalib.recalibration.QuadraticScaling : Another map of three parameters.
 
     Examples
     --------
@@ -390,7 +390,7 @@ class QuadraticScaling(BinaryLinkRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import QuadraticScaling
+    >>> from skcalib.recalibration import QuadraticScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 2, random_state=0)
     >>> QuadraticScaling().fit(data.y_proba, data.y).coef_.shape

@@ -62,8 +62,8 @@ def dawid_sebastiani_improvement(
 
     See Also
     --------
-    skcalib.VarianceScaling : The map.
-    skcalib.variance_reliability : Whether the variances are calibrated, by bins.
+    skcalib.regression.VarianceScaling : The map.
+    skcalib.regression.variance_reliability : Whether the variances are calibrated, by bins.
 
     Examples
     --------

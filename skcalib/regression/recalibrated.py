@@ -41,8 +41,8 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
         `FrozenEstimator` is used as it is: then (X, y) must be held-out data, and
         there are no folds.
     recalibrator : recalibrator, default=None
-        None: :class:`~skcalib.VarianceScaling`. Any object with ``fit(mean_and_var, y)`` and
-        ``transform(mean_and_var)``. Both take an array of two columns, mean and variance;
+        None: :class:`~skcalib.regression.VarianceScaling`. Any object with ``fit(mean_and_var, y)``
+        and ``transform(mean_and_var)``. Both take an array of two columns, mean and variance;
         ``transform`` returns a new one.
     cv : int, splitter or iterable, default=None
         Folds; None: 5. An integer means consecutive folds, as in scikit-learn. Pass
@@ -63,13 +63,13 @@ class RecalibratedRegressorCV(RegressorMixin, MetaEstimator):
 
     See Also
     --------
-    skcalib.variance_reliability : Whether the standard deviations are calibrated.
+    skcalib.regression.variance_reliability : Whether the standard deviations are calibrated.
 
     Notes
     -----
     ``score`` is the :math:`R^2` of the mean, as for every regressor of scikit-learn; it does not
-    depend on the variance. Evaluate the variance with :func:`~skcalib.dawid_sebastiani_score` on
-    new data.
+    depend on the variance. Evaluate the variance with
+    :func:`~skcalib.regression.dawid_sebastiani_score` on new data.
 
     Out-of-fold forecasts come from regressors fitted to fewer samples than the refitted one.
     Their errors are slightly larger, and so are the recalibrated standard deviations.

@@ -29,7 +29,7 @@ class VarianceReliability(Record):
 
     See Also
     --------
-    skcalib.variance_reliability : Makes this record.
+    skcalib.regression.variance_reliability : Makes this record.
     """
 
     predicted_variance: np.ndarray
@@ -106,7 +106,7 @@ def variance_reliability(
 
     See Also
     --------
-    skcalib.VarianceScaling : Recalibrates the variances.
+    skcalib.regression.VarianceScaling : Recalibrates the variances.
 
     Notes
     -----
@@ -206,7 +206,7 @@ def dawid_sebastiani_score(
     See Also
     --------
     skcalib.scores.DawidSebastiani : The score as an object, with its entropy and divergence.
-    skcalib.VarianceScaling : The map of the variance that minimises it.
+    skcalib.regression.VarianceScaling : The map of the variance that minimises it.
 
     Examples
     --------

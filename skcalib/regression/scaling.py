@@ -74,8 +74,8 @@ class VarianceScaling(TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    skcalib.RecalibratedRegressorCV : Fits the map on out-of-fold forecasts.
-    skcalib.variance_reliability : Whether the variances are calibrated, by bins.
+    skcalib.regression.RecalibratedRegressorCV : Fits the map on out-of-fold forecasts.
+    skcalib.regression.variance_reliability : Whether the variances are calibrated, by bins.
 
     Notes
     -----

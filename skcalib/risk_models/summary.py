@@ -102,7 +102,7 @@ class CalibrationSummary(Record):
         Unreliability index U of `val.prob`, :math:`(2 \{\ell(\hat a, \hat b) - \ell(0, 1)\} - 2) /
         n` with the log likelihood :math:`\ell` of the logistic recalibration. It is the improvement
         by the recalibration, corrected for optimism. The p-value is that of
-        :func:`~skcalib.logistic_calibration_test`.
+        :func:`~skcalib.significance.logistic_calibration_test`.
     discrimination, quality : float or None
         Discrimination index :math:`D = (2 \{\ell(\hat a, \hat b) - \ell_0\} - 1) / n`, with the log
         likelihood :math:`\ell_0` of the mean frequency, and quality index Q = D - U. With `groups`

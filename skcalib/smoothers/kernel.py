@@ -99,7 +99,7 @@ class DirichletKernel(Smoother):
     See Also
     --------
     skcalib.smoothers.NearestNeighborsSmoother : Neighbours in place of a kernel.
-    skcalib.KernelRecalibrator : The same as a recalibrator.
+    skcalib.recalibration.KernelRecalibrator : The same as a recalibrator.
 
     Examples
     --------

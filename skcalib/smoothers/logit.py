@@ -41,7 +41,7 @@ class LogitSmoother(OutOfFoldSmoother):
 
     See Also
     --------
-    skcalib.ModelAverageScaling : The same maps as a recalibrator.
+    skcalib.recalibration.ModelAverageScaling : The same maps as a recalibrator.
 
     Examples
     --------

@@ -419,7 +419,7 @@ def test_rows_of_weight_zero_are_not_there_and_the_scale_does_not_matter(metric,
 def test_distances_over_the_simplex(distance, method):
     data, options = some_data(400), {"distance": distance, "n_resamples": 60}
     found = s.calibration_error_interval(*data, metric="simplex", **options)
-    assert found.estimate == s.simplex_calibration_error(*data, distance=distance)
+    assert found.estimate == s.errors.simplex_calibration_error(*data, distance=distance)
     assert found.low <= found.estimate and found.low < found.high
     assert found.method == method
 

@@ -88,7 +88,7 @@ def test_a_curve_ends_at_the_error(name):
     y, p = data_of(2)
     quantity = by("curve", (*QUANTITIES, DEBIASED))[name]
     options = {"sample_sizes": [150, len(y)], "n_repeats": 2, "notion": "canonical"}
-    display = s.EstimationDisplay.from_predictions(y, p, errors=name, **options)
+    display = s.displays.EstimationDisplay.from_predictions(y, p, errors=name, **options)
     plt.close("all")
     (curve,) = display.curves
     assert quantity.label in display.line_.get_label()

@@ -9,14 +9,14 @@ from grids import rotated
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib import IdentityRecalibrator, MatrixScaling, VectorScaling
+from skcalib import IdentityRecalibrator, VectorScaling
 from skcalib.data.clusters import effective_size
 from skcalib.links import DirichletMap, MatrixMap, VectorMap, leave_out
 from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
 from skcalib.links.averaging import ModelAverage, Prior, tree_of
 from skcalib.links.basis import CONFUSION, Directions
 from skcalib.links.leave_out import AverageWithout, expansion_holds, is_usual
-from skcalib.recalibration import ModelAverageScaling, held_out
+from skcalib.recalibration import MatrixScaling, ModelAverageScaling, held_out
 from skcalib.scores import LogLoss
 
 
