@@ -86,7 +86,7 @@ class AveragedProblem:
 
     def residual(self, rows: slice, proba: np.ndarray) -> np.ndarray:
         """Some rows of the target minus probabilities (m, K)."""
-        return self.average._residual(rows, proba)
+        return self.average.residual(rows, proba)
 
     @property
     def mean_target(self) -> np.ndarray:

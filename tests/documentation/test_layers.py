@@ -170,9 +170,7 @@ MAY_IMPORT = {
     "smoothers/test_spline.py": ("displays._curves",),  # refits that a band sums up
     "public/test_progress.py": ("_util.progress",),  # names of given frames
     "public/test_annotations.py": ("_util.types",),  # types against tables of names
-    "public/test_column_names.py": ("_util.packing",),  # states of a version
     "io/test_files.py": ("_util.files",),  # errors in the middle of writing
-    "monitoring/test_sequential.py": ("monitoring._alternatives",),  # directions of given sums
     "test_formatting.py": ("_util.formatting",),  # decimals of given numbers
     "test_rows.py": ("_util.softmax",),  # against scipy
     "test_ties.py": ("_util.ties",),  # levels against a naive loop
