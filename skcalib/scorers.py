@@ -277,8 +277,8 @@ class RefinementScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
     recalibrator : recalibrator or str, default=None
         The map: any object with ``fit(P, y)`` and ``predict_proba(P)``, such as a recalibrator or a
         Pipeline of them; or "auto" (`StackedRecalibrator`), "temperature", "isotonic", "platt"
-        ("sigmoid") or "beta". None is :class:`~skcalib.ModelAverageScaling`. It is cloned for each
-        fold.
+        ("sigmoid") or "beta". None is :class:`~skcalib.recalibration.ModelAverageScaling`. It is
+        cloned for each fold.
     cv : int or splitter, default=5
         Number of folds of the samples that are scored, or a splitter whose test sets are the folds;
         None is five. A whole number gives shuffled folds, as many as there are samples at most.

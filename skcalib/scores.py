@@ -497,7 +497,7 @@ class DawidSebastiani(ProperScore):
 
     See Also
     --------
-    skcalib.dawid_sebastiani_score : Its mean, from means and variances.
+    skcalib.regression.dawid_sebastiani_score : Its mean, from means and variances.
 
     Examples
     --------

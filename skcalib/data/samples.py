@@ -23,7 +23,6 @@ from skcalib._util.validation import (
     check_proba,
     check_weight,
 )
-from skcalib.data.chunks import Chunks, check_chunk_labels
 from skcalib.data.class_columns import classes_of_columns
 from skcalib.data.labels import check_class_order, check_y, one_hot, ordered_categories, table_of
 from skcalib.data.notions import (
@@ -106,7 +105,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Samples:
-    """Labels and forecasts of a notion: in memory, in chunks, or the rows of a summary.
+    """Labels and forecasts of a notion: in memory, or the rows of a summary.
 
     Weights are divided by ``scale``, a power of two, so that squares of weights neither overflow
     nor vanish. ``clustered`` is the `Problem` of these samples if they are in clusters.
@@ -117,7 +116,6 @@ class Samples:
     n_samples: int
     scale: float = 1.0
     part: Part | None = None
-    chunks: Chunks | None = None
     sketch_rows: list[ScoredRows] | None = None
     clustered: Problem | None = None
 
@@ -141,8 +139,8 @@ class Samples:
     ) -> Samples:
         """Arguments of a public function; forecasts are validated as they are read.
 
-        In place of the labels a `Problem`, whose other arguments are ignored, a summary, or samples
-        in chunks.
+        In place of the labels a `Problem`, whose other arguments are ignored, a summary, or other
+        samples.
         """
         columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
         if isinstance(y_true, (ForecastSummary, Samples)):
@@ -190,34 +188,14 @@ class Samples:
         part = Part(raw, table.take(index), weight, classes)
         return cls(classes, notion.for_columns(len(classes)), part.n_samples, scale, part)
 
-    @classmethod
-    def of_chunks(cls, chunks: Any, *, labels: ArrayLike) -> Samples:
-        """Chunks ``(y_proba, y)`` or with weights, read again in every pass; one pass now."""
-        classes, source = check_chunk_labels(labels, "Samples.of_chunks"), Chunks(chunks)
-        sizes = source.reduce(_Read(classes, Auto(), 1.0, _size))
-        if not sizes[0]:
-            raise ValueError("chunks has no sample of positive weight: at least one is needed.")
-        return cls(classes, Auto(), sizes[0], float(max(sizes[1])), chunks=source)
-
     def per(self, notion: Notion) -> Samples:
         """The same under another notion."""
         return replace(self, notion=notion.for_columns(len(self.classes)))
 
-    def total(self, read: Callable[..., tuple[Any, ...]], *args: Any) -> Any:
-        """``read(part, notion, *args)``, a tuple, added over all parts."""
-        if self.part is not None:
-            return read(self.part, self.notion, *args)
-        assert self.chunks is not None
-        return self.chunks.reduce(_Read(self.classes, self.notion, self.scale, read, args))
-
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Scores (P, n), events (P, n) and weights (n,): a row for each problem."""
-        if self.part is not None:
-            return self.part.columns(self.notion)
-        (parts,) = self.total(_listed)
-        score, event, weight = zip(*parts, strict=True)
-        given = None if weight[0] is None else np.concatenate(weight)
-        return np.concatenate(score, axis=1), np.concatenate(event, axis=1), given
+        """Scores (P, n), events (P, n) and weights (n,) of samples in memory: a row per problem."""
+        assert self.part is not None
+        return self.part.columns(self.notion)
 
     def scored(self) -> list[ScoredRows]:
         """The rows of positive weight, for each problem of the notion."""
@@ -239,41 +217,6 @@ def _of_summary(summary, notion):
             f"{notion!r}: pass notion={own!r} if the function has it, or make another one."
         )
     return Samples(classes, notion, n_samples, sketch_rows=summary.scored())
-
-
-@dataclass(frozen=True)
-class _Read:
-    """Validates a chunk, and reads its `Part` with weights divided by a power of two."""
-
-    classes: np.ndarray
-    notion: Notion
-    scale: float
-    read: Callable[..., tuple[Any, ...]]
-    args: tuple[Any, ...] = ()
-
-    def __call__(self, number, y_proba, y, sample_weight=None):
-        if sample_weight is not None and not np.any(sample_weight):
-            return None
-        try:
-            rows = y, y_proba, self.notion, sample_weight
-            found = Samples.of(*rows, self.classes, remedy="labels")
-        except ValueError as error:
-            raise ValueError(f"Chunk {number}: {error}") from error
-        part = found.part
-        if part.weight is None:
-            part = replace(part, weight=np.full(len(part.raw), 1.0))
-        part.weight[:] *= found.scale / self.scale
-        return self.read(part, self.notion, *self.args)
-
-
-def _size(part, notion):
-    """Number of samples, and the largest weight."""
-    return part.n_samples, (float(part.weight.max()),)
-
-
-def _listed(part, notion):
-    """The columns of a part, in a list."""
-    return ([part.columns(notion)],)
 
 
 def _scaled(weight):

@@ -111,7 +111,7 @@ class ReliabilityDisplay(Display):
 
     See Also
     --------
-    corp_bands : The isotonic curve and its bands as arrays.
+    skcalib.errors.corp_bands : The isotonic curve and its bands as arrays.
 
     Notes
     -----

@@ -39,7 +39,7 @@ class CumulativeCurve(Record):
 
     See Also
     --------
-    skcalib.cumulative_curve : Makes this record.
+    skcalib.errors.cumulative_curve : Makes this record.
     skcalib.ks_calibration_error : The largest absolute difference.
     """
 
@@ -101,7 +101,7 @@ def ks_calibration_error(
 
     See Also
     --------
-    cumulative_curve : The curve of cumulative differences.
+    skcalib.errors.cumulative_curve : The curve of cumulative differences.
 
     Examples
     --------
@@ -165,7 +165,7 @@ def cumulative_curve(
 
     Examples
     --------
-    >>> from skcalib import cumulative_curve
+    >>> from skcalib.errors import cumulative_curve
     >>> curve, = cumulative_curve([0, 1, 1], [0.25, 0.25, 0.5], notion="canonical")
     >>> curve.score.tolist(), curve.difference.round(3).tolist()
     ([0.25, 0.5], [0.167, 0.333])

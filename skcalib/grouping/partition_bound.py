@@ -42,7 +42,7 @@ from skcalib.grouping.partition import (
     order_of,
     stratified_half,
 )
-from skcalib.links._base import detection_limit, log_forecast
+from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.scores import weighted_mean
 from skcalib.smoothers._base import smooth_other_clusters
 from skcalib.stats.means import clopper_pearson, mean_interval, rate_interval

@@ -19,8 +19,8 @@ from skcalib.data.labels import is_one_hot
 from skcalib.grouping.equal_scores import functions_of_position, intervals_for
 from skcalib.grouping.partition import order_of
 from skcalib.grouping.partition_bound import GroupingFit, held_out_curve, variance_of_mean
-from skcalib.links._base import detection_limit, log_forecast
 from skcalib.links.averaging import averaged_map
+from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.recalibration.corrected_model import (
     MOST_COMPONENTS,
     Components,

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 from skcalib._util.validation import mean_one
-from skcalib.links._base import detection_limit, log_forecast
+from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.scores import weighted_quantile
 
 _ROWS = 1 << 14  # that give the slopes

@@ -20,14 +20,9 @@ from scipy.stats import chi2
 
 from skcalib._util.validation import mean_one
 from skcalib.data.labels import labels_or_shares
-from skcalib.links._base import (
-    Link,
-    LinkFit,
-    LogRows,
-    likelihood_tolerance,
-    minimise_convex,
-    row_blocks,
-)
+from skcalib.links.logits import LogRows
+from skcalib.links.maps import Link, LinkFit
+from skcalib.links.newton import likelihood_tolerance, minimise_convex, row_blocks
 
 _SUBSAMPLE = 2000  # rows of the warm start
 _MOST_PASSES = 100

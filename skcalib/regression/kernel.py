@@ -141,8 +141,8 @@ def kernel_calibration_error_gaussian(
 
     See Also
     --------
-    kernel_calibration_test_gaussian : Whether the error is significant.
-    dawid_sebastiani_score : A proper score of mean and variance.
+    skcalib.regression.kernel_calibration_test_gaussian : Whether the error is significant.
+    skcalib.regression.dawid_sebastiani_score : A proper score of mean and variance.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def kernel_calibration_test_gaussian(
 
     See Also
     --------
-    kernel_calibration_error_gaussian : The estimate.
+    skcalib.regression.kernel_calibration_error_gaussian : The estimate.
 
     Examples
     --------

@@ -28,8 +28,7 @@ from skcalib.error_intervals.proper import ProperEstimate, estimates_of_solved
 from skcalib.error_intervals.quantities import by
 from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
 from skcalib.links.averaging import ModelAverage, add_averaged_map
-from skcalib.proper.proper import decompose
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.proper.proper import decompose, solve_notion
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
 from skcalib.recalibration.fitting import fit_recalibrator, recalibrated_proba
 from skcalib.recalibration.held_out import (

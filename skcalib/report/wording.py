@@ -65,6 +65,14 @@ RECALIBRATOR_NAMES = {
     "IsotonicRecalibrator": "isotonic regression",
     "StackedRecalibrator": "a mixture of maps",
 }
+#: Those of them that are not names of the root: code says where they stand.
+_NOT_AT_THE_ROOT = {
+    "BiasCorrectedTemperatureScaling",
+    "LabelNoiseScaling",
+    "MatrixScaling",
+    "ModelAverageScaling",
+    "QuadraticScaling",
+}
 #: Most ranges, classes or groups named in a sentence or a list.
 N_NAMED = 3
 #: Words of a verdict, which is read on one screen.
@@ -446,7 +454,8 @@ def _constructor(findings, *options):
     """The recommended recalibrator with its options, as code."""
     name = findings.advice.recommended
     strict = ["strict=True"] if name == "IsotonicRecalibrator" else []
-    return f"{name}({', '.join([*strict, *options])})"
+    place = "skcalib.recalibration." if name in _NOT_AT_THE_ROOT else ""
+    return f"{place}{name}({', '.join([*strict, *options])})"
 
 
 # --- Groups ------------------------------------------------------------------------------------

@@ -32,9 +32,9 @@ from skcalib.data.features import encode_features
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
 from skcalib.data.problem import ForecastSummary, LabelsLike, event_last
 from skcalib.data.samples import Samples, only_problem, reduced_fields
-from skcalib.error_intervals.decision_savings import regret_interval, saving_interval
-from skcalib.links._base import detection_limit, log_forecast
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.error_intervals.proper import regret_interval, saving_interval
+from skcalib.links.logits import detection_limit, log_forecast
+from skcalib.proper.proper import solve_notion
 from skcalib.recalibration.corrected_model import Mixing, held_out_paths
 from skcalib.recalibration.fitting import warn_without_weight, weight_params
 from skcalib.scores import DecisionCost, Elementary, LogLoss, weighted_mean

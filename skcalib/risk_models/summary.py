@@ -22,7 +22,7 @@ from skcalib.errors.logistic import (
     coefficient_intervals,
     uncertain_logits,
 )
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.proper.proper import solve_notion
 from skcalib.scores import Brier, LogLoss, TotalVariation, weighted_mean, weighted_quantile
 from skcalib.significance.binary import run_test
 from skcalib.significance.logistic import JointRatio
@@ -102,7 +102,7 @@ class CalibrationSummary(Record):
         Unreliability index U of `val.prob`, :math:`(2 \{\ell(\hat a, \hat b) - \ell(0, 1)\} - 2) /
         n` with the log likelihood :math:`\ell` of the logistic recalibration. It is the improvement
         by the recalibration, corrected for optimism. The p-value is that of
-        :func:`~skcalib.logistic_calibration_test`.
+        :func:`~skcalib.significance.logistic_calibration_test`.
     discrimination, quality : float or None
         Discrimination index :math:`D = (2 \{\ell(\hat a, \hat b) - \ell_0\} - 1) / n`, with the log
         likelihood :math:`\ell_0` of the mean frequency, and quality index Q = D - U. With `groups`

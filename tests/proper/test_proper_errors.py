@@ -135,9 +135,9 @@ def test_upper_bound_is_the_loss_above_its_infimum(multiclass, monkeypatch):
 def test_slow_default_estimates_are_announced(monkeypatch):
     """Of several classes only: slopes of single ones of 15 take 1 + (15 / 140)^2 = 1.011 times."""
     y, proba = np.arange(300) % 15, np.random.default_rng(0).dirichlet(np.ones(15), 300)
-    monkeypatch.setattr("skcalib.proper.proper_terms.SLOW", 1.02 * (300 + 300 / 20) * 15)
+    monkeypatch.setattr("skcalib.proper.proper.SLOW", 1.02 * (300 + 300 / 20) * 15)
     expected = sk.proper_calibration_error(y, proba)  # a warning is an error
-    monkeypatch.setattr("skcalib.proper.proper_terms.SLOW", 1.01 * (300 + 300 / 20) * 15)
+    monkeypatch.setattr("skcalib.proper.proper.SLOW", 1.01 * (300 + 300 / 20) * 15)
     words = "300 samples of 15 classes takes about ten sec"
     with pytest.warns(UserWarning, match=words) as caught:
         assert sk.proper_calibration_error(y, proba) == expected

@@ -13,10 +13,9 @@ from skcalib import CalibrationErrorEstimator, calibration_error_interval, score
 from skcalib.data.notions import Classwise
 from skcalib.data.problem import check_problem
 from skcalib.error_intervals.proper import estimates_of_solved
-from skcalib.proper import one_step, residual_tests
-from skcalib.proper.averaged_interval import squared_norms
-from skcalib.proper.extended_interval import BrierDirections, LogDirections, extended_norms
-from skcalib.proper.map_average import AveragedProblem
+from skcalib.proper import many_samples, residual_tests
+from skcalib.proper.map_average import AveragedProblem, squared_norms
+from skcalib.proper.residual_tests import BrierDirections, LogDirections, extended_norms
 from skcalib.scores import Brier, LogLoss
 from skcalib.stats.squared_norm import SquaredNorm
 
@@ -261,7 +260,7 @@ def test_all_functions_state_the_same_numbers(make, loss, monkeypatch):
         assert error == pytest.approx(found.estimate, rel=1e-12)
     assert estimator.confidence_interval_ == pytest.approx((found.low, found.high), rel=1e-12)
     assert estimator.evidence_["curve" if make is stepped else "confusion"] > 0.9
-    monkeypatch.setattr("skcalib.links.basis._ENTRIES", 20_000)
+    monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", 20_000)
     parts = calibration_error_interval(y, forecast, metric=loss, sample_weight=np.full(3000, 7))
     assert parts.estimate == pytest.approx(found.estimate, rel=1e-6)
     assert (parts.low, parts.high) == pytest.approx((found.low, found.high), rel=1e-6)
@@ -298,18 +297,15 @@ def test_clusters_widen_what_repeated_rows_would_narrow():
 
 
 def test_very_many_samples_are_tested_where_a_part_is_suspect(monkeypatch):
-    monkeypatch.setattr(one_step, "_PART", 1500)
+    monkeypatch.setattr(many_samples, "_PART", 1500)
     y, forecast, posterior = confused(12_000, 8)
-    problem = one_step.OneStepProblem.of(check_problem(y, forecast))
+    problem = many_samples.OneStepProblem.of(check_problem(y, forecast))
     assert problem.suspect and problem.extension.transitions[0][:2] == (0, 1)
     truth = Brier().divergence(posterior, forecast).mean()
     assert problem.errors(Brier()).mean() == pytest.approx(truth, rel=0.15)
-    chunks = [(forecast[rows], y[rows]) for rows in np.array_split(np.arange(12_000), 6)]
-    found = CalibrationErrorEstimator(labels=range(4)).fit_chunks(chunks)
-    assert found.n_passes_ == 3 and "use fit" in found.lower_bound_
     assert CalibrationErrorEstimator().fit(forecast, y).lower_bound_ == ""
     other = check_problem(labels_from(forecast, np.random.default_rng(9)), forecast)
-    calibrated = one_step.OneStepProblem.of(other)
+    calibrated = many_samples.OneStepProblem.of(other)
     assert not calibrated.suspect and calibrated.tested is None
 
 

@@ -13,11 +13,10 @@ from skcalib.data import problem as problem_module
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import Problem
 from skcalib.links.averaging import AveragedMap
-from skcalib.proper import one_step
-from skcalib.proper.averaged_interval import squared_norms
-from skcalib.proper.map_average import AveragedProblem
-from skcalib.proper.one_step import OneStepProblem, is_large, n_fitted
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.proper import many_samples
+from skcalib.proper.many_samples import OneStepProblem, is_large, n_fitted
+from skcalib.proper.map_average import AveragedProblem, squared_norms
+from skcalib.proper.proper import solve_notion
 from skcalib.scores import Brier, LogLoss
 
 LOSSES = {"brier": Brier(), "log": LogLoss()}
@@ -25,7 +24,7 @@ LOSSES = {"brier": Brier(), "log": LogLoss()}
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(one_step, "_PART", 3000)
+    monkeypatch.setattr(many_samples, "_PART", 3000)
 
 
 def both(y, forecast, weight=None):
@@ -94,7 +93,7 @@ def test_miscalibration_that_the_part_does_not_show_is_found(small_parts):
     ours = OneStepProblem.of(problem)
     assert ours.average.start.groups == ()
     found = ours.share @ ours.errors(Brier())
-    in_part = AveragedProblem.of(problem.take(one_step._drawn(problem))).average
+    in_part = AveragedProblem.of(problem.take(many_samples._drawn(problem))).average
     alone = np.mean(np.sum((in_part.averaged - in_part.forecast) ** 2, axis=1))
     assert abs(found - truth) < 0.15 * truth
     assert abs(alone - truth) > 0.3 * truth
@@ -107,7 +106,7 @@ def test_clusters_count_once(small_parts, kind):
     cluster = np.repeat(np.arange(3000), 4)
     problem = replace(problem_of(y[cluster], forecast[cluster]), cluster=cluster)
     assert is_large(problem)
-    part = cluster[one_step._drawn(problem)]
+    part = cluster[many_samples._drawn(problem)]
     assert len(part) == 3000
     assert np.unique(part, return_counts=True)[1].min() == 4
     few, ours = AveragedProblem.of(problem_of(y, forecast)), OneStepProblem.of(problem)
@@ -132,7 +131,7 @@ def test_public_functions_take_the_step(small_parts, monkeypatch):
     assert parts.calibration == found["brier"] == fitted.calibration_error_
     assert interval.low < found["brier"] < interval.high
     assert set(fitted.evidence_) == {"shift", "slope", "class_slopes", "curve", "confusion"}
-    monkeypatch.setattr(one_step, "TIMES", 10**9)
+    monkeypatch.setattr(many_samples, "TIMES", 10**9)
     for loss, value in found.items():
         assert s.proper_calibration_error(y, forecast, loss=loss) == pytest.approx(value, rel=0.02)
 
@@ -261,8 +260,8 @@ def test_evidence_with_the_gain_that_the_step_predicts_is_the_evidence(small_par
     average = solve("slope", 8000, 4, seed=0)[0].average
     size = len(average.basis.scale)
     information, gradient = average.size * np.eye(size), np.random.default_rng(0).normal(size=size)
-    identity = one_step.identity_model(np.empty((0, 4)))
-    scores = one_step._Scores(average, identity, information, 30 * gradient)
+    identity = many_samples.identity_model(np.empty((0, 4)))
+    scores = many_samples._Scores(average, identity, information, 30 * gradient)
     assert average.basis.confusion and len(scores.evidence) > 4
     for groups in scores.evidence:
         gain = scores._gain(groups) / average.dispersion

@@ -12,8 +12,7 @@ import skcalib
 from skcalib.data.notions import Classwise
 from skcalib.datasets import make_tempered_simplex
 from skcalib.error_intervals.proper import _upper, estimate_of_solved, estimates_of_solved
-from skcalib.proper.averaged_interval import ErrorNorm, squared_norms
-from skcalib.proper.map_average import AveragedProblem
+from skcalib.proper.map_average import AveragedProblem, ErrorNorm, squared_norms
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import LogitSmoother, QuantileBins
 from skcalib.stats.squared_norm import SquaredNorm, noise_cumulants
@@ -40,7 +39,7 @@ def factor(problem):
 
 def several_blocks(monkeypatch):
     """Blocks of a few samples, which are computed each time."""
-    monkeypatch.setattr("skcalib.links.basis._ENTRIES", 1000)
+    monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", 1000)
     monkeypatch.setattr("skcalib.links.basis._KEPT", 0)
 
 
@@ -269,7 +268,7 @@ def test_traces_by_random_signs(notion, n_classes, loss, monkeypatch):
     """Of very many directions; here of few, where the exact traces are known: within a quarter."""
     problems = problems_of(notion, 400, n_classes, "slope")
     exact = squared_norm(problems, LOSSES[loss])
-    monkeypatch.setattr("skcalib.proper.averaged_interval._WIDE", 0)
+    monkeypatch.setattr("skcalib.proper.map_average._WIDE", 0)
     rough = squared_norm(problems, LOSSES[loss])
     assert rough.estimate == pytest.approx(exact.estimate, rel=1e-9)
     assert rough.noise2 == pytest.approx(exact.noise2, rel=0.25) and rough.noise2 != exact.noise2

@@ -1,4 +1,7 @@
-"""The request for an interval, with its data and options, and the record of the answer."""
+"""The request for an interval, the record that answers it, and answers for any metric.
+
+The latter evaluate the metric on parts of the data: jackknife, subsampling and bootstrap.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,21 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+from scipy.stats import t as student
+from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._util.formatting import record_text
 from skcalib._util.messages import number_of
+from skcalib._util.parallel import draw_batches, draw_each
 from skcalib._util.records import Record
 from skcalib._util.validation import weighted_rows
-from skcalib.data.clusters import independent_size, student_level
+from skcalib.data.clusters import in_order, independent_size, student_level
+from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Multilabel, Notion
 from skcalib.data.problem import Problem, check_problem
 from skcalib.data.samples import only_problem
+from skcalib.error_intervals.proper import estimate_proper_error
+from skcalib.stats.pvalues import monte_carlo_pvalue
 
 # --- The record of an interval --------------------------------------------------------------------
 
@@ -87,7 +96,7 @@ class ErrorInterval(Record):
 
 
 @dataclass(frozen=True)
-class Question:
+class IntervalRequest:
     """A metric of forecasts and the options of its interval.
 
     ``options`` are all arguments of a metric of the library, defaults included; None for other
@@ -232,3 +241,165 @@ def all_options(metric: Any, data: dict[str, Any], keywords: dict[str, Any]) -> 
         raise TypeError(f"{metric.__name__} {error}: as a metric it takes {taken}.") from None
     bound.apply_defaults()
     return bound.arguments
+
+
+# --- Answers for any metric -----------------------------------------------------------------------
+
+GROUPS = 20  # of the jackknife, at most
+_BATCH = 10  # draws of labels after which their test is decided or goes on
+#: Biases of more standard errors than this affect coverage.
+_LARGEST_BIAS = 0.5
+_BIASED = (
+    "the metric is biased by about {:.1f} standard errors at this sample size, like all metrics "
+    "with a kink or a square near a calibrated forecast, so {} does not reach its level"
+)
+_NAIVE = (
+    "resamples repeat samples, which inflates binned errors and reveals the held-out label to "
+    "held-out estimates: the interval is for comparison only"
+)
+METRIC = "the value of the metric for large samples"
+
+
+def jackknife(
+    request: IntervalRequest, *, at_zero: bool = False, target: str = METRIC
+) -> ErrorInterval:
+    """Leave out each of at most twenty random groups; Student's limits with their number.
+
+    With ``at_zero``, for metrics that are 0 for calibrated forecasts and positive for others, the
+    lower limit is 0 unless the exact test with labels drawn from the forecasts rejects. Labels in
+    clusters are not drawn; there it is 0 unless the interval of the Brier calibration error lies
+    above 0.
+    """
+    problem, value = request.sample()
+    units = _Units(problem)
+    n_groups = min(GROUPS, units.number // 2)
+    if n_groups < 2:
+        raise ValueError(
+            f"A jackknife needs at least 4 {units.name} of positive weight, got {units.number}."
+        )
+    place = units.permutation(request.rng)
+    groups = [np.flatnonzero(place % n_groups != j) for j in range(n_groups)]
+    parts = ((rows, None, units.clusters_of(rows)) for rows in groups)
+    left = np.array(Parallel(n_jobs=request.n_jobs)(delayed(value)(*part) for part in parts))
+    error = float(np.sqrt((n_groups - 1) * left.var()))
+    bias = (n_groups - 1) * (left.mean() - request.estimate)
+    reach = float(student.isf((1 - request.confidence_level) / 2, n_groups - 1)) * error
+    low, high = request.estimate - reach, request.estimate + reach
+    flags: dict[str, Any] = {"method": "jackknife", "target": target}
+    if at_zero:
+        if low > 0 and not _rejects_calibration(request, problem, value):
+            low = 0.0
+        flags["method"] = "jackknife, test of calibration"
+        return request.answer(low, high, error, **flags)
+    return request.answer(low, high, error, floor=-np.inf, **flags, **_bias(bias, error, "it"))
+
+
+def subsampling(request: IntervalRequest) -> ErrorInterval:
+    """Politis and Romano: the rescaled distribution of the metric over subsets of n^(2/3)."""
+    problem, value = request.sample()
+    units = _Units(problem)
+    n_samples = units.number
+    size = round(n_samples ** (2 / 3))
+    if n_samples < 8:
+        raise ValueError(
+            f"Subsampling needs at least 8 {units.name} of positive weight, got {n_samples}."
+        )
+
+    def draw(rng):
+        return value(*units.sample(rng.choice(n_samples, size, replace=False)))
+
+    draws = _draws(request, draw)
+    # Without replacement: a subset is correlated with the full sample.
+    scale = np.sqrt(size / n_samples / (1 - size / n_samples))
+    law = scale * (draws - request.estimate)
+    tail = (1 - request.confidence_level) / 2
+    low, high = request.estimate - np.quantile(law, [1 - tail, tail])
+    error = float(law.std())
+    flags: dict[str, Any] = {"method": "subsampling", "target": METRIC, "floor": -np.inf}
+    return request.answer(low, high, error, **flags, **_bias(law.mean(), error, "subsampling"))
+
+
+def bootstrap(request: IntervalRequest) -> ErrorInterval:
+    """The percentile interval of resamples: never valid, for comparison."""
+    problem, value = request.sample()
+    units = _Units(problem)
+    number = units.number
+    draws = _draws(request, lambda rng: value(*units.sample(rng.randint(number, size=number))))
+    tail = (1 - request.confidence_level) / 2
+    low, high = np.quantile(draws, [tail, 1 - tail])
+    flags: dict[str, Any] = {"method": "bootstrap", "target": METRIC, "floor": -np.inf}
+    return request.answer(low, high, draws.std(), **flags, valid=False, reason=_NAIVE)
+
+
+class _Units:
+    """Samples or, where these depend on each other, clusters: what is left out and drawn."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.name = "samples" if problem.cluster is None else "clusters"
+        self.number, self._rows = len(problem.weight), None
+        if problem.cluster is not None:
+            distinct, self._cluster = np.unique(problem.cluster, return_inverse=True)
+            self.number = len(distinct)
+            ends = np.cumsum(np.bincount(self._cluster))[:-1]
+            self._rows = np.split(np.argsort(self._cluster, kind="stable"), ends)
+
+    def permutation(self, rng: np.random.RandomState) -> np.ndarray:
+        """Place of the unit of each row in a random order (n,)."""
+        place = np.argsort(rng.permutation(self.number))
+        return place if self._rows is None else place[self._cluster]
+
+    def clusters_of(self, rows: np.ndarray) -> np.ndarray | None:
+        """Numbers of the clusters of some rows, from 0; None for samples."""
+        return None if self._rows is None else in_order(self._cluster[rows])
+
+    def sample(self, units: np.ndarray) -> tuple[np.ndarray, None, np.ndarray | None]:
+        """Arguments of the metric of drawn units: rows, and clusters, of which none is another."""
+        if self._rows is None:
+            return units, None, None
+        parts = [self._rows[k] for k in units]
+        cluster = np.repeat(np.arange(len(parts)), [len(rows) for rows in parts])
+        return np.concatenate(parts), None, cluster
+
+
+def _bias(bias, error, name):
+    if abs(bias) <= _LARGEST_BIAS * error:
+        return {}
+    size = abs(bias) / error if error > 0 else np.inf
+    return {"valid": False, "reason": _BIASED.format(size, name)}
+
+
+def _draws(request, draw):
+    """Values of `draw` for the generators of a request."""
+    return draw_each(draw, request.n_resamples, request.rng, n_jobs=request.n_jobs)
+
+
+def _rejects_calibration(request, problem, value):
+    """Whether the metric is significantly larger than with labels drawn from the forecasts.
+
+    Draws end as soon as those to come cannot change the answer.
+    """
+    if problem.cluster is not None:
+        notion = (request.options or {}).get("notion", "canonical")
+        level = request.confidence_level
+        found = estimate_proper_error(
+            problem, loss="brier", notion=notion, confidence_level=level, n_jobs=request.n_jobs
+        )
+        return found.interval is not None and found.interval.low > 0
+    levels, tail = problem.forecast.cumsum(axis=1), (1 - request.confidence_level) / 2
+
+    def draw(rng):
+        return value(slice(None), draw_codes(levels, rng))
+
+    drawn, total = np.empty(0), request.n_resamples
+    batches = draw_batches(draw, total, request.rng, size=_BATCH, n_jobs=request.n_jobs)
+    for batch in batches:
+        drawn = np.append(drawn, batch)
+        rest = total - len(drawn)
+        # The p-value of all draws, if those to come are as small or as large as possible.
+        least, most = (
+            monte_carlo_pvalue(request.estimate, np.append(drawn, np.full(rest, end)))
+            for end in (-np.inf, np.inf)
+        )
+        if least > tail or most <= tail:
+            break
+    return most <= tail
