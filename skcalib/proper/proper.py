@@ -43,7 +43,7 @@ from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import LabelsLike, check_problem
 from skcalib.data.samples import only_problem, over_labels, over_problems, reduced_fields
 from skcalib.links.averaging import PER_CLASS, averaged_map
-from skcalib.proper.many_samples import OneStepProblem, is_large, merged, n_fitted
+from skcalib.proper.many_samples import OneStepProblem, compress_rows, is_large, n_fitted
 from skcalib.proper.map_average import AveragedProblem
 from skcalib.scores import (
     Brier,
@@ -159,15 +159,15 @@ def solve_notion(
 ) -> list[SmoothedProblem] | list[AveragedProblem]:
     """Estimate C for every problem of a notion; without a smoother by averaged maps.
 
-    With `merge` the rows of the only problem may stand for several samples, see `merged`; rows of
-    several problems belong to the same samples.
+    With `merge` the rows of the only problem may stand for several samples, see `compress_rows`;
+    rows of several problems belong to the same samples.
     """
     own = problems_of(problem, notion)
     if smoother is None:
         first = list(islice(own, 2))
         _warn_if_slow(first[0].forecast.shape)
         if merge and len(first) == 1:
-            first = [merged(first[0])]
+            first = [compress_rows(first[0])]
         every = ((one,) for one in chain(first, own))
         return run_each(_averaged, every, n_jobs=n_jobs)
     if problem.square is not None:

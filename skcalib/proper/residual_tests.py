@@ -349,7 +349,7 @@ def _residual_sums(kinds, problem, proba):
             noise = p[:, :, None] * (np.eye(p.shape[1]) - p[:, None])
         noise = problem.average.dispersion * square[:, None, None] * noise
         parts = share[:, None] * e, share[:, None] * information, square[:, None] * e**2
-        one = problem.one[rows, None]
+        one = problem.sample_share[rows, None]
         each = np.einsum("iaa->ia", noise)
         skewed = one * each * (1 - 2 * (p[:, 1:] if binary else p))
         parts = *parts, noise, one / share[:, None] * each**2, skewed, share
