@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -483,6 +483,44 @@ class Compared(Protocol):
     def differences(self) -> Sequence[PairedDifference]:
         """All differences."""
         ...
+
+
+# --- Names in sentences ---------------------------------------------------------------------------
+
+
+#: Most ranges, classes or groups named in a sentence or a list.
+N_NAMED = 3
+_LONGEST_NAME = 60
+
+
+def event_name(findings: Findings) -> str:
+    """The event as text: a numeric label is shown as "class 1"."""
+    return class_name(str(findings.event))
+
+
+def class_name(label: str) -> str:
+    """A class in a sentence."""
+    label = class_label(label)
+    plain = label.replace(".", "", 1).lstrip("-").isdigit() or label in ("True", "False")
+    return f"class {label}" if plain else label
+
+
+def class_label(label: str) -> str:
+    """A class in a table: "1" for the number 1.0, and a shortened name."""
+    whole = label.removesuffix(".0")
+    return whole if whole.lstrip("-").isdigit() else shorten(label)
+
+
+def shorten(name: str) -> str:
+    """A name, shortened if it is too long for a sentence."""
+    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
+
+
+def first_classes(labels: Iterable[str]) -> str:
+    """The first classes of a list, and how many more."""
+    names = list(map(class_name, labels))
+    more = f" and {len(names) - N_NAMED} more" if len(names) > N_NAMED else ""
+    return ", ".join(names[:N_NAMED]) + more
 
 
 # --- Versions, seed, warnings and progress of a report --------------------------------------------

@@ -21,6 +21,7 @@ from skcalib._util.formatting import (
     rates,
 )
 from skcalib.report import comparison_wording, pictures, wording
+from skcalib.report.findings import class_label, event_name, shorten
 from skcalib.report.rendering import (
     Bar,
     Document,
@@ -105,7 +106,7 @@ def _average_note(findings):
     if findings.n_classes > 2:
         gap = findings.confidence_gap
         return f"difference {_signed_points(gap)}"
-    event = f"rate of {wording.event_name(findings)}"
+    event = f"rate of {event_name(findings)}"
     ratio = findings.observed_expected_ratio
     return event if ratio is None else f"{event}; {wording.observed_expected(ratio)}"
 
@@ -184,7 +185,7 @@ def _confusions(findings):
     rows = []
     for one in findings.confusions:
         ends = rate_interval(one.observed.low, one.observed.high, one.observed.estimate)
-        names = (wording.class_label(name) for name in (one.predicted, one.other))
+        names = (class_label(name) for name in (one.predicted, one.other))
         score = rates(one.at_least, one.mean_score, one.observed.estimate, distinct=False)
         rows.append(Row((*names, *score, ends), note=f"{one.n_samples:,} samples", marked=(4,)))
     head = ("Predicted", "other class", "at least", "predicted", "observed", "interval")
@@ -194,7 +195,7 @@ def _confusions(findings):
 
 def _class_row(findings, place, places):
     label, _, *others = _place_row(findings, place, places).cells
-    return Row((wording.class_label(label), *others), marked=(2,) if findings.is_off(place) else ())
+    return Row((class_label(label), *others), marked=(2,) if findings.is_off(place) else ())
 
 
 def _groups(report):
@@ -220,7 +221,7 @@ def _groups(report):
 
 def _group_row(group, column):
     both = rates(group.observed, group.expected, column=column)
-    rule, size = wording.shorten(group.rule), f"{group.n_samples:,}"
+    rule, size = shorten(group.rule), f"{group.n_samples:,}"
     return Row((rule, size, *both, _signed_points(group)))
 
 
@@ -245,7 +246,7 @@ def _named_groups(report):
 def _named_row(one, column):
     both = rates(one.mean_predicted, one.observed, distinct=False, column=column)
     equal = "unknown" if one.equal_scores is None else _signed_points(one.equal_scores)
-    name, difference = wording.shorten(one.name), _signed_points(one.difference)
+    name, difference = shorten(one.name), _signed_points(one.difference)
     return Row(
         (name, *both, difference, equal),
         note=f"{one.n_samples:,} samples",

@@ -40,7 +40,7 @@ from skcalib.report.analysis import binary_problem, find
 from skcalib.report.findings import versions
 from skcalib.report.page import report_page
 from skcalib.report.rendering import render_body, render_page, render_text
-from skcalib.report.wording import advice, headline, method, sentences, suspicions
+from skcalib.report.wording import advice, headline, method, sentences
 from skcalib.risk_models.decisions import score_of_decision
 
 if TYPE_CHECKING:
@@ -513,7 +513,7 @@ class CalibrationReport(Shown):
             "advice": printable(advice(findings)),
             "miscalibrated": self.miscalibrated,
             "typical_error": findings.typical_error,
-            "suspicions": list(map(printable, suspicions(findings))),
+            "suspicions": [printable(one.sentence) for one in findings.suspicions],
             "suspicion_kinds": [one.kind for one in findings.suspicions],
             "named_groups": [asdict(one) for one in findings.named_groups],
             "groups_differ": findings.groups_differ,

@@ -34,6 +34,10 @@ from skcalib.report.findings import (
     Confusion,
     Findings,
     Reported,
+    class_name,
+    event_name,
+    first_classes,
+    shorten,
     versions,
 )
 from skcalib.report.subgroups import worst_places
@@ -65,15 +69,12 @@ RECALIBRATOR_NAMES = {
     "IsotonicRecalibrator": "isotonic regression",
     "StackedRecalibrator": "a mixture of maps",
 }
-#: Most ranges, classes or groups named in a sentence or a list.
-N_NAMED = 3
 #: Words of a verdict, which is read on one screen.
 MOST_WORDS = 110
 _GROUPS_IN_VERDICT = 2
 _IN_VERDICT = 3  # most groups that the user names in a sentence
 _CONCLUSIVE = 0.2  # typical error, in standard deviations of a label
 _LARGE_GAIN = 0.5  # share of the log loss
-_LONGEST_NAME = 60
 
 
 # --- The verdict -------------------------------------------------------------------------------
@@ -82,7 +83,7 @@ _LONGEST_NAME = 60
 def headline(findings: Findings) -> str:
     """The verdict in one line."""
     if findings.input_is_suspect:
-        return _SUSPECT_HEADLINES[_first_invalid(findings).kind]
+        return next(one.headline for one in findings.suspicions if one.invalidates)
     if findings.direction is None:
         if findings.groups_differ:
             return "No evidence of miscalibration, but groups with equal scores differ."
@@ -97,7 +98,7 @@ def sentences(findings: Findings) -> list[str]:
     """
     by = findings.by
     before = [
-        *suspicions(findings),
+        *(suspicion.sentence for suspicion in findings.suspicions),
         *sizes(findings),
         advice(findings),
         *([] if findings.decision is None else decision_advice(findings.decision)),
@@ -124,18 +125,6 @@ def short_verdict(findings: Findings) -> str:
     return _SHORT[findings.direction]
 
 
-def _first_invalid(findings):
-    return next(one for one in findings.suspicions if one.invalidates)
-
-
-_SUSPECT_HEADLINES = {
-    "other_class": "Check the labels: the forecasts fit the other class.",
-    "column_order": "Check the columns: the forecasts fit another order of the classes.",
-    "percent_scale": "Check the scale: the forecasts fit better times 100.",
-    "label_order": "Check the order: labels and forecasts are not in the same one.",
-    "absent_class": "Check the test set: a class has no samples.",
-    "repeated_rows": "Check the rows: many are given several times.",
-}
 _SHORT = {
     None: "none detected",
     "too_high": "too high",
@@ -162,7 +151,9 @@ def _class_shift(findings):
     off.sort(key=lambda place: -place.squared_gap)
     often = [place for place in off if place.too_high]
     word, named = ("often", often) if often else ("rarely", off)
-    return f"Some classes are predicted too {word}: {_some(place.label for place in named)}."
+    return (
+        f"Some classes are predicted too {word}: {first_classes(place.label for place in named)}."
+    )
 
 
 def _uneven(findings):
@@ -202,84 +193,6 @@ _HEADLINES = {
     "class_shift": _class_shift,
     "confused": _confused,
     "uneven": _uneven,
-}
-
-
-def suspicions(findings: Findings) -> list[str]:
-    """A sentence for each suspicion."""
-    return [_SUSPICIONS[one.kind](one) for one in findings.suspicions]
-
-
-def _accuracies(one):
-    before, after = rates(one.before, one.after)
-    return f"accuracy {after} instead of {before}"
-
-
-def _column_order(one):
-    return f"With another order of the columns ({_some(one.names)}): {_accuracies(one)}."
-
-
-def _some(labels):
-    """The first classes of a list, and how many more."""
-    names = list(map(class_name, labels))
-    more = f" and {len(names) - N_NAMED} more" if len(names) > N_NAMED else ""
-    return ", ".join(names[:N_NAMED]) + more
-
-
-def _label_order(one):
-    (how, what), before, after = one.names, f"{one.before:.2f}", f"{one.after:.2f}"
-    if how not in ("", "labels", "forecasts"):
-        return f"With the labels {how} the {what} is {after} instead of {before}."
-    start = f"The {how} are sorted, and the" if how else "The"
-    noise = "" if how else ", or was the model fitted to noise"
-    return (
-        f"{start} {what} is {before}, where such forecasts claim {after}: are the labels in "
-        f"another order than the forecasts{noise}?"
-    )
-
-
-_SUSPICIONS = {
-    "absent_class": lambda one: (
-        f"No sample is of {_some(one.names)}, but about {one.before:,.0f} were expected: were "
-        "they left out? Nothing can be said about the probability of a class without samples."
-    ),
-    "label_order": _label_order,
-    "unrelated_labels": _label_order,
-    "repeated_rows": lambda one: (
-        f"Only {one.before:,.0f} of {one.after:,.0f} rows are distinct: all intervals and p-values "
-        "are too small. Drop the repeated rows, or pass groups= with one value for each distinct "
-        "row."
-    ),
-    "balanced_training": lambda one: (
-        f"The odds are about {float(f'{one.before:.2g}'):,g} times too {one.names[0]} in all "
-        "ranges: was the model trained on balanced data? LabelShiftRecalibrator corrects this."
-    ),
-    "decision_values": lambda one: (
-        "The scores are decision values, divided by their spread unless they are log odds, and "
-        "passed through the logistic function: without probabilities their size has no meaning."
-    ),
-    "other_class": lambda one: (
-        f"Read as probabilities of the other class they fit much better: {_accuracies(one)}."
-    ),
-    "column_order": _column_order,
-    "percent_scale": lambda one: f"No score exceeds {one.before:.3g}: were they divided by 100?",
-    "one_class": lambda one: (
-        f"All labels belong to one class ({class_name(one.names[0])}): "
-        "only the mean can be checked."
-    ),
-    "constant": lambda one: (
-        f"All forecasts are equal ({rates(one.before)[0]}): they do not distinguish samples."
-    ),
-    "hard_predictions": lambda one: (
-        "All scores are 0 or 1: pass probabilities (predict_proba), not predicted classes."
-    ),
-    "every_label_right": lambda one: (
-        "Every prediction is right: if these are training data, use held-out samples."
-    ),
-    "infinite_log_loss": lambda one: (
-        f"The log loss is infinite: {one.before:,.0f} "
-        f"{'label was' if one.before == 1 else 'labels were'} given probability 0."
-    ),
 }
 
 
@@ -334,29 +247,6 @@ def observed_expected(ratio: MeanInterval) -> str:
     decimals = 3 if 0 < ratio.estimate < 0.1 else decimals
     estimate, low, high = (f"{value:.{decimals}f}" for value in values)
     return f"O/E {estimate} [{low}, {high}]"
-
-
-def event_name(findings: Findings) -> str:
-    """The event as text: a numeric label is shown as "class 1"."""
-    return class_name(str(findings.event))
-
-
-def class_name(label: str) -> str:
-    """A class in a sentence."""
-    label = class_label(label)
-    plain = label.replace(".", "", 1).lstrip("-").isdigit() or label in ("True", "False")
-    return f"class {label}" if plain else label
-
-
-def class_label(label: str) -> str:
-    """A class in a table: "1" for the number 1.0, and a shortened name."""
-    whole = label.removesuffix(".0")
-    return whole if whole.lstrip("-").isdigit() else shorten(label)
-
-
-def shorten(name: str) -> str:
-    """A name, shortened if it is too long for a sentence."""
-    return name if len(name) <= _LONGEST_NAME else f"{name[: _LONGEST_NAME - 3]}..."
 
 
 def score_name(findings: Findings) -> str:
