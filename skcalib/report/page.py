@@ -21,6 +21,7 @@ from skcalib._util.formatting import (
     rates,
 )
 from skcalib.report import comparison_wording, pictures, wording
+from skcalib.report.advice import advice_on_maps, line_of_code, recalibrator_name
 from skcalib.report.findings import class_label, event_name, shorten
 from skcalib.report.rendering import (
     Bar,
@@ -48,7 +49,7 @@ MOST_CLASSES = 20
 
 def report_page(report: Reported) -> Document:
     """`Reported` -> `Document`."""
-    findings = report.findings
+    findings, advice = report.findings, report.findings.advice
     sections = [
         _ranges(report),
         *([_classes(report)] if findings.n_classes > 2 else []),
@@ -69,7 +70,14 @@ def report_page(report: Reported) -> Document:
         tone=_tone(findings),
         tiles=_tiles(findings),
         opening=(pictures.reliability(report),),
-        code=_code(report),
+        code=""
+        if advice.recommended is None
+        else line_of_code(
+            advice.recommended,
+            report.source,
+            is_frozen=report.is_frozen,
+            classes=report.problem.classes.tolist(),
+        ),
         sections=tuple(sections),
     )
 
@@ -79,19 +87,6 @@ def _tone(findings):
     if findings.miscalibrated or findings.groups_differ or findings.suspicions:
         return "bad"
     return "good" if wording.is_conclusive(findings) else "weak"
-
-
-def _code(report):
-    if report.findings.advice.recommended is None:
-        return ""
-    if report.sketched_notion == "top_label":  # a map of the confidence alone is no recalibrator
-        return ""
-    if report.sketched_notion is not None:
-        return wording.in_code_sketch(report.findings)
-    if report.has_estimator:
-        values = report.source == "decision_function"
-        return wording.in_code(report.findings, frozen=report.is_frozen, decision_values=values)
-    return wording.in_code_predictions(report.findings, report.problem.classes.tolist())
 
 
 def _tiles(findings):
@@ -134,7 +129,7 @@ def _gain_tile(findings):
         (loss,) = numbers(advice.log_loss["before"])
         return Tile(((loss, "log loss"),), "no recalibration recommended")
     before, after = numbers(advice.log_loss["before"], advice.log_loss["after"])
-    name = wording.recalibrator_name(advice.recommended)
+    name = recalibrator_name(advice.recommended)
     return Tile(((f"{before} -> {after}", "log loss"),), f"cross-validated, after {name}")
 
 
@@ -282,7 +277,7 @@ def _maps(findings):
         ("Map", "log loss", "difference from best (SE)"),
         tuple(rows),
     )
-    return Section(SECTIONS["maps"], (Text(wording.advice(findings)), table))
+    return Section(SECTIONS["maps"], (Text(advice_on_maps(findings)), table))
 
 
 def _tests(findings):
@@ -422,7 +417,7 @@ def _short_gain(findings):
     if findings.advice.recommended is None:
         return "not recommended"
     after = numbers(findings.advice.log_loss["after"])[0]
-    return f"{after}, {wording.recalibrator_name(findings.advice.recommended)}"
+    return f"{after}, {recalibrator_name(findings.advice.recommended)}"
 
 
 def _rank(rank, lowest, highest):

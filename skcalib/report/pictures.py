@@ -13,6 +13,7 @@ import numpy as np
 from skcalib._util.formatting import percent, printable
 from skcalib.displays import GroupCalibrationDisplay, GroupingDisplay, ReliabilityDisplay
 from skcalib.displays._curves import binary_problems, check_options
+from skcalib.report.advice import recalibrator_name
 from skcalib.report.findings import (
     N_NAMED,
     Reported,
@@ -23,7 +24,6 @@ from skcalib.report.findings import (
 )
 from skcalib.report.rendering import Picture, Pictures
 from skcalib.report.subgroups import worst_places
-from skcalib.report.wording import recalibrator_name
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

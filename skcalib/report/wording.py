@@ -7,7 +7,6 @@ each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -26,21 +25,17 @@ from skcalib._util.formatting import (
     says_nothing,
 )
 from skcalib.grouping._named_groups import MARGINS
-from skcalib.report.decision import decision_advice
+from skcalib.report.advice import advice_on_decisions, advice_on_maps
+from skcalib.report.direction import DIRECTIONS
 from skcalib.report.findings import (
-    FEWEST_LABELS,
     TEST_LEVEL,
     BrierChange,
-    Confusion,
     Findings,
     Reported,
-    class_name,
     event_name,
-    first_classes,
     shorten,
     versions,
 )
-from skcalib.report.subgroups import worst_places
 
 if TYPE_CHECKING:
     from skcalib.grouping import GroupDifference
@@ -53,28 +48,11 @@ NOTION_NAMES = {
     "top_label": "top label",
     "classwise": "mean over classes",
 }
-RECALIBRATOR_NAMES = {
-    "TemperatureScaling": "temperature scaling",
-    "InterceptRecalibrator": "a shift of the log odds",
-    "PlattScaling": "Platt scaling",
-    "BetaCalibration": "beta calibration",
-    "BiasCorrectedTemperatureScaling": "temperature scaling with class biases",
-    "VectorScaling": "vector scaling",
-    "ModelAverageScaling": "model averaging",
-    "LabelNoiseScaling": "label noise scaling",
-    "QuadraticScaling": "quadratic scaling",
-    "SplineScaling": "spline scaling",
-    "MatrixScaling": "matrix scaling",
-    "VennAbersRecalibrator": "Venn-Abers predictors",
-    "IsotonicRecalibrator": "isotonic regression",
-    "StackedRecalibrator": "a mixture of maps",
-}
 #: Words of a verdict, which is read on one screen.
 MOST_WORDS = 110
 _GROUPS_IN_VERDICT = 2
 _IN_VERDICT = 3  # most groups that the user names in a sentence
 _CONCLUSIVE = 0.2  # typical error, in standard deviations of a label
-_LARGE_GAIN = 0.5  # share of the log loss
 
 
 # --- The verdict -------------------------------------------------------------------------------
@@ -88,7 +66,7 @@ def headline(findings: Findings) -> str:
         if findings.groups_differ:
             return "No evidence of miscalibration, but groups with equal scores differ."
         return "No evidence of miscalibration."
-    return _HEADLINES[findings.direction](findings)
+    return DIRECTIONS[findings.direction].headline(findings)
 
 
 def sentences(findings: Findings) -> list[str]:
@@ -100,8 +78,8 @@ def sentences(findings: Findings) -> list[str]:
     before = [
         *(suspicion.sentence for suspicion in findings.suspicions),
         *sizes(findings),
-        advice(findings),
-        *([] if findings.decision is None else decision_advice(findings.decision)),
+        advice_on_maps(findings),
+        *([] if findings.decision is None else [advice_on_decisions(findings.decision)]),
     ]
     after = [] if by is None else named_group_sentences(by, findings.n_classes)
     for most in range(_GROUPS_IN_VERDICT, 0, -1):
@@ -122,78 +100,9 @@ def short_verdict(findings: Findings) -> str:
     """The direction in a few words, for a table."""
     if findings.input_is_suspect:
         return "check the input"
-    return _SHORT[findings.direction]
-
-
-_SHORT = {
-    None: "none detected",
-    "too_high": "too high",
-    "too_low": "too low",
-    "too_extreme": "over-confident",
-    "too_moderate": "under-confident",
-    "class_shift": "class frequencies",
-    "confused": "confused classes",
-    "uneven": "uneven",
-}
-
-
-def _shifted(word):
-    def say(findings):
-        predicted, observed = rates(findings.mean_predicted, findings.observed_rate.estimate)
-        more = f", and more so the {findings.more_where} they are" if findings.more_where else ""
-        return f"Predictions are {word}{more}: mean {predicted}, observed {observed}."
-
-    return say
-
-
-def _class_shift(findings):
-    off = [place for place in findings.places if place.kind == "class" and findings.is_off(place)]
-    off.sort(key=lambda place: -place.squared_gap)
-    often = [place for place in off if place.too_high]
-    word, named = ("often", often) if often else ("rarely", off)
-    return (
-        f"Some classes are predicted too {word}: {first_classes(place.label for place in named)}."
-    )
-
-
-def _uneven(findings):
-    off = worst_places(findings.places, "scores", len(findings.places))
-    what = score_name(findings)
-    parts = []
-    for too_high, word in ((True, "too high"), (False, "too low")):
-        place = next((place for place in off if place.too_high is too_high), None)
-        if place is not None:
-            parts.append(f"{word} where {'it' if parts else f'the {what}'} is {place.label}")
-    if not parts and any(one.kind == "infinite_log_loss" for one in findings.suspicions):
-        return "Miscalibrated: some labels were given probability 0."
-    if not parts:
-        return f"Miscalibrated, but no single range of the {what} is clearly off."
-    return f"Miscalibrated, unevenly: {', '.join(parts)}."
-
-
-def _confused(findings):
-    return f"Some classes are confused: {confusion(findings.confusions[0])}."
-
-
-def confusion(one: Confusion) -> str:
-    """Where a class is more frequent than predicted, and how frequent, as part of a sentence."""
-    predicted, other = class_name(one.predicted), class_name(one.other)
-    score, observed = rates(one.mean_score, one.observed.estimate)
-    where = f"where {predicted} is predicted"
-    if one.at_least > 0:
-        where += f" with at least {rates(one.at_least)[0]}"
-    return f"{where}, {other} is true in {observed} of the samples, predicted {score}"
-
-
-_HEADLINES = {
-    "too_high": _shifted("too high"),
-    "too_low": _shifted("too low"),
-    "too_extreme": lambda findings: "Over-confident: predictions are too extreme.",
-    "too_moderate": lambda findings: "Under-confident: predictions are not extreme enough.",
-    "class_shift": _class_shift,
-    "confused": _confused,
-    "uneven": _uneven,
-}
+    if findings.direction is None:
+        return "none detected"
+    return DIRECTIONS[findings.direction].words
 
 
 def missed(findings: Findings) -> str:
@@ -249,94 +158,10 @@ def observed_expected(ratio: MeanInterval) -> str:
     return f"O/E {estimate} [{low}, {high}]"
 
 
-def score_name(findings: Findings) -> str:
-    """The name of the score."""
-    return "score" if findings.n_classes == 2 else "confidence"
-
-
-# --- Advice ------------------------------------------------------------------------------------
-
-
-def advice(findings: Findings) -> str:
-    """The recommended map with both held-out losses, or why there is none."""
-    found = findings.advice
-    if found.recommended is None:
-        return _NO_ADVICE[found.reason](findings)
-    log = numbers(found.log_loss["before"], found.log_loss["after"])
-    brier = numbers(found.brier.before, found.brier.after)
-    order = " It is not monotone: some larger scores get smaller probabilities." * found.falls
-    return (
-        f"Recalibrate with {recalibrator_name(found.recommended)}: cross-validated log loss "
-        f"{' -> '.join(log)}, Brier score {' -> '.join(brier)}.{order}"
-    )
-
-
-def _few_labels(findings):
-    what = "labels of one class" if findings.n_classes == 2 else "right or wrong predictions"
-    return f"Fewer than {FEWEST_LABELS} {what} are too few to choose a recalibration map."
-
-
-def _no_gain(findings):
-    share, shown = findings.missed_gain, "no gain can be shown"
-    if findings.advice.reason == "no_gain":
-        shown = "no map lowers both log loss and Brier score reliably"
-    gain = f"a gain of up to {rates(share)[0]} of the log loss"
-    gain = gain if share < _LARGE_GAIN else "even a large gain"
-    return f"Recalibration is not recommended: with these samples {shown}; {gain} could be missed."
-
-
-_NO_ADVICE = {
-    "input": lambda findings: "Correct the input first; recalibration would conceal the mistake.",
-    "few_labels": _few_labels,
-    "separated": lambda findings: (
-        "The scores separate the labels completely, so these samples cannot determine a "
-        "recalibration map."
-    ),
-    "calibrated": _no_gain,
-    "no_gain": _no_gain,
-}
-
-
 def is_conclusive(findings: Findings) -> bool:
     """Whether no large error could be missed, compared with the spread of the labels."""
     rate = findings.observed_rate.estimate
     return findings.typical_error["high"] < _CONCLUSIVE * np.sqrt(rate * (1 - rate))
-
-
-def recalibrator_name(name: str) -> str:
-    """The name of a map in a sentence."""
-    return RECALIBRATOR_NAMES.get(name, name)
-
-
-def in_code(findings: Findings, *, frozen: bool = False, decision_values: bool = False) -> str:
-    """One line of code that applies the recommended map.
-
-    The model is fitted again, out of fold; a frozen one needs samples that it was not fitted to.
-    """
-    how = ', response_method="decision_function"' if decision_values else ""
-    if frozen:
-        return f"RecalibratedClassifierCV(model, {_constructor(findings)}{how}).fit(X_new, y_new)"
-    parts = f"clone(model), {_constructor(findings)}, cv=5{how}"
-    return f"RecalibratedClassifierCV({parts}).fit(X_train, y_train)"
-
-
-def in_code_predictions(findings: Findings, classes: Sequence[str]) -> str:
-    """The same for probabilities without their model."""
-    # Otherwise columns follow the sorted classes.
-    labels = [f"labels={list(classes)!r}"] if sorted(classes) != list(classes) else []
-    return f"{_constructor(findings, *labels)}.fit(y_proba, y_true).predict_proba(new_proba)"
-
-
-def in_code_sketch(findings: Findings) -> str:
-    """The same for a sketch."""
-    return f"{_constructor(findings)}.fit_sketch(sketch).predict_proba(new_proba)"
-
-
-def _constructor(findings, *options):
-    """The recommended recalibrator with its options, as code."""
-    name = findings.advice.recommended
-    strict = ["strict=True"] if name == "IsotonicRecalibrator" else []
-    return f"{name}({', '.join([*strict, *options])})"
 
 
 # --- Groups ------------------------------------------------------------------------------------
