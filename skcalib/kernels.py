@@ -115,13 +115,13 @@ class Kernel:
         """
         return ((self, None),)
 
-    def __add__(self, other: Kernel) -> Kernel:
-        return Sum(self, other) if isinstance(other, Kernel) else NotImplemented
+    def __add__(self, kernel: Kernel) -> Kernel:
+        return Sum(self, kernel) if isinstance(kernel, Kernel) else NotImplemented
 
-    def __mul__(self, other: Kernel | float) -> Kernel:
-        if isinstance(other, Kernel):
-            return Product(self, other)
-        return Scaled(self, float(other)) if isinstance(other, Real) else NotImplemented
+    def __mul__(self, factor: Kernel | float) -> Kernel:
+        if isinstance(factor, Kernel):
+            return Product(self, factor)
+        return Scaled(self, float(factor)) if isinstance(factor, Real) else NotImplemented
 
     __rmul__ = __mul__
 

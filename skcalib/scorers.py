@@ -18,10 +18,10 @@ from skcalib.data.labels import check_y
 from skcalib.data.notions import Canonical, Multilabel
 from skcalib.data.problem import problem_of
 from skcalib.error_intervals.quantities import by
-from skcalib.estimators._response import align_classes, classes_of, classifier_proba, label_proba
+from skcalib.estimators.classifiers import align_classes, classes_of, classifier_proba, label_proba
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.recalibration import IdentityRecalibrator, ModelAverageScaling
-from skcalib.recalibration.selection import held_out_losses
+from skcalib.recalibration.held_out import held_out_losses
 from skcalib.recalibration.stacked import resolve_recalibrator
 from skcalib.risk_models.decisions import decision_regret, net_benefit, score_of_decision
 from skcalib.scores import LossLike, resolve_loss, weighted_mean
@@ -277,8 +277,8 @@ class RefinementScorer(_RecalibratedLoss):  # numpydoc ignore=PR02
     recalibrator : recalibrator or str, default=None
         The map: any object with ``fit(P, y)`` and ``predict_proba(P)``, such as a recalibrator or a
         Pipeline of them; or "auto" (`StackedRecalibrator`), "temperature", "isotonic", "platt"
-        ("sigmoid") or "beta". None is :class:`~skcalib.ModelAverageScaling`. It is cloned for each
-        fold.
+        ("sigmoid") or "beta". None is :class:`~skcalib.recalibration.ModelAverageScaling`. It is
+        cloned for each fold.
     cv : int or splitter, default=5
         Number of folds of the samples that are scored, or a splitter whose test sets are the folds;
         None is five. A whole number gives shuffled folds, as many as there are samples at most.

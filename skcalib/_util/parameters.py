@@ -92,11 +92,6 @@ response_method : {"auto", "predict_proba", "decision_function"}, default="auto"
 n_jobs : int, default=None
     Number of parallel jobs, over folds, problems of the notion, candidates or draws; the result
     does not depend on it.
-chunks : iterable of tuples, or tuple of Dask arrays
-    Tuples (y_proba, y) or (y_proba, y, sample_weight) with the arguments of `fit`: a list,
-    or any object whose ``__iter__`` starts again at the first chunk, with the same chunks.
-    A chunk may lack a class. Instead of the iterable, one such tuple of Dask arrays: each
-    block of rows is a chunk. Weights are on one scale for all chunks.
 groups : array-like of shape (n_samples,), default=None
     The cluster of each sample, such as a patient, by any labels. Squared errors then leave out
     products of residuals of a cluster, intervals, bands and tests allow for dependence within

@@ -212,8 +212,8 @@ class Multilabel(Notion):
     That is valid for any dependence between them, but up to :math:`\sqrt L` times as long as
     needed. So are those of :func:`~skcalib.decision_regret`.
     :func:`~skcalib.kernel_calibration_test` sums over the labels that both samples of a pair have,
-    and :func:`~skcalib.calibration_e_value` averages the e-values of the labels. Functions that
-    need all labels of a sample refuse missing cells.
+    and :func:`~skcalib.significance.calibration_e_value` averages the e-values of the labels.
+    Functions that need all labels of a sample refuse missing cells.
 
     Parameters
     ----------

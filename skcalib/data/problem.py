@@ -57,9 +57,9 @@ class Problem:
     """Validated forecasts, targets and weights of the same samples.
 
     ``forecast`` and ``target`` have shape (n, K), K >= 2; ``weight`` has shape (n,) and is
-    positive; ``classes`` names the K columns. ``given`` is the target, or for labels their columns
-    (n,), from which it is made. A row is one sample, or stands for ``count`` samples (n,) with
-    equal labels and forecasts whose squared weights sum to ``square`` (n,).
+    positive; ``classes`` names the K columns. ``labels_or_target`` is the target, or for labels
+    their columns (n,), from which it is made. A row is one sample, or stands for ``count`` samples
+    (n,) with equal labels and forecasts whose squared weights sum to ``square`` (n,).
     ``losses`` has mean losses by the type of the score, where they are known more precisely than
     from the rows. With soft labels the rows of ``target`` are label distributions, and ``votes``
     (n,) has the number of labels behind each of them, infinite where the distribution itself is
@@ -69,7 +69,7 @@ class Problem:
     """
 
     forecast: np.ndarray
-    given: np.ndarray
+    labels_or_target: np.ndarray
     weight: np.ndarray
     classes: np.ndarray
     square: np.ndarray | None = None
@@ -83,31 +83,32 @@ class Problem:
     @cached_property
     def target(self) -> np.ndarray:
         """One-hot labels (n, K), label distributions or indicators."""
-        given = self.given
-        return given if given.ndim == 2 else one_hot_rows(given, self.forecast.shape[1])
+        if self.labels_or_target.ndim == 2:
+            return self.labels_or_target
+        return one_hot_rows(self.labels_or_target, self.forecast.shape[1])
 
     @cached_property
     def is_incomplete(self) -> bool:
         """Whether cells of an indicator matrix are missing."""
-        return self.indicator and bool(np.isnan(self.given).any())
+        return self.indicator and bool(np.isnan(self.labels_or_target).any())
 
     @property
     def known_target(self) -> np.ndarray:
         """The target with the forecast in missing cells, whose residuals are then 0."""
         if not self.is_incomplete:
             return self.target
-        return np.where(np.isnan(self.given), self.forecast, self.given)
+        return np.where(np.isnan(self.labels_or_target), self.forecast, self.labels_or_target)
 
     def of_labels(self) -> Iterator[Problem]:
         """The problem (not, label) of each label of an indicator matrix, of its known cells."""
-        for score, event in zip(self.forecast.T, self.given.T, strict=True):
+        for score, event in zip(self.forecast.T, self.labels_or_target.T, strict=True):
             rows = np.flatnonzero(~np.isnan(event))
             pairs = (np.column_stack([1 - one, one])[rows] for one in (score, event))
             known = replace(self.take(rows), indicator=False, classes=np.arange(2))
             if known.cluster is not None:
                 known = replace(known, cluster=in_order(known.cluster))
             forecast, target = pairs
-            yield replace(known, forecast=forecast, given=target)
+            yield replace(known, forecast=forecast, labels_or_target=target)
 
     @property
     def squares(self) -> np.ndarray:
@@ -146,21 +147,21 @@ class Problem:
         """Weighted mean of the losses."""
         if self.losses is not None and type(score) in self.losses:
             return self.losses[type(score)]
-        if self.given.ndim == 2:
+        if self.labels_or_target.ndim == 2:
             return float(weighted_mean(score.loss(self.target, self.forecast), self.weight))
         n_samples, n_classes = self.forecast.shape
         losses, step = np.empty(n_samples), max(1, _BLOCK // n_classes)
         for start in range(0, n_samples, step):
             rows = slice(start, start + step)
             losses[rows] = score.loss(
-                one_hot_rows(self.given[rows], n_classes), self.forecast[rows]
+                one_hot_rows(self.labels_or_target[rows], n_classes), self.forecast[rows]
             )
         return float(weighted_mean(losses, self.weight))
 
     @property
     def outcome(self) -> np.ndarray:
         """Columns of the labels (n,), or label distributions (n, K)."""
-        return labels_or_shares(self.given)
+        return labels_or_shares(self.labels_or_target)
 
     @property
     def labels(self) -> np.ndarray:
@@ -185,7 +186,7 @@ class Problem:
             count = np.bincount(rng.choice(len(count), most, p=share), minlength=len(count))
         rows = np.repeat(np.arange(len(count)), count)
         weight = (self.weight / self.count)[rows]
-        arrays = self.forecast[rows], self.given[rows], weight
+        arrays = self.forecast[rows], self.labels_or_target[rows], weight
         return Problem(*arrays, self.classes, categories=self.categories)
 
     def split(self, n_parts: int, random_state: int) -> tuple[Problem, list[np.ndarray]]:
@@ -208,7 +209,7 @@ class Problem:
         names = ("square", "count", "votes", "cluster")
         kept: dict[str, Any] = {name: getattr(self, name) for name in names}
         kept = {name: None if array is None else array[rows] for name, array in kept.items()}
-        arrays = self.forecast[rows], self.given[rows], self.weight[rows]
+        arrays = self.forecast[rows], self.labels_or_target[rows], self.weight[rows]
         kept |= {"indicator": self.indicator, "categories": self.categories}
         return Problem(*arrays, self.classes, **kept)
 
@@ -545,7 +546,7 @@ def event_last(problem: Problem, pos_label: Label = None) -> Problem:
     if classes is problem.classes:
         return problem
     forecast, target = (a[:, ::-1].copy() for a in (problem.forecast, problem.target))
-    return replace(problem, forecast=forecast, given=target, classes=classes)
+    return replace(problem, forecast=forecast, labels_or_target=target, classes=classes)
 
 
 #: Labels, or sums that stand for labels and forecasts.

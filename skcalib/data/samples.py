@@ -23,7 +23,6 @@ from skcalib._util.validation import (
     check_proba,
     check_weight,
 )
-from skcalib.data.chunks import Chunks, check_chunk_labels
 from skcalib.data.class_columns import classes_of_columns
 from skcalib.data.labels import check_class_order, check_y, one_hot, ordered_categories, table_of
 from skcalib.data.notions import (
@@ -106,7 +105,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Samples:
-    """Labels and forecasts of a notion: in memory, in chunks, or the rows of a summary.
+    """Labels and forecasts of a notion: in memory, or the rows of a summary.
 
     Weights are divided by ``scale``, a power of two, so that squares of weights neither overflow
     nor vanish. ``clustered`` is the `Problem` of these samples if they are in clusters.
@@ -117,8 +116,7 @@ class Samples:
     n_samples: int
     scale: float = 1.0
     part: Part | None = None
-    chunks: Chunks | None = None
-    kept: list[ScoredRows] | None = None
+    sketch_rows: list[ScoredRows] | None = None
     clustered: Problem | None = None
 
     @property
@@ -141,8 +139,8 @@ class Samples:
     ) -> Samples:
         """Arguments of a public function; forecasts are validated as they are read.
 
-        In place of the labels a `Problem`, whose other arguments are ignored, a summary, or samples
-        in chunks.
+        In place of the labels a `Problem`, whose other arguments are ignored, a summary, or other
+        samples.
         """
         columns: dict[str, Any] = {"labels": labels, "pos_label": pos_label}
         if isinstance(y_true, (ForecastSummary, Samples)):
@@ -156,10 +154,12 @@ class Samples:
             problem = check_problem(y_true, y_proba, notion, incomplete=True, **columns)
             if problem.is_incomplete:
                 rows = [
-                    ScoredRows(one.forecast[:, 1], one.given[:, 1] == 1, one.sample_weight)
+                    ScoredRows(
+                        one.forecast[:, 1], one.labels_or_target[:, 1] == 1, one.sample_weight
+                    )
                     for one in problem.of_labels()
                 ]
-                return cls(problem.classes, notion, problem.n_samples, kept=rows)
+                return cls(problem.classes, notion, problem.n_samples, sketch_rows=rows)
             weight, classes = problem.sample_weight, problem.classes
             outcome = problem.target == 1 if problem.indicator else problem.outcome
             weight, scale = (None, 1.0) if weight is None else _scaled(weight.copy())
@@ -188,39 +188,19 @@ class Samples:
         part = Part(raw, table.take(index), weight, classes)
         return cls(classes, notion.for_columns(len(classes)), part.n_samples, scale, part)
 
-    @classmethod
-    def of_chunks(cls, chunks: Any, *, labels: ArrayLike) -> Samples:
-        """Chunks ``(y_proba, y)`` or with weights, read again in every pass; one pass now."""
-        classes, source = check_chunk_labels(labels, "Samples.of_chunks"), Chunks(chunks)
-        sizes = source.reduce(_Read(classes, Auto(), 1.0, _size))
-        if not sizes[0]:
-            raise ValueError("chunks has no sample of positive weight: at least one is needed.")
-        return cls(classes, Auto(), sizes[0], float(max(sizes[1])), chunks=source)
-
     def per(self, notion: Notion) -> Samples:
         """The same under another notion."""
         return replace(self, notion=notion.for_columns(len(self.classes)))
 
-    def total(self, read: Callable[..., tuple[Any, ...]], *args: Any) -> Any:
-        """``read(part, notion, *args)``, a tuple, added over all parts."""
-        if self.part is not None:
-            return read(self.part, self.notion, *args)
-        assert self.chunks is not None
-        return self.chunks.reduce(_Read(self.classes, self.notion, self.scale, read, args))
-
     def columns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Scores (P, n), events (P, n) and weights (n,): a row for each problem."""
-        if self.part is not None:
-            return self.part.columns(self.notion)
-        (parts,) = self.total(_listed)
-        score, event, weight = zip(*parts, strict=True)
-        given = None if weight[0] is None else np.concatenate(weight)
-        return np.concatenate(score, axis=1), np.concatenate(event, axis=1), given
+        """Scores (P, n), events (P, n) and weights (n,) of samples in memory: a row per problem."""
+        assert self.part is not None
+        return self.part.columns(self.notion)
 
     def scored(self) -> list[ScoredRows]:
         """The rows of positive weight, for each problem of the notion."""
-        if self.kept is not None:
-            return self.kept
+        if self.sketch_rows is not None:
+            return self.sketch_rows
         score, event, weight = self.columns()
         return [ScoredRows(one, hit, weight) for one, hit in zip(score, event, strict=True)]
 
@@ -236,42 +216,7 @@ def _of_summary(summary, notion):
             f"The {type(summary).__name__} was made for notion={own!r}, got notion="
             f"{notion!r}: pass notion={own!r} if the function has it, or make another one."
         )
-    return Samples(classes, notion, n_samples, kept=summary.scored())
-
-
-@dataclass(frozen=True)
-class _Read:
-    """Validates a chunk, and reads its `Part` with weights divided by a power of two."""
-
-    classes: np.ndarray
-    notion: Notion
-    scale: float
-    read: Callable[..., tuple[Any, ...]]
-    args: tuple[Any, ...] = ()
-
-    def __call__(self, number, y_proba, y, sample_weight=None):
-        if sample_weight is not None and not np.any(sample_weight):
-            return None
-        try:
-            rows = y, y_proba, self.notion, sample_weight
-            found = Samples.of(*rows, self.classes, remedy="labels")
-        except ValueError as error:
-            raise ValueError(f"Chunk {number}: {error}") from error
-        part = found.part
-        if part.weight is None:
-            part = replace(part, weight=np.full(len(part.raw), 1.0))
-        part.weight[:] *= found.scale / self.scale
-        return self.read(part, self.notion, *self.args)
-
-
-def _size(part, notion):
-    """Number of samples, and the largest weight."""
-    return part.n_samples, (float(part.weight.max()),)
-
-
-def _listed(part, notion):
-    """The columns of a part, in a list."""
-    return ([part.columns(notion)],)
+    return Samples(classes, notion, n_samples, sketch_rows=summary.scored())
 
 
 def _scaled(weight):
@@ -359,7 +304,7 @@ def binary_events(problem: Problem, pos_label: Label, notion: Notion) -> list[tu
         )
     names = _event_names(notion, problem.classes)
     return [
-        (name, replace(problem, forecast=forecast, given=target))
+        (name, replace(problem, forecast=forecast, labels_or_target=target))
         for name, (forecast, target) in zip(names, pairs, strict=False)
     ]
 

@@ -39,7 +39,7 @@ class CumulativeCurve(Record):
 
     See Also
     --------
-    skcalib.cumulative_curve : Makes this record.
+    skcalib.errors.cumulative_curve : Makes this record.
     skcalib.ks_calibration_error : The largest absolute difference.
     """
 
@@ -101,7 +101,7 @@ def ks_calibration_error(
 
     See Also
     --------
-    cumulative_curve : The curve of cumulative differences.
+    skcalib.errors.cumulative_curve : The curve of cumulative differences.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def ks_calibration_error(
     rule = resolve_reduced(notion, reduce, KS_REDUCTIONS)
     samples = Samples.of(y_true, y_proba, rule, sample_weight, labels, pos_label)
     if reduce == "predicted":
-        if samples.kept is not None:
+        if samples.sketch_rows is not None:
             raise ValueError("A sketch has no predicted classes: pass labels and forecasts.")
         samples = samples.per(PredictedClass())
     curves = [_curve(one.score, one.event, one.weight) for one in samples.scored()]
@@ -165,7 +165,7 @@ def cumulative_curve(
 
     Examples
     --------
-    >>> from skcalib import cumulative_curve
+    >>> from skcalib.errors import cumulative_curve
     >>> curve, = cumulative_curve([0, 1, 1], [0.25, 0.25, 0.5], notion="canonical")
     >>> curve.score.tolist(), curve.difference.round(3).tolist()
     ([0.25, 0.5], [0.167, 0.333])

@@ -16,10 +16,10 @@ from skcalib._util.types import ArrayLike, Label
 from skcalib.data.clusters import cluster_sums, effective_size, independent_size
 from skcalib.data.notions import Auto, Notion, NotionLike, resolve_notion
 from skcalib.data.samples import only_problem, over_problems
-from skcalib.links._base import likelihood_tolerance, logistic_regression
-from skcalib.proper.proper_terms import SmoothedProblem, solve_notion
+from skcalib.links.newton import likelihood_tolerance, logistic_regression
+from skcalib.proper.proper import SmoothedProblem, solve_notion
 from skcalib.scores import TotalVariation, weighted_mean, weighted_quantile
-from skcalib.smoothers.named import SmootherLike, resolve_smoother
+from skcalib.smoothers import SmootherLike, resolve_smoother
 from skcalib.stats.few_events import FEW, uncertain_labels
 from skcalib.stats.means import MeanInterval
 
@@ -44,7 +44,7 @@ class CalibrationInterceptSlope(Record):
     See Also
     --------
     skcalib.calibration_intercept_slope : Makes this record.
-    skcalib.logistic_calibration_test : Tests of intercept and slope.
+    skcalib.significance.logistic_calibration_test : Tests of intercept and slope.
     """
 
     in_the_large: MeanInterval

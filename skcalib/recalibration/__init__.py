@@ -1,16 +1,27 @@
 """Recalibrators: maps of the simplex that are transformers and classifiers."""
 
-from skcalib.recalibration._base import LogitRecalibrator, Recalibrator
-from skcalib.recalibration.group import GroupRecalibrator
-from skcalib.recalibration.improvement import CalibrationImprovement, calibration_improvement
-from skcalib.recalibration.label_shift import InterceptRecalibrator, LabelShiftRecalibrator
-from skcalib.recalibration.multilabel import MultilabelRecalibrator
-from skcalib.recalibration.one_vs_rest import (
-    BetaCalibration,
-    BinaryLinkRecalibrator,
+from skcalib.recalibration.base import IdentityRecalibrator, LogitRecalibrator, Recalibrator
+from skcalib.recalibration.curves import (
     HistogramBinning,
     IsotonicRecalibrator,
     KernelRecalibrator,
+    SplineScaling,
+    VennAbersRecalibrator,
+)
+from skcalib.recalibration.group import GroupRecalibrator, MultilabelRecalibrator
+from skcalib.recalibration.held_out import (
+    CalibrationImprovement,
+    RecalibratorSelection,
+    calibration_improvement,
+)
+from skcalib.recalibration.label_shift import (
+    InterceptRecalibrator,
+    LabelFrequency,
+    LabelShiftRecalibrator,
+)
+from skcalib.recalibration.one_vs_rest import (
+    BetaCalibration,
+    BinaryLinkRecalibrator,
     OneVsRestRecalibrator,
     PlattScaling,
     QuadraticScaling,
@@ -19,23 +30,16 @@ from skcalib.recalibration.scaling import (
     DiagonalOrderPreserving,
     DirichletCalibration,
     MatrixScaling,
+    ModelAverageScaling,
     VectorScaling,
 )
-from skcalib.recalibration.selection import RecalibratorSelection
-from skcalib.recalibration.simple import (
-    IdentityRecalibrator,
-    LabelFrequency,
-    LabelNoiseScaling,
-    ModelAverageScaling,
-)
-from skcalib.recalibration.spline import SplineScaling
 from skcalib.recalibration.stacked import RecalibratorMixture, StackedRecalibrator
 from skcalib.recalibration.temperature import (
     BiasCorrectedTemperatureScaling,
     EnsembleTemperatureScaling,
+    LabelNoiseScaling,
     TemperatureScaling,
 )
-from skcalib.recalibration.venn_abers import VennAbersRecalibrator
 
 __all__ = [
     "BetaCalibration",

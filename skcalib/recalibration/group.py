@@ -1,42 +1,133 @@
-"""Recalibration by forecast and features, or by forecast and group."""
+"""Recalibration by forecast and features, by forecast and group, or of several labels."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.special import softmax
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
+from sklearn.utils import Tags, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from skcalib._util.messages import shown
+from skcalib._util.parallel import run_each
+from skcalib._util.parameters import check_parameters_of, completes_docstrings
 from skcalib._util.types import ArrayLike, MatrixLike, RandomState, RecalibratorLike
-from skcalib._util.validation import check_indices, mean_one, take_rows, weighted_rows
-from skcalib.links._base import detection_limit, log_forecast
-from skcalib.recalibration._base import (
-    Recalibrator,
-    fit_recalibrator,
-    is_increasing,
-    recalibrated_proba,
+from skcalib._util.validation import (
+    check_indices,
+    mean_one,
+    refuse_frames_to_fetch,
+    take_rows,
+    weighted_rows,
 )
-from skcalib.recalibration._corrected_model import (
+from skcalib.data.features import FeatureEncoder
+from skcalib.data.problem import check_label_probabilities, indicator_problem
+from skcalib.data.table_columns import as_cells, is_frame, read_column
+from skcalib.links.logits import detection_limit, log_forecast
+from skcalib.recalibration.base import (
+    IdentityRecalibrator,
+    Recalibrator,
+    TransformerOfColumns,
+    forecast_range,
+    outside_range,
+)
+from skcalib.recalibration.corrected_model import (
     PARTS,
     SPREADS,
     CorrectedModel,
     GroupEffects,
     Mixing,
 )
-from skcalib.recalibration._features import FeatureReader, check_rows
+from skcalib.recalibration.fitting import (
+    fit_recalibrator,
+    is_increasing,
+    recalibrated_proba,
+)
 from skcalib.recalibration.one_vs_rest import PlattScaling
-from skcalib.recalibration.simple import IdentityRecalibrator, ModelAverageScaling
+from skcalib.recalibration.scaling import ModelAverageScaling
 from skcalib.recalibration.stacked import resolve_recalibrator
-from skcalib.scores import weighted_mean
+from skcalib.scores import LossLike, weighted_mean
 from skcalib.smoothers._base import check_folds
 from skcalib.stats.means import MeanInterval, mean_difference
 
-if TYPE_CHECKING:
-    from skcalib.scores import LossLike
+# --- Features, or the group of each sample, as numbers --------------------------------------------
+
+
+_MANY = 20  # different values, to be surely no groups
+
+
+class FeatureReader:
+    """Learns the columns of features, and reads them as numbers; missing values are nan.
+
+    A vector has the name of the group of each sample (``is_groups``): `read` gives their numbers,
+    and -1 for groups that `fit` has not seen. A matrix or a data frame is read by `FeatureEncoder`.
+    """
+
+    def fit(self, features):
+        """Learn columns, names and categories; returns the reader."""
+        self.is_groups = _is_vector(features)
+        if self.is_groups:
+            _refuse_values(read_column(features))
+            self.names = {name: k for k, name in enumerate(np.unique(_group_names(features)))}
+        else:
+            self.encoder = FeatureEncoder("features").fit(features)
+            self.encoder.warn()
+        return self
+
+    def read(self, features):
+        """Numbers (n, d); of groups (n,), whole numbers."""
+        if _is_vector(features) != self.is_groups:
+            words = {True: "the group of each sample", False: "a matrix of features"}
+            raise ValueError(
+                f"features is {words[not self.is_groups]}, but was {words[self.is_groups]} in fit: "
+                "pass the same kind."
+            )
+        if self.is_groups:
+            names = _group_names(features).tolist()
+            return np.array([self.names.get(name, -1) for name in names], dtype=np.intp)
+        return self.encoder.transform(features)
+
+
+def check_rows(features, n_samples):
+    """Raise unless there is one row of features for each sample."""
+    refuse_frames_to_fetch(features, "features")
+    if not hasattr(features, "__len__") or getattr(features, "shape", None) == ():
+        raise ValueError(f"features must have a row for each forecast, got {shown(features)}.")
+    n_rows = features.shape[0] if hasattr(features, "shape") else len(features)
+    if n_rows != n_samples:
+        raise ValueError(
+            f"features has {n_rows} rows, but there are {n_samples} forecasts: pass one row of "
+            "features for each."
+        )
+
+
+def _is_vector(features):
+    return not is_frame(features) and getattr(features, "ndim", np.ndim(as_cells(features))) == 1
+
+
+def _refuse_values(column):
+    """Raise for a vector of a feature, whose values are no groups."""
+    values = column.numbers()[~column.missing]
+    measured = column.kind in ("time", "duration") or np.any(values != np.rint(values))
+    if len(values) >= _MANY and measured and len(np.unique(values)) > 0.5 * len(values):
+        raise ValueError(
+            f"features is a vector of {len(values):,} {column.kind}s that mostly differ, but a "
+            "vector holds the group of each sample: for a feature pass a column, of shape "
+            "(n_samples, 1)."
+        )
+
+
+def _group_names(features):
+    """Names of groups; missing ones are a group too."""
+    texts = read_column(features).texts()
+    return np.array(["is missing" if text is None else f"= {text}" for text in texts.tolist()])
+
+
+# --- Corrections by features or groups ------------------------------------------------------------
+
 
 _FEWEST = 20  # samples, to learn anything
 _NONE = MeanInterval(0.0, 0.0, 0.0, 0.0)
@@ -396,3 +487,183 @@ class GroupRecalibrator(Recalibrator):
 def _given(features):
     """Arguments of methods; subclasses need not accept features that are not given."""
     return {} if features is None else {"features": features}
+
+
+# --- Several labels -------------------------------------------------------------------------------
+
+
+_ABSENT_PRESENT = np.array([0, 1])
+
+
+@completes_docstrings
+class MultilabelRecalibrator(TransformerOfColumns, BaseEstimator):
+    """Recalibrate several labels per sample: one map for each label.
+
+    Each column of the indicator matrix is a problem of two classes with its own map. The
+    recalibrated probabilities of the labels of a sample are not divided by their sum, which has no
+    meaning here. :class:`~skcalib.PlattScaling` and the others divide by it when they are used
+    alone, because they assume one label per sample.
+
+    Parameters
+    ----------
+    recalibrator : recalibrator, name or None, default=None
+        Cloned for each label; any object with ``fit(P, y)`` and ``predict_proba(P)``, or a name as
+        in `RecalibratedClassifierCV`. None is `PlattScaling`.
+
+    Attributes
+    ----------
+    recalibrators_ : list
+        The fitted recalibrator of each label.
+    labels_ : array of shape (n_labels,)
+        Names of the labels: those of the columns of a data frame, or 0 to L - 1.
+    n_features_in_ : int
+        Number of labels.
+    calibration_range_ : array of shape (n_labels, 2)
+        Smallest and largest probability of each label in its known cells. `outside` finds forecasts
+        beyond them.
+
+    See Also
+    --------
+    skcalib.data.notions.Multilabel : The errors of several labels.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from skcalib import MultilabelRecalibrator, proper_calibration_error
+    >>> from skcalib.data.notions import Multilabel
+    >>> rng = np.random.default_rng(0)
+    >>> truth = rng.uniform(size=(4000, 2))
+    >>> y = (rng.uniform(size=truth.shape) < truth).astype(int)
+    >>> proba = truth**2 / (truth**2 + (1 - truth) ** 2)  # over-confident
+    >>> recalibrator = MultilabelRecalibrator().fit(proba[:2000], y[:2000])
+    >>> after = recalibrator.predict_proba(proba[2000:])
+    >>> for p in (proba[2000:], after):
+    ...     print(round(proper_calibration_error(y[2000:], p, notion=Multilabel()), 4))
+    0.01
+    0.0005
+    """
+
+    _labels_of_columns = "labels_"
+
+    def __init__(self, recalibrator: RecalibratorLike = None, *, n_jobs: int | None = None) -> None:
+        self.recalibrator = recalibrator
+        self.n_jobs = n_jobs
+
+    def fit(self, X: MatrixLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn the map of each label.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_labels), or list of arrays (n_samples, 2)
+            Probabilities of held-out samples, as ``predict_proba`` gives them.
+        y : array-like of shape (n_samples, n_labels)
+            Indicator matrix of 0 and 1, with NaN or None for cells that are not known: each map is
+            fitted to the known cells of its label.
+
+        Raises
+        ------
+        ValueError
+            For labels that are not an indicator matrix, a label without known cells, and for
+            probabilities outside [0, 1] by more than a rounding error of 1e-9.
+
+        Warns
+        -----
+        UserWarning
+            For a label that all samples have, or none.
+        """
+        recalibrator: Any = resolve_recalibrator(
+            "platt" if self.recalibrator is None else self.recalibrator
+        )
+        check_parameters_of(self)
+        check_indices(X=X, y=y, sample_weight=sample_weight)
+        problem = indicator_problem(y, X, sample_weight=sample_weight, name="X", labels_name="y")
+        self.labels_, self.n_features_in_ = problem.classes, len(problem.classes)
+        tasks: list[tuple[Any, ...]] = []
+        ranges = []
+        for label, one in zip(self.labels_.tolist(), problem.of_labels(), strict=True):
+            ranges.append(forecast_range(one.forecast[:, 1:]))
+            event = one.target[:, 1].astype(int)
+            if event.min() == event.max():
+                warnings.warn(
+                    f"The label {label!r} is {event[0]} in all of its known cells, so its map "
+                    "rests on one class only.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+            tasks.append((recalibrator, one.forecast, event, one.sample_weight, _ABSENT_PRESENT))
+        self.recalibrators_ = run_each(fit_recalibrator, tasks, n_jobs=self.n_jobs)
+        self.calibration_range_ = np.vstack(ranges)
+        return self
+
+    def predict_proba(self, X: MatrixLike) -> np.ndarray:
+        """Recalibrated probabilities of the labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_labels), or list of arrays (n_samples, 2)
+            Probabilities, as in `fit`.
+
+        Returns
+        -------
+        array of shape (n_samples, n_labels)
+            In [0, 1]; rows need not sum to one.
+        """
+        check_is_fitted(self)
+        proba = check_label_probabilities(X, self.labels_, name="X")
+        pairs = zip(self.recalibrators_, proba.T, strict=True)
+        columns = [recalibrated_proba(one, _two(p), _ABSENT_PRESENT)[:, 1] for one, p in pairs]
+        return np.column_stack(columns)
+
+    def outside(self, X: MatrixLike) -> np.ndarray:
+        """Whether the forecasts of each label lie beyond those of the calibration set.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_labels), or list of arrays (n_samples, 2)
+            Probabilities, as in `fit`.
+
+        Returns
+        -------
+        array of bool of shape (n_samples, n_labels)
+            True where a probability is below or above the ``calibration_range_`` of its label by
+            more than the rounding errors of single precision. There no label supports the map.
+
+        Raises
+        ------
+        ValueError
+            For a map without a calibration set, such as one that was read from a file.
+        """
+        check_is_fitted(self)
+        return outside_range(self, check_label_probabilities(X, self.labels_, name="X"))
+
+    def _write_map(self, add, x):
+        own = np.eye(len(self.labels_))[:, :, None]
+        pairs = [add.pair(add("matrix", x, coef=one)) for one in own]
+        maps = zip(self.recalibrators_, pairs, strict=True)
+        return add("columns", *(add.second(add.recalibrator(*one)) for one in maps))
+
+    def transform(self, X: MatrixLike) -> np.ndarray:
+        """Recalibrated probabilities: the same as `predict_proba`."""
+        return self.predict_proba(X)
+
+    def predict(self, X: MatrixLike) -> np.ndarray:
+        """Indicator matrix of the labels whose recalibrated probability exceeds 1/2.
+
+        Returns
+        -------
+        array of int of shape (n_samples, n_labels)
+            0 and 1.
+        """
+        return (self.predict_proba(X) > 0.5).astype(int)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        tags.input_tags.positive_only = True
+        return tags
+
+
+def _two(score):
+    """Probabilities of absence and presence."""
+    return np.column_stack([1 - score, score])

@@ -1,4 +1,4 @@
-"""Recalibration for other class frequencies: by Bayes' rule, or by a shift fitted to labels."""
+"""Recalibration for class frequencies: by Bayes' rule, or from labels."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from skcalib._util.types import ArrayLike
 from skcalib._util.validation import check_features, drop_zero_weights, number_of_samples
 from skcalib.data.clusters import effective_size, outside_level
 from skcalib.data.labels import check_label_list, listed
-from skcalib.recalibration._base import LogitRecalibrator, Recalibrator, forecast_range
-from skcalib.recalibration._sketched import FittedFromSketch
+from skcalib.recalibration.base import LogitRecalibrator, Recalibrator, forecast_range
+from skcalib.recalibration.fitting import FittedFromSketch
 from skcalib.scores import LossLike, resolve_training_loss, weighted_mean
 from skcalib.smoothers.partition import quantile_cuts
 
@@ -108,8 +108,8 @@ class LabelShiftRecalibrator(Recalibrator):
 
     See Also
     --------
-    BiasCorrectedTemperatureScaling : The recommended recalibrator before this one.
-    InterceptRecalibrator : Fits the ratios of the frequencies to labels of the target.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : The recommended recalibrator before this
+    one. InterceptRecalibrator : Fits the ratios of the frequencies to labels of the target.
 
     Examples
     --------
@@ -442,7 +442,7 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
 
     See Also
     --------
-    BiasCorrectedTemperatureScaling : With a temperature.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : With a temperature.
 
     Examples
     --------
@@ -517,3 +517,51 @@ def _evidence(logits, target, weight, precision, shift):
     # A constant added to all offsets has no effect: its direction cancels here.
     hessian = information / precision + np.eye(len(shift))
     return likelihood - 0.5 * np.linalg.slogdet(hessian)[1]
+
+
+# --- Frequencies given the predicted class --------------------------------------------------------
+
+
+class LabelFrequency(Recalibrator):  # numpydoc ignore=PR02
+    """Predict the label frequencies given the predicted class (G22, appendix E.1).
+
+    Every forecast with the same predicted class is mapped to the class frequencies among those
+    samples. The map is calibrated. It keeps the accuracy if the prediction is the most frequent
+    label, but it loses all other sharpness. It illustrates why injective maps are preferable.
+
+    Attributes
+    ----------
+    frequencies_ : array of shape (n_classes, n_classes)
+        Row k: label frequencies where class k is predicted; the overall frequencies if it never is.
+
+    See Also
+    --------
+    IdentityRecalibrator : Leaves the probabilities unchanged.
+    LabelShiftRecalibrator : Adapts them to new frequencies of the classes.
+
+    Examples
+    --------
+    >>> from skcalib.recalibration import LabelFrequency
+    >>> LabelFrequency().fit([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 0]).frequencies_
+    array([[1. , 0. ],
+           [0.5, 0.5]])
+    """
+
+    def _fit_map(self, samples):
+        target, weight = samples.target, samples.weight
+        top = samples.forecast.argmax(axis=1)
+        overall = weight @ target / weight.sum()
+        rows = []
+        for k in range(target.shape[1]):
+            w = weight * (top == k)
+            rows.append(w @ target / w.sum() if w.any() else overall)
+        self.frequencies_ = np.array(rows)
+        self.injective_ = self.preserves_order_ = False
+        kept = self.frequencies_.argmax(axis=1) == np.arange(len(rows))
+        self.preserves_argmax_ = bool(kept.all())
+
+    def _apply_map(self, forecast):
+        return self.frequencies_[forecast.argmax(axis=1)]
+
+    def _write_map(self, add, x):
+        return add("matrix", add("top", x, tolerance=0.0), coef=self.frequencies_)

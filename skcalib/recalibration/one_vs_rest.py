@@ -1,8 +1,7 @@
-"""Recalibrators of one probability, class by class: maps of the logit, and smoothers.
+"""Recalibrators of one probability, class by class: parametric maps of the logit.
 
-`OneVsRestRecalibrator` is the base class. `PlattScaling`, `BetaCalibration` and `QuadraticScaling`
-fit a parametric map of the logit; `IsotonicRecalibrator`, `HistogramBinning` and
-`KernelRecalibrator` apply a smoother out of sample.
+`OneVsRestRecalibrator` is the base class, also of the maps in `curves`. `PlattScaling`,
+`BetaCalibration` and `QuadraticScaling` fit a parametric map of the logit.
 """
 
 from __future__ import annotations
@@ -18,28 +17,17 @@ from scipy.special import expit, softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.parallel import Parallel, delayed
 
-from skcalib._util.messages import shown
-from skcalib._util.ties import reach_in_single_precision
-from skcalib._util.types import ArrayLike, Bandwidth, Bins, Strategy
+from skcalib._util.types import ArrayLike
 from skcalib._util.validation import mean_one, number_of_samples
 from skcalib.data.clusters import outside_level
 from skcalib.data.notions import rests_and_classes
 from skcalib.links import BetaMap, BinaryMap, LinkFit, PlattMap, QuadraticMap, fit_link
-from skcalib.links._base import (
-    detection_limit,
-    likelihood_tolerance,
-    log_forecast,
-    logistic_loss,
-    minimise_convex,
-)
 from skcalib.links.continuation import Continuation
-from skcalib.links.ranks import curve_of_ranks
-from skcalib.recalibration._base import Recalibrator
-from skcalib.recalibration._parts import FittedFromParts
-from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.scores import LogLoss, LossLike, weighted_mean
-from skcalib.smoothers import DirichletKernel, QuantileBins, UniformBins
-from skcalib.smoothers.partition import interpolate, isotonic_cells
+from skcalib.links.logits import detection_limit, log_forecast
+from skcalib.links.newton import likelihood_tolerance, logistic_loss, minimise_convex
+from skcalib.recalibration.base import Recalibrator
+from skcalib.recalibration.fitting import FittedFromParts, FittedFromSketch
+from skcalib.scores import LogLoss, LossLike
 
 #: Weak shrinkage towards the identity, in samples: keeps separable fits finite.
 _WEAK = 1e-2
@@ -353,7 +341,7 @@ class BetaCalibration(BinaryLinkRecalibrator):
     See Also
     --------
     PlattScaling : One parameter fewer.
-    QuadraticScaling : Another map of three parameters.
+    skcalib.recalibration.QuadraticScaling : Another map of three parameters.
 
     Examples
     --------
@@ -402,7 +390,7 @@ class QuadraticScaling(BinaryLinkRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import QuadraticScaling
+    >>> from skcalib.recalibration import QuadraticScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 2, random_state=0)
     >>> QuadraticScaling().fit(data.y_proba, data.y).coef_.shape
@@ -412,260 +400,3 @@ class QuadraticScaling(BinaryLinkRecalibrator):
     def _fit_map(self, samples):
         theta = self._fit_links(QuadraticMap(), samples)
         self.coef_, self.intercept_ = theta[:, [0, 2]], theta[:, 1]
-
-
-# --- Smoothers as recalibrators -------------------------------------------------------------------
-
-
-class _BinMap:
-    """The second column of the means of bins, which are constant beyond the scores.
-
-    The rounding of a score to single precision does not move it to another bin.
-    """
-
-    injective, preserves_order, continues = False, False, True
-
-    def __init__(self, bins):
-        self.bins = bins
-        order = np.argsort(bins.forecast_[:, 1], kind="stable")
-        score, cell = bins.forecast_[order, 1], bins.cells_[order]
-        last = np.flatnonzero(np.diff(cell))
-        # The last score of a bin, and the first of the next one.
-        self.ends = np.unique(score[np.append(last, last + 1)])
-        self.lower, self.upper = reach_in_single_precision(self.ends)
-
-    def __call__(self, forecast):
-        score = np.array(forecast[:, 1], dtype=np.float64)
-        place = np.searchsorted(self.lower, score, side="right") - 1
-        near = (place >= 0) & (score <= np.append(self.upper, -1.0)[place])
-        score[near] = self.ends[place[near]]
-        return self.bins.predict(np.column_stack([1 - score, score]))[:, 1]
-
-    def _write(self, add, x):
-        breaks = np.column_stack([self.lower, self.upper]).ravel()
-        level = np.column_stack([self.ends, self.upper]).ravel()
-        slope = np.tile([0.0, 1.0], len(self.ends))
-        coef = np.column_stack([np.append(self.lower[:1], level), np.append(1.0, slope)])
-        score = add.second(x)
-        if len(self.ends):
-            score = add("curve", score, breaks=breaks, coef=coef)
-        return add.part(self.bins, add.pair(score))
-
-
-class _KernelMap:
-    """The second column of averages, at forecasts of at least the limit of detection."""
-
-    injective = preserves_order = continues = False
-
-    def __init__(self, kernel, limit):
-        self.kernel, self.limit = kernel, limit
-
-    def __call__(self, forecast):
-        return self.kernel.predict(np.maximum(forecast, self.limit))[:, 1]
-
-    def _write(self, add, x):
-        coef = [[self.limit, 0], [self.limit, 1]]
-        return add.part(self.kernel, add("curve", x, breaks=[self.limit], coef=coef))
-
-
-class IsotonicRecalibrator(OneVsRestRecalibrator, FittedFromSketch):
-    r"""Isotonic regression of the label on the probability, class by class.
-
-    Plain isotonic regression is constant within its cells, so it is not injective and loses
-    sharpness. Its ends are often exactly 0 or 1, so a wrong forecast there has an infinite log
-    loss. ``centered=True`` places each level at the mean probability of its cell and interpolates
-    (centered isotonic regression). Beyond the first and the last cell the map is constant.
-    ``strict=True`` also adds a small share of the identity. The map is then strictly increasing,
-    injective for two classes, and 0 or 1 only if the forecast is.
-
-    Parameters
-    ----------
-    centered : bool, default=False
-        Interpolate between the centres of the cells.
-    strict : bool, default=False
-        Strictly increasing; implies `centered`.
-
-    See Also
-    --------
-    PlattScaling : Two parameters, for few samples.
-    HistogramBinning : A map that is constant in bins.
-
-    Examples
-    --------
-    >>> from skcalib import IsotonicRecalibrator
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(2000, 2, random_state=0)
-    >>> IsotonicRecalibrator(strict=True).fit(data.y_proba, data.y).injective_
-    True
-    """
-
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-        centered: bool = False,
-        strict: bool = False,
-    ) -> None:
-        super().__init__(input=input, loss=loss, labels=labels)
-        self.centered = centered
-        self.strict = strict
-
-    def _fit_map(self, samples):
-        self._fit_each(partial(_fit_isotonic, self.centered, self.strict), samples)
-        if len(self._maps) > 1 or self.centered or self.strict or not self._measures:
-            return None
-        # The height of a cell is the mean label, so the mean loss in the cell is the entropy.
-        level, mass = self._maps[0].levels[::2], self._maps[0].mass
-        after = weighted_mean(samples.score.entropy(np.column_stack([1 - level, level])), mass)
-        return samples.mean_loss(samples.forecast), float(after)
-
-
-def _fit_isotonic(centered, strict, samples):
-    cells = isotonic_cells(samples.forecast[:, 1], samples.target[:, 1], samples.weight)
-    if not (centered or strict):
-        knots = np.column_stack([cells.lower, cells.upper]).ravel()
-        return _IsotonicMap(knots, np.repeat(cells.level, 2), mass=cells.mass)
-    # The identity has the weight of one sample among n + 1.
-    n_samples = number_of_samples(samples.weight, samples.count)
-    return _IsotonicMap(cells.mean, cells.level, 1 / (n_samples + 1) if strict else 0.0)
-
-
-class _IsotonicMap:
-    """Linear interpolation between knots or centres of isotonic cells, with a part of identity."""
-
-    preserves_order, continues = False, True
-
-    def __init__(self, knots, levels, blend=0.0, mass=None):
-        self.knots, self.levels, self.blend, self.mass = knots, levels, blend, mass
-        self.injective = blend > 0
-
-    def __call__(self, forecast):
-        p = forecast[:, 1]
-        curve = interpolate(p, self.knots, self.levels)
-        return (1 - self.blend) * curve + self.blend * p if self.blend else curve
-
-    def _write(self, add, x):
-        curve = add.lines(add.second(x), self.knots, (1 - self.blend) * self.levels)
-        return add("sum", curve, add("scale", add.second(x), factor=self.blend))
-
-
-class HistogramBinning(OneVsRestRecalibrator, FittedFromSketch):
-    r"""Histogram binning: the frequency of the class in the bin of its probability (F24).
-
-    :math:`h(s) = \sum_b \bar y_b 1\{s \in I_b\}`, class by class. Not injective: it depends
-    on the forecast only through its bin. A new forecast in a bin without samples gets the
-    value of the nearest bin. So the map is constant beyond the scores that it was fitted to. The
-    frequencies need not increase from bin to bin. A score at an edge stays in its bin if it is
-    rounded to single precision.
-
-    Parameters
-    ----------
-    n_bins : int, "auto" or "cube_root", default=15
-        Bins of each probability; for ``strategy="uniform"`` also edges from 0 to 1. As in
-        :func:`~skcalib.calibration_error`, whose "auto" minimises the bias of an error, not of a
-        map.
-    strategy : {"quantile", "uniform"}, default="quantile"
-        Bins of equal mass or equal width.
-
-    See Also
-    --------
-    IsotonicRecalibrator : An increasing map that finds its own bins.
-    skcalib.reliability_bins : The bins as numbers.
-
-    Examples
-    --------
-    >>> from skcalib import HistogramBinning
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(2000, 2, random_state=0)
-    >>> binning = HistogramBinning(n_bins=5).fit(data.y_proba, data.y)
-    >>> len(set(binning.predict_proba(data.y_proba)[:, 1]))
-    5
-    """
-
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-        n_bins: Bins = 15,
-        strategy: Strategy = "quantile",
-    ) -> None:
-        super().__init__(input=input, loss=loss, labels=labels)
-        self.n_bins = n_bins
-        self.strategy = strategy
-
-    def _fit_map(self, samples):
-        bins = {"quantile": QuantileBins, "uniform": UniformBins}
-        if not isinstance(self.strategy, str) or self.strategy not in bins:
-            raise ValueError(
-                f"strategy must be 'quantile' or 'uniform', got {shown(self.strategy)}."
-            )
-        self._fit_each(partial(_fit_bins, bins[self.strategy], self.n_bins), samples)
-
-
-def _fit_bins(kind, n_bins, samples):
-    rows = samples.forecast, samples.target, samples.weight, samples.count
-    return _BinMap(kind(n_bins).fit_rows(*rows))
-
-
-class KernelRecalibrator(OneVsRestRecalibrator):
-    r"""Kernel regression of the label on the probability with a Beta kernel, class by class.
-
-    The kernels are those of the ranks: the log odds of the quantile of the rank p first become
-    log(p / (1 - p)), by lines between knots. Gaps between clumps of log odds stay gaps, of up to
-    two units. So the map does not depend on the scale of logits, nor on any increasing function of
-    the probabilities. With a number or a function as the bandwidth, and for fewer than 20 samples,
-    the kernels are those of the probabilities.
-
-    The map may fall within the scores that it was fitted to. Beyond them, where no kernel has
-    neighbours, the log odds continue as a line that does not fall (:ref:`beyond_the_scores`).
-    Probabilities below the limit of detection, and 0, count as this limit.
-
-    Parameters
-    ----------
-    bandwidth : {"risk", "loo", "scott"}, float or callable, default="risk"
-        As in `DirichletKernel`, of the ranks. "risk" minimises the leave-one-out `loss` of the map.
-
-    See Also
-    --------
-    HistogramBinning : Bins in place of the kernel.
-
-    Examples
-    --------
-    >>> from skcalib import KernelRecalibrator
-    >>> from skcalib.datasets import make_tempered_simplex
-    >>> data = make_tempered_simplex(1000, 2, random_state=0)
-    >>> kernel = KernelRecalibrator(bandwidth=0.01).fit(data.y_proba, data.y)
-    >>> kernel.loss_after_ < kernel.loss_before_
-    True
-    """
-
-    def __init__(
-        self,
-        *,
-        input: Literal["proba", "logits"] = "proba",
-        loss: LossLike = "log",
-        labels: ArrayLike | None = None,
-        bandwidth: Bandwidth = "risk",
-    ) -> None:
-        super().__init__(input=input, loss=loss, labels=labels)
-        self.bandwidth = bandwidth
-
-    def _fit_map(self, samples):
-        self._fit_each(partial(_fit_kernel, self.bandwidth, self.loss), samples)
-
-
-class _RankKernel(DirichletKernel):
-    """A Dirichlet kernel in units of the ranks."""
-
-    def _curve_of(self, forecast):
-        return curve_of_ranks(forecast)
-
-
-def _fit_kernel(bandwidth, loss, samples):
-    fitted = _RankKernel(bandwidth, loss=loss)
-    fitted.fit(samples.forecast, samples.target, samples.weight)
-    return _KernelMap(fitted, detection_limit(samples.forecast))

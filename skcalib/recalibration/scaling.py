@@ -1,9 +1,9 @@
-"""Vector, matrix, Dirichlet and diagonal scaling: maps of all logits at once.
+"""Vector, matrix, Dirichlet and diagonal scaling, and averages: maps of all logits at once.
 
 `LinkRecalibrator` is the base class; `_ShrinkageSearch` chooses the shrinkage by cross-validation.
 `AffineRecalibrator` is the base class of affine maps. Under the log loss `_AffineSearch` fits them
 by Newton's method, and chooses the shrinkage by its evidence. The affine maps follow, then
-`DiagonalOrderPreserving`.
+`DiagonalOrderPreserving`, and `ModelAverageScaling`, the average of maps by their evidence.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ from skcalib.links import (
     fit_link,
 )
 from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
+from skcalib.links.averaging import ModelAverage, averaged_map
 from skcalib.links.continuation import Continuation
-from skcalib.links.leave_out import affine_fit, one_step_is_enough
-from skcalib.recalibration._base import LogitRecalibrator, warn_if_slow
-from skcalib.recalibration._parts import FittedFromParts
+from skcalib.links.leave_out import AverageWithout, affine_fit, one_step_is_enough
+from skcalib.recalibration.base import LogitRecalibrator
+from skcalib.recalibration.fitting import FittedFromParts, FittedFromSketch, warn_if_slow
 from skcalib.recalibration.temperature import fit_temperature, warn_at_the_ends
 from skcalib.scores import LogLoss, LossLike, ProperScore
 from skcalib.smoothers._base import check_folds
 from skcalib.stats.means import first_within_one_standard_error
 
 if TYPE_CHECKING:
-    from skcalib.links.maps import Affine
+    from skcalib.links.affine import Affine
 
 _MOST_PARAMETERS = 1001  # of which a Hessian is computed
 _MOST_VALUES = 20  # evaluations of Newton's method
@@ -388,7 +389,7 @@ class VectorScaling(AffineRecalibrator):  # numpydoc ignore=PR02
 
     See Also
     --------
-    BiasCorrectedTemperatureScaling : One scale for all classes.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : One scale for all classes.
 
     Examples
     --------
@@ -451,7 +452,7 @@ class MatrixScaling(AffineRecalibrator):  # numpydoc ignore=PR02
 
     Examples
     --------
-    >>> from skcalib import MatrixScaling
+    >>> from skcalib.recalibration import MatrixScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 3, random_state=0)
     >>> MatrixScaling().fit(data.y_proba, data.y).coef_.shape
@@ -516,7 +517,7 @@ class DiagonalOrderPreserving(LinkRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import DiagonalOrderPreserving
+    >>> from skcalib.recalibration import DiagonalOrderPreserving
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(500, 3, random_state=0)
     >>> scaling = DiagonalOrderPreserving().fit(data.y_proba, data.y)
@@ -579,3 +580,93 @@ class DiagonalOrderPreserving(LinkRecalibrator):
             logits = self.logit_tails_.each(logits)
         logits = logits / self._unit
         return self._fitted.apply(self._theta, logits.reshape(1, -1)).reshape(logits.shape)
+
+
+# --- Averages of maps -----------------------------------------------------------------------------
+
+
+class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
+    r"""Average of recalibration maps, weighted by their evidence.
+
+    This is the map of the default calibration error (:func:`~skcalib.proper_calibration_error`).
+    Nested models of slopes, shifts, slopes of single classes and curves of the logits are fitted by
+    penalised maximum likelihood. The map is :math:`s \mapsto \sum_m a_m\, m(s)` with weights a from
+    the log evidence of each model m; :ref:`averaged_maps` has the formulas. The identity is one of
+    the models, so the map is close to it where the data show no miscalibration. There are no folds
+    and no parameters to choose.
+
+    With more than two classes and fewer than 20 samples for each, there are no maps of single
+    classes.
+
+    The map may fall within the forecasts that it was fitted to. Beyond them curves are constant. If
+    a model has a cubic curve there, or a negative slope, the logits continue as a line that does
+    not fall (:ref:`beyond_the_scores`).
+
+    Attributes
+    ----------
+    evidence_ : dict
+        Weight of the models with a "shift", a "slope", "class_slopes" (different slopes of the
+        classes), a "curve" and "confusion" (shifts that depend on the predicted class), each in
+        [0, 1]. A model may have several of them.
+    identity_weight_ : float
+        Weight of the identity.
+
+    See Also
+    --------
+    TemperatureScaling : The simplest of the averaged maps.
+    RecalibratorSelection : Chooses one map in place of an average.
+
+    Examples
+    --------
+    >>> from skcalib.recalibration import ModelAverageScaling
+    >>> from skcalib.datasets import make_tempered_simplex
+    >>> data = make_tempered_simplex(5000, 3, random_state=0)
+    >>> scaling = ModelAverageScaling().fit(data.y_proba, data.y)
+    >>> {name: round(weight, 1) for name, weight in scaling.evidence_.items()}
+    {'shift': 0.0, 'slope': 1.0, 'class_slopes': 0.0, 'curve': 0.0, 'confusion': 0.0}
+    """
+
+    def _fit_map(self, samples):
+        data = samples.forecast, samples.target, samples.weight, samples.square
+        self._take(averaged_map(*data))
+        if not self._map.continues:
+            rows = samples.forecast, samples.weight, samples.count
+            self._ends = Continuation.of_forecasts(self._map, *rows)
+
+    def _fit_without_each(self, samples, folds, whole=None):
+        if samples.labels.ndim == 2:  # label distributions vary less than the step assumes
+            return None
+        counts = np.bincount(samples.labels, minlength=len(self.classes_))
+        if not one_step_is_enough(counts, samples.weight, folds):
+            return None
+        if whole is None:
+            whole = ModelAverage().fit(samples.forecast, samples.target, samples.weight)
+        found = []
+        for test in folds:
+            average = AverageWithout(whole, test)
+            if not average.accurate:
+                return None
+            found.append(copy(self))
+            found[-1]._take(average.map)
+        return found
+
+    def _take(self, averaged):
+        """Set the attributes of a fit."""
+        self._map, self._ends = averaged, None
+        self.evidence_, self.identity_weight_ = averaged.evidence, averaged.identity
+        # Every mean has curves, which may fall.
+        self.injective_ = self.preserves_order_ = self.preserves_argmax_ = False
+
+    def _apply_map(self, forecast):
+        return self._map(forecast) if self._ends is None else self._ends(self._map, forecast)
+
+    def _write_map(self, add, x):
+        write = partial(self._write_average, add)
+        return write(x) if self._ends is None else self._ends.write_forecasts(add, write, x)
+
+    def _write_average(self, add, x):
+        models = [add("scale", x, factor=self._map.identity)]
+        for share, groups, theta in self._map.parts:
+            model = add.part(self._map.basis, x, groups, theta)
+            models.append(add("scale", model, factor=share))
+        return add("sum", *models)

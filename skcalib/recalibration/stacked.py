@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass
 from functools import cache, partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from scipy.linalg import null_space
@@ -23,37 +23,35 @@ from skcalib._util.types import CV, ArrayLike
 from skcalib._util.validation import check_indices, check_weight
 from skcalib.data.clusters import check_groups, effective_size, in_order, outside_level
 from skcalib.data.problem import Problem
-from skcalib.links._base import minimise_convex
-from skcalib.recalibration._base import (
-    Recalibrator,
+from skcalib.links.newton import minimise_convex
+from skcalib.recalibration.base import IdentityRecalibrator, Recalibrator
+from skcalib.recalibration.curves import IsotonicRecalibrator
+from skcalib.recalibration.fitting import (
+    FittedFromParts,
+    FittedFromSketch,
     fit_recalibrator,
     folds_among,
     is_increasing,
     recalibrated_proba,
     require_recalibrator,
 )
-from skcalib.recalibration._parts import FittedFromParts
-from skcalib.recalibration._sketched import FittedFromSketch
-from skcalib.recalibration.one_vs_rest import BetaCalibration, IsotonicRecalibrator, PlattScaling
-from skcalib.recalibration.selection import (
+from skcalib.recalibration.held_out import (
     candidate_names,
     default_candidates,
     fit_rows,
     held_out_forecasts_of_rows,
     held_out_losses,
 )
-from skcalib.recalibration.simple import (
-    IdentityRecalibrator,
+from skcalib.recalibration.one_vs_rest import BetaCalibration, PlattScaling
+from skcalib.recalibration.scaling import ModelAverageScaling
+from skcalib.recalibration.temperature import (
+    BiasCorrectedTemperatureScaling,
     LabelNoiseScaling,
-    ModelAverageScaling,
+    TemperatureScaling,
 )
-from skcalib.recalibration.temperature import BiasCorrectedTemperatureScaling, TemperatureScaling
-from skcalib.scores import weighted_mean
+from skcalib.scores import LossLike, ProperScore, weighted_mean
 from skcalib.smoothers._base import check_folds
 from skcalib.stats.means import MeanInterval, mean_interval
-
-if TYPE_CHECKING:
-    from skcalib.scores import LossLike, ProperScore
 
 _FOLDS = 5
 _FEWEST = 20  # samples below which the map is the identity
@@ -607,7 +605,7 @@ def _is_monotone(recalibrator):
     return isinstance(recalibrator, kinds)
 
 
-# --- Recalibrators by name, for the estimators that take one ----------------------------------
+# --- Recalibrators by name, for the estimators that take one --------------------------------------
 
 
 #: "sigmoid" is what scikit-learn calls Platt scaling.

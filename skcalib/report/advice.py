@@ -23,8 +23,8 @@ from skcalib.data.notions import Canonical, TopLabel
 from skcalib.data.problem import Problem, ProblemSummary
 from skcalib.links.averaging import ModelAverage, averaged_map
 from skcalib.recalibration import ModelAverageScaling, VectorScaling
-from skcalib.recalibration._base import fit_recalibrator, recalibrated_proba
-from skcalib.recalibration.selection import (
+from skcalib.recalibration.fitting import fit_recalibrator, recalibrated_proba
+from skcalib.recalibration.held_out import (
     RecalibratorSelection,
     candidate_names,
     default_candidates,
@@ -361,6 +361,15 @@ RECALIBRATOR_NAMES = {
     "StackedRecalibrator": "a mixture of maps",
 }
 
+#: Those of them that are not names of the root: code says where they stand.
+_NOT_AT_THE_ROOT = {
+    "BiasCorrectedTemperatureScaling",
+    "LabelNoiseScaling",
+    "MatrixScaling",
+    "ModelAverageScaling",
+    "QuadraticScaling",
+}
+
 
 def recalibrator_name(name: str | None) -> str:
     """The name of a map in a sentence."""
@@ -381,7 +390,8 @@ def line_of_code(
     options = ["strict=True"] if name == "IsotonicRecalibrator" else []
     if source == "predictions" and sorted(classes) != list(classes):
         options.append(f"labels={list(classes)!r}")  # otherwise columns follow the sorted classes
-    recalibrator = f"{name}({', '.join(options)})"
+    package = "skcalib.recalibration." if name in _NOT_AT_THE_ROOT else ""
+    recalibrator = f"{package}{name}({', '.join(options)})"
     if source == "predictions":
         return f"{recalibrator}.fit(y_proba, y_true).predict_proba(new_proba)"
     if source == "canonical":

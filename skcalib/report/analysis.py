@@ -23,8 +23,7 @@ from skcalib.error_intervals.proper import ProperEstimate, estimates_of_solved
 from skcalib.error_intervals.quantities import by
 from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group
 from skcalib.links.averaging import ModelAverage, add_averaged_map
-from skcalib.proper.proper import decompose
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.proper.proper import decompose, solve_notion
 from skcalib.report.advice import choose_advice, compare_maps, find_decision, recalibrate
 from skcalib.report.direction import (
     confusions_of,

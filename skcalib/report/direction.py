@@ -28,7 +28,8 @@ from skcalib.data.clusters import (
     inflation,
     student_level,
 )
-from skcalib.links._base import detection_limit, log_forecast, logistic_regression
+from skcalib.links.logits import detection_limit, log_forecast
+from skcalib.links.newton import logistic_regression
 from skcalib.report.findings import (
     Confusion,
     Findings,

@@ -16,7 +16,7 @@ from skcalib._util.formatting import limit_of_noise
 from skcalib._util.records import Record
 from skcalib.data.notions import TopLabel
 from skcalib.errors import ScoreDecomposition
-from skcalib.recalibration.selection import RecalibratorSelection
+from skcalib.recalibration.held_out import RecalibratorSelection
 from skcalib.stats.means import MeanInterval
 from skcalib.stats.pvalues import CalibrationTest
 
@@ -524,7 +524,7 @@ def binary_problem(problem: Problem) -> Problem:
     if problem.forecast.shape[1] == 2:
         return problem
     forecast, target = next(TopLabel().problems(problem.forecast, problem.target))
-    return replace(problem, forecast=forecast, given=target)
+    return replace(problem, forecast=forecast, labels_or_target=target)
 
 
 def n_labels(binary: Problem, column: int) -> int:

@@ -131,7 +131,7 @@ def _class_problems(report):
             for part in (problem.forecast, problem.target)
         )
         label = class_label(str(problem.classes[k]))
-        found.append((label, replace(problem, forecast=forecast, given=target)))
+        found.append((label, replace(problem, forecast=forecast, labels_or_target=target)))
     return found
 
 

@@ -12,7 +12,7 @@ from skcalib._util.ties import level_starts, merge_ties
 from skcalib.data.features import EncodedFeatures
 from skcalib.data.notions import TopLabel
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.grouping.equal_scores import compare_groups
+from skcalib.grouping.differences import compare_groups
 from skcalib.recalibration import GroupRecalibrator
 from skcalib.report.findings import GroupingFinding, Place, noted
 from skcalib.stats.means import MeanInterval, rate_interval
@@ -35,7 +35,9 @@ def find_places(problem: Problem, level: float) -> tuple[Place, ...]:
         forecast, target = next(TopLabel().problems(forecast, target))
     score = merge_ties(forecast[:, 1])
     level, total = place_level(level), float(problem.weight.sum())
-    confidence = replace(problem, forecast=np.column_stack([1 - score, score]), given=target)
+    confidence = replace(
+        problem, forecast=np.column_stack([1 - score, score]), labels_or_target=target
+    )
     groups = _equal_information(score, problem.weight, problem.count)
     ranges = [
         _place("scores", label, ends, confidence.take(index), 1, level, len(groups), total)

@@ -24,7 +24,7 @@ from skcalib._util.formatting import (
     rates,
     says_nothing,
 )
-from skcalib.grouping._named_groups import MARGINS
+from skcalib.grouping.by_group import MARGINS
 from skcalib.report.advice import advice_on_decisions, advice_on_maps
 from skcalib.report.direction import DIRECTIONS
 from skcalib.report.findings import (
@@ -40,7 +40,7 @@ from skcalib.report.findings import (
 if TYPE_CHECKING:
     from skcalib.grouping import GroupDifference
     from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations
-from skcalib.stats.means import MeanInterval
+    from skcalib.stats.means import MeanInterval
 
 LOSS_NAMES = {"brier": "Brier score", "log": "Log loss"}
 NOTION_NAMES = {

@@ -28,7 +28,7 @@ from skcalib.data.clusters import cluster_sums, independent_size
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.data.samples import named_events
-from skcalib.errors.isotonic_curve import label_draws
+from skcalib.errors.corp import label_draws
 from skcalib.smoothers import PartitionSmoother, QuantileBins, UniformBins
 from skcalib.stats.few_events import FEW, refutation, uncertain_labels
 from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue
@@ -99,7 +99,7 @@ def spiegelhalter_test(
 
     See Also
     --------
-    cumulative_test : Detects every kind of miscalibration.
+    skcalib.significance.cumulative_test : Detects every kind of miscalibration.
     kernel_calibration_test : For any number of classes.
 
     Notes
@@ -201,7 +201,7 @@ def hosmer_lemeshow_test(
 
     See Also
     --------
-    cumulative_test : Without bins.
+    skcalib.significance.cumulative_test : Without bins.
 
     References
     ----------

@@ -23,7 +23,7 @@ from skcalib.data.clusters import effective_size
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
 from skcalib.data.problem import check_problem
-from skcalib.errors._drawn_labels import (
+from skcalib.errors.drawn_labels import (
     any_impossible,
     drawn_embedding_pvalue,
     drawn_kernel_pvalue,
@@ -32,19 +32,21 @@ from skcalib.errors._drawn_labels import (
 from skcalib.errors.kernel import (
     MANY,
     ROUNDING,
+    Embedding,
     ResidualKernel,
     block_estimates,
+    check_locations,
     check_pairs,
     check_statistic,
     estimate,
+    one_problem,
     random_block_estimates,
     random_blocks,
     resolve_kernel,
     takes_blocks,
 )
-from skcalib.errors.mean_embedding import Embedding, check_locations, one_problem
-from skcalib.stats.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue
+from skcalib.stats.squared_norm import SMALLEST, chi_square_mixture_sf
 
 if TYPE_CHECKING:
     from skcalib.kernels import KernelLike
@@ -180,8 +182,9 @@ def kernel_calibration_test(
 
     See Also
     --------
-    distribution_free_bound : A p-value without approximation, for very small samples.
-    calibration_e_value : Evidence that can be multiplied over independent data.
+    skcalib.significance.distribution_free_bound : A p-value without approximation, for very small
+    samples. skcalib.significance.calibration_e_value : Evidence that can be multiplied over
+    independent data.
 
     Notes
     -----
@@ -481,7 +484,7 @@ def distribution_free_bound(
 
     Examples
     --------
-    >>> from skcalib import distribution_free_bound
+    >>> from skcalib.significance import distribution_free_bound
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(4000, 2, score_temperature=0.2, random_state=0)
     >>> test = distribution_free_bound(data.y, data.y_proba, statistic="biased")

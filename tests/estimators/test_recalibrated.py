@@ -21,7 +21,7 @@ from sklearn.svm import LinearSVC
 import skcalib as s
 from skcalib.datasets import make_tempered_simplex
 from skcalib.estimators.recalibrated import RecalibratedClassifierCV
-from skcalib.recalibration import selection
+from skcalib.recalibration import held_out
 
 NAMES = np.array(["ape", "bee", "cat"])
 TWICE = ms.RepeatedStratifiedKFold(n_splits=3, n_repeats=2, random_state=0)
@@ -72,10 +72,19 @@ def test_ensemble_by_hand(train_and_test):
     assert len(model.recalibrators_) == 5 and model.recalibrator_ is model.estimator_ is None
 
 
-ANY = ["auto", "select", s.VectorScaling(shrinkage=10), s.KernelRecalibrator(bandwidth=0.1)]
+ANY = [
+    "auto",
+    "select",
+    s.VectorScaling(shrinkage=10),
+    s.recalibration.KernelRecalibrator(bandwidth=0.1),
+]
 ANY += [Halfway(), OF_LOGS, make_pipeline("passthrough", s.PlattScaling())]
 ANY += [make_pipeline(s.TemperatureScaling(), s.IsotonicRecalibrator())]
-ANY += [ms.GridSearchCV(s.MatrixScaling(), {"shrinkage": [1, 100]}, scoring="neg_log_loss", cv=3)]
+ANY += [
+    ms.GridSearchCV(
+        s.recalibration.MatrixScaling(), {"shrinkage": [1, 100]}, scoring="neg_log_loss", cv=3
+    )
+]
 
 
 @pytest.mark.parametrize("ensemble", [False, True])
@@ -142,7 +151,11 @@ def test_frozen_classifiers(train_and_test):
 
 
 SOME = [None, s.BetaCalibration(labels=["will", "be", "replaced"]), s.HistogramBinning(n_bins=5)]
-SOME += [make_pipeline(s.TemperatureScaling(), make_pipeline(s.MatrixScaling(shrinkage=10)))]
+SOME += [
+    make_pipeline(
+        s.TemperatureScaling(), make_pipeline(s.recalibration.MatrixScaling(shrinkage=10))
+    )
+]
 SOME += [Halfway(), OF_LOGS]
 
 
@@ -296,7 +309,7 @@ def test_weights_that_the_classifier_refuses_go_to_the_recalibrator(train_and_te
 def chosen(P, y, candidates=None, n_folds=5, **options):
     folds = np.array_split(np.random.default_rng(0).permutation(len(y)), n_folds)
     classes = np.arange(P.shape[1])
-    return selection.select_recalibrator(candidates, P, y, classes=classes, folds=folds, **options)
+    return held_out.select_recalibrator(candidates, P, y, classes=classes, folds=folds, **options)
 
 
 def test_leave_it_and_recalibrate_it():
@@ -355,13 +368,13 @@ def test_naive_bayes_with_exact_zeros_is_helped():
 
 def test_the_short_lists_and_the_rule_of_one_standard_error():
     for n_classes in (2, 3):
-        kinds = [type(candidate) for candidate in selection.default_candidates(n_classes)]
+        kinds = [type(candidate) for candidate in held_out.default_candidates(n_classes)]
         assert kinds[:2] == [s.IdentityRecalibrator, s.TemperatureScaling]
         assert kinds[-1] is s.IsotonicRecalibrator
-    assert all(candidate.loss == "brier" for candidate in selection.default_candidates(2, "brier"))
+    assert all(candidate.loss == "brier" for candidate in held_out.default_candidates(2, "brier"))
 
     def names(n_classes, n_samples=np.inf):
-        candidates = selection.default_candidates(n_classes, "log", n_samples)
+        candidates = held_out.default_candidates(n_classes, "log", n_samples)
         return {type(one).__name__ for one in candidates}
 
     assert names(20, 380) - names(20, 379) == names(20) - names(21) == {"MatrixScaling"}
@@ -373,25 +386,25 @@ def test_the_short_lists_and_the_rule_of_one_standard_error():
     noise -= noise.mean()
     error = np.sqrt(np.sum(noise**2) / 400 / 399)
     rows = np.array([best + noise + 1.01 * error, best + noise + 0.99 * error, best])
-    record = selection.one_standard_error(["a", "b", "c"], rows)
+    record = held_out.one_standard_error(["a", "b", "c"], rows)
     assert (record.best, record.chosen) == ("c", "b")
     assert record.standard_errors == pytest.approx([error, error, 0])
     assert record.differences == pytest.approx([1.01 * error, 0.99 * error, 0])
     assert str(record).splitlines()[2].endswith("chosen")
     weight = rng.integers(1, 3, 400).astype(float)
-    weighted = selection.one_standard_error(["a", "b", "c"], rows, weight)
+    weighted = held_out.one_standard_error(["a", "b", "c"], rows, weight)
     assert weighted.losses[2] == pytest.approx(np.average(best, weights=weight))
 
 
 def test_held_out_losses_are_held_out():
     """By hand: frequencies of the other folds."""
     data = make_tempered_simplex(90, 2, random_state=0)
-    candidates = [s.LabelFrequency(), s.IdentityRecalibrator()]
+    candidates = [s.recalibration.LabelFrequency(), s.IdentityRecalibrator()]
     record, _ = chosen(data.y_proba, data.y, candidates, loss="brier")
     losses = np.empty(90)
     for test in np.array_split(np.random.default_rng(0).permutation(90), 5):
         train = np.setdiff1d(np.arange(90), test)
-        fitted = s.LabelFrequency().fit(data.y_proba[train], data.y[train])
+        fitted = s.recalibration.LabelFrequency().fit(data.y_proba[train], data.y[train])
         losses[test] = (fitted.predict_proba(data.y_proba[test])[:, 1] - data.y[test]) ** 2
     assert record.losses[0] == pytest.approx(losses.mean())
     assert record.losses[1] == pytest.approx(np.mean((data.y_proba[:, 1] - data.y) ** 2))
@@ -435,7 +448,7 @@ def test_select_follows_the_folds(train_and_test):
     options = {"groups": groups, "cv": ms.LeaveOneGroupOut()}
     P = ms.cross_val_predict(GaussianNB(), X, y, method="predict_proba", **options)
     folds = [np.flatnonzero(groups == g) for g in range(4)]
-    expected, _ = selection.select_recalibrator(None, P, y, classes=np.arange(3), folds=folds)
+    expected, _ = held_out.select_recalibrator(None, P, y, classes=np.arange(3), folds=folds)
     model, frozen = (
         RecalibratedClassifierCV(one, "select", cv=ms.LeaveOneGroupOut()).fit(X, y, groups=groups)
         for one in (GaussianNB(), FrozenEstimator(GaussianNB().fit(X, y)))

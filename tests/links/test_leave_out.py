@@ -9,14 +9,14 @@ from grids import rotated
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib import IdentityRecalibrator, MatrixScaling, VectorScaling
+from skcalib import IdentityRecalibrator, VectorScaling
 from skcalib.data.clusters import effective_size
 from skcalib.links import DirichletMap, MatrixMap, VectorMap, leave_out
 from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
-from skcalib.links.averaging import ModelAverage, tree_of
+from skcalib.links.averaging import ModelAverage, Prior, tree_of
 from skcalib.links.basis import CONFUSION, Directions
 from skcalib.links.leave_out import AverageWithout, expansion_holds, is_usual
-from skcalib.recalibration import ModelAverageScaling, selection
+from skcalib.recalibration import MatrixScaling, ModelAverageScaling, held_out
 from skcalib.scores import LogLoss
 
 
@@ -71,7 +71,7 @@ def test_the_step_goes_nearly_all_of_the_way(kind, n_classes, weighted):
 def test_the_prior_is_in_the_step(monkeypatch):
     """With a precision as large as the information, where it changes the step by half."""
     for module in ("averaging", "leave_out"):
-        monkeypatch.setattr(f"skcalib.links.{module}._RIDGE", 5000.0)
+        monkeypatch.setattr(f"skcalib.links.{module}.PRIOR", Prior(precision=5000.0))
     whole, without, rest = without_a_fifth(*world("slope", 6000, 3, 3)[:2])
     for model in fit_in(whole.basis, *rest).models:
         start, found = ({m.groups: m for m in one.models}[model.groups] for one in (whole, without))
@@ -154,25 +154,25 @@ def test_a_selection_uses_the_step_and_agrees_with_separate_fits(monkeypatch):
     folds = np.array_split(np.random.default_rng(1).permutation(6000), 5)
     data = {"classes": np.arange(3), "folds": folds, "scores": [LogLoss()]}
     candidates, fits = [ModelAverageScaling()], []
-    separate = selection.fit_recalibrator
+    separate = held_out.fit_recalibrator
 
     def counted(*data, measure):
         fits.append(data)
         return separate(*data, measure=measure)
 
-    monkeypatch.setattr(selection, "fit_recalibrator", counted)
+    monkeypatch.setattr(held_out, "fit_recalibrator", counted)
     run = {**data, "forecasts": True}
-    (fast,), _, (proba,) = selection.held_out_losses(candidates, forecast, y, **run)
+    (fast,), _, (proba,) = held_out.held_out_losses(candidates, forecast, y, **run)
     assert not fits
     whole = average_of(y, forecast, np.ones(6000))
-    (known,), *_ = selection.held_out_losses(candidates, forecast, y, **data, average=whole)
+    (known,), *_ = held_out.held_out_losses(candidates, forecast, y, **data, average=whole)
     assert np.array_equal(known, fast)
     assert fast[0] == pytest.approx(-np.log(proba[np.arange(6000), y]))
     # Samples in no fold, and few samples, need separate fits.
-    selection.held_out_losses(candidates, forecast, y, **{**data, "folds": folds[:4]})
+    held_out.held_out_losses(candidates, forecast, y, **{**data, "folds": folds[:4]})
     assert len(fits) == 4
     monkeypatch.setattr(leave_out, "_FEWEST", 6001)
-    (slow,), *_ = selection.held_out_losses(candidates, forecast, y, **data)
+    (slow,), *_ = held_out.held_out_losses(candidates, forecast, y, **data)
     assert len(fits) == 9
     error = np.std(slow[0] + np.log(forecast[np.arange(6000), y])) / np.sqrt(6000)
     assert fast[0].mean() == pytest.approx(slow[0].mean(), abs=0.1 * error)
@@ -232,7 +232,7 @@ def test_affine_maps_without_each_fold_are_those_of_separate_fits(scaling, seed,
     data = {"classes": np.arange(4), "folds": folds, "scores": [LogLoss()], "weight": weight}
 
     def losses():
-        return selection.held_out_losses([IdentityRecalibrator(), scaling], proba, y, **data)[0][0]
+        return held_out.held_out_losses([IdentityRecalibrator(), scaling], proba, y, **data)[0][0]
 
     fast = losses()
     monkeypatch.setattr(leave_out, "_FEWEST", np.inf)
@@ -254,7 +254,7 @@ def groups_of_samples(shift, seed):
 
 def fits_without(candidate, y, proba, folds, weight=None):
     """One fit without each fold, or None where one step is not enough."""
-    return selection.fit_without_each(candidate, proba, y, weight, np.arange(proba.shape[1]), folds)
+    return held_out.fit_without_each(candidate, proba, y, weight, np.arange(proba.shape[1]), folds)
 
 
 FIFTHS = [np.arange(k, 6000, 5) for k in range(5)]
@@ -288,7 +288,7 @@ def test_samples_of_weight_zero_are_as_if_dropped(candidate):
     assert fits_without(candidate, y[kept], proba[kept], folds)
     given = {"classes": np.arange(5), "scores": [LogLoss()]}
     found, expected = (
-        selection.held_out_losses([candidate], proba[r], y[r], weight=weight[r], folds=f, **given)
+        held_out.held_out_losses([candidate], proba[r], y[r], weight=weight[r], folds=f, **given)
         for r, f in ((slice(None), FIFTHS), (kept, folds))
     )
     assert np.array_equal(found[0], expected[0])

@@ -139,7 +139,9 @@ def test_half_precision_is_recognised_in_a_wider_type():
         np.testing.assert_array_equal(check_proba(proba), half)
         with pytest.raises(ValueError, match=r"\(within 0.00976562\), but row 7 sums to 0.9[78]"):
             check_proba(off.astype(dtype))
-    found = s.consistency_test(y, half, labels=range(60), n_resamples=5, random_state=0)
+    found = s.significance.consistency_test(
+        y, half, labels=range(60), n_resamples=5, random_state=0
+    )
     assert found.statistic == s.calibration_error(y, half, labels=range(60))
     near = half.astype(float)
     near[3] *= 1 - 1e-12  # numbers of double precision: no rounding explains these rows
@@ -257,12 +259,12 @@ def test_columns_of_labels_equal_one_hot_targets():
     )
     assert "target" not in vars(of_columns)  # made where it is first read
     rows = [1, 3, 4]
-    turned = replace(of_targets, given=np.eye(3)[column[::-1]])
+    turned = replace(of_targets, labels_or_target=np.eye(3)[column[::-1]])
     for first, second in (
         (of_columns, of_targets),
         (of_columns.take(rows), of_targets.take(rows)),
         (pickle.loads(pickle.dumps(of_columns)), of_targets),
-        (replace(of_columns, given=column[::-1]), turned),
+        (replace(of_columns, labels_or_target=column[::-1]), turned),
     ):
         for name in ("outcome", "labels", "target", "weight", "forecast"):
             np.testing.assert_array_equal(getattr(first, name), getattr(second, name), name)

@@ -14,8 +14,8 @@ from sklearn.pipeline import make_pipeline
 
 import skcalib as s
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.recalibration._corrected_model import GroupEffects, _pairs
-from skcalib.recalibration._features import FeatureReader
+from skcalib.recalibration.corrected_model import GroupEffects, _pairs
+from skcalib.recalibration.group import FeatureReader
 
 
 def grouped(n_samples=3000, *, effects=(-0.9, 0.0, 0.9), seed=0):

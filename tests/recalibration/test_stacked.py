@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GroupKFold
 
 import skcalib as s
-from skcalib.recalibration.selection import one_standard_error
+from skcalib.recalibration.held_out import one_standard_error
 from skcalib.recalibration.stacked import HeldOutMixture, short_name
 from skcalib.scores import Brier, LogLoss
 

@@ -58,7 +58,7 @@ def run(line, **names):
     """What the line gives, with warnings as errors."""
     given = {f"{letter}_{key}": data[rows] for key, rows in PARTS.items() for letter, data in DATA}
     given |= {"clone": clone, "FrozenEstimator": FrozenEstimator}
-    public = {name: getattr(skcalib, name) for name in skcalib.__all__}
+    public = {name: getattr(skcalib, name) for name in skcalib.__all__} | {"skcalib": skcalib}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         return eval(line, public | given | names)
@@ -143,7 +143,7 @@ def test_line_of_each_map(name):
     few = {"X_train": X[:200], "y_train": Y[:200], "model": GaussianNB()}
     assert run(line_of_code(name, "predict_proba"), **few).predict_proba(X_TEST).shape == (600, 2)
     assert run(line_of_code(name, "predictions"), y_true=y, y_proba=p, new_proba=p).max() <= 1
-    if hasattr(getattr(skcalib, name), "fit_sketch"):
+    if hasattr(getattr(skcalib.recalibration, name), "fit_sketch"):
         sketch = ForecastSketch([0, 1]).fit(y, p)
         found = run(line_of_code(name, "canonical"), sketch=sketch, new_proba=p)
         assert found.shape == (200, 2)

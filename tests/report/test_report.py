@@ -20,7 +20,7 @@ from skcalib._util import validation
 from skcalib.data import problem
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_grouping_problem, make_tempered_simplex
-from skcalib.recalibration.selection import default_candidates, one_standard_error
+from skcalib.recalibration.held_out import default_candidates, one_standard_error
 from skcalib.report import advice as maps
 from skcalib.report.advice import RECALIBRATOR_NAMES, line_of_code
 from skcalib.report.analysis import _around, _find_errors, _find_test
@@ -30,7 +30,7 @@ from skcalib.report.report import _kind
 from skcalib.report.subgroups import find_places, worst_places
 from skcalib.stats.means import MeanInterval
 
-NAMES = {name: getattr(s, name) for name in s.__all__}
+NAMES = {"skcalib": s, **{name: getattr(s, name) for name in s.__all__}}
 DATA = make_tempered_simplex(300, 3, random_state=0)
 
 
@@ -103,7 +103,7 @@ def test_a_map_that_falls_is_named(words_only, wave, falls):
     advice = shown.findings.advice
     assert advice.falls == falls == shown.to_dict()["recalibration_maps"]["falls"]
     assert ("some larger scores get smaller probabilities" in shown.verdict) == falls
-    fitted = getattr(s, advice.recommended)().fit(expit(odds), y)
+    fitted = getattr(s.recalibration, advice.recommended)().fit(expit(odds), y)
     grid = fitted.predict_proba(expit(np.linspace(-20, 20, 2001)))[:, 1]
     assert (np.diff(grid).min() < -1e-9) == falls
 
@@ -190,10 +190,10 @@ def test_what_a_long_call_computes_is_shown(capsys):
     y, p = [0, 1] * 10, np.linspace(0, 1, 20)
     with s.show_progress(600):
         s.calibration_error(y, p)
-    s.consistency_test(y, p, metric=slow, n_resamples=2)
+    s.significance.consistency_test(y, p, metric=slow, n_resamples=2)
     assert capsys.readouterr() == ("", "")
     with s.show_progress(0.005):
-        s.consistency_test(y, p, metric=slow, n_resamples=20)
+        s.significance.consistency_test(y, p, metric=slow, n_resamples=20)
     shown = capsys.readouterr()
     assert re.search(r"skcalib: 0 s, in consistency_test > \w+", shown.err) and not shown.out
     with pytest.raises(ValueError, match="seconds must be a number above 0"):

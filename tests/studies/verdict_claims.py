@@ -11,7 +11,7 @@ from verdict_truth import NIL, Truth, rows_of_place
 from verdict_worlds import columns
 
 from skcalib.recalibration import StackedRecalibrator
-from skcalib.recalibration.selection import default_candidates
+from skcalib.recalibration.held_out import default_candidates
 
 #: Standard errors by which a recommended map must be worse to be a wrong advice.
 _NOISE = 4.0

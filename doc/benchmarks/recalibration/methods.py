@@ -58,7 +58,7 @@ class OursSelected:
     """One map of skcalib, which five folds choose by the rule of one standard error."""
 
     def __init__(self):
-        module = import_module("skcalib.recalibration.selection")
+        module = import_module("skcalib.recalibration.held_out")
         self.select = module.select_recalibrator
 
     def fit(self, proba, y):
