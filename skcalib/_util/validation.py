@@ -32,7 +32,7 @@ HALF_TOLERANCE = 10 * float(np.finfo(np.float16).eps)
 
 def check_proba(y_proba, *, name="y_proba", copy=True):
     """Probabilities of shape (n,), (n, 1) or (n, K) -> float64 array (n, K), K >= 2."""
-    return _check_simplex(_check_float_array(y_proba, name), name, copy=copy)
+    return check_simplex(_check_float_array(y_proba, name), name, copy=copy)
 
 
 def check_column(array, *, name="y_proba"):
@@ -177,7 +177,7 @@ def check_finite(array, name):
         raise ValueError(f"{name} contains {what}: remove or correct these rows first.")
 
 
-def _check_simplex(array, name, *, copy=True):
+def check_simplex(array, name, *, copy=True):
     if array.shape[1] == 1:
         p = check_column(array, name=name)
         return np.hstack([1 - p, p])

@@ -357,8 +357,8 @@ class TopK(Notion):
     def _ranks(self, ranked):
         if self.k == ranked.shape[1]:
             return ranked
-        rest = ranked[:, self.k :].sum(axis=1, keepdims=True)
-        return np.hstack([ranked[:, : self.k], rest])
+        remainder = ranked[:, self.k :].sum(axis=1, keepdims=True)
+        return np.hstack([ranked[:, : self.k], remainder])
 
 
 class ClassGroups(Notion):
@@ -404,8 +404,8 @@ class ClassGroups(Notion):
                 f"groups name columns {sorted(members)}, but the forecast has columns 0 to "
                 f"{n_classes - 1}."
             )
-        rest = tuple(k for k in range(n_classes) if k not in members)
-        groups = [*self.groups, rest] if rest else list(self.groups)
+        remainder = tuple(k for k in range(n_classes) if k not in members)
+        groups = [*self.groups, remainder] if remainder else list(self.groups)
         if len(groups) < 2:
             raise ValueError("groups has all classes in one group: its probability is always 1.")
         first, second = (
@@ -423,8 +423,8 @@ def _checked_reduction(reduce):
 
 def rests_and_classes(array: np.ndarray) -> Iterator[np.ndarray]:
     """For each column the sum of all others, and the column: arrays (n, 2)."""
-    for rest, column in zip(_rest(array).T, array.T, strict=True):
-        yield np.column_stack([rest, column])
+    for others, column in zip(_rest(array).T, array.T, strict=True):
+        yield np.column_stack([others, column])
 
 
 def _above_and_up_to(array):

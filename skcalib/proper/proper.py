@@ -508,8 +508,9 @@ def proper_calibration_error(
         return proper_terms(problem, loss=loss, notion=notion, **how).mean("calibration")
 
     notion = resolve_notion(notion)
-    data = y_true, y_proba, notion, error, sample_weight, labels, pos_label
-    return over_problems(*data, soft=True, copy=not reads_only(loss, notion, smoother, method))
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    copy = not reads_only(loss, notion, smoother, method)
+    return over_problems(y_true, y_proba, notion, error, soft=True, copy=copy, **columns)
 
 
 @checks_parameters
@@ -574,8 +575,9 @@ def refinement_loss(
         return proper_terms(problem, loss=loss, notion=notion, **how).mean("refinement")
 
     notion = resolve_notion(notion)
-    data = y_true, y_proba, notion, refinement, sample_weight, labels, pos_label
-    return over_problems(*data, soft=True, copy=not reads_only(loss, notion, smoother, method))
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    copy = not reads_only(loss, notion, smoother, method)
+    return over_problems(y_true, y_proba, notion, refinement, soft=True, copy=copy, **columns)
 
 
 @checks_parameters
@@ -789,9 +791,9 @@ def score_decomposition(
             "refinement to the loss: use 'risk' or 'cross'."
         )
     notion = resolve_notion(notion)
-    data = y_true, y_proba, notion, sample_weight, labels, pos_label
-    copy = not reads_only(loss, notion, smoother, method)
-    problem, notion = only_problem(*data, soft=True, copy=copy, incomplete=True)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    columns |= {"copy": not reads_only(loss, notion, smoother, method), "incomplete": True}
+    problem, notion = only_problem(y_true, y_proba, notion, soft=True, **columns)
     how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
     if not problem.is_incomplete:
         return decompose(proper_terms(problem, loss=loss, notion=notion, **how))
@@ -876,10 +878,10 @@ def calibration_upper_bound(
         return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))
 
     notion = resolve_notion(notion)
-    data = y_true, y_proba, notion, bound, sample_weight, labels, pos_label
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     # Scores and notions of others may write into the forecasts.
     own = type(notion) is Canonical and type(score) in (Brier, LogLoss, Spherical)
-    return over_problems(*data, soft=True, copy=not own)
+    return over_problems(y_true, y_proba, notion, bound, soft=True, copy=not own, **columns)
 
 
 @checks_parameters

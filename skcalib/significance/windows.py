@@ -366,7 +366,8 @@ def _residual_intervals(problem, level):
 
 def _line_intervals(problem, level, whole):
     """Intervals of the logistic recalibration; of the intercept alone unless `whole`."""
-    x, y, *rows = uncertain_logits(problem)
+    uncertain, x = uncertain_logits(problem)
+    y = uncertain.target[:, 1]
     if whole:
         fitted = calibration_intercept_slope(_source(problem), confidence_level=level)
         found = {name: getattr(fitted, name) for name in LINES}
@@ -374,7 +375,7 @@ def _line_intervals(problem, level, whole):
             freedom = _rarer_labels(problem) - 2
             found = {name: _widened(one, level, freedom) for name, one in found.items()}
     elif y.size and y.min() < y.max():
-        found = {LINES[0]: coefficient_intervals(np.ones((len(x), 1)), x, y, rows, level)[0]}
+        found = {LINES[0]: coefficient_intervals(np.ones((len(x), 1)), x, uncertain, level)[0]}
     else:
         raise ValueError(
             "Calibration in the large, intercept and slope have no finite estimate: all labels of "
@@ -450,8 +451,8 @@ def two_windows(
         )
     rows = {"by": by, "sample_weight": sample_weight, "groups": groups}
     check_indices(y_true=y_true, y_proba=y_proba, **rows)
-    data = y_true, y_proba, notion, sample_weight, labels, pos_label, groups
-    problem = _only_event(named_events(*data))
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problem = _only_event(named_events(y_true, y_proba, notion, groups=groups, **columns))
     n_samples = len(check_y(y_true))
     values = np.asarray(to_numpy(by, name="by"))
     if values.shape != (n_samples,):
