@@ -14,7 +14,7 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from skcalib._util.parallel import run_each
-from skcalib._util.parameters import check_parameters_of, completes_docstrings, instead_of
+from skcalib._util.parameters import check_parameters_of, completes_docstrings
 from skcalib._util.types import CV, ArrayLike, MatrixLike, RecalibratorLike, ResponseMethod
 from skcalib._util.validation import check_indices, check_weight, take_rows
 from skcalib.data.labels import check_class_order, ordered_categories, unique_labels
@@ -148,7 +148,6 @@ class RecalibratedClassifierCV(ClassifierMixin, ClassifierTrainer):
     ('IdentityRecalibrator', True)
     """
 
-    @instead_of(method="recalibrator='isotonic', 'platt' ('sigmoid') or 'beta'")
     def __init__(
         self,
         estimator: BaseEstimator | None = None,
