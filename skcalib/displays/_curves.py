@@ -26,7 +26,7 @@ from skcalib.data.clusters import (
 from skcalib.data.notions import Classwise, Cumulative, Multilabel, Notion, resolve_notion
 from skcalib.data.samples import binary_events, named_events
 from skcalib.error_intervals.proper import estimate_proper_error
-from skcalib.errors.isotonic_curve import (
+from skcalib.errors.corp import (
     BANDS,
     IsotonicCurve,
     check_resamples,
@@ -35,6 +35,7 @@ from skcalib.errors.isotonic_curve import (
 )
 from skcalib.risk_models.summary import summary_of_problem
 from skcalib.smoothers import (
+    SMOOTHERS,
     DirichletKernel,
     IsotonicSmoother,
     QuantileBins,
@@ -42,7 +43,6 @@ from skcalib.smoothers import (
     SplineSmoother,
     UniformBins,
 )
-from skcalib.smoothers.named import SMOOTHERS
 from skcalib.smoothers.partition import PartitionSmoother
 from skcalib.smoothers.spline import SplineCurve
 from skcalib.stats.means import MeanInterval, clopper_pearson, rate_interval

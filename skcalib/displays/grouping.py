@@ -40,7 +40,7 @@ from skcalib.grouping.estimator import check_regions
 
 if TYPE_CHECKING:
     from skcalib.scores import LossLike
-    from skcalib.smoothers.named import SmootherLike
+    from skcalib.smoothers import SmootherLike
 
 _RULES = 3  # that a single panel lists
 

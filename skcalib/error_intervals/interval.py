@@ -29,7 +29,7 @@ from skcalib.error_intervals.request import (
     unwrap,
 )
 from skcalib.errors.binned import calibration_error, resolve_norm
-from skcalib.errors.density import kde_calibration_error
+from skcalib.errors.smooth import kde_calibration_error
 
 #: Public names of metrics -> functions with their options.
 METRICS = {name: one.metric for name, one in by("name").items()}

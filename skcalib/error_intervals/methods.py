@@ -19,21 +19,30 @@ from skcalib.data.samples import Samples, only_problem
 from skcalib.error_intervals.exact import FEW_REASON, is_few, rarest_label
 from skcalib.error_intervals.proper import SMOOTHED, estimate_of_solved, estimate_proper_error
 from skcalib.error_intervals.request import jackknife
-from skcalib.errors._drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue, few_labels
-from skcalib.errors.binned import bin_numbers, check_bins, quantile_edges, resolve_norm
+from skcalib.errors.binned import (
+    DISTANCES,
+    bin_numbers,
+    cells_for,
+    check_bins,
+    quantile_edges,
+    resolve_norm,
+)
 from skcalib.errors.cumulative import KS_REDUCTIONS, PredictedClass
+from skcalib.errors.drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue, few_labels
 from skcalib.errors.kernel import (
     MANY,
+    Embedding,
     ResidualKernel,
     block_estimates,
+    check_components,
+    check_locations,
     check_pairs,
+    one_problem,
     random_blocks,
     resolve_kernel,
     takes_blocks,
 )
 from skcalib.errors.logistic import index_of_solved
-from skcalib.errors.mean_embedding import Embedding, check_components, check_locations, one_problem
-from skcalib.errors.simplex import DISTANCES, cells_for
 from skcalib.proper.proper import solve_notion
 from skcalib.scores import (
     Brier,

@@ -23,7 +23,7 @@ from skcalib.scores import LossLike, resolve_loss
 from skcalib.stats.means import MeanInterval
 
 if TYPE_CHECKING:
-    from skcalib.smoothers.named import SmootherLike
+    from skcalib.smoothers import SmootherLike
 
 
 @completes_docstrings

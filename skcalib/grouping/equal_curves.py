@@ -22,8 +22,8 @@ from skcalib.data.samples import binary_events
 from skcalib.grouping.by_group import join, split_and_join
 from skcalib.grouping.equal_scores import EqualScores
 from skcalib.significance.windows import two_windows
-from skcalib.stats.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue
+from skcalib.stats.squared_norm import SMALLEST, chi_square_mixture_sf
 
 DEGREE = 7  # of the largest polynomial
 #: Samples of each window, and clusters, at least.

@@ -52,7 +52,7 @@ from skcalib.recalibration import CalibrationImprovement
 from skcalib.recalibration.fitting import recalibrated_proba
 from skcalib.recalibration.held_out import check_after, improvement_of_forecasts, is_fitted_map
 from skcalib.scores import LossLike, ProperScore, resolve_loss
-from skcalib.smoothers.named import SmootherLike, resolve_smoother
+from skcalib.smoothers import SmootherLike, resolve_smoother
 from skcalib.stats.means import MeanInterval
 from skcalib.stats.pvalues import bonferroni
 

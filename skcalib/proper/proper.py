@@ -56,9 +56,14 @@ from skcalib.scores import (
     resolve_method,
     weighted_mean,
 )
-from skcalib.smoothers import DirichletKernel, LogitSmoother, Smoother
+from skcalib.smoothers import (
+    DirichletKernel,
+    LogitSmoother,
+    Smoother,
+    SmootherLike,
+    resolve_smoother,
+)
 from skcalib.smoothers._base import smooth_other_clusters
-from skcalib.smoothers.named import SmootherLike, resolve_smoother
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem

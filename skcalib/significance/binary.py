@@ -28,7 +28,7 @@ from skcalib.data.clusters import cluster_sums, independent_size
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.data.samples import named_events
-from skcalib.errors.isotonic_curve import label_draws
+from skcalib.errors.corp import label_draws
 from skcalib.smoothers import PartitionSmoother, QuantileBins, UniformBins
 from skcalib.stats.few_events import FEW, refutation, uncertain_labels
 from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue

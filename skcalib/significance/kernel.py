@@ -23,7 +23,7 @@ from skcalib.data.clusters import effective_size
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
 from skcalib.data.problem import check_problem
-from skcalib.errors._drawn_labels import (
+from skcalib.errors.drawn_labels import (
     any_impossible,
     drawn_embedding_pvalue,
     drawn_kernel_pvalue,
@@ -32,19 +32,21 @@ from skcalib.errors._drawn_labels import (
 from skcalib.errors.kernel import (
     MANY,
     ROUNDING,
+    Embedding,
     ResidualKernel,
     block_estimates,
+    check_locations,
     check_pairs,
     check_statistic,
     estimate,
+    one_problem,
     random_block_estimates,
     random_blocks,
     resolve_kernel,
     takes_blocks,
 )
-from skcalib.errors.mean_embedding import Embedding, check_locations, one_problem
-from skcalib.stats.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue
+from skcalib.stats.squared_norm import SMALLEST, chi_square_mixture_sf
 
 if TYPE_CHECKING:
     from skcalib.kernels import KernelLike

@@ -145,7 +145,7 @@ def test_bands_are_those_of_the_display(multiclass, band, notion):
 
 def test_jobs_and_chunks_do_not_change_the_draws(binary, monkeypatch):
     expected = corp_bands(*binary, random_state=0)[0].low
-    monkeypatch.setattr("skcalib.errors.isotonic_curve._ENTRIES", 60 * len(binary[0]))
+    monkeypatch.setattr("skcalib.errors.corp._ENTRIES", 60 * len(binary[0]))
     assert_array_equal(corp_bands(*binary, random_state=0, n_jobs=2)[0].low, expected)
 
 

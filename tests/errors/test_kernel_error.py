@@ -92,5 +92,5 @@ def test_embedding_in_slices_and_of_the_top_label(monkeypatch, multiclass):
     top, places = error(y, proba, **TOP), TOP["locations"]
     by_hand = error(y == proba.argmax(axis=1), proba.max(axis=1), locations=places)
     assert top == pytest.approx(by_hand, rel=1e-12)
-    monkeypatch.setattr("skcalib.errors.mean_embedding._ROWS", 7)
+    monkeypatch.setattr("skcalib.errors.kernel._ROWS", 7)
     assert error(y, proba, **TOP) == pytest.approx(top, rel=1e-12)

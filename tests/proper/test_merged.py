@@ -9,7 +9,7 @@ from dense_directions import problem_of
 from scipy.special import expit
 
 from skcalib import CalibrationErrorEstimator, proper_calibration_error
-from skcalib.errors.isotonic_curve import IsotonicCurve, consistency_band
+from skcalib.errors.corp import IsotonicCurve, consistency_band
 from skcalib.proper import many_samples as module
 from skcalib.proper.many_samples import merged
 
@@ -79,7 +79,7 @@ def test_band_of_groups_is_that_of_single_scores(monkeypatch):
     assert 1000 < len(few.weight) <= 2500 and few.weight.sum() == 20_000
     assert np.all(np.diff(grouped.tied.score) > 0)
     found = consistency_band(curve, one, 0.9, 500, np.random.RandomState(0))
-    monkeypatch.setattr("skcalib.errors.isotonic_curve._DISTINCT", 10**9)
+    monkeypatch.setattr("skcalib.errors.corp._DISTINCT", 10**9)
     exact = consistency_band(curve, one, 0.9, 500, np.random.RandomState(1))
     assert curve.grouped(one) == (curve, one)
     inner = (curve.prob_pred > 0.02) & (curve.prob_pred < 0.98)

@@ -14,12 +14,11 @@ from skcalib.data.notions import NOTIONS, Canonical, Classwise
 from skcalib.data.problem import check_problem
 from skcalib.datasets import make_widmann
 from skcalib.errors import kernel as _errors
-from skcalib.errors.kernel import ResidualKernel
-from skcalib.errors.mean_embedding import Embedding
+from skcalib.errors.kernel import Embedding, ResidualKernel
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
 from skcalib.significance import kernel as _null_laws
 from skcalib.significance.kernel import METHODS
-from skcalib.stats.chi_square_mixture import chi_square_mixture_sf
+from skcalib.stats.squared_norm import chi_square_mixture_sf
 
 ALL = [(statistic, method) for statistic in METHODS for method in METHODS[statistic]]
 
