@@ -144,7 +144,6 @@ _BLOCKS = (
     "estimators",
     "report",
     "risk_models",
-    "scorers",
 )
 
 __all__ = sorted([*_HOME, "__version__", "datasets"])

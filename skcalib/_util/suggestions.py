@@ -63,7 +63,7 @@ OTHER_NAMES = {
     "update": ("partial_fit",),
 }
 #: Least similarity of two strings, as `difflib` measures it.
-_SIMILAR = 0.75
+_SIMILAR = 0.82
 
 
 def suggestion(value, options):

@@ -1,4 +1,4 @@
-"""Did you mean: what is refused and resembles a name of ours, or is one elsewhere, is recognised."""
+"""Did you mean: misspelled names and those of other packages lead to names of ours."""
 
 import inspect
 import re
@@ -10,6 +10,8 @@ from public_functions import DISPLAYS, FORECASTS, package_names, public_name
 
 import skcalib
 from skcalib._util.suggestions import OTHER_NAMES, suggestion
+from skcalib.kernels import KERNELS
+from skcalib.recalibration.stacked import RECALIBRATORS as NAMED_RECALIBRATORS
 
 Y, P = np.array([0, 1, 1, 0] * 10), np.random.default_rng(0).uniform(0.1, 0.9, 40)
 
@@ -42,6 +44,7 @@ def test_misspelled_values(call):
 def test_other_names_lead_to_names_of_ours(name):
     """Each stands for a value or a parameter of the library, or for a method."""
     words = {word for thing in package_names().values() for word in vocabulary(thing)}
+    words |= {*KERNELS, *NAMED_RECALIBRATORS}
     assert set(OTHER_NAMES[name]) <= words
 
 
@@ -59,7 +62,7 @@ def vocabulary(thing):
 def test_misspelled_parameters(recalibrator):
     for name in inspect.signature(recalibrator).parameters:
         with pytest.raises(TypeError, match=rf"^{recalibrator.__name__} has no .*mean '{name}'\?$"):
-            recalibrator(**{name + "s_": 1})
+            recalibrator(**{name + "_": 1})
 
 
 def test_misspelled_parameters_of_functions():
