@@ -18,7 +18,7 @@ from skcalib.data.labels import check_y
 from skcalib.data.notions import Canonical, Multilabel
 from skcalib.data.problem import problem_of
 from skcalib.error_intervals.quantities import by
-from skcalib.estimators._response import align_classes, classes_of, classifier_proba, label_proba
+from skcalib.estimators.classifiers import align_classes, classes_of, classifier_proba, label_proba
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.recalibration import IdentityRecalibrator, ModelAverageScaling
 from skcalib.recalibration.held_out import held_out_losses

@@ -162,7 +162,7 @@ def test_imports(module):
 
 #: Private modules that tests may import: algorithms whose numbers no public name shows exactly.
 MAY_IMPORT = {
-    "estimators/test_cluster_estimators.py": ("estimators._response", "smoothers._base"),
+    "estimators/test_cluster_estimators.py": ("smoothers._base",),
     "report/test_report_clusters.py": ("displays._curves",),
     "displays/test_grouping_display.py": ("displays._regions",),  # titles of given numbers
     "displays/test_probability_scale.py": ("displays._probability_scale",),  # scales of an axis
