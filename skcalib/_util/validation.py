@@ -17,6 +17,7 @@ from sklearn.utils import check_array
 
 from skcalib._util.messages import is_finite, shown, unique_names
 from skcalib._util.softmax import row_sum
+from skcalib._util.suggestions import did_you_mean
 
 # --- Forecasts and weights ------------------------------------------------------------------------
 
@@ -410,16 +411,8 @@ def look_up(value, table, name, *, kind=None):
     if kind is not None and isinstance(value, kind):
         return value
     names = ", ".join(map(repr, table)) + ("" if kind is None else f" or a {kind.__name__}")
-    raise ValueError(f"{name} must be one of {names}, got {shown(value)}.{meant(value, table)}")
-
-
-def meant(value, table):
-    """Advice for a string that differs from a name in capitals and separators only, or nothing."""
-    if not isinstance(value, str):
-        return ""
-    plain = {re.sub(r"[\W_]", "", name).casefold(): name for name in table}
-    name = plain.get(re.sub(r"[\W_]", "", value).casefold())
-    return "" if name is None else f" Use {name!r}."
+    meant = did_you_mean(value, table)
+    raise ValueError(f"{name} must be one of {names}, got {shown(value)}.{meant}")
 
 
 def check_confidence_level(value, name="confidence_level"):

@@ -16,8 +16,9 @@ from scipy.special import erf
 from sklearn.base import clone
 
 from skcalib._util.messages import is_finite, shown
-from skcalib._util.parameters import checks_parameters
+from skcalib._util.parameters import check_choice, checks_parameters
 from skcalib._util.records import Record
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.ties import bin_ends, split_centre
 from skcalib._util.types import ArrayLike, Bins, Label, Strategy
 from skcalib._util.validation import look_up
@@ -414,6 +415,7 @@ def resolve_norm(norm: Literal["l1", "l2", "max"] | float) -> float:
         return float(norm)
     raise ValueError(
         f"norm must be 'l1', 'l2', 'max' or a number p of at least 1, got {shown(norm)}."
+        f"{did_you_mean(norm, ('l1', 'l2', 'max'))}"
     )
 
 
@@ -519,8 +521,7 @@ def check_bins(n_bins: Any, strategy: Strategy, n_samples: int) -> int | np.ndar
 
     If 1/2 is one of the edges, it is there twice: scores of 1/2 have a separate bin.
     """
-    if not isinstance(strategy, str) or strategy not in STRATEGIES:
-        raise ValueError(f"strategy must be 'quantile' or 'uniform', got {shown(strategy)}.")
+    check_choice(strategy, "strategy", choices=("quantile", "uniform"))
     bins = parse_bins(n_bins, n_samples, strategy)
     edges = uniform_edges(bins) if isinstance(bins, int) and strategy == "uniform" else bins
     return edges if isinstance(edges, int) else split_centre(edges)

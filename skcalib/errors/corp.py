@@ -21,7 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from skcalib._util.messages import is_whole, shown
 from skcalib._util.parallel import draw_each, run_each
-from skcalib._util.parameters import checks_parameters
+from skcalib._util.parameters import check_choice, checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
@@ -366,8 +366,7 @@ def corp_bands(
     >>> bool(outside.mean() > 0.3)
     True
     """
-    if not isinstance(band, str) or band not in BANDS:
-        raise ValueError(f"band must be 'consistency' or 'confidence', got {shown(band)}.")
+    check_choice(band, "band", choices=("consistency", "confidence"))
     if band == "consistency":
         check_resamples(n_resamples, confidence_level)
     notion = resolve_notion(notion)

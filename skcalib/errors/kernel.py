@@ -244,9 +244,7 @@ def resolve_kernel(kernel: KernelLike) -> Kernel:
 
 def check_statistic(statistic: str, block_size: int | None, n_samples: int) -> None:
     """Check the statistic, the number of samples, and the block size of "block"."""
-    if not isinstance(statistic, str) or statistic not in STATISTICS:
-        names = ", ".join(map(repr, STATISTICS))
-        raise ValueError(f"statistic must be one of {names}, got {shown(statistic)}.")
+    look_up(statistic, dict.fromkeys(STATISTICS), "statistic")
     if statistic != "biased" and n_samples < 2:
         named = "unbiased" if statistic == "auto" else statistic
         raise ValueError(

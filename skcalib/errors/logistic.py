@@ -18,7 +18,7 @@ from skcalib.data.samples import only_problem, over_problems, reduced
 from skcalib.links.newton import likelihood_tolerance, logistic_regression
 from skcalib.proper.proper import SmoothedProblem, solve_notion
 from skcalib.scores import TotalVariation, weighted_mean, weighted_quantile
-from skcalib.smoothers.named import SmootherLike, resolve_smoother
+from skcalib.smoothers import SmootherLike, resolve_smoother
 from skcalib.stats.few_events import FEW, uncertain_labels
 from skcalib.stats.means import MeanInterval
 

@@ -38,12 +38,10 @@ from skcalib.links.affine import (
     minimise_affine,
 )
 from skcalib.links.averaging import (
-    _CONFUSION_COST,
-    _RIDGE,
     PER_CLASS,
+    PRIOR,
     Model,
     ModelAverage,
-    cost,
     fit_of_block,
     identity_model,
     tree_of,
@@ -110,13 +108,13 @@ class AverageWithout(ModelAverage):
     def _without(self, model, parent, left_out):
         """A model of all samples -> the model without the rows, with its evidence."""
         proba, n = model.proba[left_out], len(model.theta)
-        gradient, held_out_information = self._score(proba, self.directions.of(model.groups))
+        gradient, held_out_information = self.score_sums(proba, self.directions.of(model.groups))
         # The gradient of all samples balances the prior.
-        ascent = self._factor * (_RIDGE * model.theta - gradient)
-        of_all = np.linalg.inv(model.covariance) - _RIDGE * np.eye(n)
+        ascent = self._factor * (PRIOR.precision * model.theta - gradient)
+        of_all = np.linalg.inv(model.covariance) - PRIOR.precision * np.eye(n)
         information = self._factor * (of_all - held_out_information)
-        hessian = information + _RIDGE * np.eye(n)
-        step = np.linalg.solve(hessian, ascent - _RIDGE * model.theta)
+        hessian = information + PRIOR.precision * np.eye(n)
+        step = np.linalg.solve(hessian, ascent - PRIOR.precision * model.theta)
         held_out = self._log_likelihood(proba)
         half_square = 0.5 * step @ held_out_information @ step
         self._expansions[model.groups] = held_out + gradient @ step - half_square, half_square
@@ -124,9 +122,11 @@ class AverageWithout(ModelAverage):
         gain = model.gain - (held_out - self._base)
         gain = self._factor * gain + ascent @ step - 0.5 * step @ information @ step
         added_gain = gain - parent.gain
-        evidence = parent.evidence + added_gain - cost(added_gain, n - len(parent.theta), self.size)
+        evidence = (
+            parent.evidence + added_gain - PRIOR.cost(added_gain, n - len(parent.theta), self.size)
+        )
         if set(model.groups) >= CONFUSION:
-            evidence -= _CONFUSION_COST
+            evidence -= PRIOR.confusion
         theta, covariance = model.theta + step, np.linalg.inv(hessian)
         return Model(model.groups, theta, gain, evidence, proba, covariance)
 

@@ -35,11 +35,9 @@ from skcalib.data.clusters import cluster_sums, effective_size, in_order
 from skcalib.data.labels import labels_or_shares
 from skcalib.data.problem import Problem
 from skcalib.links.averaging import (
-    _CONFUSION_COST,
-    _RIDGE,
+    PRIOR,
     Model,
     ModelAverage,
-    cost,
     identity_model,
     tree_of,
 )
@@ -272,9 +270,9 @@ class Step:
         start = [identity, *own.models][_first(own)]
         self._models = identity, start
         scale = own.dispersion * average.size / own.size
-        self._information = [scale * own._score(identity.proba, own.every)[1]] * 2
+        self._information = [scale * own.score_sums(identity.proba, own.every)[1]] * 2
         if start is not identity:
-            self._information[1] = scale * own._score(start.proba, own.every)[1]
+            self._information[1] = scale * own.score_sums(start.proba, own.every)[1]
         self._moments = _moments(part, start.proba)
 
     def __call__(
@@ -350,7 +348,7 @@ class _Scores:
                 found[now] = found[before] + self._difference(before, now)
         if self._average.basis.confusion and not self._own & CONFUSION:
             best = max(found, key=lambda groups: found[groups])
-            more = self._difference(best, best | CONFUSION) - _CONFUSION_COST
+            more = self._difference(best, best | CONFUSION) - PRIOR.confusion
             found[best | CONFUSION] = found[best] + more
         return found
 
@@ -364,7 +362,7 @@ class _Scores:
             simple = groups - CONFUSION
             evidence = self.evidence[simple]
             if groups != simple:
-                evidence += self._difference(simple, groups) - _CONFUSION_COST
+                evidence += self._difference(simple, groups) - PRIOR.confusion
             found[groups] = evidence + gain - self._gain(groups) / self._average.dispersion
         return found
 
@@ -389,7 +387,7 @@ class _Scores:
         """Log evidence that is added by more groups."""
         added = len(self._average.basis.select(now - before))
         gain = (self._gain(now) - self._gain(before)) / self._average.dispersion
-        return gain - cost(gain, added, self._size)
+        return gain - PRIOR.cost(gain, added, self._size)
 
     def _gain(self, groups):
         """Gain of the log likelihood that a step in these groups predicts."""
@@ -401,7 +399,7 @@ class _Scores:
         return self._gains[groups]
 
     def _hessian(self, at):
-        return self._information[at] + _RIDGE * np.eye(len(at[0]))
+        return self._information[at] + PRIOR.precision * np.eye(len(at[0]))
 
 
 def _moments(part, proba):

@@ -35,6 +35,7 @@ from skcalib._util.messages import shown
 from skcalib._util.parallel import run_each
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.types import ArrayLike, Label, Method
 from skcalib._util.validation import check_features, check_indices, drop_zero_weights
 from skcalib.data.clusters import outside_level
@@ -56,9 +57,14 @@ from skcalib.scores import (
     resolve_method,
     weighted_mean,
 )
-from skcalib.smoothers import DirichletKernel, LogitSmoother, Smoother
+from skcalib.smoothers import (
+    DirichletKernel,
+    LogitSmoother,
+    Smoother,
+    SmootherLike,
+    resolve_smoother,
+)
 from skcalib.smoothers._base import smooth_other_clusters
-from skcalib.smoothers.named import SmootherLike, resolve_smoother
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem
@@ -649,7 +655,8 @@ def sharpness(
             y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
         )
     else:
-        raise ValueError(f"transform must be None or 'simplex', got {shown(transform)}.")
+        meant = did_you_mean(transform, ["simplex"])
+        raise ValueError(f"transform must be None or 'simplex', got {shown(transform)}.{meant}")
     how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
 
     def explained(problem, notion):

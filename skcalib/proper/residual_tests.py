@@ -47,7 +47,7 @@ from scipy.spatial import cKDTree
 from scipy.special import expit, log_softmax, softmax
 
 from skcalib.data.clusters import cluster_sums, independent_size, inflation
-from skcalib.links.averaging import Model, cost, identity_model
+from skcalib.links.averaging import PRIOR, Model, identity_model
 from skcalib.links.basis import CONFUSION
 from skcalib.links.basis_block import FEW_CLASSES
 from skcalib.links.newton import row_blocks
@@ -175,7 +175,7 @@ class Extension:
             gain, stepped, found = _steps(problem, proba, code)
             n_parameters = (n_classes - 1) * len(np.unique(code))
             prior = np.log(_PRIOR_ODDS) if n_classes > 2 else 0.0  # two kinds of cells were tried
-            odds = gain - cost(gain, n_parameters, average.size) - prior
+            odds = gain - PRIOR.cost(gain, n_parameters, average.size) - prior
             by_evidence = float(expit(odds))
             own = max(by_evidence, (1 - float(average.shares[0])) * _posterior(test.pvalue))
             if own > min(share, 0.5):
@@ -569,7 +569,7 @@ def _fit_transitions(problem, proba, rows, label, weight):
     forecast, size, n_classes = problem.forecast, problem.average.size, proba.shape[1]
     counts = size * problem.share
     chance = np.maximum(proba[rows, label], TINY)
-    price = cost(0.0, 1, size) + np.log(5 * n_classes * (n_classes - 1))
+    price = PRIOR.cost(0.0, 1, size) + np.log(5 * n_classes * (n_classes - 1))
     best = dict[tuple[int, int], tuple]()
     for source, above, chosen in _beginnings(forecast, counts):
         inside = chosen[rows]

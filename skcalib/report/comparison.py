@@ -25,7 +25,7 @@ from skcalib.data.labels import check_y
 from skcalib.data.notions import Canonical, Notion, TopLabel
 from skcalib.error_intervals.proper import saving_interval
 from skcalib.errors.kernel import resolve_kernel
-from skcalib.estimators._response import make_folds
+from skcalib.estimators.classifiers import make_folds
 from skcalib.proper.proper import solve_notion
 from skcalib.report.analysis import LOSSES, estimate_errors
 from skcalib.report.comparison_wording import OF_DECISIONS, QUANTITIES, headline, sentences

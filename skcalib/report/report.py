@@ -33,7 +33,7 @@ from skcalib.data.labels import check_y
 from skcalib.data.notions import Auto
 from skcalib.data.problem import ForecastSummary, Problem, check_problem, check_sketch, event_last
 from skcalib.data.samples import only_problem
-from skcalib.estimators._response import held_out_problem, response_of
+from skcalib.estimators.classifiers import held_out_problem, response_of
 from skcalib.grouping.by_group import GroupCalibrations, calibration_by_group, take_groups
 from skcalib.report.analysis import binary_problem, find
 from skcalib.report.findings import versions

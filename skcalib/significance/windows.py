@@ -14,11 +14,10 @@ import numpy as np
 from scipy.stats import t as student
 
 from skcalib._util.formatting import pvalue_text, record_text
-from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import ArrayLike, Label
-from skcalib._util.validation import check_indices, to_numpy, weighted_rows
+from skcalib._util.validation import check_indices, look_up, to_numpy, weighted_rows
 from skcalib.data.clusters import effective_size, number_clusters
 from skcalib.data.labels import check_y, listed, unique_labels
 from skcalib.data.notions import Notion, NotionLike, resolve_notion
@@ -398,10 +397,7 @@ def _widened(interval, level, freedom):
 
 def _error_interval(problem, metric, level):
     """Interval of a calibration error of a binary problem."""
-    if not isinstance(metric, str) or metric not in METRICS:
-        raise ValueError(
-            f"metric must be one of {', '.join(map(repr, METRICS))}, got {shown(metric)}."
-        )
+    look_up(metric, dict.fromkeys(METRICS), "metric")
     source = _source(problem)
     forecast = None if isinstance(source, ForecastSummary) else problem.forecast
     found = calibration_error_interval(
