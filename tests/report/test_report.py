@@ -262,14 +262,14 @@ def test_how_it_was_computed():
 def test_forecasts_are_validated_once(n_classes, monkeypatch):
     """What a report calls gets the `Problem`, and recalibrators of the library its arrays."""
     validated = []
-    check = validation._check_simplex
+    check = validation.check_simplex
 
     def counted(*arguments, **options):
         validated.append(arguments)
         return check(*arguments, **options)
 
     for module in (validation, problem):
-        monkeypatch.setattr(module, "_check_simplex", counted)
+        monkeypatch.setattr(module, "check_simplex", counted)
     shown = report(400, n_classes)
     assert shown._repr_html_() and shown.to_text(details=True) and shown.to_dict()
     assert len(validated) == 1
