@@ -33,7 +33,7 @@ from skcalib.data.clusters import outside_level
 from skcalib.data.labels import check_label_list
 from skcalib.data.problem import check_label_probabilities
 from skcalib.estimators import RecalibratedClassifierCV
-from skcalib.links._base import _FAR
+from skcalib.links.logits import COMPRESSED_BELOW
 from skcalib.recalibration import MultilabelRecalibrator, Recalibrator
 from skcalib.recalibration.fitting import align_columns
 
@@ -78,7 +78,7 @@ def to_json(recalibrator: BaseEstimator) -> str:
 
     Examples
     --------
-    >>> from skcalib import LabelNoiseScaling
+    >>> from skcalib.recalibration import LabelNoiseScaling
     >>> from skcalib.export import to_json
     >>> print(to_json(LabelNoiseScaling().fit([0.2, 0.7], [0, 1])).partition(', "steps"')[2])
     : [{"op": "scale", "of": [0], "factor": 1.0, "shift": 0.0}]}
@@ -579,7 +579,7 @@ class _Steps(list):
 
     def log(self, x, limit):
         """Add `log_forecast`."""
-        return self("log", x, least=np.log(limit), far=_FAR)
+        return self("log", x, least=np.log(limit), far=COMPRESSED_BELOW)
 
     def logit(self, x):
         return self("matrix", x, coef=[[-1], [1]])

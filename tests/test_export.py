@@ -46,7 +46,7 @@ VARIANTS = [
     *(s.IsotonicRecalibrator(**{name: True}) for name in ("centered", "strict")),
     *(s.BetaCalibration(parameters=one) for one in ("am", "ab")),
     s.HistogramBinning(n_bins=60, strategy="uniform"),  # bins without samples
-    s.DiagonalOrderPreserving(variant="pieces"),
+    s.recalibration.DiagonalOrderPreserving(variant="pieces"),
     make_pipeline(s.TemperatureScaling(), "passthrough", s.IsotonicRecalibrator()),
     s.StackedRecalibrator(candidates=[make_pipeline(s.PlattScaling()), s.TemperatureScaling()]),
 ]
@@ -275,7 +275,7 @@ LOGISTIC, FOREST = LogisticRegression(), RandomForestClassifier(20, random_state
 CHAINS = {
     "alone": s.RecalibratedClassifierCV(LOGISTIC, "platt", cv=3),
     "forest": make_pipeline(StandardScaler(), s.RecalibratedClassifierCV(FOREST, "isotonic", cv=3)),
-    "top": s.RecalibratedClassifierCV(LOGISTIC, s.LabelFrequency(), cv=2),
+    "top": s.RecalibratedClassifierCV(LOGISTIC, s.recalibration.LabelFrequency(), cv=2),
     "vote": VotingClassifier(
         [(str(k), s.RecalibratedClassifierCV(LOGISTIC, k, cv=2)) for k in ("auto", "beta")],
         voting="soft",
@@ -405,7 +405,9 @@ def places(value, path):
         yield from places(one, (*path, name))
 
 
-@pytest.mark.parametrize("kind", [s.PlattScaling, s.HistogramBinning, s.LabelFrequency])
+@pytest.mark.parametrize(
+    "kind", [s.PlattScaling, s.HistogramBinning, s.recalibration.LabelFrequency]
+)
 def test_forged_documents(kind):
     document = json.loads(to_json(kind().fit(P, Y)))
     for (*start, name), wrong in product(places(document, ("",)), WRONG):

@@ -23,8 +23,8 @@ from _worlds import World, true_error
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import check_problem
 from skcalib.error_intervals.proper import estimates_of_solved
-from skcalib.proper.averaged_interval import squared_norms
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.proper.map_average import squared_norms
+from skcalib.proper.proper import solve_notion
 from skcalib.scores import Brier, LogLoss
 
 SETTINGS = (

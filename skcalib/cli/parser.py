@@ -182,8 +182,8 @@ def _add_monitor(commands):
         "of an earlier file, or several of them in one, is added again. The state has the names "
         "of the columns of labels and of a single score. Other names, but for letter case, are "
         "refused unless --label-column or --score-column names them, and another outcome "
-        "(survived after Died) always. A state of an earlier version has no names: those of the "
-        "next file are stored, as a line says.",
+        "(survived after Died) always. A state that was made from arrays has no names: those of "
+        "the next file are stored, as a line says.",
     )
     parser.add_argument(
         "files",

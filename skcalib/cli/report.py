@@ -14,6 +14,7 @@ from sklearn.model_selection import train_test_split
 
 from skcalib._util.files import STANDARD, check_writable, without_standard_input, write_atomically
 from skcalib._util.formatting import printable
+from skcalib._util.packing import is_packed
 from skcalib._util.progress import print_line, show_progress, stage
 from skcalib.cli.parser import LARGE, PAGE, columns_of, print_note, reading
 from skcalib.data.class_columns import ColumnNames
@@ -23,7 +24,7 @@ from skcalib.io._classes import advice, normalize
 from skcalib.io.files import SUFFIXES, LateLabelError, count_rows, name_of, read_parts, suffix_of
 from skcalib.report import CalibrationReport, ComparisonReport
 from skcalib.report.rendering import is_page, render_page
-from skcalib.sketches.sketch import SKETCH_MARK, ForecastSketch
+from skcalib.sketches.sketch import ForecastSketch
 
 if TYPE_CHECKING:
     import argparse
@@ -97,7 +98,7 @@ def _is_ours(path, kind):
         return False
     with path.open("rb") as file:
         start = file.read(_START)
-    return is_page(start) if kind == "report" else start.startswith(SKETCH_MARK)
+    return is_page(start) if kind == "report" else is_packed(start, "ForecastSketch")
 
 
 # --- Reports --------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from skcalib.data.clusters import effective_size
 from skcalib.data.notions import Auto, Canonical, resolve_notion
 from skcalib.data.problem import ForecastSummary, check_problem
 from skcalib.displays._curves import binary_problems, summarised_problems
-from skcalib.proper.proper_terms import solve_notion
+from skcalib.proper.proper import solve_notion
 from skcalib.scores import Brier
 from skcalib.smoothers import LogitSmoother
 

@@ -11,8 +11,12 @@ from skcalib._util.parameters import checks_parameters
 from skcalib._util.types import ArrayLike, AxesLike, Label
 from skcalib._util.validation import check_count
 from skcalib.displays._constructors import Display
-from skcalib.grouping._named_groups import take_groups
-from skcalib.grouping.by_group import GroupCalibration, GroupCalibrations, calibration_by_group
+from skcalib.grouping.by_group import (
+    GroupCalibration,
+    GroupCalibrations,
+    calibration_by_group,
+    take_groups,
+)
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -138,7 +138,7 @@ class MarkedLabel:
         return 0.0 if rate == self.means[0] else float(score.divergence(c, s)[0])
 
 
-def few_labels(
+def rarest_label(
     forecast: np.ndarray, label: np.ndarray, *rest: Any, cell: np.ndarray | None = None
 ) -> tuple[MarkedLabel, float]:
     """The `MarkedLabel` whose limits are best, and the least number of events or wrong predictions.

@@ -12,16 +12,24 @@ from sklearn.utils import check_random_state
 
 from skcalib._util.messages import number_of, shown
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.types import ArrayLike, Label, RandomState
-from skcalib._util.validation import check_count, meant
+from skcalib._util.validation import check_count
 from skcalib.data.notions import Multilabel
 from skcalib.data.problem import ForecastSummary, LabelsLike, check_problem
 from skcalib.data.samples import reduced, refuse_groups
 from skcalib.error_intervals.quantities import QUANTITIES, by
-from skcalib.error_intervals.question import ErrorInterval, Question, all_options, unwrap
-from skcalib.error_intervals.resampling import bootstrap, jackknife, subsampling
+from skcalib.error_intervals.request import (
+    ErrorInterval,
+    IntervalRequest,
+    all_options,
+    bootstrap,
+    jackknife,
+    subsampling,
+    unwrap,
+)
 from skcalib.errors.binned import calibration_error, resolve_norm
-from skcalib.errors.density import kde_calibration_error
+from skcalib.errors.smooth import kde_calibration_error
 
 #: Public names of metrics -> functions with their options.
 METRICS = {name: one.metric for name, one in by("name").items()}
@@ -196,9 +204,9 @@ def calibration_error_interval(
             data = dict.fromkeys(data) | {"y_true": problem, "y_proba": problem.forecast}
     options = all_options(function, data, keywords) if known else None
     how = confidence_level, n_resamples, check_random_state(random_state), n_jobs
-    question = Question(function, options, keywords, data, *how, problem)
+    request = IntervalRequest(function, options, keywords, data, *how, problem)
     if method in RESAMPLING:
-        return RESAMPLING[method](question)
+        return RESAMPLING[method](request)
     if not known:
         if function is kde_calibration_error:
             raise ValueError(
@@ -211,9 +219,9 @@ def calibration_error_interval(
                 "method='delta' needs a metric of the library, whose standard error is known: use "
                 "'jackknife'."
             )
-        return jackknife(question)
-    answer = INTERVALS[function](question)
-    return answer if method == "auto" else _by_delta_method(answer, question.normal_level)
+        return jackknife(request)
+    answer = INTERVALS[function](request)
+    return answer if method == "auto" else _by_delta_method(answer, request.normal_level)
 
 
 def _check_clusters(data, groups):
@@ -269,7 +277,8 @@ def _check_metric(metric):
         return METRICS[metric]
     names = ", ".join(map(repr, METRICS))
     raise ValueError(
-        f"metric must be one of {names} or a function, got {shown(metric)}.{meant(metric, METRICS)}"
+        f"metric must be one of {names} or a function, got {shown(metric)}."
+        f"{did_you_mean(metric, METRICS)}"
     )
 
 

@@ -1,50 +1,63 @@
-"""The interval method of each metric of the library."""
+"""The interval method of each metric of the library, and the laws that it uses."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.sparse import csr_matrix, diags
 from scipy.stats import norm as normal
+from scipy.stats import t as student
 
 from skcalib._util.validation import look_up
-from skcalib.data.clusters import effective_size
+from skcalib.data.clusters import cluster_sums, effective_size, independent_size, inflation
 from skcalib.data.notions import resolve_notion, resolve_reduced
-from skcalib.error_intervals._norms import (
-    NEGLIGIBLE,
-    Gaps,
-    absolute_gaps,
-    distance_quantiles,
-    embedding_at,
-    few_limits,
-    kernel_problem,
-    largest_difference,
-    largest_gap,
-    n_thresholds,
-    residual_kernel,
-    score_gaps,
-    squared_block_norm,
-    squared_embedding_norm,
-    squared_gaps,
-    squared_location_norm,
-)
-from skcalib.error_intervals.exact import FEW_REASON
+from skcalib.data.problem import ForecastSummary, Problem, check_problem
+from skcalib.data.samples import Samples, only_problem
+from skcalib.error_intervals.exact import FEW_REASON, is_few, rarest_label
 from skcalib.error_intervals.proper import SMOOTHED, estimate_of_solved, estimate_proper_error
-from skcalib.error_intervals.resampling import jackknife
-from skcalib.errors._drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue, few_labels
-from skcalib.errors.binned import resolve_norm
+from skcalib.error_intervals.request import jackknife
+from skcalib.errors.binned import (
+    DISTANCES,
+    bin_numbers,
+    cells_for,
+    check_bins,
+    quantile_edges,
+    resolve_norm,
+)
 from skcalib.errors.cumulative import KS_REDUCTIONS, PredictedClass
-from skcalib.errors.kernel import block_estimates, takes_blocks
+from skcalib.errors.drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue, few_labels
+from skcalib.errors.kernel import (
+    MANY,
+    Embedding,
+    ResidualKernel,
+    block_estimates,
+    check_components,
+    check_locations,
+    check_pairs,
+    one_problem,
+    random_blocks,
+    resolve_kernel,
+    takes_blocks,
+)
 from skcalib.errors.logistic import index_of_solved
-from skcalib.errors.simplex import DISTANCES, cells_for
-from skcalib.proper.proper_terms import solve_notion
-from skcalib.scores import Brier, Divergence, Lp, ProperScore, TotalVariation, resolve_loss
+from skcalib.proper.proper import solve_notion
+from skcalib.scores import (
+    Brier,
+    Divergence,
+    Lp,
+    ProperScore,
+    TotalVariation,
+    resolve_loss,
+    weighted_quantile,
+)
 from skcalib.stats.means import mean_interval, mean_loss_interval
+from skcalib.stats.squared_norm import SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:
-    from skcalib.error_intervals.question import ErrorInterval, Question
+    from skcalib.error_intervals.request import ErrorInterval, IntervalRequest
 
 NOISY: dict[str, Any] = {
     "valid": False,
@@ -79,48 +92,48 @@ BENT = (
 )
 
 
-def binned(question: Question) -> ErrorInterval:
+def binned(request: IntervalRequest) -> ErrorInterval:
     """Interval of `calibration_error`."""
-    options = dict(question.options)
+    options = dict(request.options)
     options["notion"] = resolve_reduced(options["notion"], options["reduce"])
     p = resolve_norm(options["norm"])
     if p not in (1, 2, np.inf):
-        return _between_norms(question, p)
+        return _between_norms(request, p)
     gaps = score_gaps(options)
     ceiling = 1.0 if options["notion"].reduce == "mean" else float(len(gaps.cell))
     if p == np.inf:
-        return _with_few(question, _largest(question, gaps), gaps, p)
+        return _with_few(request, _largest(request, gaps), gaps, p)
     if p == 1:
         target = BINNED.format("mean absolute distance")
-        return _with_few(question, _absolute(question, gaps, target, ceiling), gaps, 1)
+        return _with_few(request, _absolute(request, gaps, target, ceiling), gaps, 1)
     rooted = not options["squared"]
     target = BINNED.format(("root of the " if rooted else "") + "mean squared distance")
-    usual = _squared(question, gaps, target, ceiling, rooted=rooted)
-    return _with_few(question, usual, gaps, 2, rooted=rooted)
+    usual = _squared(request, gaps, target, ceiling, rooted=rooted)
+    return _with_few(request, usual, gaps, 2, rooted=rooted)
 
 
-def _with_few(question, usual, gaps, power, *, rooted=False, whole=False):
+def _with_few(request, usual, gaps, power, *, rooted=False, whole=False):
     """Exact limits where events are few; the upper one is at least that of the other interval."""
-    limits = few_limits(gaps, question.normal_level, power, whole)
+    limits = few_limits(gaps, request.normal_level, power, whole)
     if limits is None:
         return usual
     low, high = np.sqrt(limits) if rooted else limits
     if np.isfinite(usual.standard_error):
         high = max(high, usual.high)
-    error = _error_of(low, high, question.confidence_level)
-    return question.answer(low, high, error, target=usual.target, **FEW)
+    error = _error_of(low, high, request.confidence_level)
+    return request.answer(low, high, error, target=usual.target, **FEW)
 
 
-def _between_norms(question, p):
+def _between_norms(request, p):
     """Limits of a norm from the nearest ones that have intervals: it grows with its power."""
     lower, upper = (
-        binned(replace(question, options=dict(question.options, norm=norm)))
+        binned(replace(request, options=dict(request.options, norm=norm)))
         for norm in (("l1", "l2") if p < 2 else ("l2", "max"))
     )
     low, high = lower.low, upper.high
     flags = {"conservative": True, "reason": BETWEEN, "method": "limits of norms"}
     flags["target"] = BINNED.format(f"distance in the norm of power {p:g}")
-    return question.answer(low, high, _error_of(low, high, question.confidence_level), **flags)
+    return request.answer(low, high, _error_of(low, high, request.confidence_level), **flags)
 
 
 def _error_of(low, high, confidence_level):
@@ -128,22 +141,22 @@ def _error_of(low, high, confidence_level):
     return (high - low) / (2 * float(normal.isf((1 - confidence_level) / 2)))
 
 
-def simplex(question: Question) -> ErrorInterval:
+def simplex(request: IntervalRequest) -> ErrorInterval:
     """Interval of `simplex_calibration_error`."""
-    options, problem = question.options, question.problem()
+    options, problem = request.options, request.problem()
     cells = cells_for(problem, options["bins"])
     cells = cells.fit(problem.forecast, problem.target, problem.weight).cells_
     columns = problem.forecast.T, problem.target.T
     halved = 0.5 if len(columns[0]) == 2 else 1.0
     kind, share = _distance_kind(options["distance"], halved)
     if kind is None:
-        return jackknife(question, at_zero=True)
+        return jackknife(request, at_zero=True)
     shares, rest = [share] * len(columns[0]), {"cluster": problem.cluster}
     gaps = Gaps.of_columns([cells] * len(shares), *columns, problem.weight, shares, **rest)
     target = f"the mean {kind} distance of E[Y|cell] from E[S|cell], with the cells of this sample"
     ceiling = 2.0 * share
     make, power = (_squared, 2) if kind == "squared" else (_absolute, 1)
-    return _with_few(question, make(question, gaps, target, ceiling), gaps, power, whole=True)
+    return _with_few(request, make(request, gaps, target, ceiling), gaps, power, whole=True)
 
 
 def _distance_kind(distance, halved):
@@ -157,73 +170,73 @@ def _distance_kind(distance, halved):
     return ("squared", halved) if isinstance(distance, Brier) else (None, None)
 
 
-def largest_cumulative(question: Question) -> ErrorInterval:
+def largest_cumulative(request: IntervalRequest) -> ErrorInterval:
     """Interval of `ks_calibration_error`."""
-    options = dict(question.options)
+    options = dict(request.options)
     reduce = options["reduce"]
     options["notion"] = resolve_reduced(options["notion"], reduce, KS_REDUCTIONS)
     if reduce == "predicted":
         options["notion"] = PredictedClass()
     n_problems = len(list(options["notion"].problems(np.eye(2), np.eye(2))))
     if n_problems > 1:
-        n_problems = question.problem_of(options["notion"])[0].forecast.shape[1]
+        n_problems = request.problem_of(options["notion"])[0].forecast.shape[1]
     options |= {"n_bins": n_thresholds(n_problems), "strategy": "quantile"}
     gaps = score_gaps(options)
-    draws = question.n_resamples, question.rng
-    level = question.normal_level
-    low, high, error, bias = largest_difference(gaps, question.estimate, level, *draws)
+    draws = request.n_resamples, request.rng
+    level = request.normal_level
+    low, high, error, bias = largest_difference(gaps, request.estimate, level, *draws)
     ceiling = float(len(gaps.cell)) if reduce == "sum" else 1.0
     target = "the largest |E (Y - S) 1{S <= t}| over thresholds t"
     if reduce == "predicted":
         target += ", for each class where it is predicted"
     flags: dict[str, Any] = {"method": BOTH_SIDES, "target": target, "ceiling": ceiling}
-    usual = question.nothing_varies(target=target, ceiling=ceiling)
+    usual = request.nothing_varies(target=target, ceiling=ceiling)
     if error > 0:
-        usual = question.answer(low, high, error, **flags, **_bent(bias, error))
-    return _with_few(question, usual, gaps, 0)
+        usual = request.answer(low, high, error, **flags, **_bent(bias, error))
+    return _with_few(request, usual, gaps, 0)
 
 
-def kernel(question: Question) -> ErrorInterval:
+def kernel(request: IntervalRequest) -> ErrorInterval:
     """Interval of `kernel_calibration_error`."""
-    options = question.options
+    options = request.options
     data, statistic, size = kernel_problem(options), options["statistic"], options["block_size"]
-    h = residual_kernel(options, question.n_jobs)
+    h = residual_kernel(options, request.n_jobs)
     target = "the squared kernel calibration error, with the kernel of this sample"
     if statistic in ("linear", "block"):
-        if question.clustered:
+        if request.clustered:
             raise ValueError(
                 f"statistic={statistic!r} takes consecutive samples as independent: use "
                 "statistic='unbiased' with groups."
             )
         size = 2 if statistic == "linear" else size
-        mean = mean_interval(*block_estimates(h, size), question.confidence_level)
+        mean = mean_interval(*block_estimates(h, size), request.confidence_level)
         norm, limits = None, (mean.low, mean.high, mean.standard_error)
-        found = question.answer(*limits, method="delta method", target=target)
+        found = request.answer(*limits, method="delta method", target=target)
     elif len(h) < 4:
-        return question.nothing_varies(target=target, ceiling=np.inf)
+        return request.nothing_varies(target=target, ceiling=np.inf)
     else:
-        blocks = not question.clustered and takes_blocks(statistic, len(h))
-        norm = (squared_block_norm if blocks else squared_embedding_norm)(h, question.rng)
-        found = _inverted(question, norm, target, np.inf)
+        blocks = not request.clustered and takes_blocks(statistic, len(h))
+        norm = (squared_block_norm if blocks else squared_embedding_norm)(h, request.rng)
+        found = _inverted(request, norm, target, np.inf)
     pvalue = partial(drawn_kernel_pvalue, data, statistic, size)
-    return _exact_near_zero(question, found, data, pvalue, norm)
+    return _exact_near_zero(request, found, data, pvalue, norm)
 
 
-def embedding(question: Question) -> ErrorInterval:
+def embedding(request: IntervalRequest) -> ErrorInterval:
     """Interval of `unconditional_mean_embedding_error`."""
     target = "the error of the mean embedding at these locations, with the kernel of this sample"
-    data = kernel_problem(question.options)
+    data = kernel_problem(request.options)
     problem, _, notion = data
     if len(problem.weight) < 4:
-        return question.nothing_varies(target=target, ceiling=np.inf)
-    features = embedding_at(data, question.options)
+        return request.nothing_varies(target=target, ceiling=np.inf)
+    features = embedding_at(data, request.options)
     norm = squared_location_norm(problem, features)
-    found = _inverted(question, norm, target, np.inf)
+    found = _inverted(request, norm, target, np.inf)
     pvalue = partial(drawn_embedding_pvalue, problem, features, notion)
-    return _exact_near_zero(question, found, data, pvalue, norm)
+    return _exact_near_zero(request, found, data, pvalue, norm)
 
 
-def _exact_near_zero(question, found, data, pvalue, norm=None):
+def _exact_near_zero(request, found, data, pvalue, norm=None):
     """With few uncertain labels: wider, and from 0 unless labels drawn from forecasts reject it.
 
     The variance is that of the observed labels or of the forecasts, whichever is larger, and of two
@@ -240,27 +253,27 @@ def _exact_near_zero(question, found, data, pvalue, norm=None):
         ratio = (max(seen, square @ drawn) + more) / seen
         wider = {"noise2": ratio**2 * norm.noise2, "noise3": ratio**3 * norm.noise3}
         norm = replace(norm, slope=ratio * norm.slope, **wider)
-        found = _inverted(question, norm, found.target, np.inf)
+        found = _inverted(request, norm, found.target, np.inf)
     level = 1 - found.confidence_level
-    if found.low == 0 or pvalue(question.n_resamples, question.rng, level=level) <= level:
+    if found.low == 0 or pvalue(request.n_resamples, request.rng, level=level) <= level:
         return found
     return replace(found, low=0.0, conservative=True, reason=NOT_REFUTED)
 
 
-def proper(question: Question) -> ErrorInterval:
+def proper(request: IntervalRequest) -> ErrorInterval:
     """Interval of `proper_calibration_error`: test inversion, or paired losses of a smoother."""
-    options = question.options
-    problem, notion = question.problem_of(resolve_notion(options["notion"]), soft=True)
+    options = request.options
+    problem, notion = request.problem_of(resolve_notion(options["notion"]), soft=True)
     if isinstance(options["loss"], Divergence) and not isinstance(options["loss"], ProperScore):
-        return jackknife(question, at_zero=True, target=SMOOTHED)
+        return jackknife(request, at_zero=True, target=SMOOTHED)
     given = {name: options[name] for name in ("loss", "smoother", "method")}
     given["notion"] = notion
-    level, n_jobs = question.confidence_level, question.n_jobs
+    level, n_jobs = request.confidence_level, request.n_jobs
     found = estimate_proper_error(problem, **given, confidence_level=level, n_jobs=n_jobs)
     if found.interval is None:
-        return jackknife(question, at_zero=True, target=found.target)
+        return jackknife(request, at_zero=True, target=found.target)
     if not np.isfinite(found.interval.high) and not found.terms.loss.any():
-        return question.nothing_varies(target=found.target, ceiling=np.inf)
+        return request.nothing_varies(target=found.target, ceiling=np.inf)
     interval = found.interval
     low, high, error = interval.low, interval.high, interval.standard_error
     flags: dict[str, Any] = {"method": "delta method", "target": found.target}
@@ -277,24 +290,24 @@ def proper(question: Question) -> ErrorInterval:
     elif 0 < error < np.inf and interval.estimate < FAR * error:
         reason = "close to zero the estimate varies less than the paired differences suggest"
         flags |= {"conservative": True, "reason": reason}
-    return question.answer(low, high, error, **flags)
+    return request.answer(low, high, error, **flags)
 
 
-def upper_bound(question: Question) -> ErrorInterval:
+def upper_bound(request: IntervalRequest) -> ErrorInterval:
     """Interval of `calibration_upper_bound`: a mean loss."""
-    options = question.options
+    options = request.options
     score = resolve_loss(options["loss"])
-    problem, notion = question.problem_of(resolve_notion(options["notion"]), soft=True)
-    return _mean_loss(question, score, notion, problem, "the mean loss minus its infimum")
+    problem, notion = request.problem_of(resolve_notion(options["notion"]), soft=True)
+    return _mean_loss(request, score, notion, problem, "the mean loss minus its infimum")
 
 
-def root_brier(question: Question) -> ErrorInterval:
+def root_brier(request: IntervalRequest) -> ErrorInterval:
     """Interval of `root_brier_score`: the root of the interval of a mean loss."""
-    problem, notion = question.problem_of(resolve_notion("canonical"), soft=True)
-    return _mean_loss(question, Brier(), notion, problem, "the root of E L(Y, S)", True)
+    problem, notion = request.problem_of(resolve_notion("canonical"), soft=True)
+    return _mean_loss(request, Brier(), notion, problem, "the root of E L(Y, S)", True)
 
 
-def smooth_distance(question: Question) -> ErrorInterval:
+def smooth_distance(request: IntervalRequest) -> ErrorInterval:
     r"""Interval of `integrated_calibration_index`: by that of the squared distance, or a jackknife.
 
     With :math:`x = |C - S|` of a problem of two columns,
@@ -308,23 +321,23 @@ def smooth_distance(question: Question) -> ErrorInterval:
     Limits of a quantile of x are the quantiles of simultaneous limits of the curve, as far as it is
     constant in cells (`distance_quantiles`).
     """
-    options, target = question.options, "the mean distance of S from C, as far as {}"
-    quantile, level = options["quantile"], question.confidence_level
+    options, target = request.options, "the mean distance of S from C, as far as {}"
+    quantile, level = options["quantile"], request.confidence_level
     if quantile is not None:
         target = f"the quantile {quantile:g} of the distances of S from C, as far as {{}}"
     if options["smoother"] is not None:
         limit = "the distance of S from the large-sample limit of the smoother's curve"
-        return replace(jackknife(question, at_zero=True, target=limit), **NOISY)
-    problem, rule = question.problem_of(resolve_notion(options["notion"]))
-    solved = solve_notion(problem, notion=rule, smoother=None, n_jobs=question.n_jobs)
+        return replace(jackknife(request, at_zero=True, target=limit), **NOISY)
+    problem, rule = request.problem_of(resolve_notion(options["notion"]))
+    solved = solve_notion(problem, notion=rule, smoother=None, n_jobs=request.n_jobs)
     found = estimate_of_solved(solved, loss="brier", notion=rule, confidence_level=level)
     squared, shown = found.interval, target.format(found.target.rpartition("as far as ")[2])
     pairs, certain = solved[0].forecast.shape[1] == 2, not found.terms.loss.any()
     if certain and rule.reduce == "mean" and not (pairs and found.few):
-        return question.nothing_varies(target=shown, ceiling=1.0)
+        return request.nothing_varies(target=shown, ceiling=1.0)
     if not pairs or squared is None or (found.norm is None and not certain):
         limit = target.format("the averaged maps show it")
-        return replace(jackknife(question, at_zero=True, target=limit), **NOISY)
+        return replace(jackknife(request, at_zero=True, target=limit), **NOISY)
     estimate = index_of_solved(solved, rule, quantile)
     many = 1 if rule.reduce == "mean" else len(solved)
     if quantile is not None:
@@ -332,7 +345,7 @@ def smooth_distance(question: Question) -> ErrorInterval:
         cells = max(round(size ** (1 / 3)), np.ceil(1 / max(1 - quantile, 1e-3)) + 1)
         cells = int(np.clip(cells, *_FEWEST_AND_MOST))
         gaps = score_gaps({**options, "notion": rule, "n_bins": cells, "strategy": "quantile"})
-        low, high = distance_quantiles(gaps, quantile, question.normal_level)
+        low, high = distance_quantiles(gaps, quantile, request.normal_level)
         if found.few:  # too few samples in a cell; a bound of a square is one of its quantiles
             low, high = 0.0, np.sqrt(many * squared.high / max(1 - quantile, 1e-12))
         low, high = min(low, estimate), max(min(high, many), estimate)
@@ -340,7 +353,7 @@ def smooth_distance(question: Question) -> ErrorInterval:
         flags: dict[str, Any] = {"method": "simultaneous limits", "conservative": True}
         flags |= {"target": target, "reason": SIMULTANEOUS, "estimate": estimate}
         flags |= {"valid": False, "reason": PART_OF_CELL} if quantile > 1 - 1 / cells else {}
-        return question.answer(low, high, _error_of(low, high, level), **flags)
+        return request.answer(low, high, _error_of(low, high, level), **flags)
     most = max(np.abs(one.conditional - one.forecast).max() for one in solved)
     most, single = 1.0 if found.few else float(most), len(solved) == 1
     low, high = squared.low, many * squared.high
@@ -350,17 +363,17 @@ def smooth_distance(question: Question) -> ErrorInterval:
     flags |= {"estimate": estimate, "target": shown}
     flags |= FEW if found.few else {}
     flags |= {"valid": False, "reason": found.lower_bound} if found.lower_bound else {}
-    return question.answer(min(low, high), high, _error_of(low, high, level), **flags)
+    return request.answer(min(low, high), high, _error_of(low, high, level), **flags)
 
 
-def _mean_loss(question, score, notion, problem, target, rooted=False):
+def _mean_loss(request, score, notion, problem, target, rooted=False):
     def loss(labels):
         pairs = notion.problems(problem.forecast, labels)
         losses = [score.loss(one, forecast) - score.infimum for forecast, one in pairs]
         return sum(losses) / (len(losses) if notion.reduce == "mean" else 1)
 
     rows = {"weight": problem.weight, "square": problem.square, "cluster": problem.cluster}
-    rows |= {"confidence_level": question.confidence_level}
+    rows |= {"confidence_level": request.confidence_level}
     if problem.losses is not None:
         rows["estimate"] = problem.mean_loss(score) - score.infimum
     if problem.indicator:
@@ -369,30 +382,30 @@ def _mean_loss(question, score, notion, problem, target, rooted=False):
         mean = mean_loss_interval(loss, problem.forecast, problem.target, **rows)
     low, high, error = max(mean.low, 0.0), mean.high, mean.standard_error
     if rooted:
-        low, high, error = np.sqrt(low), np.sqrt(high), error / (2 * question.estimate or 1.0)
+        low, high, error = np.sqrt(low), np.sqrt(high), error / (2 * request.estimate or 1.0)
     flags = {}
     if error <= _ROUNDING * mean.estimate:
         reason = "every sample has the same loss, so its spread cannot be estimated"
         flags = {"valid": False, "reason": reason}
-    return question.answer(low, high, error, method="delta method", target=target, **flags)
+    return request.answer(low, high, error, method="delta method", target=target, **flags)
 
 
-def _squared(question, gaps, target, ceiling, *, rooted=False):
-    norm = squared_gaps(gaps, question.n_resamples, question.rng)
-    return _inverted(question, norm, target, ceiling, rooted=rooted)
+def _squared(request, gaps, target, ceiling, *, rooted=False):
+    norm = squared_gaps(gaps, request.n_resamples, request.rng)
+    return _inverted(request, norm, target, ceiling, rooted=rooted)
 
 
-def _inverted(question, norm, target, ceiling, *, rooted=False):
+def _inverted(request, norm, target, ceiling, *, rooted=False):
     """Test inversion on the laws of a squared norm; limits of a root are roots of the limits."""
     if not norm.noise2 > 0:
-        return question.nothing_varies(target=target, ceiling=ceiling)
-    low, high = norm.interval(question.normal_level)
+        return request.nothing_varies(target=target, ceiling=ceiling)
+    low, high = norm.interval(request.normal_level)
     error = norm.standard_error
     if rooted:
         low, high = np.sqrt(low), np.sqrt(high)
-        error = _error_of(low, high, question.confidence_level)
+        error = _error_of(low, high, request.confidence_level)
     flags = {"method": INVERSION, "target": target, "ceiling": ceiling, **_padded(norm, low)}
-    return question.answer(low, high, error, **flags)
+    return request.answer(low, high, error, **flags)
 
 
 def _padded(norm, low):
@@ -402,24 +415,24 @@ def _padded(norm, low):
     return {}
 
 
-def _absolute(question, gaps, target, ceiling):
-    limits = absolute_gaps(gaps, question.normal_level, question.n_resamples, question.rng)
+def _absolute(request, gaps, target, ceiling):
+    limits = absolute_gaps(gaps, request.normal_level, request.n_resamples, request.rng)
     low, high, error, bias = limits
     if error == 0 and bias == 0:
-        return question.nothing_varies(target=target, ceiling=ceiling)
+        return request.nothing_varies(target=target, ceiling=ceiling)
     flags = {"method": BOTH_SIDES, "target": target, "ceiling": ceiling}
-    return question.answer(low, high, error, **flags, **_bent(bias, error))
+    return request.answer(low, high, error, **flags, **_bent(bias, error))
 
 
-def _largest(question, gaps):
-    low, high, error, candidates = largest_gap(gaps, question.confidence_level)
+def _largest(request, gaps):
+    low, high, error, candidates = largest_gap(gaps, request.confidence_level)
     flags = {}
     if candidates > 1:
         reason = f"any of {candidates} bins may have the largest gap: the limits allow for all"
         flags = {"conservative": True, "reason": reason}
     target = BINNED.format("largest distance")
     flags |= {"method": "simultaneous limits", "target": target, "ceiling": 1.0}
-    return question.answer(low, high, error, **flags)
+    return request.answer(low, high, error, **flags)
 
 
 def _bent(bias, error):
@@ -428,3 +441,499 @@ def _bent(bias, error):
         return {}
     size = bias / error if error > 0 else np.inf
     return {"conservative": True, "reason": BENT.format(size)}
+
+
+# --- Intervals of the kernel calibration error and of the error of mean embeddings ----------------
+
+
+_ROWS = 600  # from which the spectrum of the noise is computed
+
+
+def kernel_problem(options):
+    """`Problem`, kernel and notion from all arguments of an error that has a kernel."""
+    notion = resolve_notion(options["notion"])
+    rest = (options[name] for name in ("sample_weight", "labels", "pos_label"))
+    problem = check_problem(options["y_true"], options["y_proba"], notion, *rest)
+    return problem, resolve_kernel(options["kernel"]), notion
+
+
+def residual_kernel(options, n_jobs):
+    """The function h of two samples, from all arguments of `kernel_calibration_error`."""
+    problem, kernel, notion = kernel_problem(options)
+    h = ResidualKernel.of_problem(problem, kernel, notion, n_jobs)
+    return h.of_clusters(problem.cluster, MANY if options["statistic"] == "auto" else None)
+
+
+def squared_embedding_norm(h, rng):
+    """`SquaredNorm` of the unbiased kernel calibration error.
+
+    The mean is that of the features w_i k(S_i, .)(y_i - S_i), whose products are h. Centred
+    products give the noise; the second and third cumulants of its distribution omit the
+    diagonal, as unbiased estimates do.
+    """
+    n_samples, weight = len(h), h.weight
+    ones = np.ones((n_samples, 1))
+    mean = h.multiply(ones)[:, 0] / n_samples
+    raw = float(mean.mean())
+    along = mean - weight * raw
+    pairs = n_samples**2 - float(weight @ weight)  # weights have the mean one
+    unbiased = (n_samples**2 * raw - h.diagonal().sum()) / pairs
+    signal = float(along @ along) / (n_samples * (n_samples - 1))
+    noise2, noise3 = _noise_cumulants(h, mean, raw, n_samples, rng)
+    return SquaredNorm.from_mean(signal, raw, unbiased, noise2, noise3)
+
+
+def squared_block_norm(h, rng):
+    """`SquaredNorm` of the mean of the unbiased estimates of random blocks.
+
+    Blocks are independent of each other, so that the cumulants of the mean of B estimates are those
+    of one block over B and B^2.
+    """
+    rows = random_blocks(len(h))
+    n_blocks, size = rows.shape
+    mean, signal, total, raw = np.zeros(len(h)), 0.0, 0.0, 0.0
+    for block, part in zip(rows, map(h.take, rows), strict=True):
+        mean[block] = part.multiply(np.ones((size, 1)))[:, 0] / size
+        level = float(mean[block].mean())
+        along = mean[block] - part.weight * level
+        signal += float(along @ along) / (size * (size - 1))
+        total += size**2 * level - float(part.diagonal().sum())
+        raw += level / n_blocks
+    used = rows.ravel()
+    unbiased = total / float(np.sum(check_pairs(h.weight[rows])))
+    noise = _noise_cumulants(h.take(used), mean[used], raw, size, rng)
+    cumulants = signal / n_blocks**2, raw, unbiased, noise[0] / n_blocks, noise[1] / n_blocks**2
+    return SquaredNorm.from_mean(*cumulants)
+
+
+def _noise_cumulants(h, mean, raw, size, rng):
+    """Second and third cumulants of the noise of `size` samples, from at most 600 rows."""
+    n_samples, weight = len(h), h.weight
+    rows = np.arange(n_samples)
+    if n_samples > _ROWS:
+        rows = rng.choice(n_samples, _ROWS, replace=False)
+    m, some = len(rows), h.take(rows)
+    w, a = weight[rows], mean[rows]
+    noise = some.matrix() - np.outer(w, a) - np.outer(a, w) + raw * np.outer(w, w)
+    np.fill_diagonal(noise, 0.0)
+    noise2 = 2 * np.sum(noise**2) / (m * (m - 1) * size**2)
+    noise3 = 8 * np.sum((noise @ noise) * noise) / (m * (m - 1) * (m - 2) * size**3)
+    return noise2, noise3
+
+
+def embedding_at(data, options):
+    """The `Embedding` of the locations of `unconditional_mean_embedding_error`."""
+    problem, kernel, notion = data
+    columns = one_problem(problem, notion)[0].shape[1]
+    points = check_locations(options["locations"], columns)
+    component = check_components(options["location_labels"], problem, notion, points)
+    return Embedding(problem, kernel, notion, points, component)
+
+
+def squared_location_norm(problem, embedding):
+    """`SquaredNorm` of the error of mean embeddings at locations."""
+    features = embedding._features(slice(None), embedding.target) / np.sqrt(len(embedding.points))
+    n_samples = len(features)
+    mean = features.mean(axis=0)
+    noise = features - embedding.weight[:, None] * mean
+    if problem.cluster is None:
+        noise /= np.sqrt(n_samples * (n_samples - 1))
+    else:
+        size = independent_size(problem.weight, cluster=problem.cluster)
+        noise = cluster_sums(noise, problem.cluster) * (np.sqrt(inflation(size)) / n_samples)
+    matrix, raw = noise.T @ noise, float(mean @ mean)
+    estimate, noise2 = raw - float(np.trace(matrix)), 2 * float(np.sum(matrix**2))
+    noise3 = 8 * float(np.sum((matrix @ matrix) * matrix))
+    return SquaredNorm.from_mean(float(mean @ matrix @ mean), raw, estimate, noise2, noise3)
+
+
+# --- Gaps of cells --------------------------------------------------------------------------------
+
+
+_DENSE = 1200  # most cells for which the covariance is computed as a dense matrix
+_ROWS_OF_GAPS = 2000  # samples at a time
+
+
+@dataclass(frozen=True)
+class Gaps:
+    """Mean residuals of the cells of one or several columns.
+
+    ``cell`` (P, n) has for each column the cell of each sample; cells are numbered consecutively
+    over all columns. ``share`` (M,) and ``column`` (M,) are the share and the number of the column
+    of each cell. ``event`` (P, n) are the labels or their means. ``weight`` (n,) sums to one.
+    ``root`` (n,) are the roots of the sums of squared weights of the samples of each row, which are
+    the weights where a row is one sample. With a ``cluster`` (n,) sums over clusters replace the
+    contributions and influences of single samples, (G, ...) instead of (n, ...).
+    """
+
+    cell: np.ndarray
+    score: np.ndarray
+    event: np.ndarray
+    weight: np.ndarray
+    root: np.ndarray
+    share: np.ndarray
+    column: np.ndarray
+    cluster: np.ndarray | None = None
+
+    @classmethod
+    def of_columns(cls, cells, score, event, weight, share, square=None, cluster=None):
+        """Cells of each column, by any integers, (P, n); scores and events (P, n); shares (P,)."""
+        numbered, column = [], []
+        for j, one in enumerate(cells):
+            distinct, index = np.unique(one, return_inverse=True)
+            numbered.append(index.ravel() + len(column))
+            column += [j] * len(distinct)
+        n_samples = np.shape(score)[1]
+        mass = n_samples if weight is None else weight.sum()
+        weight = np.full(n_samples, 1 / n_samples) if weight is None else weight / mass
+        root = weight if square is None else np.sqrt(square) / mass
+        column = np.array(column)
+        share = np.asarray(share)[column]
+        return cls(np.array(numbered), score, event, weight, root, share, column, cluster)
+
+    @cached_property
+    def residual(self):
+        """Label - score, (P, n)."""
+        return self.event - self.score
+
+    @property
+    def n_cells(self):
+        """Number of cells of all columns."""
+        return len(self.column)
+
+    def sum(self, values):
+        """Sums over the cells of values (P, n)."""
+        return np.bincount(self.cell.ravel(), np.ravel(values), self.n_cells)
+
+    def mass(self):
+        """Share of the weight in each cell; one in every column."""
+        return self.sum(np.broadcast_to(self.weight, self.cell.shape))
+
+    def gap(self):
+        """Mean residual of each cell."""
+        return self.sum(self.weight * self.residual) / self.mass()
+
+    def centred(self):
+        """Residuals minus their mean in the cell, (P, n)."""
+        return self.residual - self.gap()[self.cell]
+
+    def inverse_size(self):
+        """Sum of w^2 over the square of the sum of w in each cell; of clusters if there are any."""
+        if self.cluster is None:
+            return self.inverse_count()
+        pieces = cluster_sums(
+            self._sparse(np.broadcast_to(self.weight, self.cell.shape)), self.cluster
+        )
+        return np.asarray(pieces.multiply(pieces).sum(axis=0)).ravel() / self.mass() ** 2
+
+    def inverse_count(self):
+        """Sum of w^2 of the samples over the square of the sum of w in each cell."""
+        return self.sum(np.broadcast_to(self.root**2, self.cell.shape)) / self.mass() ** 2
+
+    def root_sums(self):
+        """`root`, or its sums over clusters."""
+        return cluster_sums(self.root, self.cluster)
+
+    def inflation(self):
+        """Factor of variances for the centring of few clusters; 1 for independent samples."""
+        if self.cluster is None:
+            return 1.0
+        return inflation(independent_size(self.weight, cluster=self.cluster))
+
+    def contributions(self):
+        """Sparse (n, M): contribution of each sample to the error of each gap.
+
+        The products of its columns are the covariance of the gaps, and its squares sum to their
+        unbiased variance. The only sample of a cell contributes nothing.
+        """
+        inverse = self.inverse_size()
+        several = inverse < 1 - 1e-9
+        factor = np.where(several, 1 / np.sqrt(np.where(several, 1 - inverse, 1.0)), 0.0)
+        found = self._sparse(self.root * self.centred() * (factor / self.mass())[self.cell])
+        return cluster_sums(found, self.cluster)
+
+    def rows(self):
+        """Sparse (n, M): root times residual of each sample in its cells."""
+        return cluster_sums(self._sparse(self.root * self.residual), self.cluster)
+
+    def _sparse(self, values):
+        n_columns, n_samples = self.cell.shape
+        starts = n_columns * np.arange(n_samples + 1)
+        shape = (n_samples, self.n_cells)
+        return csr_matrix((values.T.ravel(), self.cell.T.ravel(), starts), shape=shape)
+
+    def influence(self, slope, value):
+        """Influence of each sample or cluster on sum_c share p f(gap); slopes f', values f."""
+        inside = (self.share * slope)[self.cell] * self.centred()
+        between = np.sum((self.share * value)[self.cell], axis=0)
+        total = np.sum(inside, axis=0) + between
+        own = cluster_sums(self.root * (total - self.weight @ total), self.cluster)
+        return own * np.sqrt(self.inflation())
+
+
+def score_gaps(options):
+    """Gaps of the bins of `calibration_error`, from all its arguments."""
+    names = "y_true", "y_proba", "notion", "sample_weight", "labels", "pos_label"
+    arguments = {name: options[name] for name in names}
+    if isinstance(options["y_true"], ForecastSummary):
+        return _gaps_of_summary(only_problem(**arguments)[0], options)
+    events = Samples.of(**arguments)
+    bins = check_bins(options["n_bins"], options["strategy"], events.n_independent)
+    score, event, weight = events.columns()
+    problem = options["y_true"]
+    cluster = problem.cluster if isinstance(problem, Problem) else None
+    binned = score
+    if isinstance(events.notion, PredictedClass):
+        some = score.any(axis=1)
+        score, event = score[some], event[some]
+        binned = [one[one > 0] for one in score]
+    edges = [quantile_edges(s, bins) if isinstance(bins, int) else bins for s in binned]
+    cells = [bin_numbers(s, e) for s, e in zip(score, edges, strict=True)]
+    share = np.full(len(score), 1 / len(score) if events.notion.reduce == "mean" else 1.0)
+    return Gaps.of_columns(cells, score, event, weight, share, cluster=cluster)
+
+
+def _gaps_of_summary(problem, options):
+    score, count = problem.forecast[:, 1], problem.count
+    bins = check_bins(options["n_bins"], options["strategy"], problem.n_samples)
+    edges = quantile_edges(score, bins, count) if isinstance(bins, int) else bins
+    columns = score[None], problem.target[None, :, 1], problem.weight
+    return Gaps.of_columns([bin_numbers(score, edges)], *columns, np.ones(1), problem.square)
+
+
+def normal_draws(contributions, n_draws, rng, *, total=None, weight=None):
+    """Normal vectors (n_draws, M) with the covariance of the columns of `contributions` (n, M).
+
+    With `total` (M,) and `weight` (n,), their products are subtracted from the columns first.
+    """
+    n_samples, n_cells = contributions.shape
+    if n_cells <= _DENSE:
+        matrix = covariance(contributions)
+        if weight is not None:
+            cross = np.outer(contributions.T @ weight, total)
+            matrix += np.outer(total, total) * (weight @ weight) - cross - cross.T
+        values, vectors = np.linalg.eigh(matrix)
+        # The symmetric root: unlike eigenvectors it does not depend on rounding.
+        root = vectors * np.sqrt(np.maximum(values, 0.0)) @ vectors.T
+        return rng.standard_normal((n_draws, n_cells)) @ root
+    draws = np.zeros((n_cells, n_draws))
+    for start in range(0, n_samples, _ROWS_OF_GAPS):
+        rows = contributions[start : start + _ROWS_OF_GAPS]
+        noise = rng.standard_normal((rows.shape[0], n_draws))
+        draws += rows.T @ noise
+        if weight is not None:
+            draws -= np.outer(total, weight[start : start + _ROWS_OF_GAPS] @ noise)
+    return draws.T
+
+
+def covariance(contributions):
+    """The products of the columns of `contributions`, dense."""
+    return (contributions.T @ contributions).toarray()
+
+
+# --- Intervals of binned errors -------------------------------------------------------------------
+
+
+#: Gaps of at least this many standard errors have a known sign.
+CLEAR = 3.0
+#: Biases of up to this many standard errors have a negligible effect on coverage.
+NEGLIGIBLE = 0.2
+
+
+def squared_gaps(gaps, n_draws, rng):
+    """`SquaredNorm` of the debiased sum of share times mass times squared gap."""
+    gap, mass, contributions = gaps.gap(), gaps.mass(), gaps.contributions()
+    several = gaps.inverse_size() < 1 - 1e-9
+    root = np.sqrt(gaps.share * mass)
+    mean = np.where(several, root * gap, 0.0)
+    noise = contributions @ diags(root)
+    trace, raw = float(noise.multiply(noise).sum()), float(mean @ mean)
+    along = noise @ mean
+    signal = float(along @ along)
+    if gaps.cluster is not None and gaps.n_cells <= _DENSE:
+        noise2, noise3 = noise_cumulants(noise.toarray())
+    elif gaps.n_cells <= _DENSE:
+        matrix = covariance(noise)
+        noise2, noise3 = 2 * np.sum(matrix**2), 8 * np.sum((matrix @ matrix) * matrix)
+    else:
+        norms = np.square(normal_draws(noise, n_draws, rng)).sum(axis=1)
+        noise2, noise3 = norms.var(), np.mean((norms - norms.mean()) ** 3)
+    masses = gaps.influence(np.zeros_like(gap), gap**2)
+    between = float(masses @ masses) / raw**2 if raw > 0 else 0.0
+    return SquaredNorm.from_mean(signal, raw, raw - trace, noise2, noise3, between)
+
+
+def absolute_gaps(gaps, confidence_level, n_draws, rng):
+    """Limits of the sum of share times mass times |gap| -> (low, high, error, bias)."""
+    gap, mass = gaps.gap(), gaps.mass()
+    contributions = gaps.contributions()
+    spread = np.sqrt(gap_variance(gaps, contributions))
+    clear = np.abs(gap) > CLEAR * spread
+    factor = gaps.share * mass
+    influence = gaps.influence(np.sign(gap), np.abs(gap))
+    error = float(np.sqrt(np.sum(influence**2)))
+    noise = normal_draws(contributions, n_draws, rng)
+    # If the assumed variance exceeds the estimated one, the draws are rescaled to it.
+    drawn = np.sqrt(np.asarray(contributions.multiply(contributions).sum(axis=0)).ravel())
+    extra = np.sqrt(np.maximum(spread**2 - drawn**2, 0.0))
+    noise = noise + extra * rng.standard_normal(noise.shape) if extra.any() else noise
+    # With maximal bias: gaps of unknown sign are zero, and all noise adds to them.
+    linear = factor * np.sign(gap)
+    folded = noise[:, clear] @ linear[clear] + np.abs(noise[:, ~clear]) @ factor[~clear]
+    between = error**2 - float(np.sum((contributions @ linear) ** 2))
+    folded = folded + np.sqrt(max(between, 0.0)) * rng.standard_normal(n_draws)
+    tail = (1 - confidence_level) / 2
+    estimate = float(factor @ np.abs(gap))
+    error = max(error, float(np.std(noise @ linear)))
+    low = estimate - float(np.quantile(folded, 1 - tail))
+    high = estimate + float(normal.isf(tail)) * error
+    bias = float(factor[~clear] @ spread[~clear]) * np.sqrt(2 / np.pi)
+    return low, high, error, bias
+
+
+def largest_gap(gaps, confidence_level):
+    """Limits of the largest |gap| -> (low, high, error, number of bins that may be the largest)."""
+    size, spread, degrees = _spread_of_gaps(gaps)
+    tail = (1 - confidence_level) / 2
+    candidates = int(np.sum(size + CLEAR * spread >= np.max(size - CLEAR * spread)))
+    # Sidak: P(max |Z| <= q) >= P(|Z| <= q)^m for normal Z of any correlation.
+    both = (1 - (1 - tail) ** (1 / candidates)) / 2 if candidates > 1 else tail
+    low = np.max(size - student.isf(both, degrees) * spread)
+    high = np.max(size + student.isf(tail, degrees) * spread)
+    return float(low), float(high), float(spread[size.argmax()]), candidates
+
+
+def _spread_of_gaps(gaps):
+    """Size of each gap, its standard error, and the degrees of freedom of Student's t."""
+    spread = np.sqrt(gap_variance(gaps, gaps.contributions(), smooth=True))
+    return np.abs(gaps.gap()), spread, np.maximum(1 / gaps.inverse_size() - 1, 1.0)
+
+
+def distance_quantiles(gaps, quantile, confidence_level):
+    """Limits of the (lower) quantile of the |gaps| of the samples, as the sum over columns.
+
+    From limits of all gaps at once (Sidak), so that no cell is chosen.
+    """
+    size, spread, degrees = _spread_of_gaps(gaps)
+    tail = (1 - confidence_level ** (1 / gaps.n_cells)) / 2
+    reach, mass = student.isf(tail, degrees) * spread, gaps.mass()
+    limits = np.zeros(2)
+    for j in range(len(gaps.cell)):
+        own = gaps.column == j
+        for k, value in enumerate((np.maximum(size - reach, 0.0), np.minimum(size + reach, 1.0))):
+            limits[k] += gaps.share[own][0] * weighted_quantile(value[own], mass[own], quantile)
+    return tuple(limits.tolist())
+
+
+def few_limits(gaps, confidence_level, power, whole):
+    """Exact limits (low, high) of an error where events are few; None where they are not.
+
+    The error is the sum of share times mass times |gap|^power, the largest |gap|, or with the power
+    0 the sum of the largest cumulative differences. With `whole` the columns are the classes of one
+    problem, else each is a problem. Classes of a cell are marked alike, so the mean gap of all
+    cells with one sign each is at most the error. The sign of a cumulative difference changes once:
+    it is at least a third of this mean.
+    """
+    columns = list(zip(gaps.score, gaps.event, gaps.cell, strict=True))
+    data = [(*(np.column_stack([1 - v, v]) for v in (s, y)), cell) for s, y, cell in columns]
+    if whole:
+        data = [(gaps.score.T, gaps.event.T, gaps.cell[0])]
+    rest = gaps.weight, gaps.root**2, gaps.cluster
+    found = [rarest_label(s, y, *rest, cell=cell - cell.min()) for s, y, cell in data]
+    marks, numbers = zip(*found, strict=True)
+    if not is_few(numbers):
+        return None
+    level = 1 - (1 - confidence_level) / len(marks)
+    distance = np.array([abs(one.nearest(level) - one.means[0]) for one in marks])
+    # The limit that is farther from the mean forecast.
+    far = [max(m.rates(confidence_level), key=lambda r, m=m: abs(r - m.means[0])) for m in marks]
+    ends = [mark.moved(rate).T for mark, rate in zip(marks, far, strict=True)]
+    gap = replace(gaps, event=ends[0] if whole else np.array([end[1] for end in ends])).gap()
+    size, mass = np.abs(gap), gaps.mass()
+    share = gaps.share[np.searchsorted(gaps.column, np.arange(len(gaps.cell)))]
+    if whole:  # the other classes share the distance of the marked one
+        distance = np.append(distance, np.full(len(share) - 1, distance / (len(share) - 1)))
+    if power == np.inf:
+        return float(distance.max()), float(size.max())
+    if power == 0:
+        turned = [np.ptp(mark.column) > 0 for mark in marks]
+        own = [np.cumsum((mass * gap)[gaps.column == j]) for j in range(len(share))]
+        high = share @ [np.abs(one).max() for one in own]
+        return float(share @ np.where(turned, distance / 3, distance)), float(high)
+    return float(share @ distance**power), float((gaps.share * mass) @ size**power)
+
+
+def gap_variance(gaps, contributions, *, smooth=False):
+    """Variance of each gap, at least that of labels drawn from the forecasts.
+
+    A few labels that are equal by chance have no sample variance, which is not evidence of
+    certainty. The only sample of a cell gets 1/4, the largest variance of a label. ``smooth`` gives
+    each cell at least the variance with one more event and one more non-event; this is needed if
+    the result depends on a single gap.
+    """
+    found = np.asarray(contributions.multiply(contributions).sum(axis=0)).ravel()
+    inverse, mass = gaps.inverse_size(), gaps.mass()
+    size = np.abs(gaps.residual)  # of y - s with y in {0, 1}, so that s (1 - s) is:
+    drawn = gaps.sum(gaps.root**2 * size * (1 - size)) / mass**2
+    found = np.where(inverse < 1 - 1e-9, np.maximum(found, drawn), 0.25)
+    if not smooth:
+        return found
+    cases = 1 / gaps.inverse_count()
+    rate = (cases * gaps.sum(gaps.weight * (gaps.residual > 0)) / mass + 1) / (cases + 2)
+    return np.maximum(found, rate * (1 - rate) / (cases + 2))
+
+
+# --- Intervals of the largest cumulative difference -----------------------------------------------
+
+
+#: Distances that differ by this many standard errors of one of them are not both the largest.
+CLEAR_CUMULATIVE = 4.0
+_POINTS = 300  # thresholds of all problems together
+_FEWEST = 40  # thresholds of a problem
+
+
+def n_thresholds(n_problems):
+    """Number of thresholds per problem at which the cumulative differences are evaluated."""
+    return max(_FEWEST, _POINTS // n_problems)
+
+
+def largest_difference(gaps, estimate, confidence_level, n_draws, rng):
+    """Limits of the share-weighted sum of largest |cumulative difference|.
+
+    -> (low, high, error, bias). The noise of the curve is Gaussian. At thresholds whose distance
+    from zero may be the largest, it can only increase the maximum: the lower limit uses the largest
+    noise over all of them, on both sides of zero if necessary. The upper limit is that of the
+    observed threshold, as the true maximum is at least the distance there.
+
+    The estimate is the maximum over all scores, but the noise is drawn at some of them only. So the
+    lower limit is based on the maximum at these thresholds. What the curve exceeds between them is
+    noise, which would accumulate in the mean over many problems, and very little signal.
+    """
+    curve, noise = _curves(gaps, n_draws, rng)
+    found, largest, bias, seen = 0.0, np.zeros(n_draws), 0.0, 0.0
+    for j in range(len(curve)):
+        distance, spread = np.abs(curve[j]), noise[j].std(axis=0)
+        signed = np.concatenate([curve[j], -curve[j]])
+        both = np.concatenate([noise[j], -noise[j]], axis=1)
+        top = int(distance.argmax())
+        near = signed >= distance[top] - CLEAR_CUMULATIVE * np.maximum(
+            np.tile(spread, 2), spread[top]
+        )
+        share = gaps.share[gaps.column == j][0]
+        noisy = both[:, near].max(axis=1)
+        seen += share * distance[top]
+        largest += share * noisy
+        bias += share * float(noisy.mean())
+        found = found + share * np.sign(curve[j][top]) * noise[j][:, top]
+    tail, error = (1 - confidence_level) / 2, float(np.std(found))
+    low = seen - float(np.quantile(largest, 1 - tail))
+    return low, estimate + float(normal.isf(tail)) * error, error, bias
+
+
+def _curves(gaps, n_draws, rng):
+    """Cumulative differences of each problem (B,), and draws of their noise (n_draws, B)."""
+    increment = gaps.sum(gaps.weight * gaps.residual)
+    draws = normal_draws(gaps.rows(), n_draws, rng, total=increment, weight=gaps.root_sums())
+    draws = draws * np.sqrt(gaps.inflation())
+    own = [gaps.column == j for j in range(len(gaps.cell))]
+    return [np.cumsum(increment[o]) for o in own], [np.cumsum(draws[:, o], axis=1) for o in own]

@@ -30,7 +30,7 @@ class Quantity:
     """A calibration error.
 
     ``function(y_true, y_proba, *, sample_weight, labels, **options)`` returns a float; ``options``
-    are the arguments that the name fixes. ``interval(question)`` returns the `ErrorInterval` of the
+    are the arguments that the name fixes. ``interval(request)`` returns the `ErrorInterval` of the
     method "auto". ``label`` is for figures and tables; in reports ``detail`` is added to it, and
     ``note`` explains it: errors without a note are not in reports. ``scorer`` and ``curve`` are its
     names as a scorer and in `EstimationDisplay`, where it is offered there. Of a ``squared`` error,

@@ -19,11 +19,11 @@ from skcalib.data.clusters import cluster_sums, number_clusters
 from skcalib.data.notions import NotionLike, resolve_notion
 from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.data.samples import binary_events
-from skcalib.grouping._statistics import EqualScores
 from skcalib.grouping.by_group import join, split_and_join
+from skcalib.grouping.equal_scores import EqualScores
 from skcalib.significance.windows import two_windows
-from skcalib.stats.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue
+from skcalib.stats.squared_norm import SMALLEST, chi_square_mixture_sf
 
 DEGREE = 7  # of the largest polynomial
 #: Samples of each window, and clusters, at least.
@@ -38,7 +38,7 @@ _BLOCK = 1 << 22  # signs at a time
 
 @dataclass(frozen=True)
 class CurveEqualityTest(CalibrationTest):
-    """Result of :func:`~skcalib.calibration_curve_equality_test`.
+    """Result of :func:`~skcalib.grouping.calibration_curve_equality_test`.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class CurveEqualityTest(CalibrationTest):
 
     See Also
     --------
-    skcalib.calibration_curve_equality_test : Makes this record.
+    skcalib.grouping.calibration_curve_equality_test : Makes this record.
     """
 
     def __str__(self) -> str:
@@ -172,7 +172,7 @@ def calibration_curve_equality_test(
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import calibration_curve_equality_test
+    >>> from skcalib.grouping import calibration_curve_equality_test
     >>> rng = np.random.default_rng(0)
     >>> p = np.concatenate([rng.beta(2, 4, 3000), rng.beta(4, 2, 3000)])
     >>> year = np.repeat([2024, 2025], 3000)
@@ -288,14 +288,14 @@ class _Standardised:
         scale = np.sqrt(np.diag(covariance))
         self.scale = np.where(scale > 0, scale, 1.0)
         correlation = covariance / np.outer(self.scale, self.scale)
-        kept: list[int] = []
+        independent: list[int] = []
         for j in np.flatnonzero(scale > _RANK * scale.max()).tolist():
-            some = [*kept, j]
+            some = [*independent, j]
             if np.linalg.eigvalsh(correlation[np.ix_(some, some)])[0] > _RANK:
-                kept = some
-        self.kept = kept
-        self.root = np.linalg.cholesky(correlation[np.ix_(kept, kept)])
-        self.share = 1 / (1.0 + np.array(kept)) ** 2
+                independent = some
+        self.kept = independent
+        self.root = np.linalg.cholesky(correlation[np.ix_(independent, independent)])
+        self.share = 1 / (1.0 + np.array(independent)) ** 2
 
     def __call__(self, sums: np.ndarray) -> np.ndarray:
         """Statistics (...,) of sums (..., J)."""

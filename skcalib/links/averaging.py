@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from scipy.special import logsumexp, softmax, xlogy
@@ -23,17 +23,13 @@ from skcalib._util.shared_fits import add_fit, fit_once
 from skcalib._util.softmax import softmax_parts
 from skcalib.data.clusters import design_effect
 from skcalib.data.labels import labels_or_shares
-from skcalib.links._base import minimise_convex
-from skcalib.links.basis import BY_CLASS, CONFUSION, LogitBasis
+from skcalib.links.basis import BY_CLASS, CONFUSION, Directions, LogitBasis
+from skcalib.links.newton import minimise_convex
 
 if TYPE_CHECKING:
     from skcalib.links.basis_block import BasisBlock
 
-_RIDGE = 1.0  # precision of every parameter; a parameter of scale one has unit information
 _TOLERANCE = 1e-6  # of the fits, in units of the log likelihood
-_FREE = 15.0  # samples up to which a parameter costs least
-_LEAST, _GROUP = 0.25, 1.5  # least cost of a parameter; cost of the variance of a group
-_CONFUSION_COST = 3.0  # further cost of the constants by most likely class, which are many
 _OUT_OF_REACH = 7.0  # log evidence below the best model from which a model is not fitted
 _INACCURACY = 0.25  # of the gain that a score test predicts
 _NEGLIGIBLE = 1e-4  # weights of models that are set to zero
@@ -74,6 +70,34 @@ _MORE = (
 
 
 @dataclass(frozen=True)
+class Prior:
+    """What is assumed of the parameters before the data: they are normal around the identity.
+
+    ``precision`` is that of every parameter; one of scale one has unit information. The others are
+    costs in units of the log evidence. A parameter costs ``least`` up to ``free_samples``, and half
+    the logarithm of their ratio to more samples. ``group`` is the cost of the variance of a group.
+    ``confusion`` is added for the constants by most likely class, which are many.
+    """
+
+    precision: float = 1.0
+    free_samples: float = 15.0
+    least: float = 0.25
+    group: float = 1.5
+    confusion: float = 3.0
+
+    def cost(self, gain: float, n_parameters: int, size: float) -> float:
+        """Log evidence that is subtracted for a group of parameters with this gain."""
+        total = max(0.5 * np.log(size / self.free_samples), self.least)
+        if n_parameters > 1:
+            spread = 1 + np.log(max(2 * gain / n_parameters, 1.0))
+            total += self.group + 0.5 * n_parameters * spread
+        return float(total)
+
+
+PRIOR = Prior()
+
+
+@dataclass(frozen=True)
 class Model:
     """A fitted model: its groups, parameters, log likelihood and log evidence.
 
@@ -104,17 +128,17 @@ class AveragedMap:
 
     def __call__(self, forecast: np.ndarray) -> np.ndarray:
         """Forecasts (m, K) -> recalibrated forecasts (m, K)."""
-        found, binary = self.identity * forecast, self.basis.n_classes == 2
+        recalibrated, binary = self.identity * forecast, self.basis.n_classes == 2
         for rows in self.basis.blocks(len(forecast)) if self.parts else ():
             every = self.basis(forecast[rows]) if binary else None
             for share, groups, theta in self.parts:
                 if every is None:
                     block = self.basis(forecast[rows], groups)
-                    found[rows] += share * softmax_parts(block.logits(theta))[1]
+                    recalibrated[rows] += share * softmax_parts(block.logits(theta))[1]
                 else:
                     logits = self.basis.part(every, groups).logits(theta)
-                    found[rows] += share * two_chances(logits[:, 1] - logits[:, 0])
-        return np.minimum(found, 1.0, out=found)  # weights sum to one up to rounding
+                    recalibrated[rows] += share * two_chances(logits[:, 1] - logits[:, 0])
+        return np.minimum(recalibrated, 1.0, out=recalibrated)  # weights sum to one up to rounding
 
     @property
     def continues(self) -> bool:
@@ -130,12 +154,12 @@ class AveragedMap:
     @property
     def evidence(self) -> Mapping[str, float]:
         """Weights of a shift, slope, slopes of classes, curve, and shifts by predicted class."""
-        found = dict.fromkeys(("shift", "slope", "class_slopes", "curve", "confusion"), 0.0)
-        names = {"bias": "shift"} | {name: name for name in found}
+        weights = dict.fromkeys(("shift", "slope", "class_slopes", "curve", "confusion"), 0.0)
+        names = {"bias": "shift"} | {name: name for name in weights}
         for share, groups, _ in self.parts:
             for name in {names.get(group, "curve") for group in groups}:
-                found[name] += share
-        return {name: min(share, 1.0) for name, share in found.items()}
+                weights[name] += share
+        return {name: min(share, 1.0) for name, share in weights.items()}
 
 
 class ModelAverage:
@@ -173,7 +197,7 @@ class ModelAverage:
             return self
         self.label, fitted = labels_or_shares(target), forecast
         for _ in range(2):
-            residual = self._residual(slice(None), fitted)
+            residual = self.residual(slice(None), fitted)
             spread = np.sqrt(self.dispersion * np.maximum(fitted * (1 - fitted), 0.0))
             self._fit_samples(*rows, design_effect(residual, spread, weight, cluster))
             fitted = self.averaged
@@ -209,8 +233,8 @@ class ModelAverage:
         fitted = self.averaged
         spread = self.weight @ np.sum((self.label - fitted) ** 2, axis=1)
         of_labels = self.weight @ (1 - np.sum(fitted**2, axis=1))
-        found = spread / of_labels if of_labels > 0 else 1.0
-        self.dispersion = float(np.clip(found, _LEAST_DISPERSION, 1.0))
+        ratio = spread / of_labels if of_labels > 0 else 1.0
+        self.dispersion = float(np.clip(ratio, _LEAST_DISPERSION, 1.0))
         if self.dispersion < 1:
             self.weight, self.unit = self.weight / self.dispersion, self.unit / self.dispersion
             self.directions = self.every.of(set(self.basis.groups) - CONFUSION)
@@ -225,10 +249,10 @@ class ModelAverage:
     @property
     def averaged(self) -> np.ndarray:
         """The averaged forecasts (n, K)."""
-        found = self.shares[0] * self.forecast
+        mean = self.shares[0] * self.forecast
         for share, model in self.weighted_models:
-            found += share * model.proba
-        return found
+            mean += share * model.proba
+        return mean
 
     @property
     def evidence(self) -> Mapping[str, float]:
@@ -269,7 +293,7 @@ class ModelAverage:
             if parent is None:
                 continue
             if parent.groups not in scores:
-                scores[parent.groups] = self._score(parent.proba, self.directions)
+                scores[parent.groups] = self.score_sums(parent.proba, self.directions)
             score = scores[parent.groups]
             if len(fitted) > needed:
                 best = max(model.evidence for model in fitted.values())
@@ -280,15 +304,15 @@ class ModelAverage:
             self._add_confusion(fitted)
         self._weigh(fitted, self._log_likelihood(self.forecast) - self._base)
 
-    def _weigh(self, fitted, own):
-        """Set the models and their weights; `own` is the log likelihood of the identity.
+    def _weigh(self, fitted, identity):
+        """Set the models and their weights, from the log likelihood of the identity.
 
         Forecasts of 0 have no logarithm: the models start close to them, the identity is exact.
         """
         self.models = [model for key, model in fitted.items() if key]
         evidence = [model.evidence for model in self.models]
-        self.log_odds = float(logsumexp(evidence) - own) - float(np.log(len(evidence)))
-        shares = softmax([own, *evidence])
+        self.log_odds = float(logsumexp(evidence) - identity) - float(np.log(len(evidence)))
+        shares = softmax([identity, *evidence])
         shares[shares < _NEGLIGIBLE] = 0.0
         self.shares = shares / shares.sum()
 
@@ -300,12 +324,12 @@ class ModelAverage:
         """
         parent = max(fitted.values(), key=lambda model: model.evidence)
         groups = (*parent.groups, *CONFUSION)
-        score = self._score(parent.proba, self.every)
+        score = self.score_sums(parent.proba, self.every)
         gain, n_added = self._gain(parent, groups, *score)
         if 2 * gain > n_added + np.sqrt(2 * n_added):
             self.directions = self.every
             model = self._fit_one(groups, parent, *score)
-            evidence = model.evidence - _CONFUSION_COST
+            evidence = model.evidence - PRIOR.confusion
             fitted[frozenset(groups)] = replace(model, evidence=evidence)
 
     def _log_likelihood(self, proba):
@@ -324,16 +348,17 @@ class ModelAverage:
                 return xlogy(self.label, proba).sum(axis=1)
             return np.log(proba[np.arange(len(self.label)), self.label])
 
-    def _score(self, proba, directions):
+    def score_sums(self, proba: np.ndarray, directions: Directions) -> tuple[Any, Any]:
         """Gradient and information of directions at some forecasts."""
         gradient, information = 0.0, 0.0
         for rows, block in directions:
             p, w = proba[rows], self.weight[rows]
-            gradient = gradient + block.total(w[:, None] * self._residual(rows, p))
+            gradient = gradient + block.total(w[:, None] * self.residual(rows, p))
             information = information + block.information(p, w)
         return gradient, information
 
-    def _residual(self, rows, proba):
+    def residual(self, rows: slice | np.ndarray, proba: np.ndarray) -> np.ndarray:
+        """Some rows of the target minus probabilities (m, K)."""
         if self.label.ndim == 2:
             return self.label[rows] - proba
         residual = -proba
@@ -343,16 +368,19 @@ class ModelAverage:
     def _likely(self, parent, groups, gradient, information):
         """Evidence of a model, from the efficient score at its parent; rather too large."""
         gain, n_added = self._gain(parent, groups, gradient, information)
-        return parent.evidence + (1 + _INACCURACY) * gain - cost(gain, n_added, self.size)
+        return parent.evidence + (1 + _INACCURACY) * gain - PRIOR.cost(gain, n_added, self.size)
 
     def _gain(self, parent, groups, gradient, information):
         """Gain of log likelihood that the efficient score predicts, and number of parameters."""
         added = self.basis.select(set(groups) - set(parent.groups))
         old = self.basis.select(parent.groups)
-        u, i = gradient[added], information[np.ix_(added, added)] + _RIDGE * np.eye(len(added))
+        u, i = (
+            gradient[added],
+            information[np.ix_(added, added)] + PRIOR.precision * np.eye(len(added)),
+        )
         if len(old):
             cross = information[np.ix_(added, old)]
-            inner = information[np.ix_(old, old)] + _RIDGE * np.eye(len(old))
+            inner = information[np.ix_(old, old)] + PRIOR.precision * np.eye(len(old))
             i = i - cross @ np.linalg.solve(inner, cross.T)
         return 0.5 * float(u @ np.linalg.solve(i, u)), len(added)
 
@@ -361,43 +389,45 @@ class ModelAverage:
         blocks = self.directions.of(groups)
 
         def value(theta):
-            fit, kept = 0.5 * _RIDGE * theta @ theta, []
+            fit, by_block = 0.5 * PRIOR.precision * theta @ theta, []
             for rows, block in blocks:
                 total, p = fit_of_block(block, theta, self.label[rows], self.weight[rows])
                 fit -= total
-                kept.append(p)
-            return fit, (fit, kept)
+                by_block.append(p)
+            return fit, (fit, by_block)
 
         def slopes(theta, state):
-            gradient, hessian = _RIDGE * theta, _RIDGE * np.eye(len(theta))
+            gradient, hessian = PRIOR.precision * theta, PRIOR.precision * np.eye(len(theta))
             for (rows, block), p in zip(blocks, state[1], strict=True):
                 w = self.weight[rows]
-                gradient = gradient - block.total(w[:, None] * self._residual(rows, p))
+                gradient = gradient - block.total(w[:, None] * self.residual(rows, p))
                 hessian += block.information(p, w)
             return gradient, hessian
 
         start, fit, *known = self._known(groups, parent, gradient, information)
         known = fit, (fit, [parent.proba]), *known
-        found = minimise_convex(value, slopes, start, known=known, tolerance=_TOLERANCE)
-        fit, kept = found.state
-        return self._model(groups, parent, found, fit, np.concatenate(kept))
+        minimum = minimise_convex(value, slopes, start, known=known, tolerance=_TOLERANCE)
+        fit, by_block = minimum.state
+        return self._model(groups, parent, minimum, fit, np.concatenate(by_block))
 
     def _known(self, groups, parent, gradient, information):
         """Start of a fit, and there the penalised loss, its gradient and its Hessian."""
         chosen = self.basis.select(groups)
         start = np.zeros(len(chosen))
         start[np.searchsorted(chosen, self.basis.select(parent.groups))] = parent.theta
-        fit = 0.5 * _RIDGE * start @ start - parent.gain - self._base
-        hessian = information[np.ix_(chosen, chosen)] + _RIDGE * np.eye(len(chosen))
-        return start, fit, _RIDGE * start - gradient[chosen], hessian
+        fit = 0.5 * PRIOR.precision * start @ start - parent.gain - self._base
+        hessian = information[np.ix_(chosen, chosen)] + PRIOR.precision * np.eye(len(chosen))
+        return start, fit, PRIOR.precision * start - gradient[chosen], hessian
 
-    def _model(self, groups, parent, found, fit, proba):
+    def _model(self, groups, parent, minimum, fit, proba):
         """The model from the `Minimum` of its penalised loss and the loss there."""
-        theta = found.parameters
-        gain = 0.5 * _RIDGE * theta @ theta - fit - self._base
+        theta = minimum.parameters
+        gain = 0.5 * PRIOR.precision * theta @ theta - fit - self._base
         added = len(theta) - len(parent.theta)
-        evidence = parent.evidence + gain - parent.gain - cost(gain - parent.gain, added, self.size)
-        return Model(groups, theta, gain, evidence, proba, np.linalg.inv(found.hessian))
+        evidence = (
+            parent.evidence + gain - parent.gain - PRIOR.cost(gain - parent.gain, added, self.size)
+        )
+        return Model(groups, theta, gain, evidence, proba, np.linalg.inv(minimum.hessian))
 
 
 def averaged_map(
@@ -462,12 +492,3 @@ def two_chances(odds: np.ndarray) -> np.ndarray:
     small *= large
     second = odds > 0
     return np.column_stack([np.where(second, small, large), np.where(second, large, small)])
-
-
-def cost(gain: float, n_parameters: int, size: float) -> float:
-    """Log evidence that is subtracted for a group of parameters with this gain."""
-    found = max(0.5 * np.log(size / _FREE), _LEAST)
-    if n_parameters > 1:
-        spread = 1 + np.log(max(2 * gain / n_parameters, 1.0))
-        found += _GROUP + 0.5 * n_parameters * spread
-    return float(found)

@@ -24,7 +24,6 @@ sorted data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -39,11 +38,10 @@ from skcalib.links.affine import (
     minimise_affine,
 )
 from skcalib.links.averaging import (
-    _CONFUSION_COST,
-    _RIDGE,
     PER_CLASS,
+    PRIOR,
+    Model,
     ModelAverage,
-    cost,
     fit_of_block,
     identity_model,
     tree_of,
@@ -51,7 +49,7 @@ from skcalib.links.averaging import (
 from skcalib.links.basis import CONFUSION, Directions
 
 if TYPE_CHECKING:
-    from skcalib.links.maps import Affine
+    from skcalib.links.affine import Affine
 
 _FEWEST, _PER_CLASS = 5_000, 150  # samples from which one step is enough: all, and times classes
 _LARGEST = 0.3  # largest share of a fold; two of them may be left out together
@@ -82,10 +80,10 @@ class AverageWithout(ModelAverage):
 
     def __init__(self, whole: ModelAverage, left_out: np.ndarray) -> None:
         self.basis, self.dispersion = whole.basis, whole.dispersion
-        kept = np.ones(len(whole.weight), dtype=bool)
-        kept[left_out] = False
-        weight = whole.weight[kept]
-        self.size = float(weight.sum() ** 2 / (weight @ whole.unit[kept]))
+        remains = np.ones(len(whole.weight), dtype=bool)
+        remains[left_out] = False
+        weight = whole.weight[remains]
+        self.size = float(weight.sum() ** 2 / (weight @ whole.unit[remains]))
         self._factor = self.size / (self.dispersion * weight.sum())
         self._share = 1 - float(weight.sum() / whole.weight.sum())
         # The rows of the sums are those that are left out.
@@ -102,32 +100,35 @@ class AverageWithout(ModelAverage):
             key = frozenset(model.groups)
             parent = parents.get(key, key - CONFUSION)
             fitted[key] = self._without(model, fitted[parent], left_out)
-        self._weigh(fitted, self._factor * (weight @ whole.exact[kept]))
-        needed = {one.groups for average in (whole, self) for _, one in average.weighted_models}
+        self._weigh(fitted, self._factor * (weight @ whole.exact[remains]))
+        weighted = (*whole.weighted_models, *self.weighted_models)
+        needed = {model.groups for _, model in weighted}
         self.accurate = all(self._follows(model) for model in self.models if model.groups in needed)
 
     def _without(self, model, parent, left_out):
         """A model of all samples -> the model without the rows, with its evidence."""
         proba, n = model.proba[left_out], len(model.theta)
-        gradient, held_out_information = self._score(proba, self.directions.of(model.groups))
+        gradient, held_out_information = self.score_sums(proba, self.directions.of(model.groups))
         # The gradient of all samples balances the prior.
-        ascent = self._factor * (_RIDGE * model.theta - gradient)
-        of_all = np.linalg.inv(model.covariance) - _RIDGE * np.eye(n)
+        ascent = self._factor * (PRIOR.precision * model.theta - gradient)
+        of_all = np.linalg.inv(model.covariance) - PRIOR.precision * np.eye(n)
         information = self._factor * (of_all - held_out_information)
-        hessian = information + _RIDGE * np.eye(n)
-        step = np.linalg.solve(hessian, ascent - _RIDGE * model.theta)
+        hessian = information + PRIOR.precision * np.eye(n)
+        step = np.linalg.solve(hessian, ascent - PRIOR.precision * model.theta)
         held_out = self._log_likelihood(proba)
         half_square = 0.5 * step @ held_out_information @ step
         self._expansions[model.groups] = held_out + gradient @ step - half_square, half_square
         self._usual[model.groups] = is_usual(gradient, of_all, self._share)
         gain = model.gain - (held_out - self._base)
         gain = self._factor * gain + ascent @ step - 0.5 * step @ information @ step
-        more = gain - parent.gain
-        evidence = parent.evidence + more - cost(more, n - len(parent.theta), self.size)
+        added_gain = gain - parent.gain
+        evidence = (
+            parent.evidence + added_gain - PRIOR.cost(added_gain, n - len(parent.theta), self.size)
+        )
         if set(model.groups) >= CONFUSION:
-            evidence -= _CONFUSION_COST
-        found = {"theta": model.theta + step, "gain": gain, "evidence": evidence}
-        return replace(model, proba=proba, covariance=np.linalg.inv(hessian), **found)
+            evidence -= PRIOR.confusion
+        theta, covariance = model.theta + step, np.linalg.inv(hessian)
+        return Model(model.groups, theta, gain, evidence, proba, covariance)
 
     def _follows(self, model):
         """Whether the left-out samples are like the others, and the expansion holds at them."""
@@ -160,9 +161,11 @@ def is_usual(
     weights that are not equal.
     """
     values, vectors = np.linalg.eigh(information)
-    kept = values > _FLAT * values[-1]
-    n_values = int(kept.sum())
-    size = np.sum((excess @ vectors[:, kept]) ** 2 / values[kept]) / (share * (1 - share))
+    informative = values > _FLAT * values[-1]
+    n_values = int(informative.sum())
+    size = np.sum((excess @ vectors[:, informative]) ** 2 / values[informative]) / (
+        share * (1 - share)
+    )
     return bool(size <= inflation * (n_values + _SPREAD * (np.sqrt(2 * n_values) + 1)))
 
 
@@ -188,10 +191,13 @@ class AffineFit(NamedTuple):
 
         With `chosen` the strength has the highest evidence without them.
         """
-        size, rest = self.sizes.sum(), np.delete(np.arange(len(self.sizes)), left_out)
-        factor = self.sizes[rest].sum() / self.masses[rest].sum()
+        size, remaining = self.sizes.sum(), np.delete(np.arange(len(self.sizes)), left_out)
+        factor = self.sizes[remaining].sum() / self.masses[remaining].sum()
         held_out = _total([self.sums[k] for k in left_out])
-        sums: Any = [factor * (one - own) for one, own in zip(self.total, held_out, strict=True)]
+        sums: Any = [
+            factor * (of_all - of_parts)
+            for of_all, of_parts in zip(self.total, held_out, strict=True)
+        ]
         share, strength = self.masses.sum() / self.squares, self.shrinkage
         if chosen:
             strength, _ = best_strength(self.link, self.theta, sums, share)
@@ -208,9 +214,9 @@ class AffineFit(NamedTuple):
 
     def is_usual(self, part: int) -> bool:
         """Whether the score of a part is usual for samples drawn at random."""
-        (_, own, _), (_, gradient, hessian) = self.sums[part], self.total
+        (_, score, _), (_, gradient, hessian) = self.sums[part], self.total
         share, inflation = self.masses[part] / self.masses.sum(), self.squares / self.masses.sum()
-        return is_usual(own - share * gradient, hessian, share, inflation)
+        return is_usual(score - share * gradient, hessian, share, inflation)
 
 
 def affine_fit(
@@ -230,7 +236,7 @@ def affine_fit(
 
     def sums(theta):
         last.clear()
-        last[theta.tobytes()] = [affine_sums(link, *one, theta) for one in parts]
+        last[theta.tobytes()] = [affine_sums(link, *part, theta) for part in parts]
         return _total(last[theta.tobytes()])
 
     theta, total = start, None
@@ -242,8 +248,8 @@ def affine_fit(
         theta = minimise_affine(link, sums, theta, shrinkage=strength, size=size, **run).parameters
     if theta.tobytes() not in last:  # the last step did not lower the loss
         sums(theta)
-    own = last[theta.tobytes()]
-    return AffineFit(link, theta, strength, own, _total(own), sizes, masses, squares)
+    part_sums = last[theta.tobytes()]
+    return AffineFit(link, theta, strength, part_sums, _total(part_sums), sizes, masses, squares)
 
 
 def _total(sums):

@@ -19,7 +19,7 @@ from skcalib.data.clusters import effective_size, inflation
 from skcalib.data.problem import check_problem
 from skcalib.error_intervals import ErrorInterval
 from skcalib.links import BiasCorrectedTemperature
-from skcalib.links._base import detection_limit, log_forecast
+from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.links.temperature import fit_bias_corrected
 from skcalib.scores import Brier, LogLoss
 from skcalib.stats.means import MeanInterval

@@ -49,8 +49,7 @@ from skcalib.data.labels import (
 )
 from skcalib.data.notions import Classwise
 from skcalib.data.problem import check_not_swapped, soft_classes
-from skcalib.links._base import detection_limit, log_forecast
-from skcalib.links.scale import in_units, logit_unit
+from skcalib.links.logits import detection_limit, in_units, log_forecast, logit_unit
 from skcalib.scores import LogLoss, LossLike, ProperScore, resolve_training_loss, weighted_mean
 
 
@@ -572,7 +571,7 @@ class LogitRecalibrator(Recalibrator):
     are multiples of one, such as shares of votes, and at most .005; or else half of the smallest
     probability, and at most 2^-25, which single precision cannot tell from 0 beside 1. Logarithms
     below -87, which single precision cannot represent, are compressed by a strictly increasing
-    function (``skcalib.links._base.log_forecast``). Other values are unchanged. Both
+    function (``skcalib.links.logits.log_forecast``). Other values are unchanged. Both
     ``loss_before_`` and ``loss_after_`` are measured on the input of the map.
 
     Parameters

@@ -17,8 +17,8 @@ from skcalib._util.ties import reach_in_single_precision
 from skcalib._util.types import ArrayLike, Bandwidth, Bins, Strategy
 from skcalib._util.validation import look_up, mean_one, number_of_samples
 from skcalib.data.notions import rests_and_classes
-from skcalib.links._base import detection_limit, log_forecast, logistic_regression
-from skcalib.links.ranks import curve_of_ranks, in_clumps
+from skcalib.links.logits import curve_of_ranks, detection_limit, in_clumps, log_forecast
+from skcalib.links.newton import logistic_regression
 from skcalib.recalibration.fitting import FittedFromSketch
 from skcalib.recalibration.one_vs_rest import OneVsRestRecalibrator
 from skcalib.scores import LossLike, weighted_mean
@@ -223,7 +223,7 @@ class KernelRecalibrator(OneVsRestRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import KernelRecalibrator
+    >>> from skcalib.recalibration import KernelRecalibrator
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(1000, 2, random_state=0)
     >>> kernel = KernelRecalibrator(bandwidth=0.01).fit(data.y_proba, data.y)
@@ -465,9 +465,9 @@ class SplineScaling(OneVsRestRecalibrator, FittedFromSketch):  # numpydoc ignore
     See Also
     --------
     PlattScaling : A straight line of the logit.
-    QuadraticScaling : A parabola.
-    ModelAverageScaling : Curves that have a weight only where the labels show them.
-    skcalib.smoothers.SplineSmoother : Regression splines with intervals, to draw a curve.
+    skcalib.recalibration.QuadraticScaling : A parabola.
+    skcalib.recalibration.ModelAverageScaling : Curves that have a weight only where the labels show
+    them. skcalib.smoothers.SplineSmoother : Regression splines with intervals, to draw a curve.
 
     Examples
     --------

@@ -109,8 +109,8 @@ class LabelShiftRecalibrator(Recalibrator):
 
     See Also
     --------
-    BiasCorrectedTemperatureScaling : The recommended recalibrator before this one.
-    InterceptRecalibrator : Fits the ratios of the frequencies to labels of the target.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : The recommended recalibrator before this
+    one. InterceptRecalibrator : Fits the ratios of the frequencies to labels of the target.
 
     Examples
     --------
@@ -441,7 +441,7 @@ class InterceptRecalibrator(FittedFromSketch, LogitRecalibrator):
 
     See Also
     --------
-    BiasCorrectedTemperatureScaling : With a temperature.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : With a temperature.
 
     Examples
     --------
@@ -540,7 +540,7 @@ class LabelFrequency(Recalibrator):  # numpydoc ignore=PR02
 
     Examples
     --------
-    >>> from skcalib import LabelFrequency
+    >>> from skcalib.recalibration import LabelFrequency
     >>> LabelFrequency().fit([0.1, 0.4, 0.6, 0.9], [0, 0, 1, 0]).frequencies_
     array([[1. , 0. ],
            [0.5, 0.5]])

@@ -22,14 +22,9 @@ from skcalib._util.validation import mean_one, number_of_samples
 from skcalib.data.clusters import outside_level
 from skcalib.data.notions import rests_and_classes
 from skcalib.links import BetaMap, BinaryMap, LinkFit, PlattMap, QuadraticMap, fit_link
-from skcalib.links._base import (
-    detection_limit,
-    likelihood_tolerance,
-    log_forecast,
-    logistic_loss,
-    minimise_convex,
-)
 from skcalib.links.continuation import Continuation
+from skcalib.links.logits import detection_limit, log_forecast
+from skcalib.links.newton import likelihood_tolerance, logistic_loss, minimise_convex
 from skcalib.recalibration.base import Recalibrator
 from skcalib.recalibration.fitting import FittedFromParts, FittedFromSketch
 from skcalib.scores import LogLoss, LossLike
@@ -350,7 +345,7 @@ class BetaCalibration(BinaryLinkRecalibrator):
     See Also
     --------
     PlattScaling : One parameter fewer.
-    QuadraticScaling : Another map of three parameters.
+    skcalib.recalibration.QuadraticScaling : Another map of three parameters.
 
     Examples
     --------
@@ -399,7 +394,7 @@ class QuadraticScaling(BinaryLinkRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import QuadraticScaling
+    >>> from skcalib.recalibration import QuadraticScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 2, random_state=0)
     >>> QuadraticScaling().fit(data.y_proba, data.y).coef_.shape

@@ -45,7 +45,7 @@ from skcalib.smoothers._base import check_folds
 from skcalib.stats.means import first_within_one_standard_error
 
 if TYPE_CHECKING:
-    from skcalib.links.maps import Affine
+    from skcalib.links.affine import Affine
 
 _MOST_PARAMETERS = 1001  # of which a Hessian is computed
 _MOST_VALUES = 20  # evaluations of Newton's method
@@ -403,7 +403,7 @@ class VectorScaling(AffineRecalibrator):  # numpydoc ignore=PR02
 
     See Also
     --------
-    BiasCorrectedTemperatureScaling : One scale for all classes.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : One scale for all classes.
 
     Examples
     --------
@@ -466,7 +466,7 @@ class MatrixScaling(AffineRecalibrator):  # numpydoc ignore=PR02
 
     Examples
     --------
-    >>> from skcalib import MatrixScaling
+    >>> from skcalib.recalibration import MatrixScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 3, random_state=0)
     >>> MatrixScaling().fit(data.y_proba, data.y).coef_.shape
@@ -531,7 +531,7 @@ class DiagonalOrderPreserving(LinkRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import DiagonalOrderPreserving
+    >>> from skcalib.recalibration import DiagonalOrderPreserving
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(500, 3, random_state=0)
     >>> scaling = DiagonalOrderPreserving().fit(data.y_proba, data.y)
@@ -628,7 +628,7 @@ class ModelAverageScaling(FittedFromSketch):  # numpydoc ignore=PR02
 
     Examples
     --------
-    >>> from skcalib import ModelAverageScaling
+    >>> from skcalib.recalibration import ModelAverageScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(5000, 3, random_state=0)
     >>> scaling = ModelAverageScaling().fit(data.y_proba, data.y)

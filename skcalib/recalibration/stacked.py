@@ -23,7 +23,7 @@ from skcalib._util.types import CV, ArrayLike
 from skcalib._util.validation import check_indices, check_weight
 from skcalib.data.clusters import check_groups, effective_size, in_order, outside_level
 from skcalib.data.problem import Problem
-from skcalib.links._base import minimise_convex
+from skcalib.links.newton import minimise_convex
 from skcalib.recalibration.base import IdentityRecalibrator, Recalibrator, check_seed
 from skcalib.recalibration.curves import IsotonicRecalibrator
 from skcalib.recalibration.fitting import (

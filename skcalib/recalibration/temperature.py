@@ -17,7 +17,7 @@ from skcalib._util.validation import number_of_samples
 from skcalib.data.clusters import outside_level
 from skcalib.data.labels import one_hot_rows
 from skcalib.links import BiasCorrectedTemperature
-from skcalib.links._base import LogRows
+from skcalib.links.logits import LogRows
 from skcalib.links.temperature import fit_bias_corrected, mean_log_loss, optimal_inverse_temperature
 from skcalib.recalibration.base import LogitRecalibrator
 from skcalib.recalibration.fitting import FittedFromParts, FittedFromSketch, warn_if_slow
@@ -65,8 +65,8 @@ class TemperatureScaling(
 
     See Also
     --------
-    BiasCorrectedTemperatureScaling : The same with one bias per class.
-    EnsembleTemperatureScaling : A mixture of three maps.
+    skcalib.recalibration.BiasCorrectedTemperatureScaling : The same with one bias per class.
+    skcalib.recalibration.EnsembleTemperatureScaling : A mixture of three maps.
     PlattScaling : Scale and shift for two classes.
     RecalibratedClassifierCV : Cross-fits a map with a classifier.
 
@@ -221,7 +221,7 @@ class EnsembleTemperatureScaling(LogitRecalibrator):
 
     Examples
     --------
-    >>> from skcalib import EnsembleTemperatureScaling
+    >>> from skcalib.recalibration import EnsembleTemperatureScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(2000, 3, random_state=0)
     >>> scaling = EnsembleTemperatureScaling().fit(data.y_proba, data.y)
@@ -317,7 +317,7 @@ class BiasCorrectedTemperatureScaling(
 
     Examples
     --------
-    >>> from skcalib import BiasCorrectedTemperatureScaling
+    >>> from skcalib.recalibration import BiasCorrectedTemperatureScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(20_000, 3, score_temperature=0.5, random_state=0)
     >>> scaling = BiasCorrectedTemperatureScaling().fit(data.y_proba, data.y)
@@ -380,12 +380,13 @@ class LabelNoiseScaling(FittedFromSketch):
 
     See Also
     --------
-    EnsembleTemperatureScaling : With a tempered forecast as a third component.
+    skcalib.recalibration.EnsembleTemperatureScaling : With a tempered forecast as a third
+    component.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from skcalib import LabelNoiseScaling
+    >>> from skcalib.recalibration import LabelNoiseScaling
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(20_000, 4, random_state=0)
     >>> rng = np.random.default_rng(0)

@@ -141,8 +141,8 @@ def kernel_calibration_error_gaussian(
 
     See Also
     --------
-    kernel_calibration_test_gaussian : Whether the error is significant.
-    dawid_sebastiani_score : A proper score of mean and variance.
+    skcalib.regression.kernel_calibration_test_gaussian : Whether the error is significant.
+    skcalib.regression.dawid_sebastiani_score : A proper score of mean and variance.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def kernel_calibration_test_gaussian(
 
     See Also
     --------
-    kernel_calibration_error_gaussian : The estimate.
+    skcalib.regression.kernel_calibration_error_gaussian : The estimate.
 
     Examples
     --------
@@ -244,12 +244,12 @@ def _function(y_true, y_mean, y_var, scales, sample_weight, n_jobs):
     return ResidualKernel([part], weight, n_jobs=n_jobs)
 
 
-def _scale(given, name, word, rule):
-    if isinstance(given, str) and given == word:
+def _scale(bandwidth, name, word, rule):
+    if isinstance(bandwidth, str) and bandwidth == word:
         return rule()
-    if is_finite(given) and given > 0:
-        return float(given)
-    raise ValueError(f"{name} must be {word!r} or a positive number, got {shown(given)}.")
+    if is_finite(bandwidth) and bandwidth > 0:
+        return float(bandwidth)
+    raise ValueError(f"{name} must be {word!r} or a positive number, got {shown(bandwidth)}.")
 
 
 def _median(place):

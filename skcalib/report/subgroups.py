@@ -12,7 +12,7 @@ from skcalib._util.ties import level_starts, merge_ties
 from skcalib.data.features import EncodedFeatures
 from skcalib.data.notions import TopLabel
 from skcalib.grouping import GroupingLossEstimator
-from skcalib.grouping.equal_scores import compare_groups
+from skcalib.grouping.differences import compare_groups
 from skcalib.recalibration import GroupRecalibrator
 from skcalib.report.findings import GroupingFinding, Place, noted
 from skcalib.stats.means import MeanInterval, rate_interval

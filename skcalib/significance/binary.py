@@ -28,7 +28,7 @@ from skcalib.data.clusters import cluster_sums, independent_size
 from skcalib.data.notions import Canonical
 from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
 from skcalib.data.samples import named_events
-from skcalib.errors.isotonic_curve import label_draws
+from skcalib.errors.corp import label_draws
 from skcalib.smoothers import PartitionSmoother, QuantileBins, UniformBins
 from skcalib.stats.few_events import FEW, refutation, uncertain_labels
 from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue
@@ -99,7 +99,7 @@ def spiegelhalter_test(
 
     See Also
     --------
-    cumulative_test : Detects every kind of miscalibration.
+    skcalib.significance.cumulative_test : Detects every kind of miscalibration.
     kernel_calibration_test : For any number of classes.
 
     Notes
@@ -201,7 +201,7 @@ def hosmer_lemeshow_test(
 
     See Also
     --------
-    cumulative_test : Without bins.
+    skcalib.significance.cumulative_test : Without bins.
 
     References
     ----------
@@ -400,16 +400,17 @@ def check_binary(
     name: str,
 ) -> Problem:
     """Arguments of a binary test -> `Problem`."""
-    data = y_true, y_proba, Canonical(), sample_weight, labels, pos_label, groups
+    columns: dict[str, Any] = {"sample_weight": sample_weight, "labels": labels}
+    columns |= {"pos_label": pos_label, "groups": groups}
     if isinstance(y_true, ForecastSummary):
         if len(y_true.summarised_notion()[2]) > 2:
             raise ValueError(
                 f"{name} is for two classes, but the sketch has more: make a sketch of one class "
                 "against the rest."
             )
-        ((_, problem),) = named_events(*data)
+        ((_, problem),) = named_events(y_true, y_proba, Canonical(), **columns)
         return problem
-    problem = check_problem(*data)
+    problem = check_problem(y_true, y_proba, Canonical(), **columns)
     n_classes = problem.forecast.shape[1]
     if n_classes > 2:
         raise ValueError(

@@ -70,7 +70,7 @@ def combine_tests(
 
     See Also
     --------
-    calibration_e_value : A test that has an e-value.
+    skcalib.significance.calibration_e_value : A test that has an e-value.
 
     Notes
     -----
@@ -89,7 +89,7 @@ def combine_tests(
 
     Examples
     --------
-    >>> from skcalib import calibration_e_value, combine_tests
+    >>> from skcalib.significance import calibration_e_value, combine_tests
     >>> from skcalib.datasets import make_tempered_simplex
     >>> teams = [make_tempered_simplex(80, 3, random_state=seed) for seed in range(4)]
     >>> tests = [calibration_e_value(team.y, team.y_proba) for team in teams]

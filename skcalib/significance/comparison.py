@@ -16,7 +16,7 @@ from skcalib._util.validation import check_indices
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Notion, NotionLike, resolve_notion
 from skcalib.data.problem import ForecastSummary, LabelsLike, Problem, check_problem
-from skcalib.errors._drawn_labels import few_labels
+from skcalib.errors.drawn_labels import few_labels
 from skcalib.errors.kernel import (
     ClusterKernel,
     ResidualKernel,
@@ -173,7 +173,7 @@ def compare_calibration(
 
     See Also
     --------
-    calibration_curve_equality_test : Is the calibration curve the same?
+    skcalib.grouping.calibration_curve_equality_test : Is the calibration curve the same?
     kernel_calibration_test : Is one model calibrated?
     calibration_improvement : The improvement by an injective map, measured by a proper score.
 

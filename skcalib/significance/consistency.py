@@ -93,7 +93,8 @@ def consistency_test(
 
     Examples
     --------
-    >>> from skcalib import consistency_test, ks_calibration_error
+    >>> from skcalib import ks_calibration_error
+    >>> from skcalib.significance import consistency_test
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(300, 3, random_state=0)
     >>> test = consistency_test(data.y, data.y_proba, metric=ks_calibration_error,

@@ -92,7 +92,7 @@ def cumulative_test(
 
     Examples
     --------
-    >>> from skcalib import cumulative_test
+    >>> from skcalib.significance import cumulative_test
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(500, score_temperature=0.6, random_state=0)
     >>> for statistic in ("ks", "kuiper"):

@@ -112,7 +112,7 @@ def calibration_e_value(
 
     See Also
     --------
-    combine_tests : Product of the e-values of independent data.
+    skcalib.significance.combine_tests : Product of the e-values of independent data.
     kernel_calibration_test : More powerful, for one analysis of one data set (:ref:`e_values`).
     SequentialCalibrationTest : An e-value at every time of a stream.
 
@@ -142,7 +142,7 @@ def calibration_e_value(
 
     Examples
     --------
-    >>> from skcalib import calibration_e_value
+    >>> from skcalib.significance import calibration_e_value
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(500, 3, random_state=0)
     >>> test = calibration_e_value(data.y, data.y_proba)

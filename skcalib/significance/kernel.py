@@ -17,13 +17,14 @@ from sklearn.utils import check_random_state
 
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
 from skcalib.data.clusters import effective_size
 from skcalib.data.labels import draw_codes
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
 from skcalib.data.problem import check_problem
-from skcalib.errors._drawn_labels import (
+from skcalib.errors.drawn_labels import (
     any_impossible,
     drawn_embedding_pvalue,
     drawn_kernel_pvalue,
@@ -32,19 +33,21 @@ from skcalib.errors._drawn_labels import (
 from skcalib.errors.kernel import (
     MANY,
     ROUNDING,
+    Embedding,
     ResidualKernel,
     block_estimates,
+    check_locations,
     check_pairs,
     check_statistic,
     estimate,
+    one_problem,
     random_block_estimates,
     random_blocks,
     resolve_kernel,
     takes_blocks,
 )
-from skcalib.errors.mean_embedding import Embedding, check_locations, one_problem
-from skcalib.stats.chi_square_mixture import SMALLEST, chi_square_mixture_sf
 from skcalib.stats.pvalues import CalibrationTest, drawn_pvalue
+from skcalib.stats.squared_norm import SMALLEST, chi_square_mixture_sf
 
 if TYPE_CHECKING:
     from skcalib.kernels import KernelLike
@@ -180,8 +183,9 @@ def kernel_calibration_test(
 
     See Also
     --------
-    distribution_free_bound : A p-value without approximation, for very small samples.
-    calibration_e_value : Evidence that can be multiplied over independent data.
+    skcalib.significance.distribution_free_bound : A p-value without approximation, for very small
+    samples. skcalib.significance.calibration_e_value : Evidence that can be multiplied over
+    independent data.
 
     Notes
     -----
@@ -291,7 +295,7 @@ def _check_method(method, statistic):
         names = ", ".join(map(repr, METHODS[statistic]))
         raise ValueError(
             f"method must be 'auto' or one of {names} for statistic={statistic!r}, got "
-            f"{shown(method)}."
+            f"{shown(method)}.{did_you_mean(method, ('auto', *METHODS[statistic]))}"
         )
     return method
 
@@ -481,7 +485,7 @@ def distribution_free_bound(
 
     Examples
     --------
-    >>> from skcalib import distribution_free_bound
+    >>> from skcalib.significance import distribution_free_bound
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(4000, 2, score_temperature=0.2, random_state=0)
     >>> test = distribution_free_bound(data.y, data.y_proba, statistic="biased")
@@ -503,6 +507,7 @@ def check_bounded(statistic: str, weight: np.ndarray) -> None:
         names = ", ".join(map(repr, STATISTICS))
         raise ValueError(
             f"statistic must be one of {names}, for which bounds are known, got {shown(statistic)}."
+            f"{did_you_mean(statistic, STATISTICS)}"
         )
     if np.ptp(weight) > 1e-12 * weight.max():
         raise ValueError(

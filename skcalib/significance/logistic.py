@@ -102,7 +102,7 @@ def logistic_calibration_test(
     --------
     calibration_intercept_slope : Estimates of the intercept and the slope, with intervals.
     spiegelhalter_test : Against forecasts that are too extreme or too moderate.
-    cumulative_test : Against every kind of error.
+    skcalib.significance.cumulative_test : Against every kind of error.
 
     References
     ----------
@@ -114,7 +114,7 @@ def logistic_calibration_test(
 
     Examples
     --------
-    >>> from skcalib import logistic_calibration_test
+    >>> from skcalib.significance import logistic_calibration_test
     >>> from skcalib.datasets import make_tempered_simplex
     >>> data = make_tempered_simplex(500, score_temperature=0.8, random_state=0)
     >>> for hypothesis in ("joint", "intercept", "slope"):

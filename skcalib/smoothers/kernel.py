@@ -1,8 +1,8 @@
 r"""The Dirichlet kernel estimate of the calibrated scores (P24).
 
 `DirichletKernel` is the smoother. After it come the search for its bandwidth and the warning about
-too few neighbours. For two columns the sums of kernels take near-linear time (`_dirichlet.beta`);
-for more columns they are exact sums over blocks of all pairs (`_dirichlet.canonical`).
+too few neighbours. For two columns the sums of kernels take near-linear time (`beta_sums`);
+for more columns they are exact sums over blocks of all pairs (`dirichlet_sums`).
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from skcalib._util.messages import is_finite, shown
 from skcalib._util.types import ArrayLike, Bandwidth, RandomState
 from skcalib._util.validation import look_up
 from skcalib.data.clusters import one_of_each
-from skcalib.links.ranks import crowded, log_positive
+from skcalib.links.logits import crowded, log_positive
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds
-from skcalib.smoothers._dirichlet.beta import (
+from skcalib.smoothers.beta_sums import (
     beta_average,
     beta_leave_one_out,
     beta_likelihood,
     beta_log_likelihoods,
 )
-from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
+from skcalib.smoothers.dirichlet_sums import canonical_average, canonical_log_likelihoods
 
 CRITERIA = ("loo", "risk", "scott")
 _MANY_CLASSES = 5  # from this number of classes on, the neighbours are counted
@@ -99,7 +99,7 @@ class DirichletKernel(Smoother):
     See Also
     --------
     skcalib.smoothers.NearestNeighborsSmoother : Neighbours in place of a kernel.
-    skcalib.KernelRecalibrator : The same as a recalibrator.
+    skcalib.recalibration.KernelRecalibrator : The same as a recalibrator.
 
     Examples
     --------
@@ -170,8 +170,8 @@ class DirichletKernel(Smoother):
         chosen = Parallel()(delayed(self._chosen_from)(train) for train, _ in folds)
         for bandwidth in set(chosen):  # folds with the same bandwidth share their sums
             smoothed = self._leave_one_out(flat, bandwidth)
-            for (_, test), own in zip(folds, chosen, strict=True):
-                if own == bandwidth:
+            for (_, test), of_fold in zip(folds, chosen, strict=True):
+                if of_fold == bandwidth:
                     averages[test] = smoothed[test]
         return averages.reshape(values.shape)
 
@@ -207,33 +207,32 @@ class DirichletKernel(Smoother):
         # Leaving out one sample of a cluster leaves the others, and the smallest bandwidth.
         rows = one_of_each(cluster)
         chosen = clone(self).fit(forecast[rows], values[rows], weight[rows])
-        found = clone(self)
-        found._store(forecast, values, weight)
-        found._spread_by(chosen._curve)
-        found.bandwidth_ = chosen.bandwidth_
-        return found.predict
+        kernel = clone(self)
+        kernel._store(forecast, values, weight)
+        kernel._spread_by(chosen._curve)
+        kernel.bandwidth_ = chosen.bandwidth_
+        return kernel.predict
 
     def _by_risk(self):
         return isinstance(self.bandwidth, str) and self.bandwidth == "risk"
 
     def _choose_bandwidth(self):
-        given = self.bandwidth
-        named = isinstance(given, str) and given in CRITERIA
-        function = callable(given) and not isinstance(given, type)
-        if not named and not function and not (is_finite(given) and given > 0):
-            raise ValueError(
-                "bandwidth must be 'loo', 'risk', 'scott', a positive number or a function of "
-                f"(n_samples, n_columns), got {shown(given)}."
-            )
-        if named and given == "scott":
+        bandwidth = self.bandwidth
+        if isinstance(bandwidth, str) and bandwidth == "scott":
             return self._scott()
-        if named:
+        if isinstance(bandwidth, str) and bandwidth in CRITERIA:
             self._need_two()
             self.bandwidth_search_ = self._search()
             return self.bandwidth_search_.bandwidth
-        bandwidth = given(*self.forecast_.shape) if function else given
+        if callable(bandwidth) and not isinstance(bandwidth, type):
+            bandwidth = bandwidth(*self.forecast_.shape)
+            if not is_finite(bandwidth) or not bandwidth > 0:
+                raise ValueError(f"bandwidth must be positive and finite, got {shown(bandwidth)}.")
         if not is_finite(bandwidth) or not bandwidth > 0:
-            raise ValueError(f"bandwidth must be positive and finite, got {shown(bandwidth)}.")
+            raise ValueError(
+                "bandwidth must be 'loo', 'risk', 'scott', a positive number or a function of "
+                f"(n_samples, n_columns), got {shown(bandwidth)}."
+            )
         return float(bandwidth)
 
     def _store(self, forecast, target, sample_weight):

@@ -120,29 +120,29 @@ class NearestNeighborsSmoother(Smoother):
         rows = max(1, _ENTRIES // (nearest * weighted.shape[1]))
         for start in range(0, len(todo), rows):
             here = todo[start : start + rows]
-            own = self._point[here] if leave_out else np.full(len(here), -1)
-            found, share = self._shares(points[here], own, nearest)
-            total = np.einsum("ij,ijc->ic", share, sums[found])
+            own_point = self._point[here] if leave_out else np.full(len(here), -1)
+            neighbours, share = self._shares(points[here], own_point, nearest)
+            total = np.einsum("ij,ijc->ic", share, sums[neighbours])
             if leave_out:
-                at_own = np.sum(share * (found == own[:, None]), axis=1)
+                at_own = np.sum(share * (neighbours == own_point[:, None]), axis=1)
                 total -= at_own[:, None] * weighted[here]
                 # The difference is inaccurate where one weight is far above those beside it.
                 for i in np.flatnonzero(total[:, -1] < 1e-9 * at_own * self.weight_[here]):
-                    each = dict(zip(found[i], share[i], strict=True))
-                    each = np.array([each.get(point, 0.0) for point in self._point])
-                    each[here[i]] = 0.0
-                    total[i] = each @ weighted
+                    shares = dict(zip(neighbours[i], share[i], strict=True))
+                    shares = np.array([shares.get(point, 0.0) for point in self._point])
+                    shares[here[i]] = 0.0
+                    total[i] = shares @ weighted
             out[here] = total[:, :-1] / total[:, -1:]
         return out
 
-    def _shares(self, points, own, nearest):
+    def _shares(self, points, own_point, nearest):
         """The nearest different forecasts of each point, and the share of each that counts.
 
         One sample at the forecast ``own`` does not count. Where the last distance is not complete,
         more forecasts are asked for.
         """
-        distance, found = self._index.kneighbors(points, nearest)
-        count = self._count[found] - (found == own[:, None])
+        distance, neighbours = self._index.kneighbors(points, nearest)
+        count = self._count[neighbours] - (neighbours == own_point[:, None])
         first = np.diff(distance, axis=1, prepend=-1.0) > _SAME
         last = np.column_stack([first[:, 1:], np.ones(len(points), dtype=bool)])
         reached = np.cumsum(count, axis=1)
@@ -151,8 +151,8 @@ class NearestNeighborsSmoother(Smoother):
         after = np.minimum.accumulate(after[:, ::-1], axis=1)[:, ::-1]
         share = np.clip((self.n_neighbors_ - before) / np.maximum(after - before, 1), 0.0, 1.0)
         if nearest < len(self._count) and np.any(before[:, -1] < self.n_neighbors_):
-            return self._shares(points, own, min(2 * nearest, len(self._count)))
-        return found, share
+            return self._shares(points, own_point, min(2 * nearest, len(self._count)))
+        return neighbours, share
 
     def _interval_sums(self, points, sums, leave_out):
         """Sums over the neighbours on a line: differences of cumulative sums.
@@ -169,8 +169,8 @@ class NearestNeighborsSmoother(Smoother):
         inner, outer, exact = _intervals(x, at, count, k + leave_out)
         before, after = (count[high] - count[low] for low, high in (inner, outer))
         if leave_out:
-            own = np.arange(len(x))
-            inside = (inner[0] <= own) & (own < inner[1])
+            points_themselves = np.arange(len(x))
+            inside = (inner[0] <= points_themselves) & (points_themselves < inner[1])
             before, after = before - inside, after - 1
         share = np.clip((k - before) / np.maximum(after - before, 1), 0.0, 1.0)
         cumulative = np.concatenate([np.zeros((1, sums.shape[1])), np.cumsum(sums, axis=0)])

@@ -119,10 +119,10 @@ class PartitionSmoother(Smoother):
         for cells in (self.cells_, one_cell):
             for weight in (self.weight_, equal):
                 mass = np.bincount(cells, weight)[cells]
-                rest = mass - weight
-                usable = todo & (rest > 1e-12 * mass)
+                mass_of_others = mass - weight
+                usable = todo & (mass_of_others > 1e-12 * mass)
                 sums = _cell_sums(cells, weight[:, None] * flat)[cells] - weight[:, None] * flat
-                result[usable] = sums[usable] / rest[usable, None]
+                result[usable] = sums[usable] / mass_of_others[usable, None]
                 todo &= ~usable
                 if not todo.any():
                     return result.reshape(values.shape)
@@ -572,10 +572,10 @@ class IsotonicSmoother(PartitionSmoother):
             held_out[fold[1]] = True
             held_out = held_out[order]
             folds.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
-        found = np.empty_like(values)
+        smoothed = np.empty_like(values)
         rows = self.forecast_[order], values[order], self.weight_[order]
-        found[order] = cross_predict(*rows, self._refit, folds)
-        return found
+        smoothed[order] = cross_predict(*rows, self._refit, folds)
+        return smoothed
 
     def predict(self, forecast: np.ndarray) -> np.ndarray:
         """The curve at new forecasts, interpolated linearly between cells."""

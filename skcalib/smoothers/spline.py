@@ -235,7 +235,10 @@ class SplineCurve:
         centre, design = self._bent(forecast[:, 1])
         known = [self.covariance_] if self.robust_ is None else [self.covariance_, self.robust_]
         spread = np.sqrt(
-            np.max([np.einsum("ij,jk,ik->i", design, one, design) for one in known], axis=0)
+            np.max(
+                [np.einsum("ij,jk,ik->i", design, covariance, design) for covariance in known],
+                axis=0,
+            )
         )
         reach = ndtri(0.5 + confidence_level / 2) * spread
         return expit(centre - reach), expit(centre + reach)

@@ -79,7 +79,7 @@ def optimal_n_bins(
 
     See Also
     --------
-    ece_generalization_bound : The bound for training samples.
+    skcalib.theory.ece_generalization_bound : The bound for training samples.
 
     Examples
     --------
@@ -226,11 +226,11 @@ def ece_bias_bound(
     See Also
     --------
     optimal_n_bins : The number of bins with the smallest total bound.
-    ece_generalization_bound : Bounds for training samples.
+    skcalib.theory.ece_generalization_bound : Bounds for training samples.
 
     Examples
     --------
-    >>> from skcalib import ece_bias_bound
+    >>> from skcalib.theory import ece_bias_bound
     >>> round(ece_bias_bound(10_000, 15), 4), round(ece_bias_bound(10_000, 15, term="binning"), 4)
     (0.1789, 0.1333)
     >>> round(ece_bias_bound(10_000, 15, term="statistical", confidence_level=0.95), 4)
@@ -260,8 +260,8 @@ def sign_deviation(n_samples: int, n_bins: int, nats: float = 0.0) -> float:
 
 def quantile_deviation(n_samples: int, n_bins: int) -> float:
     """The r of F24, for bins whose edges are B of the n samples."""
-    rest = n_samples - n_bins
-    return sign_deviation(rest, n_bins) + 2 * n_bins / rest
+    size = n_samples - n_bins
+    return sign_deviation(size, n_bins) + 2 * n_bins / size
 
 
 def _uniform_statistical(n_samples, n_bins, delta):
@@ -459,12 +459,12 @@ def ece_generalization_bound(
 
     See Also
     --------
-    evaluate_supersample : Estimates the gap by refits.
-    ece_bias_bound : Bounds for held-out samples.
+    skcalib.theory.evaluate_supersample : Estimates the gap by refits.
+    skcalib.theory.ece_bias_bound : Bounds for held-out samples.
 
     Examples
     --------
-    >>> from skcalib import ece_generalization_bound
+    >>> from skcalib.theory import ece_generalization_bound
     >>> round(ece_generalization_bound(100, 15, bound="recalibrated_fresh"), 4)
     0.8476
     >>> for nats in (0, 10, 100):

@@ -27,7 +27,7 @@ from skcalib._util.validation import check_count, check_indices, look_up, take_r
 from skcalib.data.labels import check_classes, check_y, one_hot, unique_labels
 from skcalib.data.notions import Auto
 from skcalib.errors import calibration_error
-from skcalib.estimators._response import classifier_proba, clone_estimator, fit_rows
+from skcalib.estimators.classifiers import classifier_proba, clone_estimator, fit_rows
 from skcalib.recalibration.fitting import align_columns
 from skcalib.stats.bins import BIN_RULES, LOG2, STRATEGIES, parse_bins
 
@@ -65,7 +65,9 @@ class InformationEstimate(Record):
 
 @dataclass(frozen=True, eq=False)
 class SupersampleEvaluation(Record):
-    """Result of :func:`~skcalib.evaluate_supersample`: S supersamples of n pairs, k draws each.
+    """Result of :func:`~skcalib.theory.evaluate_supersample`.
+
+    S supersamples of n pairs have k draws each.
 
     `to_frame` has a row for each draw, with ``supersample``, ``draw``, ``train_error``,
     ``test_error`` and ``gap``.
@@ -90,14 +92,14 @@ class SupersampleEvaluation(Record):
         that do not depend on their training samples.
     residual_cmi : InformationEstimate
         Information of the residuals of all 2 n samples about U, for which the bound of
-        :func:`~skcalib.ece_generalization_bound` is proven.
+        :func:`~skcalib.theory.ece_generalization_bound` is proven.
     fcmi : InformationEstimate
         Information of the forecasts of all 2 n samples about U (F24, eq. 17). For two classes the
         label determines the residual from the forecast, so this equals `residual_cmi`.
 
     See Also
     --------
-    skcalib.evaluate_supersample : Makes this record.
+    skcalib.theory.evaluate_supersample : Makes this record.
     """
 
     train_error: np.ndarray = field(repr=False)
@@ -197,13 +199,13 @@ def evaluate_supersample(
 
     See Also
     --------
-    ece_generalization_bound : The bound on the gap.
+    skcalib.theory.ece_generalization_bound : The bound on the gap.
 
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
     >>> from sklearn.tree import DecisionTreeClassifier
-    >>> from skcalib import evaluate_supersample
+    >>> from skcalib.theory import evaluate_supersample
     >>> X, y = load_breast_cancer(return_X_y=True)
     >>> result = evaluate_supersample(
     ...     DecisionTreeClassifier(), X, y, n_supersamples=2, n_draws=4, random_state=0)

@@ -23,7 +23,7 @@ from skcalib.data.problem import Problem
 from skcalib.datasets import make_tempered_simplex
 from skcalib.displays import ReliabilityDisplay
 from skcalib.displays._curves import make_curve
-from skcalib.errors.isotonic_curve import _isotonic_interval, consistency_band
+from skcalib.errors.corp import _isotonic_interval, consistency_band
 from skcalib.smoothers import (
     DirichletKernel,
     IsotonicSmoother,
@@ -112,7 +112,7 @@ def test_a_miscalibrated_curve_leaves_the_consistency_band(strategy):
 def test_consistency_band_does_not_follow_chunks(monkeypatch):
     first = draw(Y, P).curves[0].low
     assert not np.array_equal(first, draw(Y, P, random_state=1).curves[0].low)
-    monkeypatch.setattr("skcalib.errors.isotonic_curve._ENTRIES", 3 * len(Y))
+    monkeypatch.setattr("skcalib.errors.corp._ENTRIES", 3 * len(Y))
     assert_array_equal(first, draw(Y, P).curves[0].low)
 
 

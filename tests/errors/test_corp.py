@@ -11,10 +11,12 @@ from scipy.special import expit, logit
 from sklearn.isotonic import IsotonicRegression
 from sklearn.metrics import brier_score_loss, log_loss
 
-from skcalib import ReliabilityDisplay, consistency_test, corp_bands, corp_decomposition, corp_test
+from skcalib import ReliabilityDisplay, corp_decomposition
 from skcalib.data.notions import TopK
 from skcalib.datasets import make_tempered_simplex
+from skcalib.errors import corp_bands, corp_test
 from skcalib.scores import SCORES, LogLoss, expected_divergence
+from skcalib.significance import consistency_test
 from skcalib.smoothers import IsotonicSmoother
 
 LOSSES = ["brier", "log", "spherical"]
@@ -143,7 +145,7 @@ def test_bands_are_those_of_the_display(multiclass, band, notion):
 
 def test_jobs_and_chunks_do_not_change_the_draws(binary, monkeypatch):
     expected = corp_bands(*binary, random_state=0)[0].low
-    monkeypatch.setattr("skcalib.errors.isotonic_curve._ENTRIES", 60 * len(binary[0]))
+    monkeypatch.setattr("skcalib.errors.corp._ENTRIES", 60 * len(binary[0]))
     assert_array_equal(corp_bands(*binary, random_state=0, n_jobs=2)[0].low, expected)
 
 

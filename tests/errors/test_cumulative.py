@@ -15,7 +15,7 @@ def test_by_sums(weighted, binary):
     present, total = np.unique(score[weight > 0]), weight.sum()
     below = score <= present[:, None]
     expected = below @ (weight * (y - score)) / total
-    (curve,) = s.cumulative_curve(y, score, **given)
+    (curve,) = s.errors.cumulative_curve(y, score, **given)
     np.testing.assert_array_equal(curve.score, present)
     assert len(present) < len(score)
     np.testing.assert_allclose(curve.difference, expected, atol=1e-14)

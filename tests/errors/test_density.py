@@ -5,8 +5,9 @@ import pytest
 from grids import covering
 from scipy.fft import next_fast_len
 
-from skcalib import calibration_error_interval, kde_calibration_error
+from skcalib import calibration_error_interval
 from skcalib.data.notions import Classwise
+from skcalib.errors import kde_calibration_error
 
 
 def scott(score, weight=None):

@@ -8,15 +8,14 @@ import pytest
 from conftest import pairs
 
 from skcalib import calibration_error_interval as interval
-from skcalib import consistency_test
 from skcalib import kernel_calibration_test as kernel_test
 from skcalib.data.notions import Canonical, Classwise, Multilabel, TopLabel
 from skcalib.data.problem import Problem
 from skcalib.errors import kernel as _errors
-from skcalib.errors._drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue
-from skcalib.errors.kernel import ResidualKernel, estimate
-from skcalib.errors.mean_embedding import Embedding
+from skcalib.errors.drawn_labels import drawn_embedding_pvalue, drawn_kernel_pvalue
+from skcalib.errors.kernel import Embedding, ResidualKernel, estimate
 from skcalib.kernels import GaussianKernel, LaplacianKernel, MatrixKernel
+from skcalib.significance import consistency_test
 
 MATRIX = MatrixKernel(GaussianKernel(0.3), [[2.0, 0.5], [0.5, 1.0]])
 #: Statistic, block size, columns, notion, kernel, what is special.
@@ -70,7 +69,7 @@ def test_draws_have_the_law_of_all_labels(
         monkeypatch.setattr(_errors, "_FEWEST", 3)
     if statistic == "block":  # strips of rows that begin and end within blocks
         monkeypatch.setattr(_errors, "_SIDE", 2)
-    monkeypatch.setattr("skcalib.errors._drawn_labels._WIDE", 3)  # of the columns of each, too
+    monkeypatch.setattr("skcalib.errors.drawn_labels._WIDE", 3)  # of the columns of each, too
     rng, n_draws = np.random.RandomState(3), 4000
     problem = small_problem(n_columns, special, rng)
     targets, share = all_targets(problem)

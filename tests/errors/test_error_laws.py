@@ -32,7 +32,7 @@ OF_ONE_SCORE = {
     "l1": partial(s.calibration_error, **BINS),
     "squared l2": partial(s.calibration_error, norm="l2", squared=True, **BINS),
     "ks": s.ks_calibration_error,
-    "kde": partial(s.kde_calibration_error, bandwidth=0.05),
+    "kde": partial(s.errors.kde_calibration_error, bandwidth=0.05),
     "smooth": s.smooth_calibration_error,
 }
 #: Errors of all notions.
@@ -64,7 +64,7 @@ AVERAGED = {
     f"averaged, {loss}": partial(s.proper_calibration_error, loss=loss) for loss in ("brier", "log")
 }
 WITH_NOTIONS = OF_ONE_SCORE | OF_ANY_NOTION | CORP | AVERAGED
-WITH_NOTIONS["kde, scott"] = s.kde_calibration_error
+WITH_NOTIONS["kde, scott"] = s.errors.kde_calibration_error
 #: Errors in which a sample of weight 2 is as good as the same sample twice.
 OF_WEIGHTS = {
     **OF_ONE_SCORE,
@@ -72,8 +72,8 @@ OF_WEIGHTS = {
     "kernel": OF_ANY_NOTION["kernel"],
     "upper bound": s.calibration_upper_bound,
     "root of the Brier score": s.root_brier_score,
-    "simplex, uniform": partial(s.simplex_calibration_error, bins=UniformBins(5)),
-    "simplex, level sets": partial(s.simplex_calibration_error, bins=LevelSets()),
+    "simplex, uniform": partial(s.errors.simplex_calibration_error, bins=UniformBins(5)),
+    "simplex, level sets": partial(s.errors.simplex_calibration_error, bins=LevelSets()),
 }
 
 
@@ -178,7 +178,7 @@ WITH_INTERVALS = [
     ("groups has one cluster for all 150 samples", {"groups": ["a"] * 150}),
     (
         "kde_calibration_error has no interval: noise and",
-        {"metric": s.kde_calibration_error, "method": "delta"},
+        {"metric": s.errors.kde_calibration_error, "method": "delta"},
     ),
 ]
 IN_TESTS = [
@@ -198,7 +198,7 @@ BY_GROUP = [
 BANDWIDTH = "bandwidth must be None or a number from 0.0001 to 1"
 REFUSED = {
     s.corp_decomposition: [("a binary event, but Canonical.* 3 columns", {"notion": "canonical"})],
-    s.corp_bands: [
+    s.errors.corp_bands: [
         ("TopK.k=2. gives 3 columns: use notion='top_label'", {"notion": TopK(2)}),
         ("at least 39 for a band of level 0.95", {"n_resamples": 38}),
     ],
@@ -209,7 +209,7 @@ REFUSED = {
     s.calibration_upper_bound: [
         (r"ProperScore\(\) has no lowest entropy", {"loss": ProperScore()})
     ],
-    s.unconditional_mean_embedding_error: AT_PLACES,
+    s.errors.unconditional_mean_embedding_error: AT_PLACES,
     s.calibration_error_interval: WITH_INTERVALS,
     s.kernel_calibration_test: IN_TESTS,
     s.calibration_by_group: BY_GROUP,

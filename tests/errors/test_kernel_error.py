@@ -5,9 +5,10 @@ import pytest
 from conftest import peak_memory
 from golden import golden_input, golden_rows, needs_golden
 
-from skcalib import kernel_calibration_error, unconditional_mean_embedding_error
+from skcalib import kernel_calibration_error
 from skcalib.data.notions import NOTIONS
 from skcalib.errors import kernel as kernel_module
+from skcalib.errors import unconditional_mean_embedding_error
 from skcalib.errors.kernel import random_blocks
 from skcalib.kernels import LaplacianKernel, MatrixKernel, median_distance
 
@@ -91,5 +92,5 @@ def test_embedding_in_slices_and_of_the_top_label(monkeypatch, multiclass):
     top, places = error(y, proba, **TOP), TOP["locations"]
     by_hand = error(y == proba.argmax(axis=1), proba.max(axis=1), locations=places)
     assert top == pytest.approx(by_hand, rel=1e-12)
-    monkeypatch.setattr("skcalib.errors.mean_embedding._ROWS", 7)
+    monkeypatch.setattr("skcalib.errors.kernel._ROWS", 7)
     assert error(y, proba, **TOP) == pytest.approx(top, rel=1e-12)

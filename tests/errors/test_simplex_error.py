@@ -5,8 +5,8 @@ import pytest
 from grids import covering
 from sklearn.base import clone
 
-from skcalib import simplex_calibration_error
 from skcalib.datasets import make_widmann
+from skcalib.errors import simplex_calibration_error
 from skcalib.scores import Brier, LogLoss, Lp, TotalVariation
 from skcalib.smoothers import LevelSets, MedianCells, QuantileBins, UniformBins
 

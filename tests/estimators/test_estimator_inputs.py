@@ -69,7 +69,7 @@ def test_containers_of_the_features(which, tmp_path):
     estimator, _, X, y, expected = baseline(which)
     others = [X.tolist(), np.asfortranarray(X), X[::-1].copy()[::-1], X.astype(object)]
     others += [memory_map(X, tmp_path), pd.DataFrame(X).add_prefix("x")]
-    if not isinstance(estimator, s.RecalibratedRegressorCV):
+    if not isinstance(estimator, s.regression.RecalibratedRegressorCV):
         others.append(pl.DataFrame(X))  # BayesianRidge.predict(X, return_std=True) refuses it
     # They are read at one door: three for each estimator, and each for many of them.
     for other in (others * 2)[which % len(others) :: 2][:3]:
@@ -148,7 +148,7 @@ LABELS = {
 @every_instance
 def test_kinds_of_labels(which):
     estimator, kind, X, y, expected = baseline(which)
-    if kind == "moments" or isinstance(estimator, s.RecalibratedRegressorCV):
+    if kind == "moments" or isinstance(estimator, s.regression.RecalibratedRegressorCV):
         return  # it takes outcomes that are numbers
     expected = {n: value for n, value in expected.items() if n not in ("predict", "classes_")}
     for kind_of_label in (list(LABELS.values()) * 2)[which % len(LABELS) :: 3][:3]:
@@ -162,7 +162,7 @@ def test_kinds_of_labels(which):
 
 def test_booleans_are_labels():
     for estimator, kind in INSTANCES:
-        if kind != "moments" and not isinstance(estimator, s.RecalibratedRegressorCV):
+        if kind != "moments" and not isinstance(estimator, s.regression.RecalibratedRegressorCV):
             X, y, P = draw(60, n_classes=2)
             X = P if kind == "proba" else X
             found = fit(estimator, X, y.astype(bool))
@@ -258,7 +258,7 @@ def parallel_estimators(n_jobs):
         s.CrossFitProba(forest, **folds),
         s.RecalibratedClassifierCV(forest, "select", **folds),
         s.RecalibratedClassifierCV(forest, "beta", ensemble=True, **folds),
-        s.RecalibratedRegressorCV(**folds),
+        s.regression.RecalibratedRegressorCV(**folds),
     ]
 
 
@@ -283,7 +283,7 @@ def test_the_order_of_samples_does_not_matter(recalibrator, tied):
         P = 0.9 * P / P.sum(axis=1, keepdims=True) + 0.1 / P.shape[1]
         assert len(np.unique(P.round(12), axis=0)) < len(y) / 5
     one = quick(recalibrator)  # folds are drawn by position: another order means other folds
-    if recalibrator is s.DiagonalOrderPreserving:
+    if recalibrator is s.recalibration.DiagonalOrderPreserving:
         one.set_params(shrinkage=1.0)
     expected = one.fit(P, y).predict_proba(P)
     order = np.random.default_rng(0).permutation(len(y))
@@ -349,7 +349,7 @@ def finite_or_refused(call):
 
 
 HOSTILE = [*(r() for r in RECALIBRATORS), *(v for v in variants() if v.input != "logits")]
-HOSTILE += [s.VectorScaling(shrinkage=0), s.MatrixScaling(shrinkage=0, loss="brier")]
+HOSTILE += [s.VectorScaling(shrinkage=0), s.recalibration.MatrixScaling(shrinkage=0, loss="brier")]
 QUIET = {"deadline": None, "suppress_health_check": list(HealthCheck), "derandomize": True}
 
 
@@ -445,7 +445,7 @@ MOMENTS = st.tuples(MOMENT, MOMENT, MOMENT, st.sampled_from(WEIGHTS))
 @given(rows=st.lists(MOMENTS, min_size=1, max_size=9), fit_intercept=st.booleans())
 def test_hostile_moments(rows, fit_intercept):
     y, mean, variance, weight = np.array(rows, dtype=float).reshape(-1, 4).T
-    scaling = s.VarianceScaling(fit_intercept=fit_intercept)
+    scaling = s.regression.VarianceScaling(fit_intercept=fit_intercept)
     moments = np.column_stack([mean, np.abs(variance)])
     if finite_or_refused(lambda: scaling.fit(moments, y, weight)) is not None:
         assert all(np.isfinite(value).all() for value in answers(scaling, moments).values())
@@ -476,9 +476,9 @@ def test_what_was_found_by_hostile_data():
         with pytest.raises(ValueError, match=words):
             s.GroupingLossEstimator(method=method, labels=[0, 1]).fit([[1.0]], [1], y_proba=[0.5])
     with pytest.raises(ValueError, match="y_var.* holds 1e-120 in row 1.*Choose another unit"):
-        s.VarianceScaling().fit([[0, 1], [0, 1e-120]], [1, 2])
+        s.regression.VarianceScaling().fit([[0, 1], [0, 1e-120]], [1, 2])
     with pytest.raises(ValueError, match="y_var.* holds 1e[+]120 in row 0"):
-        s.VarianceScaling().fit([[0, 1e120], [0, 1]], [1, 2])
+        s.regression.VarianceScaling().fit([[0, 1e120], [0, 1]], [1, 2])
     with pytest.raises(ValueError, match="predicts the class 2, which y lacks"):
         s.CrossFitProba(KnowsThree(), cv=3).fit_transform(np.ones((len(y), 3)), y)
 

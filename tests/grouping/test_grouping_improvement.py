@@ -37,6 +37,12 @@ def test_numbers_are_those_of_the_parts(data):
     assert found.pvalue_after == bound.pvalue_
 
 
+def test_jobs_change_no_number(data):
+    arrays = [a[:1500] for a in (data.y, data.y_proba, data.posterior, data.X)]
+    alone, parallel = (grouping_improvement(*arrays, n_jobs=n_jobs) for n_jobs in (1, 2))
+    assert alone == parallel
+
+
 def test_a_recalibrator_gets_the_features(data):
     P, y, X = data.y_proba, data.y, data.X
     correction = GroupRecalibrator(cv=3).fit(P[:2000], y[:2000], features=X[:2000])

@@ -189,7 +189,7 @@ def test_rounded_probabilities_are_normalized_on_request(here, made, capsys, mon
         ("good.csv --no-sketch --save-sketch a.sketch", "There is no sketch to save"),
         ("three.npz --sketch", "--sketch is for tables, and three.npz is not one: leave it out"),
         ("absent.sketch", "absent.sketch is not a file."),
-        ("bad.sketch", "bad.sketch cannot be read: The bytes are no sketch"),
+        ("bad.sketch", "bad.sketch cannot be read: The bytes are no state of a Fore"),
         ("bad.sketch --event 1", "--event is for samples, but bad.sketch is a sketch"),
         ("bad.sketch --normalize", "--normalize is for samples, but bad.sketch is a sketch"),
         ("one.csv --sketch", "has only the label 'a'"),

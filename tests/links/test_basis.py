@@ -57,8 +57,8 @@ def logs(basis, forecast):
 
 def every_value_is_kept(monkeypatch):
     """Cells that are so narrow that each has one value, all of them kept."""
-    monkeypatch.setattr("skcalib.links.distribution._CELLS", 1 << 20)
-    monkeypatch.setattr("skcalib.links.distribution._KNOTS", 1000)
+    monkeypatch.setattr("skcalib.links.basis._CELLS", 1 << 20)
+    monkeypatch.setattr("skcalib.links.basis._KNOTS", 1000)
 
 
 @pytest.mark.parametrize(("n_classes", "by_class", "names"), EVERY, ids=str)
@@ -125,7 +125,7 @@ def test_blocks_of_any_size_give_the_same(n_classes, by_class, data, monkeypatch
     names = ("slope", "bias") if by_class or n_classes == 2 else ("slope", "top")
     found = []
     for entries, kept in product((1 << 22, 1, 10 * basis.width + 3), (1 << 25, 0)):
-        monkeypatch.setattr("skcalib.links.basis._ENTRIES", entries)
+        monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", entries)
         monkeypatch.setattr("skcalib.links.basis._KEPT", kept)
         basis = fit(forecast, weight, by_class)
         directions, some = Directions(basis, forecast), basis.select(names)

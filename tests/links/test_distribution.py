@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from dense_directions import reached
 
-from skcalib.links.distribution import DistributionFunction, cell_sums
+from skcalib.links.basis import DistributionFunction, cell_sums
 
 
 @pytest.fixture

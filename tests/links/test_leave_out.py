@@ -9,14 +9,14 @@ from grids import rotated
 from scipy.special import softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from skcalib import IdentityRecalibrator, MatrixScaling, VectorScaling
+from skcalib import IdentityRecalibrator, VectorScaling
 from skcalib.data.clusters import effective_size
 from skcalib.links import DirichletMap, MatrixMap, VectorMap, leave_out
 from skcalib.links.affine import affine_sums, fit_by_evidence, minimise_affine
-from skcalib.links.averaging import ModelAverage, tree_of
+from skcalib.links.averaging import ModelAverage, Prior, tree_of
 from skcalib.links.basis import CONFUSION, Directions
 from skcalib.links.leave_out import AverageWithout, expansion_holds, is_usual
-from skcalib.recalibration import ModelAverageScaling, held_out
+from skcalib.recalibration import MatrixScaling, ModelAverageScaling, held_out
 from skcalib.scores import LogLoss
 
 
@@ -71,7 +71,7 @@ def test_the_step_goes_nearly_all_of_the_way(kind, n_classes, weighted):
 def test_the_prior_is_in_the_step(monkeypatch):
     """With a precision as large as the information, where it changes the step by half."""
     for module in ("averaging", "leave_out"):
-        monkeypatch.setattr(f"skcalib.links.{module}._RIDGE", 5000.0)
+        monkeypatch.setattr(f"skcalib.links.{module}.PRIOR", Prior(precision=5000.0))
     whole, without, rest = without_a_fifth(*world("slope", 6000, 3, 3)[:2])
     for model in fit_in(whole.basis, *rest).models:
         start, found = ({m.groups: m for m in one.models}[model.groups] for one in (whole, without))

@@ -9,7 +9,7 @@ from grids import covering
 from scipy.optimize import approx_fprime
 from scipy.special import log_softmax, logsumexp, softmax
 
-from skcalib.links.averaging import Model, ModelAverage, cost, two_chances
+from skcalib.links.averaging import PRIOR, Model, ModelAverage, two_chances
 
 WORLDS = ["calibrated", "slope", "shift", "class_slopes", "curve"]
 #: Models of two classes, each below the model that it is compared with.
@@ -105,8 +105,8 @@ def test_evidence_and_shares_by_their_formulas(kind, n_classes, every_model):
             price += 1.5 + 0.5 * more * (1 + np.log(max(2 * gain / more, 1)))
         price += 3 * ("confusion" in groups)
         assert model.evidence == pytest.approx(parent.evidence + gain - price, abs=1e-9)
-    assert cost(3.0, 1, 10) == cost(3.0, 1, 15) == 0.25  # of few samples
-    assert cost(10.0, 2, 5) == pytest.approx(0.25 + 1.5 + 1 + np.log(10), rel=1e-12)
+    assert PRIOR.cost(3.0, 1, 10) == PRIOR.cost(3.0, 1, 15) == 0.25  # of few samples
+    assert PRIOR.cost(10.0, 2, 5) == pytest.approx(0.25 + 1.5 + 1 + np.log(10), rel=1e-12)
     evidence = np.array([0.0, *(model.evidence for model in average.models)])
     shares = np.exp(evidence - logsumexp(evidence))
     np.testing.assert_allclose(average.shares, shares, rtol=1e-9, atol=1e-12)
@@ -205,7 +205,7 @@ def test_the_map_gives_the_averaged_forecasts(n_classes, zeros, forecasts, monke
     np.testing.assert_allclose(mapped(forecast), average.averaged, rtol=1e-9, atol=1e-12)
     copy = pickle.loads(pickle.dumps(mapped))
     np.testing.assert_array_equal(copy(forecast), mapped(forecast))
-    monkeypatch.setattr("skcalib.links.basis._ENTRIES", 1)
+    monkeypatch.setattr("skcalib.links.basis.BLOCK_ENTRIES", 1)
     np.testing.assert_allclose(copy(forecast), average.averaged, rtol=1e-9, atol=1e-12)
 
 

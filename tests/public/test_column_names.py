@@ -1,6 +1,5 @@
 """Which class the name of a column names: the rule alone, in functions, and in both libraries."""
 
-import json
 import re
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 from scipy.special import logit
 
 import skcalib as s
-from skcalib._util.packing import seal
 from skcalib.data.column_names import is_numbering, is_plain, match_names, plain_event, read_name
 from skcalib.data.problem import check_problem
 from skcalib.sketches.frames import summarize
@@ -437,20 +435,3 @@ def test_names_of_sketches_that_are_merged():
     frame = pd.concat(batch(("survived", "risk"), pd), axis=1)
     of_frame = summarize(frame, y_true="survived", y_proba="risk")
     assert (of_frame.label_name_, of_frame.score_name_) == ("survived", "risk")
-
-
-@pytest.mark.parametrize("kind", ADDED)
-def test_states_of_the_version_before(kind):
-    """They are as those of this one, without names."""
-    found = ADDED[kind]().partial_fit(*batch(("Died", "risk"), pd))
-    data, mark = found.to_bytes(), f"skcalib-{kind}".encode().replace(b"ForecastSketch", b"sketch")
-    at, size = len(mark) + 5, int.from_bytes(data[len(mark) + 1 : len(mark) + 5], "little")
-    header = json.loads(data[at : at + size])
-    del header["names"]
-    older = seal(mark, data[len(mark)] - 1, header, [data[at + size : -4]])
-    read = type(found).from_bytes(older)
-    assert read.label_name_ is read.score_name_ is None
-    read.label_name_, read.score_name_ = "Died", "risk"
-    assert read.to_bytes() == data
-    with pytest.raises(ValueError, match="version 0 of the format.*: make it again from its"):
-        type(found).from_bytes(mark + bytes([0]) + older[len(mark) + 1 :])

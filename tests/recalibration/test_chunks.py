@@ -19,13 +19,13 @@ FITS = {
     "temperature": s.TemperatureScaling(),
     "temperature, brier": s.TemperatureScaling(loss="brier"),
     "temperature, logits": s.TemperatureScaling(input="logits"),
-    "biases": s.BiasCorrectedTemperatureScaling(),
+    "biases": s.recalibration.BiasCorrectedTemperatureScaling(),
     "platt": s.PlattScaling(),
     "beta": s.BetaCalibration(),
-    "quadratic": s.QuadraticScaling(),
+    "quadratic": s.recalibration.QuadraticScaling(),
     "vector": s.VectorScaling(),
     "vector, logits": s.VectorScaling(shrinkage=5, input="logits"),
-    "matrix": s.MatrixScaling(shrinkage=5),
+    "matrix": s.recalibration.MatrixScaling(shrinkage=5),
     "dirichlet": s.DirichletCalibration(shrinkage=5),
     "stack": s.StackedRecalibrator(candidates=[s.TemperatureScaling(), s.PlattScaling()]),
 }
@@ -145,7 +145,7 @@ def test_a_warning_that_is_an_error_loses_no_samples():
 def test_a_single_column_and_names_of_labels_and_columns():
     proba, y = samples(500, 2)
     y = np.array(["no", "yes"])[y]
-    for kind in (s.TemperatureScaling, s.BiasCorrectedTemperatureScaling):
+    for kind in (s.TemperatureScaling, s.recalibration.BiasCorrectedTemperatureScaling):
         found = kind(labels=["no", "yes"]).fit_chunks(cut(60, proba[:, 1], y))
         expected = kind().fit(proba[:, 1], y)
         assert found.predict_proba([0.3]) == pytest.approx(expected.predict_proba([0.3]), abs=1e-10)

@@ -21,7 +21,7 @@ CROWDED = {
     "two clumps at the ends": lambda z: np.where(z > 0, 1 - 1e-6, 1e-6) + 5e-7 * np.tanh(z),
 }
 FLEXIBLE = {
-    "kernel": s.KernelRecalibrator,
+    "kernel": s.recalibration.KernelRecalibrator,
     "spline": s.SplineScaling,
     "Venn-Abers": s.VennAbersRecalibrator,
     "isotonic": partial(s.IsotonicRecalibrator, strict=True),

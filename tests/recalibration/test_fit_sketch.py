@@ -22,14 +22,14 @@ from skcalib.sketches.sketch_sums import cells_of
 EXACT = {
     "temperature": s.TemperatureScaling(),
     "temperature, brier": s.TemperatureScaling(loss="brier"),
-    "temperature, biases": s.BiasCorrectedTemperatureScaling(),
-    "temperature, biases, brier": s.BiasCorrectedTemperatureScaling(loss="brier"),
+    "temperature, biases": s.recalibration.BiasCorrectedTemperatureScaling(),
+    "temperature, biases, brier": s.recalibration.BiasCorrectedTemperatureScaling(loss="brier"),
     "isotonic": s.IsotonicRecalibrator(),
     "isotonic, centered": s.IsotonicRecalibrator(centered=True),
     "isotonic, strict": s.IsotonicRecalibrator(strict=True),
     "spline": s.SplineScaling(),
     "venn-abers": s.VennAbersRecalibrator(),
-    "noise": s.LabelNoiseScaling(),
+    "noise": s.recalibration.LabelNoiseScaling(),
     "quantile bins": s.HistogramBinning(),
     "quantile bins, auto": s.HistogramBinning(n_bins="auto"),
     "uniform bins": s.HistogramBinning(strategy="uniform"),
@@ -46,7 +46,7 @@ LINKS = {
     "beta": s.BetaCalibration(),
     "beta, am": s.BetaCalibration(parameters="am"),
     "beta, ab": s.BetaCalibration(parameters="ab"),
-    "quadratic": s.QuadraticScaling(),
+    "quadratic": s.recalibration.QuadraticScaling(),
 }
 FITS = {**EXACT, **LINKS}
 CLASS_BY_CLASS = [name for name in FITS if not re.match("temperature|shift|noise", name)]
@@ -108,8 +108,8 @@ def tolerances(name):
 def test_averages_of_maps(weighted):
     """Unequal weights of a cell have one leverage, which the map does not depend on."""
     proba, y, weight = tied(6000, 2, weighted=weighted)
-    found = s.ModelAverageScaling().fit_sketch(sketch_of(proba, y, weight))
-    expected = s.ModelAverageScaling().fit(proba, y, weight)
+    found = s.recalibration.ModelAverageScaling().fit_sketch(sketch_of(proba, y, weight))
+    expected = s.recalibration.ModelAverageScaling().fit(proba, y, weight)
     np.testing.assert_allclose(found.predict_proba(proba), expected.predict_proba(proba), rtol=1e-8)
     assert found.evidence_ == pytest.approx(expected.evidence_, rel=1e-8, abs=1e-10)
     assert_same_losses(found, expected)
@@ -262,7 +262,7 @@ def test_warnings_name_the_line_of_the_user():
         s.PlattScaling().fit_sketch(sketch_of(np.array([0.2, 0.3, 0.7, 0.8]), [0, 0, 1, 1]))
     assert caught[0].filename == __file__
     # a kernel whose bandwidth is chosen leaves each sample out
-    assert not hasattr(s.KernelRecalibrator(), "fit_sketch")
+    assert not hasattr(s.recalibration.KernelRecalibrator(), "fit_sketch")
 
 
 def test_a_fit_forgets_the_one_before_and_does_not_change_the_sketch():
@@ -283,7 +283,10 @@ def test_a_fit_forgets_the_one_before_and_does_not_change_the_sketch():
 
 BINARY, THREE = tied(100, 2)[:2], tied(100, 3)[:2]
 TWO, TOP_OF_TWO = sketch_of(*BINARY), sketch_of(*BINARY, notion="top_label")
-TOP_OF_THREE, BIASED = sketch_of(*THREE, notion="top_label"), s.BiasCorrectedTemperatureScaling()
+TOP_OF_THREE, BIASED = (
+    sketch_of(*THREE, notion="top_label"),
+    s.recalibration.BiasCorrectedTemperatureScaling(),
+)
 ONE_CLASS = "needs the probability of each class, but the sketch was made for notion='top_label': "
 ONE_CLASS += "make one with notion="
 REFUSED = [

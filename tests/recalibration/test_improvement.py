@@ -56,7 +56,7 @@ def test_a_map_that_is_not_injective_gains_less(within_standard_errors):
     """The label frequency is calibrated too; what is missing is the sharpness that it lost."""
     data = make_tempered_simplex(100_000, 2, random_state=0)
     half = len(data.y) // 2
-    lossy = s.LabelFrequency().fit(data.y_proba[:half], data.y[:half])
+    lossy = s.recalibration.LabelFrequency().fit(data.y_proba[:half], data.y[:half])
     with pytest.warns(UserWarning, match=r"is not injective.*lower bound"):
         gain = calibration_improvement(data.y[half:], data.y_proba[half:], lossy)
     assert gain.injective is False

@@ -9,8 +9,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 
-from skcalib import BiasCorrectedTemperatureScaling, LabelShiftRecalibrator
+from skcalib import LabelShiftRecalibrator
 from skcalib.datasets import make_tempered_simplex
+from skcalib.recalibration import BiasCorrectedTemperatureScaling
 
 RARE = pytest.mark.filterwarnings("ignore:The class frequencies of the target are uncertain")
 

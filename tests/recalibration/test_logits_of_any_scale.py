@@ -15,7 +15,7 @@ from skcalib.scores import Brier
 WITHOUT_SLOPE = (
     s.IdentityRecalibrator,
     s.InterceptRecalibrator,
-    s.LabelNoiseScaling,
+    s.recalibration.LabelNoiseScaling,
     s.LabelShiftRecalibrator,
     s.GroupRecalibrator,  # the identity where no gain is shown
 )
@@ -34,7 +34,7 @@ def samples(n_classes, n_samples=1200, seed=0):
 
 def fitted(kind, logits, y):
     """Without cross-validation of a strength."""
-    shrunken = s.VectorScaling, s.MatrixScaling, s.DirichletCalibration
+    shrunken = s.VectorScaling, s.recalibration.MatrixScaling, s.DirichletCalibration
     own = {"shrinkage": 1.0} if kind in shrunken else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -54,7 +54,7 @@ def loss(y, proba):
 @pytest.mark.parametrize("kind", RECALIBRATORS)
 def test_every_scale(kind, n_classes):
     """All scales give the same forecasts, and with a slope no larger loss than at scale 1."""
-    if n_classes == 10 and kind in (s.StackedRecalibrator, s.MatrixScaling):
+    if n_classes == 10 and kind in (s.StackedRecalibrator, s.recalibration.MatrixScaling):
         pytest.skip("takes long")
     logits, y = samples(n_classes)
     known, new = slice(600), slice(600, None)
@@ -114,7 +114,11 @@ def test_a_few_of_the_largest_numbers_change_little():
     outliers = logits.copy()
     outliers[:2] = [[LARGEST, -LARGEST], [-LARGEST, LARGEST]]
     y[:2] = 0, 1
-    for kind in (s.TemperatureScaling, s.PlattScaling, s.BiasCorrectedTemperatureScaling):
+    for kind in (
+        s.TemperatureScaling,
+        s.PlattScaling,
+        s.recalibration.BiasCorrectedTemperatureScaling,
+    ):
         maps = [fitted(kind, values, y) for values in (logits, outliers)]
         one, other = (map_.predict_proba(logits[2:]) for map_ in maps)
         np.testing.assert_allclose(one, other, atol=0.01)
@@ -125,8 +129,8 @@ def test_a_few_of_the_largest_numbers_change_little():
     "kind",
     [
         s.TemperatureScaling,
-        s.EnsembleTemperatureScaling,
-        s.BiasCorrectedTemperatureScaling,
+        s.recalibration.EnsembleTemperatureScaling,
+        s.recalibration.BiasCorrectedTemperatureScaling,
     ],
 )
 def test_the_temperature_is_that_of_the_given_logits(kind):
@@ -156,6 +160,6 @@ def test_parts_and_a_single_column():
 
 def test_the_function_of_a_diagonal_map():
     logits, y = samples(3, 300)
-    one = fitted(s.DiagonalOrderPreserving, 1e6 * logits, y)
+    one = fitted(s.recalibration.DiagonalOrderPreserving, 1e6 * logits, y)
     mapped = one.transform_logits(1e6 * logits)
     assert np.all(np.diff(np.sort(mapped[:, 0])) >= 0) and np.abs(mapped).max() < 100

@@ -50,7 +50,7 @@ ERRORS = [
     (s.sharpness, {}),
     (s.calibration_upper_bound, {"loss": "log"}),
     (s.integrated_calibration_index, {}),
-    (s.kde_calibration_error, {}),
+    (s.errors.kde_calibration_error, {}),
 ]
 
 
@@ -64,7 +64,7 @@ def test_the_error_is_the_mean_over_labels(function, options):
 
 
 def test_records_of_each_label():
-    for function in (s.reliability_bins, s.cumulative_curve):
+    for function in (s.reliability_bins, s.errors.cumulative_curve):
         assert len(function(LABELS, P, notion=NOTION)) == 3
     terms = s.score_decomposition(LABELS, P, notion=NOTION)
     assert terms.loss == pytest.approx(np.mean((P - LABELS) ** 2))
@@ -89,9 +89,11 @@ def test_names_of_labels_and_the_notion():
     names = ["sky", "sea", "sand"]
     frame = pd.DataFrame(LABELS, columns=names)
     assert check_problem(frame, P, Multilabel()).classes.tolist() == names
-    bands = s.corp_bands(frame, P, notion=NOTION, n_resamples=39, random_state=0)
+    bands = s.errors.corp_bands(frame, P, notion=NOTION, n_resamples=39, random_state=0)
     assert [band.event for band in bands] == [f"label {name}" for name in names]
-    given = s.corp_bands(LABELS, P, notion=NOTION, labels=names, n_resamples=39, random_state=0)
+    given = s.errors.corp_bands(
+        LABELS, P, notion=NOTION, labels=names, n_resamples=39, random_state=0
+    )
     assert [band.event for band in given] == [band.event for band in bands]
     with pytest.raises(ValueError, match="columns of y_proba are named"):
         check_problem(frame, pd.DataFrame(P, columns=names[::-1]), Multilabel())
@@ -184,7 +186,8 @@ def test_intervals_cover_and_the_level_of_the_test(metric):
 
 
 @pytest.mark.parametrize(
-    "one", [None, s.TemperatureScaling(), s.IsotonicRecalibrator(), s.ModelAverageScaling()]
+    "one",
+    [None, s.TemperatureScaling(), s.IsotonicRecalibrator(), s.recalibration.ModelAverageScaling()],
 )
 def test_one_recalibrator_for_each_label(one):
     weight = 1.0 + np.arange(len(P)) % 2
@@ -277,7 +280,7 @@ def test_refusals_name_the_notion():
                 function(y, P)
     own = {"notion": NOTION}
     for function, given, options, words in (
-        (s.corp_test, (LABELS, P), own, "one label from each row"),
+        (s.errors.corp_test, (LABELS, P), own, "one label from each row"),
         (s.calibration_error, (LABELS, P), {**own, "pos_label": 1}, "pos_label is for two classes"),
         (s.proper_calibration_error, (single, None), own, "the Problem holds labels"),
         (s.proper_calibration_error, (several, None), {}, "holds an indicator matrix"),
@@ -339,7 +342,7 @@ def test_missing_cells_of_any_container(gaps):
 
 
 def test_records_and_displays_of_known_cells():
-    for function in (s.reliability_bins, s.cumulative_curve):
+    for function in (s.reliability_bins, s.errors.cumulative_curve):
         found = function(GAPS, P, notion=NOTION)
         one = alone(function, 1, notion="canonical")[0]
         assert_allclose(found[1].mass if hasattr(one, "mass") else found[1].difference,
@@ -351,7 +354,9 @@ def test_records_and_displays_of_known_cells():
         assert getattr(terms, name) == pytest.approx(expected)
     corp = s.corp_decomposition(GAPS, P, notion=NOTION)
     assert corp.scores[0] == pytest.approx(alone(s.corp_decomposition, 0).score)
-    names = [band.event for band in s.corp_bands(MISSING[0], P, notion=NOTION, n_resamples=39)]
+    names = [
+        band.event for band in s.errors.corp_bands(MISSING[0], P, notion=NOTION, n_resamples=39)
+    ]
     assert names == ["label a", "label b", "label c"]
     for make in (s.ReliabilityDisplay, s.MurphyDisplay, s.DecisionCurveDisplay):
         options = {"band": None} if make is s.ReliabilityDisplay else {}
@@ -422,7 +427,7 @@ TESTS = {
     "clusters": lambda y, p, **run: s.kernel_calibration_test(
         y, p, notion=NOTION, groups=np.arange(len(y)) // 2, **run
     ),
-    "e-value": lambda y, p, **run: s.calibration_e_value(y, p, notion=NOTION, **run),
+    "e-value": lambda y, p, **run: s.significance.calibration_e_value(y, p, notion=NOTION, **run),
     "regret": lambda y, p, **run: s.decision_regret(y, p, threshold=0.4, notion=NOTION, **run),
 }
 
@@ -452,8 +457,8 @@ def test_the_kernel_test_has_the_estimate_of_the_kernel_error():
             assert found.estimate == pytest.approx(s.kernel_calibration_error(GAPS, P, **run))
     only = s.kernel_calibration_test(GAPS[:, :1], P[:, :1], notion=NOTION)
     assert only == alone(s.kernel_calibration_test, 0)
-    value = s.calibration_e_value(GAPS[:, :1], P[:, :1], notion=NOTION)
-    assert value.e_value == pytest.approx(alone(s.calibration_e_value, 0).e_value)
+    value = s.significance.calibration_e_value(GAPS[:, :1], P[:, :1], notion=NOTION)
+    assert value.e_value == pytest.approx(alone(s.significance.calibration_e_value, 0).e_value)
 
 
 def test_regrets_of_known_cells():

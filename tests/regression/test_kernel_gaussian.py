@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from skcalib import kernel_calibration_error_gaussian, kernel_calibration_test_gaussian
 from skcalib.errors.kernel import random_blocks
+from skcalib.regression import kernel_calibration_error_gaussian, kernel_calibration_test_gaussian
 
 
 def sample(n_samples, seed, *, spread=1.0, shift=0.0):

@@ -20,8 +20,13 @@ from sklearn.linear_model import BayesianRidge, LinearRegression
 from sklearn.model_selection import GroupKFold, KFold, RepeatedKFold, TimeSeriesSplit
 from sklearn.pipeline import make_pipeline
 
-from skcalib import RecalibratedRegressorCV, VarianceScaling, variance_reliability
-from skcalib.regression import dawid_sebastiani_improvement, dawid_sebastiani_score
+from skcalib.regression import (
+    RecalibratedRegressorCV,
+    VarianceScaling,
+    dawid_sebastiani_improvement,
+    dawid_sebastiani_score,
+    variance_reliability,
+)
 from skcalib.regression.scaling import Profile
 
 ROOT = Path(__file__).parents[2]

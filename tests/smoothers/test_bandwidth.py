@@ -5,9 +5,10 @@ import pytest
 from scipy.special import softmax
 from scipy.stats import dirichlet
 
-from skcalib import KernelRecalibrator, proper_calibration_error, refinement_loss
+from skcalib import proper_calibration_error, refinement_loss
 from skcalib.datasets import make_tempered_simplex
-from skcalib.links.ranks import curve_of_ranks, log_positive
+from skcalib.links.logits import curve_of_ranks, log_positive
+from skcalib.recalibration import KernelRecalibrator
 from skcalib.scores import Brier, LogLoss
 from skcalib.smoothers import DirichletKernel
 from skcalib.smoothers.kernel import MOST_EVALUATIONS, _search_bandwidth

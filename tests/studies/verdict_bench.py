@@ -20,7 +20,7 @@ from verdict_worlds import Decisions
 from skcalib import CalibrationReport
 from skcalib.cli.parser import make_parser
 from skcalib.cli.report import _report
-from skcalib.links.scale import LogitScale
+from skcalib.links.logits import LogitScale
 
 #: Of all claims, this share may be wrong; of the verdicts of a scenario, this share.
 MOST_WRONG = 0.01

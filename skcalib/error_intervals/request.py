@@ -1,0 +1,405 @@
+"""The request for an interval, the record that answers it, and answers for any metric.
+
+The latter evaluate the metric on parts of the data: jackknife, subsampling and bootstrap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from inspect import signature
+from typing import Any
+
+import numpy as np
+from scipy.stats import t as student
+from sklearn.utils.parallel import Parallel, delayed
+
+from skcalib._util.formatting import record_text
+from skcalib._util.messages import number_of
+from skcalib._util.parallel import draw_batches, draw_each
+from skcalib._util.records import Record
+from skcalib._util.validation import weighted_rows
+from skcalib.data.clusters import in_order, independent_size, student_level
+from skcalib.data.labels import draw_codes
+from skcalib.data.notions import Multilabel, Notion
+from skcalib.data.problem import Problem, check_problem
+from skcalib.data.samples import only_problem
+from skcalib.error_intervals.proper import estimate_proper_error
+from skcalib.stats.pvalues import monte_carlo_pvalue
+
+# --- The record of an interval --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ErrorInterval(Record):
+    """An error with a confidence interval; see :func:`~skcalib.calibration_error_interval`.
+
+    Attributes
+    ----------
+    estimate : float
+        The value of the metric; with clusters, without products of residuals of one cluster.
+    low, high : float
+        The interval for the target. It need not contain a biased estimate.
+    standard_error : float
+        Standard error of the estimate. For "brier" and "log" by default, that of the squared norm
+        from which the limits are computed. For a root, the length of the interval divided by that
+        of a standard normal interval.
+    confidence_level : float
+        Level of the two-sided interval.
+    method : str
+        How the interval was computed.
+    target : str
+        Description of the quantity that the interval covers. For "brier" and "log" by default it
+        names the number of polynomials, or the maps, and says if those of single classes are left
+        out because there are fewer than 20 samples per class.
+    valid : bool
+        Whether the coverage of ``target`` is at least the level.
+    conservative : bool
+        Whether the coverage may exceed the level.
+    reason : str
+        The reason why the interval is not valid or is conservative; else empty.
+
+    See Also
+    --------
+    skcalib.calibration_error_interval : Makes this record.
+
+    Examples
+    --------
+    >>> from skcalib.error_intervals import ErrorInterval
+    >>> reason = "its bias is not known"
+    >>> print(ErrorInterval(0.155, 0.125, 0.178, 0.013, 0.95, "m", "t", reason=reason))
+    0.155 [0.125, 0.178] (95 %, its bias is not known)
+    """
+
+    estimate: float
+    low: float
+    high: float
+    standard_error: float
+    confidence_level: float
+    method: str
+    target: str
+    valid: bool = True
+    conservative: bool = False
+    reason: str = ""
+
+    def __str__(self) -> str:
+        verdict = "conservative" if self.conservative else ""
+        verdict = verdict if self.valid else "not valid"
+        notes = f", {verdict}" if verdict else ""
+        if self.reason:
+            notes += f": {self.reason}" if verdict else f", {self.reason}"
+        return f"{record_text(self)} ({100 * self.confidence_level:g} %{notes})"
+
+
+# --- The request ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class IntervalRequest:
+    """A metric of forecasts and the options of its interval.
+
+    ``options`` are all arguments of a metric of the library, defaults included; None for other
+    functions. ``keywords`` are the given ones. ``given`` is the validated data where there are
+    clusters.
+    """
+
+    metric: Any
+    options: Any
+    keywords: dict
+    data: dict
+    confidence_level: float
+    n_resamples: int
+    rng: np.random.RandomState
+    n_jobs: int | None
+    given: Problem | None = None
+
+    @property
+    def clustered(self) -> bool:
+        """Whether samples are in clusters."""
+        known = self.data["y_true"] if self.given is None else self.given
+        return isinstance(known, Problem) and known.cluster is not None
+
+    @property
+    def normal_level(self) -> float:
+        """Level of normal intervals: with clusters they are as long as Student's."""
+        if not self.clustered:
+            return self.confidence_level
+        problem = self.problem()
+        size = independent_size(problem.weight, cluster=problem.cluster)
+        return student_level(self.confidence_level, size)
+
+    @cached_property
+    def estimate(self) -> float:
+        """The metric on all data; user-defined functions get only the given arguments."""
+        given = self.options
+        if given is None:
+            given = {name: value for name, value in self.data.items() if value is not None}
+            given |= self.keywords
+        given = dict(given)
+        found = self.metric(given.pop("y_true"), given.pop("y_proba"), **given)
+        return number_of(found, "metric")
+
+    def answer(
+        self,
+        low: float,
+        high: float,
+        error: float,
+        *,
+        method: str,
+        target: str,
+        floor: float = 0.0,
+        ceiling: float = np.inf,
+        estimate: float | None = None,
+        **flags: Any,
+    ) -> ErrorInterval:
+        """An `ErrorInterval` within the possible values of the target.
+
+        The estimate is the metric unless it was computed together with the limits.
+        """
+        estimate = self.estimate if estimate is None else float(estimate)
+        low, high = (float(min(max(limit, floor), ceiling)) for limit in (low, high))
+        if not np.isfinite(error):
+            flags = {"conservative": True, "reason": "there is no spread to estimate it from"}
+        return ErrorInterval(
+            estimate, low, high, float(error), self.confidence_level, method, target, **flags
+        )
+
+    def nothing_varies(self, *, target: str, ceiling: float) -> ErrorInterval:
+        """The result if all residuals of every bin are equal."""
+        reason = "residuals do not vary in any bin, so its spread cannot be estimated"
+        whole: dict[str, Any] = {"method": "none", "target": target, "ceiling": ceiling}
+        return replace(self.answer(0.0, ceiling, np.inf, **whole), reason=reason)
+
+    def problem(self) -> Problem:
+        """The validated data."""
+        if self.given is not None:
+            return self.given
+        data = dict(self.data)
+        return check_problem(data.pop("y_true"), data.pop("y_proba"), **data)
+
+    def problem_of(self, notion: Notion, *, soft: bool = False) -> tuple[Problem, Notion]:
+        """The validated data and the notion; the only event of a sketch in place of samples.
+
+        With `soft`, labels may be soft.
+        """
+        data = dict(self.data)
+        return only_problem(data.pop("y_true"), data.pop("y_proba"), notion, soft=soft, **data)
+
+    def sample(self) -> tuple[Problem, Callable[..., float]]:
+        """The data by rows -> (`Problem`, the metric of rows, codes of labels, and clusters).
+
+        Metrics of the library get validated forecasts and the names of all classes, so a class may
+        be missing among the rows, and the clusters. Other functions get the arguments as passed.
+        """
+        notion = (self.keywords if self.options is None else self.options).get("notion")
+        if isinstance(notion, Multilabel):
+            raise ValueError(
+                "Intervals from parts of the samples are for one label per sample: leave out "
+                "method=, or pass one column of notion=Multilabel() at a time."
+            )
+        problem = self.problem()
+        codes = problem.target.argmax(axis=1)
+        forecast, names = problem.forecast, {"labels": problem.classes}
+        if self.options is None:
+            forecast = np.asarray(self.data["y_proba"])
+            forecast = forecast[weighted_rows(self.data["sample_weight"], len(forecast))]
+            names = {k: self.data[k] for k in ("labels", "pos_label") if self.data[k] is not None}
+        weighted = self.data["sample_weight"] is not None or (
+            self.options is not None and problem.sample_weight is not None
+        )
+        metric = partial(self.metric, **self.keywords, **names)
+
+        def value(rows, drawn=None, cluster=None):
+            """The metric of some rows, with their own labels or drawn ones, and their clusters."""
+            if cluster is not None and self.options is not None:
+                part = replace(problem.take(rows), cluster=cluster)
+                return number_of(self.metric(part, part.forecast, **self.keywords), "metric")
+            y = problem.classes[(codes if drawn is None else drawn)[rows]]
+            weight = {"sample_weight": problem.weight[rows]} if weighted else {}
+            return number_of(metric(y, forecast[rows], **weight), "metric")
+
+        return problem, value
+
+
+def unwrap(metric: Any, keywords: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Resolve functools.partial -> (function, keywords)."""
+    while isinstance(metric, partial):
+        if metric.args:
+            raise ValueError("A functools.partial as metric may only have keyword arguments.")
+        keywords = {**metric.keywords, **keywords}
+        metric = metric.func
+    return metric, keywords
+
+
+def all_options(metric: Any, data: dict[str, Any], keywords: dict[str, Any]) -> dict[str, Any]:
+    """All arguments of a function of the library, with its own defaults."""
+    try:
+        bound = signature(metric).bind(**data, **keywords)
+    except TypeError as error:
+        taken = ", ".join(name for name in signature(metric).parameters if name not in data)
+        raise TypeError(f"{metric.__name__} {error}: as a metric it takes {taken}.") from None
+    bound.apply_defaults()
+    return bound.arguments
+
+
+# --- Answers for any metric -----------------------------------------------------------------------
+
+GROUPS = 20  # of the jackknife, at most
+_BATCH = 10  # draws of labels after which their test is decided or goes on
+#: Biases of more standard errors than this affect coverage.
+_LARGEST_BIAS = 0.5
+_BIASED = (
+    "the metric is biased by about {:.1f} standard errors at this sample size, like all metrics "
+    "with a kink or a square near a calibrated forecast, so {} does not reach its level"
+)
+_NAIVE = (
+    "resamples repeat samples, which inflates binned errors and reveals the held-out label to "
+    "held-out estimates: the interval is for comparison only"
+)
+METRIC = "the value of the metric for large samples"
+
+
+def jackknife(
+    request: IntervalRequest, *, at_zero: bool = False, target: str = METRIC
+) -> ErrorInterval:
+    """Leave out each of at most twenty random groups; Student's limits with their number.
+
+    With ``at_zero``, for metrics that are 0 for calibrated forecasts and positive for others, the
+    lower limit is 0 unless the exact test with labels drawn from the forecasts rejects. Labels in
+    clusters are not drawn; there it is 0 unless the interval of the Brier calibration error lies
+    above 0.
+    """
+    problem, value = request.sample()
+    units = _Units(problem)
+    n_groups = min(GROUPS, units.number // 2)
+    if n_groups < 2:
+        raise ValueError(
+            f"A jackknife needs at least 4 {units.name} of positive weight, got {units.number}."
+        )
+    place = units.permutation(request.rng)
+    groups = [np.flatnonzero(place % n_groups != j) for j in range(n_groups)]
+    parts = ((rows, None, units.clusters_of(rows)) for rows in groups)
+    left = np.array(Parallel(n_jobs=request.n_jobs)(delayed(value)(*part) for part in parts))
+    error = float(np.sqrt((n_groups - 1) * left.var()))
+    bias = (n_groups - 1) * (left.mean() - request.estimate)
+    reach = float(student.isf((1 - request.confidence_level) / 2, n_groups - 1)) * error
+    low, high = request.estimate - reach, request.estimate + reach
+    flags: dict[str, Any] = {"method": "jackknife", "target": target}
+    if at_zero:
+        if low > 0 and not _rejects_calibration(request, problem, value):
+            low = 0.0
+        flags["method"] = "jackknife, test of calibration"
+        return request.answer(low, high, error, **flags)
+    return request.answer(low, high, error, floor=-np.inf, **flags, **_bias(bias, error, "it"))
+
+
+def subsampling(request: IntervalRequest) -> ErrorInterval:
+    """Politis and Romano: the rescaled distribution of the metric over subsets of n^(2/3)."""
+    problem, value = request.sample()
+    units = _Units(problem)
+    n_samples = units.number
+    size = round(n_samples ** (2 / 3))
+    if n_samples < 8:
+        raise ValueError(
+            f"Subsampling needs at least 8 {units.name} of positive weight, got {n_samples}."
+        )
+
+    def draw(rng):
+        return value(*units.sample(rng.choice(n_samples, size, replace=False)))
+
+    draws = _draws(request, draw)
+    # Without replacement: a subset is correlated with the full sample.
+    scale = np.sqrt(size / n_samples / (1 - size / n_samples))
+    law = scale * (draws - request.estimate)
+    tail = (1 - request.confidence_level) / 2
+    low, high = request.estimate - np.quantile(law, [1 - tail, tail])
+    error = float(law.std())
+    flags: dict[str, Any] = {"method": "subsampling", "target": METRIC, "floor": -np.inf}
+    return request.answer(low, high, error, **flags, **_bias(law.mean(), error, "subsampling"))
+
+
+def bootstrap(request: IntervalRequest) -> ErrorInterval:
+    """The percentile interval of resamples: never valid, for comparison."""
+    problem, value = request.sample()
+    units = _Units(problem)
+    number = units.number
+    draws = _draws(request, lambda rng: value(*units.sample(rng.randint(number, size=number))))
+    tail = (1 - request.confidence_level) / 2
+    low, high = np.quantile(draws, [tail, 1 - tail])
+    flags: dict[str, Any] = {"method": "bootstrap", "target": METRIC, "floor": -np.inf}
+    return request.answer(low, high, draws.std(), **flags, valid=False, reason=_NAIVE)
+
+
+class _Units:
+    """Samples or, where these depend on each other, clusters: what is left out and drawn."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.name = "samples" if problem.cluster is None else "clusters"
+        self.number, self._rows = len(problem.weight), None
+        if problem.cluster is not None:
+            distinct, self._cluster = np.unique(problem.cluster, return_inverse=True)
+            self.number = len(distinct)
+            ends = np.cumsum(np.bincount(self._cluster))[:-1]
+            self._rows = np.split(np.argsort(self._cluster, kind="stable"), ends)
+
+    def permutation(self, rng: np.random.RandomState) -> np.ndarray:
+        """Place of the unit of each row in a random order (n,)."""
+        place = np.argsort(rng.permutation(self.number))
+        return place if self._rows is None else place[self._cluster]
+
+    def clusters_of(self, rows: np.ndarray) -> np.ndarray | None:
+        """Numbers of the clusters of some rows, from 0; None for samples."""
+        return None if self._rows is None else in_order(self._cluster[rows])
+
+    def sample(self, units: np.ndarray) -> tuple[np.ndarray, None, np.ndarray | None]:
+        """Arguments of the metric of drawn units: rows, and clusters, of which none is another."""
+        if self._rows is None:
+            return units, None, None
+        parts = [self._rows[k] for k in units]
+        cluster = np.repeat(np.arange(len(parts)), [len(rows) for rows in parts])
+        return np.concatenate(parts), None, cluster
+
+
+def _bias(bias, error, name):
+    if abs(bias) <= _LARGEST_BIAS * error:
+        return {}
+    size = abs(bias) / error if error > 0 else np.inf
+    return {"valid": False, "reason": _BIASED.format(size, name)}
+
+
+def _draws(request, draw):
+    """Values of `draw` for the generators of a request."""
+    return draw_each(draw, request.n_resamples, request.rng, n_jobs=request.n_jobs)
+
+
+def _rejects_calibration(request, problem, value):
+    """Whether the metric is significantly larger than with labels drawn from the forecasts.
+
+    Draws end as soon as those to come cannot change the answer.
+    """
+    if problem.cluster is not None:
+        notion = (request.options or {}).get("notion", "canonical")
+        level = request.confidence_level
+        found = estimate_proper_error(
+            problem, loss="brier", notion=notion, confidence_level=level, n_jobs=request.n_jobs
+        )
+        return found.interval is not None and found.interval.low > 0
+    levels, tail = problem.forecast.cumsum(axis=1), (1 - request.confidence_level) / 2
+
+    def draw(rng):
+        return value(slice(None), draw_codes(levels, rng))
+
+    drawn, total = np.empty(0), request.n_resamples
+    batches = draw_batches(draw, total, request.rng, size=_BATCH, n_jobs=request.n_jobs)
+    for batch in batches:
+        drawn = np.append(drawn, batch)
+        rest = total - len(drawn)
+        # The p-value of all draws, if those to come are as small or as large as possible.
+        least, most = (
+            monte_carlo_pvalue(request.estimate, np.append(drawn, np.full(rest, end)))
+            for end in (-np.inf, np.inf)
+        )
+        if least > tail or most <= tail:
+            break
+    return most <= tail
