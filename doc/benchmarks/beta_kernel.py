@@ -18,7 +18,7 @@ from scipy.special import gammaln, logsumexp
 
 from skcalib.datasets import make_tempered_simplex
 from skcalib.smoothers import DirichletKernel
-from skcalib.smoothers._dirichlet.beta import beta_average
+from skcalib.smoothers.beta_sums import beta_average
 from skcalib.smoothers.kernel import MOST_EVALUATIONS
 
 RATIO, ERROR, MEGABYTES, EXPONENT, SORTS = 100.0, 1e-9, 300.0, 1.1, 5.0

@@ -20,8 +20,8 @@ from _measure import DATA, Row, finish, megabytes_of_fresh_process, peak_megabyt
 from scipy.special import gammaln, xlogy
 from threadpoolctl import threadpool_limits
 
-from skcalib.smoothers._dirichlet import canonical
-from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
+from skcalib.smoothers import dirichlet_sums as canonical
+from skcalib.smoothers.dirichlet_sums import canonical_average, canonical_log_likelihoods
 
 RATIO, ERROR, MEGABYTES, TIMES = 60.0, 1e-12, 200.0, 2.5
 BANDWIDTH = 0.02

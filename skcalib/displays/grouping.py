@@ -34,13 +34,13 @@ from skcalib.displays._regions import (
     title,
     write_rules,
 )
-from skcalib.estimators._response import name_with_response
+from skcalib.estimators.classifiers import name_with_response
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping.estimator import check_regions
 
 if TYPE_CHECKING:
     from skcalib.scores import LossLike
-    from skcalib.smoothers.named import SmootherLike
+    from skcalib.smoothers import SmootherLike
 
 _RULES = 3  # that a single panel lists
 

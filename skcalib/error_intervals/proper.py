@@ -35,7 +35,7 @@ from skcalib.stats.means import (
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem
-    from skcalib.smoothers.named import SmootherLike
+    from skcalib.smoothers import SmootherLike
     from skcalib.stats.squared_norm import SquaredNorm
 
 UNRESOLVED = (

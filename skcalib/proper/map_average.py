@@ -39,8 +39,7 @@ from skcalib.links.averaging import Model, ModelAverage
 from skcalib.links.newton import row_blocks
 from skcalib.proper.residual_tests import NO_CHANGE, TINY, Extension, orthonormal
 from skcalib.scores import Brier, LogLoss, ProperScore, weighted_mean
-from skcalib.smoothers._base import check_at_least_two
-from skcalib.smoothers.logit import warn_few_per_class
+from skcalib.smoothers._base import check_at_least_two, warn_few_per_class
 from skcalib.stats.squared_norm import LEAST_NOISE, SquaredNorm, noise_cumulants
 
 if TYPE_CHECKING:

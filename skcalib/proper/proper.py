@@ -35,6 +35,7 @@ from skcalib._util.messages import shown
 from skcalib._util.parallel import run_each
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.types import ArrayLike, Label, Method
 from skcalib._util.validation import check_features, check_indices, drop_zero_weights
 from skcalib.data.clusters import outside_level
@@ -56,9 +57,14 @@ from skcalib.scores import (
     resolve_method,
     weighted_mean,
 )
-from skcalib.smoothers import DirichletKernel, LogitSmoother, Smoother
+from skcalib.smoothers import (
+    DirichletKernel,
+    LogitSmoother,
+    Smoother,
+    SmootherLike,
+    resolve_smoother,
+)
 from skcalib.smoothers._base import smooth_other_clusters
-from skcalib.smoothers.named import SmootherLike, resolve_smoother
 
 if TYPE_CHECKING:
     from skcalib.data.problem import Problem
@@ -496,10 +502,9 @@ def proper_calibration_error(
         return proper_terms(problem, loss=loss, notion=notion, **estimation).mean("calibration")
 
     notion = resolve_notion(notion)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     copy = not reads_only(loss, notion, smoother, method)
-    return over_problems(
-        y_true, y_proba, notion, error, sample_weight, labels, pos_label, soft=True, copy=copy
-    )
+    return over_problems(y_true, y_proba, notion, error, soft=True, copy=copy, **columns)
 
 
 @checks_parameters
@@ -564,10 +569,9 @@ def refinement_loss(
         return proper_terms(problem, loss=loss, notion=notion, **estimation).mean("refinement")
 
     notion = resolve_notion(notion)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     copy = not reads_only(loss, notion, smoother, method)
-    return over_problems(
-        y_true, y_proba, notion, refinement, sample_weight, labels, pos_label, soft=True, copy=copy
-    )
+    return over_problems(y_true, y_proba, notion, refinement, soft=True, copy=copy, **columns)
 
 
 @checks_parameters
@@ -640,7 +644,8 @@ def sharpness(
             y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
         )
     else:
-        raise ValueError(f"transform must be None or 'simplex', got {shown(transform)}.")
+        meant = did_you_mean(transform, ["simplex"])
+        raise ValueError(f"transform must be None or 'simplex', got {shown(transform)}.{meant}")
     estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
 
     def explained(problem, notion):
@@ -782,17 +787,9 @@ def score_decomposition(
             "refinement to the loss: use 'risk' or 'cross'."
         )
     notion = resolve_notion(notion)
-    problem, notion = only_problem(
-        y_true,
-        y_proba,
-        notion,
-        sample_weight,
-        labels,
-        pos_label,
-        soft=True,
-        copy=not reads_only(loss, notion, smoother, method),
-        incomplete=True,
-    )
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    columns |= {"copy": not reads_only(loss, notion, smoother, method), "incomplete": True}
+    problem, notion = only_problem(y_true, y_proba, notion, soft=True, **columns)
     estimation: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
     if not problem.is_incomplete:
         return decompose(proper_terms(problem, loss=loss, notion=notion, **estimation))
@@ -876,11 +873,10 @@ def calibration_upper_bound(
         return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))
 
     notion = resolve_notion(notion)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     # Scores and notions of others may write into the forecasts.
     copy = type(notion) is not Canonical or type(score) not in (Brier, LogLoss, Spherical)
-    return over_problems(
-        y_true, y_proba, notion, bound, sample_weight, labels, pos_label, soft=True, copy=copy
-    )
+    return over_problems(y_true, y_proba, notion, bound, soft=True, copy=copy, **columns)
 
 
 @checks_parameters

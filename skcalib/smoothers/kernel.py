@@ -1,8 +1,8 @@
 r"""The Dirichlet kernel estimate of the calibrated scores (P24).
 
 `DirichletKernel` is the smoother. After it come the search for its bandwidth and the warning about
-too few neighbours. For two columns the sums of kernels take near-linear time (`_dirichlet.beta`);
-for more columns they are exact sums over blocks of all pairs (`_dirichlet.canonical`).
+too few neighbours. For two columns the sums of kernels take near-linear time (`beta_sums`);
+for more columns they are exact sums over blocks of all pairs (`dirichlet_sums`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from skcalib.data.clusters import one_of_each
 from skcalib.links.logits import crowded, log_positive
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore
 from skcalib.smoothers._base import Smoother, check_folds
-from skcalib.smoothers._dirichlet.beta import (
+from skcalib.smoothers.beta_sums import (
     beta_average,
     beta_leave_one_out,
     beta_likelihood,
     beta_log_likelihoods,
 )
-from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
+from skcalib.smoothers.dirichlet_sums import canonical_average, canonical_log_likelihoods
 
 CRITERIA = ("loo", "risk", "scott")
 _MANY_CLASSES = 5  # from this number of classes on, the neighbours are counted

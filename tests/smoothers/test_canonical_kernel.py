@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import gammaln
 from threadpoolctl import threadpool_info
 
-from skcalib.smoothers._dirichlet import canonical
-from skcalib.smoothers._dirichlet.canonical import (
+from skcalib.smoothers import dirichlet_sums as canonical
+from skcalib.smoothers.dirichlet_sums import (
     Dropping,
     Sources,
     canonical_average,

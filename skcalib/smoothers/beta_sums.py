@@ -18,7 +18,7 @@ import numpy as np
 from numpy.polynomial.chebyshev import chebval
 from scipy.special import gammaln, xlog1py, xlogy
 
-from skcalib.smoothers._dirichlet.canonical import canonical_average, canonical_log_likelihoods
+from skcalib.smoothers.dirichlet_sums import canonical_average, canonical_log_likelihoods
 
 _PAIRS = 1_100_000  # up to this number of pairs the direct sum is faster
 _CHUNK = 16_384  # points per chunk of Chebyshev polynomials
