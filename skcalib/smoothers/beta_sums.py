@@ -1,7 +1,7 @@
 r"""Sums of Beta kernels in near-linear time: the Dirichlet kernel of two columns.
 
-`beta_average` and `beta_log_likelihoods` are the functions that smoothers call; `Sources` computes
-the sums; `make_plan` and its helpers prepare the panels and their matrices.
+`beta_average`, `beta_leave_one_out` and `beta_log_likelihoods` are what smoothers call; `Sources`
+computes the sums; `make_plan` and its helpers prepare the panels and their matrices.
 
 Sums over n sources at m points are relative to the kernel of the point on itself: Chebyshev series
 in panels of logits, in O(n + m) products. The leave-one-out sum is the sum minus the weight of the
@@ -12,13 +12,17 @@ Rows are divided by their sum, which rounding may move away from one; only their
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebval
 from scipy.special import gammaln, xlog1py, xlogy
 
-from skcalib.smoothers.dirichlet_sums import canonical_average, canonical_log_likelihoods
+from skcalib.smoothers.dirichlet_sums import (
+    dirichlet_average,
+    dirichlet_log_likelihoods,
+    weight_of_others,
+)
 
 _PAIRS = 1_100_000  # up to this number of pairs the direct sum is faster
 _CHUNK = 16_384  # points per chunk of Chebyshev polynomials
@@ -27,51 +31,37 @@ _NEGLIGIBLE = 44.0  # log ratio to the largest term below which a source is left
 _ENTRIES = 1 << 20  # pairs of isolated points and sources per chunk
 
 
-def beta_average(points, forecast, weight, values, bandwidth, *, leave_out=False):
+def beta_average(points, forecast, weight, values, bandwidth):
     r"""Averages :math:`\sum_j w_j k(x_i, s_j) v_j / \sum_j w_j k(x_i, s_j)`, shape (m, C).
 
-    Points (m, 2), forecast (n, 2), weight (n,), values (n, C). With ``leave_out`` the points are
-    the forecasts and :math:`j = i` is excluded.
+    Points (m, 2), forecast (n, 2), weight (n,), values (n, C).
     """
     if len(points) * len(forecast) <= _PAIRS:
         points, forecast = _normalised(points), _normalised(forecast)
-        return canonical_average(points, forecast, weight, values, bandwidth, leave_out=leave_out)[
-            0
-        ]
-    sources = Sources(forecast, weight, values)
-    if leave_out:
-        return sources.averages(sources.leave_one_out(bandwidth)[0], sources.order)
-    t = logits(points)
+        return dirichlet_average(points, forecast, weight, values, bandwidth)[0]
+    sources, t = Sources(forecast, weight, values), logits(points)
     order = np.argsort(t)
     return sources.averages(sources.sums_at(t[order], bandwidth)[0], order)
 
 
 def beta_leave_one_out(forecast, weight, values):
-    """The function of a bandwidth that `beta_average` is with ``leave_out``; it sorts once."""
+    """The function of a bandwidth that gives the averages (n, C) without each sample itself."""
     if len(forecast) ** 2 <= _PAIRS:
-        return lambda bandwidth: beta_average(
-            forecast, forecast, weight, values, bandwidth, leave_out=True
-        )
+        rows = _normalised(forecast)
+        return lambda bandwidth: dirichlet_average(
+            rows, rows, weight, values, bandwidth, leave_out=True
+        )[0]
     sources = Sources(forecast, weight, values)
     return lambda bandwidth: sources.averages(sources.leave_one_out(bandwidth)[0], sources.order)
 
 
-def beta_log_likelihoods(forecast, weight, bandwidths):
-    """Leave-one-out log likelihoods of the forecasts for several bandwidths."""
-    return beta_likelihood(forecast, weight)(bandwidths)
-
-
-def beta_likelihood(forecast, weight):
-    """The function of bandwidths that `beta_log_likelihoods` is; it sorts once."""
+def beta_log_likelihoods(forecast, weight):
+    """The function of bandwidths that gives the leave-one-out log likelihoods of the forecasts."""
     if len(forecast) ** 2 <= _PAIRS:
-        return lambda bandwidths: canonical_log_likelihoods(
-            _normalised(forecast), weight, bandwidths
-        )
+        return partial(dirichlet_log_likelihoods, _normalised(forecast), weight)
     sources = Sources(forecast, weight, np.empty((len(forecast), 0)))
     weight = sources.mass[:, 0]
-    before, after = np.cumsum(weight), np.cumsum(weight[::-1])[::-1]
-    # The weight of all others as a sum: a difference would lose digits for a heavy sample.
-    log_rest = np.log(np.append(0.0, before[:-1]) + np.append(after[1:], 0.0))
+    log_rest = np.log(weight_of_others(weight))
 
     def log_likelihood(bandwidth):
         sums, log_scale = sources.leave_one_out(bandwidth)
