@@ -17,6 +17,7 @@ from scipy.spatial.distance import cdist, pdist
 
 from skcalib._util.messages import is_finite, is_whole, shown
 from skcalib._util.types import ArrayLike
+from skcalib._util.validation import look_up
 
 __all__ = [
     "KERNELS",
@@ -357,7 +358,7 @@ def median_distance(
     (0.5, 0.7071067811865476)
     """
     _check_options(metric, max_samples)
-    _check_name(rule, RULES, "rule")
+    look_up(rule, dict.fromkeys(RULES), "rule")
     forecast = np.asarray(forecast)
     if forecast.dtype.kind not in "biuf" or forecast.ndim != 2 or forecast.size == 0:
         raise ValueError(
@@ -396,17 +397,9 @@ def any_order(forecast: np.ndarray) -> np.ndarray:
     return np.argsort(rows.view(np.dtype((np.void, rows.itemsize * rows.shape[1]))).ravel())
 
 
-def _check_name(value, table, name):
-    """Raise for a value that is not a key of the table."""
-    if not (isinstance(value, str) and value in table):
-        raise ValueError(
-            f"{name} must be one of {', '.join(map(repr, table))}, got {shown(value)}."
-        )
-
-
 def _check_options(metric, max_samples):
     """Validate the options that kernels and `median_distance` share."""
-    _check_name(metric, METRICS, "metric")
+    look_up(metric, dict.fromkeys(METRICS), "metric")
     if max_samples is not None and not (is_whole(max_samples) and max_samples >= 2):
         raise ValueError(
             f"max_samples must be None or a whole number of at least 2, got {shown(max_samples)}."

@@ -191,9 +191,11 @@ def folds_of_groups(splitter: Any, X: Any, y: Any, **split_params: Any) -> list[
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         folds = list(splitter.split(X, y, **split_params))
-    others = [one for one in caught if "groups parameter is ignored" not in str(one.message)]
-    for one in others:
-        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+    others = [
+        warning for warning in caught if "groups parameter is ignored" not in str(warning.message)
+    ]
+    for warning in others:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     if len(others) < len(caught):
         groups = np.asarray(split_params["groups"])
         divided = {

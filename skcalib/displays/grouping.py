@@ -34,7 +34,7 @@ from skcalib.displays._regions import (
     title,
     write_rules,
 )
-from skcalib.estimators._response import name_with_response
+from skcalib.estimators.classifiers import name_with_response
 from skcalib.grouping import GroupingLossEstimator
 from skcalib.grouping.estimator import check_regions
 

@@ -12,8 +12,9 @@ from sklearn.utils import check_random_state
 
 from skcalib._util.messages import number_of, shown
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.types import ArrayLike, Label, RandomState
-from skcalib._util.validation import check_count, meant
+from skcalib._util.validation import check_count
 from skcalib.data.notions import Multilabel
 from skcalib.data.problem import ForecastSummary, LabelsLike, check_problem
 from skcalib.data.samples import reduced, refuse_groups
@@ -276,7 +277,8 @@ def _check_metric(metric):
         return METRICS[metric]
     names = ", ".join(map(repr, METRICS))
     raise ValueError(
-        f"metric must be one of {names} or a function, got {shown(metric)}.{meant(metric, METRICS)}"
+        f"metric must be one of {names} or a function, got {shown(metric)}."
+        f"{did_you_mean(metric, METRICS)}"
     )
 
 

@@ -674,10 +674,10 @@ class Gaps:
 def score_gaps(options):
     """Gaps of the bins of `calibration_error`, from all its arguments."""
     names = "y_true", "y_proba", "notion", "sample_weight", "labels", "pos_label"
-    data = [options[name] for name in names]
+    arguments = {name: options[name] for name in names}
     if isinstance(options["y_true"], ForecastSummary):
-        return _gaps_of_summary(only_problem(*data)[0], options)
-    events = Samples.of(*data)
+        return _gaps_of_summary(only_problem(**arguments)[0], options)
+    events = Samples.of(**arguments)
     bins = check_bins(options["n_bins"], options["strategy"], events.n_independent)
     score, event, weight = events.columns()
     problem = options["y_true"]

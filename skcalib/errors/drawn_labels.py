@@ -40,8 +40,8 @@ def few_labels(problem, notion):
         known = ((one, problem.weight * ~np.isnan(event[:, 0])) for one, event in pairs)
         return max(uncertain_labels(*one) for one in known) < FEW
     first = [one for one, _ in islice(pairs, 2)]
-    (found,) = first if len(first) == 1 else [problem.forecast]
-    return uncertain_labels(found, problem.weight) < FEW
+    (columns,) = first if len(first) == 1 else [problem.forecast]
+    return uncertain_labels(columns, problem.weight) < FEW
 
 
 def any_impossible(problem, notion):
@@ -67,10 +67,10 @@ def drawn_kernel_pvalue(data, statistic, block_size, n_draws, rng, level=0.0):
         parts = residual_parts(problem.forecast[rows], target, weight[rows], notion, terms)
         total = np.zeros(len(rows))
         for part, old, field in zip(parts, usual, fields, strict=True):
-            left, own = part.left - old.left[rows], part.residual - old.residual[rows]
+            left, right = part.left - old.left[rows], part.residual - old.residual[rows]
             for i in _slices(len(rows)):
                 together = (draw[i, None] == draw) & _pairs(block, unit, rows[i], rows)
-                near = (part.kernel(part.forecast[i], part.forecast) * together) @ own
+                near = (part.kernel(part.forecast[i], part.forecast) * together) @ right
                 total[i] += np.einsum("ik,ik->i", left[i], 2 * field[rows[i]] + near)
         return np.bincount(draw, total)
 
@@ -117,11 +117,11 @@ class _Drawn:
             self.usual = one_hot_rows(first, forecast.shape[1])
         unusual = np.sum(1 - likely, axis=1)
         order = np.argsort(-(problem.weight**2) * unusual, kind="stable")
-        kept = order[np.cumsum(unusual[order]) > _MOST]
+        observed = order[np.cumsum(unusual[order]) > _MOST]
         self.target = problem.known_target
-        self.usual[kept] = self.target[kept]
+        self.usual[observed] = self.target[observed]
         self.rate = -np.log(np.minimum(likely, 1.0))
-        self.rate[kept] = 0.0
+        self.rate[observed] = 0.0
 
     def pvalue(self, change, n_draws, level):
         """From the change of the statistic for arrays of numbers of draws, rows and targets.
@@ -138,8 +138,8 @@ class _Drawn:
         def draw_values(size):
             values = np.zeros(size)
             for draw, row, target in self._batches(size):
-                found = change(draw - draw[0], row, target)
-                values[draw[0] : draw[0] + len(found)] = found
+                changes = change(draw - draw[0], row, target)
+                values[draw[0] : draw[0] + len(changes)] = changes
             return values + 1e-9 * np.abs(values).max()  # rounding errors of sums are no difference
 
         unusual = int(np.ceil(self.rate.sum())) + 1  # labels of a draw, with all pairs of them

@@ -244,9 +244,7 @@ def resolve_kernel(kernel: KernelLike) -> Kernel:
 
 def check_statistic(statistic: str, block_size: int | None, n_samples: int) -> None:
     """Check the statistic, the number of samples, and the block size of "block"."""
-    if not isinstance(statistic, str) or statistic not in STATISTICS:
-        names = ", ".join(map(repr, STATISTICS))
-        raise ValueError(f"statistic must be one of {names}, got {shown(statistic)}.")
+    look_up(statistic, dict.fromkeys(STATISTICS), "statistic")
     if statistic != "biased" and n_samples < 2:
         named = "unbiased" if statistic == "auto" else statistic
         raise ValueError(
@@ -315,11 +313,11 @@ def kernel_terms(problem: Problem, kernel: Kernel, notion: Notion) -> list[Any]:
     terms, weight = [], mean_one(problem.weight)
     for columns, outcome in notion.problems(problem.forecast, problem.target):
         known = ~np.isnan(outcome[:, 0])
-        own = kernel.for_data(columns[known]).terms(columns.shape[1])
+        kernels = kernel.for_data(columns[known]).terms(columns.shape[1])
         if not known.all():
             share = pairs(weight * known) / pairs(weight)
-            own = [((1 / share) * scalar, matrix) for scalar, matrix in own]
-        terms.append(own)
+            kernels = [((1 / share) * scalar, matrix) for scalar, matrix in kernels]
+        terms.append(kernels)
     return terms
 
 
@@ -329,9 +327,9 @@ def residual_parts(
     """The parts of h for forecasts and targets (n, K), with the `kernel_terms` of all data."""
     share = 1 / len(terms) if notion.reduce == "mean" else 1.0
     parts = []
-    for (columns, outcome), own in zip(notion.problems(forecast, target), terms, strict=True):
+    for (columns, outcome), kernels in zip(notion.problems(forecast, target), terms, strict=True):
         residual = weight[:, None] * (outcome - columns)
-        for scalar, matrix in own:
+        for scalar, matrix in kernels:
             left = share * (residual if matrix is None else residual @ matrix)
             parts.append(Part(scalar, columns, left, residual))
     return parts
@@ -415,12 +413,12 @@ class ResidualKernel:
         return cluster_sums(np.concatenate(sums), cluster)
 
     def _sum_strip_by_cluster(self, i, cluster, n_clusters):
-        found = np.zeros((i.stop - i.start, n_clusters))
+        strip_sums = np.zeros((i.stop - i.start, n_clusters))
         for j in _slices(len(self)):
             columns = sum(part.block(i, j) for part in self.parts).T
             sums = cluster_sums(columns, cluster[j])
-            found[:, : len(sums)] += sums.T
-        return found
+            strip_sums[:, : len(sums)] += sums.T
+        return strip_sums
 
     def _sum_block(self, i, j):
         return (1 if i == j else 2) * sum(part.sum(i, j) for part in self.parts)
@@ -476,9 +474,9 @@ class ClusterKernel:
 
     def take(self, rows: RowIndex) -> ClusterKernel:
         """The function of some of the clusters."""
-        found = copy(self)
-        found.weight, found.values = self.weight[rows], self.values[rows][:, rows]
-        return found
+        chosen = copy(self)
+        chosen.weight, chosen.values = self.weight[rows], self.values[rows][:, rows]
+        return chosen
 
     def pairs(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Values for clusters i[m] and j[m], in arrays of any equal shape."""

@@ -146,15 +146,15 @@ class GroupCalibrations(Record):
     _intervals = GroupCalibration._intervals
 
     def _columns(self):
-        names = [one.name for one in fields(GroupCalibration)]
+        names = [field.name for field in fields(GroupCalibration)]
         return {name: [getattr(group, name) for group in self.groups] for name in names}
 
     def __str__(self) -> str:
-        width = max(len(_title(one)) for one in self.groups)
+        width = max(len(_title(group)) for group in self.groups)
         lines = [
-            f"{_title(one):<{width}}  n = {one.n_samples:>7,}  observed - predicted "
-            f"{one.difference}{' *' if one.detected else ''}"
-            for one in self.groups
+            f"{_title(group):<{width}}  n = {group.n_samples:>7,}  observed - predicted "
+            f"{group.difference}{' *' if group.detected else ''}"
+            for group in self.groups
         ]
         level = f"{self.confidence_level:.0%}"
         lines.append(f"{level} intervals for all groups at once; * found at the false discovery ")
@@ -331,10 +331,10 @@ def _of_samples(events, by, kept, n_samples, intersections):
         raise ValueError("by is missing: pass the group of each sample, or a dict of masks.")
     if not isinstance(kept, slice):
         by, n_samples = take_groups(by, kept, n_samples), len(kept)
-    found = named_groups(by, n_samples, intersections=intersections)
-    _refuse_empty(found.names, found.members)
-    rows = [(name, _Rows(one, found.members)) for name, one in events]
-    return _Grouped(found.names, rows, found.overlapping, found.note)
+    named = named_groups(by, n_samples, intersections=intersections)
+    _refuse_empty(named.names, named.members)
+    rows = [(name, _Rows(problem, named.members)) for name, problem in events]
+    return _Grouped(named.names, rows, named.overlapping, named.note)
 
 
 def _of_sketch(sketch, notion):
@@ -360,8 +360,8 @@ def split_and_join(
 
     -> (`Problem` of all rows, number of the problem of each, folds as pairs of rows)
     """
-    split = [one.split(n_folds, seed) for seed, one in enumerate(problems)]
-    sizes = [len(one.weight) for one, _ in split]
+    split = [problem.split(n_folds, seed) for seed, problem in enumerate(problems)]
+    sizes = [len(problem.weight) for problem, _ in split]
     which = np.repeat(np.arange(len(problems)), sizes)
     fold = np.empty(len(which), dtype=np.int64)
     for start, (_, folds) in zip(np.cumsum([0, *sizes]), split, strict=False):
@@ -369,7 +369,7 @@ def split_and_join(
             fold[start + inside] = k
     pairs = [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in range(n_folds)]
     pairs = [(train, test) for train, test in pairs if len(train) and len(test)]
-    return join([one for one, _ in split]), which, pairs
+    return join([problem for problem, _ in split]), which, pairs
 
 
 def join(problems: list[Problem]) -> Problem:
@@ -377,7 +377,7 @@ def join(problems: list[Problem]) -> Problem:
     names = ("forecast", "labels_or_target", "weight", "square", "count", "cluster")
     columns: dict[str, Any] = {}
     for name in names:
-        parts = [getattr(one, name) for one in problems]
+        parts = [getattr(problem, name) for problem in problems]
         columns[name] = None if parts[0] is None else np.concatenate(parts)
     return Problem(classes=problems[0].classes, **columns)
 
@@ -396,7 +396,7 @@ def _refuse_empty(names, members):
 def _of_event(rows: _Rows, event, names, confidence_level, level):
     """Records of all groups for one event; what depends on the others is filled in later."""
     equal, total = _at_equal_scores(rows, level), rows.problem.weight.sum()
-    found, noise = [], []
+    calibrations, noise = [], []
     for k, inside in enumerate(rows.members.T):
         part = rows.problem.take(inside)
         y, p, w, square = part.target[:, 1], part.forecast[:, 1], part.weight, part.squares
@@ -414,7 +414,7 @@ def _of_event(rows: _Rows, event, names, confidence_level, level):
         if part.cluster is not None and 0 < observed < 1:
             size = min(size, observed * (1 - observed) / rates.standard_error**2)
         noise.append(_noise(observed, size))
-        found.append(
+        calibrations.append(
             GroupCalibration(
                 name=names[k],
                 event=event,
@@ -438,8 +438,13 @@ def _of_event(rows: _Rows, event, names, confidence_level, level):
                 error=error,
             )
         )
-    shrunk = shrink(np.array([one.difference.estimate for one in found]), np.array(noise))
-    return [replace(one, shrunk=float(value)) for one, value in zip(found, shrunk, strict=True)]
+    shrunk = shrink(
+        np.array([calibration.difference.estimate for calibration in calibrations]), np.array(noise)
+    )
+    return [
+        replace(calibration, shrunk=float(value))
+        for calibration, value in zip(calibrations, shrunk, strict=True)
+    ]
 
 
 def _pvalue(part):
@@ -448,11 +453,11 @@ def _pvalue(part):
     count = np.ones(len(proba)) if part.count is None else part.count
     weight = mean_one(part.weight, count)
     square = part.squares * (weight.sum() / part.weight.sum()) ** 2
-    residual, each = part.target[:, 1] - proba, weight / count
+    residual, coefficients = part.target[:, 1] - proba, weight / count
     variance = square @ (proba * (1 - proba))
-    if np.ptp(each) > 1e-9 * each.max():
+    if np.ptp(coefficients) > 1e-9 * coefficients.max():
         variance = max(variance, square @ residual**2)
-    pvalue = label_sum_pvalue(float(weight @ residual), each, proba, float(variance), count)
+    pvalue = label_sum_pvalue(float(weight @ residual), coefficients, proba, float(variance), count)
     if part.cluster is None:
         return pvalue
     sums, units = (
@@ -554,7 +559,7 @@ def named_groups(by: GroupsLike, n_samples: int, *, intersections: bool = False)
         if all(masks.values()):
             return _of_masks(by, n_samples, intersections)
         if any(masks.values()):
-            name = next(name for name, found in masks.items() if not found)
+            name = next(name for name, is_mask in masks.items() if not is_mask)
             raise ValueError(
                 f"by has masks, but by[{name!r}] must be a mask of {n_samples} booleans too, got "
                 f"{np.asarray(by[name]).dtype}. For columns of groups pass a data frame."
@@ -643,7 +648,7 @@ def _values(column: Column):
     elif column.kind in ("number", "duration"):
         number, names, cut = _of_numbers(column.numbers()[known], column.kind == "duration")
     else:
-        if column.kind == "other" and not all(isinstance(one, tuple) for one in column.cells):
+        if column.kind == "other" and not all(isinstance(cell, tuple) for cell in column.cells):
             raise ValueError(
                 f"{f'Column {column.name} of by' if column.name else 'by'} has {column.reason}: "
                 "pass numbers, times, text or categories."
@@ -732,12 +737,12 @@ def _of_times(times):
     for unit, kind in _UNITS.items():
         starts, group = np.unique(distinct.astype(kind), return_inverse=True)
         if _FEWEST_UNITS <= len(starts) <= _MOST_UNITS:
-            return group.ravel()[number], [_unit_text(one, unit) for one in starts], unit
+            return group.ravel()[number], [_unit_text(start, unit) for start in starts], unit
     fifth = _fifths(number)
     cuts = np.flatnonzero(np.diff(fifth, prepend=-1))
     ends = distinct[cuts], distinct[np.append(cuts[1:], len(distinct)) - 1]
     for size in (86_400_000_000, 60_000_000, 1_000_000, 1):
-        pairs = zip(*(times_as_text(one, size) for one in ends), strict=True)
+        pairs = zip(*(times_as_text(start, size) for start in ends), strict=True)
         names = [low if low == high else f"{low} to {high}" for low, high in pairs]
         if len(set(names)) == len(names):
             break
@@ -795,10 +800,10 @@ def _intersections(parts):
         group = np.full(len(cells), len(large))
         group[large] = np.arange(len(large))
         first = [named[k] for k in small[:_MOST_SHOWN]]
-        more = f" and {len(small) - _MOST_SHOWN} more" if len(small) > _MOST_SHOWN else ""
+        unshown = f" and {len(small) - _MOST_SHOWN} more" if len(small) > _MOST_SHOWN else ""
         note = (
             f"{len(small)} intersections of fewer than {_SMALL} samples form one group of "
-            f"{counts[small].sum():,}: {'; '.join(first)}{more}."
+            f"{counts[small].sum():,}: {'; '.join(first)}{unshown}."
         )
         named = [*(named[k] for k in large), "smaller intersections"]
         number = group[number]
@@ -812,7 +817,7 @@ def _intersections(parts):
 def _is_mask(values):
     cells = np.asarray(values)
     if cells.dtype == object:
-        return cells.size > 0 and all(isinstance(one, (bool, np.bool_)) for one in cells.flat)
+        return cells.size > 0 and all(isinstance(cell, (bool, np.bool_)) for cell in cells.flat)
     return cells.dtype == bool
 
 

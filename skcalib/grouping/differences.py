@@ -135,8 +135,8 @@ class GroupComparison(Record):
 
 
 def _by_columns(differences):
-    names = [one.name for one in fields(GroupDifference)] + ["direction"]
-    return {name: [getattr(one, name) for one in differences] for name in names}
+    names = [difference.name for difference in fields(GroupDifference)] + ["direction"]
+    return {name: [getattr(difference, name) for difference in differences] for name in names}
 
 
 @checks_parameters
@@ -282,23 +282,23 @@ def compare_groups(
     return compared, rows, [member for _, member in told]
 
 
-def _record(one, candidates, reach, score_name):
+def _record(tested, candidates, reach, score_name):
     """`GroupDifference` and members of a group, or of its complement where that is smaller."""
-    equal, member, total = one.equal, one.member, one.total
-    if isinstance(one.source, Pair):
-        rule = one.source.rule(candidates, score_name)
+    equal, member, total = tested.equal, tested.member, tested.total
+    if isinstance(tested.source, Pair):
+        rule = tested.source.rule(candidates, score_name)
     else:
-        rule = candidates.rules[one.source]
-        larger = one.inside @ equal.weight > 0.5 * equal.weight.sum()
-        if larger and candidates.two_sided[one.source]:
-            rule, member, total = candidates.complements[one.source], ~member, -total
-    inside = member[one.rows]
+        rule = candidates.rules[tested.source]
+        larger = tested.inside @ equal.weight > 0.5 * equal.weight.sum()
+        if larger and candidates.two_sided[tested.source]:
+            rule, member, total = candidates.complements[tested.source], ~member, -total
+    inside = member[tested.rows]
     mass = equal.weight * inside
     observed = float(mass @ equal.hit / mass.sum())
     expected = float(np.clip(observed - total / mass.sum(), 0.0, 1.0))
     difference = observed - expected
-    error = np.sqrt(max(one.variance, _variance(one))) / mass.sum()
-    (units,) = equal.units(equal.center(one.inside[:, None].astype(np.float64)))
+    error = np.sqrt(max(tested.variance, _variance(tested))) / mass.sum()
+    (units,) = equal.units(equal.center(tested.inside[:, None].astype(np.float64)))
     if np.isfinite(units):
         reach = float(student.isf(norm.sf(reach), units - 1))
     record = GroupDifference(
@@ -313,17 +313,17 @@ def _record(one, candidates, reach, score_name):
         low=float(max(difference - reach * error, -expected)),
         high=float(min(difference + reach * error, 1 - expected)),
         standard_error=float(error),
-        pvalue=one.pvalue,
-        harm=one.harm,
+        pvalue=tested.pvalue,
+        harm=tested.harm,
     )
     return record, member
 
 
-def _variance(one):
+def _variance(tested):
     """Variance of the statistic if the group differs."""
-    equal = one.equal
-    centred = equal.center(one.inside[:, None].astype(np.float64))[:, 0]
-    residual = equal.residual - one.total / one.information * centred
+    equal = tested.equal
+    centred = equal.center(tested.inside[:, None].astype(np.float64))[:, 0]
+    residual = equal.residual - tested.total / tested.information * centred
     return float(equal.robust_variance(equal.weight * centred * residual))
 
 
@@ -478,9 +478,9 @@ class Pair:
 
     def parts(self, candidates, score):
         """The two columns (n, 2) that the pair intersects, of all samples with these scores."""
-        one = candidates.member[:, self.first]
-        two = candidates.member[:, self.second] if self.cut is None else score > self.cut
-        return np.column_stack([one == self.inside[0], two == self.inside[1]])
+        first = candidates.member[:, self.first]
+        second = candidates.member[:, self.second] if self.cut is None else score > self.cut
+        return np.column_stack([first == self.inside[0], second == self.inside[1]])
 
     def rule(self, candidates, score_name):
         """The rule of the pair as text."""
@@ -568,9 +568,9 @@ def _best_quadrant(equal, candidates, rows, first, second, cut, least):
     """The intersection, of the four, that is large enough and explains most."""
     best, most = None, 0.0
     for inside in ((True, True), (True, False), (False, True), (False, False)):
-        one = candidates.member[rows, first] == inside[0]
-        two = equal.score > cut if cut is not None else candidates.member[rows, second]
-        member = (one & (two == inside[1])).astype(np.float64)
+        first_side = candidates.member[rows, first] == inside[0]
+        second_side = equal.score > cut if cut is not None else candidates.member[rows, second]
+        member = (first_side & (second_side == inside[1])).astype(np.float64)
         mass = equal.weight * member
         if mass.sum() ** 2 < least * np.sum(mass**2):
             continue
@@ -625,13 +625,13 @@ def compare_all(equal, candidates, rng):
 
 
 def _singles(equal, candidates):
-    found, rows = [], np.arange(len(equal.score))
+    singles, rows = [], np.arange(len(equal.score))
     for start in range(0, candidates.member.shape[1], _BLOCK):
         member = candidates.member[:, start : start + _BLOCK]
         numbers = compare(equal, member)
         for k in np.flatnonzero(~np.isnan(numbers.pvalue)):
-            found.append(_tested(start + int(k), member[:, k], rows, equal, numbers, k))
-    return found
+            singles.append(_tested(start + int(k), member[:, k], rows, equal, numbers, k))
+    return singles
 
 
 def _tested(source, member, rows, equal, numbers, k, pvalue=None):
@@ -696,7 +696,7 @@ _WORTH = 0.75  # of the harm of a pair
 _LEAST_PART = 0.25  # of its harm: what a group explains beyond those before it
 
 
-def distinct(found: list[Tested], candidates: Candidates, level: float) -> list[Tested]:
+def distinct(differing: list[Tested], candidates: Candidates, level: float) -> list[Tested]:
     """The most harmful first, without those that repeat an earlier one or are explained by it.
 
     A group is explained if, at equal scores *and* equal values of the features already named, it no
@@ -705,48 +705,50 @@ def distinct(found: list[Tested], candidates: Candidates, level: float) -> list[
     the number of groups tested (Bonferroni), because several cuts of one feature would otherwise
     raise the threshold for others.
     """
-    kept = []
-    for one in sorted(found, key=_rank):
-        if any(_repeats(one, other, candidates.feature) for other in kept):
+    named = []
+    for tested in sorted(differing, key=_rank):
+        if any(_repeats(tested, earlier, candidates.feature) for earlier in named):
             continue
-        if kept and not _adds(one, _known(kept, candidates), level):
+        if named and not _adds(tested, _known(named, candidates), level):
             continue
-        kept.append(one)
-    return kept
+        named.append(tested)
+    return named
 
 
-def _rank(one):
+def _rank(tested):
     """By harm, rounded to a few digits, so that the smaller of two sides of a cut comes first.
 
     The longer rule of a pair requires more harm.
     """
-    harm = one.harm * (_WORTH if isinstance(one.source, Pair) else 1.0)
-    return -float(f"{harm:.6g}"), one.member.mean()
+    harm = tested.harm * (_WORTH if isinstance(tested.source, Pair) else 1.0)
+    return -float(f"{harm:.6g}"), tested.member.mean()
 
 
-def _repeats(one, other, feature):
+def _repeats(tested, earlier, feature):
     """Nearly the samples of another or its complement, or a range of scores of its feature."""
-    likeness = max(_jaccard(one.member, other.member), _jaccard(one.member, ~other.member))
+    likeness = max(
+        _jaccard(tested.member, earlier.member), _jaccard(tested.member, ~earlier.member)
+    )
     if likeness > _ALIKE:
         return True
-    if not (isinstance(one.source, Pair) and one.source.cut is not None):
+    if not (isinstance(tested.source, Pair) and tested.source.cut is not None):
         return False
-    numbers = other.source.numbers if isinstance(other.source, Pair) else [other.source]
-    return feature[one.source.first] in feature[numbers]
+    numbers = earlier.source.numbers if isinstance(earlier.source, Pair) else [earlier.source]
+    return feature[tested.source.first] in feature[numbers]
 
 
-def _jaccard(one, other):
-    return np.sum(one & other) / max(np.sum(one | other), 1)
+def _jaccard(first, second):
+    return np.sum(first & second) / max(np.sum(first | second), 1)
 
 
-def _known(kept, candidates):
+def _known(named, candidates):
     """Columns of all that is named: the groups, and all cuts of their features."""
     columns = []
-    for one in kept:
-        numbers = [one.source]
-        if isinstance(one.source, Pair):
-            columns.append(one.member)
-            numbers = one.source.numbers
+    for tested in named:
+        numbers = [tested.source]
+        if isinstance(tested.source, Pair):
+            columns.append(tested.member)
+            numbers = tested.source.numbers
         for k in numbers:
             same = candidates.feature == candidates.feature[k]
             same &= ~candidates.category
@@ -755,11 +757,11 @@ def _known(kept, candidates):
     return np.column_stack(columns)
 
 
-def _adds(one, known, level):
+def _adds(tested, known, level):
     """Whether a group differs sufficiently beyond the known groups."""
-    beyond = one.equal.beyond(known[one.rows])
-    numbers = compare(beyond, one.inside[:, None], least_share=1e-3)
-    if not max(numbers.pvalue[0], one.pvalue) <= level:  # also if there is nothing to compare
+    beyond = tested.equal.beyond(known[tested.rows])
+    numbers = compare(beyond, tested.inside[:, None], least_share=1e-3)
+    if not max(numbers.pvalue[0], tested.pvalue) <= level:  # also if there is nothing to compare
         return False
     left = (numbers.total[0] ** 2 - numbers.variance[0]) / numbers.information[0]
-    return left / one.equal.weight.sum() >= _LEAST_PART * one.harm
+    return left / tested.equal.weight.sum() >= _LEAST_PART * tested.harm

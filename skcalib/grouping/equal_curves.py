@@ -288,14 +288,14 @@ class _Standardised:
         scale = np.sqrt(np.diag(covariance))
         self.scale = np.where(scale > 0, scale, 1.0)
         correlation = covariance / np.outer(self.scale, self.scale)
-        kept: list[int] = []
+        independent: list[int] = []
         for j in np.flatnonzero(scale > _RANK * scale.max()).tolist():
-            some = [*kept, j]
+            some = [*independent, j]
             if np.linalg.eigvalsh(correlation[np.ix_(some, some)])[0] > _RANK:
-                kept = some
-        self.kept = kept
-        self.root = np.linalg.cholesky(correlation[np.ix_(kept, kept)])
-        self.share = 1 / (1.0 + np.array(kept)) ** 2
+                independent = some
+        self.kept = independent
+        self.root = np.linalg.cholesky(correlation[np.ix_(independent, independent)])
+        self.share = 1 / (1.0 + np.array(independent)) ** 2
 
     def __call__(self, sums: np.ndarray) -> np.ndarray:
         """Statistics (...,) of sums (..., J)."""

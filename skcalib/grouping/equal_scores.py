@@ -48,19 +48,19 @@ class EqualScores:
         self.score, self.hit, self.cluster = score, hit, cluster
         self.weight = mean_one(weight, count)
         self.count = np.ones(len(score)) if count is None else count
-        own = square
+        fit_square = square
         if square is None:
             square = weight**2
-            own = square if np.ptp(weight) else None  # as in the default calibration error
+            fit_square = square if np.ptp(weight) else None  # as in the default calibration error
         if offset is None:
-            offset = parametric_curve(score, hit, weight, own, cluster)
+            offset = parametric_curve(score, hit, weight, fit_square, cluster)
         self.square = square * (self.weight.sum() / weight.sum()) ** 2
         self.size = effective_size(weight, square)
         if cluster is not None:
             rows = hit - offset, np.sqrt(offset * (1 - offset)), weight, cluster
             self.size /= design_effect(*rows)
-        each = weight / self.count
-        self.equal_weights = np.ptp(each) <= 1e-9 * each.max()
+        label_weight = weight / self.count
+        self.equal_weights = np.ptp(label_weight) <= 1e-9 * label_weight.max()
         self.offset, self._folds, self._cell = offset, folds, None
         basis, self.position = self._basis(intervals_for(self.size))
         self._directions = np.empty((len(score), 0))
@@ -92,10 +92,10 @@ class EqualScores:
 
     def beyond(self, columns):
         """The same comparison, at equal values of further columns (n, m) too."""
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        other._append(columns)
-        return other
+        extended = object.__new__(type(self))
+        extended.__dict__.update(self.__dict__)
+        extended._append(columns)
+        return extended
 
     def center(self, columns):
         """Residuals of columns (n, m) after regression on the basis."""
@@ -126,8 +126,8 @@ class EqualScores:
         if not scale > 0:
             return
         values, vectors = np.linalg.eigh(gram)
-        kept = values > _RANK * scale
-        added = columns @ (vectors[:, kept] / np.sqrt(values[kept]))
+        large = values > _RANK * scale
+        added = columns @ (vectors[:, large] / np.sqrt(values[large]))
         self._directions = np.hstack([self._directions, added])
         inner = added.T @ (self.weight * self.residual)
         self.residual = self.residual - added @ inner
@@ -161,7 +161,7 @@ def monotone_curve(score, hit, weight, folds=None, cluster=None):
 
     No sample affects its own frequency, nor does any other of its cluster.
     """
-    forecast, target = (np.column_stack([1 - one, one]) for one in (score, hit))
+    forecast, target = (np.column_stack([1 - positive, positive]) for positive in (score, hit))
     if folds is not None:
         return cross_predict(forecast, target, weight, _fit_isotonic, folds)[:, 1]
     if cluster is not None:
@@ -253,8 +253,8 @@ def compare(equal, member, least_share=_LEAST_SHARE):
     told &= equal.variance_at_equal_scores(member) > least
     pvalue, units = np.full(len(total), np.nan), equal.units(centred)
     for k in np.flatnonzero(told & (expected >= _LEAST_VARIANCE) & (units >= _LEAST_CLUSTERS)):
-        each = weight * centred[:, k] / equal.count
-        pvalue[k] = label_sum_pvalue(total[k], each, equal.curve, variance[k], equal.count)
+        coefficients = weight * centred[:, k] / equal.count
+        pvalue[k] = label_sum_pvalue(total[k], coefficients, equal.curve, variance[k], equal.count)
         if equal.cluster is not None:
             z = np.abs(total[k]) / np.sqrt(variance[k])
             pvalue[k] = max(pvalue[k], 2 * student.sf(z, units[k] - 1))
@@ -279,12 +279,18 @@ def label_sum_pvalue(total, coefficients, proba, variance=None, count=None):
     `count` is the number of labels with the same a and p, by default one.
     """
     count = np.ones(len(proba)) if count is None else count
-    own = float(np.sum(count * coefficients**2 * proba * (1 - proba)))
-    if not own > 0:
+    label_variance = float(np.sum(count * coefficients**2 * proba * (1 - proba)))
+    if not label_variance > 0:
         return 1.0
     step = np.sum(count * np.abs(coefficients) ** 3) / np.sum(count * coefficients**2)
-    size = abs(total) * np.sqrt(own / max(own, own if variance is None else variance)) - step / 2
-    z = size / np.sqrt(own)
+    size = (
+        abs(total)
+        * np.sqrt(
+            label_variance / max(label_variance, label_variance if variance is None else variance)
+        )
+        - step / 2
+    )
+    z = size / np.sqrt(label_variance)
     if z <= _ORDINARY:
         return float(min(1.0, 2 * norm.sf(max(z, 0.0))))
     a = np.sign(total) * coefficients
@@ -292,7 +298,7 @@ def label_sum_pvalue(total, coefficients, proba, variance=None, count=None):
     if size >= 0.999 * most:
         size = 0.999 * most
     logit = np.log(proba) - np.log1p(-proba)
-    slope = _solve(size, a, count, logit, proba, z / np.sqrt(own))
+    slope = _solve(size, a, count, logit, proba, z / np.sqrt(label_variance))
     bent = expit(logit + slope * a)
     log_mean = np.logaddexp(np.log1p(-proba), np.log(proba) + slope * a)
     cumulant = np.sum(count * (log_mean - slope * a * proba))

@@ -22,7 +22,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 from skcalib._util.formatting import nonnegative_text, pvalue_text
 from skcalib._util.messages import shown
 from skcalib._util.parallel import run_each, threads_for
-from skcalib._util.parameters import check_parameters_of, checks_parameters
+from skcalib._util.parameters import check_choice, check_parameters_of, checks_parameters
 from skcalib._util.records import Record
 from skcalib._util.types import (
     CV,
@@ -39,7 +39,7 @@ from skcalib.data.clusters import in_order
 from skcalib.data.features import Feature, encode_features
 from skcalib.data.notions import Canonical, Notion, NotionLike, resolve_notion
 from skcalib.data.problem import Problem, check_problem
-from skcalib.estimators._base import ClassifierInspector
+from skcalib.estimators.classifiers import ClassifierInspector
 from skcalib.grouping.partition import allows_nan
 from skcalib.grouping.partition_bound import (
     GroupingFit,
@@ -469,10 +469,7 @@ def check_parameters(estimator: GroupingLossEstimator) -> ProperScore:
     """Parameters of the constructor; returns the score."""
     score = resolve_loss(estimator.loss)
     check_parameters_of(estimator)
-    names = ("auto", "partition", "risk")
-    if not isinstance(estimator.method, str) or estimator.method not in names:
-        said = "method must be 'auto', 'partition' or 'risk'"
-        raise ValueError(f"{said}, got {shown(estimator.method)}.")
+    check_choice(estimator.method, "method", choices=("auto", "partition", "risk"))
     if not (isinstance(estimator.test_size, numbers.Real) and 0 < estimator.test_size < 1):
         raise ValueError(f"test_size must lie between 0 and 1, got {shown(estimator.test_size)}.")
     check_count(estimator.n_bins, "n_bins")
@@ -530,9 +527,9 @@ def fit_problem(problem, score, smoother, partitioner, regions, options, method,
         return fit_partition(problem, score, smoother, partitioner, options, seed)
     untested = replace(options, n_permutations=0)
     regions = fit_partition(problem, score, smoother, partitioner, untested, seed)
-    found = fit_risk(problem, score, smoother, None, options, seed)
+    bound = fit_risk(problem, score, smoother, None, options, seed)
     names = ("plugin", "bias", "induced", "table", "n_regions", "n_measured", "singletons")
-    return replace(found, **{name: getattr(regions, name) for name in names})
+    return replace(bound, **{name: getattr(regions, name) for name in names})
 
 
 # --- Fitted attributes ----------------------------------------------------------------------------
@@ -559,11 +556,11 @@ def collect(estimator: GroupingLossEstimator, fits: list[GroupingFit], notion: N
     estimator.binned_epistemic_bound_ = (
         estimator.calibration_error_ + estimator.explained_ - total("correction")
     )
-    rest = estimator.expected_loss_ - estimator.calibration_error_
+    irreducible = estimator.expected_loss_ - estimator.calibration_error_
     # Where that is no bound, or the difference of two infinities, the curve is used instead.
     if not binning_reduces_calibration(estimator) or np.isinf(estimator.expected_loss_):
-        rest = total("refinement")
-    estimator.irreducible_bound_ = rest - estimator.grouping_loss_
+        irreducible = total("refinement")
+    estimator.irreducible_bound_ = irreducible - estimator.grouping_loss_
     estimator.standard_error_ = float(share * sum(np.sqrt(fit.variance) for fit in fits))
     reach = float(norm.ppf(0.5 + float(estimator.confidence_level) / 2)) * estimator.standard_error_
     bound = estimator.grouping_loss_
@@ -588,7 +585,7 @@ def binning_reduces_calibration(estimator: GroupingLossEstimator) -> bool:
 def _reason(estimator):
     """Why the bound of a partition tells nothing, or an empty text."""
     bound, high = estimator.grouping_loss_, estimator.confidence_interval_[1]
-    found = (
+    reasons = (
         (high < 0, "its interval lies below 0"),
         (estimator.irreducible_bound_ > estimator.expected_loss_, "it leaves more than the loss"),
         (
@@ -600,7 +597,7 @@ def _reason(estimator):
             f"its standard error ({estimator.standard_error_:.2g}) is larger",
         ),
     )
-    said = next((words for holds, words in found if holds), "")
+    said = next((words for holds, words in reasons if holds), "")
     other = "method='auto', " if estimator.method == "partition" else ""
     return said and (
         f"The bound {bound:.2g} of the regions tells nothing, because {said}: use "
@@ -764,7 +761,7 @@ def grouping_improvement(
     features = np.zeros((len(X), 1)) if groups else encode_features(X)
     bounds, pvalues = [], []
     for forecast in (problem.forecast, corrected):
-        found = GroupingLossEstimator(
+        estimator = GroupingLossEstimator(
             loss=score,
             labels=problem.classes,
             confidence_level=confidence_level,
@@ -777,7 +774,7 @@ def grouping_improvement(
             y_proba=forecast,
             regions=X if groups else None,
         )
-        low, high = found.confidence_interval_
-        bounds.append(MeanInterval(found.grouping_loss_, low, high, found.standard_error_))
-        pvalues.append(found.pvalue_)
+        low, high = estimator.confidence_interval_
+        bounds.append(MeanInterval(estimator.grouping_loss_, low, high, estimator.standard_error_))
+        pvalues.append(estimator.pvalue_)
     return GroupingImprovement(gain, bounds[0], bounds[1], pvalues[0], pvalues[1])

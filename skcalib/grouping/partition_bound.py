@@ -120,24 +120,24 @@ def _measure(problem, score, smoother, cutter, prepared, bins, measured, options
     return _terms(problem, score, bins, measured, cut, curve, options, rng)
 
 
-def _average(one, two):
+def _average(first, second):
     """Both directions: means; the variance counts them as dependent, the p-value doubles."""
     names = ("plugin", "bias", "induced", "lower_bound", "calibration", "calibration_induced")
     names += ("mean_loss", "refinement", "correction", "singletons")
-    means = {name: 0.5 * (getattr(one, name) + getattr(two, name)) for name in names}
-    spread = 0.25 * (np.sqrt(one.variance) + np.sqrt(two.variance)) ** 2
+    means = {name: 0.5 * (getattr(first, name) + getattr(second, name)) for name in names}
+    spread = 0.25 * (np.sqrt(first.variance) + np.sqrt(second.variance)) ** 2
     table = [
         replace(region, share=0.5 * region.share, harm=0.5 * region.harm)
-        for region in one.table + two.table
+        for region in first.table + second.table
     ]
     return replace(
-        one,
+        first,
         **means,
         variance=float(spread),
-        pvalue=bonferroni([one.pvalue, two.pvalue]),
+        pvalue=bonferroni([first.pvalue, second.pvalue]),
         table=table,
-        n_regions=one.n_regions + two.n_regions,
-        n_measured=one.n_measured + two.n_measured,
+        n_regions=first.n_regions + second.n_regions,
+        n_measured=first.n_measured + second.n_measured,
     )
 
 
@@ -156,8 +156,8 @@ def fit_given_regions(problem, score, smoother, regions, options, seed):
         # Labels are not used: a region of one sample joins the largest of its level set.
         size = np.bincount(local)[:, None].astype(float)
         region[here] = local_names[merge_singletons(local, np.where(size == 1, size.max(), size))]
-    kept, region = np.unique(region, return_inverse=True)
-    rules = [rules[k] for k in kept]
+    numbers, region = np.unique(region, return_inverse=True)
+    rules = [rules[k] for k in numbers]
     curve = held_out_curve(problem, smoother)
     cut = Regions(region, rules, float(singletons), n_before)
     measured = np.ones(len(bins), dtype=bool)
@@ -189,8 +189,8 @@ def _terms(problem, score, bins, measured, cut, curve, options, rng):
         level, forecast, target, weight = level[keep], forecast[keep], target[keep], weight[keep]
         residual, curve = residual[keep], curve[keep]
         region, cluster = region[keep], None if cluster is None else cluster[keep]
-    kept, region = np.unique(region, return_inverse=True)
-    cut = replace(cut, region=region, rules=[cut.rules[k] for k in kept])
+    numbers, region = np.unique(region, return_inverse=True)
+    cut = replace(cut, region=region, rules=[cut.rules[k] for k in numbers])
     known = curve
     if options.by_curve:  # which divides by frequencies: none may be 0
         known = softmax(log_forecast(curve, detection_limit(curve)), axis=1)
@@ -327,10 +327,10 @@ def variance_of_mean(
 ) -> float:
     """Squared standard error of a weighted mean, by clusters if there are any."""
     share = weight / weight.sum()
-    found = float(np.sum(cluster_sums(share * (values - share @ values), cluster) ** 2))
+    variance = float(np.sum(cluster_sums(share * (values - share @ values), cluster) ** 2))
     if cluster is None:
-        return found
-    return found * inflation(independent_size(weight, cluster=cluster))
+        return variance
+    return variance * inflation(independent_size(weight, cluster=cluster))
 
 
 def _calibration_induced(score, coarse, curve, forecast):
@@ -386,8 +386,8 @@ class Cells:
         part = part.ravel()
         mass = np.bincount(part, self._relative)
         sums = [np.bincount(part, self._relative * column) for column in values.T]
-        found = Cells(distinct[:, 0], np.bincount(part, self.weight))
-        return found, np.stack(sums, axis=1) / mass[:, None]
+        parts = Cells(distinct[:, 0], np.bincount(part, self.weight))
+        return parts, np.stack(sums, axis=1) / mass[:, None]
 
     def jackknife_bias(
         self, function: Callable[[np.ndarray], np.ndarray], values: np.ndarray
@@ -401,17 +401,21 @@ class Cells:
         forecast of zero.
         """
         mean, mass, weight = self.mean(values), self.mass[self.cells], self.weight
-        rest = mass - weight
+        mass_without = mass - weight
         # Without the heavy sample of a cell the changes by the light ones would not cancel.
-        several = np.bincount(self.cells, rest <= 1e-9 * mass)[self.cells] == 0
+        several = np.bincount(self.cells, mass_without <= 1e-9 * mass)[self.cells] == 0
         scale = self._jackknife_scale(several)[several]
-        mean, rest, weight = mean[several], rest[several, None], weight[several, None]
-        others = mean - weight / rest * (values[several] - mean)
+        mean, mass_without, weight = (
+            mean[several],
+            mass_without[several, None],
+            weight[several, None],
+        )
+        others = mean - weight / mass_without * (values[several] - mean)
         others = np.clip(others, 0.0, 1.0)  # rounding can leave the simplex by one unit
         before, after = function(mean), function(others)
         finite = np.isfinite(before) & np.isfinite(after)
         change = np.where(finite, after, 0.0) - np.where(finite, before, 0.0)
-        return float(np.sum(scale * rest[:, 0] * change) / self.mass.sum())
+        return float(np.sum(scale * mass_without[:, 0] * change) / self.mass.sum())
 
     def _jackknife_scale(self, several):
         """Variance of a weighted mean of labels of variance 1, over what the jackknife expects."""
@@ -533,8 +537,8 @@ def region_table(
                 mean_interval((target - curve)[here, k], *own, cluster=cluster[here]).standard_error
                 ** 2
             )
-            found = rate_interval(target[here, k], *own, cluster=cluster[here])
-            low[j], high[j] = found.low, found.high
+            interval = rate_interval(target[here, k], *own, cluster=cluster[here])
+            low[j], high[j] = interval.low, interval.high
     harm = share * (gap**2 - _noise(alone, cells.mass / levels.mass[level], level))
     expected = np.clip(expected, 0.0, 1.0)
     counts = np.bincount(cells.cells)
@@ -633,7 +637,7 @@ def permutation_pvalue(
         cells = regions + n_regions * np.arange(len(rows))[:, None]
         size = _sizes(cells, mass[rows])
         sums = (np.bincount(cells.ravel(), column[rows].ravel()) for column in pull.T)
-        between = sum(one**2 / size for one in sums)
+        between = sum(sum_**2 / size for sum_ in sums)
         return between.reshape(len(rows), n_regions).sum(axis=1)
 
     def shuffled(keys):

@@ -209,8 +209,8 @@ class ScoreCurve(LogitSmoother):
     def _fit_one(self, forecast, target, weight, cluster=None):
         ranks = _Ranks(forecast, weight)
         plain, ranked = (
-            averaged_map(each, target, weight, None, cluster)
-            for each in (forecast, ranks(forecast))
+            averaged_map(points, target, weight, None, cluster)
+            for points in (forecast, ranks(forecast))
         )
         if not ranked.log_evidence > plain.log_evidence + _DOUBT:
             return plain
@@ -251,8 +251,10 @@ def steps_beside_score(forecast, curve, weight, predict, train, test):
     test rows and, if these are few, on some of its training rows. One regression of the steps of
     all folds would follow the labels of all folds, and take away what the models have found.
     """
-    more = np.linspace(0, len(train) - 1, min(max(_ROWS - len(test), 0), len(train))).astype(int)
-    rows = np.append(test, train[more])
+    n_further = np.linspace(0, len(train) - 1, min(max(_ROWS - len(test), 0), len(train))).astype(
+        int
+    )
+    rows = np.append(test, train[n_further])
     steps = predict(rows)
     beside = beside_score(np.concatenate(steps, axis=1), forecast[rows], curve[rows], weight[rows])
     return np.stack(np.split(beside[: len(test)], len(steps), axis=1))
@@ -277,7 +279,7 @@ def beside_score(values, forecast, curve, weight):
     size = np.abs(np.diag(triangle))
     basis = basis[:, size > 1e-8 * size.max()]
     beside = values - (basis @ (basis.T @ (root * values))) / root
-    size, least = (np.linalg.norm(root * one, axis=0) for one in (beside, values))
+    size, least = (np.linalg.norm(root * columns, axis=0) for columns in (beside, values))
     return np.where(size > _ROUNDING * least, beside, 0.0)
 
 
@@ -287,9 +289,9 @@ def _basis(forecast, curve, weight):
     parts = [functions_of_position(order_of(forecast), weight, intervals_for(n_samples))[0]]
     for proba in (forecast, _Ranks(forecast, weight)(forecast), curve):
         logits = np.log(np.maximum(proba, proba[proba > 0].min()))
-        own, shares = (Components(one, n_used).read(one) for one in (logits, proba))
-        parts += [own, shares]
+        scores, shares = (Components(values, n_used).read(values) for values in (logits, proba))
+        parts += [scores, shares]
         if proba is not curve:
-            first, second = np.triu_indices(min(own.shape[1], 3), 1)
-            parts += [own**2, shares**2, own[:, first] * own[:, second]]
+            first, second = np.triu_indices(min(scores.shape[1], 3), 1)
+            parts += [scores**2, shares**2, scores[:, first] * scores[:, second]]
     return np.hstack(parts)

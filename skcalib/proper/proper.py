@@ -35,6 +35,7 @@ from skcalib._util.messages import shown
 from skcalib._util.parallel import run_each
 from skcalib._util.parameters import checks_parameters
 from skcalib._util.records import Record
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.types import ArrayLike, Label, Method
 from skcalib._util.validation import check_features, check_indices, drop_zero_weights
 from skcalib.data.clusters import outside_level
@@ -513,8 +514,9 @@ def proper_calibration_error(
         return proper_terms(problem, loss=loss, notion=notion, **how).mean("calibration")
 
     notion = resolve_notion(notion)
-    data = y_true, y_proba, notion, error, sample_weight, labels, pos_label
-    return over_problems(*data, soft=True, copy=not reads_only(loss, notion, smoother, method))
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    copy = not reads_only(loss, notion, smoother, method)
+    return over_problems(y_true, y_proba, notion, error, soft=True, copy=copy, **columns)
 
 
 @checks_parameters
@@ -579,8 +581,9 @@ def refinement_loss(
         return proper_terms(problem, loss=loss, notion=notion, **how).mean("refinement")
 
     notion = resolve_notion(notion)
-    data = y_true, y_proba, notion, refinement, sample_weight, labels, pos_label
-    return over_problems(*data, soft=True, copy=not reads_only(loss, notion, smoother, method))
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    copy = not reads_only(loss, notion, smoother, method)
+    return over_problems(y_true, y_proba, notion, refinement, soft=True, copy=copy, **columns)
 
 
 @checks_parameters
@@ -652,7 +655,8 @@ def sharpness(
             y_true, y_proba, loss, notion, smoother, method, sample_weight, labels
         )
     else:
-        raise ValueError(f"transform must be None or 'simplex', got {shown(transform)}.")
+        meant = did_you_mean(transform, ["simplex"])
+        raise ValueError(f"transform must be None or 'simplex', got {shown(transform)}.{meant}")
     how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
 
     def explained(problem, notion):
@@ -794,9 +798,9 @@ def score_decomposition(
             "refinement to the loss: use 'risk' or 'cross'."
         )
     notion = resolve_notion(notion)
-    data = y_true, y_proba, notion, sample_weight, labels, pos_label
-    copy = not reads_only(loss, notion, smoother, method)
-    problem, notion = only_problem(*data, soft=True, copy=copy, incomplete=True)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    columns |= {"copy": not reads_only(loss, notion, smoother, method), "incomplete": True}
+    problem, notion = only_problem(y_true, y_proba, notion, soft=True, **columns)
     how: dict[str, Any] = {"smoother": smoother, "method": method, "n_jobs": n_jobs}
     if not problem.is_incomplete:
         return decompose(proper_terms(problem, loss=loss, notion=notion, **how))
@@ -881,10 +885,10 @@ def calibration_upper_bound(
         return float(np.mean(bounds) if notion.reduce == "mean" else np.sum(bounds))
 
     notion = resolve_notion(notion)
-    data = y_true, y_proba, notion, bound, sample_weight, labels, pos_label
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
     # Scores and notions of others may write into the forecasts.
     own = type(notion) is Canonical and type(score) in (Brier, LogLoss, Spherical)
-    return over_problems(*data, soft=True, copy=not own)
+    return over_problems(y_true, y_proba, notion, bound, soft=True, copy=not own, **columns)
 
 
 @checks_parameters

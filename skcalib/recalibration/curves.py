@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 from scipy.special import expit
 
-from skcalib._util.messages import shown
+from skcalib._util.parameters import check_choice
 from skcalib._util.ties import reach_in_single_precision
 from skcalib._util.types import ArrayLike, Bandwidth, Bins, Strategy
 from skcalib._util.validation import mean_one, number_of_samples
@@ -212,11 +212,8 @@ class HistogramBinning(OneVsRestRecalibrator, FittedFromSketch):
 
     def _fit_map(self, samples):
         bins = {"quantile": QuantileBins, "uniform": UniformBins}
-        if not isinstance(self.strategy, str) or self.strategy not in bins:
-            raise ValueError(
-                f"strategy must be 'quantile' or 'uniform', got {shown(self.strategy)}."
-            )
-        self._fit_each(partial(_fit_bins, bins[self.strategy], self.n_bins), samples)
+        rule = bins[check_choice(self.strategy, "strategy", choices=tuple(bins))]
+        self._fit_each(partial(_fit_bins, rule, self.n_bins), samples)
 
 
 def _fit_bins(kind, n_bins, samples):

@@ -27,8 +27,7 @@ from skcalib._util.parameters import check_parameters_of, completes_docstrings
 from skcalib._util.types import CV, ArrayLike, MatrixLike
 from skcalib._util.validation import check_indices, check_weight, take_rows
 from skcalib.data.clusters import folds_of_groups
-from skcalib.estimators._base import MetaEstimator
-from skcalib.estimators._response import clone_estimator, fit_rows
+from skcalib.estimators.classifiers import MetaEstimator, clone_estimator, fit_rows
 from skcalib.regression.reliability import (
     Moments,
     centred,

@@ -31,7 +31,7 @@ from skcalib._util.validation import (
 from skcalib.data.features import encode_features
 from skcalib.data.notions import Canonical, NotionLike, resolve_notion
 from skcalib.data.problem import ForecastSummary, LabelsLike, event_last
-from skcalib.data.samples import Samples, only_problem, reduced_fields
+from skcalib.data.samples import only_problem, read_samples, reduced_fields
 from skcalib.error_intervals.proper import regret_interval, saving_interval
 from skcalib.links.logits import detection_limit, log_forecast
 from skcalib.proper.proper import solve_notion
@@ -249,8 +249,10 @@ def decision_regret(
     if X is not None and isinstance(y_true, ForecastSummary):
         raise ValueError("A sketch has no features: leave out X, or pass labels and y_proba.")
     check_indices(y_true=y_true, y_proba=y_proba, X=X, sample_weight=sample_weight)
-    data = y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label, groups
-    problem, notion = only_problem(*data, incomplete=True)
+    columns = {"sample_weight": sample_weight, "labels": labels, "pos_label": pos_label}
+    problem, notion = only_problem(
+        y_true, y_proba, resolve_notion(notion), groups=groups, incomplete=True, **columns
+    )
     if isinstance(notion, Canonical) and threshold is not None and len(problem.classes) == 2:
         problem = event_last(problem, pos_label)
     if X is not None:
@@ -357,12 +359,15 @@ def net_benefit(
     >>> round(net_benefit([1, 0, 0, 1, 0], [0.9, 0.6, 0.2, 0.3, 0.1], threshold=0.25), 3)
     0.333
     """
-    score, found = Elementary(threshold), []
-    samples = Samples.of(y_true, y_proba, resolve_notion(notion), sample_weight, labels, pos_label)
-    for one in samples.scored():
-        cost = one.problem(np.arange(2)).mean_loss(score)
-        found.append(float(weighted_mean(one.event, one.weight)) - cost / (1 - score.threshold))
-    return float(np.mean(found)) if samples.notion.reduce == "mean" else sum(found)
+    score, benefits = Elementary(threshold), []
+    rule = resolve_notion(notion)
+    samples = read_samples(y_true, y_proba, rule, sample_weight, labels, pos_label)
+    for event in samples.scored():
+        cost = event.problem(np.arange(2)).mean_loss(score)
+        benefits.append(
+            float(weighted_mean(event.event, event.weight)) - cost / (1 - score.threshold)
+        )
+    return float(np.mean(benefits)) if samples.notion.reduce == "mean" else sum(benefits)
 
 
 def score_of_decision(threshold: float | None, costs: ArrayLike | None) -> DecisionCost:
@@ -397,9 +402,9 @@ def _predict(model, solved, X, seed, n_jobs):
     how: dict[str, Any] = {"cv": folds, "method": "predict_proba", "n_jobs": n_jobs}
     with threads_for(inputs, n_jobs):
         proba = cross_val_predict(clone(model), inputs, label, params=params, **how)
-    found = np.zeros_like(target)
-    found[:, np.unique(label)] = proba
-    return found
+    columns = np.zeros_like(target)
+    columns[:, np.unique(label)] = proba
+    return columns
 
 
 def _correct(solved, X, folds, seed, n_jobs):
@@ -412,11 +417,11 @@ def _correct(solved, X, folds, seed, n_jobs):
     def losses(step, rows):
         return LogLoss().loss(target[rows], softmax(start[rows] + step, axis=1))
 
-    mixing, found = Mixing(losses, paths, weight, solved.cluster), solved.conditional.copy()
+    mixing, corrected = Mixing(losses, paths, weight, solved.cluster), solved.conditional.copy()
     for test, mixture in mixing.of_other_folds(folds):
         if mixture.weights.any():
-            found[test] = softmax(start[test] + mixture.of(paths, test), axis=1)
-    return found
+            corrected[test] = softmax(start[test] + mixture.of(paths, test), axis=1)
+    return corrected
 
 
 _NEVER = 1e-12  # probability that stands for 0 and for the distance from 1
@@ -428,6 +433,6 @@ def _with_forecasts(X, forecast):
     columns = forecast[:, 1:] if forecast.shape[1] == 2 else forecast
     logits = logit(np.clip(columns, _NEVER, 1 - _NEVER))
     if hasattr(X, "assign"):
-        own = {f"forecast_logit_{k}": column for k, column in enumerate(logits.T)}
-        return X.assign(**own)
+        logit_columns = {f"forecast_logit_{k}": column for k, column in enumerate(logits.T)}
+        return X.assign(**logit_columns)
     return np.column_stack([np.asarray(X).reshape(len(logits), -1), logits])

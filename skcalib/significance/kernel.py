@@ -17,6 +17,7 @@ from sklearn.utils import check_random_state
 
 from skcalib._util.messages import shown
 from skcalib._util.parameters import checks_parameters
+from skcalib._util.suggestions import did_you_mean
 from skcalib._util.types import ArrayLike, Label, RandomState
 from skcalib._util.validation import check_count
 from skcalib.data.clusters import effective_size
@@ -294,7 +295,7 @@ def _check_method(method, statistic):
         names = ", ".join(map(repr, METHODS[statistic]))
         raise ValueError(
             f"method must be 'auto' or one of {names} for statistic={statistic!r}, got "
-            f"{shown(method)}."
+            f"{shown(method)}.{did_you_mean(method, ('auto', *METHODS[statistic]))}"
         )
     return method
 
@@ -506,6 +507,7 @@ def check_bounded(statistic: str, weight: np.ndarray) -> None:
         names = ", ".join(map(repr, STATISTICS))
         raise ValueError(
             f"statistic must be one of {names}, for which bounds are known, got {shown(statistic)}."
+            f"{did_you_mean(statistic, STATISTICS)}"
         )
     if np.ptp(weight) > 1e-12 * weight.max():
         raise ValueError(

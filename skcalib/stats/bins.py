@@ -260,8 +260,8 @@ def sign_deviation(n_samples: int, n_bins: int, nats: float = 0.0) -> float:
 
 def quantile_deviation(n_samples: int, n_bins: int) -> float:
     """The r of F24, for bins whose edges are B of the n samples."""
-    rest = n_samples - n_bins
-    return sign_deviation(rest, n_bins) + 2 * n_bins / rest
+    size = n_samples - n_bins
+    return sign_deviation(size, n_bins) + 2 * n_bins / size
 
 
 def _uniform_statistical(n_samples, n_bins, delta):

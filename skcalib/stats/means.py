@@ -215,11 +215,11 @@ def few_label_limits(
         residual = label - expit(x + fitted * gain / unit)
         sums = cluster_sums(np.sqrt(square) * gain * residual, cluster)
         factor = max(1.0, reach**2 * inflation(units) * np.sum(sums**2) / spread(fitted))
-    other = reach**2 * (square @ (expected - share @ expected) ** 2)
+    variation = reach**2 * (square @ (expected - share @ expected) ** 2)
     low, high = (
         root(lambda t, s=sign: gap(t) + s * np.sqrt(factor * spread(t) + _TINY)) for sign in (-1, 1)
     )
-    down, up = (float(np.hypot(gap(tilt), np.sqrt(other))) for tilt in (low, high))
+    down, up = (float(np.hypot(gap(tilt), np.sqrt(variation))) for tilt in (low, high))
     mean = MeanInterval(estimate, estimate - down, estimate + up, (down + up) / (2 * reach))
     centre, error = float(np.clip(fitted, low, high)), (high - low) / (2 * reach)
     return mean, MeanInterval(centre, float(low), float(high), error)
@@ -434,25 +434,30 @@ def concordance_interval(
         )
     area = min(max(float(roc_auc_score(event, score, sample_weight=weight)), 0.0), 1.0)
     _, place = np.unique(score, return_inverse=True)
-    ranked = [ranked_above(place[own], place[~own], weight[~own]) for own in (event, ~event)]
+    ranked = [
+        ranked_above(place[members], place[~members], weight[~members])
+        for members in (event, ~event)
+    ]
     ranked[1] = 1 - ranked[1]  # a non-event is ranked correctly if it is below
-    squares = [None if square is None else np.asarray(square)[own] for own in (event, ~event)]
+    squares = [
+        None if square is None else np.asarray(square)[members] for members in (event, ~event)
+    ]
     if cluster is None:
         errors = [
-            mean_interval(values, weight[own], square=own_square).standard_error
-            for values, own, own_square in zip(ranked, (event, ~event), squares, strict=True)
+            mean_interval(values, weight[members], square=own_square).standard_error
+            for values, members, own_square in zip(ranked, (event, ~event), squares, strict=True)
         ]
         error, level = float(np.hypot(errors[0], errors[1])), confidence_level
     else:
         influence, units = np.empty(len(event)), independent_size(weight, cluster=cluster)
-        for values, own in zip(ranked, (event, ~event), strict=True):
-            share = weight[own] / weight[own].sum()
-            influence[own] = share * (values - share @ values)
+        for values, members in zip(ranked, (event, ~event), strict=True):
+            share = weight[members] / weight[members].sum()
+            influence[members] = share * (values - share @ values)
         error = float(np.sqrt(np.sum(cluster_sums(influence, cluster) ** 2) * inflation(units)))
         level = student_level(confidence_level, units)
     size, others = (
-        max(independent_size(weight[k], own, None if cluster is None else cluster[k]), 1.0)
-        for k, own in zip((event, ~event), squares, strict=True)
+        max(independent_size(weight[k], members, None if cluster is None else cluster[k]), 1.0)
+        for k, members in zip((event, ~event), squares, strict=True)
     )
     low, high = area, area
     if exists := 0 < area < 1 and 1e-9 < error < np.inf:
@@ -465,10 +470,10 @@ def concordance_interval(
     return replace(wide, standard_error=error) if exists else wide
 
 
-def ranked_above(own: np.ndarray, others: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def ranked_above(values: np.ndarray, others: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Share of the weight of `others` below each value of `own`, ties counted half."""
-    at = np.bincount(others, weight, max(own.max(), others.max()) + 1)
-    return ((np.cumsum(at) - at / 2) / weight.sum())[own]
+    at = np.bincount(others, weight, max(values.max(), others.max()) + 1)
+    return ((np.cumsum(at) - at / 2) / weight.sum())[values]
 
 
 def _newcombe(area, n_events, n_others, confidence_level):

@@ -162,7 +162,7 @@ def test_imports(module):
 
 #: Private modules that tests may import: algorithms whose numbers no public name shows exactly.
 MAY_IMPORT = {
-    "estimators/test_cluster_estimators.py": ("estimators._response", "smoothers._base"),
+    "estimators/test_cluster_estimators.py": ("smoothers._base",),
     "report/test_report_clusters.py": ("displays._curves",),
     "displays/test_grouping_display.py": ("displays._regions",),  # titles of given numbers
     "displays/test_probability_scale.py": ("displays._probability_scale",),  # scales of an axis
@@ -174,6 +174,7 @@ MAY_IMPORT = {
     "test_formatting.py": ("_util.formatting",),  # decimals of given numbers
     "test_rows.py": ("_util.softmax",),  # against scipy
     "test_ties.py": ("_util.ties",),  # levels against a naive loop
+    "public/test_suggestions.py": ("_util.suggestions",),  # the table of other names
     "public/test_validation.py": ("_util.validation",),  # every container, once
     "report/test_report.py": ("_util.validation",),  # how often forecasts are validated
     "report/test_report_fits.py": ("_util.shared_fits",),  # which inputs are equal
