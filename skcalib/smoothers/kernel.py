@@ -25,7 +25,7 @@ from skcalib._util.validation import look_up
 from skcalib.data.clusters import one_of_each
 from skcalib.links.logits import crowded, log_positive
 from skcalib.scores import SCORES, Brier, LossLike, ProperScore
-from skcalib.smoothers._base import Smoother, check_folds
+from skcalib.smoothers._base import Smoother, check_at_least_two, check_folds
 from skcalib.smoothers.beta_sums import beta_average, beta_leave_one_out, beta_log_likelihoods
 from skcalib.smoothers.dirichlet_sums import dirichlet_average, dirichlet_log_likelihoods
 
@@ -145,9 +145,8 @@ class DirichletKernel(Smoother):
 
     def smooth(self, values: ArrayLike | None = None) -> np.ndarray:
         """Weighted mean of `values` over all *other* samples."""
-        check_is_fitted(self)
-        self._need_two()
         values = self._values(values)
+        check_at_least_two(len(values))
         flat = values.reshape(len(values), -1)
         return self._leave_one_out(flat)(self.bandwidth_).reshape(values.shape)
 
@@ -155,9 +154,8 @@ class DirichletKernel(Smoother):
         """As `smooth`, with a bandwidth chosen without the label of the sample."""
         if not self._by_risk():
             return self.smooth(values)
-        check_is_fitted(self)
-        self._need_two()
         values = self._values(values)
+        check_at_least_two(len(values))
         flat = values.reshape(len(values), -1)
         averages, leave_one_out = np.empty_like(flat), self._leave_one_out(flat)
         # Folds are not stratified, as they must not depend on the labels.
@@ -219,7 +217,7 @@ class DirichletKernel(Smoother):
         if isinstance(bandwidth, str) and bandwidth == "scott":
             return self._scott()
         if isinstance(bandwidth, str) and bandwidth in CRITERIA:
-            self._need_two()
+            check_at_least_two(len(self.forecast_))
             self.bandwidth_search_ = self._search()
             return self.bandwidth_search_.bandwidth
         if callable(bandwidth) and not isinstance(bandwidth, type):
