@@ -66,6 +66,9 @@ class Affine(Link):
         self.sizes_ = tuple(float(size) if size > 0 else 1.0 for size in sizes)
         return self
 
+    def start(self, n_classes: int) -> np.ndarray:
+        return np.append(1.0, np.zeros(self.places(n_classes).size))
+
     def features(self, logits: np.ndarray) -> np.ndarray:
         """Features (K, q, n) of the classes of logits (K, n); (1, q, n) if they are the same."""
         raise NotImplementedError
@@ -109,9 +112,6 @@ class Affine(Link):
 
 class VectorMap(Affine):
     """z_k -> (beta + delta_k) z_k + b_k; theta = (beta, delta, b)."""
-
-    def start(self, n_classes: int) -> np.ndarray:
-        return np.append(1.0, np.zeros(2 * n_classes))
 
     def features(self, logits: np.ndarray) -> np.ndarray:
         return np.stack([logits, np.ones_like(logits)], axis=1)
@@ -162,9 +162,6 @@ class MatrixMap(Affine):
 
     #: Relative strength of the shrinkage of the diagonal, of the rest of the matrix, and of biases.
     strengths = (1.0, 10.0, 1.0)
-
-    def start(self, n_classes: int) -> np.ndarray:
-        return np.append(1.0, np.zeros(n_classes * (n_classes + 1)))
 
     def features(self, logits: np.ndarray) -> np.ndarray:
         return np.vstack([logits, np.ones(logits.shape[1])])[None]

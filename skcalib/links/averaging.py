@@ -198,15 +198,15 @@ class ModelAverage:
         With numbers of clusters (n,) the effective number of samples is divided by the
         `design_effect` of the residuals: first of the forecasts, then of the fitted ones.
         """
-        rows = forecast, target, weight, square
         if cluster is None:
-            self._fit_samples(*rows)
+            self._fit_samples(forecast, target, weight, square)
             return self
         self.label, fitted = labels_or_shares(target), forecast
         for _ in range(2):
             residual = self.residual(slice(None), fitted)
             spread = np.sqrt(self.dispersion * np.maximum(fitted * (1 - fitted), 0.0))
-            self._fit_samples(*rows, design_effect(residual, spread, weight, cluster))
+            design = design_effect(residual, spread, weight, cluster)
+            self._fit_samples(forecast, target, weight, square, design)
             fitted = self.averaged
         return self
 
@@ -435,10 +435,15 @@ def averaged_map(
 
 
 def add_averaged_map(
-    average: ModelAverage, *samples: np.ndarray | None, cluster: np.ndarray | None = None
+    average: ModelAverage,
+    forecast: np.ndarray,
+    label: np.ndarray,
+    weight: np.ndarray,
+    square: np.ndarray | None = None,
+    cluster: np.ndarray | None = None,
 ) -> None:
-    """Add the map of an average of forecasts, labels, weights and their squares to shared fits."""
-    add_fit(average.map, _map_of, *samples, cluster)
+    """Add the map of an average of these samples to shared fits."""
+    add_fit(average.map, _map_of, forecast, label, weight, square, cluster)
 
 
 def _map_of(forecast, label, weight, square, cluster):

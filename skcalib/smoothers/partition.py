@@ -563,8 +563,9 @@ class IsotonicSmoother(PartitionSmoother):
             held_out = held_out[order]
             folds.append((np.flatnonzero(~held_out), np.flatnonzero(held_out)))
         smoothed = np.empty_like(values)
-        rows = self.forecast_[order], values[order], self.weight_[order]
-        smoothed[order] = cross_predict(*rows, self._refit, folds)
+        smoothed[order] = cross_predict(
+            self.forecast_[order], values[order], self.weight_[order], self._refit, folds
+        )
         return smoothed
 
     def predict(self, forecast: np.ndarray) -> np.ndarray:
